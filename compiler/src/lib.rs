@@ -1,0 +1,11 @@
+//! The compiler: tensor graphs in, linear kernels out.
+//!
+//! Pure by construction: no file, clock, environment, thread, device, printing or `unsafe`. The same graph gives the same
+//! kernels, byte for byte, so the hash of a graph can be the key of a cache. Modules stand in layer order: each may use those
+//! above it (held by the test `imports_point_down`).
+
+pub mod dtype;
+pub mod program;
+pub mod target;
+
+pub use dtype::DType;

@@ -1,0 +1,66 @@
+//! What a renderer gives and a device takes: one kernel as text, with the facts needed to launch it.
+//!
+//! A [`Program`] is plain data. The renderer writes `source`; a device compiles and launches it and looks at nothing else
+//! of the compiler. The calling convention of a CPU kernel is
+//!
+//! ```text
+//! void entry(ptr buffers, ptr variables, i64 begin, i64 end)
+//! ```
+//!
+//! `buffers[k]` points at the memory of parameter k, `variables[k]` is the value of variable k, and `begin..end` is the share
+//! of the kernel's outermost parallel loop (`grid` items in all) that this call must do: any partition of `0..grid` into calls,
+//! on any threads, in any order, does the whole work.
+
+use crate::dtype::DType;
+
+/// How a kernel uses one of its buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// Only loaded from.
+    Read,
+    /// Only stored to.
+    Write,
+    /// Both loaded from and stored to.
+    ReadWrite,
+}
+
+/// One buffer parameter of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Parameter {
+    /// Type of one element.
+    pub dtype: DType,
+    /// Elements that the kernel may touch, counted from the pointer that it is given.
+    pub len: u64,
+    /// Whether the kernel reads or writes it.
+    pub access: Access,
+}
+
+/// What a kernel costs, for the lines of `DEBUG=2` and for deciding how many threads to use.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Estimate {
+    /// Arithmetic operations on elements, a fused multiply-add counted twice.
+    pub operations: f64,
+    /// Bytes that must move to and from memory at least once: each buffer counted once.
+    pub bytes_unique: f64,
+    /// Bytes loaded and stored by instructions, repeats counted.
+    pub bytes_accessed: f64,
+}
+
+/// A kernel as text, ready for a device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Program {
+    /// Readable name, as in `r_1024_64`; not unique.
+    pub name: String,
+    /// Symbol of the entry point in `source`.
+    pub entry: String,
+    /// The kernel in the language of its target.
+    pub source: String,
+    /// The buffers, in calling order.
+    pub parameters: Vec<Parameter>,
+    /// Names of the integer variables, in calling order.
+    pub variables: Vec<String>,
+    /// Items of the outermost parallel loop; 1 when there is none.
+    pub grid: u64,
+    /// Cost of the whole kernel.
+    pub estimate: Estimate,
+}
