@@ -5,7 +5,9 @@
 //! above it (held by the test `imports_point_down`).
 
 pub mod dtype;
+pub mod ir;
 pub mod program;
 pub mod target;
 
 pub use dtype::DType;
+pub use ir::{Op, UOp};

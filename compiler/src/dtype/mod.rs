@@ -100,8 +100,19 @@ impl DType {
 
     /// Every type that an element in memory can have.
     pub const ALL: [DType; 13] = [
-        DType::BOOL, DType::I8, DType::I16, DType::I32, DType::I64, DType::U8, DType::U16, DType::U32, DType::U64,
-        DType::F16, DType::BF16, DType::F32, DType::F64,
+        DType::BOOL,
+        DType::I8,
+        DType::I16,
+        DType::I32,
+        DType::I64,
+        DType::U8,
+        DType::U16,
+        DType::U32,
+        DType::U64,
+        DType::F16,
+        DType::BF16,
+        DType::F32,
+        DType::F64,
     ];
 
     /// The scalar type of one lane.

@@ -160,6 +160,24 @@ impl Scalar {
         }
     }
 
+    /// The largest value of a type: infinity for floats.
+    pub fn highest(dtype: DType) -> Scalar {
+        match dtype.scalar() {
+            ScalarType::F16 | ScalarType::BF16 | ScalarType::F32 | ScalarType::F64 => Scalar::float(f64::INFINITY),
+            ScalarType::U64 => Scalar::UInt(u64::MAX),
+            ScalarType::Void
+            | ScalarType::Bool
+            | ScalarType::Index
+            | ScalarType::I8
+            | ScalarType::I16
+            | ScalarType::I32
+            | ScalarType::I64
+            | ScalarType::U8
+            | ScalarType::U16
+            | ScalarType::U32 => Scalar::from_i64(dtype.integer_bounds().map_or(0, |bounds| bounds.1), dtype),
+        }
+    }
+
     /// The bits of the value as `dtype` stores it, in the low bytes.
     pub fn to_bits(self, dtype: DType) -> u64 {
         match dtype.scalar() {
@@ -213,7 +231,8 @@ fn bf16_from_f64(value: f64) -> bf16 {
     if nearest as f64 == value || !nearest.is_finite() || value.is_nan() {
         return bf16::from_f32(nearest);
     }
-    let toward_zero = if (nearest as f64).abs() > value.abs() { f32::from_bits(nearest.to_bits() - 1) } else { nearest };
+    let toward_zero =
+        if (nearest as f64).abs() > value.abs() { f32::from_bits(nearest.to_bits() - 1) } else { nearest };
     bf16::from_f32(f32::from_bits(toward_zero.to_bits() | 1))
 }
 

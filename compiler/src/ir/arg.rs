@@ -1,0 +1,229 @@
+//! The arguments of ops: what a node says beyond its operands, as one enum of typed payloads.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::dim::{Dim, Shape};
+use crate::dtype::Scalar;
+
+/// How elements are combined by `Reduce`, `Fold` and `Across`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ReduceOp {
+    /// Sum; logical or of bools.
+    Add,
+    /// Product; logical and of bools.
+    Mul,
+    /// Largest.
+    Max,
+    /// Smallest.
+    Min,
+}
+
+/// What a loop becomes on the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum AxisKind {
+    /// Shared out among threads; always outermost.
+    Parallel,
+    /// An ordinary loop over outputs.
+    Loop,
+    /// An ordinary loop that a fold closes.
+    Reduce,
+    /// Repeated in straight-line code.
+    Unroll,
+    /// The lanes of vectors.
+    Vector,
+}
+
+/// Axes of a tensor, in the order that the op gives them meaning.
+pub type Axes = SmallVec<[u8; 6]>;
+
+/// What a node says beyond its operands.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Arg {
+    /// Nothing.
+    #[default]
+    None,
+    /// The value of a `Const`.
+    Scalar(Scalar),
+    /// The shape of a `Reshape`, `Expand` or `Iota`.
+    Shape(Shape),
+    /// The order of a `Permute`, the axes of a `Flip`.
+    Axes(Axes),
+    /// `(before, after)` of each axis of a `Pad`; `(start, end)` of each axis of a `Shrink`.
+    Bounds(Arc<[(Dim, Dim)]>),
+    /// Shape, strides and offset of an `AsStrided`, in elements.
+    Strided(Arc<StridedArg>),
+    /// What a `Reduce` does, and along which axes, ascending.
+    Reduce(ReduceOp, Axes),
+    /// What a `Fold` or `Across` does.
+    Fold(ReduceOp),
+    /// Which memory a `Buffer` is.
+    Buffer(BufferArg),
+    /// Which parameter a `Param` is, and how many elements it has.
+    Param(ParamArg),
+    /// Name and bounds (both included) of a `Variable`.
+    Variable(Arc<VariableArg>),
+    /// Which loop a `Range` is.
+    Range(RangeArg),
+    /// The axis of a `Gather`.
+    Axis(u8),
+    /// The number of a `Lane`, the stride of a `Ramp`, the number of a `Scratch` or `Accumulator`.
+    Number(i64),
+    /// Number and element count of a `Scratch`.
+    Scratch(u32, u64),
+    /// The name of the device of a `Copy`.
+    Device(Arc<str>),
+}
+
+/// See [`Arg::Strided`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct StridedArg {
+    /// Lengths of the axes of the view.
+    pub shape: Shape,
+    /// Elements between neighbours along each axis.
+    pub strides: Shape,
+    /// Element of the base that the first element of the view is.
+    pub offset: Dim,
+}
+
+/// See [`Arg::Buffer`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct BufferArg {
+    /// Unique for the life of the process.
+    pub id: u64,
+    /// Elements.
+    pub len: u64,
+    /// Name of the device whose memory it is.
+    pub device: Arc<str>,
+}
+
+/// See [`Arg::Param`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ParamArg {
+    /// Position among the parameters.
+    pub slot: u32,
+    /// Elements.
+    pub len: u64,
+}
+
+/// See [`Arg::Variable`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct VariableArg {
+    /// Name, unique in a program.
+    pub name: String,
+    /// Least value.
+    pub min: i64,
+    /// Largest value.
+    pub max: i64,
+}
+
+/// See [`Arg::Range`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RangeArg {
+    /// Number, unique in a kernel.
+    pub id: u32,
+    /// What it becomes on the machine.
+    pub kind: AxisKind,
+}
+
+impl ReduceOp {
+    /// The name in the text form.
+    pub fn name(self) -> &'static str {
+        match self {
+            ReduceOp::Add => "add",
+            ReduceOp::Mul => "mul",
+            ReduceOp::Max => "max",
+            ReduceOp::Min => "min",
+        }
+    }
+
+    /// The op that combines two elements.
+    pub fn op(self) -> super::Op {
+        match self {
+            ReduceOp::Add => super::Op::Add,
+            ReduceOp::Mul => super::Op::Mul,
+            ReduceOp::Max => super::Op::Max,
+            ReduceOp::Min => super::Op::Min,
+        }
+    }
+
+    /// The value that changes nothing when combined.
+    pub fn identity(self, dtype: crate::DType) -> Scalar {
+        match self {
+            ReduceOp::Add => Scalar::zero(dtype),
+            ReduceOp::Mul => Scalar::one(dtype),
+            ReduceOp::Max => Scalar::lowest(dtype),
+            ReduceOp::Min => Scalar::highest(dtype),
+        }
+    }
+}
+
+impl AxisKind {
+    /// The name in the text form.
+    pub fn name(self) -> &'static str {
+        match self {
+            AxisKind::Parallel => "parallel",
+            AxisKind::Loop => "loop",
+            AxisKind::Reduce => "reduce",
+            AxisKind::Unroll => "unroll",
+            AxisKind::Vector => "vector",
+        }
+    }
+}
+
+impl Arg {
+    /// The argument with each symbolic dimension replaced.
+    pub fn map_dims(&self, map: &mut dyn FnMut(&Dim) -> Dim) -> Arg {
+        match self {
+            Arg::Shape(shape) => Arg::Shape(shape.iter().map(map).collect()),
+            Arg::Bounds(bounds) => Arg::Bounds(bounds.iter().map(|(low, high)| (map(low), map(high))).collect()),
+            Arg::Strided(strided) => Arg::Strided(Arc::new(StridedArg {
+                shape: strided.shape.iter().map(&mut *map).collect(),
+                strides: strided.strides.iter().map(&mut *map).collect(),
+                offset: map(&strided.offset),
+            })),
+            Arg::None
+            | Arg::Scalar(_)
+            | Arg::Axes(_)
+            | Arg::Reduce(..)
+            | Arg::Fold(_)
+            | Arg::Buffer(_)
+            | Arg::Param(_)
+            | Arg::Variable(_)
+            | Arg::Range(_)
+            | Arg::Axis(_)
+            | Arg::Number(_)
+            | Arg::Scratch(..)
+            | Arg::Device(_) => self.clone(),
+        }
+    }
+
+    /// The symbolic dimensions that it names.
+    pub fn for_each_dim(&self, visit: &mut dyn FnMut(&Dim)) {
+        match self {
+            Arg::Shape(shape) => shape.iter().for_each(visit),
+            Arg::Bounds(bounds) => bounds.iter().for_each(|(low, high)| {
+                visit(low);
+                visit(high);
+            }),
+            Arg::Strided(strided) => {
+                strided.shape.iter().chain(strided.strides.iter()).for_each(&mut *visit);
+                visit(&strided.offset);
+            }
+            Arg::None
+            | Arg::Scalar(_)
+            | Arg::Axes(_)
+            | Arg::Reduce(..)
+            | Arg::Fold(_)
+            | Arg::Buffer(_)
+            | Arg::Param(_)
+            | Arg::Variable(_)
+            | Arg::Range(_)
+            | Arg::Axis(_)
+            | Arg::Number(_)
+            | Arg::Scratch(..)
+            | Arg::Device(_) => {}
+        }
+    }
+}

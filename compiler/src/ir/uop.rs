@@ -1,0 +1,260 @@
+//! The node handle and its identity.
+//!
+//! A [`UOp`] is a shared, immutable node: an op, a dtype, operands and an argument. Nodes are *hash-consed*: making the same node
+//! twice gives the same node, so equality of graphs is equality of pointers. The table that holds them is cut into shards by
+//! structural hash, so threads that build different graphs seldom meet; it holds nodes weakly, and a node leaves it when its
+//! last owner drops it. Dropping is iterative: a chain of any length drops without recursion.
+//!
+//! Always: the structural hash depends on the node's content alone, never on an address, so it is the same in every process.
+//! Not here: what nodes mean (`interpret`), which are well-formed (`infer`, `verify`).
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+
+use hashbrown::HashTable;
+use rustc_hash::FxHasher;
+use smallvec::SmallVec;
+
+use super::arg::Arg;
+use super::dim::Shape;
+use super::facts::Facts;
+use super::infer::{IrError, infer_facts, infer_shape};
+use super::op::Op;
+use crate::dtype::DType;
+
+/// Operands of a node.
+pub type Sources = SmallVec<[UOp; 3]>;
+
+/// One node of a graph, shared. Cloning counts a reference.
+#[derive(Clone)]
+pub struct UOp(Arc<Node>);
+
+struct Node {
+    op: Op,
+    dtype: DType,
+    src: Sources,
+    arg: Arg,
+    shape: Shape,
+    facts: Facts,
+    hash: u64,
+}
+
+const SHARDS: usize = 64;
+
+type Shard = Mutex<HashTable<(u64, Weak<Node>)>>;
+
+static TABLE: LazyLock<Vec<Shard>> = LazyLock::new(|| (0..SHARDS).map(|_| Mutex::new(HashTable::new())).collect());
+
+fn shard(hash: u64) -> MutexGuard<'static, HashTable<(u64, Weak<Node>)>> {
+    // The table is consistent between statements, so a thread that panicked while holding it did no harm.
+    TABLE[(hash >> 58) as usize % SHARDS].lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl UOp {
+    /// The node of that content.
+    ///
+    /// # Errors
+    /// If the op does not admit these operands: the message names the op, the operand shapes and what is wrong.
+    pub fn try_new(op: Op, dtype: DType, src: impl Into<Sources>, arg: Arg) -> Result<UOp, IrError> {
+        let src = src.into();
+        let hash = structural_hash(op, dtype, &src, &arg);
+        if let Some(found) = lookup(hash, op, dtype, &src, &arg) {
+            return Ok(found);
+        }
+        let shape = infer_shape(op, dtype, &src, &arg)?;
+        let facts = infer_facts(op, dtype, &src, &arg);
+        Ok(intern(Node { op, dtype, src, arg, shape, facts, hash }))
+    }
+
+    /// The node of that content, which the caller knows to be well-formed.
+    ///
+    /// # Panics
+    /// If it is not: a bug of the compiler.
+    #[track_caller]
+    pub fn new(op: Op, dtype: DType, src: impl Into<Sources>, arg: Arg) -> UOp {
+        match UOp::try_new(op, dtype, src, arg) {
+            Ok(node) => node,
+            Err(error) => panic!("bug in the compiler: {error}"),
+        }
+    }
+
+    /// The operation.
+    pub fn op(&self) -> Op {
+        self.0.op
+    }
+
+    /// The type of its value.
+    pub fn dtype(&self) -> DType {
+        self.0.dtype
+    }
+
+    /// The operands.
+    pub fn src(&self) -> &[UOp] {
+        &self.0.src
+    }
+
+    /// What it says beyond its operands.
+    pub fn arg(&self) -> &Arg {
+        &self.0.arg
+    }
+
+    /// The shape of its value; no axes inside kernels.
+    pub fn shape(&self) -> &Shape {
+        &self.0.shape
+    }
+
+    /// What is known of its value, if that is an integer or bool.
+    pub fn facts(&self) -> Facts {
+        self.0.facts
+    }
+
+    /// The least value that it can have.
+    pub fn min_value(&self) -> i64 {
+        self.0.facts.min
+    }
+
+    /// The largest value that it can have.
+    pub fn max_value(&self) -> i64 {
+        self.0.facts.max
+    }
+
+    /// A hash of its whole content, the same in every process.
+    pub fn structural_hash(&self) -> u64 {
+        self.0.hash
+    }
+
+    /// A number that no other live node has. For use as a key; never for an order, since it is an address.
+    pub fn identity(&self) -> usize {
+        Arc::as_ptr(&self.0) as usize
+    }
+
+    /// The same op and argument over other operands.
+    ///
+    /// # Panics
+    /// If the operands do not fit: a bug of the compiler.
+    #[track_caller]
+    pub fn with_src(&self, src: impl Into<Sources>) -> UOp {
+        UOp::new(self.op(), self.dtype(), src, self.arg().clone())
+    }
+
+    /// How many nodes exist in the process, for tests of memory.
+    pub fn live_nodes() -> usize {
+        TABLE.iter().map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner).len()).sum()
+    }
+}
+
+fn structural_hash(op: Op, dtype: DType, src: &[UOp], arg: &Arg) -> u64 {
+    let mut hasher = FxHasher::default();
+    op.hash(&mut hasher);
+    dtype.hash(&mut hasher);
+    src.len().hash(&mut hasher);
+    for node in src {
+        hasher.write_u64(node.0.hash);
+    }
+    arg.hash(&mut hasher);
+    // FxHasher mixes its low bits badly; the finalizer of MurmurHash3 spreads them, since shards use the high ones.
+    let mut hash = hasher.finish();
+    hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    hash ^ (hash >> 33)
+}
+
+fn lookup(hash: u64, op: Op, dtype: DType, src: &[UOp], arg: &Arg) -> Option<UOp> {
+    // Nodes that share the hash but not the content must outlive the lock: dropping the last owner of one takes the lock again.
+    let mut others: SmallVec<[UOp; 2]> = SmallVec::new();
+    let table = shard(hash);
+    let found = table.iter_hash(hash).filter(|entry| entry.0 == hash).find_map(|entry| {
+        let node = UOp(entry.1.upgrade()?);
+        if node.0.op == op && node.0.dtype == dtype && node.0.src[..] == *src && node.0.arg == *arg {
+            return Some(node);
+        }
+        others.push(node);
+        None
+    });
+    drop(table);
+    found
+}
+
+fn intern(node: Node) -> UOp {
+    let hash = node.hash;
+    let new = UOp(Arc::new(node));
+    let mut others: SmallVec<[UOp; 2]> = SmallVec::new();
+    let mut table = shard(hash);
+    // Another thread may have made the same node since the lookup.
+    let found = table.iter_hash(hash).filter(|entry| entry.0 == hash).find_map(|entry| {
+        let node = UOp(entry.1.upgrade()?);
+        if same_content(&node.0, &new.0) {
+            return Some(node);
+        }
+        others.push(node);
+        None
+    });
+    let result = match found {
+        Some(found) => found,
+        None => {
+            table.insert_unique(hash, (hash, Arc::downgrade(&new.0)), |entry| entry.0);
+            new.clone()
+        }
+    };
+    drop(table);
+    result
+}
+
+fn same_content(a: &Node, b: &Node) -> bool {
+    a.op == b.op && a.dtype == b.dtype && a.src == b.src && a.arg == b.arg
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        {
+            let address: *const Node = self;
+            let mut table = shard(self.hash);
+            if let Ok(entry) = table.find_entry(self.hash, |entry| std::ptr::eq(entry.1.as_ptr(), address)) {
+                entry.remove();
+            }
+        }
+        // Operands that nobody else owns are taken apart here, one after the other, not by recursion.
+        let mut pending: Vec<UOp> = self.src.drain(..).collect();
+        if let Arg::None = self.arg {
+        } else {
+            take_dims(&mut self.arg, &mut pending);
+        }
+        while let Some(node) = pending.pop() {
+            if let Some(mut inner) = Arc::into_inner(node.0) {
+                pending.extend(inner.src.drain(..));
+                take_dims(&mut inner.arg, &mut pending);
+            }
+        }
+    }
+}
+
+/// Moves the nodes that an argument owns (symbolic dims) to `pending`.
+fn take_dims(arg: &mut Arg, pending: &mut Vec<UOp>) {
+    arg.for_each_dim(&mut |dim| {
+        if let super::dim::Dim::Expr(expr) = dim {
+            pending.push(expr.clone());
+        }
+    });
+    *arg = Arg::None;
+}
+
+impl PartialEq for UOp {
+    fn eq(&self, other: &UOp) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for UOp {}
+
+impl Hash for UOp {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.0.hash);
+    }
+}
+
+impl fmt::Debug for UOp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}({} operands)", self.op(), self.dtype(), self.src().len())
+    }
+}

@@ -1,0 +1,79 @@
+//! The two traversals that everybody uses, without recursion: operands before users, and rebuilding with replacements.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::dim::Dim;
+use super::uop::{Sources, UOp};
+
+/// Every node below `roots` once, each after its operands. The order depends on the graph alone.
+pub fn postorder(roots: &[UOp]) -> Vec<UOp> {
+    postorder_until(roots, |_| false)
+}
+
+/// As [`postorder`], but nodes for which `stop` holds are listed without what is below them.
+pub fn postorder_until(roots: &[UOp], stop: impl Fn(&UOp) -> bool) -> Vec<UOp> {
+    let mut order = Vec::new();
+    let mut seen: FxHashSet<UOp> = FxHashSet::default();
+    // A node is pushed twice: to visit its operands, then to be listed.
+    let mut stack: Vec<(UOp, bool)> = roots.iter().rev().map(|root| (root.clone(), false)).collect();
+    while let Some((node, operands_done)) = stack.pop() {
+        if operands_done {
+            order.push(node);
+            continue;
+        }
+        if !seen.insert(node.clone()) {
+            continue;
+        }
+        let below: &[UOp] = if stop(&node) { &[] } else { node.src() };
+        let below: Vec<UOp> = below.iter().filter(|operand| !seen.contains(*operand)).cloned().collect();
+        stack.push((node, true));
+        stack.extend(below.into_iter().rev().map(|operand| (operand, false)));
+    }
+    order
+}
+
+/// The graph rebuilt bottom-up: `replace` sees each node with its operands already replaced and may give another.
+pub fn rebuild(root: &UOp, mut replace: impl FnMut(&UOp, UOp) -> UOp) -> UOp {
+    let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
+    for node in postorder(std::slice::from_ref(root)) {
+        let new = replace(&node, with_mapped_sources(&node, |operand| done[operand].clone()));
+        done.insert(node, new);
+    }
+    done.remove(root).unwrap_or_else(|| root.clone())
+}
+
+/// The node over mapped operands; itself if none changed.
+pub fn with_mapped_sources(node: &UOp, map: impl Fn(&UOp) -> UOp) -> UOp {
+    let src: Sources = node.src().iter().map(map).collect();
+    if src[..] == *node.src() { node.clone() } else { node.with_src(src) }
+}
+
+/// The graph with nodes exchanged, in operands and in symbolic dims alike. What replaces a node is not searched again.
+pub fn substitute(root: &UOp, map: &FxHashMap<UOp, UOp>) -> UOp {
+    let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
+    for node in postorder_until(std::slice::from_ref(root), |node| map.contains_key(node)) {
+        let new = match map.get(&node) {
+            Some(new) => new.clone(),
+            None => {
+                let mut changed = false;
+                let arg = node.arg().map_dims(&mut |dim| match dim {
+                    Dim::Const(_) => dim.clone(),
+                    // A dim is a small expression of its own; it nests no deeper than shapes do.
+                    Dim::Expr(expr) => {
+                        let new = Dim::from(substitute(expr, map));
+                        changed |= new != *dim;
+                        new
+                    }
+                });
+                let src: Sources = node.src().iter().map(|operand| done[operand].clone()).collect();
+                if !changed && src[..] == *node.src() {
+                    node.clone()
+                } else {
+                    UOp::new(node.op(), node.dtype(), src, arg)
+                }
+            }
+        };
+        done.insert(node, new);
+    }
+    done.remove(root).unwrap_or_else(|| root.clone())
+}
