@@ -6,7 +6,9 @@
 
 pub mod dtype;
 pub mod ir;
+pub mod linearize;
 pub mod program;
+pub mod rewrite;
 pub mod target;
 
 pub use dtype::DType;

@@ -1,0 +1,43 @@
+//! The last form before text: one kernel as an ordered list of micro-ops.
+//!
+//! A [`Linear`] lists nodes so that each stands after its operands, loops nest properly, and every value is made in the innermost
+//! loop that it needs. What the list may hold, and what each means to a renderer:
+//!
+//! | op | meaning |
+//! |---|---|
+//! | `const` | the value, in every lane of its dtype |
+//! | `param`, `scratch` | a pointer to the elements of its dtype; scratch is private to one call |
+//! | `variable` | the integer given at launch, as `i64` |
+//! | `range` | opens a loop from 0 to its operand - 1; kind `parallel`: from the call's `begin` to its `end` |
+//! | `end` | closes the loop of its operand |
+//! | `accumulator` | a register, set to its operand where it stands; named as an operand, it is read there |
+//! | `update` | sets the register |
+//! | `final` | the register's value after its loop |
+//! | `index` | an address: `[buffer, offset]` or `[buffer, offset, gate]`. With a scalar offset and a vector dtype it means that many consecutive elements; with a vector offset, one element a lane |
+//! | `load`, `store` | at an index; lanes whose gate is false load zero and store nothing |
+//! | `ramp`, `splat`, `stack`, `lane`, `across` | vectors made, taken apart, combined |
+//! | elementwise ops | on scalars, or lane by lane on vectors of one lane count |
+//!
+//! No node is of dtype `Index` any more.
+
+use std::sync::Arc;
+
+use crate::ir::UOp;
+use crate::program::{Estimate, Parameter};
+
+/// One kernel, ready to be rendered.
+#[derive(Clone, Debug)]
+pub struct Linear {
+    /// Readable name, as in `r_1024_64`.
+    pub name: Arc<str>,
+    /// The buffers, in calling order: parameter k is slot k.
+    pub parameters: Vec<Parameter>,
+    /// Names of the integer variables, in calling order.
+    pub variables: Vec<String>,
+    /// Items of the parallel loop; 1 when there is none.
+    pub grid: u64,
+    /// The micro-ops.
+    pub ops: Vec<UOp>,
+    /// What the kernel costs.
+    pub estimate: Estimate,
+}

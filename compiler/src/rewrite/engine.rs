@@ -1,0 +1,239 @@
+//! The engine: replaces parts of a graph until no rule applies.
+//!
+//! Nodes are visited operands first. Each is rebuilt over its rewritten operands and offered to the rule sets in order; a
+//! replacement is visited in turn, so the result is a fixed point. Results are remembered per node, so shared parts are rewritten
+//! once and time is linear in nodes plus hits. There is no recursion. Running out of the budget is an answer, not a hang: it names
+//! the rule that hit most.
+//!
+//! Tests: the unit tests below; every rule set is checked against the interpreter by properties.
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use super::rules::RuleSet;
+use crate::ir::{Arg, Dim, Sources, UOp};
+
+/// Why a rewrite stopped before nothing was left to do: a bug in a rule set.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("rewriting did not end within {limit} hits; the hottest rule is {hottest_rule} with {hottest_hits} hits")]
+pub struct HitLimit {
+    /// The budget that ran out.
+    pub limit: usize,
+    /// The rule that hit most often.
+    pub hottest_rule: &'static str,
+    /// How often.
+    pub hottest_hits: usize,
+}
+
+/// Hears of each hit; for traces and for the `; hits:` lines of filetests.
+pub trait HitListener {
+    /// `rule` of `set` replaced `before` by `after`.
+    fn hit(&mut self, set: &'static str, rule: &'static str, before: &UOp, after: &UOp);
+}
+
+impl HitListener for () {
+    fn hit(&mut self, _: &'static str, _: &'static str, _: &UOp, _: &UOp) {}
+}
+
+/// Collects the names of the rules that hit, in order.
+impl HitListener for Vec<&'static str> {
+    fn hit(&mut self, _: &'static str, rule: &'static str, _: &UOp, _: &UOp) {
+        self.push(rule);
+    }
+}
+
+/// Rewrites to a fixed point.
+///
+/// # Errors
+/// [`HitLimit`] if the rules do not come to an end.
+pub fn rewrite(root: &UOp, sets: &[&RuleSet]) -> Result<UOp, HitLimit> {
+    rewrite_with(root, sets, &mut ())
+}
+
+/// As [`rewrite`], telling a listener of each hit.
+///
+/// # Errors
+/// [`HitLimit`] if the rules do not come to an end.
+pub fn rewrite_with(root: &UOp, sets: &[&RuleSet], listener: &mut dyn HitListener) -> Result<UOp, HitLimit> {
+    Rewriter::new(sets).run(root, listener)
+}
+
+/// A rewrite in progress, which remembers results: several roots may be rewritten after one another.
+pub struct Rewriter<'s> {
+    sets: SmallVec<[&'s RuleSet; 4]>,
+    done: FxHashMap<UOp, UOp>,
+    hits: FxHashMap<&'static str, usize>,
+    hit_count: usize,
+    hits_per_node_max: usize,
+}
+
+enum Step {
+    /// Visit the operands, then `Rebuild`.
+    Visit(UOp),
+    /// Operands are done: rebuild and offer to the rules.
+    Rebuild(UOp),
+    /// The second node is rewritten: so is the first, to the same.
+    Link(UOp, UOp),
+}
+
+impl<'s> Rewriter<'s> {
+    /// A rewriter by these sets, tried in order.
+    pub fn new(sets: &[&'s RuleSet]) -> Rewriter<'s> {
+        Rewriter {
+            sets: sets.iter().copied().collect(),
+            done: FxHashMap::default(),
+            hits: FxHashMap::default(),
+            hit_count: 0,
+            hits_per_node_max: 64,
+        }
+    }
+
+    /// Rewrites one root.
+    ///
+    /// # Errors
+    /// [`HitLimit`] if the rules do not come to an end.
+    pub fn run(&mut self, root: &UOp, listener: &mut dyn HitListener) -> Result<UOp, HitLimit> {
+        let mut stack = vec![Step::Visit(root.clone())];
+        while let Some(step) = stack.pop() {
+            match step {
+                Step::Visit(node) => {
+                    if self.done.contains_key(&node) {
+                        continue;
+                    }
+                    let below: SmallVec<[UOp; 4]> =
+                        node.src().iter().filter(|operand| !self.done.contains_key(*operand)).cloned().collect();
+                    stack.push(Step::Rebuild(node));
+                    stack.extend(below.into_iter().rev().map(Step::Visit));
+                }
+                Step::Rebuild(node) => {
+                    if self.done.contains_key(&node) {
+                        continue;
+                    }
+                    let rebuilt = self.rebuild(&node);
+                    if rebuilt != node {
+                        // The rebuilt node may be one that was rewritten before.
+                        stack.push(Step::Link(node, rebuilt.clone()));
+                        stack.push(Step::Visit(rebuilt));
+                        continue;
+                    }
+                    match self.apply(&node, listener)? {
+                        Some(new) => {
+                            stack.push(Step::Link(node, new.clone()));
+                            stack.push(Step::Visit(new));
+                        }
+                        None => {
+                            self.done.insert(node.clone(), node);
+                        }
+                    }
+                }
+                Step::Link(node, new) => {
+                    let result = self.done[&new].clone();
+                    self.done.insert(node, result);
+                }
+            }
+        }
+        Ok(self.done[root].clone())
+    }
+
+    fn rebuild(&self, node: &UOp) -> UOp {
+        let src: Sources = node.src().iter().map(|operand| self.done[operand].clone()).collect();
+        if src[..] == *node.src() { node.clone() } else { node.with_src(src) }
+    }
+
+    fn apply(&mut self, node: &UOp, listener: &mut dyn HitListener) -> Result<Option<UOp>, HitLimit> {
+        let sets = self.sets.clone();
+        for set in sets {
+            if let Some((rule, new)) = set.apply(node) {
+                listener.hit(set.name(), rule, node, &new);
+                self.hit_count += 1;
+                *self.hits.entry(rule).or_default() += 1;
+                let limit = 10_000 + self.hits_per_node_max * self.done.len();
+                if self.hit_count > limit {
+                    return Err(self.hit_limit(limit));
+                }
+                return Ok(Some(new));
+            }
+        }
+        Ok(None)
+    }
+
+    fn hit_limit(&self, limit: usize) -> HitLimit {
+        let mut counts: Vec<(&'static str, usize)> = self.hits.iter().map(|(rule, count)| (*rule, *count)).collect();
+        counts.sort_by_key(|(rule, count)| (std::cmp::Reverse(*count), *rule));
+        let (hottest_rule, hottest_hits) = counts.first().copied().unwrap_or(("none", 0));
+        HitLimit { limit, hottest_rule, hottest_hits }
+    }
+}
+
+/// The symbolic dims of a node's argument, rewritten by the same rules.
+///
+/// # Errors
+/// [`HitLimit`] if the rules do not come to an end.
+pub fn rewrite_dims(arg: &Arg, sets: &[&RuleSet]) -> Result<Arg, HitLimit> {
+    let mut failed = None;
+    let new = arg.map_dims(&mut |dim| match dim {
+        Dim::Const(_) => dim.clone(),
+        Dim::Expr(expr) => match rewrite(expr, sets) {
+            Ok(expr) => Dim::from(expr),
+            Err(limit) => {
+                failed = Some(limit);
+                dim.clone()
+            }
+        },
+    });
+    failed.map_or(Ok(new), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules;
+
+    rules! {
+        /// Enough to test the engine.
+        TEST |root| for root.dtype().is_index() =>
+        "add-zero":   [x]         x + 0             => x;
+        "add-consts": [x, c1, c2] (x + c1) + c2     => x + (c1 + c2);
+        "join":       [x, c]      x.idiv(c) * c + x.modulo(c) => x, if c.min_value() > 0;
+    }
+
+    rules! {
+        /// Two rules that undo each other.
+        LOOPING |root| for root.dtype().is_index() =>
+        "there": [x] x + 1 => x + 2;
+        "back":  [x] x + 2 => x + 1;
+    }
+
+    #[test]
+    fn rules_apply_until_none_does() {
+        let x = UOp::variable("x", 0, 63);
+        let mut hits: Vec<&'static str> = Vec::new();
+        let sum = ((&x + 3) + -3) + 0;
+        assert_eq!(rewrite_with(&sum, &[&TEST], &mut hits).unwrap(), x);
+        assert_eq!(hits, ["add-consts", "add-zero"]);
+    }
+
+    #[test]
+    fn commutative_patterns_match_in_either_order() {
+        let x = UOp::variable("x", 0, 63);
+        let joined = x.modulo(8) + 8 * x.idiv(8);
+        assert_eq!(rewrite(&joined, &[&TEST]).unwrap(), x);
+    }
+
+    #[test]
+    fn rules_that_loop_end_in_a_report() {
+        let x = UOp::variable("x", 0, 63);
+        let error = rewrite(&(&x + 1), &[&LOOPING]).unwrap_err();
+        assert!(["there", "back"].contains(&error.hottest_rule), "{error}");
+    }
+
+    #[test]
+    fn a_long_chain_is_rewritten_in_linear_time() {
+        let mut node = UOp::variable("rewritten_chain", 0, 9);
+        for _ in 0..50_000 {
+            node = (&node + 0).max(3);
+        }
+        let result = rewrite(&node, &[&TEST]).unwrap();
+        assert_eq!(crate::ir::postorder(&[result]).len(), 50_002);
+    }
+}
