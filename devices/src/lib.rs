@@ -1,1 +1,23 @@
-//! devices
+//! Memory, code and launch of one machine: everything between a [`Program`](warpweft_compiler::program::Program) and running it.
+//!
+//! A [`Device`] allocates [`RawBuffer`]s, compiles a program to object bytes, loads an object into a [`Kernel`], and a kernel is
+//! launched over slices of buffers. A device looks at nothing of the compiler but the two plain structs `Program` and `Target`,
+//! keeps no cache, reads no environment and prints nothing.
+//!
+//! Always: all `unsafe` of the workspace is in this crate, in modules that open it by name, and each block is argued by what
+//! stands in the same file. What the types cannot hold is the caller's duty and is written at [`Kernel::launch`]: programs are
+//! trusted as the renderer made them, and calls that touch the same bytes are ordered by the caller.
+//!
+//! Not here: which kernels exist (`compiler`), their text (`renderer`), reuse of memory and of objects (`runtime`).
+//! Modules stand in reading order.
+
+pub mod buffer;
+pub mod cpu;
+pub mod device;
+pub mod error;
+pub mod registry;
+
+pub use buffer::{BufferSlice, RawBuffer};
+pub use device::{Device, Kernel};
+pub use error::DeviceError;
+pub use registry::open;

@@ -1,0 +1,227 @@
+//! Raw memory of a device: [`RawBuffer`] owns bytes, [`BufferSlice`] is a range of one, as kernels take it.
+//!
+//! Host memory is zeroed, aligned to 128 bytes (two cache lines, so that neighbours are not fetched for each other), from 64 KiB
+//! on to a page, and from 2 MiB on to a huge page, for which the kernel is asked: a kernel over hundreds of megabytes would
+//! otherwise spend its time in page faults and in misses of the address translation.
+//!
+//! Always: the address of a buffer does not change while it lives, and every copy is checked against its length. Contents are
+//! shared memory: reads and writes of the same bytes are ordered by the caller, as written at `Kernel::launch`.
+//!
+//! Not here: reuse of freed memory (`runtime`). Tested at the end of this file.
+#![allow(unsafe_code, reason = "owns memory by address and hands out raw pointers to kernels")]
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+use memmap2::{MmapMut, MmapOptions};
+
+use crate::error::DeviceError;
+
+/// Bytes to which every buffer is aligned at least.
+pub const BUFFER_ALIGNMENT: usize = 128;
+const PAGE_BYTES: usize = 4096;
+const PAGE_ALIGNED_FROM: usize = 64 << 10;
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+/// What frees the memory of a buffer.
+#[derive(Debug)]
+enum Owner {
+    /// From the allocator of the process, with this layout.
+    Heap(Layout),
+    /// Pages of its own: unmapped when this drops.
+    Pages { _map: MmapMut },
+}
+
+/// Memory of a device, freed on drop.
+#[derive(Debug)]
+pub struct RawBuffer {
+    address: NonNull<u8>,
+    bytes: usize,
+    owner: Owner,
+}
+
+// SAFETY: the memory belongs to no thread, `address` is never given out as a reference, and the copies below go through raw
+// pointers; ordering of accesses to the same bytes is demanded from the caller in the header.
+unsafe impl Send for RawBuffer {}
+// SAFETY: as for Send: `&RawBuffer` gives nothing but raw copies and raw addresses.
+unsafe impl Sync for RawBuffer {}
+
+impl RawBuffer {
+    /// Allocates host memory, all zero, for a device of this name.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`] when the system refuses.
+    pub fn host(device: &str, bytes: usize) -> Result<RawBuffer, DeviceError> {
+        let out_of_memory = || DeviceError::OutOfMemory { device: device.to_string(), bytes };
+        if bytes >= HUGE_PAGE_BYTES { RawBuffer::from_pages(bytes) } else { RawBuffer::from_heap(bytes) }
+            .ok_or_else(out_of_memory)
+    }
+
+    fn from_heap(bytes: usize) -> Option<RawBuffer> {
+        let alignment = if bytes >= PAGE_ALIGNED_FROM { PAGE_BYTES } else { BUFFER_ALIGNMENT };
+        // At least one byte, because the allocator may not be asked for none; rounded up, so that a vector load of the last
+        // elements stays within what was allocated.
+        let layout = Layout::from_size_align(bytes.max(1).next_multiple_of(BUFFER_ALIGNMENT), alignment).ok()?;
+        // SAFETY: the layout has at least BUFFER_ALIGNMENT bytes.
+        let address = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        Some(RawBuffer { address, bytes, owner: Owner::Heap(layout) })
+    }
+
+    fn from_pages(bytes: usize) -> Option<RawBuffer> {
+        // One huge page more than needed, so that a multiple of its size lies inside: untouched pages cost nothing.
+        let mapped_bytes = bytes.checked_next_multiple_of(HUGE_PAGE_BYTES)?.checked_add(HUGE_PAGE_BYTES)?;
+        let mut map = MmapOptions::new().len(mapped_bytes).map_anon().ok()?;
+        // Advice: without huge pages all works, slower.
+        #[cfg(target_os = "linux")]
+        let _ = map.advise(memmap2::Advice::HugePage);
+        let first = map.as_mut_ptr();
+        let skipped = first.addr().next_multiple_of(HUGE_PAGE_BYTES) - first.addr();
+        // SAFETY: `skipped` is less than HUGE_PAGE_BYTES, by which the mapping is longer than the rounded `bytes`.
+        let address = NonNull::new(unsafe { first.add(skipped) })?;
+        Some(RawBuffer { address, bytes, owner: Owner::Pages { _map: map } })
+    }
+
+    /// Length in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether the memory can be addressed by the host. All memory can, today.
+    pub fn is_host(&self) -> bool {
+        true
+    }
+
+    /// Address of the first byte, if the host can use it. Not null, even for a buffer of no bytes.
+    pub fn host_address(&self) -> Option<NonNull<u8>> {
+        Some(self.address)
+    }
+
+    /// The range of `bytes` bytes from `offset` on.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfBounds`] when it is not inside.
+    pub fn slice(&self, offset: usize, bytes: usize) -> Result<BufferSlice<'_>, DeviceError> {
+        match offset.checked_add(bytes) {
+            Some(end) if end <= self.bytes => {
+                // SAFETY: `offset <= self.bytes`, so the address is inside of the allocation or at its end.
+                let address = unsafe { self.address.add(offset) };
+                Ok(BufferSlice { address, bytes, buffer: PhantomData })
+            }
+            Some(_) | None => Err(DeviceError::OutOfBounds { offset, bytes, limit: self.bytes }),
+        }
+    }
+
+    /// The whole buffer.
+    pub fn all(&self) -> BufferSlice<'_> {
+        BufferSlice { address: self.address, bytes: self.bytes, buffer: PhantomData }
+    }
+}
+
+impl Drop for RawBuffer {
+    fn drop(&mut self) {
+        if let Owner::Heap(layout) = self.owner {
+            // SAFETY: `from_heap` got `address` from the allocator with this very layout, and nothing else frees it.
+            unsafe { dealloc(self.address.as_ptr(), layout) }
+        }
+    }
+}
+
+/// A range of bytes of a [`RawBuffer`], as an argument of a kernel.
+#[derive(Clone, Copy, Debug)]
+pub struct BufferSlice<'buffer> {
+    address: NonNull<u8>,
+    bytes: usize,
+    buffer: PhantomData<&'buffer RawBuffer>,
+}
+
+// SAFETY: it stands for `&RawBuffer`, which may go to other threads.
+unsafe impl Send for BufferSlice<'_> {}
+// SAFETY: as for Send.
+unsafe impl Sync for BufferSlice<'_> {}
+
+impl BufferSlice<'_> {
+    /// Length in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Address of the first byte.
+    pub fn address(&self) -> NonNull<u8> {
+        self.address
+    }
+
+    /// Copies `data` in, from byte `offset` on.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfBounds`] when it does not fit.
+    pub fn copy_in(&self, offset: usize, data: &[u8]) -> Result<(), DeviceError> {
+        self.check(offset, data.len())?;
+        // SAFETY: checked: `data.len()` bytes from `offset` on are inside of the buffer, which lives as long as this slice.
+        // `data` is a reference, so nobody has exclusive use of the buffer's bytes through one; they are raw memory.
+        unsafe { std::ptr::copy(data.as_ptr(), self.address.add(offset).as_ptr(), data.len()) }
+        Ok(())
+    }
+
+    /// Fills `data`, from byte `offset` on.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfBounds`] when the slice is too short.
+    pub fn copy_out(&self, offset: usize, data: &mut [u8]) -> Result<(), DeviceError> {
+        self.check(offset, data.len())?;
+        // SAFETY: checked as in `copy_in`; the memory was zeroed when allocated, so all of it is initialised.
+        unsafe { std::ptr::copy(self.address.add(offset).as_ptr(), data.as_mut_ptr(), data.len()) }
+        Ok(())
+    }
+
+    fn check(&self, offset: usize, bytes: usize) -> Result<(), DeviceError> {
+        match offset.checked_add(bytes) {
+            Some(end) if end <= self.bytes => Ok(()),
+            Some(_) | None => Err(DeviceError::OutOfBounds { offset, bytes, limit: self.bytes }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_of_every_size_is_zero_aligned_and_keeps_what_is_copied() {
+        for bytes in [0, 1, 4, 127, 128, 4096, (64 << 10) - 1, 64 << 10, (2 << 20) - 1, 2 << 20, (5 << 20) + 3] {
+            let buffer = RawBuffer::host("CPU", bytes).unwrap();
+            let address = buffer.host_address().unwrap().addr().get();
+            let alignment = match bytes {
+                0x0020_0000.. => 2 << 20,
+                0x0001_0000.. => 4096,
+                _ => 128,
+            };
+            assert_eq!(address % alignment, 0, "{bytes}");
+            let mut read = vec![1u8; bytes];
+            buffer.all().copy_out(0, &mut read).unwrap();
+            assert!(read.iter().all(|&byte| byte == 0), "{bytes}");
+            let data: Vec<u8> = (0..bytes).map(|i| (i * 7) as u8).collect();
+            buffer.all().copy_in(0, &data).unwrap();
+            buffer.slice(bytes / 2, bytes - bytes / 2).unwrap().copy_out(0, &mut read[bytes / 2..]).unwrap();
+            assert_eq!(read[bytes / 2..], data[bytes / 2..], "{bytes}");
+        }
+    }
+
+    #[test]
+    fn ranges_outside_are_refused() {
+        let buffer = RawBuffer::host("CPU", 16).unwrap();
+        let outside = |offset, bytes| DeviceError::OutOfBounds { offset, bytes, limit: 16 };
+        assert_eq!(buffer.slice(1, 16).unwrap_err(), outside(1, 16));
+        assert_eq!(buffer.slice(usize::MAX, 2).unwrap_err(), outside(usize::MAX, 2));
+        assert_eq!(buffer.all().copy_in(17, &[]).unwrap_err(), outside(17, 0));
+        assert_eq!(buffer.all().copy_out(8, &mut [0; 9]).unwrap_err(), outside(8, 9));
+        assert_eq!(buffer.slice(16, 0).unwrap().bytes(), 0);
+    }
+
+    #[test]
+    fn more_memory_than_there_is_is_an_error_that_names_the_bytes() {
+        let error = RawBuffer::host("CPU", usize::MAX - 5).unwrap_err();
+        assert_eq!(error, DeviceError::OutOfMemory { device: "CPU".to_string(), bytes: usize::MAX - 5 });
+        assert!(RawBuffer::host("CPU", 1 << 55).is_err());
+    }
+}

@@ -1,0 +1,206 @@
+//! LLVM IR text to object bytes, in the terms of LLVM's C interface: parse, verify, a short list of passes, code generation.
+//!
+//! Kernels arrive vectorised, so that LLVM has to clean up, to move what does not change out of loops and to select
+//! instructions; it looks for no loop to vectorise or unroll. The machine is the one of [`Target`]: its triple, processor and
+//! features go to the code generator, and its triple and data layout into the module, else LLVM generates for a plain x86-64.
+//!
+//! Always: one LLVM context per call, created and dropped here, so that any number of threads may compile at once; the result
+//! is plain bytes. The same program and target give the same bytes.
+//!
+//! Not here: caching (`runtime`), loading (`loader`). Tested in `cpu/tests.rs`.
+#![allow(unsafe_code, reason = "parsing keeps the buffer that inkwell would leak, which takes LLVM's C interface")]
+
+use std::sync::Once;
+
+use inkwell::OptimizationLevel;
+use inkwell::context::{AsContextRef, Context};
+use inkwell::llvm_sys::core::LLVMDisposeMessage;
+use inkwell::llvm_sys::ir_reader::LLVMParseIRInContext2;
+use inkwell::memory_buffer::MemoryBuffer;
+use inkwell::module::Module;
+use inkwell::passes::PassBuilderOptions;
+use inkwell::targets::{
+    CodeModel, FileType, InitializationConfig, RelocMode, Target as LlvmTarget, TargetMachine, TargetTriple,
+};
+use inkwell::types::{AnyTypeEnum, BasicMetadataTypeEnum};
+use warpweft_compiler::program::Program;
+use warpweft_compiler::target::Target;
+
+use crate::error::DeviceError;
+
+/// The passes, in LLVM's notation. Each is there because it pays on kernels that are vectorised already; see the measurements
+/// in `examples/compile_stages.rs` before changing it.
+pub const PASSES: &str = "function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg,\
+    loop-mssa(loop-rotate,licm),early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg)";
+
+/// Makes LLVM's x86 and AArch64 code generators known to LLVM, once per process.
+pub(super) fn initialize_llvm() {
+    static DONE: Once = Once::new();
+    DONE.call_once(|| {
+        let config = InitializationConfig {
+            asm_parser: false,
+            asm_printer: true,
+            base: true,
+            disassembler: true,
+            info: true,
+            machine_code: true,
+        };
+        LlvmTarget::initialize_x86(&config);
+        LlvmTarget::initialize_aarch64(&config);
+    });
+}
+
+/// Version of the LLVM that is linked, as in `22.1.8`.
+pub fn llvm_version() -> String {
+    let (mut major, mut minor, mut patch) = (0, 0, 0);
+    // SAFETY: LLVM writes one number through each pointer, and each points at a local.
+    unsafe { inkwell::llvm_sys::core::LLVMGetVersion(&mut major, &mut minor, &mut patch) };
+    format!("{major}.{minor}.{patch}")
+}
+
+/// Compiles a program for a target to the bytes of an ELF object.
+pub(super) fn compile(program: &Program, target: &Target) -> Result<Vec<u8>, DeviceError> {
+    compile_with(program, target, PASSES, OptimizationLevel::Default, &mut |_| ())
+}
+
+/// [`compile`] with the choices exposed and a call after each stage: for measuring them.
+pub fn compile_with(
+    program: &Program,
+    target: &Target,
+    passes: &str,
+    level: OptimizationLevel,
+    after_stage: &mut dyn FnMut(&'static str),
+) -> Result<Vec<u8>, DeviceError> {
+    initialize_llvm();
+    let failed = |stage, message: String| DeviceError::Compile {
+        kernel: program.name.clone(),
+        stage,
+        message: one_line(&message),
+    };
+    let context = Context::create();
+    let module = parse(&context, program)?;
+    after_stage("parse");
+
+    let machine = target_machine(target, level)?;
+    module.set_triple(&TargetTriple::create(&target.triple));
+    module.set_data_layout(&machine.get_target_data().get_data_layout());
+    after_stage("machine");
+
+    module.verify().map_err(|message| source_error(program, &message.to_string()))?;
+    check_entry(&module, program)?;
+    after_stage("verify");
+
+    if !passes.is_empty() {
+        let options = PassBuilderOptions::create();
+        options.set_verify_each(false);
+        module.run_passes(passes, &machine, options).map_err(|message| failed("passes", message.to_string()))?;
+    }
+    after_stage("passes");
+
+    let object = machine
+        .write_to_memory_buffer(&module, FileType::Object)
+        .map_err(|message| failed("code generation", message.to_string()))?;
+    let bytes = object.as_slice().to_vec();
+    after_stage("code generation");
+    Ok(bytes)
+}
+
+fn parse<'context>(context: &'context Context, program: &Program) -> Result<Module<'context>, DeviceError> {
+    // A copy, because LLVM's lexer wants a zero byte after the text.
+    let text = MemoryBuffer::create_from_memory_range_copy(program.source.as_bytes(), "kernel");
+    let mut module = std::ptr::null_mut();
+    let mut message = std::ptr::null_mut();
+    // SAFETY: context and text are live, the other two point at locals; this function leaves the text to us (`text` drops
+    // it), where the wrapper of inkwell forgets it.
+    let failed = unsafe { LLVMParseIRInContext2(context.as_ctx_ref(), text.as_mut_ptr(), &mut module, &mut message) };
+    if failed == 0 {
+        // SAFETY: LLVM reports success, so `module` is a module of this context, owned by nobody else.
+        return Ok(unsafe { Module::new(module) });
+    }
+    let said = if message.is_null() {
+        "LLVM gave no reason".to_string()
+    } else {
+        // SAFETY: on failure LLVM leaves a C string of its own, which we read once and give back.
+        unsafe {
+            let said = std::ffi::CStr::from_ptr(message).to_string_lossy().into_owned();
+            LLVMDisposeMessage(message);
+            said
+        }
+    };
+    Err(source_error(program, &said))
+}
+
+/// Whether LLVM can generate code for this target at all.
+pub(super) fn check_generator(target: &Target) -> Result<(), DeviceError> {
+    initialize_llvm();
+    target_machine(target, OptimizationLevel::Default).map(drop)
+}
+
+fn target_machine(target: &Target, level: OptimizationLevel) -> Result<TargetMachine, DeviceError> {
+    let missing = |message: String| DeviceError::CompilerMissing { triple: target.triple.clone(), message };
+    let triple = TargetTriple::create(&target.triple);
+    let generator = LlvmTarget::from_triple(&triple).map_err(|message| missing(message.to_string()))?;
+    generator
+        .create_target_machine(
+            &triple,
+            &target.processor,
+            &target.features,
+            level,
+            // Position independent and within 2 GiB: the loader places code and constants in one mapping, anywhere.
+            RelocMode::PIC,
+            CodeModel::Small,
+        )
+        .ok_or_else(|| missing("no target machine could be made".to_string()))
+}
+
+/// The entry point must exist and follow the calling convention that `Program` documents.
+fn check_entry(module: &Module<'_>, program: &Program) -> Result<(), DeviceError> {
+    let failed = |message: String| DeviceError::Compile { kernel: program.name.clone(), stage: "entry point", message };
+    let entry = module
+        .get_function(&program.entry)
+        .filter(|function| function.count_basic_blocks() > 0)
+        .ok_or_else(|| failed(format!("the source defines no function `{}`", program.entry)))?;
+    let kind = entry.get_type();
+    let parameters = kind.get_param_types();
+    let right = matches!(
+        parameters[..],
+        [
+            BasicMetadataTypeEnum::PointerType(_),
+            BasicMetadataTypeEnum::PointerType(_),
+            BasicMetadataTypeEnum::IntType(begin),
+            BasicMetadataTypeEnum::IntType(end),
+        ] if begin.get_bit_width() == 64 && end.get_bit_width() == 64
+    );
+    if right && matches!(AnyTypeEnum::from(kind), AnyTypeEnum::FunctionType(_)) && kind.get_return_type().is_none() {
+        return Ok(());
+    }
+    Err(failed(format!("`{}` must be `void (ptr, ptr, i64, i64)`", program.entry)))
+}
+
+/// An error of parsing or verifying, with the line of the source where LLVM names one (`kernel:LINE:COLUMN: error: ...`).
+fn source_error(program: &Program, said: &str) -> DeviceError {
+    let place = said.strip_prefix("kernel:").and_then(|rest| {
+        let mut fields = rest.splitn(3, ':');
+        let line: usize = fields.next()?.parse().ok()?;
+        let _column: usize = fields.next()?.parse().ok()?;
+        Some((line, fields.next()?.trim_start().trim_start_matches("error: ")))
+    });
+    match place {
+        Some((line, message)) => DeviceError::Program {
+            kernel: program.name.clone(),
+            line: Some(line),
+            text: program.source.lines().nth(line.saturating_sub(1)).unwrap_or_default().trim().to_string(),
+            message: message.lines().next().unwrap_or_default().to_string(),
+        },
+        None => DeviceError::Program {
+            kernel: program.name.clone(),
+            line: None,
+            text: String::new(),
+            message: one_line(said),
+        },
+    }
+}
+
+fn one_line(message: &str) -> String {
+    message.trim().replace('\n', "; ")
+}

@@ -1,0 +1,139 @@
+//! A loaded kernel of the CPU and its launch.
+//!
+//! A launch checks its arguments, gathers the addresses of its buffers on the stack and calls the code: on the calling thread
+//! when the kernel is short or has no parallel loop, else in shares through the pool.
+//!
+//! Always: the code stays mapped while the kernel lives; nothing is allocated for up to [`POINTERS_ON_STACK`] buffers; nothing
+//! is locked.
+#![allow(unsafe_code, reason = "calls machine code")]
+
+use warpweft_compiler::program::{Estimate, Program};
+
+use super::loader::LoadedCode;
+use super::threads;
+use crate::buffer::BufferSlice;
+use crate::device::Kernel;
+use crate::error::DeviceError;
+
+/// The calling convention of `Program`: buffers, variables, and the share of the parallel loop.
+pub(super) type Entry = unsafe extern "C" fn(*const *mut u8, *const i64, i64, i64);
+
+const POINTERS_ON_STACK: usize = 32;
+/// What one thread does at the least in a nanosecond: used only to see which kernels are short.
+const OPERATIONS_PER_NS: f64 = 16.0;
+const BYTES_PER_NS: f64 = 8.0;
+/// Work that a thread must have for waking it to pay. Waking one that sleeps takes some 5 us here, one that spins 0.3 us.
+const NS_PER_THREAD_MIN: f64 = 8_000.0;
+
+/// A program in executable memory.
+#[derive(Debug)]
+pub(super) struct CpuKernel {
+    name: String,
+    code: LoadedCode,
+    /// Bytes that each buffer must have at least.
+    parameter_bytes: Box<[usize]>,
+    variable_count: usize,
+    grid: i64,
+    /// Threads that the work is enough for.
+    threads_useful: usize,
+}
+
+impl CpuKernel {
+    pub(super) fn new(program: &Program, code: LoadedCode) -> Result<CpuKernel, DeviceError> {
+        let wrong = |message: &str| DeviceError::Object { kernel: program.name.clone(), message: message.to_string() };
+        let parameter_bytes = program
+            .parameters
+            .iter()
+            .map(|parameter| usize::try_from(parameter.len).ok()?.checked_mul(parameter.dtype.bytes()))
+            .collect::<Option<Box<[usize]>>>()
+            .ok_or_else(|| wrong("a parameter has more bytes than can be addressed"))?;
+        Ok(CpuKernel {
+            name: program.name.clone(),
+            code,
+            parameter_bytes,
+            variable_count: program.variables.len(),
+            // Twice the grid must fit too: shares are counted past the end.
+            grid: i64::try_from(program.grid)
+                .ok()
+                .filter(|&grid| grid <= i64::MAX / 2)
+                .ok_or_else(|| wrong("the grid does not fit in 62 bits"))?,
+            threads_useful: threads_useful(&program.estimate, program.grid),
+        })
+    }
+
+    fn entry(&self) -> Entry {
+        // SAFETY: the address is that of the entry point in `self.code`, which keeps it mapped and executable as long as
+        // `self` lives; `compile` checked that it is a function of this type, and `load` that the object has it.
+        unsafe { std::mem::transmute::<*const u8, Entry>(self.code.entry_address()) }
+    }
+
+    fn call(&self, pointers: &[*mut u8], variables: &[i64], threads: usize) {
+        let threads = threads.min(self.threads_useful);
+        if threads > 1 {
+            let share = threads::Work {
+                entry: self.entry(),
+                pointers: pointers.as_ptr(),
+                variables: variables.as_ptr(),
+                grid: self.grid,
+            };
+            // SAFETY: as below for every part of the grid; `pointers` and `variables` outlive the call, which returns only
+            // when no thread works on it any more.
+            unsafe { threads::run(&share, threads) }
+        } else {
+            // SAFETY: `launch` asserted that there is a pointer for every parameter, to at least as many bytes as the program
+            // says that it touches, in live buffers, and a value for every variable. That the code keeps to this is the
+            // promise of the program's maker, stated at `Kernel::launch`.
+            unsafe { self.entry()(pointers.as_ptr(), variables.as_ptr(), 0, self.grid) }
+        }
+    }
+}
+
+impl Kernel for CpuKernel {
+    fn launch(&self, buffers: &[BufferSlice<'_>], variables: &[i64], threads: usize) -> Result<(), DeviceError> {
+        assert_eq!(buffers.len(), self.parameter_bytes.len(), "buffers of kernel {}", self.name);
+        assert_eq!(variables.len(), self.variable_count, "variables of kernel {}", self.name);
+        for (index, (buffer, &bytes)) in buffers.iter().zip(&self.parameter_bytes).enumerate() {
+            assert!(
+                buffer.bytes() >= bytes,
+                "kernel {}: buffer {index} has {} bytes of {bytes}",
+                self.name,
+                buffer.bytes()
+            );
+        }
+        if buffers.len() <= POINTERS_ON_STACK {
+            let mut pointers = [std::ptr::null_mut(); POINTERS_ON_STACK];
+            for (pointer, buffer) in pointers.iter_mut().zip(buffers) {
+                *pointer = buffer.address().as_ptr();
+            }
+            self.call(&pointers[..buffers.len()], variables, threads);
+        } else {
+            let pointers: Vec<*mut u8> = buffers.iter().map(|buffer| buffer.address().as_ptr()).collect();
+            self.call(&pointers, variables, threads);
+        }
+        Ok(())
+    }
+}
+
+/// How many threads have enough to do, by the estimate of the kernel's work.
+fn threads_useful(estimate: &Estimate, grid: u64) -> usize {
+    let ns = (estimate.operations / OPERATIONS_PER_NS).max(estimate.bytes_unique / BYTES_PER_NS);
+    // A float that is not a number or negative becomes 0 here, one that is huge becomes the largest number.
+    let by_work = (ns / NS_PER_THREAD_MIN) as usize;
+    by_work.min(usize::try_from(grid).unwrap_or(usize::MAX)).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_follow_work_and_grid() {
+        let work = |operations, grid| threads_useful(&Estimate { operations, ..Estimate::default() }, grid);
+        assert_eq!(work(0.0, 1000), 1);
+        assert_eq!(work(1e9, 1), 1);
+        assert_eq!(work(1e9, 3), 3);
+        assert_eq!(work(1e3, 1000), 1);
+        assert_eq!(work(f64::NAN, 1000), 1);
+        assert_eq!(work(f64::INFINITY, 1000), 1000);
+    }
+}

@@ -1,0 +1,93 @@
+//! The CPU of this machine: kernels are LLVM IR, compiled to ELF objects, loaded by our own loader and run on a pool of threads.
+//!
+//! ```text
+//!   Program --compile--> object bytes --loader--> executable memory --kernel, threads--> run
+//! ```
+//!
+//! The object bytes are all that a cache needs: a process that finds them compiles nothing.
+
+mod compile;
+mod disassemble;
+mod kernel;
+mod loader;
+mod symbols;
+mod target;
+mod threads;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use warpweft_compiler::program::Program;
+use warpweft_compiler::target::Target;
+
+pub use self::compile::{PASSES, compile_with, llvm_version};
+use self::kernel::CpuKernel;
+use crate::buffer::RawBuffer;
+use crate::device::{Device, Kernel};
+use crate::error::DeviceError;
+
+const NAME: &str = "CPU";
+
+/// The host's processor and memory.
+#[derive(Debug)]
+pub struct CpuDevice {
+    target: Target,
+}
+
+impl CpuDevice {
+    /// Opens the host with at most this many threads; none means all that the process may use.
+    ///
+    /// # Errors
+    /// [`DeviceError::CompilerMissing`] when the LLVM that is linked cannot generate code for the host.
+    pub fn open(threads: Option<usize>) -> Result<CpuDevice, DeviceError> {
+        CpuDevice::for_target(target::host(threads))
+    }
+
+    /// A device that compiles for a target given by hand. Its kernels run only where the host has what the target says.
+    ///
+    /// # Errors
+    /// [`DeviceError::CompilerMissing`] when LLVM has no code generator for it.
+    pub fn for_target(target: Target) -> Result<CpuDevice, DeviceError> {
+        compile::check_generator(&target)?;
+        Ok(CpuDevice { target })
+    }
+}
+
+impl Device for CpuDevice {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn target(&self) -> &Target {
+        &self.target
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<RawBuffer, DeviceError> {
+        RawBuffer::host(NAME, bytes)
+    }
+
+    fn copy_in(&self, buffer: &RawBuffer, offset: usize, data: &[u8]) -> Result<(), DeviceError> {
+        buffer.all().copy_in(offset, data)
+    }
+
+    fn copy_out(&self, buffer: &RawBuffer, offset: usize, data: &mut [u8]) -> Result<(), DeviceError> {
+        buffer.all().copy_out(offset, data)
+    }
+
+    fn compile(&self, program: &Program) -> Result<Vec<u8>, DeviceError> {
+        compile::compile(program, &self.target)
+    }
+
+    fn load(&self, program: &Program, object: &[u8]) -> Result<Arc<dyn Kernel>, DeviceError> {
+        let code = loader::load(object, &program.entry)
+            .map_err(|message| DeviceError::Object { kernel: program.name.clone(), message })?;
+        Ok(Arc::new(CpuKernel::new(program, code)?))
+    }
+
+    fn disassemble(&self, object: &[u8]) -> Result<String, DeviceError> {
+        disassemble::disassemble(object, &self.target)
+            .map_err(|message| DeviceError::Object { kernel: "given".to_string(), message })
+    }
+}

@@ -1,0 +1,124 @@
+//! What this machine can do: the [`Target`] of the host.
+//!
+//! The processor and its features are what LLVM says, the widths follow from the features that the processor reports, cache
+//! sizes come from the system's files, and the number of threads respects affinity and quotas of control groups.
+//!
+//! Always: the same machine gives the same target, so that objects in a cache are found again.
+
+use std::path::Path;
+
+use inkwell::targets::TargetMachine;
+use warpweft_compiler::target::{Language, Target};
+
+/// Describes the host. `threads` bounds its threads; none means all that this process may use.
+pub(super) fn host(threads: Option<usize>) -> Target {
+    super::compile::initialize_llvm();
+    let available = std::thread::available_parallelism().map_or(1, usize::from);
+    let (vector_bytes, vector_registers) = vector_unit();
+    let cache =
+        |level, fallback| cache_bytes(Path::new("/sys/devices/system/cpu/cpu0/cache"), level).unwrap_or(fallback);
+    Target {
+        device: "CPU".to_string(),
+        language: Language::Llvm,
+        triple: TargetMachine::get_default_triple().as_str().to_string_lossy().into_owned(),
+        processor: TargetMachine::get_host_cpu_name().to_string(),
+        features: sorted_features(&TargetMachine::get_host_cpu_features().to_string()),
+        vector_bytes,
+        vector_registers,
+        cache_l1_bytes: cache(1, 32 << 10),
+        cache_l2_bytes: cache(2, 512 << 10),
+        cache_l3_bytes: cache(3, 4 << 20),
+        threads: u32::try_from(threads.unwrap_or(available).max(1)).unwrap_or(u32::MAX),
+        has_fma: has_fma(),
+        has_masked_memory: vector_bytes == 64,
+    }
+}
+
+/// LLVM keeps features in a hash table; sorted, their text does not depend on it.
+fn sorted_features(features: &str) -> String {
+    let mut list: Vec<&str> = features.split(',').filter(|feature| !feature.is_empty()).collect();
+    list.sort_unstable();
+    list.join(",")
+}
+
+/// Bytes of a vector register and how many there are.
+#[cfg(target_arch = "x86_64")]
+fn vector_unit() -> (u32, u32) {
+    // Masks and 512-bit registers count only with the instructions for bytes and for shorter vectors: all but the first
+    // processors with AVX-512 have them.
+    if is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512vl")
+    {
+        (64, 32)
+    } else if is_x86_feature_detected!("avx2") {
+        (32, 16)
+    } else {
+        (16, 16)
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn has_fma() -> bool {
+    is_x86_feature_detected!("fma")
+}
+
+/// Other machines have 16-byte vectors; AArch64 has 32 of them and fused multiply-add.
+#[cfg(not(target_arch = "x86_64"))]
+fn vector_unit() -> (u32, u32) {
+    (16, 32)
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn has_fma() -> bool {
+    cfg!(target_arch = "aarch64")
+}
+
+/// Size of the data or unified cache of a level, from the files that Linux keeps: `index2/level`, `type` and `size`.
+fn cache_bytes(folder: &Path, level: u32) -> Option<u64> {
+    let read = |index: u32, name: &str| std::fs::read_to_string(folder.join(format!("index{index}")).join(name)).ok();
+    let index = (0..8).find(|&index| {
+        read(index, "level").is_some_and(|text| text.trim().parse() == Ok(level))
+            && read(index, "type").is_some_and(|text| text.trim() != "Instruction")
+    })?;
+    parse_size(read(index, "size")?.trim())
+}
+
+/// `48K`, `2M`, `32768`.
+fn parse_size(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(['K', 'M', 'G']);
+    let unit: u64 = match &text[digits.len()..] {
+        "" => 1,
+        "K" => 1 << 10,
+        "M" => 1 << 20,
+        "G" => 1 << 30,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(unit).filter(|&bytes| bytes > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_with_their_units() {
+        assert_eq!(parse_size("48K"), Some(48 << 10));
+        assert_eq!(parse_size("2M"), Some(2 << 20));
+        assert_eq!(parse_size("123"), Some(123));
+        for wrong in ["", "K", "0", "4KK", "-1K", "99999999999G"] {
+            assert_eq!(parse_size(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_host_is_a_machine_one_can_compile_for() {
+        let target = host(None);
+        assert_eq!(target, host(None));
+        assert!(target.threads >= 1 && host(Some(3)).threads == 3 && host(Some(0)).threads == 1);
+        assert!(target.vector_bytes.is_power_of_two() && target.vector_bytes >= 16);
+        assert!(target.cache_l1_bytes >= 4 << 10 && target.cache_l2_bytes >= target.cache_l1_bytes);
+        assert!(!target.triple.is_empty() && !target.processor.is_empty());
+        assert_eq!(target.features, sorted_features(&target.features));
+    }
+}

@@ -1,0 +1,83 @@
+//! What can go wrong on a device: each error says what was wrong and what would be right.
+//!
+//! Errors are plain data (`Clone`, comparable), because a lazy graph carries them until a value is asked for.
+
+/// A request that a device could not fulfil.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DeviceError {
+    /// There is no device of that name.
+    #[error("no device is called `{name}`; known devices: {known}")]
+    UnknownDevice {
+        /// The name that was asked for.
+        name: String,
+        /// The names that would be right, separated by commas.
+        known: String,
+    },
+    /// The code generator is not there, or lacks this machine.
+    #[error(
+        "LLVM 22 has no code generator for `{triple}`: {message}; install the packages `libllvm22` (to run) and `llvm-22-dev` \
+         (to build) from apt.llvm.org, or build LLVM with that target"
+    )]
+    CompilerMissing {
+        /// The machine, as LLVM names it.
+        triple: String,
+        /// What LLVM said.
+        message: String,
+    },
+    /// The memory of the device does not suffice.
+    #[error("out of memory on {device}: {bytes} bytes asked in one piece; use smaller tensors or free some")]
+    OutOfMemory {
+        /// Name of the device.
+        device: String,
+        /// Bytes asked for.
+        bytes: usize,
+    },
+    /// A copy or slice reaches past the end of its buffer.
+    #[error("bytes {offset}..{offset}+{bytes} are outside of a buffer of {limit} bytes")]
+    OutOfBounds {
+        /// First byte.
+        offset: usize,
+        /// Number of bytes.
+        bytes: usize,
+        /// Bytes of the buffer.
+        limit: usize,
+    },
+    /// The source of a program is not in the language of the device.
+    #[error("kernel `{kernel}` is not valid LLVM IR: {message}{}", .line.as_ref().map(|l| format!("\n  line {l}: {text}")).unwrap_or_default())]
+    Program {
+        /// Name of the kernel.
+        kernel: String,
+        /// Line of the source, counted from 1, if LLVM named one.
+        line: Option<usize>,
+        /// That line.
+        text: String,
+        /// What LLVM said.
+        message: String,
+    },
+    /// The program is valid, but the device cannot make code of it.
+    #[error("kernel `{kernel}` cannot be compiled ({stage}): {message}")]
+    Compile {
+        /// Name of the kernel.
+        kernel: String,
+        /// The step that failed.
+        stage: &'static str,
+        /// What failed.
+        message: String,
+    },
+    /// The object is damaged, or holds something that the loader does not support.
+    #[error("the object of kernel `{kernel}` cannot be loaded: {message}")]
+    Object {
+        /// Name of the kernel.
+        kernel: String,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// The device does not offer this.
+    #[error("device {device} cannot {what}")]
+    Unsupported {
+        /// Name of the device.
+        device: String,
+        /// What was asked, as a verb phrase.
+        what: String,
+    },
+}
