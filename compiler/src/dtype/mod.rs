@@ -4,6 +4,7 @@
 //! appear only inside kernels. `Index` is the type of index arithmetic: a mathematical integer while rules run, made `i32` or
 //! `i64` before rendering.
 
+pub mod arithmetic;
 pub mod lattice;
 pub mod scalar;
 

@@ -226,7 +226,7 @@ impl Scalar {
 
 /// Rounds once, to the nearest and ties to even: through `f32` with its last bit sticky ("round to odd"), because rounding
 /// twice to nearest is wrong when the first step lands on a tie (Boldo and Melquiond, "When double rounding is odd", 2005).
-fn bf16_from_f64(value: f64) -> bf16 {
+pub(super) fn bf16_from_f64(value: f64) -> bf16 {
     let nearest = value as f32;
     if nearest as f64 == value || !nearest.is_finite() || value.is_nan() {
         return bf16::from_f32(nearest);
