@@ -74,6 +74,56 @@ pub enum Arg {
     Scratch(u32, u64),
     /// The name of the device of a `Copy`.
     Device(Arc<str>),
+    /// Which function the value of a `Function` is.
+    Function(Function),
+}
+
+macro_rules! functions {
+    ($($name:ident $text:literal $meaning:literal;)*) => {
+        /// Functions whose value is composed of ops but whose derivative is known in closed form; see [`super::Op::Function`].
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Function { $(#[doc = $meaning] $name,)* }
+
+        impl Function {
+            /// Every function, in the order of the table.
+            pub const ALL: &'static [Function] = &[$(Function::$name),*];
+
+            /// The name in the text form.
+            pub fn name(self) -> &'static str {
+                match self { $(Function::$name => $text),* }
+            }
+
+            /// The function of that name in the text form.
+            pub fn from_name(name: &str) -> Option<Function> {
+                Function::ALL.iter().copied().find(|function| function.name() == name)
+            }
+        }
+    };
+}
+
+functions! {
+    Abs      "abs"       "Absolute value.";
+    Relu     "relu"      "The larger of x and 0.";
+    Exp      "exp"       "e to the power x.";
+    Expm1    "expm1"     "exp(x) - 1.";
+    Log      "log"       "Natural logarithm.";
+    Log1p    "log1p"     "log(1 + x).";
+    Cos      "cos"       "Cosine.";
+    Tan      "tan"       "Tangent.";
+    Asin     "asin"      "Inverse sine.";
+    Acos     "acos"      "Inverse cosine.";
+    Atan     "atan"      "Inverse tangent.";
+    Atan2    "atan2"     "Angle of the point (x, y), given y and x.";
+    Sinh     "sinh"      "Hyperbolic sine.";
+    Cosh     "cosh"      "Hyperbolic cosine.";
+    Tanh     "tanh"      "Hyperbolic tangent.";
+    Asinh    "asinh"     "Inverse hyperbolic sine.";
+    Acosh    "acosh"     "Inverse hyperbolic cosine.";
+    Atanh    "atanh"     "Inverse hyperbolic tangent.";
+    Erf      "erf"       "Error function.";
+    Sigmoid  "sigmoid"   "1 / (1 + exp(-x)).";
+    Softplus "softplus"  "log(1 + exp(x)).";
+    Pow      "pow"       "The first operand to the power of the second.";
 }
 
 /// See [`Arg::Strided`].
@@ -195,7 +245,8 @@ impl Arg {
             | Arg::Axis(_)
             | Arg::Number(_)
             | Arg::Scratch(..)
-            | Arg::Device(_) => self.clone(),
+            | Arg::Device(_)
+            | Arg::Function(_) => self.clone(),
         }
     }
 
@@ -223,7 +274,8 @@ impl Arg {
             | Arg::Axis(_)
             | Arg::Number(_)
             | Arg::Scratch(..)
-            | Arg::Device(_) => {}
+            | Arg::Device(_)
+            | Arg::Function(_) => {}
         }
     }
 }

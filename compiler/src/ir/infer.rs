@@ -157,7 +157,9 @@ fn tensor_shape(op: Op, src: &[UOp], arg: &Arg) -> Result<Shape, String> {
             let (before, after) = (&from[..axis], &from[axis + 1..]);
             Ok(before.iter().chain(src[1].shape().iter()).chain(after).cloned().collect())
         }
-        (Op::Contiguous | Op::Detach, Arg::None) | (Op::Copy, Arg::Device(_)) => Ok(from.clone()),
+        (Op::Contiguous | Op::Detach, Arg::None)
+        | (Op::Copy, Arg::Device(_))
+        | (Op::Function, Arg::Function(_)) => Ok(from.clone()),
         _ => Err(format!("does not take the argument {arg:?}")),
     }
 }
@@ -182,6 +184,7 @@ pub(super) fn infer_facts(op: Op, dtype: DType, src: &[UOp], arg: &Arg) -> Facts
             | Op::Flip
             | Op::Contiguous
             | Op::Detach
+            | Op::Function
             | Op::Splat
             | Op::Lane,
             _,

@@ -15,7 +15,7 @@ mod scalar_op;
 mod uop;
 mod walk;
 
-pub use arg::{Arg, Axes, AxisKind, BufferArg, ParamArg, RangeArg, ReduceOp, StridedArg, VariableArg};
+pub use arg::{Arg, Axes, AxisKind, BufferArg, Function, ParamArg, RangeArg, ReduceOp, StridedArg, VariableArg};
 pub use build::Operand;
 pub use dim::{Dim, Shape};
 pub use facts::{Facts, floor_div, floor_mod, gcd};

@@ -122,6 +122,7 @@ ops! {
     Gather    "gather"    [x index]             Tensor      "x with position i of one axis replaced by the axes of index: x[.., index[..], ..]; 0 where out of range.";
     Contiguous "contiguous" [x]                 Tensor      "x, stored in memory in row-major order.";
     Detach    "detach"    [x]                   Tensor      "x, through which no gradient flows.";
+    Function  "function"  [value;x]             Tensor      "value, which is the function of the x that the argument names: gradients use its known derivative, all else uses value alone.";
     Copy      "copy"      [x]                   Tensor      "x in the memory of another device.";
 
     Range     "range"     [len]                 Loop        "A loop variable from 0 to len - 1.";
