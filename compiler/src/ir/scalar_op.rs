@@ -51,6 +51,7 @@ pub fn is_defined(op: Op, operand: DType) -> bool {
         | Op::Gather
         | Op::Contiguous
         | Op::Detach
+        | Op::Function
         | Op::Copy
         | Op::Range
         | Op::Fold
