@@ -10,6 +10,7 @@ pub mod linearize;
 pub mod program;
 pub mod rewrite;
 pub mod target;
+pub mod view;
 
 pub use dtype::DType;
 pub use ir::{Op, UOp};

@@ -1,0 +1,23 @@
+//! Views: what chains of movement ops (reshape, permute, expand, pad, shrink, flip, as_strided) do to memory.
+//!
+//! [`View`] is one strided box with a mask, [`ShapeTracker`] several of them, which say what one cannot; its index arithmetic is
+//! what kernels load and store by. [`collect_movement_chain`] finds the chain in a graph, [`track_movement`] turns it into a tracker.
+//! Lengths are [`Dim`](crate::ir::Dim)s: numbers or expressions over variables.
+//! Not here: questions about sets of elements (`region`), when a write may happen in place (`schedule`).
+
+mod chain;
+mod dims;
+mod index;
+mod merge;
+mod reshape;
+mod tracker;
+#[allow(clippy::module_inception, reason = "the domain's own word for one of its parts")]
+mod view;
+
+#[cfg(test)]
+mod properties;
+
+pub use chain::{collect_movement_chain, track_movement};
+pub use merge::merge;
+pub use tracker::{BindError, ShapeTracker};
+pub use view::{Bounds, View};
