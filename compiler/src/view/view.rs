@@ -240,7 +240,7 @@ fn clamp(value: &Dim, len: &Dim) -> Dim {
     let clamped = match (room.min_value() >= 0, room.max_value() <= 0) {
         (true, _) => low,
         (_, true) => len.clone(),
-        _ => Dim::from(low.to_uop().min(&len.to_uop())),
+        _ => Dim::from(low.to_uop().min(len.to_uop())),
     };
     simplified(clamped)
 }
