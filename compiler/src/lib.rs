@@ -5,12 +5,15 @@
 //! above it (held by the test `imports_point_down`).
 
 pub mod dtype;
+pub mod error;
 pub mod ir;
 pub mod linearize;
 pub mod program;
 pub mod rewrite;
 pub mod target;
 pub mod view;
+pub mod watch;
 
 pub use dtype::DType;
+pub use error::CompileError;
 pub use ir::{Op, UOp};
