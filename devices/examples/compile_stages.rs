@@ -15,8 +15,8 @@ use warpweft_compiler::program::{Access, Estimate, Parameter, Program};
 use warpweft_devices::Device;
 use warpweft_devices::cpu::{CpuDevice, PASSES, compile_with};
 
-/// A loop over vectors of 16 with `ops` dependent operations on what is loaded.
-fn chain(ops: usize) -> Program {
+/// A loop over vectors of 16 with `ops` dependent operations on what is loaded and on `constants` different constants.
+fn chain(ops: usize, constants: usize) -> Program {
     let mut source = String::from(
         "define void @k(ptr %buffers, ptr %variables, i64 %begin, i64 %end) {
 entry:
@@ -34,8 +34,8 @@ loop:
 ",
     );
     for op in 0..ops {
-        let (name, constant) = [("fmul", 1.0625), ("fadd", 0.5), ("fsub", 0.25)][op % 3];
-        let constant = constant + (op % 64) as f64;
+        let name = ["fmul", "fadd", "fsub"][op % 3];
+        let constant = 1.0 + (op % constants) as f64 / 1024.0;
         let _ = writeln!(source, "  %x{} = {name} <16 x float> %x{op}, splat (float {constant:?})", op + 1);
     }
     let _ = write!(
@@ -49,7 +49,7 @@ done:
 }}"
     );
     Program {
-        name: format!("chain_{ops}"),
+        name: format!("chain_{ops}_{constants}"),
         entry: "k".to_string(),
         source,
         parameters: vec![Parameter { dtype: DType::F32, len: 16, access: Access::ReadWrite }; 2],
@@ -88,7 +88,7 @@ fn stages(device: &CpuDevice, program: &Program, passes: &str, level: Optimizati
     }
     let total: f64 = best.iter().map(|(_, us)| us).sum();
     let parts: Vec<String> = best.iter().map(|(stage, us)| format!("{stage} {us:.0}")).collect();
-    println!("  {:12} {level:?}: {total:8.0} us = {}", program.name, parts.join(" + "));
+    println!("  {:16} {level:?}: {total:8.0} us = {}", program.name, parts.join(" + "));
 }
 
 fn main() {
@@ -96,7 +96,7 @@ fn main() {
     let device = CpuDevice::open(Some(2)).unwrap();
     println!("open {:.0} us", begin.elapsed().as_secs_f64() * 1e6);
     let begin = Instant::now();
-    device.compile(&chain(1)).unwrap();
+    device.compile(&chain(1, 1)).unwrap();
     println!("first compile {:.0} us", begin.elapsed().as_secs_f64() * 1e6);
 
     let mut lists: Vec<String> = std::env::args().skip(1).collect();
@@ -104,13 +104,15 @@ fn main() {
     for passes in &lists {
         println!("passes {passes}");
         for level in [OptimizationLevel::Less, OptimizationLevel::Default] {
-            for (ops, rounds) in [(1, 30), (100, 20), (1000, 5), (4000, 3), (8000, 2)] {
-                stages(&device, &chain(ops), passes, level, rounds);
+            for (ops, constants, rounds) in
+                [(1, 1, 30), (100, 4, 20), (1000, 4, 5), (8000, 4, 2), (8000, 64, 2), (8000, 8000, 2)]
+            {
+                stages(&device, &chain(ops, constants), passes, level, rounds);
             }
         }
     }
 
-    let program = chain(1);
+    let program = chain(1, 1);
     let object = device.compile(&program).unwrap();
     println!("object {} bytes, load {:.1} us", object.len(), least(200, || drop(device.load(&program, &object))));
     let (a, b) = (device.allocate(64).unwrap(), device.allocate(64).unwrap());

@@ -10,6 +10,7 @@
 //! Not here: caching (`runtime`), loading (`loader`). Tested in `cpu/tests.rs`.
 #![allow(unsafe_code, reason = "parsing keeps the buffer that inkwell would leak, which takes LLVM's C interface")]
 
+use std::cell::Cell;
 use std::sync::Once;
 
 use inkwell::OptimizationLevel;
@@ -28,10 +29,10 @@ use warpweft_compiler::target::Target;
 
 use crate::error::DeviceError;
 
-/// The passes, in LLVM's notation. Each is there because it pays on kernels that are vectorised already; see the measurements
-/// in `examples/compile_stages.rs` before changing it.
-pub const PASSES: &str = "function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg,\
-    loop-mssa(loop-rotate,licm),early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg)";
+/// The passes, in LLVM's notation. Combining instructions takes three quarters of their time, so it runs once, after what may
+/// give it something to combine. Measured with `examples/compile_stages.rs`, which takes other lists to compare with.
+pub const PASSES: &str = "function(sroa,early-cse,simplifycfg,loop-mssa(loop-rotate,licm),\
+    instcombine<no-verify-fixpoint>,early-cse,simplifycfg)";
 
 /// Makes LLVM's x86 and AArch64 code generators known to LLVM, once per process.
 pub(super) fn initialize_llvm() {
@@ -81,7 +82,7 @@ pub fn compile_with(
     let module = parse(&context, program)?;
     after_stage("parse");
 
-    let machine = target_machine(target, level)?;
+    let machine = take_machine(target, level)?;
     module.set_triple(&TargetTriple::create(&target.triple));
     module.set_data_layout(&machine.get_target_data().get_data_layout());
     after_stage("machine");
@@ -102,7 +103,28 @@ pub fn compile_with(
         .map_err(|message| failed("code generation", message.to_string()))?;
     let bytes = object.as_slice().to_vec();
     after_stage("code generation");
+    keep_machine(target, level, machine);
     Ok(bytes)
+}
+
+/// A target machine and what it was made for.
+type Kept = (Target, OptimizationLevel, TargetMachine);
+
+thread_local! {
+    /// The machine of this thread's last compilation. Making one, and what LLVM derives from the features when it is first
+    /// used, costs a fifth of the time of a small kernel. It belongs to no context and holds nothing of a module.
+    static MACHINE: Cell<Option<Kept>> = const { Cell::new(None) };
+}
+
+fn take_machine(target: &Target, level: OptimizationLevel) -> Result<TargetMachine, DeviceError> {
+    match MACHINE.take() {
+        Some((kept_target, kept_level, machine)) if kept_target == *target && kept_level == level => Ok(machine),
+        Some(_) | None => target_machine(target, level),
+    }
+}
+
+fn keep_machine(target: &Target, level: OptimizationLevel, machine: TargetMachine) {
+    MACHINE.set(Some((target.clone(), level, machine)));
 }
 
 fn parse<'context>(context: &'context Context, program: &Program) -> Result<Module<'context>, DeviceError> {
