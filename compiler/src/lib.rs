@@ -10,6 +10,7 @@ pub mod ir;
 pub mod linearize;
 pub mod program;
 pub mod rewrite;
+pub mod symbolic;
 pub mod target;
 pub mod view;
 pub mod watch;

@@ -171,7 +171,8 @@ macro_rules! rules {
                     },
                     |$root: &$crate::UOp, bindings: &$crate::rewrite::Bindings<'_>| {
                         let _ = bindings;
-                        $(let $variable: &$crate::UOp = bindings.node(stringify!($variable));)*
+                        // A rule need not use every name that its left side binds.
+                        $(let $variable: &$crate::UOp = bindings.node(stringify!($variable)); let _ = $variable;)*
                         $(if !($when) { return None; })?
                         $crate::rewrite::Replacement::build($right, $root)
                     },

@@ -1,0 +1,95 @@
+//! Simplification of expressions inside kernels and of symbolic dims: rule sets by family, and [`simplify`] that applies them all.
+//!
+//! The heart is index arithmetic. An index expression is a *sum* ([`terms`]) of atoms with coefficients; quotients and
+//! remainders of sums by constants are cut down by [`div_mod`] and joined by [`recombine`]; comparisons stand between a sum and a
+//! constant ([`compare`]). Bounds of variables decide what can be.
+//!
+//! Always: a rule keeps value, dtype and shape for every assignment that the bounds admit; scalars only (rank 0).
+//! Not here: tensor-level rules (`schedule`), lowering of ops that a target lacks (`kernel`).
+//! Tests: unit tests by exhaustion beside each family; the conformance runner's `symbolic`; properties in tests/it.
+
+mod boolean;
+mod compare;
+mod div_mod;
+mod float;
+mod fold;
+mod integer;
+mod recombine;
+mod terms;
+
+pub use boolean::{BOOLEAN, CHOICE};
+pub use compare::COMPARE;
+pub use float::FLOAT;
+pub use fold::FOLD;
+pub use integer::{INDEX, INTEGER};
+pub use terms::linear_terms;
+
+use crate::ir::UOp;
+use crate::rewrite::{RuleSet, rewrite};
+
+/// Every rule set of this module, in the order in which they are tried.
+pub fn all_rules() -> [&'static RuleSet; 7] {
+    [&FOLD, &INTEGER, &INDEX, &COMPARE, &BOOLEAN, &CHOICE, &FLOAT]
+}
+
+/// An expression of the same value with fewer operations, where one is found. Linear in the nodes of the expression.
+pub fn simplify(expr: &UOp) -> UOp {
+    match rewrite(expr, &all_rules()) {
+        Ok(simpler) => simpler,
+        Err(limit) => {
+            debug_assert!(false, "{limit}");
+            expr.clone()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(expr: &UOp, simplified: &str) {
+        assert_eq!(simplify(expr).infix(), simplified, "from {}", expr.infix());
+    }
+
+    #[test]
+    fn digits_meet_again() {
+        let (i, j) = (UOp::variable("i", 0, 15), UOp::variable("j", 0, 11));
+        let flat = &i * 12 + &j;
+        check(&(flat.modulo(8) + flat.idiv(8) * 8), "((i * 12) + j)");
+        check(&(flat.idiv(12) * 5 + flat.modulo(12)), "((i * 5) + j)");
+        check(&(flat.modulo(8) + flat.idiv(8).modulo(24) * 8), "((i * 12) + j)");
+    }
+
+    #[test]
+    fn low_digits_are_cut_off() {
+        let (i, j) = (UOp::variable("i", 0, 99), UOp::variable("j", 0, 3));
+        check(&(&i * 4 + &j).idiv(20), "(i // 5)");
+        check(&(&i * 4 + &j).lt(44), "(i < 11)");
+    }
+
+    #[test]
+    fn comparisons_stand_between_a_sum_and_a_constant() {
+        let x = UOp::variable("x", 0, 99);
+        check(&!(&x + 3).lt(7), "(3 < x)");
+        check(&(&x * 2).lt(9), "(x < 5)");
+        check(&x.idiv(7).lt(3), "(x < 21)");
+    }
+
+    #[test]
+    fn a_long_sum_ends() {
+        let mut node = UOp::index(0);
+        for number in 0..5_000 {
+            node = node + UOp::range(7, number % 300, crate::ir::AxisKind::Loop);
+        }
+        simplify(&node);
+    }
+
+    #[test]
+    fn linear_terms_look_through_sums() {
+        let (i, j) = (UOp::variable("i", 0, 15), UOp::variable("j", 0, 11));
+        let (terms, constant) = linear_terms(&((&i * 3 - &j + 4) * 2 + &j.idiv(5)));
+        assert_eq!(constant, 8);
+        assert_eq!(terms, [(i, 6), (j.clone(), -2), (j.idiv(5), 1)]);
+    }
+}
