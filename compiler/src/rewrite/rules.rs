@@ -160,6 +160,7 @@ macro_rules! rules {
     ($(#[$doc:meta])* $visibility:vis $set:ident |$root:ident| for $admits:expr =>
      $($name:literal: [$($variable:ident),*] $left:expr => $right:expr $(, if $when:expr)?;)*) => {
         $(#[$doc])*
+        #[allow(clippy::eq_op, clippy::erasing_op, reason = "patterns are data: x & x asks for one node twice, x * 0 for a zero")]
         $visibility static $set: ::std::sync::LazyLock<$crate::rewrite::RuleSet> = ::std::sync::LazyLock::new(|| {
             $crate::rewrite::RuleSet::new(stringify!($set), |$root: &$crate::UOp| { let _ = $root; $admits }, vec![$(
                 $crate::rewrite::Rule::new(

@@ -76,7 +76,7 @@ fn canonical_less(a: &UOp, b: &UOp) -> Option<UOp> {
     if terms.terms[0].1 > 0 {
         return Some(terms.to_uop().lt(limit));
     }
-    Some(UOp::index(limit.checked_neg()?).lt(&terms.times(-1)?.to_uop()))
+    Some(UOp::index(limit.checked_neg()?).lt(terms.times(-1)?.to_uop()))
 }
 
 /// One step toward fewer or smaller terms of `terms < limit`.
