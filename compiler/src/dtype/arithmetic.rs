@@ -9,10 +9,11 @@
 
 use half::{bf16, f16};
 
+use super::elements::Stored;
 use super::{DType, Scalar, ScalarType};
 
 /// One element in memory, with the arithmetic of its type.
-pub trait Element: Copy + PartialEq + std::fmt::Debug + Send + Sync + 'static {
+pub trait Element: Stored + Copy + PartialEq + std::fmt::Debug + Send + Sync + 'static {
     /// Zero, or false.
     const ZERO: Self;
     /// The constant as an element; constants of other types are converted.

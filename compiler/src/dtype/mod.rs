@@ -5,11 +5,13 @@
 //! `i64` before rendering.
 
 pub mod arithmetic;
+pub mod elements;
 pub mod lattice;
 pub mod scalar;
 
 use std::fmt;
 
+pub use elements::Elements;
 pub use lattice::promote;
 pub use scalar::Scalar;
 

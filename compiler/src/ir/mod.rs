@@ -10,6 +10,7 @@ mod dim;
 mod facts;
 mod infer;
 mod infix;
+pub mod interpret;
 mod op;
 mod scalar_op;
 mod uop;
