@@ -1,1 +1,34 @@
-//! renderer
+//! Turns linear kernels into text for a target's own compiler.
+//!
+//! No decision is made here: what a kernel does, in which order and how wide, stands in the [`Linear`] list; what differs
+//! between machines is a number of the [`Target`] or a rule set that has run before. The same list gives the same text, byte for
+//! byte, so that text can be the key of a cache.
+
+mod llvm;
+
+use warpweft_compiler::linearize::Linear;
+use warpweft_compiler::program::Program;
+use warpweft_compiler::target::{Language, Target};
+
+/// The program of a linear kernel, in the language of the target.
+///
+/// # Panics
+/// If the target's language is not rendered from linear kernels, or the list breaks the contract of
+/// [`warpweft_compiler::linearize`]: a bug of the caller.
+pub fn render(linear: &Linear, target: &Target) -> Program {
+    let rendered = match target.language {
+        Language::Llvm => llvm::render(linear, target),
+        language @ (Language::Text | Language::Ptx) => {
+            panic!("bug: a kernel for {language:?} is not rendered from its linear form")
+        }
+    };
+    Program {
+        name: linear.name.to_string(),
+        entry: rendered.entry,
+        source: rendered.source,
+        parameters: linear.parameters.clone(),
+        variables: linear.variables.clone(),
+        grid: linear.grid,
+        estimate: linear.estimate,
+    }
+}

@@ -1,0 +1,158 @@
+//! Addresses, loads and stores.
+//!
+//! | offset | value | becomes |
+//! |---|---|---|
+//! | scalar | scalar | one load or store, under a branch where there is a gate |
+//! | scalar | vector | consecutive elements at once; a gate with lanes becomes a mask, a scalar gate a branch |
+//! | vector | vector | a gather or scatter; a gate with lanes becomes its mask, a scalar gate a branch |
+
+use warpweft_compiler::ir::Arg;
+use warpweft_compiler::{DType, Op, UOp};
+
+use super::{Writer, bug, is_vector, spelling};
+
+impl Writer<'_> {
+    pub(super) fn scratch(&mut self, node: &UOp) {
+        let Arg::Scratch(number, len) = node.arg() else { bug(node, "has no size") };
+        let name = format!("%s{number}");
+        // Memory of the whole call: at the start of the body, wherever the list first names it.
+        let text = format!("  {name} = alloca [{len} x {}], align 64", spelling::memory(node.dtype()));
+        self.entry_lines.push(text);
+        self.set(node, name);
+    }
+
+    pub(super) fn index(&mut self, node: &UOp) {
+        let (buffer, offset) = (&node.src()[0], &node.src()[1]);
+        if offset.is_const(0) && !is_vector(offset.dtype()) {
+            return self.set(node, self.operand(buffer).to_string());
+        }
+        let name = self.names.next(node.op());
+        let mut place = self.typed(offset);
+        if offset.dtype().is_unsigned() && offset.dtype().bytes() < 8 {
+            // LLVM reads offsets as signed.
+            let wide = DType::U64.with_lanes(offset.dtype().lanes());
+            let text = self.step(&name, "offset", &format!("zext {place} to {}", spelling::register(wide)));
+            place = format!("{} {text}", spelling::register(wide));
+        }
+        let inbounds = if gate(node).is_some() { "" } else { "inbounds " };
+        let element = spelling::memory(buffer.dtype().element());
+        let pointer = self.operand(buffer);
+        self.line(&format!("{name} = getelementptr {inbounds}{element}, ptr {pointer}, {place}"));
+        self.set(node, name);
+    }
+
+    pub(super) fn load(&mut self, node: &UOp) {
+        let name = self.names.next(node.op());
+        let index = &node.src()[0];
+        let value = match gate(index) {
+            Some(gate) if !is_vector(gate.dtype()) => self.load_under_branch(node, &name, gate),
+            gate => self.load_now(node, &name, gate),
+        };
+        self.set(node, value);
+    }
+
+    /// Loads, under a mask if there is one, and gives the name of the value in a register.
+    fn load_now(&mut self, node: &UOp, name: &str, mask: Option<&UOp>) -> String {
+        let (index, dtype) = (&node.src()[0], node.dtype());
+        let (element, align) = (spelling::memory(dtype), dtype.bytes());
+        let is_gather = is_vector(index.src()[1].dtype());
+        let mask_text = mask.map(|mask| self.typed(mask));
+        let address = self.operand(index);
+        let loaded = match (is_gather, mask_text) {
+            (false, None) => format!("load {element}, ptr {address}, align {align}"),
+            (false, Some(mask)) => format!(
+                "call {element} @llvm.masked.load.{}.p0(ptr align {align} {address}, {mask}, {element} zeroinitializer)",
+                spelling::suffix(stored(dtype))
+            ),
+            (true, mask) => format!(
+                "call {element} @llvm.masked.gather.{}.v{lanes}p0(<{lanes} x ptr> align {align} {address}, {}, \
+                 {element} zeroinitializer)",
+                spelling::suffix(stored(dtype)),
+                mask.unwrap_or_else(|| all_lanes(dtype)),
+                lanes = dtype.lanes(),
+            ),
+        };
+        if dtype.is_bool() {
+            let byte = self.step(name, "byte", &loaded);
+            self.line(&format!("{name} = icmp ne {element} {byte}, {}", spelling::zero(stored(dtype))));
+        } else {
+            self.line(&format!("{name} = {loaded}"));
+        }
+        name.to_string()
+    }
+
+    fn load_under_branch(&mut self, node: &UOp, name: &str, gate: &UOp) -> String {
+        let label = name.trim_start_matches('%');
+        let before = self.block.clone();
+        self.line(&format!("br i1 {}, label %{label}.do, label %{label}.end", self.operand(gate)));
+        self.label(&format!("{label}.do"));
+        let value = self.load_now(node, &format!("{name}.value"), None);
+        self.line(&format!("br label %{label}.end"));
+        self.label(&format!("{label}.end"));
+        let dtype = node.dtype();
+        let zero = spelling::zero(dtype);
+        let register = spelling::register(dtype);
+        self.line(&format!("{name} = phi {register} [ {zero}, %{before} ], [ {value}, %{label}.do ]"));
+        name.to_string()
+    }
+
+    pub(super) fn store(&mut self, node: &UOp) {
+        let name = self.names.next(node.op());
+        match gate(&node.src()[0]) {
+            Some(gate) if !is_vector(gate.dtype()) => {
+                let label = name.trim_start_matches('%');
+                self.line(&format!("br i1 {}, label %{label}.do, label %{label}.end", self.operand(gate)));
+                self.label(&format!("{label}.do"));
+                self.store_now(node, &name, None);
+                self.line(&format!("br label %{label}.end"));
+                self.label(&format!("{label}.end"));
+            }
+            gate => self.store_now(node, &name, gate),
+        }
+    }
+
+    fn store_now(&mut self, node: &UOp, name: &str, mask: Option<&UOp>) {
+        let (index, value) = (&node.src()[0], &node.src()[1]);
+        let dtype = value.dtype();
+        let (element, align) = (spelling::memory(dtype), dtype.bytes());
+        let text = if dtype.is_bool() {
+            let bits = self.typed(value);
+            self.step(name, "byte", &format!("zext {bits} to {element}"))
+        } else {
+            self.operand(value).to_string()
+        };
+        let mask_text = mask.map(|mask| self.typed(mask));
+        let address = self.operand(index);
+        let instruction = match (is_vector(index.src()[1].dtype()), mask_text) {
+            (false, None) => format!("store {element} {text}, ptr {address}, align {align}"),
+            (false, Some(mask)) => format!(
+                "call void @llvm.masked.store.{}.p0({element} {text}, ptr align {align} {address}, {mask})",
+                spelling::suffix(stored(dtype))
+            ),
+            (true, mask) => format!(
+                "call void @llvm.masked.scatter.{}.v{lanes}p0({element} {text}, <{lanes} x ptr> align {align} {address}, {})",
+                spelling::suffix(stored(dtype)),
+                mask.unwrap_or_else(|| all_lanes(dtype)),
+                lanes = dtype.lanes(),
+            ),
+        };
+        self.line(&instruction);
+    }
+}
+
+/// The gate of an index, unless it always holds.
+fn gate(index: &UOp) -> Option<&UOp> {
+    if index.op() != Op::Index {
+        bug(index, "stands where an index must");
+    }
+    index.src().get(2).filter(|gate| gate.as_int() != Some(1))
+}
+
+/// The type that stands in memory for this one.
+fn stored(dtype: DType) -> DType {
+    if dtype.is_bool() { DType::U8.with_lanes(dtype.lanes()) } else { dtype }
+}
+
+fn all_lanes(dtype: DType) -> String {
+    format!("<{} x i1> splat (i1 true)", dtype.lanes())
+}

@@ -1,0 +1,710 @@
+//! Precise goldens of small kernels, each a list written by hand. The test crate has LLVM read the same text.
+
+use expect_test::{Expect, expect};
+use warpweft_compiler::ir::{Arg, AxisKind, RangeArg, ReduceOp, VariableArg};
+use warpweft_compiler::linearize::Linear;
+use warpweft_compiler::program::{Access, Estimate, Parameter};
+use warpweft_compiler::target::Target;
+use warpweft_compiler::{DType, Op, UOp};
+
+/// A list in the making: each method appends the micro-op that it makes.
+#[derive(Default)]
+struct List(Vec<UOp>);
+
+impl List {
+    fn add(&mut self, node: UOp) -> UOp {
+        if !self.0.contains(&node) || node.op() == Op::Update {
+            self.0.push(node.clone());
+        }
+        node
+    }
+
+    fn push(&mut self, op: Op, dtype: DType, src: &[&UOp], arg: Arg) -> UOp {
+        for operand in src.iter().filter(|operand| operand.op() == Op::Const) {
+            self.add((*operand).clone());
+        }
+        let src: Vec<UOp> = src.iter().map(|operand| (*operand).clone()).collect();
+        self.add(UOp::new(op, dtype, src, arg))
+    }
+
+    fn param(&mut self, slot: u32, dtype: DType, len: u64) -> UOp {
+        self.add(UOp::param(slot, dtype, len))
+    }
+
+    fn range(&mut self, id: u32, len: &UOp, kind: AxisKind) -> UOp {
+        self.push(Op::Range, len.dtype(), &[len], Arg::Range(RangeArg { id, kind }))
+    }
+
+    fn end(&mut self, range: &UOp) -> UOp {
+        self.push(Op::EndRange, DType::VOID, &[range], Arg::None)
+    }
+
+    fn index(&mut self, buffer: &UOp, lanes: usize, offset: &UOp, gate: Option<&UOp>) -> UOp {
+        let src: Vec<&UOp> = [buffer, offset].into_iter().chain(gate).collect();
+        self.push(Op::Index, buffer.dtype().with_lanes(lanes), &src, Arg::None)
+    }
+
+    fn load(&mut self, buffer: &UOp, lanes: usize, offset: &UOp, gate: Option<&UOp>) -> UOp {
+        let index = self.index(buffer, lanes, offset, gate);
+        self.push(Op::Load, index.dtype(), &[&index], Arg::None)
+    }
+
+    fn store(&mut self, buffer: &UOp, offset: &UOp, gate: Option<&UOp>, value: &UOp) {
+        let index = self.index(buffer, value.dtype().lanes(), offset, gate);
+        self.push(Op::Store, DType::VOID, &[&index, value], Arg::None);
+    }
+
+    fn binary(&mut self, op: Op, a: &UOp, b: &UOp) -> UOp {
+        let dtype = if op.is_comparison() { DType::BOOL.with_lanes(a.dtype().lanes()) } else { a.dtype() };
+        self.push(op, dtype, &[a, b], Arg::None)
+    }
+
+    fn cast(&mut self, a: &UOp, dtype: DType) -> UOp {
+        self.push(Op::Cast, dtype, &[a], Arg::None)
+    }
+
+    fn splat(&mut self, a: &UOp, lanes: usize) -> UOp {
+        self.push(Op::Splat, a.dtype().with_lanes(lanes), &[a], Arg::None)
+    }
+
+    fn accumulator(&mut self, number: i64, initial: &UOp) -> UOp {
+        self.push(Op::Accumulator, initial.dtype(), &[initial], Arg::Number(number))
+    }
+
+    fn update(&mut self, accumulator: &UOp, value: &UOp) {
+        self.push(Op::Update, DType::VOID, &[accumulator, value], Arg::None);
+    }
+
+    fn finished(&mut self, accumulator: &UOp, end: &UOp) -> UOp {
+        self.push(Op::Final, accumulator.dtype(), &[accumulator, end], Arg::None)
+    }
+}
+
+fn i64(value: i64) -> UOp {
+    UOp::int(value, DType::I64)
+}
+
+/// Renders a list whose buffers are written by their first slot alone, and compares the body.
+#[track_caller]
+fn check(list: List, golden: Expect) {
+    golden.assert_eq(body(&source(list, &Target::test_avx512())));
+}
+
+fn source(list: List, target: &Target) -> String {
+    let mut parameters: Vec<Parameter> = Vec::new();
+    let mut variables: Vec<String> = Vec::new();
+    for node in &list.0 {
+        match node.arg() {
+            Arg::Param(param) => {
+                let access = if param.slot == 0 { Access::Write } else { Access::Read };
+                parameters.push(Parameter { dtype: node.dtype(), len: param.len, access });
+            }
+            Arg::Variable(variable) => variables.push(variable.name.clone()),
+            _ => {}
+        }
+    }
+    let linear =
+        Linear { name: "test".into(), parameters, variables, grid: 1, ops: list.0, estimate: Estimate::default() };
+    crate::render(&linear, target).source
+}
+
+/// The instructions of the body, without what is the same in every kernel.
+fn body(source: &str) -> &str {
+    let start = source.find("entry:\n").expect("the body has an entry");
+    let end = source.find("  ret void").expect("the body returns");
+    &source[start..end]
+}
+
+/// Stores `make`'s result over two loaded operands.
+fn check_two(dtype: DType, make: impl FnOnce(&mut List, &UOp, &UOp) -> UOp, golden: Expect) {
+    let mut list = List::default();
+    let (a, b) = (list.param(1, dtype.element(), 64), list.param(2, dtype.element(), 64));
+    let (x, y) = (list.load(&a, dtype.lanes(), &i64(0), None), list.load(&b, dtype.lanes(), &i64(0), None));
+    let value = make(&mut list, &x, &y);
+    let out = list.param(0, value.dtype().element(), 64);
+    list.store(&out, &i64(0), None, &value);
+    check(list, golden);
+}
+
+#[test]
+fn a_whole_module() {
+    let mut list = List::default();
+    let (out, a) = (list.param(0, DType::F32, 1024), list.param(1, DType::F32, 1024));
+    let n = list.add(UOp::new(
+        Op::Variable,
+        DType::I64,
+        Vec::new(),
+        Arg::Variable(VariableArg { name: "n".to_string(), min: 1, max: 16 }.into()),
+    ));
+    let items = list.range(0, &i64(4), AxisKind::Parallel);
+    let inner = list.range(1, &n, AxisKind::Loop);
+    let row = list.binary(Op::Mul, &items, &i64(256));
+    let column = list.binary(Op::Mul, &inner, &i64(16));
+    let offset = list.binary(Op::Add, &row, &column);
+    let value = list.load(&a, 16, &offset, None);
+    let two = UOp::float(2.0, DType::F32.with_lanes(16));
+    let value = list.push(Op::MulAdd, two.dtype(), &[&value, &two, &value], Arg::None);
+    list.store(&out, &offset, None, &value);
+    list.end(&inner);
+    list.end(&items);
+    expect![[r#"
+        ; test: 1 work items
+        target triple = "x86_64-unknown-linux-gnu"
+
+        define internal void @test.body(ptr noalias writeonly %p0, ptr noalias readonly %p1, i64 %var.n, i64 %begin, i64 %end) #0 {
+        entry:
+          %r0.runs = icmp slt i64 %begin, %end
+          br i1 %r0.runs, label %loop0, label %loop0.end
+        loop0:
+            %r0 = phi i64 [ %begin, %entry ], [ %r0.next, %loop1.end ]
+            br label %loop1
+          loop1:
+              %r1 = phi i64 [ 0, %loop0 ], [ %r1.next, %loop1 ]
+              %mul1 = mul nuw nsw i64 %r0, 256
+              %mul2 = mul nuw nsw i64 %r1, 16
+              %add3 = add nuw nsw i64 %mul1, %mul2
+              %index4 = getelementptr inbounds float, ptr %p1, i64 %add3
+              %load5 = load <16 x float>, ptr %index4, align 4
+              %muladd6 = call <16 x float> @llvm.fma.v16f32(<16 x float> %load5, <16 x float> splat (float 2.0), <16 x float> %load5)
+              %index7 = getelementptr inbounds float, ptr %p0, i64 %add3
+              store <16 x float> %muladd6, ptr %index7, align 4
+              %r1.next = add nuw nsw i64 %r1, 1
+              %r1.more = icmp slt i64 %r1.next, %var.n
+              br i1 %r1.more, label %loop1, label %loop1.end
+          loop1.end:
+            %r0.next = add nuw nsw i64 %r0, 1
+            %r0.more = icmp slt i64 %r0.next, %end
+            br i1 %r0.more, label %loop0, label %loop0.end
+        loop0.end:
+          ret void
+        }
+
+        define void @test(ptr %buffers, ptr %variables, i64 %begin, i64 %end) #0 {
+          %buffers.0 = getelementptr inbounds ptr, ptr %buffers, i64 0
+          %p0 = load ptr, ptr %buffers.0, align 8
+          %buffers.1 = getelementptr inbounds ptr, ptr %buffers, i64 1
+          %p1 = load ptr, ptr %buffers.1, align 8
+          %variables.0 = getelementptr inbounds i64, ptr %variables, i64 0
+          %var.n = load i64, ptr %variables.0, align 8
+          tail call void @test.body(ptr %p0, ptr %p1, i64 %var.n, i64 %begin, i64 %end)
+          ret void
+        }
+
+        attributes #0 = { nounwind "target-cpu"="x86-64-v4" "prefer-vector-width"="512" }
+    "#]].assert_eq(&source(list, &Target::test_avx512()));
+}
+
+#[test]
+fn loops_carry_what_they_update() {
+    let mut list = List::default();
+    let (out, a) = (list.param(0, DType::F32, 8), list.param(1, DType::F32, 64));
+    let n = list.add(UOp::new(
+        Op::Variable,
+        DType::I64,
+        Vec::new(),
+        Arg::Variable(VariableArg { name: "rows left".to_string(), min: 0, max: 8 }.into()),
+    ));
+    let zero = UOp::float(0.0, DType::F32);
+    let total = list.accumulator(0, &zero);
+    let outer = list.range(0, &i64(8), AxisKind::Reduce);
+    let row = list.accumulator(1, &zero);
+    let inner = list.range(1, &n, AxisKind::Reduce);
+    let start = list.binary(Op::Mul, &outer, &i64(8));
+    let offset = list.binary(Op::Add, &start, &inner);
+    let value = list.load(&a, 1, &offset, None);
+    let sum = list.binary(Op::Add, &row, &value);
+    list.update(&row, &sum);
+    let end = list.end(&inner);
+    let row = list.finished(&row, &end);
+    let larger = list.binary(Op::Max, &total, &row);
+    list.update(&total, &larger);
+    let end = list.end(&outer);
+    let total = list.finished(&total, &end);
+    list.store(&out, &i64(0), None, &total);
+    check(
+        list,
+        expect![[r#"
+            entry:
+              br label %loop0
+            loop0:
+                %r0 = phi i64 [ 0, %entry ], [ %r0.next, %loop1.end ]
+                %acc0.r0 = phi float [ 0.0, %entry ], [ %max6, %loop1.end ]
+                %r1.runs = icmp slt i64 0, %"var.rows left"
+                br i1 %r1.runs, label %loop1, label %loop1.end
+              loop1:
+                  %r1 = phi i64 [ 0, %loop0 ], [ %r1.next, %loop1 ]
+                  %acc1.r1 = phi float [ 0.0, %loop0 ], [ %add5, %loop1 ]
+                  %mul1 = mul nuw nsw i64 %r0, 8
+                  %add2 = add nuw nsw i64 %mul1, %r1
+                  %index3 = getelementptr inbounds float, ptr %p1, i64 %add2
+                  %load4 = load float, ptr %index3, align 4
+                  %add5 = fadd float %acc1.r1, %load4
+                  %r1.next = add nuw nsw i64 %r1, 1
+                  %r1.more = icmp slt i64 %r1.next, %"var.rows left"
+                  br i1 %r1.more, label %loop1, label %loop1.end
+              loop1.end:
+                %acc1.r1.end = phi float [ 0.0, %loop0 ], [ %add5, %loop1 ]
+                %max6.more = fcmp ogt float %acc0.r0, %acc1.r1.end
+                %max6.chosen = select i1 %max6.more, float %acc0.r0, float %acc1.r1.end
+                %max6.odd = fcmp uno float %acc0.r0, %acc0.r0
+                %max6 = select i1 %max6.odd, float %acc0.r0, float %max6.chosen
+                %r0.next = add nuw nsw i64 %r0, 1
+                %r0.more = icmp slt i64 %r0.next, 8
+                br i1 %r0.more, label %loop0, label %loop0.end
+            loop0.end:
+              store float %max6, ptr %p0, align 4
+        "#]],
+    );
+}
+
+#[test]
+fn gates_become_branches_and_masks() {
+    let mut list = List::default();
+    let (out, a) = (list.param(0, DType::BOOL, 64), list.param(1, DType::BOOL, 64));
+    let r = list.range(0, &i64(4), AxisKind::Loop);
+    let inside = list.binary(Op::Lt, &r, &i64(3));
+    let scalar = list.load(&a, 1, &r, Some(&inside));
+    list.store(&out, &r, Some(&inside), &scalar);
+    let places = list.push(Op::Ramp, DType::I64.with_lanes(4), &[&r], Arg::Number(3));
+    let gate = list.binary(Op::Lt, &places, &UOp::int(9, places.dtype()));
+    let consecutive = list.load(&a, 4, &r, Some(&gate));
+    list.store(&out, &r, Some(&gate), &consecutive);
+    let gathered = list.load(&a, 4, &places, None);
+    list.store(&out, &places, Some(&gate), &gathered);
+    list.end(&r);
+    check(
+        list,
+        expect![[r#"
+            entry:
+              br label %loop0
+            loop0:
+                %r0 = phi i64 [ 0, %entry ], [ %r0.next, %store5.end ]
+                %lt1 = icmp slt i64 %r0, 3
+                %index2 = getelementptr i8, ptr %p1, i64 %r0
+                br i1 %lt1, label %load3.do, label %load3.end
+              load3.do:
+                %load3.value.byte = load i8, ptr %index2, align 1
+                %load3.value = icmp ne i8 %load3.value.byte, 0
+                br label %load3.end
+              load3.end:
+                %load3 = phi i1 [ false, %loop0 ], [ %load3.value, %load3.do ]
+                %index4 = getelementptr i8, ptr %p0, i64 %r0
+                br i1 %lt1, label %store5.do, label %store5.end
+              store5.do:
+                %store5.byte = zext i1 %load3 to i8
+                store i8 %store5.byte, ptr %index4, align 1
+                br label %store5.end
+              store5.end:
+                %ramp6.base.first = insertelement <4 x i64> poison, i64 %r0, i64 0
+                %ramp6.base = shufflevector <4 x i64> %ramp6.base.first, <4 x i64> poison, <4 x i32> zeroinitializer
+                %ramp6 = add <4 x i64> %ramp6.base, <i64 0, i64 3, i64 6, i64 9>
+                %lt7 = icmp slt <4 x i64> %ramp6, splat (i64 9)
+                %index8 = getelementptr i8, ptr %p1, i64 %r0
+                %load9.byte = call <4 x i8> @llvm.masked.load.v4i8.p0(ptr align 1 %index8, <4 x i1> %lt7, <4 x i8> zeroinitializer)
+                %load9 = icmp ne <4 x i8> %load9.byte, zeroinitializer
+                %index10 = getelementptr i8, ptr %p0, i64 %r0
+                %store11.byte = zext <4 x i1> %load9 to <4 x i8>
+                call void @llvm.masked.store.v4i8.p0(<4 x i8> %store11.byte, ptr align 1 %index10, <4 x i1> %lt7)
+                %index12 = getelementptr inbounds i8, ptr %p1, <4 x i64> %ramp6
+                %load13.byte = call <4 x i8> @llvm.masked.gather.v4i8.v4p0(<4 x ptr> align 1 %index12, <4 x i1> splat (i1 true), <4 x i8> zeroinitializer)
+                %load13 = icmp ne <4 x i8> %load13.byte, zeroinitializer
+                %index14 = getelementptr i8, ptr %p0, <4 x i64> %ramp6
+                %store15.byte = zext <4 x i1> %load13 to <4 x i8>
+                call void @llvm.masked.scatter.v4i8.v4p0(<4 x i8> %store15.byte, <4 x ptr> align 1 %index14, <4 x i1> %lt7)
+                %r0.next = add nuw nsw i64 %r0, 1
+                %r0.more = icmp slt i64 %r0.next, 4
+                br i1 %r0.more, label %loop0, label %loop0.end
+            loop0.end:
+        "#]],
+    );
+}
+
+#[test]
+fn scratch_stands_before_everything() {
+    let mut list = List::default();
+    let out = list.param(0, DType::F32, 64);
+    let r = list.range(0, &UOp::int(64, DType::U32), AxisKind::Loop);
+    let scratch = list.push(Op::Scratch, DType::F32, &[], Arg::Scratch(0, 64));
+    list.store(&scratch, &r, None, &UOp::float(0.1, DType::F32));
+    let value = list.load(&scratch, 1, &r, None);
+    list.store(&out, &r, None, &value);
+    list.end(&r);
+    check(
+        list,
+        expect![[r#"
+            entry:
+              %s0 = alloca [64 x float], align 64
+              br label %loop0
+            loop0:
+                %r0 = phi i32 [ 0, %entry ], [ %r0.next, %loop0 ]
+                %index1.offset = zext i32 %r0 to i64
+                %index1 = getelementptr inbounds float, ptr %s0, i64 %index1.offset
+                store float 0.10000000149011612, ptr %index1, align 4
+                %load3 = load float, ptr %index1, align 4
+                %index4.offset = zext i32 %r0 to i64
+                %index4 = getelementptr inbounds float, ptr %p0, i64 %index4.offset
+                store float %load3, ptr %index4, align 4
+                %r0.next = add nuw nsw i32 %r0, 1
+                %r0.more = icmp slt i32 %r0.next, 64
+                br i1 %r0.more, label %loop0, label %loop0.end
+            loop0.end:
+        "#]],
+    );
+}
+
+#[test]
+fn larger_of_floats_keeps_nan() {
+    check_two(
+        DType::F32,
+        |list, a, b| list.binary(Op::Max, a, b),
+        expect![[r#"
+            entry:
+              %load1 = load float, ptr %p1, align 4
+              %load2 = load float, ptr %p2, align 4
+              %max3.more = fcmp ogt float %load1, %load2
+              %max3.chosen = select i1 %max3.more, float %load1, float %load2
+              %max3.odd = fcmp uno float %load1, %load1
+              %max3 = select i1 %max3.odd, float %load1, float %max3.chosen
+              store float %max3, ptr %p0, align 4
+        "#]],
+    );
+    // A constant is a number: the machine's instruction gives its second operand when that is NaN.
+    check_two(
+        DType::F32.with_lanes(8),
+        |list, a, _| list.binary(Op::Min, a, &UOp::float(6.0, a.dtype())),
+        expect![[r#"
+            entry:
+              %load1 = load <8 x float>, ptr %p1, align 4
+              %load2 = load <8 x float>, ptr %p2, align 4
+              %min3.less = fcmp olt <8 x float> splat (float 6.0), %load1
+              %min3 = select <8 x i1> %min3.less, <8 x float> splat (float 6.0), <8 x float> %load1
+              store <8 x float> %min3, ptr %p0, align 4
+        "#]],
+    );
+}
+
+#[test]
+fn division_has_an_answer_for_every_divisor() {
+    check_two(
+        DType::I32,
+        |list, a, b| list.binary(Op::CDiv, a, b),
+        expect![[r#"
+            entry:
+              %load1 = load i32, ptr %p1, align 4
+              %load2 = load i32, ptr %p2, align 4
+              %cdiv3.by_zero = icmp eq i32 %load2, 0
+              %cdiv3.by_minus_one = icmp eq i32 %load2, -1
+              %cdiv3.special = or i1 %cdiv3.by_zero, %cdiv3.by_minus_one
+              %cdiv3.safe = select i1 %cdiv3.special, i32 1, i32 %load2
+              %cdiv3.plain = sdiv i32 %load1, %cdiv3.safe
+              %cdiv3.minus = sub i32 0, %load1
+              %cdiv3.signed = select i1 %cdiv3.by_minus_one, i32 %cdiv3.minus, i32 %cdiv3.plain
+              %cdiv3 = select i1 %cdiv3.by_zero, i32 0, i32 %cdiv3.signed
+              store i32 %cdiv3, ptr %p0, align 4
+        "#]],
+    );
+    check_two(
+        DType::I32,
+        |list, a, b| list.binary(Op::CMod, a, b),
+        expect![[r#"
+            entry:
+              %load1 = load i32, ptr %p1, align 4
+              %load2 = load i32, ptr %p2, align 4
+              %cmod3.by_zero = icmp eq i32 %load2, 0
+              %cmod3.by_minus_one = icmp eq i32 %load2, -1
+              %cmod3.special = or i1 %cmod3.by_zero, %cmod3.by_minus_one
+              %cmod3.safe = select i1 %cmod3.special, i32 1, i32 %load2
+              %cmod3 = srem i32 %load1, %cmod3.safe
+              store i32 %cmod3, ptr %p0, align 4
+        "#]],
+    );
+    check_two(
+        DType::U8,
+        |list, a, b| list.binary(Op::CDiv, a, b),
+        expect![[r#"
+            entry:
+              %load1 = load i8, ptr %p1, align 1
+              %load2 = load i8, ptr %p2, align 1
+              %cdiv3.by_zero = icmp eq i8 %load2, 0
+              %cdiv3.safe = select i1 %cdiv3.by_zero, i8 1, i8 %load2
+              %cdiv3.plain = udiv i8 %load1, %cdiv3.safe
+              %cdiv3 = select i1 %cdiv3.by_zero, i8 0, i8 %cdiv3.plain
+              store i8 %cdiv3, ptr %p0, align 1
+        "#]],
+    );
+    check_two(
+        DType::I64,
+        |list, a, _| list.binary(Op::CDiv, a, &i64(10)),
+        expect![[r#"
+            entry:
+              %load1 = load i64, ptr %p1, align 8
+              %load2 = load i64, ptr %p2, align 8
+              %cdiv3 = sdiv i64 %load1, 10
+              store i64 %cdiv3, ptr %p0, align 8
+        "#]],
+    );
+    check_two(
+        DType::F64,
+        |list, a, b| list.binary(Op::CMod, a, b),
+        expect![[r#"
+            entry:
+              %load1 = load double, ptr %p1, align 8
+              %load2 = load double, ptr %p2, align 8
+              %cmod3 = frem double %load1, %load2
+              store double %cmod3, ptr %p0, align 8
+        "#]],
+    );
+}
+
+#[test]
+fn shifts_have_a_value_for_every_count() {
+    check_two(
+        DType::I32,
+        |list, a, b| list.binary(Op::Shr, a, b),
+        expect![[r#"
+            entry:
+              %load1 = load i32, ptr %p1, align 4
+              %load2 = load i32, ptr %p2, align 4
+              %shr3.count = call i32 @llvm.umin.i32(i32 %load2, i32 31)
+              %shr3 = ashr i32 %load1, %shr3.count
+              store i32 %shr3, ptr %p0, align 4
+        "#]],
+    );
+    check_two(
+        DType::U16,
+        |list, a, b| list.binary(Op::Shl, a, b),
+        expect![[r#"
+            entry:
+              %load1 = load i16, ptr %p1, align 2
+              %load2 = load i16, ptr %p2, align 2
+              %shl3.fits = icmp ult i16 %load2, 16
+              %shl3.shifted = shl i16 %load1, %load2
+              %shl3 = select i1 %shl3.fits, i16 %shl3.shifted, i16 0
+              store i16 %shl3, ptr %p0, align 2
+        "#]],
+    );
+    check_two(
+        DType::U32,
+        |list, a, _| list.binary(Op::Shr, a, &UOp::int(31, DType::U32)),
+        expect![[r#"
+            entry:
+              %load1 = load i32, ptr %p1, align 4
+              %load2 = load i32, ptr %p2, align 4
+              %shr3 = lshr i32 %load1, 31
+              store i32 %shr3, ptr %p0, align 4
+        "#]],
+    );
+}
+
+#[test]
+fn floats_become_integers_without_undefined_behaviour() {
+    check_two(
+        DType::F32.with_lanes(16),
+        |list, a, _| list.cast(a, DType::I32.with_lanes(16)),
+        expect![[r#"
+            entry:
+              %load1 = load <16 x float>, ptr %p1, align 4
+              %load2 = load <16 x float>, ptr %p2, align 4
+              %cast3.i32.above = fcmp oge <16 x float> %load1, splat (float -2147483648.0)
+              %cast3.i32.below = fcmp olt <16 x float> %load1, splat (float 2147483648.0)
+              %cast3.i32.fits = and <16 x i1> %cast3.i32.above, %cast3.i32.below
+              %cast3.i32.safe = select <16 x i1> %cast3.i32.fits, <16 x float> %load1, <16 x float> zeroinitializer
+              %cast3.i32.whole = fptosi <16 x float> %cast3.i32.safe to <16 x i32>
+              store <16 x i32> %cast3.i32.whole, ptr %p0, align 4
+        "#]],
+    );
+    check_two(
+        DType::F16,
+        |list, a, _| list.cast(a, DType::I8),
+        expect![[r#"
+            entry:
+              %load1 = load half, ptr %p1, align 2
+              %load2 = load half, ptr %p2, align 2
+              %cast3.f32 = fpext half %load1 to float
+              %cast3.i32.above = fcmp oge float %cast3.f32, -2147483648.0
+              %cast3.i32.below = fcmp olt float %cast3.f32, 2147483648.0
+              %cast3.i32.fits = and i1 %cast3.i32.above, %cast3.i32.below
+              %cast3.i32.safe = select i1 %cast3.i32.fits, float %cast3.f32, float 0.0
+              %cast3.i32.whole = fptosi float %cast3.i32.safe to i32
+              %cast3 = trunc i32 %cast3.i32.whole to i8
+              store i8 %cast3, ptr %p0, align 1
+        "#]],
+    );
+    check_two(
+        DType::F64,
+        |list, a, _| list.cast(a, DType::U64),
+        expect![[r#"
+            entry:
+              %load1 = load double, ptr %p1, align 8
+              %load2 = load double, ptr %p2, align 8
+              %cast3.signed.above = fcmp oge double %load1, -9.223372036854776e18
+              %cast3.signed.below = fcmp olt double %load1, 9.223372036854776e18
+              %cast3.signed.fits = and i1 %cast3.signed.above, %cast3.signed.below
+              %cast3.signed.safe = select i1 %cast3.signed.fits, double %load1, double 0.0
+              %cast3.signed.whole = fptosi double %cast3.signed.safe to i64
+              %cast3.signed.large = fcmp oge double %load1, 9.223372036854776e18
+              %cast3.signed.capped = select i1 %cast3.signed.large, i64 9223372036854775807, i64 %cast3.signed.whole
+              %cast3.signed.small = fcmp ole double %load1, -9.223372036854776e18
+              %cast3.signed.bounded = select i1 %cast3.signed.small, i64 -9223372036854775808, i64 %cast3.signed.capped
+              %cast3.unsigned.above = fcmp ogt double %load1, -1.0
+              %cast3.unsigned.below = fcmp olt double %load1, 1.8446744073709552e19
+              %cast3.unsigned.fits = and i1 %cast3.unsigned.above, %cast3.unsigned.below
+              %cast3.unsigned.safe = select i1 %cast3.unsigned.fits, double %load1, double 0.0
+              %cast3.unsigned.whole = fptoui double %cast3.unsigned.safe to i64
+              %cast3.unsigned.large = fcmp oge double %load1, 1.8446744073709552e19
+              %cast3.unsigned.capped = select i1 %cast3.unsigned.large, i64 18446744073709551615, i64 %cast3.unsigned.whole
+              %cast3.positive = fcmp oge double %load1, 0.0
+              %cast3 = select i1 %cast3.positive, i64 %cast3.unsigned.capped, i64 %cast3.signed.bounded
+              store i64 %cast3, ptr %p0, align 8
+        "#]],
+    );
+}
+
+#[test]
+fn casts_between_the_other_types() {
+    let through = |types: &'static [DType]| {
+        move |list: &mut List, a: &UOp, _: &UOp| types.iter().fold(a.clone(), |value, &dtype| list.cast(&value, dtype))
+    };
+    check_two(
+        DType::I8,
+        through(&[DType::U32, DType::I32, DType::F32, DType::BOOL, DType::F64]),
+        expect![[r#"
+            entry:
+              %load1 = load i8, ptr %p1, align 1
+              %load2 = load i8, ptr %p2, align 1
+              %cast3 = sext i8 %load1 to i32
+              %cast5 = sitofp i32 %cast3 to float
+              %cast6 = fcmp une float %cast5, 0.0
+              %cast7 = uitofp i1 %cast6 to double
+              store double %cast7, ptr %p0, align 8
+        "#]],
+    );
+    check_two(
+        DType::BF16,
+        through(&[DType::F32, DType::F16]),
+        expect![[r#"
+            entry:
+              %load1 = load i16, ptr %p1, align 2
+              %load2 = load i16, ptr %p2, align 2
+              %cast3.low = zext i16 %load1 to i32
+              %cast3.high = shl i32 %cast3.low, 16
+              %cast3 = bitcast i32 %cast3.high to float
+              %cast4 = fptrunc float %cast3 to half
+              store half %cast4, ptr %p0, align 2
+        "#]],
+    );
+    check_two(
+        DType::U64,
+        through(&[DType::F32, DType::F64]),
+        expect![[r#"
+            entry:
+              %load1 = load i64, ptr %p1, align 8
+              %load2 = load i64, ptr %p2, align 8
+              %cast3 = uitofp i64 %load1 to float
+              %cast4 = fpext float %cast3 to double
+              store double %cast4, ptr %p0, align 8
+        "#]],
+    );
+    let bits = |list: &mut List, a: &UOp, _: &UOp| {
+        let bits = list.push(Op::Bitcast, DType::U32, &[a], Arg::None);
+        let bits = list.push(Op::Bitcast, DType::I32, &[&bits], Arg::None);
+        list.push(Op::Bitcast, DType::F32, &[&bits], Arg::None)
+    };
+    check_two(
+        DType::F32,
+        bits,
+        expect![[r#"
+            entry:
+              %load1 = load float, ptr %p1, align 4
+              %load2 = load float, ptr %p2, align 4
+              %bitcast3 = bitcast float %load1 to i32
+              %bitcast5 = bitcast i32 %bitcast3 to float
+              store float %bitcast5, ptr %p0, align 4
+        "#]],
+    );
+}
+
+#[test]
+fn lanes_are_spread_moved_and_combined() {
+    let across = |combine| {
+        move |list: &mut List, a: &UOp, _: &UOp| list.push(Op::Across, a.dtype().element(), &[a], Arg::Fold(combine))
+    };
+    check_two(
+        DType::F32.with_lanes(8),
+        across(ReduceOp::Add),
+        expect![[r#"
+            entry:
+              %load1 = load <8 x float>, ptr %p1, align 4
+              %load2 = load <8 x float>, ptr %p2, align 4
+              %across3 = call reassoc float @llvm.vector.reduce.fadd.v8f32(float -0.0, <8 x float> %load1)
+              store float %across3, ptr %p0, align 4
+        "#]],
+    );
+    check_two(
+        DType::F32.with_lanes(8),
+        across(ReduceOp::Max),
+        expect![[r#"
+            entry:
+              %load1 = load <8 x float>, ptr %p1, align 4
+              %load2 = load <8 x float>, ptr %p2, align 4
+              %across3.odd = fcmp uno <8 x float> %load1, %load1
+              %across3.any_odd = call i1 @llvm.vector.reduce.or.v8i1(<8 x i1> %across3.odd)
+              %across3.extreme = call nnan nsz float @llvm.vector.reduce.fmax.v8f32(<8 x float> %load1)
+              %across3 = select i1 %across3.any_odd, float 0x7FF8000000000000, float %across3.extreme
+              store float %across3, ptr %p0, align 4
+        "#]],
+    );
+    check_two(
+        DType::U8.with_lanes(8),
+        across(ReduceOp::Min),
+        expect![[r#"
+            entry:
+              %load1 = load <8 x i8>, ptr %p1, align 1
+              %load2 = load <8 x i8>, ptr %p2, align 1
+              %across3 = call i8 @llvm.vector.reduce.umin.v8i8(<8 x i8> %load1)
+              store i8 %across3, ptr %p0, align 1
+        "#]],
+    );
+    let swap = |list: &mut List, a: &UOp, b: &UOp| {
+        let lane = |list: &mut List, vector: &UOp, lane| list.push(Op::Lane, DType::F32, &[vector], Arg::Number(lane));
+        let (second, first) = (lane(list, a, 1), lane(list, b, 0));
+        let pair = list.push(Op::Stack, DType::F32.with_lanes(2), &[&second, &first], Arg::None);
+        let sum = list.binary(Op::Add, &second, &first);
+        let other = list.push(Op::Stack, DType::F32.with_lanes(2), &[&sum, &first], Arg::None);
+        let spread = list.splat(&sum, 2);
+        let total = list.binary(Op::Mul, &pair, &other);
+        list.binary(Op::Sub, &total, &spread)
+    };
+    check_two(
+        DType::F32.with_lanes(2),
+        swap,
+        expect![[r#"
+            entry:
+              %load1 = load <2 x float>, ptr %p1, align 4
+              %load2 = load <2 x float>, ptr %p2, align 4
+              %lane3 = extractelement <2 x float> %load1, i64 1
+              %lane4 = extractelement <2 x float> %load2, i64 0
+              %stack5 = shufflevector <2 x float> %load1, <2 x float> %load2, <2 x i32> <i32 1, i32 2>
+              %add6 = fadd float %lane3, %lane4
+              %stack7.to0 = insertelement <2 x float> poison, float %add6, i64 0
+              %stack7 = insertelement <2 x float> %stack7.to0, float %lane4, i64 1
+              %splat8.first = insertelement <2 x float> poison, float %add6, i64 0
+              %splat8 = shufflevector <2 x float> %splat8.first, <2 x float> poison, <2 x i32> zeroinitializer
+              %mul9 = fmul <2 x float> %stack5, %stack7
+              %sub10 = fsub <2 x float> %mul9, %splat8
+              store <2 x float> %sub10, ptr %p0, align 4
+        "#]],
+    );
+}
+
+#[test]
+fn a_target_without_fused_products_multiplies_and_adds() {
+    let mut list = List::default();
+    let out = list.param(0, DType::F32, 1);
+    let one = UOp::float(1.0, DType::F32);
+    let value = list.push(Op::MulAdd, DType::F32, &[&one, &one, &one], Arg::None);
+    list.store(&out, &i64(0), None, &value);
+    let target = Target { has_fma: false, ..Target::test_avx512() };
+    let text = source(list, &target);
+    assert!(text.contains("@llvm.fmuladd.f32"), "{text}");
+}

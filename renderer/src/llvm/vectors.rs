@@ -1,0 +1,147 @@
+//! Vectors made, taken apart and combined.
+
+use warpweft_compiler::dtype::Scalar;
+use warpweft_compiler::ir::{Arg, ReduceOp};
+use warpweft_compiler::{DType, Op, UOp};
+
+use super::{Outcome, Writer, bug, spelling};
+
+impl Writer<'_> {
+    pub(super) fn vector(&mut self, node: &UOp, name: &str) -> Outcome {
+        match (node.op(), node.arg()) {
+            (Op::Splat, _) => self.splat(&node.src()[0], node.dtype(), name),
+            (Op::Ramp, Arg::Number(stride)) => self.ramp(node, *stride, name),
+            (Op::Stack, _) => self.stack(node, name),
+            (Op::Lane, Arg::Number(lane)) => {
+                Outcome::Instruction(format!("extractelement {}, i64 {lane}", self.typed(&node.src()[0])))
+            }
+            (Op::Across, Arg::Fold(combine)) => self.across(node, *combine, name),
+            _ => bug(node, "lacks its argument"),
+        }
+    }
+
+    fn splat(&mut self, scalar: &UOp, dtype: DType, name: &str) -> Outcome {
+        if let Some(value) = scalar.as_scalar() {
+            return Outcome::Same(spelling::constant(value, dtype));
+        }
+        let vector = spelling::register(dtype);
+        let scalar = self.typed(scalar);
+        let first = self.step(name, "first", &format!("insertelement {vector} poison, {scalar}, i64 0"));
+        Outcome::Instruction(format!(
+            "shufflevector {vector} {first}, {vector} poison, <{} x i32> zeroinitializer",
+            dtype.lanes()
+        ))
+    }
+
+    fn ramp(&mut self, node: &UOp, stride: i64, name: &str) -> Outcome {
+        let (base, dtype) = (&node.src()[0], node.dtype());
+        let steps = (0..dtype.lanes() as i64).map(|lane| Scalar::from_i64(lane.wrapping_mul(stride), dtype.element()));
+        let steps = spelling::vector(steps, dtype);
+        if base.is_const(0) {
+            return Outcome::Same(steps);
+        }
+        let vector = spelling::register(dtype);
+        let base = match self.splat(base, dtype, &format!("{name}.base")) {
+            Outcome::Same(text) => text,
+            Outcome::Instruction(instruction) => self.step(name, "base", &instruction),
+        };
+        Outcome::Instruction(format!("add {vector} {base}, {steps}"))
+    }
+
+    fn stack(&mut self, node: &UOp, name: &str) -> Outcome {
+        let dtype = node.dtype();
+        let constants: Option<Vec<Scalar>> = node.src().iter().map(UOp::as_scalar).collect();
+        if let Some(constants) = constants {
+            return Outcome::Same(spelling::vector(constants, dtype));
+        }
+        if let Some(shuffle) = self.shuffle(node) {
+            return Outcome::Instruction(shuffle);
+        }
+        let vector = spelling::register(dtype);
+        let mut so_far = "poison".to_string();
+        for (lane, scalar) in node.src().iter().enumerate() {
+            let instruction = format!("insertelement {vector} {so_far}, {}, i64 {lane}", self.typed(scalar));
+            if lane + 1 == node.src().len() {
+                return Outcome::Instruction(instruction);
+            }
+            so_far = self.step(name, &format!("to{lane}"), &instruction);
+        }
+        bug(node, "has no lanes")
+    }
+
+    /// A stack of lanes of one or two vectors of one type, as one instruction.
+    fn shuffle(&self, node: &UOp) -> Option<String> {
+        let mut vectors: Vec<&UOp> = Vec::new();
+        let mut lanes: Vec<String> = Vec::new();
+        for scalar in node.src() {
+            let (Op::Lane, Arg::Number(lane)) = (scalar.op(), scalar.arg()) else { return None };
+            let vector = &scalar.src()[0];
+            let position = vectors.iter().position(|known| *known == vector).unwrap_or_else(|| {
+                vectors.push(vector);
+                vectors.len() - 1
+            });
+            lanes.push(format!("i32 {}", *lane as usize + position * vectors[0].dtype().lanes()));
+        }
+        let first = vectors[0];
+        if vectors.len() > 2 || vectors.iter().any(|vector| vector.dtype() != first.dtype()) {
+            return None;
+        }
+        let second = match vectors.get(1) {
+            Some(second) => self.typed(second),
+            None => format!("{} poison", spelling::register(first.dtype())),
+        };
+        Some(format!(
+            "shufflevector {}, {second}, <{} x i32> <{}>",
+            self.typed(first),
+            node.src().len(),
+            lanes.join(", ")
+        ))
+    }
+
+    fn across(&mut self, node: &UOp, combine: ReduceOp, name: &str) -> Outcome {
+        let vector = &node.src()[0];
+        let (operand, result) = (self.typed(vector), spelling::register(node.dtype()));
+        let suffix = spelling::suffix(vector.dtype());
+        let call = |flags: &str, reduction: &str, before: &str| {
+            format!("call {flags}{result} @llvm.vector.reduce.{reduction}.{suffix}({before}{operand})")
+        };
+        let dtype = node.dtype();
+        if dtype.is_float() {
+            let text = match combine {
+                // -0.0 is the number that changes nothing when added.
+                ReduceOp::Add => call("reassoc ", "fadd", &format!("{result} -0.0, ")),
+                ReduceOp::Mul => call("reassoc ", "fmul", &format!("{result} 1.0, ")),
+                ReduceOp::Max | ReduceOp::Min => {
+                    let least = if combine == ReduceOp::Max { "fmax" } else { "fmin" };
+                    return self.largest_across(vector, name, &call("nnan nsz ", least, ""));
+                }
+            };
+            return Outcome::Instruction(text);
+        }
+        let reduction = match (combine, dtype.is_bool(), dtype.is_unsigned()) {
+            (ReduceOp::Add | ReduceOp::Max, true, _) => "or",
+            (ReduceOp::Mul | ReduceOp::Min, true, _) => "and",
+            (ReduceOp::Add, false, _) => "add",
+            (ReduceOp::Mul, false, _) => "mul",
+            (ReduceOp::Max, false, true) => "umax",
+            (ReduceOp::Max, false, false) => "smax",
+            (ReduceOp::Min, false, true) => "umin",
+            (ReduceOp::Min, false, false) => "smin",
+        };
+        Outcome::Instruction(call("", reduction, ""))
+    }
+
+    /// The extreme of a vector's lanes: found as if there were no NaN, and replaced if there is one. LLVM's own reductions that
+    /// propagate NaN look for it at each step.
+    fn largest_across(&mut self, vector: &UOp, name: &str, extreme: &str) -> Outcome {
+        let (operand, text) = (self.typed(vector), self.operand(vector).to_string());
+        let odd = self.step(name, "odd", &format!("fcmp uno {operand}, {text}"));
+        let lanes = vector.dtype().lanes();
+        let any = format!("call i1 @llvm.vector.reduce.or.v{lanes}i1(<{lanes} x i1> {odd})");
+        let any_odd = self.step(name, "any_odd", &any);
+        let extreme = self.step(name, "extreme", extreme);
+        let element = vector.dtype().element();
+        let (register, nan) = (spelling::register(element), spelling::constant(Scalar::float(f64::NAN), element));
+        Outcome::Instruction(format!("select i1 {any_odd}, {register} {nan}, {register} {extreme}"))
+    }
+}
