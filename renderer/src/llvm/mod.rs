@@ -224,6 +224,7 @@ impl<'a> Writer<'a> {
             | Op::Contiguous
             | Op::Detach
             | Op::Copy
+            | Op::Function
             | Op::Fold
             | Op::Stage => bug(node, "has no place in a linear kernel"),
         }
