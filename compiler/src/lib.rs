@@ -7,7 +7,10 @@
 pub mod dtype;
 pub mod error;
 pub mod ir;
+pub mod kernel;
 pub mod linearize;
+pub mod optimize;
+pub mod pipeline;
 pub mod program;
 pub mod rewrite;
 pub mod symbolic;
@@ -16,5 +19,4 @@ pub mod view;
 pub mod watch;
 
 pub use dtype::DType;
-pub use error::CompileError;
 pub use ir::{Op, UOp};

@@ -157,9 +157,9 @@ fn tensor_shape(op: Op, src: &[UOp], arg: &Arg) -> Result<Shape, String> {
             let (before, after) = (&from[..axis], &from[axis + 1..]);
             Ok(before.iter().chain(src[1].shape().iter()).chain(after).cloned().collect())
         }
-        (Op::Contiguous | Op::Detach, Arg::None)
-        | (Op::Copy, Arg::Device(_))
-        | (Op::Function, Arg::Function(_)) => Ok(from.clone()),
+        (Op::Contiguous | Op::Detach, Arg::None) | (Op::Copy, Arg::Device(_)) | (Op::Function, Arg::Function(_)) => {
+            Ok(from.clone())
+        }
         _ => Err(format!("does not take the argument {arg:?}")),
     }
 }
@@ -176,6 +176,7 @@ pub(super) fn infer_facts(op: Op, dtype: DType, src: &[UOp], arg: &Arg) -> Facts
         (Op::Iota, Arg::Shape(shape)) => Facts::between(0, (shape[0].max_value() - 1).max(0)),
         (Op::Range, _) => Facts::between(0, (src[0].max_value() - 1).max(0)),
         (Op::Bind, _) => src[0].facts(),
+        (Op::Ramp, Arg::Number(step)) => ramp_facts(src[0].facts(), *step, dtype),
         (
             Op::Reshape
             | Op::Permute
@@ -196,4 +197,10 @@ pub(super) fn infer_facts(op: Op, dtype: DType, src: &[UOp], arg: &Arg) -> Facts
         }
         _ => Facts::of_dtype(dtype.element()),
     }
+}
+
+/// Of base, base + step, ..., over all lanes.
+fn ramp_facts(base: Facts, step: i64, dtype: DType) -> Facts {
+    let reach = step.saturating_mul(dtype.lanes() as i64 - 1);
+    Facts::between(base.min.saturating_add(reach.min(0)), base.max.saturating_add(reach.max(0)))
 }

@@ -18,7 +18,10 @@
 //! | `ramp`, `splat`, `stack`, `lane`, `across` | vectors made, taken apart, combined |
 //! | elementwise ops | on scalars, or lane by lane on vectors of one lane count |
 //!
-//! No node is of dtype `Index` any more.
+//! No node is of dtype `Index` any more. [`check::check`] holds every list to these rules.
+
+pub mod check;
+pub mod order;
 
 use std::sync::Arc;
 

@@ -1,0 +1,43 @@
+//! What a kernel costs: operations, bytes that must move, bytes that instructions move.
+
+use rustc_hash::FxHashMap;
+
+use super::loops::{ranges_by_id, trip_count};
+use super::ranges::{Dependencies, RangeSet, closed_ranges, range_id};
+use crate::ir::{Arg, Op, UOp};
+use crate::program::Estimate;
+
+/// Counts over a kernel in loop form, before optimization: elementwise float ops and folds as operations (a fold of products is
+/// two an element), each parameter's bytes once (at most its size), each load and store as often as it runs.
+pub fn estimate(root: &UOp) -> Estimate {
+    let dependencies = Dependencies::of(root);
+    let ranges = ranges_by_id(root);
+    let trips = |set: &RangeSet| trip_count(set.iter().filter_map(|id| ranges.get(&id).cloned()));
+    let mut total = Estimate::default();
+    let mut touched: FxHashMap<UOp, f64> = FxHashMap::default();
+    for node in &dependencies.order {
+        let mut open = dependencies.get(node).clone();
+        closed_ranges(node).iter().for_each(|range| open.insert(range_id(range)));
+        match node.op() {
+            Op::Load | Op::Store => {
+                let buffer = &node.src()[0].src()[0];
+                let bytes = trips(&open) * buffer.dtype().bytes() as f64;
+                total.bytes_accessed += bytes;
+                *touched.entry(buffer.clone()).or_default() += bytes;
+            }
+            Op::Fold => total.operations += trips(&open),
+            op if op.is_elementwise() && op != Op::Cast && op != Op::Bitcast && !node.dtype().is_index() => {
+                total.operations += trips(&open);
+            }
+            _ => {}
+        }
+    }
+    for buffer in dependencies.order.iter().filter(|node| touched.contains_key(*node)) {
+        let size = match buffer.arg() {
+            Arg::Param(param) => param.len as f64 * buffer.dtype().bytes() as f64,
+            _ => f64::INFINITY,
+        };
+        total.bytes_unique += touched[buffer].min(size);
+    }
+    total
+}

@@ -1,0 +1,318 @@
+//! Ranges of kind `unroll` become straight-line code, those of kind `vector` become lanes.
+//!
+//! An unrolled range is replaced by each of its numbers in turn: a store that closes it becomes several, a fold becomes a tree of its
+//! op over several values. A vector range is replaced by lanes: what depends on it becomes a vector, what does not is splat
+//! where it meets one; a store that closes it stores a vector, a fold that closes it combines the lanes.
+//!
+//! Loads and stores whose offset moves by 1 with the lane become vector accesses, by 0 scalar ones, by another constant gathers;
+//! any other offset is computed lane by lane, where rules can simplify each. Leaves: no range of these two kinds.
+
+use rustc_hash::FxHashMap;
+use smallvec::{SmallVec, smallvec};
+
+use super::ranges::{Dependencies, closed_ranges, is_closer, range_id};
+use crate::dtype::Scalar;
+use crate::ir::{Arg, AxisKind, Op, ReduceOp, Sources, UOp, postorder, substitute, with_mapped_sources};
+use crate::symbolic::{linear_terms, simplify};
+
+/// Expands every range of kind `unroll` or `vector`.
+pub fn expand(root: &UOp) -> UOp {
+    vectorize(&unroll(root))
+}
+
+fn kind_of(range: &UOp) -> AxisKind {
+    range.as_range().map_or(AxisKind::Loop, |range| range.kind)
+}
+
+/// The closer over other leading operands and ranges; a fold over no ranges is its value.
+fn reclose(closer: &UOp, open: &[UOp], ranges: impl Iterator<Item = UOp>) -> UOp {
+    let src: Sources = open.iter().cloned().chain(ranges).collect();
+    if closer.op() == Op::Fold && src.len() == 1 {
+        return src[0].clone();
+    }
+    UOp::new(
+        closer.op(),
+        if closer.op() == Op::Fold { src[0].dtype() } else { closer.dtype() },
+        src,
+        closer.arg().clone(),
+    )
+}
+
+fn fold_op(closer: &UOp) -> ReduceOp {
+    match closer.arg() {
+        Arg::Fold(op) => *op,
+        arg => panic!("bug in the compiler: fold with argument {arg:?}"),
+    }
+}
+
+/// Straight-line code for unrolled ranges, innermost closers first.
+fn unroll(root: &UOp) -> UOp {
+    let mut done: FxHashMap<UOp, SmallVec<[UOp; 1]>> = FxHashMap::default();
+    for node in postorder(std::slice::from_ref(root)) {
+        let mut src = Sources::new();
+        for operand in node.src() {
+            src.extend(done[operand].iter().cloned());
+        }
+        let rebuilt = if src[..] == *node.src() { node.clone() } else { node.with_src(src) };
+        let unrolled = closed_ranges(&rebuilt).iter().any(|range| kind_of(range) == AxisKind::Unroll);
+        let results = if is_closer(&rebuilt) && unrolled { unroll_closer(&rebuilt) } else { smallvec![rebuilt] };
+        done.insert(node, results);
+    }
+    done.remove(root).map(|mut results| results.remove(0)).unwrap_or_else(|| root.clone())
+}
+
+fn unroll_closer(closer: &UOp) -> SmallVec<[UOp; 1]> {
+    let (unrolled, kept): (Vec<UOp>, Vec<UOp>) =
+        closed_ranges(closer).iter().cloned().partition(|range| kind_of(range) == AxisKind::Unroll);
+    let open = &closer.src()[..closer.src().len() - closed_ranges(closer).len()];
+    let mut copies: Vec<Vec<UOp>> = vec![open.to_vec()];
+    for range in &unrolled {
+        let len =
+            range.src()[0].as_int().unwrap_or_else(|| panic!("bug in the compiler: unrolled range of unknown length"));
+        copies = copies
+            .iter()
+            .flat_map(|operands| {
+                (0..len).map(move |number| {
+                    let map: FxHashMap<UOp, UOp> = [(range.clone(), UOp::index(number))].into_iter().collect();
+                    operands.iter().map(|operand| simplify(&substitute(operand, &map))).collect()
+                })
+            })
+            .collect();
+    }
+    match closer.op() {
+        Op::Store => copies.iter().map(|operands| reclose(closer, operands, kept.iter().cloned())).collect(),
+        _ => {
+            let op = fold_op(closer);
+            let values: Vec<UOp> =
+                copies.iter().map(|operands| reclose(closer, operands, kept.iter().cloned())).collect();
+            smallvec![tree(op, values)]
+        }
+    }
+}
+
+/// The values combined pairwise, so that the chain of dependent operations is short.
+fn tree(op: ReduceOp, mut values: Vec<UOp>) -> UOp {
+    while values.len() > 1 {
+        values = values
+            .chunks(2)
+            .map(|pair| match pair {
+                [a, b] => combine(op, a, b),
+                _ => pair[0].clone(),
+            })
+            .collect();
+    }
+    values.swap_remove(0)
+}
+
+/// Two values combined; bools by logic.
+pub fn combine(op: ReduceOp, a: &UOp, b: &UOp) -> UOp {
+    match (op, a.dtype().is_bool()) {
+        (ReduceOp::Add | ReduceOp::Max, true) => a | b,
+        (ReduceOp::Mul | ReduceOp::Min, true) => a & b,
+        _ => UOp::binary(op.op(), a, b),
+    }
+}
+
+/// Lanes for vector ranges.
+fn vectorize(root: &UOp) -> UOp {
+    let dependencies = Dependencies::of(root);
+    let mut lanes: FxHashMap<u32, UOp> = FxHashMap::default();
+    for node in &dependencies.order {
+        if node.op() == Op::Range && kind_of(node) == AxisKind::Vector {
+            lanes.insert(range_id(node), node.clone());
+        }
+    }
+    if lanes.is_empty() {
+        return root.clone();
+    }
+    let mut vectorizer = Vectorizer { dependencies, lanes, done: FxHashMap::default() };
+    for node in vectorizer.dependencies.order.clone() {
+        let new = vectorizer.convert(&node);
+        vectorizer.done.insert(node, new);
+    }
+    vectorizer.done.remove(root).unwrap_or_else(|| root.clone())
+}
+
+struct Vectorizer {
+    dependencies: Dependencies,
+    lanes: FxHashMap<u32, UOp>,
+    done: FxHashMap<UOp, UOp>,
+}
+
+impl Vectorizer {
+    /// The vector range that a node depends on, if any; a bug if there are two.
+    fn lane_of(&self, node: &UOp) -> Option<UOp> {
+        let mut found = self.dependencies.get(node).iter().filter_map(|id| self.lanes.get(&id));
+        let lane = found.next().cloned();
+        assert!(found.next().is_none(), "bug in the compiler: a value depends on two vector ranges");
+        lane
+    }
+
+    fn convert(&self, node: &UOp) -> UOp {
+        if is_closer(node) {
+            return self.convert_closer(node);
+        }
+        let Some(lane) = self.lane_of(node) else {
+            return with_mapped_sources(node, |operand| self.done[operand].clone());
+        };
+        let count = lane.src()[0].as_int().unwrap_or(1) as usize;
+        match node.op() {
+            Op::Range => ramp(&UOp::index(0), 1, count),
+            Op::Load => self.convert_load(node, &lane, count),
+            // Addresses are made by the loads and stores that use them.
+            Op::Index => node.clone(),
+            op if op.is_elementwise() => {
+                let src: Sources = node.src().iter().map(|operand| splat(&self.done[operand], count)).collect();
+                if node.dtype().is_index() {
+                    return self.convert_index_value(node, &lane, count, src);
+                }
+                let dtype = node.dtype().with_lanes(count);
+                UOp::new(op, dtype, src, node.arg().clone())
+            }
+            op => panic!("bug in the compiler: {op} over a vector range"),
+        }
+    }
+
+    /// Index arithmetic stays a ramp where it is affine in the lane.
+    fn convert_index_value(&self, node: &UOp, lane: &UOp, count: usize, src: Sources) -> UOp {
+        match self.step(node, lane) {
+            Some(step) => ramp(&self.at_lane(node, lane, 0), step, count),
+            None => UOp::new(node.op(), node.dtype().with_lanes(count), src, node.arg().clone()),
+        }
+    }
+
+    /// By how much an index expression grows from lane to lane, if that is one constant.
+    fn step(&self, node: &UOp, lane: &UOp) -> Option<i64> {
+        let id = range_id(lane);
+        let mut step = 0;
+        for (term, factor) in linear_terms(node).0 {
+            if term == *lane {
+                step += factor;
+            } else if self.term_depends_on(&term, id) {
+                return None;
+            }
+        }
+        Some(step)
+    }
+
+    fn term_depends_on(&self, term: &UOp, id: u32) -> bool {
+        // Terms may be nodes that linear_terms made anew, so the graph below is asked, not the table.
+        postorder(std::slice::from_ref(term)).iter().any(|node| node.op() == Op::Range && range_id(node) == id)
+    }
+
+    fn at_lane(&self, node: &UOp, lane: &UOp, number: i64) -> UOp {
+        let map: FxHashMap<UOp, UOp> = [(lane.clone(), UOp::index(number))].into_iter().collect();
+        simplify(&substitute(node, &map))
+    }
+
+    /// An operand as it stands in one lane, already converted where it does not depend on the lane.
+    fn convert_load(&self, load: &UOp, lane: &UOp, count: usize) -> UOp {
+        let index = &load.src()[0];
+        let dtype = load.dtype().with_lanes(count);
+        match self.vector_index(index, lane, count) {
+            Some(Ok(index)) => UOp::new(Op::Load, dtype, smallvec![index], Arg::None),
+            Some(Err(scalar)) => splat(&UOp::new(Op::Load, load.dtype(), smallvec![scalar], Arg::None), count),
+            None => {
+                let map = |number: i64| self.at_lane(load, lane, number);
+                UOp::new(Op::Stack, dtype, (0..count as i64).map(map).collect::<Sources>(), Arg::None)
+            }
+        }
+    }
+
+    /// The address of a vector access: `Ok` of a vector one, `Err` of a scalar one that serves all lanes; `None` where each lane
+    /// needs an address of its own.
+    fn vector_index(&self, index: &UOp, lane: &UOp, count: usize) -> Option<Result<UOp, UOp>> {
+        let (buffer, offset) = (self.done[&index.src()[0]].clone(), &index.src()[1]);
+        let gate = index.src().get(2);
+        let gate_varies = gate.is_some_and(|gate| self.dependencies.get(gate).contains(range_id(lane)));
+        // Offsets that hold loads (gathers) are vectors of their own.
+        let loads = postorder(std::slice::from_ref(offset)).iter().any(|node| matches!(node.op(), Op::Load | Op::Fold));
+        if loads {
+            let offset = splat(&self.done[offset], count);
+            let gate = gate.map(|gate| splat(&self.done[gate], count));
+            let src: Sources = [buffer, offset].into_iter().chain(gate).collect();
+            return Some(Ok(UOp::new(Op::Index, index.dtype().with_lanes(count), src, Arg::None)));
+        }
+        let step = self.step(offset, lane)?;
+        let base = self.at_lane(offset, lane, 0);
+        if step == 0 && !gate_varies {
+            let src: Sources = [buffer, base].into_iter().chain(gate.map(|gate| self.done[gate].clone())).collect();
+            return Some(Err(UOp::new(Op::Index, index.dtype(), src, Arg::None)));
+        }
+        let offset = if step == 1 { base } else { ramp(&base, step, count) };
+        let gate = gate.map(|gate| splat(&self.done[gate], count));
+        let src: Sources = [buffer, offset].into_iter().chain(gate).collect();
+        Some(Ok(UOp::new(Op::Index, index.dtype().with_lanes(count), src, Arg::None)))
+    }
+
+    fn convert_closer(&self, closer: &UOp) -> UOp {
+        let ranges = closed_ranges(closer);
+        let kept =
+            ranges.iter().filter(|range| kind_of(range) != AxisKind::Vector).map(|range| self.done[range].clone());
+        let closes_lanes = ranges.iter().find(|range| kind_of(range) == AxisKind::Vector);
+        match closer.op() {
+            Op::Fold => {
+                let value = self.done[&closer.src()[0]].clone();
+                let op = fold_op(closer);
+                let inner = reclose(closer, std::slice::from_ref(&value), kept);
+                match closes_lanes {
+                    Some(lane) => {
+                        let count = lane.src()[0].as_int().unwrap_or(1) as usize;
+                        let vector = splat(&inner, count);
+                        UOp::new(Op::Across, vector.dtype().element(), smallvec![vector], Arg::Fold(op))
+                    }
+                    None => inner,
+                }
+            }
+            _ => self.convert_store(closer, closes_lanes, kept.collect()),
+        }
+    }
+
+    fn convert_store(&self, store: &UOp, lane: Option<&UOp>, kept: Sources) -> UOp {
+        let (index, value) = (&store.src()[0], &store.src()[1]);
+        let Some(lane) = lane else {
+            return reclose(store, &[self.done[index].clone(), self.done[value].clone()], kept.into_iter());
+        };
+        let count = lane.src()[0].as_int().unwrap_or(1) as usize;
+        let vector = splat(&self.done[value], count);
+        match self.vector_index(index, lane, count) {
+            Some(Ok(index)) => reclose(store, &[index, vector], kept.into_iter()),
+            Some(Err(scalar)) => {
+                // Every lane writes one place: the last one stays, as it would in a loop.
+                let last = lane_of_vector(&vector, count - 1);
+                reclose(store, &[scalar, last], kept.into_iter())
+            }
+            None => panic!("bug in the compiler: a store whose place no rule can follow over a vector range"),
+        }
+    }
+}
+
+/// base, base + step, ... as a vector.
+fn ramp(base: &UOp, step: i64, count: usize) -> UOp {
+    if step == 0 {
+        return splat(base, count);
+    }
+    UOp::new(Op::Ramp, base.dtype().with_lanes(count), smallvec![base.clone()], Arg::Number(step))
+}
+
+fn lane_of_vector(vector: &UOp, number: usize) -> UOp {
+    match vector.op() {
+        Op::Splat => vector.src()[0].clone(),
+        _ => UOp::new(Op::Lane, vector.dtype().element(), smallvec![vector.clone()], Arg::Number(number as i64)),
+    }
+}
+
+/// The value in every lane; itself if it is a vector already.
+fn splat(value: &UOp, count: usize) -> UOp {
+    if value.dtype().lanes() == count && count > 1 {
+        return value.clone();
+    }
+    if let Arg::Scalar(scalar) = value.arg() {
+        return constant_vector(*scalar, value, count);
+    }
+    UOp::new(Op::Splat, value.dtype().with_lanes(count), smallvec![value.clone()], Arg::None)
+}
+
+fn constant_vector(scalar: Scalar, like: &UOp, count: usize) -> UOp {
+    UOp::constant(scalar, like.dtype().with_lanes(count))
+}

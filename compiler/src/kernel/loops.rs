@@ -1,0 +1,159 @@
+//! Two passes over loops before any choice is made: folds share loops, and adjacent loops that walk memory as one become one.
+
+use rustc_hash::FxHashMap;
+use smallvec::{SmallVec, smallvec};
+
+use super::ranges::{
+    Dependencies, NewRanges, RangeSet, all_ranges, closed_ranges, is_closer, range_id, substitute_ranges,
+};
+use crate::ir::{AxisKind, Op, Sources, UOp, substitute, with_mapped_sources};
+use crate::symbolic::linear_terms;
+
+/// Gives folds of equal lengths one set of ranges where one loop can compute them all.
+///
+/// That is where neither needs the other's result and both stand in the same outer loops. The first is read off *levels*: a fold's
+/// level is one more than that of any fold in its value, so folds of one level are independent. Mean and mean of squares
+/// become one loop; the maximum and the sum of a softmax, which needs it, stay two.
+pub fn share_loops(root: &UOp) -> UOp {
+    let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
+    let mut levels: FxHashMap<UOp, u32> = FxHashMap::default();
+    let mut sets: FxHashMap<UOp, RangeSet> = FxHashMap::default();
+    let mut shared: FxHashMap<(u32, Vec<UOp>, RangeSet), Sources> = FxHashMap::default();
+    for node in crate::ir::postorder(std::slice::from_ref(root)) {
+        let mut level = node.src().iter().map(|operand| levels[operand]).max().unwrap_or(0);
+        let mut set = RangeSet::default();
+        let open = node.src().len() - closed_ranges(&node).len();
+        for operand in &node.src()[..open] {
+            set.union_with(&sets[operand]);
+        }
+        for range in closed_ranges(&node) {
+            set.remove(range_id(range));
+        }
+        let mut new = with_mapped_sources(&node, |operand| done[operand].clone());
+        if node.op() == Op::Range {
+            set.insert(range_id(&node));
+        }
+        if node.op() == Op::Fold {
+            level += 1;
+            let lengths: Vec<UOp> = closed_ranges(&node).iter().map(|range| range.src()[0].clone()).collect();
+            let own: Sources = closed_ranges(&new).iter().cloned().collect();
+            let common = shared.entry((level, lengths, set.clone())).or_insert_with(|| own.clone());
+            if *common != own {
+                let map: FxHashMap<UOp, UOp> = own.iter().cloned().zip(common.iter().cloned()).collect();
+                new = substitute(&new, &map);
+            }
+        }
+        levels.insert(node.clone(), level);
+        sets.insert(node.clone(), set);
+        done.insert(node, new);
+    }
+    done.remove(root).unwrap_or_else(|| root.clone())
+}
+
+/// The maximal index expressions of a kernel as sums: all places where a range's value matters.
+pub struct IndexSums {
+    sums: Vec<(Vec<(UOp, i64)>, UOp)>,
+}
+
+impl IndexSums {
+    /// Of every index expression that something else than an index expression uses.
+    pub fn of(dependencies: &Dependencies) -> IndexSums {
+        let mut roots: Vec<UOp> = Vec::new();
+        let mut seen = rustc_hash::FxHashSet::default();
+        for user in &dependencies.order {
+            if user.dtype().is_index() && user.op() != Op::Fold {
+                continue;
+            }
+            let open = user.src().len() - closed_ranges(user).len();
+            for operand in &user.src()[..open] {
+                if operand.dtype().is_index() && seen.insert(operand.clone()) {
+                    roots.push(operand.clone());
+                }
+            }
+        }
+        IndexSums { sums: roots.into_iter().map(|root| (linear_terms(&root).0, root)).collect() }
+    }
+
+    /// Whether, wherever one of them matters, they stand for `outer * len + inner`.
+    fn walk_as_one(&self, outer: &UOp, inner: &UOp, inner_len: i64, dependencies: &Dependencies) -> bool {
+        self.sums.iter().all(|(terms, root)| {
+            let set = dependencies.get(root);
+            if !set.contains(range_id(outer)) && !set.contains(range_id(inner)) {
+                return true;
+            }
+            let (mut outer_step, mut inner_step) = (0i64, 0i64);
+            for (term, step) in terms {
+                if term == outer {
+                    outer_step += step;
+                } else if term == inner {
+                    inner_step += step;
+                } else {
+                    let set = dependencies.get(term);
+                    if set.contains(range_id(outer)) || set.contains(range_id(inner)) {
+                        return false;
+                    }
+                }
+            }
+            inner_step.checked_mul(inner_len) == Some(outer_step)
+        })
+    }
+}
+
+/// Joins adjacent ranges of the same closers into one where every index walks them as one.
+pub fn merge_ranges(root: &UOp) -> UOp {
+    let mut root = root.clone();
+    while let Some(merged) = merge_once(&root) {
+        root = merged;
+    }
+    root
+}
+
+fn merge_once(root: &UOp) -> Option<UOp> {
+    let dependencies = Dependencies::of(root);
+    let closers: Vec<&UOp> = dependencies.order.iter().filter(|node| is_closer(node)).collect();
+    let sums = IndexSums::of(&dependencies);
+    let mut pairs: Vec<(UOp, UOp)> = Vec::new();
+    for closer in &closers {
+        for pair in closed_ranges(closer).windows(2) {
+            let pair = (pair[0].clone(), pair[1].clone());
+            if !pairs.contains(&pair) {
+                pairs.push(pair);
+            }
+        }
+    }
+    for (outer, inner) in pairs {
+        let (Some(outer_len), Some(inner_len)) = (outer.src()[0].as_int(), inner.src()[0].as_int()) else { continue };
+        let always_adjacent = closers.iter().all(|closer| {
+            let ranges = closed_ranges(closer);
+            let outer_at = ranges.iter().position(|range| *range == outer);
+            let inner_at = ranges.iter().position(|range| *range == inner);
+            match (outer_at, inner_at) {
+                (None, None) => true,
+                (Some(outer_at), Some(inner_at)) => outer_at + 1 == inner_at,
+                _ => false,
+            }
+        });
+        let Some(len) = outer_len.checked_mul(inner_len) else { continue };
+        if !always_adjacent || !sums.walk_as_one(&outer, &inner, inner_len, &dependencies) {
+            continue;
+        }
+        let kind = outer.as_range().map_or(AxisKind::Loop, |range| range.kind);
+        let joined = UOp::range(len, range_id(&outer), kind);
+        let mut map = FxHashMap::default();
+        // Every index holds outer * inner_len + inner, so giving outer 0 and inner the joined value gives the same number.
+        map.insert(outer, NewRanges { value: UOp::index(0), ranges: SmallVec::new() });
+        map.insert(inner, NewRanges { value: joined.clone(), ranges: smallvec![joined] });
+        return Some(crate::symbolic::simplify(&substitute_ranges(root, &map)));
+    }
+    None
+}
+
+/// The total number of times that the body of these ranges runs; symbolic lengths count at their largest.
+pub fn trip_count(ranges: impl Iterator<Item = UOp>) -> f64 {
+    ranges.map(|range| range.src()[0].max_value().max(0) as f64).product()
+}
+
+/// Ranges by number.
+pub fn ranges_by_id(root: &UOp) -> FxHashMap<u32, UOp> {
+    all_ranges(root).into_iter().map(|range| (range_id(&range), range)).collect()
+}

@@ -1,0 +1,418 @@
+//! From tensors to loops: a kernel's tensor graph becomes expressions over loop variables, loads and stores.
+//!
+//! The *kernel AST* is a sink of stores of tensor values into parameters. Each store gets one range per axis; its value is then
+//! asked for *at* those ranges, and the question is handed down: an elementwise op asks its operands at the same place, a
+//! movement op asks at another place, a reduction opens ranges of its own and closes them with a fold, a parameter answers with a
+//! load. A place is a list of index expressions and a gate: the condition under which it exists at all (padding makes places that
+//! do not). Asking the same node at the same place twice gives the same expression, so nothing is written twice.
+//!
+//! Always: a load's gate is false wherever its offset may be outside of its buffer. Every value can be computed in the innermost
+//! loop of the ranges that it names; so a reduction that does not name a range is computed outside of that range's loop, and
+//! several reductions stand side by side in one kernel.
+//!
+//! No recursion: a question whose answer needs others is put back on the stack behind them.
+
+use rustc_hash::FxHashMap;
+use smallvec::{SmallVec, smallvec};
+
+use crate::DType;
+use crate::ir::{Arg, AxisKind, Dim, Op, ReduceOp, Shape, Sources, UOp};
+use crate::symbolic::simplify;
+
+/// Where a tensor's element is asked for.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Place {
+    /// One index of dtype `Index` per axis.
+    indices: SmallVec<[UOp; 4]>,
+    /// False where the place does not exist.
+    gate: Option<UOp>,
+}
+
+type Question = (UOp, Place);
+
+/// The kernel form of a kernel AST.
+///
+/// Stores share the ranges of their leading axes as far as lengths agree with the first store's.
+pub fn lower_to_loops(ast: &UOp) -> UOp {
+    let mut lowering = Lowering { answers: FxHashMap::default(), range_count: 0 };
+    let mut outer: Vec<(Dim, UOp)> = Vec::new();
+    let stores: Vec<UOp> = ast.src().iter().map(|store| lowering.store(store, &mut outer)).collect();
+    UOp::sink(stores)
+}
+
+struct Lowering {
+    answers: FxHashMap<Question, UOp>,
+    range_count: u32,
+}
+
+/// An answer, or the questions that must be answered first.
+type Attempt = Result<UOp, SmallVec<[Question; 3]>>;
+
+impl Lowering {
+    fn new_range(&mut self, len: &Dim, kind: AxisKind) -> UOp {
+        self.range_count += 1;
+        UOp::range(len.clone(), self.range_count - 1, kind)
+    }
+
+    fn store(&mut self, store: &UOp, outer: &mut Vec<(Dim, UOp)>) -> UOp {
+        let (target, value) = (&store.src()[0], &store.src()[1]);
+        let mut ranges: Vec<UOp> = Vec::new();
+        let mut indices: SmallVec<[UOp; 4]> = SmallVec::new();
+        let mut shared = true;
+        for dim in value.shape().iter() {
+            if dim.is(1) {
+                indices.push(UOp::index(0));
+                continue;
+            }
+            let position = ranges.len();
+            shared &= outer.get(position).is_none_or(|(len, _)| len == dim);
+            let range = match outer.get(position) {
+                Some((_, range)) if shared => range.clone(),
+                _ => self.new_range(dim, AxisKind::Loop),
+            };
+            if outer.len() == position && shared {
+                outer.push((dim.clone(), range.clone()));
+            }
+            indices.push(range.clone());
+            ranges.push(range);
+        }
+        let offset = simplify(&flatten(&indices, value.shape()));
+        let (target, offset) = match target.op() {
+            // A store may name a view of its parameter: the place in the view is turned into a place in the parameter.
+            Op::Param => (target.clone(), offset),
+            _ => self.place_in_base(target, &indices),
+        };
+        let answer = self.answer((value.clone(), Place { indices, gate: None }));
+        let index = UOp::new(Op::Index, target.dtype(), smallvec![target, offset], Arg::None);
+        let sources: Sources = [index, answer].into_iter().chain(ranges).collect();
+        UOp::new(Op::Store, DType::VOID, sources, Arg::None)
+    }
+
+    /// The parameter below a chain of movement ops, and the offset in it that an element of the view has.
+    fn place_in_base(&mut self, view: &UOp, indices: &[UOp]) -> (UOp, UOp) {
+        let mut node = view.clone();
+        let mut place = Place { indices: indices.iter().cloned().collect(), gate: None };
+        while node.op().is_movement() {
+            place = moved(&node, &place);
+            node = node.src()[0].clone();
+        }
+        let offset = simplify(&flatten(&place.indices, node.shape()));
+        (node, offset)
+    }
+
+    fn answer(&mut self, question: Question) -> UOp {
+        let mut stack = vec![question.clone()];
+        while let Some(top) = stack.last() {
+            if self.answers.contains_key(top) {
+                stack.pop();
+                continue;
+            }
+            let top = top.clone();
+            match self.attempt(&top) {
+                Ok(answer) => {
+                    self.answers.insert(top, answer);
+                    stack.pop();
+                }
+                Err(first) => stack.extend(first),
+            }
+        }
+        self.answers[&question].clone()
+    }
+
+    /// The answers to several questions, or those that are still open.
+    fn all<const N: usize>(&self, questions: [Question; N]) -> Result<[UOp; N], SmallVec<[Question; 3]>> {
+        let open: SmallVec<[Question; 3]> =
+            questions.iter().filter(|question| !self.answers.contains_key(*question)).cloned().collect();
+        if open.is_empty() { Ok(questions.map(|question| self.answers[&question].clone())) } else { Err(open) }
+    }
+
+    fn attempt(&mut self, (node, place): &Question) -> Attempt {
+        match node.op() {
+            Op::Const | Op::Variable => Ok(node.clone()),
+            Op::Bind => Ok(node.src()[0].clone()),
+            Op::Iota => Ok(place.indices[0].clone()),
+            Op::Param | Op::Buffer => Ok(load(node, &place.indices[0], place.gate.as_ref())),
+            // A known function is its value; only gradients read more of it.
+            Op::Contiguous | Op::Detach | Op::Copy | Op::Function => {
+                let [value] = self.all([(node.src()[0].clone(), place.clone())])?;
+                Ok(value)
+            }
+            Op::Pad => self.attempt_pad(node, place),
+            Op::Reduce => self.attempt_reduce(node, place),
+            Op::Gather => self.attempt_gather(node, place),
+            op if op.is_movement() => {
+                let [value] = self.all([(node.src()[0].clone(), moved(node, place))])?;
+                Ok(value)
+            }
+            op if op.is_elementwise() => self.attempt_elementwise(node, place),
+            op => panic!("bug in the compiler: {op} in a kernel's tensor graph"),
+        }
+    }
+
+    fn attempt_elementwise(&self, node: &UOp, place: &Place) -> Attempt {
+        let mut open: SmallVec<[Question; 3]> = SmallVec::new();
+        let mut answers = Sources::new();
+        for operand in node.src() {
+            let place = if operand.shape().is_empty() {
+                Place { indices: SmallVec::new(), gate: place.gate.clone() }
+            } else {
+                place.clone()
+            };
+            let question = (operand.clone(), place);
+            match self.answers.get(&question) {
+                Some(answer) => answers.push(answer.clone()),
+                None => open.push(question),
+            }
+        }
+        if open.is_empty() { Ok(node.with_src(answers)) } else { Err(open) }
+    }
+
+    fn attempt_pad(&mut self, node: &UOp, place: &Place) -> Attempt {
+        let below = moved(node, place);
+        let inside = inside_of_pad(node, place);
+        let [value] = self.all([(node.src()[0].clone(), below)])?;
+        Ok(match inside {
+            None => value,
+            // A load that is gated by this already gives zero outside.
+            Some(_) if value.op() == Op::Load => value,
+            Some(inside) => {
+                let zero = UOp::int(0, value.dtype());
+                inside.select(&value, &zero)
+            }
+        })
+    }
+
+    fn attempt_reduce(&mut self, node: &UOp, place: &Place) -> Attempt {
+        let Arg::Reduce(op, axes) = node.arg() else { panic!("bug in the compiler: reduce without axes") };
+        let operand = &node.src()[0];
+        // The ranges are part of the question below; they are remembered so that the second attempt asks the same.
+        let marker = (UOp::sink([node.clone()]), place.clone());
+        let ranges: Sources = match self.answers.get(&marker) {
+            Some(known) => known.src().iter().cloned().collect(),
+            None => {
+                let reduced = axes.iter().map(|&axis| &operand.shape()[axis as usize]).filter(|dim| !dim.is(1));
+                let ranges: Sources = reduced.map(|dim| self.new_range(dim, AxisKind::Reduce)).collect();
+                self.answers.insert(marker, UOp::sink(ranges.iter().cloned()));
+                ranges
+            }
+        };
+        let mut outer = place.indices.iter();
+        let mut inner = ranges.iter();
+        let indices = (0..operand.shape().len()).map(|axis| {
+            let reduced = axes.contains(&(axis as u8));
+            let index = match (reduced, operand.shape()[axis].is(1)) {
+                (true, true) => None,
+                (true, false) => inner.next(),
+                (false, _) => outer.next(),
+            };
+            index.cloned().unwrap_or_else(|| UOp::index(0))
+        });
+        let below = Place { indices: indices.collect(), gate: place.gate.clone() };
+        let [value] = self.all([(operand.clone(), below)])?;
+        Ok(fold(*op, &value, &ranges))
+    }
+
+    fn attempt_gather(&mut self, node: &UOp, place: &Place) -> Attempt {
+        let Arg::Axis(axis) = node.arg() else { panic!("bug in the compiler: gather without an axis") };
+        let (table, index) = (&node.src()[0], &node.src()[1]);
+        let (start, end) = (*axis as usize, *axis as usize + index.shape().len());
+        let index_place =
+            Place { indices: place.indices[start..end].iter().cloned().collect(), gate: place.gate.clone() };
+        let [row] = self.all([(index.clone(), index_place)])?;
+        let row = row.cast(DType::INDEX);
+        let len = table.shape()[*axis as usize].to_uop();
+        let inside = !row.lt(0) & row.lt(&len);
+        let inside = simplify(&inside);
+        let (before, after) = (&place.indices[..start], &place.indices[end..]);
+        let indices = before.iter().cloned().chain([row]).chain(after.iter().cloned()).collect();
+        let always = inside.is_const(1);
+        let gate = if always { place.gate.clone() } else { Some(both(place.gate.as_ref(), &inside)) };
+        let [value] = self.all([(table.clone(), Place { indices, gate })])?;
+        if always || value.op() == Op::Load {
+            return Ok(value);
+        }
+        let zero = UOp::int(0, value.dtype());
+        Ok(inside.select(&value, &zero))
+    }
+}
+
+/// `value` combined over ranges; itself if there are none.
+pub(super) fn fold(op: ReduceOp, value: &UOp, ranges: &[UOp]) -> UOp {
+    if ranges.is_empty() {
+        return value.clone();
+    }
+    let sources: Sources = std::iter::once(value.clone()).chain(ranges.iter().cloned()).collect();
+    UOp::new(Op::Fold, value.dtype(), sources, Arg::Fold(op))
+}
+
+/// A load from flat memory.
+fn load(buffer: &UOp, offset: &UOp, gate: Option<&UOp>) -> UOp {
+    let offset = match gate {
+        Some(gate) => under(offset, gate),
+        None => simplify(offset),
+    };
+    let sources: Sources = [buffer.clone(), offset].into_iter().chain(gate.cloned()).collect();
+    let index = UOp::new(Op::Index, buffer.dtype(), sources, Arg::None);
+    UOp::new(Op::Load, buffer.dtype(), smallvec![index], Arg::None)
+}
+
+/// The row-major number of an element.
+fn flatten(indices: &[UOp], shape: &Shape) -> UOp {
+    let strides = shape.row_major_strides();
+    let terms = indices.iter().zip(&strides).filter(|(index, _)| !index.is_const(0));
+    terms.fold(UOp::index(0), |sum, (index, stride)| {
+        let term = if stride.is(1) { index.clone() } else { index * stride.to_uop() };
+        if sum.is_const(0) { term } else { sum + term }
+    })
+}
+
+fn both(gate: Option<&UOp>, other: &UOp) -> UOp {
+    match gate {
+        Some(gate) => simplify(&(gate & other)),
+        None => other.clone(),
+    }
+}
+
+/// The place in a movement op's operand of a place in its result.
+fn moved(node: &UOp, place: &Place) -> Place {
+    let from = node.src()[0].shape();
+    let indices: SmallVec<[UOp; 4]> = match (node.op(), node.arg()) {
+        (Op::Reshape, Arg::Shape(to)) => reshaped(&place.indices, to, from),
+        (Op::Permute, Arg::Axes(order)) => {
+            let mut indices: SmallVec<[UOp; 4]> = place.indices.clone();
+            for (axis, &source) in order.iter().enumerate() {
+                indices[source as usize] = place.indices[axis].clone();
+            }
+            indices
+        }
+        (Op::Expand, _) => {
+            let pairs = place.indices.iter().zip(from.iter());
+            pairs.map(|(index, dim)| if dim.is(1) { UOp::index(0) } else { index.clone() }).collect()
+        }
+        (Op::Flip, Arg::Axes(axes)) => {
+            let mut indices = place.indices.clone();
+            for &axis in axes {
+                let last = (&from[axis as usize] - &Dim::Const(1)).to_uop();
+                indices[axis as usize] = simplify(&(last - &indices[axis as usize]));
+            }
+            indices
+        }
+        (Op::Shrink, Arg::Bounds(bounds)) => {
+            let pairs = place.indices.iter().zip(bounds.iter());
+            pairs.map(|(index, (start, _))| simplify(&(index + start.to_uop()))).collect()
+        }
+        (Op::Pad, Arg::Bounds(bounds)) => {
+            let pairs = place.indices.iter().zip(bounds.iter());
+            pairs.map(|(index, (before, _))| simplify(&(index - before.to_uop()))).collect()
+        }
+        (Op::AsStrided, Arg::Strided(strided)) => {
+            let terms = place.indices.iter().zip(strided.strides.iter());
+            let flat = terms.fold(strided.offset.to_uop(), |sum, (index, stride)| sum + index * stride.to_uop());
+            let flat_shape = Shape::from([from.numel()]);
+            reshaped(&[simplify(&flat)], &flat_shape, from)
+        }
+        (op, arg) => panic!("bug in the compiler: {op} {arg:?} is no movement op"),
+    };
+    let gate = match node.op() {
+        Op::Pad => match inside_of_pad(node, place) {
+            Some(inside) => Some(both(place.gate.as_ref(), &inside)),
+            None => place.gate.clone(),
+        },
+        _ => place.gate.clone(),
+    };
+    // What holds under the gate may make the indices simpler.
+    let indices = match &gate {
+        Some(gate) if node.op() == Op::Pad || node.op() == Op::Reshape => {
+            indices.iter().map(|index| under(index, gate)).collect()
+        }
+        _ => indices,
+    };
+    Place { indices, gate }
+}
+
+/// The condition that a place in a pad's result lies in its operand; `None` if it always does.
+fn inside_of_pad(node: &UOp, place: &Place) -> Option<UOp> {
+    let Arg::Bounds(bounds) = node.arg() else { return None };
+    let mut inside: Option<UOp> = None;
+    for ((index, (before, after)), dim) in place.indices.iter().zip(bounds.iter()).zip(node.src()[0].shape().iter()) {
+        if !before.is(0) {
+            inside = Some(both(inside.as_ref(), &!index.lt(&before.to_uop())));
+        }
+        if !after.is(0) {
+            inside = Some(both(inside.as_ref(), &index.lt(&(before + dim).to_uop())));
+        }
+    }
+    inside.map(|inside| simplify(&inside)).filter(|inside| !inside.is_const(1))
+}
+
+/// Indices over the shape `to` as indices over the shape `from` of as many elements.
+///
+/// Leading axes that agree are passed through; groups of axes with equal products are flattened and split again on their own, so
+/// that a reshape of some axes leaves the others alone.
+fn reshaped(indices: &[UOp], to: &Shape, from: &Shape) -> SmallVec<[UOp; 4]> {
+    let mut result: SmallVec<[UOp; 4]> = SmallVec::new();
+    let (mut new, mut old) = (0, 0);
+    while old < from.len() {
+        let (new_start, old_start) = (new, old);
+        let mut products = (Dim::Const(1), Dim::Const(1));
+        // Grow the group on the side whose product is smaller until both agree.
+        loop {
+            if new > new_start && old > old_start && products.0 == products.1 {
+                break;
+            }
+            let grow_old = match (products.0.as_const(), products.1.as_const()) {
+                (Some(new_product), Some(old_product)) => old_product <= new_product,
+                _ => old <= new,
+            };
+            if (grow_old && old < from.len()) || new == to.len() {
+                if old == from.len() {
+                    break;
+                }
+                products.1 = &products.1 * &from[old];
+                old += 1;
+            } else {
+                products.0 = &products.0 * &to[new];
+                new += 1;
+            }
+        }
+        if old == from.len() {
+            new = to.len();
+        }
+        split_group(&indices[new_start..new], &to[new_start..new], &from[old_start..old], &mut result);
+    }
+    result
+}
+
+fn split_group(indices: &[UOp], to: &[Dim], from: &[Dim], result: &mut SmallVec<[UOp; 4]>) {
+    let real: SmallVec<[usize; 4]> = (0..to.len()).filter(|&axis| !to[axis].is(1)).collect();
+    let wanted: SmallVec<[usize; 4]> = (0..from.len()).filter(|&axis| !from[axis].is(1)).collect();
+    if real.len() == 1 && wanted.len() == 1 && to[real[0]] == from[wanted[0]] {
+        result.extend((0..from.len()).map(
+            |axis| {
+                if axis == wanted[0] { indices[real[0]].clone() } else { UOp::index(0) }
+            },
+        ));
+        return;
+    }
+    let flat = simplify(&flatten(indices, &to.iter().cloned().collect()));
+    let strides = from.iter().cloned().collect::<Shape>().row_major_strides();
+    for (axis, dim) in from.iter().enumerate() {
+        if dim.is(1) {
+            result.push(UOp::index(0));
+            continue;
+        }
+        let mut index = flat.clone();
+        if !strides[axis].is(1) {
+            index = index.idiv(&strides[axis].to_uop());
+        }
+        if wanted.first() != Some(&axis) {
+            index = index.modulo(&dim.to_uop());
+        }
+        result.push(simplify(&index));
+    }
+}
+
+/// An expression simplified by what holds wherever it matters.
+fn under(expr: &UOp, _gate: &UOp) -> UOp {
+    simplify(expr)
+}

@@ -1,0 +1,30 @@
+//! Names of kernels: `r` if anything is folded, else `e`, then the lengths of the loops over outputs and, after them, of the folds.
+//!
+//! A name says what shape of work a kernel does; two kernels may share one.
+
+use super::ranges::{closed_ranges, range_id};
+use crate::ir::{Op, UOp, postorder};
+
+/// The name of a kernel in loop form, before optimization.
+pub fn kernel_name(root: &UOp) -> String {
+    let order = postorder(std::slice::from_ref(root));
+    let mut seen: Vec<u32> = Vec::new();
+    let mut parts: Vec<String> = Vec::new();
+    let stores = order.iter().filter(|node| node.op() == Op::Store);
+    let folds = order.iter().filter(|node| node.op() == Op::Fold);
+    let is_fold = folds.clone().next().is_some();
+    for closer in stores.chain(folds) {
+        for range in closed_ranges(closer) {
+            if !seen.contains(&range_id(range)) {
+                seen.push(range_id(range));
+                parts.push(range.src()[0].as_int().map_or_else(|| "n".to_string(), |len| len.to_string()));
+            }
+        }
+    }
+    // A name is for reading: a kernel of many loops is cut short.
+    parts.truncate(8);
+    if parts.is_empty() {
+        parts.push("1".to_string());
+    }
+    format!("{}_{}", if is_fold { "r" } else { "e" }, parts.join("_"))
+}

@@ -1,0 +1,164 @@
+//! Facts about loops in kernel form: which ranges a value depends on, and substitution of ranges.
+//!
+//! A *closer* is a fold or store: it names ranges that end with it. A value *depends on* a range if it names the range, directly or
+//! below, and nothing between has closed it. Every transformation of loops in this crate is one call of [`substitute_ranges`].
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use crate::ir::{Op, Sources, UOp, postorder};
+
+/// A set of range numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct RangeSet(SmallVec<[u64; 2]>);
+
+impl RangeSet {
+    /// Adds one.
+    pub fn insert(&mut self, id: u32) {
+        let word = id as usize / 64;
+        if self.0.len() <= word {
+            self.0.resize(word + 1, 0);
+        }
+        self.0[word] |= 1 << (id % 64);
+    }
+
+    /// Takes one out.
+    pub fn remove(&mut self, id: u32) {
+        if let Some(word) = self.0.get_mut(id as usize / 64) {
+            *word &= !(1 << (id % 64));
+        }
+        while self.0.last() == Some(&0) {
+            self.0.pop();
+        }
+    }
+
+    /// Whether it has that one.
+    pub fn contains(&self, id: u32) -> bool {
+        self.0.get(id as usize / 64).is_some_and(|word| word >> (id % 64) & 1 == 1)
+    }
+
+    /// Adds all of another set.
+    pub fn union_with(&mut self, other: &RangeSet) {
+        if self.0.len() < other.0.len() {
+            self.0.resize(other.0.len(), 0);
+        }
+        for (word, more) in self.0.iter_mut().zip(&other.0) {
+            *word |= more;
+        }
+    }
+
+    /// Whether it is empty.
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| *word == 0)
+    }
+
+    /// The numbers, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        self.0.iter().enumerate().flat_map(|(word, bits)| {
+            let bits = *bits;
+            (0..64u32).filter(move |bit| bits >> bit & 1 == 1).map(move |bit| word as u32 * 64 + bit)
+        })
+    }
+}
+
+/// The number of a range.
+///
+/// # Panics
+/// If the node is no range.
+pub fn range_id(range: &UOp) -> u32 {
+    range.as_range().map(|range| range.id).unwrap_or_else(|| panic!("bug in the compiler: {range:?} is no range"))
+}
+
+/// Whether it ends ranges.
+pub fn is_closer(node: &UOp) -> bool {
+    matches!(node.op(), Op::Fold | Op::Store)
+}
+
+/// The ranges that a closer ends, outermost first.
+pub fn closed_ranges(closer: &UOp) -> &[UOp] {
+    match closer.op() {
+        Op::Fold => &closer.src()[1..],
+        Op::Store => &closer.src()[2..],
+        _ => &[],
+    }
+}
+
+/// What each node below a root depends on.
+pub struct Dependencies {
+    /// Every node, operands first.
+    pub order: Vec<UOp>,
+    sets: FxHashMap<UOp, RangeSet>,
+}
+
+impl Dependencies {
+    /// Of every node below `root`.
+    pub fn of(root: &UOp) -> Dependencies {
+        let order = postorder(std::slice::from_ref(root));
+        let mut sets: FxHashMap<UOp, RangeSet> = FxHashMap::default();
+        for node in &order {
+            let mut set = RangeSet::default();
+            let open = if is_closer(node) { node.src().len() - closed_ranges(node).len() } else { node.src().len() };
+            for operand in &node.src()[..open] {
+                set.union_with(&sets[operand]);
+            }
+            if node.op() == Op::Range {
+                set.insert(range_id(node));
+            }
+            for range in closed_ranges(node) {
+                set.remove(range_id(range));
+            }
+            sets.insert(node.clone(), set);
+        }
+        Dependencies { order, sets }
+    }
+
+    /// Of one node.
+    pub fn get(&self, node: &UOp) -> &RangeSet {
+        &self.sets[node]
+    }
+}
+
+/// Every range below a root, in order of first use.
+pub fn all_ranges(root: &UOp) -> Vec<UOp> {
+    postorder(std::slice::from_ref(root)).into_iter().filter(|node| node.op() == Op::Range).collect()
+}
+
+/// A number that no range below `root` has.
+pub fn next_range_id(root: &UOp) -> u32 {
+    all_ranges(root).iter().map(|range| range_id(range) + 1).max().unwrap_or(0)
+}
+
+/// What a range becomes: its value as an expression, and the ranges that take its place in closers.
+pub struct NewRanges {
+    /// The value that stood for the range's.
+    pub value: UOp,
+    /// The ranges to close instead, outermost first.
+    pub ranges: SmallVec<[UOp; 3]>,
+}
+
+/// The kernel with ranges exchanged, in values and in closers alike. A fold that closes no range any more is its value.
+pub fn substitute_ranges(root: &UOp, map: &FxHashMap<UOp, NewRanges>) -> UOp {
+    let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
+    for node in postorder(std::slice::from_ref(root)) {
+        let new = if let Some(new) = map.get(&node) {
+            new.value.clone()
+        } else if is_closer(&node) {
+            let open = node.src().len() - closed_ranges(&node).len();
+            let mut src: Sources = node.src()[..open].iter().map(|operand| done[operand].clone()).collect();
+            for range in closed_ranges(&node) {
+                match map.get(range) {
+                    Some(new) => src.extend(new.ranges.iter().cloned()),
+                    None => src.push(done[range].clone()),
+                }
+            }
+            match node.op() {
+                Op::Fold if src.len() == 1 => src[0].clone(),
+                _ => node.with_src(src),
+            }
+        } else {
+            crate::ir::with_mapped_sources(&node, |operand| done[operand].clone())
+        };
+        done.insert(node, new);
+    }
+    done.remove(root).unwrap_or_else(|| root.clone())
+}

@@ -1,0 +1,304 @@
+//! Puts a kernel in loop form into a list: loops, what stands in them, accumulators.
+//!
+//! A value stands in the innermost loop that it depends on. Loops nest as their closers say: the ranges of one closer outermost
+//! first, and the first of them inside the innermost loop that the closer's result depends on. Within one loop, what stands in
+//! it (single ops and whole inner loops) is ordered so that each comes after what it needs, and otherwise as in the graph.
+//!
+//! Always: see [`check`](super::check). Tested there, and by every kernel that runs.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use rustc_hash::FxHashMap;
+use smallvec::smallvec;
+
+use crate::DType;
+use crate::ir::{Arg, Op, ReduceOp, Sources, UOp};
+use crate::kernel::expand::combine;
+use crate::kernel::ranges::{Dependencies, closed_ranges, is_closer, range_id};
+
+/// The micro-ops of a kernel in order; `has_fma` lets sums of products become fused multiply-adds.
+pub fn order(root: &UOp, has_fma: bool) -> Vec<UOp> {
+    let dependencies = Dependencies::of(root);
+    let nest = Nest::of(&dependencies);
+    let mut emitter =
+        Emitter { dependencies, nest, has_fma, done: FxHashMap::default(), list: Vec::new(), accumulators: 0 };
+    emitter.emit_constants();
+    emitter.emit_scope(None);
+    without_unused(emitter.list)
+}
+
+/// The list without ops that nothing needs, as a product that became part of a fused multiply-add.
+fn without_unused(list: Vec<UOp>) -> Vec<UOp> {
+    let mut needed: rustc_hash::FxHashSet<UOp> = rustc_hash::FxHashSet::default();
+    let mut kept: Vec<UOp> = Vec::with_capacity(list.len());
+    for op in list.into_iter().rev() {
+        let acts = matches!(op.op(), Op::Store | Op::Update | Op::EndRange | Op::Range);
+        if acts || needed.contains(&op) {
+            needed.extend(op.src().iter().cloned());
+            kept.push(op);
+        }
+    }
+    kept.reverse();
+    kept
+}
+
+/// How loops nest: the loop that each stands in, and its depth.
+struct Nest {
+    parent: BTreeMap<u32, Option<u32>>,
+    depth: FxHashMap<u32, u32>,
+    closers: BTreeMap<u32, Vec<UOp>>,
+    ranges: FxHashMap<u32, UOp>,
+}
+
+impl Nest {
+    fn of(dependencies: &Dependencies) -> Nest {
+        let mut nest = Nest {
+            parent: BTreeMap::new(),
+            depth: FxHashMap::default(),
+            closers: BTreeMap::new(),
+            ranges: FxHashMap::default(),
+        };
+        // Users first, so that the loops that a closer stands in are placed before its own.
+        for closer in dependencies.order.iter().rev().filter(|node| is_closer(node)) {
+            let mut outer = nest.deepest(dependencies.get(closer).iter());
+            for range in closed_ranges(closer) {
+                let id = range_id(range);
+                nest.ranges.insert(id, range.clone());
+                nest.closers.entry(id).or_default().push(closer.clone());
+                let outer_depth = outer.map_or(0, |outer| nest.depth[&outer] + 1);
+                if nest.depth.get(&id).is_none_or(|depth| *depth < outer_depth) {
+                    nest.parent.insert(id, outer);
+                    nest.depth.insert(id, outer_depth);
+                }
+                outer = Some(id);
+            }
+        }
+        nest
+    }
+
+    fn deepest(&self, ids: impl Iterator<Item = u32>) -> Option<u32> {
+        ids.filter(|id| self.depth.contains_key(id)).max_by_key(|id| self.depth[id])
+    }
+
+    /// The loop directly inside `scope` through which `inner` is reached; `None` if `inner` is `scope` itself.
+    fn child_towards(&self, scope: Option<u32>, inner: Option<u32>) -> Option<u32> {
+        let mut at = inner;
+        let mut child = None;
+        while at != scope {
+            child = at;
+            at = at.and_then(|id| self.parent[&id]);
+        }
+        child
+    }
+}
+
+struct Emitter {
+    dependencies: Dependencies,
+    nest: Nest,
+    has_fma: bool,
+    /// What stands in the list for each node.
+    done: FxHashMap<UOp, UOp>,
+    list: Vec<UOp>,
+    accumulators: i64,
+}
+
+/// What stands directly in a loop.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Item {
+    Node(UOp),
+    Loop(u32),
+}
+
+impl Emitter {
+    /// The loop that a node stands in; a closer stands where its result is known.
+    fn scope_of(&self, node: &UOp) -> Option<u32> {
+        if node.op() == Op::Range {
+            // A loop variable stands in its own loop.
+            return Some(range_id(node));
+        }
+        self.nest.deepest(self.dependencies.get(node).iter())
+    }
+
+    /// Constants stand before everything else: they belong to no loop.
+    fn emit_constants(&mut self) {
+        let constants: Vec<UOp> =
+            self.dependencies.order.iter().filter(|node| node.op() == Op::Const).cloned().collect();
+        constants.into_iter().for_each(|constant| self.push_constant(constant));
+        let folds: Vec<UOp> = self.dependencies.order.iter().filter(|node| node.op() == Op::Fold).cloned().collect();
+        folds.iter().for_each(|fold| self.push_constant(identity_of(fold)));
+    }
+
+    fn push_constant(&mut self, constant: UOp) {
+        if self.done.insert(constant.clone(), constant.clone()).is_none() {
+            self.push(constant);
+        }
+    }
+
+    fn emit_scope(&mut self, scope: Option<u32>) {
+        for item in self.items_of(scope) {
+            match item {
+                Item::Node(node) => self.emit_node(&node),
+                Item::Loop(id) => self.emit_loop(id),
+            }
+        }
+    }
+
+    /// What stands in a loop, in order: each after what it needs. The graph's order is kept otherwise.
+    fn items_of(&self, scope: Option<u32>) -> Vec<Item> {
+        // The item of this scope that makes each node's value: the node, or the loop that holds it.
+        let item_of = |node: &UOp| -> Item {
+            let home = if is_closer(node) { closed_ranges(node).last().map(range_id) } else { self.scope_of(node) };
+            match self.nest.child_towards(scope, home) {
+                Some(id) => Item::Loop(id),
+                None => Item::Node(node.clone()),
+            }
+        };
+        let inside = |node: &UOp| {
+            let mut at = if is_closer(node) { closed_ranges(node).last().map(range_id) } else { self.scope_of(node) };
+            loop {
+                if at == scope {
+                    return true;
+                }
+                match at {
+                    Some(id) => at = self.nest.parent[&id],
+                    None => return false,
+                }
+            }
+        };
+        let mut numbers: FxHashMap<Item, usize> = FxHashMap::default();
+        let mut items: Vec<Item> = Vec::new();
+        let mut needs: Vec<Vec<usize>> = Vec::new();
+        let members: Vec<&UOp> =
+            self.dependencies.order.iter().filter(|node| node.op() != Op::Sink && inside(node)).collect();
+        for node in members {
+            let item = item_of(node);
+            let number = *numbers.entry(item.clone()).or_insert_with(|| {
+                items.push(item);
+                needs.push(Vec::new());
+                items.len() - 1
+            });
+            for operand in node.src() {
+                if !inside(operand) {
+                    continue;
+                }
+                // Operands come first in the graph's order, so theirs is numbered, unless it is the variable of this loop.
+                if let Some(&needed) = numbers.get(&item_of(operand))
+                    && needed != number
+                    && !needs[number].contains(&needed)
+                {
+                    needs[number].push(needed);
+                }
+            }
+        }
+        sort_items(items, &needs)
+    }
+
+    fn emit_node(&mut self, node: &UOp) {
+        if is_closer(node) {
+            return self.close(node);
+        }
+        if matches!(node.op(), Op::Sink | Op::Range) || self.done.contains_key(node) {
+            return;
+        }
+        let open = node.src().len() - closed_ranges(node).len();
+        let src: Sources = node.src()[..open].iter().map(|operand| self.done[operand].clone()).collect();
+        let new = if src[..] == *node.src() { node.clone() } else { node.with_src(src) };
+        self.push(new.clone());
+        self.done.insert(node.clone(), new);
+    }
+
+    fn push(&mut self, op: UOp) {
+        self.list.push(op);
+    }
+
+    fn emit_loop(&mut self, id: u32) {
+        let range = self.nest.ranges[&id].clone();
+        let closers = self.nest.closers[&id].clone();
+        // Accumulators start outside of the outermost loop of their fold.
+        for fold in closers.iter().filter(|closer| closer.op() == Op::Fold) {
+            if range_id(&closed_ranges(fold)[0]) == id {
+                self.start_accumulator(fold);
+            }
+        }
+        let len = self.done.get(&range.src()[0]).cloned().unwrap_or_else(|| range.src()[0].clone());
+        let range_op = if len == range.src()[0] { range.clone() } else { range.with_src(smallvec![len]) };
+        self.push(range_op.clone());
+        self.done.insert(range.clone(), range_op.clone());
+        self.emit_scope(Some(id));
+        let end = UOp::new(Op::EndRange, DType::VOID, smallvec![range_op], Arg::None);
+        self.push(end.clone());
+        for fold in closers.iter().filter(|closer| closer.op() == Op::Fold) {
+            if range_id(&closed_ranges(fold)[0]) == id {
+                let accumulator = self.done[fold].clone();
+                let value = UOp::new(Op::Final, fold.dtype(), smallvec![accumulator, end.clone()], Arg::None);
+                self.push(value.clone());
+                self.done.insert(fold.clone(), value);
+            }
+        }
+    }
+
+    fn start_accumulator(&mut self, fold: &UOp) {
+        let accumulator =
+            UOp::new(Op::Accumulator, fold.dtype(), smallvec![identity_of(fold)], Arg::Number(self.accumulators));
+        self.accumulators += 1;
+        self.push(accumulator.clone());
+        self.done.insert(fold.clone(), accumulator);
+    }
+
+    /// The end of a closer's innermost body: a store, or an update of its accumulator.
+    fn close(&mut self, closer: &UOp) {
+        if closer.op() == Op::Store {
+            let (index, value) = (self.done[&closer.src()[0]].clone(), self.done[&closer.src()[1]].clone());
+            self.push(UOp::new(Op::Store, DType::VOID, smallvec![index, value], Arg::None));
+            return;
+        }
+        let accumulator = self.done[closer].clone();
+        let value = self.done[&closer.src()[0]].clone();
+        let op = fold_op(closer);
+        let fusable = self.has_fma && op == ReduceOp::Add && value.op() == Op::Mul && value.dtype().is_float();
+        let new = if fusable {
+            value.src()[0].muladd(&value.src()[1], &accumulator)
+        } else {
+            combine(op, &accumulator, &value)
+        };
+        self.push(new.clone());
+        self.push(UOp::new(Op::Update, DType::VOID, smallvec![accumulator, new], Arg::None));
+    }
+}
+
+fn identity_of(fold: &UOp) -> UOp {
+    UOp::constant(fold_op(fold).identity(fold.dtype().element()), fold.dtype())
+}
+
+fn fold_op(fold: &UOp) -> ReduceOp {
+    match fold.arg() {
+        Arg::Fold(op) => *op,
+        arg => panic!("bug in the compiler: fold with argument {arg:?}"),
+    }
+}
+
+/// Items so that each follows its needs, lowest number first.
+fn sort_items(items: Vec<Item>, needs: &[Vec<usize>]) -> Vec<Item> {
+    let mut users: Vec<Vec<usize>> = vec![Vec::new(); items.len()];
+    let mut open: Vec<usize> = needs.iter().map(Vec::len).collect();
+    for (number, needed) in needs.iter().enumerate() {
+        for &other in needed {
+            users[other].push(number);
+        }
+    }
+    let ready: Vec<usize> = (0..items.len()).filter(|&number| open[number] == 0).collect();
+    let mut heap: BinaryHeap<Reverse<usize>> = ready.into_iter().map(Reverse).collect();
+    let mut sorted = Vec::with_capacity(items.len());
+    while let Some(Reverse(number)) = heap.pop() {
+        sorted.push(items[number].clone());
+        for &user in &users[number] {
+            open[user] -= 1;
+            if open[user] == 0 {
+                heap.push(Reverse(user));
+            }
+        }
+    }
+    assert!(sorted.len() == items.len(), "bug in the compiler: loops need each other's results");
+    sorted
+}

@@ -1,0 +1,267 @@
+//! Applies one opt to a kernel in loop form, or says why not.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::smallvec;
+
+use super::opt::{Opt, Refused, SplitTail};
+use crate::ir::{Arg, AxisKind, Op, ReduceOp, Sources, UOp, postorder, substitute};
+use crate::kernel::expand::combine;
+use crate::kernel::loops::ranges_by_id;
+use crate::kernel::ranges::{
+    Dependencies, NewRanges, closed_ranges, is_closer, next_range_id, range_id, substitute_ranges,
+};
+use crate::symbolic::{linear_terms, simplify};
+
+/// The kernel after one opt.
+///
+/// # Errors
+/// [`Refused`] with the reason, if the opt does not fit the kernel.
+pub fn apply(root: &UOp, opt: Opt) -> Result<UOp, Refused> {
+    let refuse = |reason: &str| Refused { opt, reason: reason.to_string() };
+    let ranges = ranges_by_id(root);
+    let find = |id: u32| ranges.get(&id).cloned().ok_or_else(|| refuse("the kernel has no such range"));
+    match opt {
+        Opt::Vectorize { range, lanes } => {
+            let range = find(range)?;
+            check_vectorizable(root, &range).map_err(&refuse)?;
+            split(root, &range, lanes, AxisKind::Vector).map_err(&refuse)
+        }
+        Opt::Upcast { range, times } => split(root, &find(range)?, times, AxisKind::Unroll).map_err(&refuse),
+        Opt::Split { range, len } => {
+            let range = find(range)?;
+            let kind = range.as_range().map_or(AxisKind::Loop, |arg| arg.kind);
+            split(root, &range, len, kind).map_err(&refuse)
+        }
+        Opt::Outermost { range } => make_outermost(root, &find(range)?).map_err(&refuse),
+        Opt::Thread { range } => make_parallel(root, &[find(range)?]).map_err(&refuse),
+        Opt::ThreadPair { range, inner } => make_parallel(root, &[find(range)?, find(inner)?]).map_err(&refuse),
+    }
+}
+
+/// Whether a range is one that folds close.
+pub fn is_reduce(range: &UOp) -> bool {
+    range.as_range().is_some_and(|range| range.kind == AxisKind::Reduce)
+}
+
+fn check_vectorizable(root: &UOp, range: &UOp) -> Result<(), &'static str> {
+    let dependencies = Dependencies::of(root);
+    let id = range_id(range);
+    for node in &dependencies.order {
+        let vector = |other: &UOp| other.as_range().is_some_and(|arg| arg.kind == AxisKind::Vector);
+        if node.op() == Op::Range && vector(node) {
+            let other = range_id(node);
+            let both = dependencies
+                .order
+                .iter()
+                .any(|value| dependencies.get(value).contains(id) && dependencies.get(value).contains(other));
+            if both || other == id {
+                return Err("a value would depend on two vector ranges");
+            }
+        }
+        if node.op() == Op::Store && dependencies.get(&node.src()[0]).contains(id) {
+            let plain =
+                linear_terms(&node.src()[0].src()[1]).0.iter().all(|(term, _)| term == range || !depends_on(term, id));
+            if !plain {
+                return Err("a store's place does not move evenly with the range");
+            }
+        }
+    }
+    Ok(())
+}
+
+fn depends_on(node: &UOp, id: u32) -> bool {
+    postorder(std::slice::from_ref(node)).iter().any(|node| node.op() == Op::Range && range_id(node) == id)
+}
+
+/// Whether a kernel loads from memory that it stores to: then no element may be written twice.
+pub fn works_in_place(root: &UOp) -> bool {
+    let nodes = postorder(std::slice::from_ref(root));
+    let stored: FxHashSet<UOp> =
+        nodes.iter().filter(|node| node.op() == Op::Store).map(|node| node.src()[0].src()[0].clone()).collect();
+    nodes.iter().any(|node| node.op() == Op::Load && stored.contains(&node.src()[0].src()[0]))
+}
+
+/// How the rest of a range that a split leaves is handled.
+fn tail_of(root: &UOp, range: &UOp, len: i64, inner: i64) -> Result<SplitTail, &'static str> {
+    if len % inner == 0 {
+        return Ok(SplitTail::None);
+    }
+    if is_reduce(range) {
+        return Ok(SplitTail::Apart);
+    }
+    if works_in_place(root) {
+        return Err("the length does not divide, and the kernel works in place");
+    }
+    Ok(SplitTail::Overlap)
+}
+
+fn split(root: &UOp, range: &UOp, inner: u32, kind: AxisKind) -> Result<UOp, &'static str> {
+    let inner = inner as i64;
+    let Some(len) = range.src()[0].as_int() else { return Err("the length is not a constant") };
+    let arg = range.as_range().ok_or("no range")?;
+    if matches!(arg.kind, AxisKind::Parallel | AxisKind::Unroll | AxisKind::Vector) {
+        return Err("the range has become something else already");
+    }
+    if inner < 2 || inner > len {
+        return Err("the part is not between 2 and the length");
+    }
+    let tail = tail_of(root, range, len, inner)?;
+    let next = next_range_id(root);
+    let part = UOp::range(inner, next, kind);
+    match tail {
+        SplitTail::Apart => return Ok(split_reduce(root, range, inner, kind, next)),
+        SplitTail::None if is_reduce(range) => return Ok(split_reduce(root, range, inner, kind, next)),
+        SplitTail::None | SplitTail::Overlap => {}
+    }
+    let outer_len = (len + inner - 1) / inner;
+    let outer = UOp::range(outer_len, arg.id, arg.kind);
+    let begin = match (outer_len, tail) {
+        (1, _) => UOp::index(0),
+        (_, SplitTail::Overlap) => (&outer * inner).min(len - inner),
+        _ => &outer * inner,
+    };
+    let ranges = if outer_len == 1 { smallvec![part.clone()] } else { smallvec![outer, part.clone()] };
+    let map: FxHashMap<UOp, NewRanges> =
+        [(range.clone(), NewRanges { value: begin + part, ranges })].into_iter().collect();
+    Ok(simplify(&substitute_ranges(root, &map)))
+}
+
+/// Splits a reduce range: fold over the outer part first, then over the inner one, so that the inner one's values are independent
+/// accumulators; what is left over is folded apart.
+fn split_reduce(root: &UOp, range: &UOp, inner: i64, kind: AxisKind, next: u32) -> UOp {
+    let len = range.src()[0].as_int().unwrap_or(1);
+    let id = range_id(range);
+    let whole = len / inner * inner;
+    let outer = UOp::range(len / inner, id, AxisKind::Reduce);
+    let part = UOp::range(inner, next, if kind == AxisKind::Loop { AxisKind::Reduce } else { kind });
+    let rest_part = UOp::range(inner, next + 1, if kind == AxisKind::Loop { AxisKind::Reduce } else { kind });
+    let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
+    for node in postorder(std::slice::from_ref(root)) {
+        let src: Sources = node.src().iter().map(|operand| done[operand].clone()).collect();
+        let closes = node.op() == Op::Fold && closed_ranges(&node).contains(range);
+        let new = if !closes {
+            if src[..] == *node.src() { node.clone() } else { node.with_src(src) }
+        } else {
+            let op = fold_op(&node);
+            let others: Sources = closed_ranges(&node).iter().filter(|other| *other != range).cloned().collect();
+            let value = &src[0];
+            let at = |place: UOp| {
+                let map: FxHashMap<UOp, UOp> = [(range.clone(), place)].into_iter().collect();
+                substitute(value, &map)
+            };
+            let keep_order = |replacement: &[UOp]| -> Sources {
+                closed_ranges(&node)
+                    .iter()
+                    .flat_map(|other| if other == range { replacement.to_vec() } else { vec![other.clone()] })
+                    .collect()
+            };
+            let (outer_ranges, begin) = if len / inner == 1 {
+                (others.clone(), UOp::index(0))
+            } else {
+                (keep_order(std::slice::from_ref(&outer)), &outer * inner)
+            };
+            let main = at(begin + &part);
+            let main = nested_fold(op, &main, &outer_ranges, &part, kind);
+            if whole == len {
+                main
+            } else {
+                let place = UOp::index(whole) + &rest_part;
+                let inside = place.lt(len);
+                let rest = gate_loads(&at(place), &inside);
+                let identity = UOp::constant(op.identity(rest.dtype()), rest.dtype());
+                let rest = inside.select(&rest, &identity);
+                combine(op, &main, &nested_fold(op, &rest, &others, &rest_part, kind))
+            }
+        };
+        done.insert(node, new);
+    }
+    simplify(&done.remove(root).unwrap_or_else(|| root.clone()))
+}
+
+/// A fold over loops inside a fold over lanes or copies; one fold over both where the part is a loop too.
+fn nested_fold(op: ReduceOp, value: &UOp, loops: &[UOp], part: &UOp, kind: AxisKind) -> UOp {
+    if matches!(kind, AxisKind::Loop | AxisKind::Reduce) {
+        let ranges: Sources = loops.iter().cloned().chain([part.clone()]).collect();
+        return fold(op, value, &ranges);
+    }
+    fold(op, &fold(op, value, loops), std::slice::from_ref(part))
+}
+
+fn fold(op: ReduceOp, value: &UOp, ranges: &[UOp]) -> UOp {
+    if ranges.is_empty() {
+        return value.clone();
+    }
+    let src: Sources = std::iter::once(value.clone()).chain(ranges.iter().cloned()).collect();
+    UOp::new(Op::Fold, value.dtype(), src, Arg::Fold(op))
+}
+
+fn fold_op(node: &UOp) -> ReduceOp {
+    match node.arg() {
+        Arg::Fold(op) => *op,
+        arg => panic!("bug in the compiler: fold with argument {arg:?}"),
+    }
+}
+
+/// Every load in a value that depends on what the gate depends on, gated by it as well.
+fn gate_loads(value: &UOp, gate: &UOp) -> UOp {
+    let dependencies = Dependencies::of(value);
+    let gate_ids: Vec<u32> = Dependencies::of(gate).get(gate).iter().collect();
+    crate::ir::rebuild(value, |node, rebuilt| {
+        let varies = gate_ids.iter().any(|id| dependencies.get(node).contains(*id));
+        if node.op() != Op::Index || !varies {
+            return rebuilt;
+        }
+        let both = match rebuilt.src().get(2) {
+            Some(old) => old & gate,
+            None => gate.clone(),
+        };
+        rebuilt.with_src(Sources::from_iter([rebuilt.src()[0].clone(), rebuilt.src()[1].clone(), both]))
+    })
+}
+
+fn make_outermost(root: &UOp, range: &UOp) -> Result<UOp, &'static str> {
+    let mut found = false;
+    let new = crate::ir::rebuild(root, |node, rebuilt| {
+        if node.op() != Op::Store || !closed_ranges(node).contains(range) {
+            return rebuilt;
+        }
+        found = true;
+        let ranges = closed_ranges(&rebuilt);
+        let (first, others): (Vec<UOp>, Vec<UOp>) = ranges.iter().cloned().partition(|other| other == range);
+        let src: Sources = rebuilt.src()[..2].iter().cloned().chain(first).chain(others).collect();
+        rebuilt.with_src(src)
+    });
+    if found { Ok(new) } else { Err("no store closes the range") }
+}
+
+/// Makes the outermost ranges of all stores one parallel range.
+fn make_parallel(root: &UOp, outer: &[UOp]) -> Result<UOp, &'static str> {
+    let mut lens = Vec::new();
+    for range in outer {
+        lens.push(range.src()[0].as_int().ok_or("the length is not a constant")?);
+        if range.as_range().is_none_or(|range| range.kind != AxisKind::Loop) {
+            return Err("only a loop over outputs can be shared out");
+        }
+    }
+    for store in root.src() {
+        if closed_ranges(store).len() < outer.len() || closed_ranges(store)[..outer.len()] != *outer {
+            return Err("a store does not have it as its outermost loop");
+        }
+    }
+    if !is_closer(&root.src()[0]) {
+        return Err("the kernel has no stores");
+    }
+    let parallel = UOp::range(lens.iter().product::<i64>(), range_id(&outer[0]), AxisKind::Parallel);
+    let mut map = FxHashMap::default();
+    match outer {
+        [only] => {
+            map.insert(only.clone(), NewRanges { value: parallel.clone(), ranges: smallvec![parallel] });
+        }
+        [first, second] => {
+            map.insert(first.clone(), NewRanges { value: parallel.idiv(lens[1]), ranges: smallvec![parallel.clone()] });
+            map.insert(second.clone(), NewRanges { value: parallel.modulo(lens[1]), ranges: smallvec![] });
+        }
+        _ => return Err("one or two ranges can be shared out"),
+    }
+    Ok(simplify(&substitute_ranges(root, &map)))
+}

@@ -1,0 +1,10 @@
+//! Which loops become vectors, register tiles and thread shares: the vocabulary ([`opt`]), its application ([`apply`]), and the
+//! choice by hand ([`by_hand`]) that most kernels get.
+
+pub mod apply;
+pub mod by_hand;
+pub mod opt;
+
+pub use apply::apply;
+pub use by_hand::choose;
+pub use opt::{Opt, Refused};

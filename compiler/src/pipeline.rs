@@ -1,0 +1,177 @@
+//! The order of passes from a kernel's tensor graph to its micro-ops, and nothing else. A pass is added here in one line.
+
+use std::sync::Arc;
+
+use crate::error::CompileError;
+use crate::ir::{Arg, Op, UOp, postorder};
+use crate::kernel::{decompose, estimate, expand, index_types, loops, lower, name};
+use crate::linearize::{Linear, check, order};
+use crate::optimize;
+use crate::program::{Access, Parameter};
+use crate::symbolic;
+use crate::target::Target;
+use crate::watch::{Report, Topic, Watch};
+
+/// What a caller may choose about lowering.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct LowerOptions {
+    /// Leave loops as they are: no vectors, tiles or threads.
+    pub no_opt: bool,
+}
+
+/// Lowers one kernel AST (a sink of stores of tensor values into parameters) for a target.
+///
+/// # Errors
+/// If the target lacks an op and no rule replaces it, or a limit is passed.
+pub fn lower_kernel(
+    ast: &UOp,
+    target: &Target,
+    options: &LowerOptions,
+    watch: &mut dyn Watch,
+) -> Result<Linear, CompileError> {
+    let mut passes = Passes { kernel: ast.clone(), watch };
+    passes.run("tensors become loops", lower::lower_to_loops);
+    passes.run("simplify", symbolic::simplify);
+    passes.run("folds share loops", loops::share_loops);
+    passes.run("adjacent loops become one", loops::merge_ranges);
+    let estimate = estimate::estimate(&passes.kernel);
+    let name: Arc<str> = name::kernel_name(&passes.kernel).into();
+    if !options.no_opt {
+        passes.optimize(&name, target);
+    }
+    passes.run("unrolled and vector ranges are expanded", expand::expand);
+    passes.run("ops the target lacks become ops it has", |kernel| decompose::decompose(kernel, target));
+    passes.run("indices get machine types", index_types::lower_index_types);
+    let ops = order::order(&passes.kernel, target.has_fma);
+    if cfg!(debug_assertions)
+        && let Err(message) = check::check(&ops)
+    {
+        panic!("bug in the compiler: {message}, in the kernel {name}");
+    }
+    let (parameters, variables) = interface(ast, &ops);
+    Ok(Linear { name, parameters, variables, grid: grid(&ops), ops, estimate })
+}
+
+struct Passes<'w> {
+    kernel: UOp,
+    watch: &'w mut dyn Watch,
+}
+
+impl Passes<'_> {
+    fn run(&mut self, name: &'static str, pass: impl FnOnce(&UOp) -> UOp) {
+        self.kernel = pass(&self.kernel);
+        if self.watch.wants(Topic::Passes) {
+            let kernel = self.kernel.clone();
+            let nodes = postorder(std::slice::from_ref(&kernel)).len();
+            self.watch.report(Report::Pass { name, nodes, text: &|| kernel.infix() });
+        }
+    }
+
+    fn optimize(&mut self, name: &str, target: &Target) {
+        let choice = optimize::choose(&self.kernel, target);
+        if self.watch.wants(Topic::Choices) {
+            let opts: Vec<String> = choice.applied.iter().map(ToString::to_string).collect();
+            self.watch.report(Report::Decision {
+                topic: Topic::Choices,
+                about: name,
+                reason: &format!("opts: {}", if opts.is_empty() { "none".to_string() } else { opts.join(", ") }),
+            });
+            for reason in &choice.reasons {
+                self.watch.report(Report::Decision { topic: Topic::Choices, about: name, reason });
+            }
+        }
+        self.run("loops are optimized", |_| choice.kernel);
+    }
+}
+
+/// The parameters by slot and the variables by name.
+fn interface(ast: &UOp, ops: &[UOp]) -> (Vec<Parameter>, Vec<String>) {
+    let touched = |slot: u32, op: Op| {
+        ops.iter().any(|node| {
+            let buffer = || node.src()[0].src()[0].arg().clone();
+            node.op() == op && matches!(buffer(), Arg::Param(param) if param.slot == slot)
+        })
+    };
+    let mut parameters: Vec<Option<Parameter>> = Vec::new();
+    for node in postorder(std::slice::from_ref(ast)) {
+        if let (Op::Param, Arg::Param(param)) = (node.op(), node.arg()) {
+            let slot = param.slot as usize;
+            parameters.resize(parameters.len().max(slot + 1), None);
+            let access = match (touched(param.slot, Op::Load), touched(param.slot, Op::Store)) {
+                (true, true) => Access::ReadWrite,
+                (false, true) => Access::Write,
+                (_, false) => Access::Read,
+            };
+            parameters[slot] = Some(Parameter { dtype: node.dtype(), len: param.len, access });
+        }
+    }
+    let parameters = parameters.into_iter().map(|slot| slot.expect("kernel parameters are numbered without gaps"));
+    let mut variables: Vec<String> = ops
+        .iter()
+        .filter_map(|node| match node.arg() {
+            Arg::Variable(variable) => Some(variable.name.clone()),
+            _ => None,
+        })
+        .collect();
+    variables.sort();
+    variables.dedup();
+    (parameters.collect(), variables)
+}
+
+/// Items of the parallel loop.
+fn grid(ops: &[UOp]) -> u64 {
+    let parallel =
+        ops.iter().find(|node| node.as_range().is_some_and(|range| range.kind == crate::ir::AxisKind::Parallel));
+    parallel.and_then(|range| range.src()[0].as_int()).unwrap_or(1) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DType;
+    use crate::ir::{ReduceOp, Sources};
+    use crate::watch::Silent;
+    use smallvec::smallvec;
+
+    fn kernel(stores: &[(UOp, u64)]) -> UOp {
+        UOp::sink(stores.iter().enumerate().map(|(slot, (value, len))| {
+            let target = UOp::param(slot as u32, value.dtype(), *len);
+            let src: Sources = smallvec![target, value.clone()];
+            UOp::new(Op::Store, DType::VOID, src, Arg::None)
+        }))
+    }
+
+    fn matmul(m: i64, k: i64, n: i64) -> UOp {
+        let a = UOp::param(1, DType::F32, (m * k) as u64).reshape([m, 1, k]).expand([m, n, k]);
+        let b = UOp::param(2, DType::F32, (k * n) as u64)
+            .reshape([k, n])
+            .permute(&[1, 0])
+            .reshape([1, n, k])
+            .expand([m, n, k]);
+        kernel(&[((a * b).reduce(ReduceOp::Add, &[2]), (m * n) as u64)])
+    }
+
+    fn softmax(r: i64, c: i64) -> UOp {
+        let x = UOp::param(1, DType::F32, (r * c) as u64).reshape([r, c]);
+        let m = x.reduce(ReduceOp::Max, &[1]).reshape([r, 1]).expand([r, c]);
+        let e = (x - m).exp2();
+        let s = e.reduce(ReduceOp::Add, &[1]).reshape([r, 1]).expand([r, c]);
+        kernel(&[(e.div(s), (r * c) as u64)])
+    }
+
+    #[test]
+    fn lists_of_common_kernels_are_well_formed() {
+        let target = Target::test_avx512();
+        let x = UOp::param(1, DType::F32, 4096);
+        let chain = kernel(&[((&x * 2 + 1).max(0), 4096)]);
+        let t = UOp::param(1, DType::F32, 4096).reshape([64, 64]).permute(&[1, 0]);
+        let padded =
+            UOp::param(1, DType::F32, 100).reshape([10, 10]).pad(&[(1.into(), 1.into()), (2.into(), 3.into())]);
+        for ast in [chain, matmul(100, 64, 130), softmax(33, 100), kernel(&[(t, 4096)]), kernel(&[(padded, 180)])] {
+            for no_opt in [true, false] {
+                let linear = lower_kernel(&ast, &target, &LowerOptions { no_opt }, &mut Silent).unwrap();
+                assert_eq!(check::check(&linear.ops), Ok(()));
+            }
+        }
+    }
+}
