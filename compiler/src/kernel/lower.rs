@@ -46,7 +46,7 @@ struct Lowering {
 }
 
 /// An answer, or the questions that must be answered first.
-type Attempt = Result<UOp, SmallVec<[Question; 3]>>;
+type Attempt = Result<UOp, Vec<Question>>;
 
 impl Lowering {
     fn new_range(&mut self, len: &Dim, kind: AxisKind) -> UOp {
@@ -120,8 +120,8 @@ impl Lowering {
     }
 
     /// The answers to several questions, or those that are still open.
-    fn all<const N: usize>(&self, questions: [Question; N]) -> Result<[UOp; N], SmallVec<[Question; 3]>> {
-        let open: SmallVec<[Question; 3]> =
+    fn all<const N: usize>(&self, questions: [Question; N]) -> Result<[UOp; N], Vec<Question>> {
+        let open: Vec<Question> =
             questions.iter().filter(|question| !self.answers.contains_key(*question)).cloned().collect();
         if open.is_empty() { Ok(questions.map(|question| self.answers[&question].clone())) } else { Err(open) }
     }
@@ -150,7 +150,7 @@ impl Lowering {
     }
 
     fn attempt_elementwise(&self, node: &UOp, place: &Place) -> Attempt {
-        let mut open: SmallVec<[Question; 3]> = SmallVec::new();
+        let mut open: Vec<Question> = Vec::new();
         let mut answers = Sources::new();
         for operand in node.src() {
             let place = if operand.shape().is_empty() {

@@ -191,17 +191,16 @@ pub fn choose(root: &UOp, target: &Target) -> Choice {
     let mut choice = Choice { kernel: root.clone(), applied: Vec::new(), reasons: Vec::new() };
     let survey = Survey::of(root);
     let vector = choose_vector(&survey, target);
-    let mut tiled = Tile::default();
-    if let Some((id, lanes)) = vector.output {
-        if choice.attempt(Opt::Vectorize { range: id, lanes }) {
-            tiled = choose_tile(&survey, target, id, lanes);
-            apply_tile(&mut choice, &survey, &tiled, id, lanes);
-        }
+    if let Some((id, lanes)) = vector.output
+        && choice.attempt(Opt::Vectorize { range: id, lanes })
+    {
+        let tile = choose_tile(&survey, target, id, lanes);
+        apply_tile(&mut choice, &survey, &tile, id, lanes);
     }
     for (fold, id) in &vector.folds {
         vectorize_fold(&mut choice, &survey, target, &survey.folds[*fold], *id);
     }
-    choose_threads(&mut choice, &survey, target, &tiled);
+    choose_threads(&mut choice, &survey, target);
     choice
 }
 
@@ -327,7 +326,7 @@ fn choose_tile(survey: &Survey, target: &Target, vector_id: u32, lanes: u32) -> 
 
 /// A part of at most `most` that divides `len`, if there is one not much smaller; else `most`.
 fn even_part(len: u32, most: u32) -> u32 {
-    let even = (most.div_ceil(2).max(1)..=most).rev().find(|part| len % part == 0);
+    let even = (most.div_ceil(2).max(1)..=most).rev().find(|part| len.is_multiple_of(*part));
     even.unwrap_or(most).max(1)
 }
 
@@ -377,7 +376,7 @@ fn vectorize_fold(choice: &mut Choice, survey: &Survey, target: &Target, fold: &
     }
 }
 
-fn choose_threads(choice: &mut Choice, survey: &Survey, target: &Target, _tile: &Tile) {
+fn choose_threads(choice: &mut Choice, survey: &Survey, target: &Target) {
     if target.threads < 2 {
         return;
     }
