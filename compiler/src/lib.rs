@@ -12,6 +12,7 @@ pub mod linearize;
 pub mod optimize;
 pub mod pipeline;
 pub mod program;
+pub mod region;
 pub mod rewrite;
 pub mod symbolic;
 pub mod target;

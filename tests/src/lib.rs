@@ -1,1 +1,3 @@
-//! tests
+//! Tests that cross crates: the conformance runner, models and properties, tidy rules.
+
+pub mod conformance;

@@ -1,0 +1,57 @@
+//! Drawings of sets in ASCII: `1` for what is in the set, `.` for what is not.
+
+use super::region::Region;
+use super::sett::Sett;
+
+/// `lower..upper` in one line.
+#[must_use]
+pub fn draw_sett(sett: &Sett, lower: i64, upper: i64) -> String {
+    (lower..upper).map(|z| if sett.contains_element(z) { '1' } else { '.' }).collect()
+}
+
+/// The rows of the last two dimensions one below the other; further planes follow after a line with their index.
+///
+/// ```
+/// use warpweft_compiler::region::{Region, Sett, draw::draw_region};
+/// let rows = Sett::from_triples(&[(1, 1, 0)])?;
+/// let columns = Sett::from_triples(&[(3, 2, 1)])?;
+/// assert_eq!(draw_region(&Region::product(vec![3, 8], &[rows, columns])), ".111..11\n........\n.111..11\n");
+/// # Ok::<(), warpweft_compiler::region::StripeError>(())
+/// ```
+#[must_use]
+pub fn draw_region(region: &Region) -> String {
+    let shape = region.shape();
+    let split = shape.len().saturating_sub(2);
+    let (outer, inner) = shape.split_at(split);
+    let (rows, columns) = match inner {
+        [] => (1, 1),
+        [columns] => (1, *columns),
+        [rows, columns, ..] => (*rows, *columns),
+    };
+    let planes: i64 = outer.iter().product();
+    let mut drawing = String::new();
+    for plane in 0..planes {
+        let mut index = vec![0; shape.len()];
+        let mut rest = plane;
+        for dim in (0..split).rev() {
+            index[dim] = rest % outer[dim];
+            rest /= outer[dim];
+        }
+        if split > 0 {
+            drawing.push_str(&format!("{:?}\n", &index[..split]));
+        }
+        for row in 0..rows {
+            for column in 0..columns {
+                if let Some(last) = index.last_mut() {
+                    *last = column;
+                }
+                if inner.len() == 2 {
+                    index[split] = row;
+                }
+                drawing.push(if region.contains(&index) { '1' } else { '.' });
+            }
+            drawing.push('\n');
+        }
+    }
+    drawing
+}

@@ -1,0 +1,55 @@
+//! `conformance KIND FILE.json [--device NAME] [--filter TEXT]`: runs a file of cases and prints which did not pass.
+//!
+//! Exit code 0 if none failed and none is unsupported, 1 if some did, 2 if the file could not be read.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
+
+use clap::{Parser, ValueEnum};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use warpweft_tests::conformance::{self, Report};
+
+/// Runs a file of conformance cases and prints which did not pass.
+#[derive(Parser)]
+struct Arguments {
+    /// What the file holds.
+    kind: Kind,
+    /// The cases.
+    file: PathBuf,
+    /// The device that computes values; kinds without values ignore it.
+    #[arg(long)]
+    device: Option<String>,
+    /// Only cases whose id holds this text.
+    #[arg(long)]
+    filter: Option<String>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Kind {
+    Alias,
+    Inplace,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let read = std::fs::read_to_string(&arguments.file).map_err(|error| error.to_string());
+    let cases = match read.and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string())) {
+        Ok(cases) => cases,
+        Err(error) => {
+            eprintln!("{}: {error}", arguments.file.display());
+            return ExitCode::from(2);
+        }
+    };
+    let report = run(&arguments, &cases);
+    println!("{report}");
+    if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The kinds of files and the modules that read them.
+fn run(arguments: &Arguments, cases: &serde_json::Value) -> Report {
+    let filter = arguments.filter.as_deref();
+    match arguments.kind {
+        Kind::Alias => conformance::alias::run(cases, filter),
+        Kind::Inplace => conformance::inplace::run(cases, filter),
+    }
+}
