@@ -8,9 +8,10 @@
 //! Always: the structural hash depends on the node's content alone, never on an address, so it is the same in every process.
 //! Not here: what nodes mean (`interpret`), which are well-formed (`infer`, `verify`).
 
+use std::any::Any;
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use hashbrown::HashTable;
 use rustc_hash::FxHasher;
@@ -38,6 +39,8 @@ struct Node {
     shape: Shape,
     facts: Facts,
     hash: u64,
+    /// See [`UOp::remembered`].
+    memory: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
 const SHARDS: usize = 64;
@@ -64,7 +67,7 @@ impl UOp {
         }
         let shape = infer_shape(op, dtype, &src, &arg)?;
         let facts = infer_facts(op, dtype, &src, &arg);
-        Ok(intern(Node { op, dtype, src, arg, shape, facts, hash }))
+        Ok(intern(Node { op, dtype, src, arg, shape, facts, hash, memory: OnceLock::new() }))
     }
 
     /// The node of that content, which the caller knows to be well-formed.
@@ -136,6 +139,22 @@ impl UOp {
     #[track_caller]
     pub fn with_src(&self, src: impl Into<Sources>) -> UOp {
         UOp::new(self.op(), self.dtype(), src, self.arg().clone())
+    }
+
+    /// What a layer above derived from this node alone: made at the first call, kept as long as the node, then only looked up.
+    ///
+    /// A node remembers one thing. It must not own this node, or neither would ever be freed.
+    ///
+    /// # Panics
+    /// If the node remembers something of another type: a bug of the compiler.
+    pub fn remembered<T: Send + Sync + 'static>(&self, make: impl FnOnce() -> T) -> &T {
+        let known = self.0.memory.get_or_init(|| Box::new(make()));
+        known.downcast_ref().expect("one layer uses the memory of nodes")
+    }
+
+    /// What the node remembers, if it does and is of this type.
+    pub fn recall<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        self.0.memory.get()?.downcast_ref()
     }
 
     /// How many nodes exist in the process, for tests of memory.

@@ -1,7 +1,8 @@
 //! Views: what chains of movement ops (reshape, permute, expand, pad, shrink, flip, as_strided) do to memory.
 //!
 //! [`View`] is one strided box with a mask, [`ShapeTracker`] several of them, which say what one cannot; its index arithmetic is
-//! what kernels load and store by. [`collect_movement_chain`] finds the chain in a graph, [`track_movement`] turns it into a tracker.
+//! what kernels load and store by. [`ViewSpec`] is one strided alias as PyTorch reports it, [`plan_write`] what a write through one
+//! does. [`collect_movement_chain`] finds the chain in a graph, [`track_movement`] turns it into a tracker.
 //! Lengths are [`Dim`](crate::ir::Dim)s: numbers or expressions over variables.
 //! Not here: questions about sets of elements (`region`), when a write may happen in place (`schedule`).
 
@@ -13,6 +14,9 @@ mod reshape;
 mod tracker;
 #[allow(clippy::module_inception, reason = "the domain's own word for one of its parts")]
 mod view;
+mod view_functions;
+mod view_spec;
+mod write_plan;
 
 #[cfg(test)]
 mod properties;
@@ -21,3 +25,6 @@ pub use chain::{collect_movement_chain, track_movement};
 pub use merge::merge;
 pub use tracker::{BindError, ShapeTracker};
 pub use view::{Bounds, View};
+pub use view_functions::ViewError;
+pub use view_spec::{OverlapClass, ViewSpec};
+pub use write_plan::{OverlapJudge, WriteError, WriteKind, WritePlan, WriteSource, plan_write};

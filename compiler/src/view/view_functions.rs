@@ -1,0 +1,415 @@
+//! PyTorch's view functions, and NumPy's where steps are negative, from spec to spec.
+//!
+//! Each function gives exactly the shape, strides and offset that PyTorch gives, and an error exactly where PyTorch raises. Axes may
+//! be counted from the end (-1 is the last); a tensor of rank 0 counts as one of rank 1 where PyTorch counts it so. Where a
+//! function must know a length and the length is symbolic, that is an error too.
+//! Not here: movement ops (`ViewSpec::apply`), whose arguments the graph has checked.
+//! Tests: `conformance views`.
+
+use super::dims::simplified;
+use super::view_spec::ViewSpec;
+use crate::ir::{Dim, Shape};
+
+/// Why there is no such view.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ViewError {
+    /// The arguments do not fit the shape: what is wrong, and what would be right.
+    #[error("{function}: {message}")]
+    Argument {
+        /// The function that was called.
+        function: &'static str,
+        /// What is wrong.
+        message: String,
+    },
+    /// No strided alias shows these elements in that shape.
+    #[error("view: {from} with strides {strides} cannot be seen as {to} without a copy; reshape copies where it must")]
+    NeedsCopy {
+        /// Shape that there is.
+        from: Shape,
+        /// Its strides.
+        strides: Shape,
+        /// Shape that was asked for.
+        to: Shape,
+    },
+    /// The view reaches past the end of the storage.
+    #[error("as_strided: reaches element {last} of a storage of {len} elements")]
+    OutOfStorage {
+        /// Last element of the view.
+        last: i64,
+        /// Elements of the storage.
+        len: i64,
+    },
+}
+
+fn wrong<T>(function: &'static str, message: String) -> Result<T, ViewError> {
+    Err(ViewError::Argument { function, message })
+}
+
+/// An axis counted from either end; rank 0 admits 0 and -1.
+fn axis_of(function: &'static str, axis: i64, rank: usize) -> Result<usize, ViewError> {
+    let len = rank.max(1) as i64;
+    if !(-len..len).contains(&axis) {
+        return wrong(function, format!("axis {axis} is not within {} to {} for rank {rank}", -len, len - 1));
+    }
+    Ok(axis.rem_euclid(len) as usize)
+}
+
+fn without(dims: &[Dim], dropped: impl Fn(usize) -> bool) -> Vec<Dim> {
+    dims.iter().enumerate().filter(|(axis, _)| !dropped(*axis)).map(|(_, dim)| dim.clone()).collect()
+}
+
+fn with_inserted(dims: &[Dim], axis: usize, dim: Dim) -> Shape {
+    let mut dims = dims.to_vec();
+    dims.insert(axis, dim);
+    dims.into()
+}
+
+fn with_replaced(dims: &[Dim], axis: usize, dim: Dim) -> Shape {
+    let mut dims = dims.to_vec();
+    dims[axis] = dim;
+    dims.into()
+}
+
+impl ViewSpec {
+    fn rank(&self) -> usize {
+        self.shape.len()
+    }
+
+    /// An axis of a tensor that has one.
+    fn real_axis(&self, function: &'static str, axis: i64) -> Result<usize, ViewError> {
+        if self.shape.is_empty() {
+            return wrong(function, "a tensor of rank 0 has no axis".to_string());
+        }
+        axis_of(function, axis, self.rank())
+    }
+
+    fn known_len(&self, function: &'static str, axis: usize) -> Result<i64, ViewError> {
+        match self.shape[axis].as_const() {
+            Some(len) => Ok(len),
+            None => wrong(function, format!("axis {axis} of {} has no known length", self.shape)),
+        }
+    }
+
+    fn moved(&self, steps: i64, axis: usize) -> Dim {
+        simplified(&self.offset + &(&Dim::Const(steps) * &self.strides[axis]))
+    }
+
+    /// The same elements under another shape, of which one length may be -1: what is left over.
+    ///
+    /// # Errors
+    /// If the shape has another number of elements, or -1 stands twice or beside a 0, or only a copy could have that shape.
+    pub fn view(&self, to: &[i64]) -> Result<ViewSpec, ViewError> {
+        let to = self.inferred_shape("view", to)?;
+        self.reshaped(&to).ok_or_else(|| ViewError::NeedsCopy {
+            from: self.shape.clone(),
+            strides: self.strides.clone(),
+            to: to.clone(),
+        })
+    }
+
+    /// As [`ViewSpec::view`], but `None` where a copy is needed.
+    ///
+    /// # Errors
+    /// If the shape has another number of elements, or -1 stands twice or beside a 0.
+    pub fn reshape(&self, to: &[i64]) -> Result<Option<ViewSpec>, ViewError> {
+        Ok(self.reshaped(&self.inferred_shape("reshape", to)?))
+    }
+
+    /// A shape with its -1 worked out.
+    ///
+    /// # Errors
+    /// If the shape has another number of elements than this, or -1 stands twice or beside a 0.
+    pub fn inferred_shape(&self, function: &'static str, to: &[i64]) -> Result<Shape, ViewError> {
+        let Some(have) = self.shape.numel().as_const() else {
+            return wrong(function, format!("{} has no known number of elements", self.shape));
+        };
+        if let Some(dim) = to.iter().find(|dim| **dim < -1) {
+            return wrong(function, format!("{dim} is no length"));
+        }
+        let known = to.iter().filter(|dim| **dim >= 0).try_fold(1_i64, |product, dim| product.checked_mul(*dim));
+        let Some(known) = known else { return wrong(function, format!("{to:?} has too many elements to count")) };
+        let rest = match to.iter().filter(|dim| **dim == -1).count() {
+            0 if known == have => 0,
+            1 if known > 0 && have % known == 0 => have / known,
+            1 if known == 0 && have == 0 => {
+                return wrong(function, format!("the -1 in {to:?} may be anything, for there are no elements"));
+            }
+            0 | 1 => return wrong(function, format!("{} has {have} elements, which do not fill {to:?}", self.shape)),
+            _ => return wrong(function, format!("only one length of {to:?} may be -1")),
+        };
+        Ok(to.iter().map(|&dim| if dim == -1 { rest } else { dim }).collect())
+    }
+
+    /// Axes in another order.
+    ///
+    /// # Errors
+    /// If the order does not name each axis once.
+    pub fn permute(&self, order: &[i64]) -> Result<ViewSpec, ViewError> {
+        let mut axes = Vec::with_capacity(order.len());
+        for &axis in order {
+            axes.push(axis_of("permute", axis, self.rank())?);
+        }
+        let mut seen = axes.clone();
+        seen.sort_unstable();
+        if !seen.into_iter().eq(0..self.rank()) {
+            return wrong("permute", format!("{order:?} does not name each axis of {} once", self.shape));
+        }
+        let pick = |dims: &Shape| axes.iter().map(|&axis| dims[axis].clone()).collect();
+        Ok(ViewSpec { shape: pick(&self.shape), strides: pick(&self.strides), offset: self.offset.clone() })
+    }
+
+    /// Two axes exchanged.
+    ///
+    /// # Errors
+    /// If there are no such axes.
+    pub fn transpose(&self, a: i64, b: i64) -> Result<ViewSpec, ViewError> {
+        let (a, b) = (axis_of("transpose", a, self.rank())?, axis_of("transpose", b, self.rank())?);
+        let swap = |dims: &Shape| {
+            let mut dims = dims.to_vec();
+            if a != b {
+                dims.swap(a, b);
+            }
+            Shape::from(dims)
+        };
+        Ok(ViewSpec { shape: swap(&self.shape), strides: swap(&self.strides), offset: self.offset.clone() })
+    }
+
+    /// Every `step`-th position of an axis from `start` to before `end`, both moved into the axis, or counted from its end if negative.
+    ///
+    /// # Errors
+    /// If there is no such axis, or the step is not positive.
+    pub fn slice(&self, axis: i64, start: Option<i64>, end: Option<i64>, step: i64) -> Result<ViewSpec, ViewError> {
+        let axis = self.real_axis("slice", axis)?;
+        let len = self.known_len("slice", axis)?;
+        if step <= 0 {
+            return wrong("slice", format!("the step {step} is not positive"));
+        }
+        let inside = |place: i64| (if place < 0 { place.saturating_add(len) } else { place }).clamp(0, len);
+        let start = inside(start.unwrap_or(0));
+        let end = inside(end.unwrap_or(len)).max(start);
+        let count = (end - start) / step + i64::from((end - start) % step != 0);
+        Ok(ViewSpec {
+            shape: with_replaced(&self.shape, axis, Dim::Const(count)),
+            strides: with_replaced(&self.strides, axis, simplified(&self.strides[axis] * &Dim::Const(step))),
+            offset: self.moved(start, axis),
+        })
+    }
+
+    /// `count` positions of an axis from `start`.
+    ///
+    /// # Errors
+    /// If they are not within the axis.
+    pub fn narrow(&self, axis: i64, start: i64, count: i64) -> Result<ViewSpec, ViewError> {
+        let axis = self.real_axis("narrow", axis)?;
+        let len = self.known_len("narrow", axis)?;
+        let from = if start < 0 { start.saturating_add(len) } else { start };
+        if count < 0 || from < 0 || from > len || count > len - from {
+            return wrong("narrow", format!("{count} positions from {start} are not within an axis of length {len}"));
+        }
+        self.slice(axis as i64, Some(from), Some(from + count), 1)
+    }
+
+    /// One position of an axis, which goes away.
+    ///
+    /// # Errors
+    /// If there is no such axis or position.
+    pub fn select(&self, axis: i64, index: i64) -> Result<ViewSpec, ViewError> {
+        let axis = self.real_axis("select", axis)?;
+        // A position that the shortest length has is there whatever the length.
+        let least = self.shape[axis].min_value();
+        let len = if (0..least).contains(&index) { least } else { self.known_len("select", axis)? };
+        if !(-len..len).contains(&index) {
+            return wrong("select", format!("index {index} is not within an axis of length {len}"));
+        }
+        let place = if index < 0 { index + len } else { index };
+        Ok(ViewSpec {
+            shape: without(&self.shape, |other| other == axis).into(),
+            strides: without(&self.strides, |other| other == axis).into(),
+            offset: self.moved(place, axis),
+        })
+    }
+
+    /// Axes of length 1 repeated and new axes put in front; -1 keeps a length.
+    ///
+    /// # Errors
+    /// If there are fewer lengths than axes, or another axis than one of length 1 is to change.
+    pub fn expand(&self, to: &[i64]) -> Result<ViewSpec, ViewError> {
+        let refuse = || wrong("expand", format!("{} does not expand to {to:?}: only axes of length 1 do", self.shape));
+        let Some(new) = to.len().checked_sub(self.rank()) else { return refuse() };
+        let mut shape: Vec<Dim> = to.iter().map(|&len| Dim::Const(len)).collect();
+        let mut strides = vec![Dim::Const(0); to.len()];
+        for axis in (0..to.len()).rev() {
+            let old = axis.checked_sub(new);
+            if let Some(old) = old {
+                strides[axis] = self.strides[old].clone();
+            } else if !self.shape.is_empty() {
+                strides[axis] = simplified(&shape[axis + 1] * &strides[axis + 1]);
+            }
+            let len = old.map_or(Dim::Const(1), |old| self.shape[old].clone());
+            match (to[axis], old) {
+                (-1, Some(_)) => shape[axis] = len,
+                (wanted, _) if wanted < 0 => return refuse(),
+                (wanted, _) if len.is(wanted) => {}
+                (_, _) if len.is(1) => strides[axis] = Dim::Const(0),
+                _ => return refuse(),
+            }
+        }
+        Ok(ViewSpec { shape: shape.into(), strides: strides.into(), offset: self.offset.clone() })
+    }
+
+    /// Windows of `len` positions of an axis, one every `step`; the positions in a window are a new last axis.
+    ///
+    /// # Errors
+    /// If there is no such axis, no window fits, or the step is not positive.
+    pub fn unfold(&self, axis: i64, len: i64, step: i64) -> Result<ViewSpec, ViewError> {
+        let axis = axis_of("unfold", axis, self.rank())?;
+        let have = if self.shape.is_empty() { 1 } else { self.known_len("unfold", axis)? };
+        if len < 0 || len > have || step <= 0 {
+            return wrong("unfold", format!("no windows of {len} every {step} in an axis of length {have}"));
+        }
+        let stride = self.strides.get(axis).cloned().unwrap_or(Dim::Const(1));
+        let mut shape = self.shape.to_vec();
+        let mut strides = self.strides.to_vec();
+        if !shape.is_empty() {
+            shape[axis] = Dim::Const((have - len) / step + 1);
+            strides[axis] = simplified(&stride * &Dim::Const(step));
+        }
+        shape.push(Dim::Const(len));
+        strides.push(stride);
+        Ok(ViewSpec { shape: shape.into(), strides: strides.into(), offset: self.offset.clone() })
+    }
+
+    /// The positions at which axis `b` is `shift` ahead of axis `a`, as a new last axis in the place of the two.
+    ///
+    /// # Errors
+    /// If there are no such two axes.
+    pub fn diagonal(&self, shift: i64, a: i64, b: i64) -> Result<ViewSpec, ViewError> {
+        let (first, second) = (axis_of("diagonal", a, self.rank())?, axis_of("diagonal", b, self.rank())?);
+        if first == second {
+            return wrong("diagonal", format!("axes {a} and {b} are one axis of rank {}", self.rank()));
+        }
+        let (rows, columns) = (self.known_len("diagonal", first)?, self.known_len("diagonal", second)?);
+        let len = match shift >= 0 {
+            true => rows.min(columns.saturating_sub(shift)),
+            false => rows.saturating_add(shift).min(columns),
+        };
+        let offset = match (len > 0, shift >= 0) {
+            (false, _) => self.offset.clone(),
+            (true, true) => self.moved(shift, second),
+            (true, false) => self.moved(-shift, first),
+        };
+        let mut shape = without(&self.shape, |axis| axis == first || axis == second);
+        let mut strides = without(&self.strides, |axis| axis == first || axis == second);
+        shape.push(Dim::Const(len.max(0)));
+        strides.push(simplified(&self.strides[first] + &self.strides[second]));
+        Ok(ViewSpec { shape: shape.into(), strides: strides.into(), offset })
+    }
+
+    /// Without axes of length 1: all of them, or the one given if it is one.
+    ///
+    /// # Errors
+    /// If there is no such axis.
+    pub fn squeeze(&self, axis: Option<i64>) -> Result<ViewSpec, ViewError> {
+        let only = axis.map(|axis| axis_of("squeeze", axis, self.rank())).transpose()?;
+        let goes = |axis: usize| self.shape[axis].is(1) && only.is_none_or(|only| only == axis);
+        Ok(ViewSpec {
+            shape: without(&self.shape, goes).into(),
+            strides: without(&self.strides, goes).into(),
+            offset: self.offset.clone(),
+        })
+    }
+
+    /// With a new axis of length 1, which stands at that place in the result.
+    ///
+    /// # Errors
+    /// If there is no such place.
+    pub fn unsqueeze(&self, axis: i64) -> Result<ViewSpec, ViewError> {
+        let axis = axis_of("unsqueeze", axis, self.rank() + 1)?;
+        let stride = match self.shape.get(axis) {
+            Some(len) => simplified(len * &self.strides[axis]),
+            None => Dim::Const(1),
+        };
+        Ok(ViewSpec {
+            shape: with_inserted(&self.shape, axis, Dim::Const(1)),
+            strides: with_inserted(&self.strides, axis, stride),
+            offset: self.offset.clone(),
+        })
+    }
+
+    /// Any shape and strides over the storage; the offset counts from the begin of the storage and is this one's if not given.
+    ///
+    /// # Errors
+    /// If a number is negative, lengths and strides are not as many, or the storage (of `storage_len` elements) is too short.
+    pub fn as_strided(
+        &self,
+        shape: &[i64],
+        strides: &[i64],
+        offset: Option<i64>,
+        storage_len: i64,
+    ) -> Result<ViewSpec, ViewError> {
+        let Some(offset) = offset.or(self.offset.as_const()) else {
+            return wrong("as_strided", format!("the offset {} has no known value", self.offset));
+        };
+        if shape.len() != strides.len() {
+            return wrong("as_strided", format!("{} lengths but {} strides", shape.len(), strides.len()));
+        }
+        if let Some(number) = shape.iter().chain(strides).chain([&offset]).find(|number| **number < 0) {
+            return wrong("as_strided", format!("{number} is negative"));
+        }
+        let steps = shape.iter().zip(strides).map(|(len, stride)| (i128::from(*len) - 1) * i128::from(*stride));
+        let last = steps.fold(i128::from(offset), i128::saturating_add);
+        if !shape.contains(&0) && last >= i128::from(storage_len) {
+            return Err(ViewError::OutOfStorage { last: last.try_into().unwrap_or(i64::MAX), len: storage_len });
+        }
+        Ok(ViewSpec { shape: shape.into(), strides: strides.into(), offset: Dim::Const(offset) })
+    }
+
+    /// The given axes in reverse, as NumPy does it: without a copy.
+    ///
+    /// # Errors
+    /// If there is no such axis, or one is named twice.
+    pub fn flip(&self, axes: &[i64]) -> Result<ViewSpec, ViewError> {
+        let mut flipped = self.clone();
+        let mut seen = vec![false; self.rank()];
+        for &axis in axes {
+            let axis = self.real_axis("flip", axis)?;
+            if std::mem::replace(&mut seen[axis], true) {
+                return wrong("flip", format!("{axes:?} names axis {axis} twice"));
+            }
+            flipped = flipped.flipped(&[axis as u8].into_iter().collect());
+        }
+        Ok(flipped)
+    }
+
+    /// A slice with Python's meaning, whose step may be negative; what is empty keeps stride and offset.
+    ///
+    /// # Errors
+    /// If there is no such axis, or the step is 0.
+    pub fn slice_with_sign(
+        &self,
+        axis: i64,
+        start: Option<i64>,
+        end: Option<i64>,
+        step: i64,
+    ) -> Result<ViewSpec, ViewError> {
+        let axis = self.real_axis("slice", axis)?;
+        let len = self.known_len("slice", axis)?;
+        if step == 0 {
+            return wrong("slice", "the step is 0".to_string());
+        }
+        // Going down, -1 stands for "before the first".
+        let (low, high) = if step > 0 { (0, len) } else { (-1, len - 1) };
+        let inside = |place: i64| (if place < 0 { place.saturating_add(len) } else { place }).clamp(low, high);
+        let (first, last) = if step > 0 { (low, high) } else { (high, low) };
+        let (start, end) = (start.map_or(first, inside), end.map_or(last, inside));
+        let way = if step > 0 { end - start } else { start - end };
+        let step_len = step.unsigned_abs().min(i64::MAX as u64) as i64;
+        let count = if way > 0 { (way - 1) / step_len + 1 } else { 0 };
+        let (start, step) = if count == 0 { (0, 1) } else { (start, step) };
+        Ok(ViewSpec {
+            shape: with_replaced(&self.shape, axis, Dim::Const(count)),
+            strides: with_replaced(&self.strides, axis, simplified(&self.strides[axis] * &Dim::Const(step))),
+            offset: self.moved(start, axis),
+        })
+    }
+}
