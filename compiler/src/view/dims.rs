@@ -1,23 +1,19 @@
 //! Questions about symbolic lengths that views ask: are two equal, does one divide another.
 //!
-//! Every expression that a view keeps has passed [`simplified`], the one door to the symbolic engine, so structural equality
+//! Every expression that a view keeps has passed [`simplified`], which asks the symbolic engine, so structural equality
 //! decides most of what is asked. An answer of "no" or `None` may mean "not proven"; callers then keep two views instead of one.
 //! Not here: what the rules of simplification are (`symbolic`).
 
 use smallvec::SmallVec;
 
 use crate::ir::{Dim, Op, UOp};
-
-/// The expression in its simplest form.
-pub(super) fn simplified_uop(expr: &UOp) -> UOp {
-    expr.clone()
-}
+use crate::symbolic::simplify;
 
 /// The length in its simplest form.
 pub(super) fn simplified(dim: Dim) -> Dim {
     match dim {
         Dim::Const(_) => dim,
-        Dim::Expr(expr) => Dim::from(simplified_uop(&expr)),
+        Dim::Expr(expr) => Dim::from(simplify(&expr)),
     }
 }
 

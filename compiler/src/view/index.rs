@@ -6,10 +6,10 @@
 //! Always: where *valid* is false, *offset* may be anything, so a load must be gated by it.
 //! Tests: `properties` evaluate both nodes at every position of small views.
 
-use super::dims::simplified_uop;
 use super::tracker::ShapeTracker;
 use super::view::View;
 use crate::ir::{Arg, AxisKind, Dim, Op, UOp};
+use crate::symbolic::simplify;
 
 impl ShapeTracker {
     /// The element (dtype `Index`) that a position stands for, and whether it stands for one (dtype `Bool`).
@@ -24,11 +24,11 @@ impl ShapeTracker {
         for (level, view) in self.views().iter().enumerate().rev() {
             (offset, valid) = view.indexed(&indices, valid);
             if level > 0 {
-                offset = simplified_uop(&offset);
+                offset = simplify(&offset);
                 indices = take_apart(&offset, self.views()[level - 1].shape());
             }
         }
-        (simplified_uop(&offset), simplified_uop(&valid))
+        (simplify(&offset), simplify(&valid))
     }
 
     /// The stride of each axis, where moving along the axis moves by a fixed number of elements and never in or out of the void.

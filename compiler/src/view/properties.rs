@@ -321,3 +321,21 @@ fn variables_are_listed_and_bound_within_bounds() {
     let bound = tracker.bind_vars(&[("n", 3), ("m", 4), ("unused", 1)]).expect("within bounds");
     assert_eq!(bound, ShapeTracker::from_shape([3, 4]));
 }
+
+#[test]
+fn index_arithmetic_comes_out_simple() {
+    let variable = |name: &str, len: i64| UOp::variable(name, 0, len - 1);
+    let write = |tracker: &ShapeTracker, indices: &[UOp]| {
+        let (offset, valid) = tracker.to_indexed_uops(indices);
+        (offset.infix(), valid.infix())
+    };
+    let memory = ShapeTracker::from_shape([3, 4]);
+    let (i, j, k) = (variable("i", 3), variable("j", 4), variable("k", 12));
+    assert_eq!(write(&memory, &[i.clone(), j.clone()]), ("((i * 4) + j)".to_string(), "True".to_string()));
+    let split = memory.permute(&[1, 0]).reshape(&[12].into()).reshape(&[2, 6].into());
+    assert_eq!(split.views().len(), 2);
+    let flat = &k.idiv(6) * 6 + &k.modulo(6);
+    assert_eq!(write(&memory.reshape(&[12].into()), &[flat]).0, "k");
+    let padded = ShapeTracker::from_shape([4]).pad(&dims(&[(2, 0)]));
+    assert_eq!(write(&padded, &[variable("p", 6)]), ("(p + -2)".to_string(), "(1 < p)".to_string()));
+}
