@@ -213,7 +213,9 @@ impl DType {
     /// The type of that name, as [`DType::name`] writes it; PyTorch's names (`float32`, `int8`, `bfloat16`) are known too.
     pub fn from_name(name: &str) -> Option<DType> {
         let (base, lanes) = match name.rsplit_once('x') {
-            Some((base, lanes)) if lanes.bytes().all(|byte| byte.is_ascii_digit()) => (base, lanes.parse().ok()?),
+            Some((base, lanes)) if !lanes.is_empty() && lanes.bytes().all(|byte| byte.is_ascii_digit()) => {
+                (base, lanes.parse().ok()?)
+            }
             _ => (name, 1u16),
         };
         let scalar = match base {

@@ -13,6 +13,7 @@ mod infix;
 pub mod interpret;
 mod op;
 mod scalar_op;
+pub mod text;
 mod uop;
 mod walk;
 

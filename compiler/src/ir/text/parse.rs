@@ -1,0 +1,505 @@
+//! Text as nodes. One token of look-ahead decides; there is no recursion, so no text is too deep. What `UOp::try_new` says of a
+//! node that cannot be becomes an error at that node's line.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::lex::{Cursor, Token};
+use super::literal::parse_literal;
+use super::{Graph, Parameter, ParseError, RESERVED, default_dtype, is_identifier, literal_dtype};
+use crate::DType;
+use crate::ir::{
+    Arg, Axes, AxisKind, BufferArg, Dim, Function, Op, ParamArg, RangeArg, ReduceOp, Shape, Sources, StridedArg, UOp,
+    VariableArg,
+};
+
+/// Nodes by name.
+#[derive(Default)]
+pub(crate) struct Scope {
+    nodes: FxHashMap<String, UOp>,
+    ranges: u32,
+}
+
+impl Scope {
+    pub(crate) fn define(&mut self, name: String, node: UOp) {
+        self.nodes.insert(name, node);
+    }
+
+    fn check_free(&self, cursor: &Cursor, name: &str) -> Result<(), ParseError> {
+        let message = if RESERVED.contains(&name) {
+            format!("`{name}` is a reserved word; call the node something else")
+        } else if self.nodes.contains_key(name) {
+            format!("`{name}` is defined already")
+        } else {
+            return Ok(());
+        };
+        Err(cursor.error_at(cursor.place(), message))
+    }
+}
+
+/// The graph that `text` says: one `graph` block, with nothing but comments around it.
+///
+/// # Errors
+/// With line and column of the first thing that is not as it should be, and what was expected.
+pub fn parse(text: &str) -> Result<Graph, ParseError> {
+    parse_at(text, 1)
+}
+
+/// As [`parse`], for a text that begins on line `first_line` of its file.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_at(text: &str, first_line: usize) -> Result<Graph, ParseError> {
+    let mut cursor = Cursor::new(text, first_line)?;
+    let mut scope = Scope::default();
+    cursor.skip_lines();
+    if !cursor.take_word("graph") {
+        return Err(cursor.expected("`graph`"));
+    }
+    let name = match cursor.peek() {
+        Token::GraphName(name) if !name.is_empty() => name.clone(),
+        _ => return Err(cursor.expected("the graph's name, as in `%main`")),
+    };
+    cursor.take();
+    let parameters = header(&mut cursor, &mut scope)?;
+    cursor.expect_mark('{')?;
+    let roots = body(&mut cursor, &mut scope)?;
+    cursor.skip_lines();
+    match cursor.peek() {
+        Token::End => Ok(Graph { name, parameters, roots }),
+        _ => Err(cursor.expected("the end of the text after the graph's `}`")),
+    }
+}
+
+fn header(cursor: &mut Cursor, scope: &mut Scope) -> Result<Vec<Parameter>, ParseError> {
+    let mut parameters = Vec::new();
+    let mut slots = 0;
+    cursor.expect_mark('(')?;
+    while !cursor.take_mark(')') {
+        if !parameters.is_empty() {
+            cursor.expect_mark(',')?;
+        }
+        let name = new_name(cursor, scope)?;
+        cursor.expect_mark(':')?;
+        let dtype = dtype(cursor)?;
+        let node = if *cursor.peek() == Token::Mark('[') {
+            tensor_parameter(cursor, dtype, &mut slots)?
+        } else {
+            variable_parameter(cursor, dtype, &name)?
+        };
+        scope.define(name.clone(), node.clone());
+        parameters.push(Parameter { name, node });
+    }
+    Ok(parameters)
+}
+
+fn tensor_parameter(cursor: &mut Cursor, dtype: DType, slots: &mut u32) -> Result<UOp, ParseError> {
+    let place = cursor.place();
+    cursor.expect_mark('[')?;
+    let mut shape: Vec<i64> = Vec::new();
+    while !cursor.take_mark(']') {
+        if !shape.is_empty() {
+            cursor.expect_mark(',')?;
+        }
+        shape.push(integer(cursor, "the length of an axis")?);
+    }
+    let len = shape.iter().try_fold(1i64, |total, dim| total.checked_mul(*dim).filter(|total| *total >= 0));
+    let Some(len) = len.filter(|_| shape.iter().all(|dim| *dim >= 0)) else {
+        return Err(cursor.error_at(place, format!("no tensor has the shape {shape:?}")));
+    };
+    let slot = if cursor.take_word("slot") { integer(cursor, "a slot")? } else { *slots };
+    *slots = slots.saturating_add(1);
+    let arg = Arg::Param(ParamArg { slot, len: len as u64 });
+    let param = make(cursor, place, Op::Param, dtype, Sources::new(), arg)?;
+    if shape.len() == 1 {
+        return Ok(param);
+    }
+    make(cursor, place, Op::Reshape, dtype, [param].into_iter().collect(), Arg::Shape(Shape::from(shape)))
+}
+
+fn variable_parameter(cursor: &mut Cursor, dtype: DType, name: &str) -> Result<UOp, ParseError> {
+    let place = cursor.place();
+    if !matches!(cursor.peek(), Token::Number(_)) {
+        return Err(cursor.expected("a shape, as in `[2, 3]`, or the bounds of a variable, as in `0..63`"));
+    }
+    let (min, max) = bounds(cursor)?;
+    let mut name = name.to_string();
+    if cursor.take_word("named") {
+        name = match cursor.take() {
+            Token::Text(text) => text,
+            _ => return Err(cursor.error_at(place, "after `named`, expected a name in quotes".to_string())),
+        };
+    }
+    let arg = Arg::Variable(Arc::new(VariableArg { name, min, max }));
+    make(cursor, place, Op::Variable, dtype, Sources::new(), arg)
+}
+
+fn body(cursor: &mut Cursor, scope: &mut Scope) -> Result<Vec<UOp>, ParseError> {
+    loop {
+        cursor.skip_lines();
+        if !cursor.take_word("return") {
+            if matches!(cursor.peek(), Token::Mark('}') | Token::End) {
+                return Err(cursor.expected("`return` with what the graph gives"));
+            }
+            parse_statement(cursor, scope)?;
+            continue;
+        }
+        let mut roots = Vec::new();
+        while !matches!(cursor.peek(), Token::Line | Token::Mark('}') | Token::End) {
+            if !roots.is_empty() {
+                cursor.expect_mark(',')?;
+            }
+            let place = cursor.place();
+            let root = operand(cursor, scope)?;
+            roots.push(root.resolve(cursor, place, None)?);
+        }
+        cursor.skip_lines();
+        cursor.expect_mark('}')?;
+        return Ok(roots);
+    }
+}
+
+/// One line of a body: makes its node and defines its name.
+pub(crate) fn parse_statement(cursor: &mut Cursor, scope: &mut Scope) -> Result<UOp, ParseError> {
+    let place = cursor.place();
+    let name = new_name(cursor, scope)?;
+    let written = if cursor.take_mark(':') { Some(dtype(cursor)?) } else { None };
+    cursor.expect_mark('=')?;
+    let op = match cursor.peek() {
+        Token::Word(word) => Op::from_name(word),
+        _ => None,
+    };
+    let Some(op) = op else { return Err(cursor.expected("the name of an op")) };
+    cursor.take();
+    let node = match op {
+        Op::Const => constant(cursor, written)?,
+        _ => node(cursor, scope, place, op, written)?,
+    };
+    match cursor.peek() {
+        Token::Line | Token::End | Token::Mark('}') => {}
+        _ => return Err(cursor.expected("`,` or the end of the line")),
+    }
+    scope.define(name, node.clone());
+    Ok(node)
+}
+
+fn constant(cursor: &mut Cursor, written: Option<DType>) -> Result<UOp, ParseError> {
+    let place = cursor.place();
+    let Some(dtype) = written else {
+        return Err(cursor.error_at(place, "write the constant's type, as in `c: f32 = const 1.0`".to_string()));
+    };
+    match literal(cursor) {
+        Some(text) => Operand::Literal(text, Some(dtype)).resolve(cursor, place, None),
+        None => Err(cursor.expected("a constant")),
+    }
+}
+
+fn node(
+    cursor: &mut Cursor,
+    scope: &mut Scope,
+    place: (usize, usize),
+    op: Op,
+    written: Option<DType>,
+) -> Result<UOp, ParseError> {
+    let mut operands: Vec<(Operand, (usize, usize))> = Vec::new();
+    let mut arg = None;
+    while !matches!(cursor.peek(), Token::Line | Token::Mark('}') | Token::End) {
+        if !operands.is_empty() {
+            cursor.expect_mark(',')?;
+        }
+        let item_place = cursor.place();
+        if let Some(found) = argument(cursor, scope, op)? {
+            arg = Some(found);
+            break;
+        }
+        operands.push((operand(cursor, scope)?, item_place));
+    }
+    let types: Vec<Option<DType>> = operands.iter().map(|(operand, _)| operand.dtype()).collect();
+    let mut src = Sources::new();
+    for (position, (operand, place)) in operands.into_iter().enumerate() {
+        src.push(operand.resolve(cursor, place, literal_dtype(op, position, &types))?);
+    }
+    let Some(dtype) = written.or_else(|| default_dtype(op, &src)) else {
+        let message = format!("write the type of what {op} gives, as in `y: f32 = {op} ...`");
+        return Err(cursor.error_at(place, message));
+    };
+    let arg = match (op, arg) {
+        (Op::Range, None) => Arg::Range(RangeArg { id: scope.ranges, kind: AxisKind::Loop }),
+        (_, arg) => arg.unwrap_or_default(),
+    };
+    scope.ranges = scope.ranges.saturating_add((op == Op::Range) as u32);
+    make(cursor, place, op, dtype, src, arg)
+}
+
+fn make(
+    cursor: &Cursor,
+    place: (usize, usize),
+    op: Op,
+    dtype: DType,
+    src: Sources,
+    arg: Arg,
+) -> Result<UOp, ParseError> {
+    UOp::try_new(op, dtype, src, arg).map_err(|error| cursor.error_at(place, error.to_string()))
+}
+
+/// An operand as it is written: the type of a constant may be known only from the others.
+enum Operand {
+    Node(UOp),
+    Literal(String, Option<DType>),
+}
+
+impl Operand {
+    fn dtype(&self) -> Option<DType> {
+        match self {
+            Operand::Node(node) => Some(node.dtype()),
+            Operand::Literal(..) => None,
+        }
+    }
+
+    fn resolve(self, cursor: &Cursor, place: (usize, usize), assumed: Option<DType>) -> Result<UOp, ParseError> {
+        let (text, written) = match self {
+            Operand::Node(node) => return Ok(node),
+            Operand::Literal(text, written) => (text, written),
+        };
+        let is_bool = text == "true" || text == "false";
+        let Some(dtype) = written.or(assumed).or(is_bool.then_some(DType::BOOL)) else {
+            let message = format!("write the type of this constant, as in `{text}:f32`");
+            return Err(cursor.error_at(place, message));
+        };
+        let value = parse_literal(&text, dtype).map_err(|message| cursor.error_at(place, message))?;
+        make(cursor, place, Op::Const, dtype, Sources::new(), Arg::Scalar(value))
+    }
+}
+
+fn literal(cursor: &mut Cursor) -> Option<String> {
+    let text = match cursor.peek() {
+        Token::Number(text) => text.clone(),
+        Token::Word(word) if ["true", "false", "inf", "nan"].contains(&word.as_str()) => word.clone(),
+        _ => return None,
+    };
+    cursor.take();
+    Some(text)
+}
+
+fn operand(cursor: &mut Cursor, scope: &Scope) -> Result<Operand, ParseError> {
+    if let Some(text) = literal(cursor) {
+        let written = if cursor.take_mark(':') { Some(dtype(cursor)?) } else { None };
+        return Ok(Operand::Literal(text, written));
+    }
+    match cursor.peek() {
+        Token::Word(name) => match scope.nodes.get(name) {
+            Some(node) => {
+                let node = node.clone();
+                cursor.take();
+                Ok(Operand::Node(node))
+            }
+            None => Err(cursor.expected("the name of a node defined above")),
+        },
+        _ => Err(cursor.expected("an operand")),
+    }
+}
+
+/// The argument that stands here, if one does.
+fn argument(cursor: &mut Cursor, scope: &Scope, op: Op) -> Result<Option<Arg>, ParseError> {
+    let word = match cursor.peek() {
+        Token::Mark('[') => return dims_argument(cursor, scope, op).map(Some),
+        Token::Mark('(') => return axes(cursor).map(|axes| Some(Arg::Axes(axes))),
+        Token::Mark('#') => return numbered_argument(cursor, op).map(Some),
+        Token::Text(text) => {
+            let text = text.clone();
+            return text_argument(cursor, op, text).map(Some);
+        }
+        Token::Word(word) => word.clone(),
+        _ => return Ok(None),
+    };
+    let reduce_op =
+        [ReduceOp::Add, ReduceOp::Mul, ReduceOp::Max, ReduceOp::Min].into_iter().find(|op| op.name() == word);
+    let kinds = [AxisKind::Parallel, AxisKind::Loop, AxisKind::Reduce, AxisKind::Unroll, AxisKind::Vector];
+    let kind = kinds.into_iter().find(|kind| kind.name() == word);
+    if let Some(reduce_op) = reduce_op {
+        cursor.take();
+        let is_reduce = *cursor.peek() == Token::Mark('(');
+        return Ok(Some(if is_reduce { Arg::Reduce(reduce_op, axes(cursor)?) } else { Arg::Fold(reduce_op) }));
+    }
+    if let Some(kind) = kind {
+        cursor.take();
+        cursor.expect_mark('#')?;
+        return Ok(Some(Arg::Range(RangeArg { id: integer(cursor, "the number of a loop")?, kind })));
+    }
+    if cursor.take_word("axis") {
+        return Ok(Some(Arg::Axis(integer(cursor, "an axis")?)));
+    }
+    Ok(None)
+}
+
+/// A text, and for a variable its bounds.
+fn text_argument(cursor: &mut Cursor, op: Op, text: String) -> Result<Arg, ParseError> {
+    if op == Op::Function {
+        let function = Function::from_name(&text).ok_or_else(|| cursor.expected("the name of a known function"))?;
+        cursor.take();
+        return Ok(Arg::Function(function));
+    }
+    cursor.take();
+    if op != Op::Variable {
+        return Ok(Arg::Device(text.into()));
+    }
+    let (min, max) = bounds(cursor)?;
+    Ok(Arg::Variable(Arc::new(VariableArg { name: text, min, max })))
+}
+
+fn axes(cursor: &mut Cursor) -> Result<Axes, ParseError> {
+    cursor.expect_mark('(')?;
+    let mut axes = Axes::new();
+    while !cursor.take_mark(')') {
+        if !axes.is_empty() {
+            cursor.expect_mark(',')?;
+        }
+        axes.push(integer(cursor, "an axis")?);
+    }
+    Ok(axes)
+}
+
+/// `#3`, `#3 [64]` or `#3 [64] "CPU"`.
+fn numbered_argument(cursor: &mut Cursor, op: Op) -> Result<Arg, ParseError> {
+    cursor.expect_mark('#')?;
+    let place = cursor.place();
+    let number: i64 = match op {
+        Op::Buffer => integer::<u64>(cursor, "the number of a buffer")? as i64,
+        _ => integer(cursor, "a number")?,
+    };
+    if *cursor.peek() != Token::Mark('[') {
+        return Ok(Arg::Number(number));
+    }
+    cursor.expect_mark('[')?;
+    let len: u64 = integer(cursor, "a count of elements")?;
+    cursor.expect_mark(']')?;
+    // Shapes count in i64.
+    if i64::try_from(len).is_err() {
+        return Err(cursor.error_at(place, format!("{len} elements are too many")));
+    }
+    if op == Op::Buffer {
+        return match cursor.take() {
+            Token::Text(device) => Ok(Arg::Buffer(BufferArg { id: number as u64, len, device: device.into() })),
+            _ => {
+                Err(cursor.error_at(place, "after a buffer's number and length, expected its device in quotes".into()))
+            }
+        };
+    }
+    let small = u32::try_from(number);
+    let small = small.map_err(|_| cursor.error_at(place, format!("{number} is not within 0..{}", u32::MAX)))?;
+    Ok(if op == Op::Param { Arg::Param(ParamArg { slot: small, len }) } else { Arg::Scratch(small, len) })
+}
+
+/// `[2, n]`, `[1:0, 2:n]`, `[:]`, or `[2] strides [1] offset 0`.
+fn dims_argument(cursor: &mut Cursor, scope: &Scope, op: Op) -> Result<Arg, ParseError> {
+    let place = cursor.place();
+    let (shape, ends) = dims(cursor, scope)?;
+    if matches!(op, Op::Pad | Op::Shrink) {
+        let Some(ends) = ends else {
+            return Err(cursor.error_at(place, format!("{op} takes two numbers for each axis, as in `[1:0, 2:2]`")));
+        };
+        return Ok(Arg::Bounds(shape.into_iter().zip(ends).collect()));
+    }
+    if ends.is_some() {
+        return Err(cursor.error_at(place, format!("{op} takes a shape, as in `[2, 3]`")));
+    }
+    let shape = Shape::from(shape);
+    if !cursor.take_word("strides") {
+        return Ok(Arg::Shape(shape));
+    }
+    let strides = Shape::from(dims(cursor, scope)?.0);
+    if strides.len() != shape.len() {
+        return Err(cursor.error_at(place, format!("{} strides are given for {shape}", strides.len())));
+    }
+    if !cursor.take_word("offset") {
+        return Err(cursor.expected("`offset`"));
+    }
+    let offset = dim(cursor, scope)?;
+    Ok(Arg::Strided(Arc::new(StridedArg { shape, strides, offset })))
+}
+
+/// The dims between brackets, and those after colons if there are any.
+fn dims(cursor: &mut Cursor, scope: &Scope) -> Result<(Vec<Dim>, Option<Vec<Dim>>), ParseError> {
+    cursor.expect_mark('[')?;
+    if *cursor.peek() == Token::Mark(':') && *cursor.peek_second() == Token::Mark(']') {
+        cursor.take();
+        cursor.take();
+        return Ok((Vec::new(), Some(Vec::new())));
+    }
+    let (mut starts, mut ends) = (Vec::new(), Vec::new());
+    while !cursor.take_mark(']') {
+        if !starts.is_empty() {
+            cursor.expect_mark(',')?;
+        }
+        starts.push(dim(cursor, scope)?);
+        if !ends.is_empty() && *cursor.peek() != Token::Mark(':') {
+            return Err(cursor.expected("`:`"));
+        }
+        if ends.len() + 1 == starts.len() && cursor.take_mark(':') {
+            ends.push(dim(cursor, scope)?);
+        }
+    }
+    Ok((starts, (!ends.is_empty()).then_some(ends)))
+}
+
+fn dim(cursor: &mut Cursor, scope: &Scope) -> Result<Dim, ParseError> {
+    if matches!(cursor.peek(), Token::Number(_)) {
+        return Ok(Dim::Const(integer(cursor, "a dimension")?));
+    }
+    let place = cursor.place();
+    match operand(cursor, scope)? {
+        Operand::Node(node) if node.dtype() == DType::INDEX && node.shape().is_empty() => Ok(Dim::from(node)),
+        _ => Err(cursor.error_at(place, "a dimension is a number or a single value of type index".to_string())),
+    }
+}
+
+/// `0..63`, both included.
+fn bounds(cursor: &mut Cursor) -> Result<(i64, i64), ParseError> {
+    let place = cursor.place();
+    let min = integer(cursor, "the least value")?;
+    if *cursor.peek() != Token::Dots {
+        return Err(cursor.expected("`..`"));
+    }
+    cursor.take();
+    let max = integer(cursor, "the largest value")?;
+    if min > max {
+        return Err(cursor.error_at(place, format!("{min}..{max} holds no value: both ends are included")));
+    }
+    Ok((min, max))
+}
+
+fn integer<N: std::str::FromStr>(cursor: &mut Cursor, what: &str) -> Result<N, ParseError> {
+    let number = match cursor.peek() {
+        Token::Number(text) => text.parse::<N>().ok(),
+        _ => None,
+    };
+    match number {
+        Some(number) => {
+            cursor.take();
+            Ok(number)
+        }
+        None => Err(cursor.expected(what)),
+    }
+}
+
+fn dtype(cursor: &mut Cursor) -> Result<DType, ParseError> {
+    let dtype = match cursor.peek() {
+        Token::Word(word) => DType::from_name(word),
+        _ => None,
+    };
+    let dtype = dtype.ok_or_else(|| cursor.expected("a type, as in `f32`"))?;
+    cursor.take();
+    Ok(dtype)
+}
+
+fn new_name(cursor: &mut Cursor, scope: &Scope) -> Result<String, ParseError> {
+    let name = match cursor.peek() {
+        Token::Word(name) => name.clone(),
+        _ => return Err(cursor.expected("a name")),
+    };
+    scope.check_free(cursor, &name)?;
+    debug_assert!(is_identifier(&name), "the lexer's words are identifiers");
+    cursor.take();
+    Ok(name)
+}
