@@ -19,6 +19,9 @@ pub trait Device: Debug + Send + Sync {
     /// What the machine can do.
     fn target(&self) -> &Target;
 
+    /// What turns programs into objects: its version, and all else that changes objects. Part of the key of a stored object.
+    fn compiler(&self) -> &str;
+
     /// Allocates `bytes` bytes, all zero, aligned to at least 128 bytes. No bytes is a valid request.
     ///
     /// # Errors

@@ -1,1 +1,4 @@
 //! runtime
+
+pub mod cache;
+pub mod memory;

@@ -34,6 +34,7 @@ const NAME: &str = "CPU";
 #[derive(Debug)]
 pub struct CpuDevice {
     target: Target,
+    compiler: String,
 }
 
 impl CpuDevice {
@@ -51,7 +52,8 @@ impl CpuDevice {
     /// [`DeviceError::CompilerMissing`] when LLVM has no code generator for it.
     pub fn for_target(target: Target) -> Result<CpuDevice, DeviceError> {
         compile::check_generator(&target)?;
-        Ok(CpuDevice { target })
+        let compiler = format!("warpweft {}, LLVM {}, {PASSES}", env!("CARGO_PKG_VERSION"), llvm_version());
+        Ok(CpuDevice { target, compiler })
     }
 }
 
@@ -62,6 +64,10 @@ impl Device for CpuDevice {
 
     fn target(&self) -> &Target {
         &self.target
+    }
+
+    fn compiler(&self) -> &str {
+        &self.compiler
     }
 
     fn allocate(&self, bytes: usize) -> Result<RawBuffer, DeviceError> {

@@ -1,0 +1,445 @@
+//! Objects of kernels on disk, found again by what they were made of.
+//!
+//! The key of an object is the BLAKE3 hash of everything that it depends on: the compiler with its version, the target, and
+//! the source of the program. So an entry never becomes stale; another version looks for other keys. A file is
+//!
+//! ```text
+//!   magic 8 | key 32 | payload length 8 | BLAKE3 of payload 32 | payload          in folder/ab/abcd...64 hex digits.object
+//! ```
+//!
+//! Always: what [`KernelCache::get`] returns are the very bytes that were put under this key; a file that is damaged, cut or
+//! of another key is removed and counts as a miss. A file appears under its name whole, by renaming, so that any number of
+//! processes may use one folder. Whatever the disk refuses costs one warning and the gain of the cache, nothing else.
+//!
+//! Not here: the environment (the folder is given), objects in memory, pruning. Tested at the end of this file.
+
+use std::fmt::{self, Debug};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use warpweft_compiler::program::Program;
+use warpweft_compiler::target::Target;
+
+const MAGIC: &[u8; 8] = b"WWOBJ\0\0\x01";
+const HEADER_BYTES: usize = 8 + 32 + 8 + 32;
+/// No object is so large; a file that is, is not ours.
+const FILE_BYTES_MAX: u64 = 1 << 30;
+
+/// What identifies an object.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct KernelKey([u8; 32]);
+
+impl KernelKey {
+    /// The key of the object that `compiler` (with its version) makes of `program` for `target`.
+    pub fn new(compiler: &str, target: &Target, program: &Program) -> KernelKey {
+        let mut hasher = blake3::Hasher::new();
+        // Each part with its length before it, so that no two lists of parts are the same bytes.
+        let mut part = |bytes: &[u8]| {
+            hasher.update(&(bytes.len() as u64).to_le_bytes());
+            hasher.update(bytes);
+        };
+        part(MAGIC);
+        part(compiler.as_bytes());
+        // Only what code generation sees: cache sizes and threads shape the source, which is a part of its own.
+        let Target { device, language, triple, processor, features, .. } = target;
+        part(device.as_bytes());
+        part(format!("{language:?}").as_bytes());
+        part(triple.as_bytes());
+        part(processor.as_bytes());
+        part(features.as_bytes());
+        part(program.entry.as_bytes());
+        part(program.source.as_bytes());
+        KernelKey(*hasher.finalize().as_bytes())
+    }
+
+    fn hex(&self) -> String {
+        blake3::Hash::from_bytes(self.0).to_hex().to_string()
+    }
+}
+
+impl Debug for KernelKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KernelKey({})", &self.hex()[..16])
+    }
+}
+
+/// What a cache has done since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KernelCacheStats {
+    /// Objects found.
+    pub hits: u64,
+    /// Objects not found, damaged ones among them.
+    pub misses: u64,
+    /// Objects stored.
+    pub stored: u64,
+    /// Files that were damaged, and removed.
+    pub damaged: u64,
+    /// Reads and writes that the system refused.
+    pub refused: u64,
+}
+
+type Warn = Box<dyn Fn(&str) + Send + Sync>;
+
+/// A folder of objects.
+pub struct KernelCache {
+    /// None when nothing is to be kept.
+    folder: Option<PathBuf>,
+    warn: Warn,
+    warned: AtomicBool,
+    hits: AtomicU64,
+    misses: AtomicU64,
+    stored: AtomicU64,
+    damaged: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl Debug for KernelCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KernelCache").field("folder", &self.folder).field("stats", &self.stats()).finish()
+    }
+}
+
+impl KernelCache {
+    /// A cache in this folder, which need not exist yet; none keeps nothing. Warnings go to `tracing`.
+    pub fn new(folder: Option<PathBuf>) -> KernelCache {
+        KernelCache::with_warnings(folder, Box::new(|message| tracing::warn!("{message}")))
+    }
+
+    /// A cache whose warnings go to `warn`: at most one in its life.
+    pub fn with_warnings(folder: Option<PathBuf>, warn: Warn) -> KernelCache {
+        KernelCache {
+            folder,
+            warn,
+            warned: AtomicBool::new(false),
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+            stored: AtomicU64::new(0),
+            damaged: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+        }
+    }
+
+    /// Where the objects are.
+    pub fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
+    }
+
+    /// The counters as they are now.
+    pub fn stats(&self) -> KernelCacheStats {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        KernelCacheStats {
+            hits: read(&self.hits),
+            misses: read(&self.misses),
+            stored: read(&self.stored),
+            damaged: read(&self.damaged),
+            refused: read(&self.refused),
+        }
+    }
+
+    /// The object of this key, if it is there and whole.
+    pub fn get(&self, key: &KernelKey) -> Option<Vec<u8>> {
+        let found = self.folder.as_ref().and_then(|folder| self.read_entry(&entry_path(folder, key), key));
+        let counter = if found.is_some() { &self.hits } else { &self.misses };
+        counter.fetch_add(1, Ordering::Relaxed);
+        found
+    }
+
+    /// Keeps an object under this key. A disk that refuses costs a warning.
+    pub fn put(&self, key: &KernelKey, object: &[u8]) {
+        let Some(folder) = &self.folder else { return };
+        match write_entry(&entry_path(folder, key), key, object) {
+            Ok(()) => {
+                self.stored.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(error) => self.refused(&format!("kernels are not kept in {}: {error}", folder.display())),
+        }
+    }
+
+    fn read_entry(&self, path: &Path, key: &KernelKey) -> Option<Vec<u8>> {
+        let bytes = match read_bounded(path) {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => Vec::new(), // too long for one of ours: damaged
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+            Err(error) => {
+                self.refused(&format!("the kernel {} is not readable: {error}", path.display()));
+                return None;
+            }
+        };
+        let payload = check_entry(&bytes, key).map(<[u8]>::to_vec);
+        if payload.is_none() {
+            self.damaged.fetch_add(1, Ordering::Relaxed);
+            // If it cannot be removed, it is found damaged again.
+            let _ = fs::remove_file(path);
+        }
+        payload
+    }
+
+    fn refused(&self, message: &str) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        if !self.warned.swap(true, Ordering::Relaxed) {
+            (self.warn)(&format!(
+                "{message}; work goes on without, a cache folder that can be written makes the next start faster"
+            ));
+        }
+    }
+}
+
+fn entry_path(folder: &Path, key: &KernelKey) -> PathBuf {
+    let hex = key.hex();
+    folder.join(&hex[..2]).join(format!("{hex}.object"))
+}
+
+/// The whole file, unless it is longer than any of ours.
+fn read_bounded(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    let file = File::open(path)?;
+    let mut bytes = Vec::with_capacity(usize::try_from(file.metadata()?.len().min(FILE_BYTES_MAX)).unwrap_or(0));
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    Ok((bytes.len() as u64 <= FILE_BYTES_MAX).then_some(bytes))
+}
+
+/// The payload of a file, if all that the header says is so.
+fn check_entry<'bytes>(bytes: &'bytes [u8], key: &KernelKey) -> Option<&'bytes [u8]> {
+    let (magic, rest) = bytes.split_first_chunk::<8>()?;
+    let (of_key, rest) = rest.split_first_chunk::<32>()?;
+    let (len, rest) = rest.split_first_chunk::<8>()?;
+    let (hash, payload) = rest.split_first_chunk::<32>()?;
+    let whole = magic == MAGIC
+        && *of_key == key.0
+        && u64::from_le_bytes(*len) == payload.len() as u64
+        && blake3::hash(payload) == blake3::Hash::from_bytes(*hash);
+    whole.then_some(payload)
+}
+
+fn write_entry(path: &Path, key: &KernelKey, payload: &[u8]) -> io::Result<()> {
+    let mut bytes = Vec::with_capacity(HEADER_BYTES + payload.len());
+    bytes.extend_from_slice(MAGIC);
+    bytes.extend_from_slice(&key.0);
+    bytes.extend_from_slice(&(payload.len() as u64).to_le_bytes());
+    bytes.extend_from_slice(blake3::hash(payload).as_bytes());
+    bytes.extend_from_slice(payload);
+
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let (mut file, temporary) = create_temporary(path)?;
+    let written = file.write_all(&bytes).and_then(|()| fs::rename(&temporary, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&temporary); // the error that matters is the one of writing
+    }
+    written
+}
+
+/// A new file beside `path`, of a name that no other thread or process has.
+fn create_temporary(path: &Path) -> io::Result<(File, PathBuf)> {
+    static COUNTER: AtomicU64 = AtomicU64::new(0);
+    loop {
+        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+        let temporary = path.with_extension(format!("{}-{number}.tmp", std::process::id()));
+        match OpenOptions::new().write(true).create_new(true).open(&temporary) {
+            Ok(file) => return Ok((file, temporary)),
+            // Left by a process of the same number that was killed, or of another machine: the next number.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use warpweft_compiler::program::Estimate;
+
+    use super::*;
+
+    fn program(source: &str) -> Program {
+        Program {
+            name: "name".to_string(),
+            entry: "entry".to_string(),
+            source: source.to_string(),
+            parameters: Vec::new(),
+            variables: Vec::new(),
+            grid: 1,
+            estimate: Estimate::default(),
+        }
+    }
+
+    fn key(source: &str) -> KernelKey {
+        KernelKey::new("compiler 1", &Target::test_avx512(), &program(source))
+    }
+
+    /// A cache in `folder` and the warnings that it gives.
+    fn cache(folder: &Path) -> (KernelCache, Arc<Mutex<Vec<String>>>) {
+        let warnings = Arc::new(Mutex::new(Vec::new()));
+        let sink = warnings.clone();
+        let warn = Box::new(move |message: &str| sink.lock().unwrap().push(message.to_string()));
+        (KernelCache::with_warnings(Some(folder.to_path_buf()), warn), warnings)
+    }
+
+    fn files(folder: &Path) -> Vec<PathBuf> {
+        let folders = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let mut files: Vec<PathBuf> =
+            folders.flat_map(|shard| fs::read_dir(shard).unwrap().map(|entry| entry.unwrap().path())).collect();
+        files.sort();
+        files
+    }
+
+    #[test]
+    fn what_was_put_is_found_by_another_process() {
+        let folder = tempfile::tempdir().unwrap();
+        let object: Vec<u8> = (0..=255).collect();
+        let (first, _) = cache(folder.path());
+        assert_eq!(first.get(&key("a")), None);
+        first.put(&key("a"), &object);
+        first.put(&key("empty"), &[]);
+        let (second, warnings) = cache(folder.path());
+        assert_eq!(second.get(&key("a")), Some(object));
+        assert_eq!(second.get(&key("empty")), Some(Vec::new()));
+        assert_eq!(second.get(&key("b")), None);
+        assert_eq!(first.stats(), KernelCacheStats { misses: 1, stored: 2, ..KernelCacheStats::default() });
+        assert_eq!(second.stats(), KernelCacheStats { hits: 2, misses: 1, ..KernelCacheStats::default() });
+        assert!(warnings.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn keys_differ_in_whatever_the_code_depends_on() {
+        let base = Target::test_avx512();
+        let mut other_processor = base.clone();
+        other_processor.processor = "znver4".to_string();
+        let mut other_features = base.clone();
+        other_features.features = "+avx2".to_string();
+        // The same bytes in one row, cut differently.
+        let mut moved = base.clone();
+        (moved.processor, moved.features) = (format!("{}+", base.processor), String::new());
+        let mut other_entry = program("a");
+        other_entry.entry = "main".to_string();
+        let keys = [
+            KernelKey::new("compiler 1", &base, &program("a")),
+            KernelKey::new("compiler 2", &base, &program("a")),
+            KernelKey::new("compiler 1", &base, &program("b")),
+            KernelKey::new("compiler 1", &base, &other_entry),
+            KernelKey::new("compiler 1", &other_processor, &program("a")),
+            KernelKey::new("compiler 1", &other_features, &program("a")),
+            KernelKey::new("compiler 1", &moved, &program("a")),
+        ];
+        for (index, key) in keys.iter().enumerate() {
+            assert!(!keys[..index].contains(key), "{index}");
+        }
+        let renamed = Program { name: "other".to_string(), ..program("a") };
+        assert_eq!(KernelKey::new("compiler 1", &base, &renamed), keys[0]);
+    }
+
+    #[test]
+    fn a_flipped_bit_in_any_byte_and_any_cut_is_a_miss_that_heals() {
+        let folder = tempfile::tempdir().unwrap();
+        let (cache, warnings) = cache(folder.path());
+        let object = b"the object of a kernel".to_vec();
+        cache.put(&key("a"), &object);
+        let path = files(folder.path()).remove(0);
+        let whole = fs::read(&path).unwrap();
+        let mut damages = 0;
+        let mut check = |damaged: &[u8]| {
+            fs::write(&path, damaged).unwrap();
+            assert_eq!(cache.get(&key("a")), None);
+            assert!(!path.exists(), "a damaged file is removed");
+            damages += 1;
+            cache.put(&key("a"), &object);
+            assert_eq!(cache.get(&key("a")).as_deref(), Some(&object[..]));
+        };
+        for byte in 0..whole.len() {
+            let mut damaged = whole.clone();
+            damaged[byte] ^= 1 << (byte % 8);
+            check(&damaged);
+        }
+        for len in 0..whole.len() {
+            check(&whole[..len]);
+        }
+        check(&[&whole[..], b"x"].concat());
+        let stats = cache.stats();
+        assert_eq!((stats.damaged, stats.misses, stats.hits, stats.refused), (damages, damages, damages, 0));
+        assert!(warnings.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn an_entry_of_another_key_is_not_believed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (cache, _) = cache(folder.path());
+        cache.put(&key("a"), b"object of a");
+        let target = entry_path(folder.path(), &key("b"));
+        fs::create_dir_all(target.parent().unwrap()).unwrap();
+        fs::copy(entry_path(folder.path(), &key("a")), &target).unwrap();
+        assert_eq!(cache.get(&key("b")), None);
+        assert_eq!(cache.get(&key("a")).as_deref(), Some(&b"object of a"[..]));
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_written_costs_one_warning() {
+        // A file where the folder should be: refused to everybody, the superuser among them.
+        let folder = tempfile::tempdir().unwrap();
+        let blocked = folder.path().join("blocked");
+        fs::write(&blocked, b"in the way").unwrap();
+        let (cache, warnings) = cache(&blocked);
+        for source in ["a", "b", "c"] {
+            cache.put(&key(source), b"object");
+            assert_eq!(cache.get(&key(source)), None);
+        }
+        assert_eq!((cache.stats().stored, cache.stats().misses), (0, 3));
+        assert!(cache.stats().refused >= 3);
+        let warnings = warnings.lock().unwrap();
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert!(warnings[0].contains("blocked") && warnings[0].contains("work goes on"), "{warnings:?}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_read_only_folder_serves_what_it_has() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let (cache, warnings) = cache(folder.path());
+        cache.put(&key("a"), b"object");
+        let shard = files(folder.path()).remove(0).parent().unwrap().to_path_buf();
+        for path in [folder.path(), &shard] {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o555)).unwrap();
+        }
+        let superuser = fs::write(folder.path().join("probe"), b"").is_ok(); // permissions do not hold it back
+        cache.put(&key("b"), b"object of b");
+        assert_eq!(cache.get(&key("a")).as_deref(), Some(&b"object"[..]));
+        assert_eq!(cache.get(&key("b")).is_some(), superuser);
+        assert_eq!(warnings.lock().unwrap().len(), usize::from(!superuser));
+        for path in [folder.path(), &shard] {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+    }
+
+    #[test]
+    fn writers_at_once_leave_whole_files_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let caches = [cache(folder.path()).0, cache(folder.path()).0];
+        let object = |source: usize| vec![source as u8; 50_000];
+        std::thread::scope(|scope| {
+            for cache in &caches {
+                for _ in 0..2 {
+                    scope.spawn(move || {
+                        for round in 0..40 {
+                            let source = round % 5;
+                            cache.put(&key(&source.to_string()), &object(source));
+                            assert_eq!(cache.get(&key(&source.to_string())), Some(object(source)));
+                        }
+                    });
+                }
+            }
+        });
+        assert_eq!(files(folder.path()).len(), 5);
+        assert_eq!(caches[0].stats().damaged + caches[1].stats().damaged, 0);
+    }
+
+    #[test]
+    fn without_a_folder_nothing_is_kept() {
+        let cache = KernelCache::new(None);
+        cache.put(&key("a"), b"object");
+        assert_eq!(cache.get(&key("a")), None);
+        assert_eq!(cache.stats(), KernelCacheStats { misses: 1, ..KernelCacheStats::default() });
+    }
+}

@@ -1,0 +1,202 @@
+//! Memory of tensors: a [`Buffer`] is a range of bytes of a storage that other buffers may share.
+//!
+//! A storage asks for memory when it is first needed, so that a tensor that is never computed costs none, and gives it back to
+//! the allocator when its last buffer drops. Clones and views are other handles to the same storage.
+//!
+//! Always: a buffer's range lies inside of its storage, and its memory does not move. Contents of new memory are anything.
+
+use std::sync::{Arc, OnceLock};
+
+use warpweft_devices::{BufferSlice, DeviceError};
+
+use super::lru::{Block, LruAllocator};
+
+/// What buffers share.
+#[derive(Debug)]
+struct Storage {
+    allocator: Arc<LruAllocator>,
+    bytes: usize,
+    block: OnceLock<Block>,
+}
+
+/// A handle to a range of device memory, counted by reference.
+#[derive(Clone, Debug)]
+pub struct Buffer {
+    storage: Arc<Storage>,
+    offset: usize,
+    bytes: usize,
+}
+
+impl Buffer {
+    /// A buffer of a new storage of `bytes` bytes. No memory is asked for yet.
+    pub fn new(allocator: &Arc<LruAllocator>, bytes: usize) -> Buffer {
+        let storage = Storage { allocator: allocator.clone(), bytes, block: OnceLock::new() };
+        Buffer { storage: Arc::new(storage), offset: 0, bytes }
+    }
+
+    /// A buffer of a new storage that holds a copy of `data`.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`].
+    pub fn from_bytes(allocator: &Arc<LruAllocator>, data: &[u8]) -> Result<Buffer, DeviceError> {
+        let buffer = Buffer::new(allocator, data.len());
+        buffer.copy_in(0, data)?;
+        Ok(buffer)
+    }
+
+    /// Length in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// First byte of this range in its storage.
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// The allocator that the memory is from.
+    pub fn allocator(&self) -> &Arc<LruAllocator> {
+        &self.storage.allocator
+    }
+
+    /// Another handle to `bytes` bytes of this range, from `offset` on.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfBounds`] when they are not inside.
+    pub fn view(&self, offset: usize, bytes: usize) -> Result<Buffer, DeviceError> {
+        match offset.checked_add(bytes) {
+            Some(end) if end <= self.bytes => {
+                Ok(Buffer { storage: self.storage.clone(), offset: self.offset + offset, bytes })
+            }
+            Some(_) | None => Err(DeviceError::OutOfBounds { offset, bytes, limit: self.bytes }),
+        }
+    }
+
+    /// Whether the storage has memory already.
+    pub fn is_allocated(&self) -> bool {
+        self.storage.block.get().is_some()
+    }
+
+    /// Whether both are handles to one storage, of whatever ranges.
+    pub fn shares_storage_with(&self, other: &Buffer) -> bool {
+        Arc::ptr_eq(&self.storage, &other.storage)
+    }
+
+    /// Whether there is no other handle to the storage now. Only who holds all handles can rely on the answer.
+    pub fn is_only_handle(&self) -> bool {
+        Arc::strong_count(&self.storage) == 1
+    }
+
+    /// The memory of the storage; asks for it if that did not happen yet.
+    fn block(&self) -> Result<&Block, DeviceError> {
+        match self.storage.block.get() {
+            Some(block) => Ok(block),
+            None => {
+                let block = self.storage.allocator.allocate(self.storage.bytes)?;
+                // When another thread was first, ours goes back to the allocator and theirs is used.
+                Ok(self.storage.block.get_or_init(|| block))
+            }
+        }
+    }
+
+    /// The memory of this range, as kernels take it; asks for the memory if that did not happen yet.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`].
+    pub fn slice(&self) -> Result<BufferSlice<'_>, DeviceError> {
+        self.block()?.memory().slice(self.offset, self.bytes)
+    }
+
+    /// Copies `data` in, from byte `offset` of this range on. The caller orders this against launches.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfBounds`] when it does not fit; [`DeviceError::OutOfMemory`].
+    pub fn copy_in(&self, offset: usize, data: &[u8]) -> Result<(), DeviceError> {
+        let target = self.view(offset, data.len())?;
+        self.storage.allocator.device().copy_in(self.block()?.memory(), target.offset, data)
+    }
+
+    /// Fills `data` from byte `offset` of this range on. The caller orders this against launches.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfBounds`] when this range is too short; [`DeviceError::OutOfMemory`].
+    pub fn copy_out(&self, offset: usize, data: &mut [u8]) -> Result<(), DeviceError> {
+        let source = self.view(offset, data.len())?;
+        self.storage.allocator.device().copy_out(self.block()?.memory(), source.offset, data)
+    }
+
+    /// A copy of the whole range.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`].
+    pub fn to_bytes(&self) -> Result<Vec<u8>, DeviceError> {
+        let mut data = vec![0; self.bytes];
+        self.copy_out(0, &mut data)?;
+        Ok(data)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn allocator() -> Arc<LruAllocator> {
+        LruAllocator::new(warpweft_devices::open("CPU", Some(1)).unwrap(), 1 << 20)
+    }
+
+    #[test]
+    fn memory_comes_with_the_first_use_and_goes_with_the_last_handle() {
+        let allocator = allocator();
+        let buffer = Buffer::new(&allocator, 1000);
+        let view = buffer.view(10, 20).unwrap();
+        assert!(!buffer.is_allocated() && !buffer.is_only_handle());
+        assert_eq!(allocator.stats().in_use_bytes, 0);
+        view.copy_in(0, &[7; 20]).unwrap();
+        assert!(buffer.is_allocated() && view.shares_storage_with(&buffer));
+        assert!(allocator.stats().in_use_bytes >= 1000);
+        drop(buffer);
+        assert!(view.is_only_handle());
+        assert_eq!(view.to_bytes().unwrap(), [7; 20]);
+        drop(view);
+        let stats = allocator.stats();
+        assert_eq!((stats.in_use_bytes, stats.misses), (0, 1));
+        Buffer::new(&allocator, 999).slice().unwrap();
+        assert_eq!(allocator.stats().hits, 1);
+    }
+
+    #[test]
+    fn views_of_views_start_at_the_sum_and_see_each_other() {
+        let allocator = allocator();
+        let buffer = Buffer::from_bytes(&allocator, &(0..100).collect::<Vec<u8>>()).unwrap();
+        let view = buffer.view(10, 50).unwrap().view(5, 3).unwrap();
+        assert_eq!((view.offset(), view.bytes()), (15, 3));
+        assert_eq!(view.to_bytes().unwrap(), [15, 16, 17]);
+        view.copy_in(1, &[99]).unwrap();
+        assert_eq!(buffer.to_bytes().unwrap()[15..18], [15, 99, 17]);
+        assert_eq!(view.slice().unwrap().address().addr().get(), buffer.slice().unwrap().address().addr().get() + 15);
+    }
+
+    #[test]
+    fn ranges_outside_are_refused() {
+        let buffer = Buffer::new(&allocator(), 100).view(50, 50).unwrap();
+        let outside = |offset, bytes| DeviceError::OutOfBounds { offset, bytes, limit: 50 };
+        assert_eq!(buffer.view(1, 50).unwrap_err(), outside(1, 50));
+        assert_eq!(buffer.copy_in(usize::MAX, &[1]).unwrap_err(), outside(usize::MAX, 1));
+        assert_eq!(buffer.copy_out(50, &mut [0]).unwrap_err(), outside(50, 1));
+        assert_eq!(Buffer::new(&allocator(), 0).to_bytes().unwrap(), []);
+    }
+
+    #[test]
+    fn threads_that_are_first_together_get_one_memory() {
+        let allocator = allocator();
+        for _ in 0..50 {
+            let buffer = Buffer::new(&allocator, 4096);
+            let addresses: Vec<usize> = std::thread::scope(|scope| {
+                let first = |_| scope.spawn(|| buffer.slice().unwrap().address().addr().get());
+                (0..4).map(first).collect::<Vec<_>>().into_iter().map(|thread| thread.join().unwrap()).collect()
+            });
+            assert!(addresses.iter().all(|&address| address == addresses[0]));
+        }
+        assert_eq!(allocator.stats().in_use_bytes, 0);
+    }
+}
