@@ -57,7 +57,7 @@ pub trait Device: Debug + Send + Sync {
     /// The instructions of an object, one a line, for people to read.
     ///
     /// # Errors
-    /// [`DeviceError::Object`] when the object is damaged, [`DeviceError::Unsupported`] where there are no instructions.
+    /// [`DeviceError::Unsupported`] when the object is damaged, or on a device without instructions.
     fn disassemble(&self, object: &[u8]) -> Result<String, DeviceError>;
 }
 

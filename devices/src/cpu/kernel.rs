@@ -22,7 +22,8 @@ const POINTERS_ON_STACK: usize = 32;
 /// What one thread does at the least in a nanosecond: used only to see which kernels are short.
 const OPERATIONS_PER_NS: f64 = 16.0;
 const BYTES_PER_NS: f64 = 8.0;
-/// Work that a thread must have for waking it to pay. Waking one that sleeps takes some 5 us here, one that spins 0.3 us.
+/// Work that a thread must have for its part to pay: sharing with one that spins costs some 0.3 us, waking one that sleeps a
+/// system call and, on a busy machine, tens of microseconds until it runs.
 const NS_PER_THREAD_MIN: f64 = 8_000.0;
 
 /// A program in executable memory.

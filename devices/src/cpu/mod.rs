@@ -93,7 +93,9 @@ impl Device for CpuDevice {
     }
 
     fn disassemble(&self, object: &[u8]) -> Result<String, DeviceError> {
-        disassemble::disassemble(object, &self.target)
-            .map_err(|message| DeviceError::Object { kernel: "given".to_string(), message })
+        disassemble::disassemble(object, &self.target).map_err(|message| DeviceError::Unsupported {
+            device: NAME.to_string(),
+            what: format!("disassemble this object: {message}"),
+        })
     }
 }
