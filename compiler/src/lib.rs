@@ -14,6 +14,7 @@ pub mod pipeline;
 pub mod program;
 pub mod region;
 pub mod rewrite;
+pub mod schedule;
 pub mod symbolic;
 pub mod target;
 pub mod view;

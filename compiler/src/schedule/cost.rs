@@ -1,0 +1,140 @@
+//! The numbers that fusion is decided by, and what each node of a program would cost.
+//!
+//! Times are nanoseconds of a nominal machine of two cores with wide vectors. They are rough on purpose: a decision that a factor
+//! of two in them would turn is one that hardly matters. Counted are launches, bytes that move to and from memory, and ops,
+//! repeated ones among them.
+//!
+//! Not measured on each machine, because schedules must not depend on the machine that made them.
+
+use smallvec::SmallVec;
+
+use super::graph::Graph;
+use crate::ir::{Op, UOp};
+
+/// One kernel more: launch, a wake-up of threads, cold loops.
+pub(super) const LAUNCH_NS: f64 = 1500.0;
+/// Bytes between memory and cores in a nanosecond.
+pub(super) const BYTES_PER_NS: f64 = 10.0;
+/// Simple ops on 4-byte elements in a nanosecond.
+pub(super) const OPS_PER_NS: f64 = 16.0;
+/// Threads for which there should be work.
+pub(super) const THREADS: f64 = 16.0;
+/// Below so many results, a reduction has too little parallel work by itself: 64 for each of 16 threads.
+pub(super) const FEW_RESULTS: i64 = 1024;
+/// From so many inputs on, a reduction is worth two kernels.
+pub(super) const MANY_INPUTS: i64 = 1 << 18;
+/// Fewer parts than this do not pay for a second kernel.
+pub(super) const PARTS_MIN: i64 = 8;
+/// Elementwise ops (weighted) that one expression in a kernel may have: code generation takes more than linear time.
+pub(super) const EXPRESSION_OPS_MAX: u64 = 300;
+/// Weighted ops that all of a kernel may have.
+pub(super) const KERNEL_OPS_MAX: u64 = 450;
+/// Buffers that a kernel may name.
+pub(super) const KERNEL_BUFFERS_MAX: usize = 64;
+/// Two kernels that hold contractions of more than so many ops each are faster apart.
+pub(super) const SMALL_CONTRACTION_OPS: f64 = (1u64 << 17) as f64;
+/// Two contractions of more than so many ops each want all registers for themselves.
+pub(super) const BIG_CONTRACTION_OPS: f64 = (1u64 << 22) as f64;
+
+/// Simple ops that an op is worth once it is decomposed for a machine.
+pub(super) fn weight(op: Op) -> u64 {
+    match op {
+        Op::Exp2 => 10,
+        Op::Log2 => 14,
+        Op::Sin => 20,
+        Op::Sqrt | Op::Div => 2,
+        Op::IDiv | Op::Mod | Op::CDiv | Op::CMod => 4,
+        Op::Gather => 3,
+        _ => 1,
+    }
+}
+
+/// What a node would cost where it is computed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cost {
+    /// Weighted ops for one element, down to memory or to the next reductions.
+    pub(super) ops: f64,
+    /// Ops of all reductions below, each done once.
+    pub(super) reduce_ops: f64,
+    /// Distinct weighted ops of its expression, itself among them, even if it is stored.
+    pub(super) own_ops: f64,
+    /// Bytes in memory below.
+    pub(super) input_bytes: f64,
+    /// Whether each element needs a reduction of its own: recomputing it repeats that.
+    pub(super) is_reduction: bool,
+    /// Whether the expression has to be cut here, since it grows too long.
+    pub(super) is_cut: bool,
+}
+
+/// The costs of all nodes, operands first; linear in the size of the graph.
+///
+/// Ops are numbered in the order of the graph. An expression that reaches back further than `EXPRESSION_OPS_MAX` is cut at the
+/// operand that reaches back. That bounds the distinct ops of an expression from above, however often they are shared.
+pub(super) fn costs(graph: &Graph) -> Vec<Cost> {
+    let mut costs: Vec<Cost> = Vec::with_capacity(graph.nodes.len());
+    // Number of the first op of the expression that ends in a node; `u64::MAX` where it holds none.
+    let mut first: Vec<u64> = Vec::with_capacity(graph.nodes.len());
+    let mut counter = 0u64;
+    for (position, node) in graph.nodes.iter().enumerate() {
+        let src = &graph.src[position];
+        let elements = graph.numel[position];
+        let bytes = elements * node.dtype().bytes() as f64;
+        let below = |pick: &dyn Fn(&Cost) -> f64| src.iter().map(|&k| pick(&costs[k as usize])).fold(0.0, f64::max);
+        let mut cost = Cost { reduce_ops: below(&|cost| cost.reduce_ops), ..Cost::default() };
+        let mut start = u64::MAX;
+        if graph.is_memory(position) {
+            cost.ops = 1.0;
+            cost.input_bytes = bytes;
+        } else if node.op().is_movement() || node.op() == Op::Contiguous {
+            let k = src[0] as usize;
+            cost.ops = costs[k].ops;
+            cost.input_bytes = costs[k].input_bytes.min(bytes);
+            cost.is_reduction = costs[k].is_reduction && graph.numel[k] * 2.0 > elements;
+            start = first[k];
+        } else if node.op() == Op::Reduce {
+            let k = src[0] as usize;
+            cost.reduce_ops += graph.numel[k] * (costs[k].ops + 1.0);
+            cost.input_bytes = costs[k].input_bytes;
+            cost.is_reduction = true;
+            start = counter;
+            counter += 1;
+        } else if !src.is_empty() {
+            let own = weight(node.op());
+            let far: SmallVec<[u32; 3]> = src
+                .iter()
+                .copied()
+                .filter(|&k| first[k as usize] != u64::MAX && counter + own - first[k as usize] > EXPRESSION_OPS_MAX)
+                .collect();
+            for &k in &far {
+                let base = graph.below_movement(k);
+                costs[base as usize].is_cut = true;
+                first[base as usize] = u64::MAX;
+                first[k as usize] = u64::MAX;
+            }
+            start = counter;
+            for &k in src.iter().filter(|k| !far.contains(k)) {
+                start = start.min(first[k as usize]);
+            }
+            counter += own;
+            let span = (counter - start) as f64;
+            let sum = |pick: &dyn Fn(&Cost) -> f64| src.iter().map(|&k| pick(&costs[k as usize])).sum::<f64>();
+            cost.ops = (sum(&|cost| cost.ops) + own as f64).min(span + src.len() as f64);
+            cost.input_bytes = sum(&|cost| cost.input_bytes).min(64.0 * elements.max(1.0));
+            cost.is_reduction =
+                src.iter().any(|&k| costs[k as usize].is_reduction && graph.numel[k as usize] * 2.0 > elements);
+        }
+        cost.own_ops = if start == u64::MAX { 1.0 } else { (counter - start) as f64 };
+        if graph.must_store[position] {
+            start = u64::MAX;
+            cost = Cost { ops: 1.0, input_bytes: bytes, own_ops: cost.own_ops, ..Cost::default() };
+        }
+        first.push(start);
+        costs.push(cost);
+    }
+    costs
+}
+
+/// Whether an op's result is worth asking for a kernel of its own when nothing is fused.
+pub(super) fn is_work(node: &UOp) -> bool {
+    node.op().is_elementwise() || matches!(node.op(), Op::Reduce | Op::Gather)
+}

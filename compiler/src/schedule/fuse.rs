@@ -1,0 +1,483 @@
+//! The taste: which values get memory of their own, and which stored values share a kernel.
+//!
+//! Nodes are visited users first. When a node is visited, every place where a kernel asks for it is known ([`Use`]), and it is
+//! either computed where it is asked for (*inlined*, once for each different place) or *stored* by a kernel of its own group and
+//! loaded where it is asked for. Outputs and `contiguous` must be stored; a movement op never is for its own sake; of all else the
+//! cheaper is taken, in the units of [`cost`]:
+//!
+//! - inlined, a value costs its ops at each place, as often as the loops open there make it, and a reduction inside of another's
+//!   loop repeats all of it; kernels that inline it each load its inputs;
+//! - stored, it costs a launch, and its bytes written once and read by each kernel.
+//!
+//! A group that stores a value and a group that asks for it at the same place of the same loops become one kernel with two
+//! stores. So do groups that read the same big input along shared leading loops, and small kernels over equal loops.
+//!
+//! Always: groups do not need each other in a circle (`groups`); the result depends on the graph alone.
+//! Not here: whether the result is legal (`check`), what kernels look like (`split`).
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use super::cost::{self, Cost};
+use super::graph::Graph;
+use super::groups::Groups;
+use super::nest::{AxisIndex, Dependence, OuterLoops, ReductionLoop, Use};
+use crate::ir::{Arg, Dim, Op};
+use crate::watch::{Report, Topic, Watch};
+
+/// No kernel stores the node.
+pub(super) const NOT_STORED: u32 = u32::MAX;
+
+/// Groups that are asked whether they can share a kernel because of one input.
+const PARTNERS_MAX: usize = 6;
+/// Different places at which a value may be asked for before it is stored whatever that costs.
+const USES_MAX: usize = 16;
+
+/// Which kernel stores each node, by position; [`NOT_STORED`] for those that none does. Kernels are not numbered densely.
+pub(super) fn fuse(graph: &Graph, fuse: bool, watch: &mut dyn Watch) -> Vec<u32> {
+    let costs = cost::costs(graph);
+    let talks = watch.wants(Topic::Fusion);
+    let mut fusion = Fusion {
+        graph,
+        costs,
+        fuse,
+        groups: Groups::default(),
+        loops: Vec::new(),
+        uses: vec![SmallVec::new(); graph.nodes.len()],
+        stored: vec![NOT_STORED; graph.nodes.len()],
+        watch,
+        talks,
+    };
+    for position in (0..graph.nodes.len()).rev() {
+        fusion.visit(position);
+    }
+    if fuse {
+        fusion.merge_small();
+    }
+    (0..graph.nodes.len())
+        .map(|position| match fusion.stored[position] {
+            NOT_STORED => NOT_STORED,
+            group => fusion.groups.find(group),
+        })
+        .collect()
+}
+
+struct Fusion<'a> {
+    graph: &'a Graph,
+    costs: Vec<Cost>,
+    fuse: bool,
+    groups: Groups,
+    loops: Vec<ReductionLoop>,
+    uses: Vec<SmallVec<[Use; 1]>>,
+    stored: Vec<u32>,
+    watch: &'a mut dyn Watch,
+    talks: bool,
+}
+
+/// What it costs to inline a node at its uses, and to store it.
+struct Prices {
+    inlined_ns: f64,
+    stored_ns: f64,
+}
+
+impl Fusion<'_> {
+    fn visit(&mut self, position: usize) {
+        let graph = self.graph;
+        let node = &graph.nodes[position];
+        let uses = self.distinct_uses(position);
+        if graph.must_store[position] {
+            self.store(position, uses, "it must exist in memory");
+        } else if graph.is_memory(position) {
+            for &group in &Self::groups_of(&uses) {
+                self.groups.get(group).buffers += 1;
+            }
+            self.share_input(position, &uses);
+        } else if uses.is_empty() || node.src().is_empty() {
+            // Constants and counters are written into the code.
+        } else if node.op().is_movement() {
+            if node.op() == Op::Reshape && graph.is_memory(graph.src[position][0] as usize) {
+                self.share_input(position, &uses);
+            }
+            self.inline(position, uses);
+        } else if !self.fuse && cost::is_work(node) {
+            self.store(position, uses, "nothing is fused");
+        } else if self.costs[position].is_cut {
+            self.store(position, uses, "its expression grows too long");
+        } else if node.op() == Op::Reduce {
+            self.decide_reduction(position, uses);
+        } else {
+            self.decide_elementwise(position, uses);
+        }
+    }
+
+    /// The places where the node is asked for, each once, under the present numbers of the groups.
+    fn distinct_uses(&mut self, position: usize) -> SmallVec<[Use; 1]> {
+        let mut distinct: SmallVec<[Use; 1]> = SmallVec::new();
+        for mut place in std::mem::take(&mut self.uses[position]) {
+            place.group = self.groups.find(place.group);
+            if !distinct.contains(&place) {
+                distinct.push(place);
+            }
+        }
+        distinct
+    }
+
+    /// How often a value asked for at this place is computed.
+    fn evaluations(&mut self, place: &Use) -> f64 {
+        let open = self.open_around(place);
+        self.count(place.group, &open)
+    }
+
+    /// The loops that are open where a value asked for at this place is computed.
+    fn open_around(&mut self, place: &Use) -> Dependence {
+        let needed = place.dependence();
+        let mut open = needed.clone();
+        for &number in &needed.loops {
+            open.join(&self.loops[number as usize].within);
+        }
+        open.outer = self.groups.get(place.group).outer.open_around(open.outer);
+        open
+    }
+
+    fn count(&mut self, group: u32, loops: &Dependence) -> f64 {
+        let inner: f64 = loops.loops.iter().map(|&number| self.loops[number as usize].len).product();
+        self.groups.get(group).outer.count(loops.outer) * inner
+    }
+
+    fn groups_of(uses: &[Use]) -> SmallVec<[u32; 4]> {
+        let mut groups: SmallVec<[u32; 4]> = SmallVec::new();
+        for place in uses {
+            if !groups.contains(&place.group) {
+                groups.push(place.group);
+            }
+        }
+        groups
+    }
+
+    fn decide_elementwise(&mut self, position: usize, mut uses: SmallVec<[Use; 1]>) {
+        let cost = self.costs[position];
+        let elements = self.graph.numel[position].max(1.0);
+        if uses.len() == 1 && self.evaluations(&uses[0]) <= 1.25 * elements {
+            return self.inline(position, uses);
+        }
+        if Self::groups_of(&uses).len() > 1 {
+            uses = self.merge_users(uses);
+        }
+        let evaluations: f64 = uses.iter().map(|place| self.evaluations(place)).sum();
+        let repeats = if cost.is_reduction { evaluations / elements } else { 1.0 };
+        // One op of each evaluation is spent on the load when the value is stored.
+        let ops = (cost.ops - 1.0).max(0.0);
+        let computing = evaluations * ops + repeats.max(1.0) * cost.reduce_ops;
+        let once = elements * ops + cost.reduce_ops;
+        let prices = self.prices(position, &uses, computing, once);
+        if uses.len() > USES_MAX {
+            self.store(position, uses, "it is asked for at too many places");
+        } else if uses.len() == 1 && evaluations <= 1.25 * elements || prices.inlined_ns <= prices.stored_ns {
+            self.inline(position, uses);
+        } else {
+            self.store_for(position, uses, &prices);
+        }
+    }
+
+    fn prices(&self, position: usize, uses: &[Use], computing: f64, once: f64) -> Prices {
+        let kernels = Self::groups_of(uses).len() as f64;
+        let input_bytes = self.costs[position].input_bytes;
+        let bytes = self.graph.bytes(position);
+        let inlined_ns = computing / cost::OPS_PER_NS + kernels * input_bytes / cost::BYTES_PER_NS;
+        let stored_ns =
+            once / cost::OPS_PER_NS + (input_bytes + (1.0 + kernels) * bytes) / cost::BYTES_PER_NS + cost::LAUNCH_NS;
+        Prices { inlined_ns, stored_ns }
+    }
+
+    fn decide_reduction(&mut self, position: usize, mut uses: SmallVec<[Use; 1]>) {
+        let cost = self.costs[position];
+        let elements = self.graph.numel[position].max(1.0);
+        if Self::groups_of(&uses).len() > 1 {
+            uses = self.merge_users(uses);
+        }
+        for place in &uses {
+            let needed = place.dependence();
+            if needed.loops.is_empty() && self.groups.get(place.group).outer.can_pin(needed.outer) {
+                self.groups.get(place.group).outer.pin(needed.outer);
+            }
+        }
+        if let Some(reason) = self.why_stored(position, &uses) {
+            return self.store(position, uses, reason);
+        }
+        let mut computing = 0.0;
+        let mut waiting = 0.0;
+        for place in &uses {
+            let open = self.open_around(place);
+            let evaluations = self.count(place.group, &open);
+            computing += cost.reduce_ops * (evaluations / elements).max(1.0);
+            // All of the kernel is shared out by the loops around the reduction: too few leave threads without work.
+            let group = self.groups.get(place.group);
+            let rows = group.outer.count(open.outer).min(cost::THREADS);
+            waiting += (cost.reduce_ops + group.work) * (1.0 / rows - 1.0 / cost::THREADS) * 2.0;
+        }
+        let mut prices = self.prices(position, &uses, computing, cost.reduce_ops);
+        prices.inlined_ns += waiting / cost::OPS_PER_NS;
+        if uses.len() > USES_MAX {
+            self.store(position, uses, "it is asked for at too many places");
+        } else if prices.inlined_ns <= prices.stored_ns {
+            self.inline(position, uses);
+        } else {
+            self.store_for(position, uses, &prices);
+        }
+    }
+
+    /// A reason to store a reduction that is not a matter of its price.
+    fn why_stored(&mut self, position: usize, uses: &[Use]) -> Option<&'static str> {
+        let cost = self.costs[position];
+        let big = self.is_contraction(position) && cost.reduce_ops > cost::BIG_CONTRACTION_OPS;
+        for place in uses {
+            let group = self.groups.get(place.group);
+            if group.ops + cost.ops > cost::KERNEL_OPS_MAX as f64 {
+                return Some("its kernel grows too long");
+            }
+            if big && group.contraction_ops > cost::BIG_CONTRACTION_OPS {
+                return Some("its kernel holds a big contraction already, which wants all registers");
+            }
+        }
+        None
+    }
+
+    /// Whether a reduction reads its inputs several times over, as a matmul does.
+    fn is_contraction(&self, position: usize) -> bool {
+        let operand = self.graph.src[position][0] as usize;
+        self.graph.bytes(operand) > 3.0 * self.costs[position].input_bytes
+    }
+
+    /// Tries to make one kernel of those that ask for a node at the same place; gives the uses that are left.
+    fn merge_users(&mut self, uses: SmallVec<[Use; 1]>) -> SmallVec<[Use; 1]> {
+        let mut merged: SmallVec<[Use; 1]> = SmallVec::new();
+        for mut place in uses {
+            place.group = self.groups.find(place.group);
+            let partners = merged.iter().filter(|other| other.axes == place.axes && other.gate == place.gate);
+            let partners: SmallVec<[u32; 4]> = partners.map(|other| other.group).take(PARTNERS_MAX).collect();
+            let is_outer = place.dependence().loops.is_empty();
+            for partner in partners {
+                let partner = self.groups.find(partner);
+                if is_outer && partner != place.group {
+                    self.try_merge(partner, place.group);
+                    place.group = self.groups.find(place.group);
+                }
+            }
+            merged.push(place);
+        }
+        let mut distinct: SmallVec<[Use; 1]> = SmallVec::new();
+        for mut place in merged {
+            place.group = self.groups.find(place.group);
+            if !distinct.contains(&place) {
+                distinct.push(place);
+            }
+        }
+        distinct
+    }
+
+    fn try_merge(&mut self, a: u32, b: u32) -> bool {
+        match self.groups.why_not(a, b) {
+            Ok(outer) => {
+                self.groups.merge(a, b, outer);
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Computes the node wherever it is asked for: hands its uses down to its operands.
+    fn inline(&mut self, position: usize, uses: SmallVec<[Use; 1]>) {
+        let graph = self.graph;
+        let node = &graph.nodes[position];
+        for place in &uses {
+            match (node.op(), node.arg()) {
+                (Op::Reduce, Arg::Reduce(_, axes)) => {
+                    let below = self.inside_of_reduction(position, place, axes);
+                    self.uses[graph.src[position][0] as usize].push(below);
+                }
+                (op, _) => {
+                    if !op.is_movement() {
+                        self.groups.get(place.group).ops += cost::weight(op) as f64;
+                    }
+                    for (k, &operand) in graph.src[position].iter().enumerate() {
+                        self.uses[operand as usize].push(place.of_operand(node, k));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Opens the loops of a reduction that is asked for at `place`; gives the place of its operand.
+    fn inside_of_reduction(&mut self, position: usize, place: &Use, reduced: &[u8]) -> Use {
+        let graph = self.graph;
+        let operand = &graph.nodes[graph.src[position][0] as usize];
+        let mut within = self.open_around(place);
+        let mut kept = place.axes.iter();
+        let mut axes: SmallVec<[AxisIndex; 4]> = SmallVec::new();
+        for (axis, dim) in operand.shape().iter().enumerate() {
+            if !reduced.contains(&(axis as u8)) {
+                axes.push(kept.next().cloned().unwrap_or_default());
+            } else if dim.is(1) {
+                axes.push(AxisIndex::default());
+            } else {
+                let number = self.loops.len() as u32;
+                self.loops.push(ReductionLoop { len: dim.max_value() as f64, within: within.clone() });
+                within.join(&Dependence { outer: 0, loops: smallvec::smallvec![number] });
+                axes.push(AxisIndex::reduction(number));
+            }
+        }
+        let contraction = if self.is_contraction(position) { self.costs[position].reduce_ops } else { 0.0 };
+        let work = self.costs[position].reduce_ops;
+        let group = self.groups.get(place.group);
+        group.ops += 1.0;
+        group.work += work;
+        group.contraction_ops = group.contraction_ops.max(contraction);
+        Use { group: place.group, axes, gate: place.gate.clone() }
+    }
+
+    fn store_for(&mut self, position: usize, uses: SmallVec<[Use; 1]>, prices: &Prices) {
+        if self.talks {
+            let reason = format!(
+                "computing it {} costs {:.0} ns, storing it {:.0} ns",
+                times(uses.len()),
+                prices.inlined_ns,
+                prices.stored_ns
+            );
+            self.store(position, uses, &reason);
+        } else {
+            self.store(position, uses, "");
+        }
+    }
+
+    /// Gives the node memory, and a group that stores it: one that asks for it at the same place, if it may.
+    fn store(&mut self, position: usize, uses: SmallVec<[Use; 1]>, reason: &str) {
+        let graph = self.graph;
+        let node = &graph.nodes[position];
+        let group = self.groups.add(OuterLoops::of_store(node.shape()));
+        self.stored[position] = group;
+        let own = Use::of_store(group, node.shape());
+        let users = Self::groups_of(&uses);
+        for &user in &users {
+            let places: SmallVec<[&Use; 2]> = uses.iter().filter(|place| place.group == user).collect();
+            // Users write `contiguous` to keep kernels apart; a stage of a reduction is one of its own for the same reason.
+            let apart = !self.fuse || node.op() == Op::Contiguous;
+            let ops = self.groups.get(user).ops + self.costs[position].own_ops;
+            let joins = !apart && ops <= cost::KERNEL_OPS_MAX as f64 && self.pays_to_join(position, &places, &own);
+            let verdict = if joins { self.groups.why_not(user, group) } else { Err("it stays apart") };
+            match verdict {
+                Ok(outer) => {
+                    self.groups.merge(user, group, outer);
+                }
+                Err(_) => self.groups.add_read(user, group),
+            }
+        }
+        let group = self.groups.find(group);
+        if self.talks {
+            let joined = if users.iter().any(|&user| self.groups.find(user) == group) {
+                ", by a kernel that uses it"
+            } else {
+                ""
+            };
+            self.tell(position, &format!("stored{joined}: {reason}"));
+        }
+        let mut inside: SmallVec<[Use; 1]> = SmallVec::new();
+        for mut place in std::iter::once(own).chain(uses) {
+            place.group = self.groups.find(place.group);
+            if place.group == group && !inside.contains(&place) {
+                inside.push(place);
+            }
+        }
+        self.inline(position, inside);
+    }
+
+    /// Whether a kernel that asks for a stored value should store it itself: it asks at the very place of the store, or computing
+    /// it again costs less than loading it in a second kernel.
+    fn pays_to_join(&mut self, position: usize, places: &[&Use], own: &Use) -> bool {
+        let elsewhere: SmallVec<[&Use; 2]> =
+            places.iter().copied().filter(|place| place.axes != own.axes || place.gate != own.gate).collect();
+        if elsewhere.is_empty() {
+            return true;
+        }
+        let cost = self.costs[position];
+        let source_ops = self.graph.src[position].iter().map(|&k| self.costs[k as usize].ops).fold(0.0, f64::max);
+        let ops = cost.ops.max(source_ops);
+        let repeats_reduction = self.graph.src[position].iter().any(|&k| self.costs[k as usize].is_reduction)
+            || self.graph.nodes[position].op() == Op::Reduce;
+        let shares_rows = elsewhere.iter().all(|place| place.axes.first() == own.axes.first()) && !own.axes.is_empty();
+        let evaluations: f64 = elsewhere.iter().map(|place| self.evaluations(place)).sum();
+        let again_ns = evaluations * ops / cost::OPS_PER_NS;
+        let load_ns = self.graph.bytes(position) / cost::BYTES_PER_NS + cost::LAUNCH_NS;
+        shares_rows && !repeats_reduction && again_ns < load_ns
+    }
+
+    /// Lets kernels that read the same big input share it, along leading loops that they have in common.
+    fn share_input(&mut self, position: usize, uses: &[Use]) {
+        if !self.fuse {
+            return;
+        }
+        let mut leaders: SmallVec<[&Use; 4]> = SmallVec::new();
+        for place in uses {
+            let first = place.axes.iter().find(|index| index.key != 0);
+            let partner =
+                leaders.iter().find(|leader| leader.axes.iter().find(|index| index.key != 0) == first).copied();
+            match partner {
+                Some(leader) if first.is_some_and(|index| *index == AxisIndex::outer(0)) => {
+                    let (a, b) = (self.groups.find(leader.group), self.groups.find(place.group));
+                    if a != b && self.try_merge(a, b) && self.talks {
+                        self.tell(position, "read by one kernel instead of two, which share it");
+                    }
+                }
+                _ if leaders.len() < PARTNERS_MAX => leaders.push(place),
+                _ => {}
+            }
+        }
+    }
+
+    /// Makes one kernel of small ones over equal outer loops, which saves launches.
+    fn merge_small(&mut self) {
+        let mut open: FxHashMap<SmallVec<[Dim; 4]>, u32> = FxHashMap::default();
+        for position in 0..self.graph.nodes.len() {
+            if self.stored[position] == NOT_STORED {
+                continue;
+            }
+            let group = self.groups.find(self.stored[position]);
+            let small = cost::OPS_PER_NS * cost::LAUNCH_NS;
+            if self.groups.get(group).work > small {
+                continue;
+            }
+            let lens = self.groups.get(group).outer.lens.clone();
+            let partner = open.get(&lens).copied().map(|partner| self.groups.find(partner));
+            match partner {
+                Some(partner) if partner == group => {}
+                Some(partner) => {
+                    let fits = self.groups.get(partner).work + self.groups.get(group).work <= small;
+                    if !(fits && self.try_merge(partner, group)) {
+                        open.insert(lens, group);
+                    }
+                }
+                None => {
+                    open.insert(lens, group);
+                }
+            }
+        }
+    }
+
+    fn tell(&mut self, position: usize, reason: &str) {
+        let node = &self.graph.nodes[position];
+        let about = match node.arg() {
+            Arg::Reduce(op, axes) => {
+                let axes: Vec<String> = axes.iter().map(u8::to_string).collect();
+                format!("reduce {} over {} of {}", op.name(), axes.join(","), node.src()[0].shape())
+            }
+            _ => format!("{} {}", node.op(), node.shape()),
+        };
+        self.watch.report(Report::Decision { topic: Topic::Fusion, about: &about, reason });
+    }
+}
+
+fn times(count: usize) -> String {
+    match count {
+        1 => "at its one place".to_string(),
+        count => format!("at its {count} places"),
+    }
+}

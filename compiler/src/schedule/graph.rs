@@ -1,0 +1,61 @@
+//! A program as arrays: its nodes in order, operands first, so that passes over it are loops over numbers.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
+
+use super::realize::without_reshapes;
+use crate::ir::{Op, UOp, postorder};
+
+/// A program whose nodes are named by their position.
+pub(super) struct Graph {
+    /// The nodes, each after its operands.
+    pub(super) nodes: Vec<UOp>,
+    /// Positions of the operands of each node.
+    pub(super) src: Vec<SmallVec<[u32; 3]>>,
+    /// Elements of each node, a symbolic length at its largest.
+    pub(super) numel: Vec<f64>,
+    /// Whether a node must exist in memory when the program has run.
+    pub(super) must_store: Vec<bool>,
+    /// Positions of the values asked for.
+    pub(super) outputs: Vec<u32>,
+}
+
+impl Graph {
+    /// The graph of prepared values.
+    pub(super) fn of(values: &[UOp]) -> Graph {
+        let nodes = postorder(values);
+        let positions: FxHashMap<UOp, u32> = nodes.iter().cloned().zip(0..).collect();
+        let outputs: Vec<u32> = values.iter().map(|value| positions[value]).collect();
+        let asked: FxHashSet<u32> = outputs.iter().copied().collect();
+        let src = nodes.iter().map(|node| node.src().iter().map(|operand| positions[operand]).collect()).collect();
+        let numel = nodes.iter().map(|node| node.shape().iter().map(|dim| dim.max_value() as f64).product()).collect();
+        let must_store = nodes
+            .iter()
+            .enumerate()
+            .map(|(position, node)| {
+                let in_memory = matches!(without_reshapes(node).op(), Op::Param | Op::Buffer);
+                !in_memory && (node.op() == Op::Contiguous || asked.contains(&(position as u32)))
+            })
+            .collect();
+        Graph { nodes, src, numel, must_store, outputs }
+    }
+
+    /// Whether the node is memory that exists before the program runs.
+    pub(super) fn is_memory(&self, position: usize) -> bool {
+        matches!(self.nodes[position].op(), Op::Param | Op::Buffer)
+    }
+
+    /// The node whose elements a chain of movement ops moves.
+    pub(super) fn below_movement(&self, position: u32) -> u32 {
+        let mut position = position;
+        while self.nodes[position as usize].op().is_movement() && !self.must_store[position as usize] {
+            position = self.src[position as usize][0];
+        }
+        position
+    }
+
+    /// Bytes of a node's elements.
+    pub(super) fn bytes(&self, position: usize) -> f64 {
+        self.numel[position] * self.nodes[position].dtype().bytes() as f64
+    }
+}

@@ -1,0 +1,155 @@
+//! Kernels while they are being formed: groups of stored values that are merged, and never so that two need each other.
+//!
+//! A *group* becomes one kernel. Groups are merged by union and find; [`Groups::why_not`] answers whether two may be. Which group
+//! reads what another stores is kept as a graph, and two groups may be one only if neither reaches the other in it.
+//!
+//! Always: the graph of groups has no cycle. A search for a path gives up after [`SEARCH_GROUPS_MAX`] groups and then says that
+//! there is one, so that the whole takes linear time.
+
+use rustc_hash::FxHashSet;
+
+use super::cost;
+use super::nest::{OuterLoops, leading};
+
+/// Groups that a search for a path looks at.
+const SEARCH_GROUPS_MAX: usize = 256;
+
+/// One kernel in the making.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Group {
+    /// Its outer loops.
+    pub(super) outer: OuterLoops,
+    /// Weighted ops inside.
+    pub(super) ops: f64,
+    /// Ops of the largest contraction inside.
+    pub(super) contraction_ops: f64,
+    /// Ops of reductions and elementwise work together: how long it may run.
+    pub(super) work: f64,
+    /// Values that it stores or loads.
+    pub(super) buffers: usize,
+    /// Groups whose values it loads.
+    reads: Vec<u32>,
+}
+
+/// All groups.
+#[derive(Default)]
+pub(super) struct Groups {
+    parent: Vec<u32>,
+    groups: Vec<Group>,
+}
+
+impl Groups {
+    pub(super) fn add(&mut self, outer: OuterLoops) -> u32 {
+        let number = self.groups.len() as u32;
+        self.parent.push(number);
+        let work = outer.count(u64::MAX >> 1);
+        self.groups.push(Group { outer, buffers: 1, work, ..Group::default() });
+        number
+    }
+
+    /// The group that `number` was merged into.
+    pub(super) fn find(&mut self, number: u32) -> u32 {
+        let mut root = number;
+        while self.parent[root as usize] != root {
+            let above = self.parent[root as usize];
+            self.parent[root as usize] = self.parent[above as usize];
+            root = above;
+        }
+        root
+    }
+
+    pub(super) fn get(&mut self, number: u32) -> &mut Group {
+        let root = self.find(number);
+        &mut self.groups[root as usize]
+    }
+
+    /// Records that `reader` loads a value that `writer` stores.
+    pub(super) fn add_read(&mut self, reader: u32, writer: u32) {
+        let (reader, writer) = (self.find(reader), self.find(writer));
+        if reader != writer {
+            self.groups[reader as usize].reads.push(writer);
+            self.groups[reader as usize].buffers += 1;
+        }
+    }
+
+    /// Why two groups may not be one, if they may not.
+    pub(super) fn why_not(&mut self, a: u32, b: u32) -> Result<OuterLoops, &'static str> {
+        let (a, b) = (self.find(a), self.find(b));
+        let (first, second) = (&self.groups[a as usize], &self.groups[b as usize]);
+        let outer = first.outer.joined(&second.outer)?;
+        if first.ops + second.ops > cost::KERNEL_OPS_MAX as f64 {
+            return Err("one kernel of both would be too long to compile fast");
+        }
+        if first.buffers + second.buffers > cost::KERNEL_BUFFERS_MAX {
+            return Err("one kernel of both would name too many buffers");
+        }
+        if first.contraction_ops.min(second.contraction_ops) > cost::SMALL_CONTRACTION_OPS {
+            return Err("both hold a contraction, which wants all registers");
+        }
+        let shared = first.outer.lens.len().min(second.outer.lens.len());
+        let lens_differ = first.outer.lens.len() != second.outer.lens.len();
+        let rows = outer.count(leading(shared));
+        if lens_differ && rows < 4.0 * cost::THREADS && first.work.max(second.work) > cost::OPS_PER_NS * cost::LAUNCH_NS
+        {
+            return Err("the loops that they share are too few for all threads");
+        }
+        if self.reaches(a, b) || self.reaches(b, a) {
+            return Err("one needs what the other stores");
+        }
+        Ok(outer)
+    }
+
+    /// Makes two groups one over these outer loops; gives its number.
+    pub(super) fn merge(&mut self, a: u32, b: u32, outer: OuterLoops) -> u32 {
+        let (a, b) = (self.find(a), self.find(b));
+        // The older number survives, so that numbers do not depend on the order of the question.
+        let (kept, gone) = (a.min(b), a.max(b));
+        let old = std::mem::take(&mut self.groups[gone as usize]);
+        self.parent[gone as usize] = kept;
+        let group = &mut self.groups[kept as usize];
+        group.outer = outer;
+        group.ops += old.ops;
+        group.work += old.work;
+        group.contraction_ops = group.contraction_ops.max(old.contraction_ops);
+        group.buffers += old.buffers;
+        group.reads.extend(old.reads);
+        kept
+    }
+
+    /// Whether `from` loads, directly or through others, what `to` stores.
+    fn reaches(&mut self, from: u32, to: u32) -> bool {
+        let mut seen: FxHashSet<u32> = FxHashSet::default();
+        let mut pending = vec![from];
+        while let Some(group) = pending.pop() {
+            for k in 0..self.groups[group as usize].reads.len() {
+                let below = self.groups[group as usize].reads[k];
+                let below = self.find(below);
+                if below == to || seen.len() >= SEARCH_GROUPS_MAX {
+                    return true;
+                }
+                if seen.insert(below) {
+                    pending.push(below);
+                }
+            }
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_that_need_each_other_stay_apart() {
+        let mut groups = Groups::default();
+        let numbers: Vec<u32> = (0..4).map(|_| groups.add(OuterLoops::of_store(&[8].into()))).collect();
+        groups.add_read(numbers[0], numbers[1]);
+        groups.add_read(numbers[1], numbers[2]);
+        assert_eq!(groups.why_not(numbers[0], numbers[2]).unwrap_err(), "one needs what the other stores");
+        let outer = groups.why_not(numbers[3], numbers[0]).unwrap();
+        let merged = groups.merge(numbers[3], numbers[0], outer);
+        assert_eq!(groups.find(numbers[3]), merged);
+        assert!(groups.why_not(numbers[3], numbers[2]).is_err(), "merged with 0, which needs 2 through 1");
+    }
+}

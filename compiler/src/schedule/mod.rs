@@ -1,0 +1,184 @@
+//! Scheduling: a program of tensors becomes a list of kernels.
+//!
+//! ```text
+//! values --normalize--> key --prepare--> what must exist --fuse--> who stores what --split--> kernel ASTs --in_order--> schedule
+//!          (memory out)       (realize)                   (taste)                    (cut)
+//! ```
+//!
+//! [`normalize`] takes memory and bound values out of the graph; its sink is the key under which a schedule is kept. [`schedule`]
+//! does the rest. A kernel is a *nest* of loops, not one reduction: several reductions that share their outer loops are one
+//! kernel, and a kernel may store several values. What shares a kernel is a matter of cost (`fuse`, in the units of `cost`);
+//! whether the outcome is legal is checked apart from that ([`check`]).
+//!
+//! What lowering can rely on, beyond what [`check`] lists: stores of one kernel share their leading loops as far as their shapes
+//! (axes of length 1 left out) agree; where an inlined reduction depends on some of the outer loops alone, all such sets of loops
+//! in a kernel form a chain, so that one order of the outer loops lets every reduction stand outside of the loops that it does not
+//! depend on. That order need not be the order of the axes (softmax along the first axis). Where recomputing is cheaper than a
+//! second kernel, a reduction may stand inside of a loop that it does not depend on.
+//!
+//! Always: the same graph gives the same kernels in the same order. Time is linear in the size of the graph.
+//! Not here: where buffers lie (`memory_plan`, `runtime`), how a kernel's loops are laid out (`kernel`, `optimize`).
+
+pub mod check;
+mod cost;
+mod fuse;
+mod graph;
+mod groups;
+mod nest;
+mod normalize;
+mod order;
+mod realize;
+mod split;
+#[cfg(test)]
+mod tests;
+
+pub use check::check;
+pub use normalize::{Normalized, normalize};
+
+use rustc_hash::FxHashMap;
+
+use crate::DType;
+use crate::error::CompileError;
+use crate::ir::{Arg, Op, UOp, postorder};
+use crate::watch::{Report, Silent, Topic, Watch};
+use graph::Graph;
+use realize::without_reshapes;
+
+/// A program as kernels.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Schedule {
+    /// The kernels in the order in which they run.
+    pub kernels: Vec<ScheduledKernel>,
+    /// All memory that they name: first the program's params by slot, then what kernels store in the order in which they do.
+    pub buffers: Vec<ScheduleBuffer>,
+    /// The buffer of each value of the program, in row-major order.
+    pub outputs: Vec<usize>,
+}
+
+/// One kernel and the memory that it works on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScheduledKernel {
+    /// Sink of stores of tensor values into params; see [`split`](self).
+    pub ast: UOp,
+    /// The schedule's buffer that each param of the AST is, by slot.
+    pub buffers: Vec<usize>,
+}
+
+/// Memory that a schedule names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScheduleBuffer {
+    /// Type of its elements.
+    pub dtype: DType,
+    /// Elements.
+    pub len: u64,
+    /// Where it comes from.
+    pub role: BufferRole,
+}
+
+/// Where memory comes from and whither it goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BufferRole {
+    /// Given to the program: the memory of this slot of its params.
+    Param(u32),
+    /// Stored by a kernel and asked for: the first value of the program that it holds.
+    Output(usize),
+    /// Stored by a kernel and only loaded by others.
+    Temporary,
+}
+
+/// What the caller may choose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ScheduleOptions {
+    /// Whether values may share kernels; else each op is a kernel of its own.
+    pub fuse: bool,
+}
+
+impl Default for ScheduleOptions {
+    fn default() -> ScheduleOptions {
+        ScheduleOptions { fuse: true }
+    }
+}
+
+/// The kernels that compute the values of a normalized sink.
+///
+/// # Errors
+/// When an op cannot be part of a kernel, as a copy to another device.
+pub fn schedule(sink: &UOp) -> Result<Schedule, CompileError> {
+    schedule_with(sink, ScheduleOptions::default(), &mut Silent)
+}
+
+/// As [`schedule`], with choices, and with somebody who is told what was fused and why.
+///
+/// # Errors
+/// As [`schedule`].
+pub fn schedule_with(sink: &UOp, options: ScheduleOptions, watch: &mut dyn Watch) -> Result<Schedule, CompileError> {
+    let values = realize::prepare(sink.src(), options.fuse)?;
+    let graph = Graph::of(&values);
+    let stored = fuse::fuse(&graph, options.fuse, watch);
+    let pieces = order::in_order(split::split(&graph, &stored));
+    let mut schedule = Schedule { kernels: Vec::new(), buffers: params_of(sink), outputs: Vec::new() };
+    let param_count = schedule.buffers.len();
+    let mut buffer_of: FxHashMap<u32, usize> = FxHashMap::default();
+    for (position, node) in graph.nodes.iter().enumerate() {
+        if let (Op::Param, Arg::Param(param)) = (node.op(), node.arg()) {
+            buffer_of.insert(position as u32, param.slot as usize);
+        }
+    }
+    let add = |schedule: &mut Schedule, buffer_of: &mut FxHashMap<u32, usize>, position: u32| {
+        *buffer_of.entry(position).or_insert_with(|| {
+            let node = &graph.nodes[position as usize];
+            let role = graph.outputs.iter().position(|&output| output == position);
+            let role = role.map_or(BufferRole::Temporary, BufferRole::Output);
+            schedule.buffers.push(ScheduleBuffer { dtype: node.dtype(), len: split::elements(node.shape()), role });
+            schedule.buffers.len() - 1
+        })
+    };
+    for piece in pieces {
+        let names: Vec<u32> = piece.stores.iter().chain(&piece.loads).copied().collect();
+        let buffers = names.into_iter().map(|position| add(&mut schedule, &mut buffer_of, position)).collect();
+        schedule.kernels.push(ScheduledKernel { ast: piece.ast, buffers });
+    }
+    for &output in &graph.outputs {
+        let base = match graph.must_store[output as usize] {
+            true => output,
+            // What lies in memory already is not copied.
+            false => graph.outputs_base(output),
+        };
+        let buffer = add(&mut schedule, &mut buffer_of, base);
+        schedule.outputs.push(buffer);
+    }
+    debug_assert!(schedule.buffers.len() >= param_count);
+    if watch.wants(Topic::Passes) {
+        let text = || schedule.kernels.iter().map(|kernel| format!("{:?}\n", kernel.ast)).collect();
+        watch.report(Report::Pass { name: "schedule", nodes: graph.nodes.len(), text: &text });
+    }
+    #[cfg(debug_assertions)]
+    if let Err(message) = check(&schedule) {
+        panic!("bug in the compiler: illegal schedule: {message}");
+    }
+    Ok(schedule)
+}
+
+/// The params of a program, by slot. A slot that the program does not name has no elements.
+fn params_of(sink: &UOp) -> Vec<ScheduleBuffer> {
+    let mut buffers: Vec<ScheduleBuffer> = Vec::new();
+    for node in postorder(sink.src()) {
+        if let (Op::Param, Arg::Param(param)) = (node.op(), node.arg()) {
+            let slot = param.slot as usize;
+            while buffers.len() <= slot {
+                let role = BufferRole::Param(buffers.len() as u32);
+                buffers.push(ScheduleBuffer { dtype: DType::U8, len: 0, role });
+            }
+            buffers[slot] = ScheduleBuffer { dtype: node.dtype(), len: param.len, role: buffers[slot].role };
+        }
+    }
+    buffers
+}
+
+impl Graph {
+    /// The memory that a value which need not be stored lies in.
+    fn outputs_base(&self, output: u32) -> u32 {
+        let base = without_reshapes(&self.nodes[output as usize]);
+        self.nodes.iter().position(|node| node == base).map_or(output, |position| position as u32)
+    }
+}

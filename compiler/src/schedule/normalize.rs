@@ -1,0 +1,198 @@
+//! The structure of a program apart from its data: memory and bound values are taken out of the graph.
+//!
+//! [`normalize`] replaces each `Buffer` by a `Param` numbered in the order of the first visit, each `Bind` by its variable, and each
+//! value that has already been computed by the buffer that holds it. So two programs that differ only in which memory they work
+//! on have one and the same sink, and because nodes are hash-consed that sink is the key of the schedule cache.
+//!
+//! Always: the same graph over other buffers of equal lengths gives the same sink. Linear in the size of the graph.
+//! Not here: which values have been computed (the caller knows), and any simplification: it would cost time on every call.
+
+use rustc_hash::FxHashMap;
+
+use crate::error::{CompileError, ProgramError};
+use crate::ir::{Arg, Dim, Op, Shape, Sources, UOp, postorder_until};
+
+/// A program without its data.
+#[derive(Clone, Debug)]
+pub struct Normalized {
+    /// Sink of the values to compute, over params and variables.
+    pub sink: UOp,
+    /// The `Buffer` node that each param stands for, by slot.
+    pub buffers: Vec<UOp>,
+    /// Name and value of each variable that the program binds, in order of names.
+    pub bindings: Vec<(String, i64)>,
+}
+
+/// Takes memory and bound values out of the graph of `values`.
+///
+/// `realised` answers for a node which `Buffer` already holds its elements in row-major order.
+///
+/// # Errors
+/// When one variable is bound to two values, or to one outside of its bounds.
+pub fn normalize(values: &[UOp], realised: impl Fn(&UOp) -> Option<UOp>) -> Result<Normalized, CompileError> {
+    let mut state = State { buffers: Vec::new(), slots: FxHashMap::default(), bindings: Vec::new() };
+    let known: std::cell::RefCell<FxHashMap<UOp, UOp>> = Default::default();
+    let order = postorder_until(values, |node| match realised(node) {
+        Some(buffer) => {
+            known.borrow_mut().insert(node.clone(), buffer);
+            true
+        }
+        None => node.op() == Op::Bind,
+    });
+    let known = known.into_inner();
+    let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
+    done.reserve(order.len());
+    for node in &order {
+        let new = match known.get(node) {
+            Some(buffer) => view_of(&state.param(buffer), &state.arg_shape(node)?),
+            None => state.node(node, &done)?,
+        };
+        done.insert(node.clone(), new);
+    }
+    let sink = UOp::sink(values.iter().map(|value| done[value].clone()));
+    state.bindings.sort();
+    Ok(Normalized { sink, buffers: state.buffers, bindings: state.bindings })
+}
+
+/// Flat memory under a shape. Where the shape is symbolic the memory is as long as its bound, and the elements lie at its start.
+pub(super) fn view_of(memory: &UOp, shape: &Shape) -> UOp {
+    let numel = shape.numel();
+    if numel == memory.shape()[0] {
+        return memory.reshape(shape.clone());
+    }
+    memory.shrink(&[(Dim::from(0), numel)]).reshape(shape.clone())
+}
+
+struct State {
+    buffers: Vec<UOp>,
+    slots: FxHashMap<UOp, u32>,
+    bindings: Vec<(String, i64)>,
+}
+
+impl State {
+    fn param(&mut self, buffer: &UOp) -> UOp {
+        let len = match buffer.arg() {
+            Arg::Buffer(arg) => arg.len,
+            _ => buffer.shape().numel().max_value().max(0) as u64,
+        };
+        let next = self.buffers.len() as u32;
+        let slot = *self.slots.entry(buffer.clone()).or_insert(next);
+        if slot == next {
+            self.buffers.push(buffer.clone());
+        }
+        UOp::param(slot, buffer.dtype(), len)
+    }
+
+    fn node(&mut self, node: &UOp, done: &FxHashMap<UOp, UOp>) -> Result<UOp, CompileError> {
+        match node.op() {
+            Op::Buffer => return Ok(self.param(node)),
+            Op::Bind => return self.bind(node),
+            _ => {}
+        }
+        let src: Sources = node.src().iter().map(|operand| done[operand].clone()).collect();
+        let mut symbolic = false;
+        node.arg().for_each_dim(&mut |dim| symbolic |= dim.as_const().is_none());
+        if !symbolic {
+            return Ok(if src[..] == *node.src() { node.clone() } else { node.with_src(src) });
+        }
+        let mut failed = None;
+        let arg = node.arg().map_dims(&mut |dim| {
+            self.dim(dim).unwrap_or_else(|error| {
+                failed = Some(error);
+                dim.clone()
+            })
+        });
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(UOp::try_new(node.op(), node.dtype(), src, arg)?),
+        }
+    }
+
+    fn arg_shape(&mut self, node: &UOp) -> Result<Shape, CompileError> {
+        node.shape().iter().map(|dim| self.dim(dim)).collect::<Result<Vec<Dim>, _>>().map(Into::into)
+    }
+
+    /// A dim is a small expression over variables; its bound values are taken out as everywhere.
+    fn dim(&mut self, dim: &Dim) -> Result<Dim, CompileError> {
+        let Dim::Expr(expr) = dim else { return Ok(dim.clone()) };
+        let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
+        for node in postorder_until(std::slice::from_ref(expr), |node| node.op() == Op::Bind) {
+            let new = match node.op() {
+                Op::Bind => self.bind(&node)?,
+                _ => {
+                    let src: Sources = node.src().iter().map(|operand| done[operand].clone()).collect();
+                    if src[..] == *node.src() { node.clone() } else { node.with_src(src) }
+                }
+            };
+            done.insert(node, new);
+        }
+        Ok(Dim::from(done[expr].clone()))
+    }
+
+    fn bind(&mut self, node: &UOp) -> Result<UOp, CompileError> {
+        let (variable, value) = (&node.src()[0], &node.src()[1]);
+        let (Arg::Variable(arg), Some(value)) = (variable.arg(), value.as_int()) else {
+            return Err(ProgramError::new(Op::Bind, "binds a variable to an integer, nothing else").into());
+        };
+        if value < arg.min || value > arg.max {
+            let message = format!("{} is bound to {value}, outside of its bounds {}..={}", arg.name, arg.min, arg.max);
+            return Err(ProgramError::new(Op::Bind, message).into());
+        }
+        match self.bindings.iter().find(|(name, _)| *name == arg.name) {
+            None => self.bindings.push((arg.name.clone(), value)),
+            Some((_, other)) if *other == value => {}
+            Some((name, other)) => {
+                let message = format!("{name} is bound to {other} and to {value} in one program; bind it once");
+                return Err(ProgramError::new(Op::Bind, message).into());
+            }
+        }
+        Ok(variable.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DType;
+    use smallvec::smallvec;
+
+    fn buffer(id: u64, len: u64) -> UOp {
+        UOp::buffer(id, DType::F32, len, &"CPU".into())
+    }
+
+    #[test]
+    fn programs_that_differ_in_memory_alone_have_one_key() {
+        let program = |a: UOp, b: UOp| normalize(&[&a + &b, a.exp2()], |_| None).unwrap();
+        let (first, second) = (program(buffer(1, 6), buffer(2, 6)), program(buffer(8, 6), buffer(5, 6)));
+        assert_eq!(first.sink, second.sink);
+        assert_eq!(second.buffers, [buffer(8, 6), buffer(5, 6)]);
+        // One buffer twice is another structure than two buffers, and so is another length.
+        assert_ne!(program(buffer(1, 6), buffer(1, 6)).sink, first.sink);
+        assert_ne!(program(buffer(1, 7), buffer(2, 7)).sink, first.sink);
+    }
+
+    #[test]
+    fn what_was_computed_before_is_read_from_its_buffer() {
+        let x = buffer(1, 6).reshape([2, 3]);
+        let y = x.exp2();
+        let known = y.clone();
+        let held = buffer(2, 6);
+        let normalized = normalize(&[&y + 1], |node| (*node == known).then(|| held.clone())).unwrap();
+        assert_eq!(normalized.buffers, [buffer(2, 6)]);
+        assert_eq!(normalized.sink.src()[0], UOp::param(0, DType::F32, 6).reshape([2, 3]) + 1);
+    }
+
+    #[test]
+    fn bound_values_are_taken_out_and_checked() {
+        let n = UOp::variable("n", 1, 8);
+        let bound = |value: i64| UOp::new(Op::Bind, DType::INDEX, smallvec![n.clone(), UOp::index(value)], Arg::None);
+        let program = |value: i64| buffer(1, 8).shrink(&[(Dim::from(0), Dim::from(bound(value)))]).exp2();
+        let (three, five) = (normalize(&[program(3)], |_| None).unwrap(), normalize(&[program(5)], |_| None).unwrap());
+        assert_eq!(three.sink, five.sink);
+        assert_eq!(five.bindings, [("n".to_string(), 5)]);
+        let error = normalize(&[program(3), program(4)], |_| None).unwrap_err();
+        assert_eq!(error.to_string(), "bind: n is bound to 3 and to 4 in one program; bind it once");
+        let error = normalize(&[program(9)], |_| None).unwrap_err();
+        assert_eq!(error.to_string(), "bind: n is bound to 9, outside of its bounds 1..=8");
+    }
+}

@@ -1,0 +1,214 @@
+//! What must exist in memory, and the program rewritten so that only that is left to decide.
+//!
+//! [`prepare`] removes what has no meaning for kernels (`detach`, `function`, a copy of what lies in memory in order already), takes
+//! reshapes off stored values (row-major memory is the same under every shape), replaces values of no elements, and cuts big
+//! reductions with few results in two stages, so that all threads have work. After it, a node *must* be stored exactly if it is an
+//! output or a `contiguous`; all else is a matter of taste (`fuse`).
+//!
+//! Always: every value keeps its elements. Linear in the size of the graph.
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use super::cost;
+use crate::error::CompileError;
+use crate::ir::{Arg, Axes, Dim, Op, ReduceOp, Shape, UOp, postorder, with_mapped_sources};
+
+/// The values to compute with nothing in them that a kernel could not say.
+///
+/// # Errors
+/// For a `copy`: there is but one device in a schedule.
+pub(super) fn prepare(values: &[UOp], split: bool) -> Result<Vec<UOp>, CompileError> {
+    let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
+    for node in postorder(values) {
+        let mapped = with_mapped_sources(&node, |operand| done[operand].clone());
+        let new = prepare_node(mapped, split)?;
+        done.insert(node, new);
+    }
+    Ok(values.iter().map(|value| without_reshapes(&done[value]).clone()).collect())
+}
+
+fn prepare_node(node: UOp, split: bool) -> Result<UOp, CompileError> {
+    if has_no_elements(&node) && node.op() != Op::Const && !node.src().is_empty() && node.op() != Op::Bind {
+        return Ok(filled(&node, UOp::int(0, node.dtype())));
+    }
+    Ok(match (node.op(), node.arg()) {
+        (Op::Detach | Op::Function, _) => node.src()[0].clone(),
+        (Op::Contiguous, _) => contiguous(&node.src()[0]),
+        (Op::Copy, Arg::Device(device)) => {
+            return Err(CompileError::Unsupported { op: Op::Copy, dtype: node.dtype(), target: device.to_string() });
+        }
+        (Op::Reduce, Arg::Reduce(op, axes)) if has_no_elements(&node.src()[0]) => {
+            let _ = axes;
+            filled(&node, UOp::constant(op.identity(node.dtype()), node.dtype()))
+        }
+        (Op::Reduce, Arg::Reduce(op, axes)) => {
+            let operand = &node.src()[0];
+            // Axes of length 1 are not reduced but dropped.
+            let real: Axes = axes.iter().copied().filter(|&axis| !operand.shape()[axis as usize].is(1)).collect();
+            if real.is_empty() {
+                operand.reshape(node.shape().clone())
+            } else if split {
+                in_two_stages(operand, *op, axes).unwrap_or(node)
+            } else {
+                node
+            }
+        }
+        (Op::Pad, _) if has_no_elements(&node.src()[0]) => filled(&node, UOp::int(0, node.dtype())),
+        (Op::Gather, _) if has_no_elements(&node.src()[0]) => filled(&node, UOp::int(0, node.dtype())),
+        (Op::Reshape, Arg::Shape(shape)) => without_reshapes(&node).reshape(shape.clone()),
+        _ => node,
+    })
+}
+
+fn has_no_elements(node: &UOp) -> bool {
+    node.shape().iter().any(|dim| dim.is(0))
+}
+
+/// One value in the shape of a node.
+fn filled(node: &UOp, value: UOp) -> UOp {
+    let ones: Shape = node.shape().iter().map(|_| 1i64).collect();
+    value.reshape(ones).expand(node.shape().clone())
+}
+
+/// The node below a chain of reshapes.
+pub(super) fn without_reshapes(node: &UOp) -> &UOp {
+    let mut node = node;
+    while node.op() == Op::Reshape {
+        node = &node.src()[0];
+    }
+    node
+}
+
+/// The value stored in row-major order; itself if it is.
+fn contiguous(value: &UOp) -> UOp {
+    let base = without_reshapes(value);
+    let stored =
+        matches!(base.op(), Op::Param | Op::Buffer | Op::Contiguous) && base.shape().numel() == value.shape().numel();
+    if stored { value.clone() } else { base.contiguous().reshape(value.shape().clone()) }
+}
+
+/// A big reduction with few results as two: each of some hundred parts of one axis on its own, then the parts.
+///
+/// `None` where one stage has enough parallel work, or where no axis can be cut.
+fn in_two_stages(operand: &UOp, op: ReduceOp, axes: &Axes) -> Option<UOp> {
+    let lens = operand.shape().as_const()?;
+    let is_reduced = |axis: usize| axes.contains(&(axis as u8));
+    let results: i64 = (0..lens.len()).filter(|&axis| !is_reduced(axis)).map(|axis| lens[axis]).product();
+    let inputs: i64 = lens.iter().product();
+    if results >= cost::FEW_RESULTS || inputs < cost::MANY_INPUTS {
+        return None;
+    }
+    // Enough parts for every thread, each still long.
+    let parts_wanted = (cost::FEW_RESULTS / results.max(1)).max(2);
+    let divisor_of = |len: i64| (2..=parts_wanted.min(len)).rev().find(|parts| len % parts == 0);
+    // The outermost axis that can be cut well keeps the parts in one piece each.
+    let cut = (0..lens.len())
+        .filter(|&axis| is_reduced(axis))
+        .filter_map(|axis| divisor_of(lens[axis]).map(|parts| (axis, parts)))
+        .max_by_key(|&(axis, parts)| (parts.min((parts_wanted + 3) / 4), std::cmp::Reverse(axis)));
+    match cut {
+        Some((axis, parts)) if parts >= cost::PARTS_MIN.min(parts_wanted) => {
+            Some(staged(operand, op, axes, axis, parts))
+        }
+        _ => by_pieces(operand, op, axes, &lens, parts_wanted),
+    }
+}
+
+/// Axis `axis` cut into `parts`, each reduced with all other reduced axes, then the parts.
+fn staged(operand: &UOp, op: ReduceOp, axes: &Axes, axis: usize, parts: i64) -> UOp {
+    let shape = operand.shape();
+    let len = shape[axis].as_const().unwrap_or(parts);
+    let mut split: SmallVec<[Dim; 6]> = shape.iter().cloned().collect();
+    let whole = len == parts;
+    if !whole {
+        split[axis] = Dim::from(parts);
+        split.insert(axis + 1, Dim::from(len / parts));
+    }
+    let inner = operand.reshape(split.to_vec());
+    // Behind the cut axis all axes have moved up by one; what is left of the cut axis itself is reduced first too.
+    let moved = |old: usize| if old > axis && !whole { old + 1 } else { old };
+    let mut first: Vec<usize> = axes.iter().map(|&old| old as usize).filter(|&old| old != axis).map(moved).collect();
+    if !whole {
+        first.push(axis + 1);
+    }
+    first.sort_unstable();
+    if first.is_empty() {
+        return operand.reduce(op, &[axis]);
+    }
+    let partial = inner.reduce(op, &first).contiguous();
+    let position = (0..axis).filter(|old| !axes.contains(&(*old as u8))).count();
+    partial.reduce(op, &[position])
+}
+
+/// Where no axis divides: the longest reduced axis without its remainder in two stages, and the remainder by itself.
+fn by_pieces(operand: &UOp, op: ReduceOp, axes: &Axes, lens: &[i64], parts: i64) -> Option<UOp> {
+    let axis = axes.iter().map(|&axis| axis as usize).max_by_key(|&axis| (lens[axis], std::cmp::Reverse(axis)))?;
+    let whole = lens[axis] / parts * parts;
+    if whole == 0 || whole == lens[axis] {
+        return None;
+    }
+    let piece = |from: i64, to: i64| {
+        let bounds: Vec<(Dim, Dim)> = lens
+            .iter()
+            .enumerate()
+            .map(|(k, &len)| if k == axis { (Dim::from(from), Dim::from(to)) } else { (Dim::from(0), Dim::from(len)) })
+            .collect();
+        operand.shrink(&bounds)
+    };
+    let reduced: Vec<usize> = axes.iter().map(|&axis| axis as usize).collect();
+    let main = staged(&piece(0, whole), op, axes, axis, parts);
+    let rest = piece(whole, lens[axis]).reduce(op, &reduced);
+    let combined = match (op, main.dtype().is_bool()) {
+        (ReduceOp::Add, true) => Op::Or,
+        (ReduceOp::Mul, true) => Op::And,
+        (op, _) => op.op(),
+    };
+    Some(UOp::binary(combined, &main, &rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DType;
+
+    fn param(len: u64) -> UOp {
+        UOp::param(0, DType::F32, len)
+    }
+
+    fn one(value: &UOp) -> UOp {
+        prepare(std::slice::from_ref(value), true).unwrap().remove(0)
+    }
+
+    #[test]
+    fn what_lies_in_memory_is_not_copied() {
+        let x = param(6).reshape([2, 3]);
+        assert_eq!(one(&x.contiguous().reshape([6]).contiguous().detach()), param(6));
+        let moved = x.permute(&[1, 0]);
+        assert_eq!(one(&moved.contiguous().reshape([6]).contiguous()), moved.contiguous());
+    }
+
+    #[test]
+    fn values_of_no_elements_become_constants() {
+        let empty = param(0).reshape([2, 0]);
+        let sum = one(&empty.reduce(ReduceOp::Add, &[1]));
+        assert_eq!(sum, UOp::int(0, DType::F32).reshape([1]).expand([2]));
+        let product = one(&empty.exp2().reduce(ReduceOp::Mul, &[1]));
+        assert_eq!(product, UOp::int(1, DType::F32).reshape([1]).expand([2]));
+    }
+
+    #[test]
+    fn big_reductions_with_few_results_are_cut_in_two() {
+        let sum = one(&param(1 << 24).reduce(ReduceOp::Add, &[0]));
+        assert_eq!(sum.src()[0].op(), Op::Contiguous);
+        assert_eq!(sum.src()[0].shape().as_const().unwrap(), [1024]);
+        let rows = param(1 << 24).reshape([4096, 4096]);
+        assert_eq!(one(&rows.reduce(ReduceOp::Add, &[0])).src()[0].op(), Op::Reshape);
+        // 4 results of 2^20 inputs each: 256 parts.
+        let four = one(&param(1 << 22).reshape([4, 1 << 20]).reduce(ReduceOp::Max, &[1]));
+        assert_eq!(four.src()[0].shape().as_const().unwrap(), [4, 256]);
+        // A prime length has a remainder, which is added by itself.
+        let prime = one(&param(1_000_003).reduce(ReduceOp::Add, &[0]));
+        assert_eq!((prime.op(), prime.shape().len()), (Op::Add, 0));
+    }
+}

@@ -1,0 +1,154 @@
+//! Tests of scheduling as a whole: which programs become how many kernels, and that every schedule is legal.
+
+use super::*;
+use crate::ir::{Dim, ReduceOp};
+use crate::watch::Notes;
+
+fn param(slot: u32, shape: &[i64]) -> UOp {
+    UOp::param(slot, DType::F32, shape.iter().product::<i64>() as u64).reshape(shape)
+}
+
+/// A reduction that keeps its axis, broadcast again.
+fn spread(x: &UOp, op: ReduceOp, axis: usize) -> UOp {
+    let mut kept: Vec<Dim> = x.shape().to_vec();
+    kept[axis] = Dim::from(1);
+    x.reduce(op, &[axis]).reshape(kept).expand(x.shape().clone())
+}
+
+fn softmax(x: &UOp, axis: usize) -> UOp {
+    let powers = (x - spread(x, ReduceOp::Max, axis)).exp2();
+    powers.div(spread(&powers, ReduceOp::Add, axis))
+}
+
+fn matmul(a: &UOp, b: &UOp) -> UOp {
+    let (m, k) = (a.shape()[0].clone(), a.shape()[1].clone());
+    let n = b.shape()[1].clone();
+    let one = Dim::from(1);
+    let left = a.reshape(vec![m.clone(), one.clone(), k.clone()]).expand(vec![m.clone(), n.clone(), k.clone()]);
+    let right = b.permute(&[1, 0]).reshape(vec![one, n.clone(), k.clone()]).expand(vec![m, n, k]);
+    (left * right).reduce(ReduceOp::Add, &[2])
+}
+
+#[track_caller]
+fn kernels(values: &[UOp], expected: usize) -> Schedule {
+    let sink = UOp::sink(values.iter().cloned());
+    let mut notes = Notes::of(&[Topic::Fusion]);
+    let schedule = schedule_with(&sink, ScheduleOptions::default(), &mut notes).unwrap();
+    check(&schedule).unwrap();
+    assert_eq!(schedule.kernels.len(), expected, "{:#?}", notes.lines);
+    schedule
+}
+
+#[test]
+fn elementwise_movement_and_reductions_are_one_kernel() {
+    let (x, y) = (param(0, &[32, 32]), param(1, &[32, 32]));
+    kernels(&[(&x * 2 + &y).max(0) * &x], 1);
+    kernels(&[(x.permute(&[1, 0]).flip(&[0]) + &y).reduce(ReduceOp::Add, &[1]).sqrt() + 1], 1);
+    kernels(&[x.reduce(ReduceOp::Add, &[1]) + y.reduce(ReduceOp::Max, &[1])], 1);
+}
+
+#[test]
+fn reductions_that_share_outer_loops_are_one_kernel() {
+    let x = param(0, &[16, 32]);
+    kernels(&[softmax(&x, 1)], 1);
+    kernels(&[softmax(&x, 0)], 1);
+    let big = param(0, &[4096, 1024]);
+    kernels(&[softmax(&big, 1)], 1);
+    kernels(&[softmax(&big, 0)], 1);
+    kernels(&[(&x * spread(&x, ReduceOp::Add, 1)).reduce(ReduceOp::Add, &[1])], 1);
+    kernels(&[x.reduce(ReduceOp::Max, &[1]).reduce(ReduceOp::Add, &[0])], 1);
+}
+
+#[test]
+fn several_outputs_share_a_kernel() {
+    let x = param(0, &[16, 32]);
+    let schedule = kernels(&[x.exp2(), x.reduce(ReduceOp::Add, &[1])], 1);
+    assert_eq!(schedule.outputs, [1, 2]);
+    let sums: Vec<UOp> = (0..3).map(|slot| param(slot, &[16, 32]).reduce(ReduceOp::Add, &[1])).collect();
+    kernels(&sums, 1);
+    let mean = x.reduce(ReduceOp::Add, &[1]);
+    kernels(&[mean.clone(), &x - spread(&x, ReduceOp::Add, 1)], 1);
+    let y = x.exp2();
+    kernels(&[y.clone(), &y + 1, (&y + 1).sqrt()], 1);
+}
+
+#[test]
+fn contractions_of_contractions_are_not_recomputed() {
+    let (x, a, b) = (param(0, &[256, 768]), param(1, &[768, 1024]), param(2, &[1024, 512]));
+    let hidden = matmul(&x, &a).max(0);
+    let schedule = kernels(&[matmul(&hidden, &b)], 2);
+    // The cut is after the elementwise op, not before it.
+    assert!(postorder(&[schedule.kernels[0].ast.clone()]).iter().any(|node| node.op() == Op::Max));
+}
+
+#[test]
+fn two_users_of_one_contraction_share_its_kernel() {
+    let (x, a, b) = (param(0, &[256, 256]), param(1, &[256, 256]), param(2, &[256, 256]));
+    let hidden = matmul(&x, &a);
+    kernels(&[matmul(&hidden.max(0), &b), matmul(&hidden.exp2(), &b)], 3);
+}
+
+#[test]
+fn contiguous_is_kept_and_what_lies_in_memory_is_not_copied() {
+    let x = param(0, &[16, 16]);
+    kernels(&[x.exp2().contiguous().reduce(ReduceOp::Add, &[1])], 2);
+    kernels(&[x.permute(&[1, 0]).contiguous()], 1);
+    let schedule = kernels(&[x.contiguous(), x.reshape([256])], 0);
+    assert_eq!(schedule.outputs, [0, 0]);
+}
+
+#[test]
+fn big_reductions_run_in_two_stages() {
+    kernels(&[param(0, &[1 << 24]).reduce(ReduceOp::Add, &[0])], 2);
+    // A mean of everything is not recomputed by every thread.
+    let x = param(0, &[1024, 1024]);
+    let all = x.reduce(ReduceOp::Add, &[0, 1]).reshape([1, 1]).expand([1024, 1024]);
+    kernels(&[&x - all], 3);
+}
+
+#[test]
+fn without_fusion_each_op_is_a_kernel() {
+    let x = param(0, &[16, 32]);
+    let sink = UOp::sink([softmax(&x, 1)]);
+    let unfused = schedule_with(&sink, ScheduleOptions { fuse: false }, &mut Silent).unwrap();
+    check(&unfused).unwrap();
+    assert_eq!(unfused.kernels.len(), 5);
+}
+
+#[test]
+fn long_chains_are_cut_and_take_linear_time() {
+    let chain = |len: usize| {
+        let mut value = param(0, &[64]);
+        for step in 0..len {
+            value = if step % 3 == 0 { &value * &value + &value } else { value.max(step as i64 % 5) };
+        }
+        value
+    };
+    let short = kernels(&[chain(100)], 1);
+    assert_eq!(short.kernels[0].buffers.len(), 2);
+    let sink = UOp::sink([chain(100_000)]);
+    let schedule = schedule(&sink).unwrap();
+    let count = schedule.kernels.len();
+    assert!((400..600).contains(&count), "{count} kernels");
+}
+
+#[test]
+fn decisions_have_reasons() {
+    let mut notes = Notes::of(&[Topic::Fusion]);
+    let (x, a, b) = (param(0, &[256, 768]), param(1, &[768, 1024]), param(2, &[1024, 512]));
+    let sink = UOp::sink([matmul(&matmul(&x, &a), &b)]);
+    schedule_with(&sink, ScheduleOptions::default(), &mut notes).unwrap();
+    assert_eq!(notes.lines.len(), 2, "{:#?}", notes.lines);
+    assert!(
+        notes.lines[1].starts_with("reduce add over 2 of [256, 1024, 768]: stored: computing it"),
+        "{:#?}",
+        notes.lines
+    );
+}
+
+#[test]
+fn equal_programs_give_equal_schedules() {
+    let x = param(0, &[64, 64]);
+    let build = || UOp::sink([softmax(&x, 1), matmul(&x, &x).exp2(), x.reduce(ReduceOp::Add, &[0])]);
+    assert_eq!(schedule(&build()).unwrap(), schedule(&build()).unwrap());
+}
