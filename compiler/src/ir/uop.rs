@@ -41,6 +41,8 @@ struct Node {
     hash: u64,
     /// See [`UOp::remembered`].
     memory: OnceLock<Box<dyn Any + Send + Sync>>,
+    /// See [`UOp::hold`].
+    held: OnceLock<Arc<dyn Any + Send + Sync>>,
 }
 
 const SHARDS: usize = 64;
@@ -67,7 +69,7 @@ impl UOp {
         }
         let shape = infer_shape(op, dtype, &src, &arg)?;
         let facts = infer_facts(op, dtype, &src, &arg);
-        Ok(intern(Node { op, dtype, src, arg, shape, facts, hash, memory: OnceLock::new() }))
+        Ok(intern(Node { op, dtype, src, arg, shape, facts, hash, memory: OnceLock::new(), held: OnceLock::new() }))
     }
 
     /// The node of that content, which the caller knows to be well-formed.
@@ -155,6 +157,18 @@ impl UOp {
     /// What the node remembers, if it does and is of this type.
     pub fn recall<T: Send + Sync + 'static>(&self) -> Option<&T> {
         self.0.memory.get()?.downcast_ref()
+    }
+
+    /// Keeps something alive as long as this node lives: what a runtime has in memory for it. Whether it was the first.
+    ///
+    /// A node holds one thing, for good. It must not own this node, or neither would ever be freed.
+    pub fn hold(&self, thing: Arc<dyn Any + Send + Sync>) -> bool {
+        self.0.held.set(thing).is_ok()
+    }
+
+    /// What the node holds, if it does and is of this type.
+    pub fn held<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        self.0.held.get()?.downcast_ref()
     }
 
     /// How many nodes exist in the process, for tests of memory.

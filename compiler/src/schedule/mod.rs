@@ -33,7 +33,7 @@ mod split;
 mod tests;
 
 pub use check::check;
-pub use normalize::{Normalized, normalize};
+pub use normalize::{Normalized, normalize, view_of};
 
 use rustc_hash::FxHashMap;
 

@@ -55,7 +55,7 @@ pub fn normalize(values: &[UOp], realised: impl Fn(&UOp) -> Option<UOp>) -> Resu
 }
 
 /// Flat memory under a shape. Where the shape is symbolic the memory is as long as its bound, and the elements lie at its start.
-pub(super) fn view_of(memory: &UOp, shape: &Shape) -> UOp {
+pub fn view_of(memory: &UOp, shape: &Shape) -> UOp {
     let numel = shape.numel();
     if numel == memory.shape()[0] {
         return memory.reshape(shape.clone());
