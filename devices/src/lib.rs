@@ -15,6 +15,7 @@ pub mod buffer;
 pub mod cpu;
 pub mod device;
 pub mod error;
+pub mod interpreter;
 pub mod registry;
 
 pub use buffer::{BufferSlice, RawBuffer};

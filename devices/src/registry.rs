@@ -5,9 +5,10 @@ use std::sync::Arc;
 use crate::cpu::CpuDevice;
 use crate::device::Device;
 use crate::error::DeviceError;
+use crate::interpreter::InterpreterDevice;
 
 /// Names that [`open`] knows.
-pub const KNOWN_DEVICES: &[&str] = &["CPU"];
+pub const KNOWN_DEVICES: &[&str] = &["CPU", "INTERPRETER"];
 
 /// Opens the device of this name, in any case of letters.
 ///
@@ -25,6 +26,7 @@ pub const KNOWN_DEVICES: &[&str] = &["CPU"];
 pub fn open(name: &str, threads: Option<usize>) -> Result<Arc<dyn Device>, DeviceError> {
     match name.to_ascii_uppercase().as_str() {
         "CPU" => Ok(Arc::new(CpuDevice::open(threads)?)),
+        "INTERPRETER" => Ok(Arc::new(InterpreterDevice::open())),
         _ => Err(DeviceError::UnknownDevice { name: name.to_string(), known: KNOWN_DEVICES.join(", ") }),
     }
 }
@@ -39,6 +41,6 @@ mod tests {
             assert_eq!(open(name, Some(1)).unwrap().name(), *name);
         }
         let error = open("tpu", None).unwrap_err();
-        assert_eq!(error.to_string(), "no device is called `tpu`; known devices: CPU");
+        assert_eq!(error.to_string(), "no device is called `tpu`; known devices: CPU, INTERPRETER");
     }
 }

@@ -5,6 +5,9 @@
 //! byte, so that text can be the key of a cache.
 
 mod llvm;
+mod text;
+
+pub use text::render_ast;
 
 use warpweft_compiler::linearize::Linear;
 use warpweft_compiler::program::Program;

@@ -17,8 +17,8 @@ pub(super) fn elementwise(node: &UOp, src: &[Value]) -> Result<Value, InterpretE
     let shape = common_shape(src).map_err(fail)?;
     let dtype = node.dtype();
     let result = match op {
-        Op::Cast => with_element(operand, ConvertFrom { dtype, src: &src[0], bits: false }).flatten(),
-        Op::Bitcast => with_element(operand, ConvertFrom { dtype, src: &src[0], bits: true }).flatten(),
+        Op::Cast => convert(&src[0], dtype, false),
+        Op::Bitcast => convert(&src[0], dtype, true),
         _ => with_element(operand, Apply { op, dtype, src, shape }).flatten(),
     };
     result.ok_or_else(|| fail(format!("is not defined on {operand}")))
@@ -112,35 +112,55 @@ fn combine<E: Element, R>(len: usize, a: Lane<'_, E>, b: Lane<'_, E>, function: 
     }
 }
 
-struct ConvertFrom<'v> {
-    dtype: DType,
+/// Elements on their way to another type: few enough forms that every pair of types needs no loop of its own.
+enum Wide {
+    Signed(Vec<i64>),
+    Unsigned(Vec<u64>),
+    Float(Vec<f64>),
+}
+
+struct Widen<'v> {
     src: &'v Value,
     bits: bool,
 }
 
-impl WithElement for ConvertFrom<'_> {
-    type Output = Option<Value>;
-    fn with<E: Element>(self) -> Option<Value> {
-        let ConvertFrom { dtype, src, bits } = self;
-        with_element(dtype, ConvertTo { dtype, shape: src.shape(), elements: src.slice::<E>(), bits })
+impl WithElement for Widen<'_> {
+    type Output = Wide;
+    fn with<E: Element>(self) -> Wide {
+        let elements = self.src.slice::<E>();
+        if self.bits {
+            return Wide::Unsigned(elements.iter().map(|x| x.to_bits()).collect());
+        }
+        match self.src.dtype() {
+            dtype if dtype.is_float() => Wide::Float(elements.iter().map(|x| x.convert()).collect()),
+            dtype if dtype.is_unsigned() => Wide::Unsigned(elements.iter().map(|x| x.convert()).collect()),
+            _ => Wide::Signed(elements.iter().map(|x| x.convert()).collect()),
+        }
     }
 }
 
-struct ConvertTo<'v, From> {
+struct Narrow<'v> {
     dtype: DType,
     shape: &'v [i64],
-    elements: &'v [From],
+    wide: Wide,
     bits: bool,
 }
 
-impl<From: Element> WithElement for ConvertTo<'_, From> {
+impl WithElement for Narrow<'_> {
     type Output = Value;
     fn with<E: Element>(self) -> Value {
-        let elements: Vec<E> = if self.bits {
-            self.elements.iter().map(|x| E::from_bits(x.to_bits())).collect()
-        } else {
-            self.elements.iter().map(|x| x.convert()).collect()
+        let elements: Vec<E> = match &self.wide {
+            Wide::Unsigned(elements) if self.bits => elements.iter().map(|x| E::from_bits(*x)).collect(),
+            Wide::Unsigned(elements) => elements.iter().map(|x| E::from_u64(*x)).collect(),
+            Wide::Signed(elements) => elements.iter().map(|x| E::from_i64(*x)).collect(),
+            Wide::Float(elements) => elements.iter().map(|x| E::from_f64(*x)).collect(),
         };
         Value::of(self.dtype, self.shape.to_vec(), elements)
     }
+}
+
+/// The elements in another type, or their bits read as one.
+fn convert(src: &Value, dtype: DType, bits: bool) -> Option<Value> {
+    let wide = with_element(src.dtype(), Widen { src, bits })?;
+    with_element(dtype, Narrow { dtype, shape: src.shape(), wide, bits })
 }

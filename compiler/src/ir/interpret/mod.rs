@@ -12,6 +12,7 @@ mod dims;
 mod elementwise;
 mod movement;
 mod reduce;
+mod store;
 #[cfg(test)]
 mod tests;
 mod value;
@@ -72,7 +73,8 @@ pub fn interpret(roots: &[UOp], leaves: &dyn Fn(&UOp) -> Option<Value>) -> Resul
 
 /// What a kernel AST stores where its params have these values: the slot of each store with all elements of that param.
 ///
-/// All values are computed before any is stored. A store of fewer elements than the param has leaves the rest as it is.
+/// All values are computed before any is stored. A store into a view of a param, or of fewer elements than the param has, leaves
+/// the rest as `leaves` gives it.
 ///
 /// # Errors
 /// As [`interpret`]; or if the AST is not a sink of stores to params.
@@ -80,18 +82,7 @@ pub fn interpret_kernel(
     ast: &UOp,
     leaves: &dyn Fn(&UOp) -> Option<Value>,
 ) -> Result<Vec<(u32, Value)>, InterpretError> {
-    let mut slots = Vec::new();
-    for store in ast.src() {
-        match (store.op(), store.src().first().map(|target| (target, target.arg()))) {
-            (Op::Store, Some((_, Arg::Param(param)))) => slots.push(param.slot),
-            _ => {
-                let message = format!("a kernel is a sink of stores to params, not of {}", store.op());
-                return Err(InterpretError { op: ast.op(), message });
-            }
-        }
-    }
-    let values = interpret(std::slice::from_ref(ast), leaves)?;
-    Ok(slots.into_iter().zip(values).collect())
+    store::interpret_stores(ast, leaves)
 }
 
 fn values_of_root(root: &UOp) -> Vec<UOp> {

@@ -98,6 +98,24 @@ fn sinks_give_what_they_store() {
 }
 
 #[test]
+fn stores_through_views_leave_the_rest() {
+    let out = UOp::param(0, DType::F32, 6);
+    let column = out.reshape([2, 3]).shrink(&[(0.into(), 2.into()), (1.into(), 2.into())]).flip(&[0]);
+    let store =
+        |target: &UOp, value: &UOp| UOp::new(Op::Store, DType::VOID, vec![target.clone(), value.clone()], Arg::None);
+    let value = UOp::param(1, DType::F32, 2).reshape([2, 1]);
+    let row = out.shrink(&[(3.into(), 6.into())]);
+    let first = out.shrink(&[(0.into(), 3.into())]);
+    let ast = UOp::sink([store(&column, &value), store(&row, &first)]);
+    let leaves = |leaf: &UOp| match leaf.arg() {
+        Arg::Param(param) if param.slot == 0 => Some(f32s(&[6], &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0])),
+        _ => Some(f32s(&[2], &[10.0, 20.0])),
+    };
+    let stored = interpret_kernel(&ast, &leaves).unwrap();
+    assert_eq!(stored, [(0, f32s(&[6], &[0.0, 20.0, 2.0, 0.0, 1.0, 2.0]))]);
+}
+
+#[test]
 fn a_deep_graph_runs_and_shares() {
     let mut node = param(&[2]);
     for _ in 0..100_000 {

@@ -1,0 +1,87 @@
+//! What kernels store. A store may name a view of its param: the view of the param's element numbers says where each value goes.
+
+use std::collections::BTreeMap;
+
+use super::{InterpretError, Value, interpret};
+use crate::dtype::{DType, Scalar};
+use crate::ir::{Arg, Op, ParamArg, UOp, postorder, rebuild};
+
+/// The stores of a kernel AST carried out, in order: the whole contents of each param that is stored to.
+pub(super) fn interpret_stores(
+    ast: &UOp,
+    leaves: &dyn Fn(&UOp) -> Option<Value>,
+) -> Result<Vec<(u32, Value)>, InterpretError> {
+    let values = interpret(std::slice::from_ref(ast), leaves)?;
+    let mut contents: BTreeMap<u32, (DType, Vec<Scalar>)> = BTreeMap::new();
+    for (store, value) in ast.src().iter().zip(values) {
+        let (target, base, param) = target_of(store)?;
+        let fail = |message: String| InterpretError { op: Op::Store, message };
+        if value.dtype() != base.dtype() {
+            return Err(fail(format!("{} is stored to a param of {}", value.dtype(), base.dtype())));
+        }
+        // All of a param overwritten in order needs none of its old elements.
+        if target == base && value.len() as u64 == param.len {
+            contents.insert(param.slot, (value.dtype(), value.scalars()));
+            continue;
+        }
+        let places = places(&target, &base, param, leaves)?;
+        if target != base && places.len() != value.len() {
+            return Err(fail(format!("{} elements are stored to a view of {}", value.len(), places.len())));
+        }
+        let known = match contents.remove(&param.slot) {
+            Some(known) => known,
+            None => {
+                let old = leaves(&base).filter(|old| old.len() as u64 == param.len && old.dtype() == base.dtype());
+                let old = old.ok_or_else(|| fail(format!("no value was given for param {}", param.slot)))?;
+                (old.dtype(), old.scalars())
+            }
+        };
+        let (dtype, mut elements) = known;
+        for (position, place) in places.into_iter().take(value.len()).enumerate() {
+            elements[place] = value.get(position);
+        }
+        contents.insert(param.slot, (dtype, elements));
+    }
+    let with_value = |(slot, (dtype, elements)): (u32, (DType, Vec<Scalar>))| {
+        Value::from_scalars(dtype, [elements.len() as i64], &elements).map(|value| (slot, value))
+    };
+    Ok(contents.into_iter().filter_map(with_value).collect())
+}
+
+/// The view that a store names, the param below it, and what that says.
+fn target_of(store: &UOp) -> Result<(UOp, UOp, ParamArg), InterpretError> {
+    let target = if store.op() == Op::Store { store.src().first() } else { None };
+    let mut base = target;
+    while let Some(node) = base.filter(|node| node.op().is_movement()) {
+        base = node.src().first();
+    }
+    match (target, base.map(|base| (base, base.arg()))) {
+        (Some(target), Some((base, Arg::Param(param)))) => Ok((target.clone(), base.clone(), *param)),
+        _ => {
+            let message = format!("a kernel is a sink of stores to params, not of {}", store.op());
+            Err(InterpretError { op: Op::Sink, message })
+        }
+    }
+}
+
+/// The element of the param that each element of the view is.
+fn places(
+    target: &UOp,
+    base: &UOp,
+    param: ParamArg,
+    leaves: &dyn Fn(&UOp) -> Option<Value>,
+) -> Result<Vec<usize>, InterpretError> {
+    if postorder(std::slice::from_ref(target)).iter().any(|node| node.op() == Op::Pad) {
+        return Err(InterpretError { op: Op::Store, message: "cannot store into padding".to_string() });
+    }
+    // The same view over numbers instead of elements.
+    let numbers = UOp::iota(param.len as i64);
+    let view = rebuild(target, |node, new| {
+        if node == base {
+            return numbers.clone();
+        }
+        UOp::new(node.op(), DType::INDEX, new.src(), node.arg().clone())
+    });
+    let numbers = interpret(&[view], leaves)?;
+    Ok(numbers.iter().flat_map(Value::scalars).map(|number| number.to_i64() as usize).collect())
+}
