@@ -43,6 +43,10 @@ impl Device for InterpreterDevice {
         &self.target
     }
 
+    fn compiler(&self) -> &str {
+        concat!("interpreter ", env!("CARGO_PKG_VERSION"))
+    }
+
     fn allocate(&self, bytes: usize) -> Result<RawBuffer, DeviceError> {
         RawBuffer::host(NAME, bytes)
     }
