@@ -17,6 +17,7 @@ pub mod rewrite;
 pub mod schedule;
 pub mod symbolic;
 pub mod target;
+pub mod verify;
 pub mod view;
 pub mod watch;
 

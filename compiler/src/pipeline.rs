@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::CompileError;
+use crate::ir::text::Graph;
 use crate::ir::{Arg, Op, UOp, postorder};
 use crate::kernel::{decompose, estimate, expand, index_types, loops, lower, name};
 use crate::linearize::{Linear, check, order};
@@ -10,6 +11,7 @@ use crate::optimize;
 use crate::program::{Access, Parameter};
 use crate::symbolic;
 use crate::target::Target;
+use crate::verify;
 use crate::watch::{Report, Topic, Watch};
 
 /// What a caller may choose about lowering.
@@ -29,6 +31,11 @@ pub fn lower_kernel(
     options: &LowerOptions,
     watch: &mut dyn Watch,
 ) -> Result<Linear, CompileError> {
+    if cfg!(debug_assertions)
+        && let Err(error) = verify::tensor::check(std::slice::from_ref(ast))
+    {
+        panic!("bug in the compiler: a schedule gave a wrong kernel: {error}\n{}", Graph::new("kernel", [ast.clone()]));
+    }
     let mut passes = Passes { kernel: ast.clone(), watch };
     passes.run("tensors become loops", lower::lower_to_loops);
     passes.run("simplify", symbolic::simplify);
@@ -44,7 +51,7 @@ pub fn lower_kernel(
     passes.run("indices get machine types", index_types::lower_index_types);
     let ops = order::order(&passes.kernel, target.has_fma);
     if cfg!(debug_assertions)
-        && let Err(message) = check::check(&ops)
+        && let Err(message) = check::check(&ops).and(verify::linear::check(&ops).map_err(|error| error.to_string()))
     {
         panic!("bug in the compiler: {message}, in the kernel {name}");
     }
@@ -60,6 +67,12 @@ struct Passes<'w> {
 impl Passes<'_> {
     fn run(&mut self, name: &'static str, pass: impl FnOnce(&UOp) -> UOp) {
         self.kernel = pass(&self.kernel);
+        if cfg!(debug_assertions)
+            && let Err(error) = verify::kernel::check(&self.kernel)
+        {
+            let text = Graph::new("kernel", [self.kernel.clone()]);
+            panic!("bug in the compiler: after the pass \"{name}\": {error}\n{text}");
+        }
         if self.watch.wants(Topic::Passes) {
             let kernel = self.kernel.clone();
             let nodes = postorder(std::slice::from_ref(&kernel)).len();

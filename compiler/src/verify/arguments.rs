@@ -1,0 +1,103 @@
+//! Rules of single nodes that hold at every stage: the argument is of the op's kind, constants are in their type's form, the op
+//! is defined on its types.
+
+use super::VerifyError;
+use crate::dtype::Scalar;
+use crate::ir::{Arg, Op, UOp, is_defined};
+
+/// Whether the argument is of the kind that the op takes.
+// tidy: table
+fn takes(op: Op, arg: &Arg) -> bool {
+    match op {
+        Op::Const => matches!(arg, Arg::Scalar(_)),
+        Op::Buffer => matches!(arg, Arg::Buffer(_)),
+        Op::Param => matches!(arg, Arg::Param(_)),
+        Op::Variable => matches!(arg, Arg::Variable(_)),
+        Op::Iota | Op::Reshape | Op::Expand => matches!(arg, Arg::Shape(_)),
+        Op::Permute | Op::Flip => matches!(arg, Arg::Axes(_)),
+        Op::Pad | Op::Shrink => matches!(arg, Arg::Bounds(_)),
+        Op::AsStrided => matches!(arg, Arg::Strided(_)),
+        Op::Reduce => matches!(arg, Arg::Reduce(..)),
+        Op::Gather => matches!(arg, Arg::Axis(_)),
+        Op::Copy => matches!(arg, Arg::Device(_)),
+        Op::Function => matches!(arg, Arg::Function(_)),
+        Op::Range => matches!(arg, Arg::Range(_)),
+        Op::Fold | Op::Across => matches!(arg, Arg::Fold(_)),
+        Op::Ramp | Op::Lane | Op::Accumulator => matches!(arg, Arg::Number(_)),
+        Op::Scratch => matches!(arg, Arg::Scratch(..)),
+        Op::Stage => matches!(arg, Arg::None | Arg::Number(_)),
+        Op::Bind
+        | Op::Contiguous
+        | Op::Detach
+        | Op::Store
+        | Op::Index
+        | Op::Load
+        | Op::Sink
+        | Op::Splat
+        | Op::Stack
+        | Op::Update
+        | Op::Final
+        | Op::EndRange
+        | Op::Neg
+        | Op::Not
+        | Op::Exp2
+        | Op::Log2
+        | Op::Sin
+        | Op::Sqrt
+        | Op::Trunc
+        | Op::Cast
+        | Op::Bitcast
+        | Op::Add
+        | Op::Sub
+        | Op::Mul
+        | Op::Div
+        | Op::IDiv
+        | Op::Mod
+        | Op::CDiv
+        | Op::CMod
+        | Op::Max
+        | Op::Min
+        | Op::Lt
+        | Op::Eq
+        | Op::Ne
+        | Op::And
+        | Op::Or
+        | Op::Xor
+        | Op::Shl
+        | Op::Shr
+        | Op::Where
+        | Op::MulAdd => *arg == Arg::None,
+    }
+}
+
+/// Checks one node, whatever its stage.
+pub(super) fn check_node(node: &UOp) -> Result<(), VerifyError> {
+    let op = node.op();
+    if !takes(op, node.arg()) {
+        return Err(VerifyError::new(node, format!("does not take the argument {:?}", node.arg())));
+    }
+    if let Arg::Scalar(value) = node.arg() {
+        return check_constant(node, *value);
+    }
+    if let Arg::Variable(variable) = node.arg()
+        && variable.min > variable.max
+    {
+        let message = format!("{} has no value from {} to {}", variable.name, variable.min, variable.max);
+        return Err(VerifyError::new(node, message));
+    }
+    if op.is_elementwise() {
+        let operand = node.src()[(op == Op::Where) as usize].dtype();
+        if !is_defined(op, operand.element()) {
+            return Err(VerifyError::new(node, format!("is not defined on {operand}")));
+        }
+    }
+    Ok(())
+}
+
+fn check_constant(node: &UOp, value: Scalar) -> Result<(), VerifyError> {
+    let dtype = node.dtype();
+    if value == value.cast(dtype) {
+        return Ok(());
+    }
+    Err(VerifyError::new(node, format!("{value:?} is not in the form of {dtype}, which is {:?}", value.cast(dtype))))
+}

@@ -1,0 +1,133 @@
+//! Kernels as loop nests: a sink of stores, each of which closes the loops that it stands in.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::VerifyError;
+use super::arguments::check_node;
+use crate::ir::{Arg, Class, Op, UOp, postorder};
+
+/// Checks a kernel in loop form.
+///
+/// No tensors are left: every value is a scalar or a vector. Loads and stores name an index, an index names memory, and their
+/// types agree. A loop has one number. A closer (fold, store, stage) closes ranges that its value is made in or that repeat it,
+/// each once; below the sink no loop is open.
+///
+/// # Errors
+/// The first node, operands first, that breaks a rule.
+pub fn check(sink: &UOp) -> Result<(), VerifyError> {
+    if sink.op() != Op::Sink {
+        return Err(VerifyError::new(sink, "a kernel is a sink of stores"));
+    }
+    let mut numbers: FxHashMap<u32, UOp> = FxHashMap::default();
+    let mut open: FxHashMap<UOp, FxHashSet<u32>> = FxHashMap::default();
+    for node in postorder(std::slice::from_ref(sink)) {
+        check_node(&node)?;
+        check_stage(&node, sink)?;
+        check_memory(&node)?;
+        if let Some(range) = node.as_range() {
+            let first = numbers.entry(range.id).or_insert_with(|| node.clone());
+            if *first != node {
+                return Err(VerifyError::new(&node, format!("another loop has the number {} too", range.id)));
+            }
+        }
+        let still_open = open_after(&node, &open)?;
+        open.insert(node, still_open);
+    }
+    let mut left: Vec<u32> = open.remove(sink).unwrap_or_default().into_iter().collect();
+    left.sort_unstable();
+    match left.first() {
+        Some(id) => Err(VerifyError::new(&numbers[id], format!("loop {id} is never closed"))),
+        None => Ok(()),
+    }
+}
+
+/// Whether the op may stand in a kernel at all.
+fn check_stage(node: &UOp, sink: &UOp) -> Result<(), VerifyError> {
+    let fail = |message: String| Err(VerifyError::new(node, message));
+    match (node.op().class(), node.op()) {
+        (Class::Leaf, Op::Const | Op::Param | Op::Variable) => {}
+        (Class::Unary | Class::Binary | Class::Commutative | Class::Ternary | Class::Vector, _) => {}
+        (Class::Memory, Op::Sink) if node != sink => return fail("stands below another sink".to_string()),
+        (Class::Memory, _) | (Class::Loop, Op::Range | Op::Fold) => {}
+        (_, op) => return fail(format!("{op} does not belong to kernels")),
+    }
+    if node.op() != Op::Param && !node.shape().is_empty() {
+        return fail(format!("has the shape {}, but kernels have no tensors", node.shape()));
+    }
+    match node.src().iter().find(|operand| operand.op() == Op::Param && node.op() != Op::Index) {
+        Some(_) => fail("uses a param as a value; load from an index of it".to_string()),
+        None => Ok(()),
+    }
+}
+
+/// Addresses, loads and stores agree on what they move.
+pub(super) fn check_memory(node: &UOp) -> Result<(), VerifyError> {
+    let fail = |message: String| Err(VerifyError::new(node, message));
+    let src = node.src();
+    match node.op() {
+        Op::Index => {
+            if !matches!(src[0].op(), Op::Param | Op::Scratch | Op::Stage) {
+                return fail(format!("points into {}, which is no memory", src[0].op()));
+            }
+            if node.dtype().element() != src[0].dtype().element() {
+                return fail(format!("gives {} of memory of {}", node.dtype(), src[0].dtype()));
+            }
+            if !src[1].dtype().is_integer() {
+                return fail(format!("the offset is {}, not an integer", src[1].dtype()));
+            }
+            if src[1].dtype().lanes() != 1 && src[1].dtype().lanes() != node.dtype().lanes() {
+                return fail(format!("{} offsets for {}", src[1].dtype().lanes(), node.dtype()));
+            }
+            match src.get(2) {
+                Some(gate) if !gate.dtype().is_bool() => fail(format!("the gate is {}, not bool", gate.dtype())),
+                _ if src.len() > 3 => fail("takes one gate".to_string()),
+                _ => Ok(()),
+            }
+        }
+        Op::Load | Op::Store if src[0].op() != Op::Index => fail(format!("needs an index, not {}", src[0].op())),
+        Op::Load if src[0].dtype() != node.dtype() => fail(format!("gives {} of {}", node.dtype(), src[0].dtype())),
+        Op::Store if src[0].dtype() != src[1].dtype() => fail(format!("{} goes to {}", src[1].dtype(), src[0].dtype())),
+        Op::Lane => match node.arg() {
+            Arg::Number(lane) if (0..src[0].dtype().lanes() as i64).contains(lane) => Ok(()),
+            _ => fail(format!("{} has no such lane", src[0].dtype())),
+        },
+        Op::Stack if node.dtype() != src[0].dtype().with_lanes(src.len().clamp(1, u16::MAX as usize)) => {
+            fail(format!("{} of {} are not {}", src.len(), src[0].dtype(), node.dtype()))
+        }
+        Op::Splat if src[0].dtype() != node.dtype().element() => {
+            fail(format!("{} becomes {}", src[0].dtype(), node.dtype()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The loops that are open after a node: those of its operands, less those that it closes.
+fn open_after(node: &UOp, open: &FxHashMap<UOp, FxHashSet<u32>>) -> Result<FxHashSet<u32>, VerifyError> {
+    let fail = |message: String| Err(VerifyError::new(node, message));
+    let closed_from = match node.op() {
+        Op::Store => 2,
+        Op::Fold | Op::Stage => 1,
+        _ => node.src().len(),
+    };
+    let closed_from = closed_from.min(node.src().len());
+    let mut result: FxHashSet<u32> = FxHashSet::default();
+    for operand in &node.src()[..closed_from] {
+        result.extend(&open[operand]);
+    }
+    let mut closed: FxHashSet<u32> = FxHashSet::default();
+    for range in &node.src()[closed_from..] {
+        let Some(arg) = range.as_range() else {
+            return fail(format!("closes {}, which is no loop", range.op()));
+        };
+        if !closed.insert(arg.id) {
+            return fail(format!("closes loop {} twice", arg.id));
+        }
+        result.remove(&arg.id);
+        // The length of a loop may itself depend on outer loops.
+        result.extend(range.src().iter().flat_map(|len| &open[len]));
+    }
+    if let Some(range) = node.as_range() {
+        result.insert(range.id);
+    }
+    Ok(result)
+}
