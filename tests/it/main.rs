@@ -1,0 +1,3 @@
+//! One test binary for all that crosses crates.
+
+mod kernels;

@@ -1,0 +1,262 @@
+//! Kernels on the CPU against the interpreter: a generator of random kernel ASTs, and the comparison.
+//!
+//! The interpreter evaluates the tensor graph, the CPU runs what the graph was lowered to, with and without optimization. Values
+//! must agree within a relative error that grows with the number of terms that a sum may add in another order.
+
+use warpweft_compiler::DType;
+use warpweft_compiler::ir::interpret::{Value, interpret_kernel};
+use warpweft_compiler::ir::{Arg, Op, ReduceOp, Sources, UOp, postorder};
+use warpweft_compiler::pipeline::{LowerOptions, lower_kernel};
+use warpweft_compiler::watch::Silent;
+use warpweft_devices::Device;
+
+/// A small generator of pseudo-random numbers (SplitMix64, public domain, S. Vigna), so that a seed names a program for good.
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// The sequence of a seed.
+    pub fn new(seed: u64) -> Random {
+        Random(seed)
+    }
+
+    /// The next 64 bits.
+    pub fn next_bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bits ^ (bits >> 31)
+    }
+
+    /// A number below `end`.
+    pub fn below(&mut self, end: usize) -> usize {
+        (self.next_bits() % end.max(1) as u64) as usize
+    }
+
+    /// One of several.
+    pub fn pick<T: Clone>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len())].clone()
+    }
+}
+
+/// A kernel AST that stores these values, one parameter each; inputs must be params numbered from `values.len()`.
+pub fn kernel_of(values: &[UOp]) -> UOp {
+    UOp::sink(values.iter().enumerate().map(|(slot, value)| {
+        let len = value.shape().numel().as_const().unwrap_or(0) as u64;
+        let target = UOp::param(slot as u32, value.dtype(), len);
+        UOp::new(Op::Store, DType::VOID, Sources::from_iter([target, value.clone()]), Arg::None)
+    }))
+}
+
+/// The parameters of a kernel AST, by slot.
+pub fn parameters(ast: &UOp) -> Vec<(DType, u64)> {
+    let mut found: Vec<(u32, DType, u64)> = postorder(std::slice::from_ref(ast))
+        .iter()
+        .filter_map(|node| match node.arg() {
+            Arg::Param(param) => Some((param.slot, node.dtype(), param.len)),
+            _ => None,
+        })
+        .collect();
+    found.sort_by_key(|(slot, ..)| *slot);
+    found.into_iter().map(|(_, dtype, len)| (dtype, len)).collect()
+}
+
+/// What the interpreter stores: the first elements of each output that the kernel writes.
+///
+/// # Errors
+/// The interpreter's message.
+pub fn run_interpreter(ast: &UOp, inputs: &[Value]) -> Result<Vec<Value>, String> {
+    let leaf = |node: &UOp| match node.arg() {
+        Arg::Param(param) => inputs.get(param.slot as usize).cloned(),
+        _ => None,
+    };
+    let stored = interpret_kernel(ast, &leaf).map_err(|error| error.to_string())?;
+    Ok(stored.into_iter().map(|(_, value)| value).collect())
+}
+
+/// What the CPU stores.
+///
+/// # Errors
+/// What the compiler or device says.
+pub fn run_cpu(device: &dyn Device, ast: &UOp, inputs: &[Value], no_opt: bool) -> Result<Vec<Value>, String> {
+    let linear =
+        lower_kernel(ast, device.target(), &LowerOptions { no_opt }, &mut Silent).map_err(|error| error.to_string())?;
+    let program = warpweft_renderer::render(&linear, device.target());
+    let object = device.compile(&program).map_err(|error| format!("{error}\n{}", program.source))?;
+    let kernel = device.load(&program, &object).map_err(|error| error.to_string())?;
+    let mut memory = Vec::new();
+    for value in inputs {
+        let bytes = value.to_bytes();
+        let buffer = device.allocate(bytes.len()).map_err(|error| error.to_string())?;
+        device.copy_in(&buffer, 0, &bytes).map_err(|error| error.to_string())?;
+        memory.push(buffer);
+    }
+    let slices: Vec<_> = memory.iter().map(|buffer| buffer.all()).collect();
+    kernel.launch(&slices, &[], 2).map_err(|error| error.to_string())?;
+    let outputs = ast.src().len();
+    let mut results = Vec::new();
+    for (buffer, input) in memory.iter().zip(inputs).take(outputs) {
+        let mut bytes = vec![0; buffer.bytes()];
+        device.copy_out(buffer, 0, &mut bytes).map_err(|error| error.to_string())?;
+        results.push(Value::from_bytes(input.dtype(), input.shape().to_vec(), &bytes).ok_or("bytes of no value")?);
+    }
+    Ok(results)
+}
+
+/// Inputs for a kernel: small numbers, the same for the same seed; outputs start as zeros.
+pub fn random_inputs(ast: &UOp, random: &mut Random) -> Vec<Value> {
+    let outputs = ast.src().len();
+    parameters(ast)
+        .iter()
+        .enumerate()
+        .map(|(slot, (dtype, len))| {
+            let mut number = || match (slot < outputs, dtype.is_float()) {
+                (true, _) => 0.0,
+                (false, true) => (random.below(4001) as f64 - 2000.0) / 1000.0,
+                (false, false) => random.below(7) as f64 - if dtype.is_signed() { 3.0 } else { 0.0 },
+            };
+            let values: Vec<f64> = (0..*len).map(|_| number()).collect();
+            Value::from_f64(*dtype, vec![*len as i64], &values).expect("parameters have element types")
+        })
+        .collect()
+}
+
+/// Compares two results of one kernel.
+///
+/// # Errors
+/// The first difference.
+pub fn compare(want: &[Value], got: &[Value], tolerance: f64) -> Result<(), String> {
+    for (output, (want, got)) in want.iter().zip(got).enumerate() {
+        let scale = want.to_f64().iter().filter(|x| x.is_finite()).fold(1.0f64, |most, x| most.max(x.abs()));
+        for (position, (a, b)) in want.to_f64().iter().zip(got.to_f64()).enumerate() {
+            let same = *a == b || (a.is_nan() && b.is_nan());
+            let close = want.dtype().is_float() && (a - b).abs() <= tolerance * scale;
+            if !same && !close {
+                return Err(format!("output {output}, element {position}: {b} instead of {a}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Runs a kernel on the interpreter and, with and without optimization, on the CPU.
+///
+/// # Errors
+/// A difference or failure, with the way the CPU ran.
+pub fn check_kernel(device: &dyn Device, ast: &UOp, seed: u64) -> Result<(), String> {
+    let inputs = random_inputs(ast, &mut Random::new(seed));
+    let want = run_interpreter(ast, &inputs)?;
+    for no_opt in [true, false] {
+        let got = run_cpu(device, ast, &inputs, no_opt).map_err(|message| format!("no_opt {no_opt}: {message}"))?;
+        compare(&want, &got, 1e-4).map_err(|message| format!("no_opt {no_opt}: {message}"))?;
+    }
+    Ok(())
+}
+
+/// Grows random tensor graphs that one kernel may hold.
+pub struct Generator {
+    random: Random,
+    params: u32,
+    first_param: u32,
+}
+
+impl Generator {
+    /// A generator whose inputs are numbered from `first_param`.
+    pub fn new(seed: u64, first_param: u32) -> Generator {
+        Generator { random: Random::new(seed), params: 0, first_param }
+    }
+
+    /// A new input of that shape.
+    pub fn input(&mut self, dtype: DType, shape: &[i64]) -> UOp {
+        let len: i64 = shape.iter().product();
+        self.params += 1;
+        UOp::param(self.first_param + self.params - 1, dtype, len as u64).reshape(shape)
+    }
+
+    /// A graph of about `steps` ops over inputs of small shapes.
+    pub fn graph(&mut self, steps: usize) -> UOp {
+        let rank = 1 + self.random.below(3);
+        let shape: Vec<i64> = (0..rank).map(|_| self.random.pick(&[1, 2, 3, 4, 5, 7, 8, 16, 17, 33])).collect();
+        let mut node = self.input(DType::F32, &shape);
+        for _ in 0..steps {
+            node = self.step(&node);
+        }
+        node
+    }
+
+    fn step(&mut self, node: &UOp) -> UOp {
+        let shape: Vec<i64> = node.shape().as_const().expect("generated shapes are numbers");
+        let rank = shape.len();
+        match self.random.below(12) {
+            0 | 1 => {
+                let other = self.input(DType::F32, &shape);
+                let op = self.random.pick(&[Op::Add, Op::Mul, Op::Sub, Op::Max, Op::Min]);
+                UOp::binary(op, node, &other)
+            }
+            2 => node.lt(0).select(&node.negate(), node),
+            3 if rank > 1 => {
+                let mut order: Vec<usize> = (0..rank).collect();
+                order.rotate_left(1 + self.random.below(rank - 1));
+                node.permute(&order)
+            }
+            4 if rank > 0 => node.flip(&[self.random.below(rank)]),
+            5 if rank > 0 => {
+                let bounds: Vec<_> = shape
+                    .iter()
+                    .map(|_| ((self.random.below(3) as i64).into(), (self.random.below(2) as i64).into()))
+                    .collect();
+                node.pad(&bounds)
+            }
+            6 if rank > 0 => {
+                let bounds: Vec<_> = shape
+                    .iter()
+                    .map(|&len| {
+                        let start = self.random.below(len.max(1) as usize) as i64;
+                        (
+                            start.into(),
+                            (start + 1 + self.random.below((len - start).max(1) as usize) as i64).min(len).into(),
+                        )
+                    })
+                    .collect();
+                node.shrink(&bounds)
+            }
+            7 => self.reshaped(node, &shape),
+            8 if rank > 0 && shape.iter().product::<i64>() < 2000 => self.repeated(node, &shape),
+            9 if rank > 0 => {
+                let axis = self.random.below(rank);
+                let op = self.random.pick(&[ReduceOp::Add, ReduceOp::Max, ReduceOp::Min, ReduceOp::Add]);
+                node.reduce(op, &[axis])
+            }
+            10 if rank > 0 => self.normalized(node, &shape),
+            _ => (node * 2) + node.const_like(1),
+        }
+    }
+
+    fn reshaped(&mut self, node: &UOp, shape: &[i64]) -> UOp {
+        let total: i64 = shape.iter().product();
+        let divisors: Vec<i64> = (1..=total).filter(|divisor| total % divisor == 0).collect();
+        let first = self.random.pick(&divisors);
+        let rest: Vec<i64> = (1..=total / first).filter(|divisor| (total / first) % divisor == 0).collect();
+        let second = self.random.pick(&rest);
+        node.reshape([first, second, total / first / second])
+    }
+
+    /// Repeated along a new axis, then perhaps flattened into a neighbour.
+    fn repeated(&mut self, node: &UOp, shape: &[i64]) -> UOp {
+        let axis = self.random.below(shape.len() + 1);
+        let (mut one, mut many) = (shape.to_vec(), shape.to_vec());
+        one.insert(axis, 1);
+        many.insert(axis, self.random.pick(&[2, 3, 9]));
+        node.reshape(one).expand(many)
+    }
+
+    /// Minus its maximum along an axis: a reduction that meets what it reduced.
+    fn normalized(&mut self, node: &UOp, shape: &[i64]) -> UOp {
+        let axis = self.random.below(shape.len());
+        let mut one = shape.to_vec();
+        one[axis] = 1;
+        let most = node.reduce(ReduceOp::Max, &[axis]).reshape(one).expand(shape);
+        node - most
+    }
+}
