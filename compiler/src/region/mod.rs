@@ -11,7 +11,7 @@
 //! [`Budget`]: beyond it an answer is [`Answer::Unknown`] and an operation is [`TooComplex`], which callers treat as
 //! "aliased". The cost depends on how strides divide each other, not on how long the dimensions are.
 //!
-//! Not here: symbolic sizes, graphs of UOps, and the strides that users see (see the views).
+//! Not here: graphs of UOps, and the strides that users see (see the views). Symbolic lengths: in `view_overlap` alone.
 //!
 //! Tested against plain lists of integers: unit tests beside the code, properties in the tests crate.
 
@@ -31,6 +31,7 @@ pub mod selection;
 pub mod sett;
 pub mod strided;
 pub mod stripe;
+pub mod view_overlap;
 
 pub use alias::{AliasError, AliasGraph, TensorId};
 pub use budget::{Answer, Budget, TooComplex};
@@ -43,3 +44,4 @@ pub use selection::Selection;
 pub use sett::Sett;
 pub use strided::Strided;
 pub use stripe::{Stripe, StripeError};
+pub use view_overlap::{ExactJudge, view_overlaps_itself, views_meet};

@@ -26,5 +26,5 @@ pub use merge::merge;
 pub use tracker::{BindError, ShapeTracker};
 pub use view::{Bounds, View};
 pub use view_functions::ViewError;
-pub use view_spec::{OverlapClass, ViewSpec};
+pub use view_spec::{OverlapClass, OverlapStatus, ViewSpec};
 pub use write_plan::{OverlapJudge, WriteError, WriteKind, WritePlan, WriteSource, plan_write};

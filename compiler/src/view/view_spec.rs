@@ -35,6 +35,19 @@ pub enum OverlapClass {
     Unknown,
 }
 
+/// What PyTorch knows, without looking at elements, of two views of one storage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OverlapStatus {
+    /// They lie apart, or one is empty.
+    Apart,
+    /// They are the same piece of memory in the same order.
+    Full,
+    /// They share memory in some other way.
+    Partial,
+    /// One of them has gaps, so it is not known.
+    Unknown,
+}
+
 impl ViewSpec {
     /// A storage seen whole, in row-major order.
     pub fn of_storage(shape: impl Into<Shape>) -> ViewSpec {
@@ -179,6 +192,27 @@ impl ViewSpec {
         let repeats =
             self.shape.iter().zip(self.strides.iter()).any(|(dim, stride)| stride.is(0) && dim.min_value() > 1);
         if repeats { OverlapClass::Repeated } else { OverlapClass::Unknown }
+    }
+
+    /// What ranges and strides say of two views of one storage; lengths and offsets that are symbolic are not known.
+    pub fn overlap_status(&self, other: &ViewSpec) -> OverlapStatus {
+        let (Some(own_len), Some(other_len)) = (self.shape.numel().as_const(), other.shape.numel().as_const()) else {
+            return OverlapStatus::Unknown;
+        };
+        if own_len == 0 || other_len == 0 {
+            return OverlapStatus::Apart;
+        }
+        if !self.is_dense() || !other.is_dense() {
+            return OverlapStatus::Unknown;
+        }
+        let (Some(own), Some(others)) = (self.offset.as_const(), other.offset.as_const()) else {
+            return OverlapStatus::Unknown;
+        };
+        match (own == others && own_len == other_len, own < others + other_len && others < own + own_len) {
+            (true, _) if self.strides == other.strides => OverlapStatus::Full,
+            (_, true) => OverlapStatus::Partial,
+            _ => OverlapStatus::Apart,
+        }
     }
 
     /// As a view, in which strides that no element depends on are 0.

@@ -28,6 +28,7 @@ struct Arguments {
 enum Kind {
     Alias,
     Inplace,
+    Views,
 }
 
 fn main() -> ExitCode {
@@ -51,5 +52,6 @@ fn run(arguments: &Arguments, cases: &serde_json::Value) -> Report {
     match arguments.kind {
         Kind::Alias => conformance::alias::run(cases, filter),
         Kind::Inplace => conformance::inplace::run(cases, filter),
+        Kind::Views => conformance::views::run(cases, filter),
     }
 }

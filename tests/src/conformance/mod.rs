@@ -10,6 +10,8 @@ pub mod alias;
 pub mod alias_graph;
 pub mod alias_sets;
 pub mod inplace;
+pub mod view_steps;
+pub mod views;
 
 /// What a run found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
