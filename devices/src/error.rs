@@ -15,8 +15,8 @@ pub enum DeviceError {
     },
     /// The code generator is not there, or lacks this machine.
     #[error(
-        "LLVM 22 has no code generator for `{triple}`: {message}; install the packages `libllvm22` (to run) and `llvm-22-dev` \
-         (to build) from apt.llvm.org, or build LLVM with that target"
+        "LLVM 22 cannot be used for {triple}: {message}; install the package `libllvm22` (Debian and Ubuntu: apt.llvm.org), or \
+         set LD_LIBRARY_PATH to the folder of libLLVM.so.22.1"
     )]
     CompilerMissing {
         /// The machine, as LLVM names it.

@@ -27,6 +27,7 @@ use inkwell::types::{AnyTypeEnum, BasicMetadataTypeEnum};
 use warpweft_compiler::program::Program;
 use warpweft_compiler::target::Target;
 
+use super::llvm_library;
 use crate::error::DeviceError;
 
 /// The passes, in LLVM's notation. Programs come in SSA form with loops that test at their end, so each pass runs once: what a
@@ -34,29 +35,33 @@ use crate::error::DeviceError;
 /// takes most of the time. `examples/compile_stages.rs` measures this list beside others.
 pub const PASSES: &str = "function(sroa,early-cse,simplifycfg,loop-mssa(licm),instcombine<no-verify-fixpoint>)";
 
-/// Makes LLVM's x86 and AArch64 code generators known to LLVM, once per process.
-pub(super) fn initialize_llvm() {
+/// Makes sure that LLVM is there and that it knows its x86 code generator, once per process. `machine` is for the error.
+pub(super) fn initialize_llvm(machine: &str) -> Result<(), DeviceError> {
     static DONE: Once = Once::new();
+    llvm_library::load().map_err(|message| DeviceError::CompilerMissing { triple: machine.to_string(), message })?;
     DONE.call_once(|| {
-        let config = InitializationConfig {
+        LlvmTarget::initialize_x86(&InitializationConfig {
             asm_parser: false,
             asm_printer: true,
             base: true,
             disassembler: true,
             info: true,
             machine_code: true,
-        };
-        LlvmTarget::initialize_x86(&config);
-        LlvmTarget::initialize_aarch64(&config);
+        });
     });
+    Ok(())
 }
 
-/// Version of the LLVM that is linked, as in `22.1.8`.
-pub fn llvm_version() -> String {
+/// Version of LLVM, as in `22.1.8`.
+///
+/// # Errors
+/// [`DeviceError::CompilerMissing`] when LLVM is not installed.
+pub fn llvm_version() -> Result<String, DeviceError> {
+    initialize_llvm("this machine")?;
     let (mut major, mut minor, mut patch) = (0, 0, 0);
     // SAFETY: LLVM writes one number through each pointer, and each points at a local.
     unsafe { inkwell::llvm_sys::core::LLVMGetVersion(&mut major, &mut minor, &mut patch) };
-    format!("{major}.{minor}.{patch}")
+    Ok(format!("{major}.{minor}.{patch}"))
 }
 
 /// Compiles a program for a target to the bytes of an ELF object.
@@ -72,7 +77,7 @@ pub fn compile_with(
     level: OptimizationLevel,
     after_stage: &mut dyn FnMut(&'static str),
 ) -> Result<Vec<u8>, DeviceError> {
-    initialize_llvm();
+    initialize_llvm(&target.triple)?;
     let failed = |stage, message: String| DeviceError::Compile {
         kernel: program.name.clone(),
         stage,
@@ -154,7 +159,7 @@ fn parse<'context>(context: &'context Context, program: &Program) -> Result<Modu
 
 /// Whether LLVM can generate code for this target at all.
 pub(super) fn check_generator(target: &Target) -> Result<(), DeviceError> {
-    initialize_llvm();
+    initialize_llvm(&target.triple)?;
     target_machine(target, OptimizationLevel::Default).map(drop)
 }
 

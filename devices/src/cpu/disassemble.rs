@@ -19,7 +19,7 @@ const LINE_BYTES: usize = 256;
 
 /// The code of all executable sections. An error is a sentence on what is wrong.
 pub(super) fn disassemble(object: &[u8], target: &Target) -> Result<String, String> {
-    super::compile::initialize_llvm();
+    super::compile::initialize_llvm(&target.triple).map_err(|error| error.to_string())?;
     let file = object::File::parse(object).map_err(|error| format!("it is no object file: {error}"))?;
     let disassembler = Disassembler::new(target)?;
     let mut text = String::new();

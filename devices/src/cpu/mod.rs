@@ -9,6 +9,7 @@
 mod compile;
 mod disassemble;
 mod kernel;
+mod llvm_library;
 mod loader;
 mod symbols;
 mod target;
@@ -41,18 +42,18 @@ impl CpuDevice {
     /// Opens the host with at most this many threads; none means all that the process may use.
     ///
     /// # Errors
-    /// [`DeviceError::CompilerMissing`] when the LLVM that is linked cannot generate code for the host.
+    /// [`DeviceError::CompilerMissing`] when LLVM is not installed, or cannot generate code for the host.
     pub fn open(threads: Option<usize>) -> Result<CpuDevice, DeviceError> {
-        CpuDevice::for_target(target::host(threads))
+        CpuDevice::for_target(target::host(threads)?)
     }
 
     /// A device that compiles for a target given by hand. Its kernels run only where the host has what the target says.
     ///
     /// # Errors
-    /// [`DeviceError::CompilerMissing`] when LLVM has no code generator for it.
+    /// [`DeviceError::CompilerMissing`] when LLVM is not installed, or has no code generator for it.
     pub fn for_target(target: Target) -> Result<CpuDevice, DeviceError> {
         compile::check_generator(&target)?;
-        let compiler = format!("warpweft {}, LLVM {}, {PASSES}", env!("CARGO_PKG_VERSION"), llvm_version());
+        let compiler = format!("warpweft {}, LLVM {}, {PASSES}", env!("CARGO_PKG_VERSION"), llvm_version()?);
         Ok(CpuDevice { target, compiler })
     }
 }

@@ -10,14 +10,18 @@ use std::path::Path;
 use inkwell::targets::TargetMachine;
 use warpweft_compiler::target::{Language, Target};
 
+use crate::error::DeviceError;
+
 /// Describes the host. `threads` bounds its threads; none means all that this process may use.
-pub(super) fn host(threads: Option<usize>) -> Target {
-    super::compile::initialize_llvm();
+///
+/// Fails where LLVM is missing, since its names for the processor are needed.
+pub(super) fn host(threads: Option<usize>) -> Result<Target, DeviceError> {
+    super::compile::initialize_llvm("this machine")?;
     let available = std::thread::available_parallelism().map_or(1, usize::from);
     let (vector_bytes, vector_registers) = vector_unit();
     let cache =
         |level, fallback| cache_bytes(Path::new("/sys/devices/system/cpu/cpu0/cache"), level).unwrap_or(fallback);
-    Target {
+    Ok(Target {
         device: "CPU".to_string(),
         language: Language::Llvm,
         triple: TargetMachine::get_default_triple().as_str().to_string_lossy().into_owned(),
@@ -31,7 +35,7 @@ pub(super) fn host(threads: Option<usize>) -> Target {
         threads: u32::try_from(threads.unwrap_or(available).max(1)).unwrap_or(u32::MAX),
         has_fma: has_fma(),
         has_masked_memory: vector_bytes == 64,
-    }
+    })
 }
 
 /// LLVM keeps features in a hash table; sorted, their text does not depend on it.
@@ -113,9 +117,9 @@ mod tests {
 
     #[test]
     fn the_host_is_a_machine_one_can_compile_for() {
-        let target = host(None);
-        assert_eq!(target, host(None));
-        assert!(target.threads >= 1 && host(Some(3)).threads == 3 && host(Some(0)).threads == 1);
+        let target = host(None).unwrap();
+        assert_eq!(target, host(None).unwrap());
+        assert!(target.threads >= 1 && host(Some(3)).unwrap().threads == 3 && host(Some(0)).unwrap().threads == 1);
         assert!(target.vector_bytes.is_power_of_two() && target.vector_bytes >= 16);
         assert!(target.cache_l1_bytes >= 4 << 10 && target.cache_l2_bytes >= target.cache_l1_bytes);
         assert!(!target.triple.is_empty() && !target.processor.is_empty());
