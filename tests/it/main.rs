@@ -1,3 +1,4 @@
 //! One test binary for all that crosses crates.
 
 mod kernels;
+mod views;

@@ -2,18 +2,14 @@
 //!
 //! The storage holds 0, 1, 2, ..., so an element's value is its address. Each step is judged twice: by the view that PyTorch's functions
 //! give, and by the node of the graph that shows it, whose strides are derived anew and whose elements come from index arithmetic
-//! run by the interpreter. Writes are carried out on a plain list, by the plan that the compiler makes.
+//! run by the interpreter. Writes are carried out on a plain list (`view_memory`), by the plan that the compiler makes.
 
+use super::view_memory::{WriteOp, addresses, agree, carry_out, concrete, shown};
 use super::view_steps::{Seen, Stepped};
 use super::{Report, Stop, field, run_list};
 use serde_json::Value as Json;
-use warpweft_compiler::DType;
-use warpweft_compiler::dtype::Scalar;
-use warpweft_compiler::ir::{Op, Shape, interpret};
 use warpweft_compiler::region::{ExactJudge, view_overlaps_itself, views_meet};
-use warpweft_compiler::view::{
-    OverlapClass, OverlapStatus, ViewSpec, WriteError, WriteKind, WritePlan, WriteSource, plan_write,
-};
+use warpweft_compiler::view::{OverlapClass, OverlapStatus, ViewSpec, WriteError, WriteSource, plan_write};
 
 /// Runs a file of view cases.
 #[must_use]
@@ -35,14 +31,6 @@ enum Rules {
     PyTorch,
     /// Strides of axes of length 1, and what an empty view has, are not compared.
     NumPy,
-}
-
-fn agree<T: PartialEq + std::fmt::Debug>(what: &str, got: T, want: T) -> Result<(), Stop> {
-    if got == want { Ok(()) } else { Err(Stop::failed(format!("{what}: {got:?}, not {want:?}"))) }
-}
-
-fn concrete(shape: &Shape) -> Result<Vec<i64>, Stop> {
-    shape.as_const().ok_or_else(|| Stop::failed(format!("{shape} is symbolic")))
 }
 
 fn judge_chain(case: &Json, rules: Rules) -> Result<(), Stop> {
@@ -114,90 +102,6 @@ fn judge_spec(spec: &ViewSpec, want: &Json, rules: Rules) -> Result<(), Stop> {
     elements.sort_unstable();
     let overlaps = elements.windows(2).any(|pair| pair[0] == pair[1]);
     agree("exact internal overlap", view_overlaps_itself(spec).known(), Some(overlaps))
-}
-
-/// The addresses of a view in row-major order, by the definition of strides.
-fn addresses(spec: &ViewSpec) -> Result<Vec<i64>, Stop> {
-    let offset = spec.offset.as_const().ok_or_else(|| Stop::failed("the offset is symbolic".to_string()))?;
-    let mut all = vec![offset];
-    for (len, stride) in concrete(&spec.shape)?.into_iter().zip(concrete(&spec.strides)?) {
-        all = all.into_iter().flat_map(|address| (0..len).map(move |i| address + i * stride)).collect();
-    }
-    Ok(all)
-}
-
-/// What the interpreter sees through the node of a view, over a storage in which every element is its address.
-fn shown(seen: &Seen) -> Result<Vec<i64>, Stop> {
-    let len = seen.storage.shape()[0].max_value();
-    let content: Vec<Scalar> = (0..len).map(Scalar::Int).collect();
-    let memory = interpret::Value::from_scalars(DType::I64, [len], &content);
-    let leaves = |node: &warpweft_compiler::UOp| if node.op() == Op::Param { memory.clone() } else { None };
-    let values = interpret::interpret(std::slice::from_ref(&seen.node), &leaves);
-    let values = values.map_err(|error| Stop::failed(error.to_string()))?;
-    Ok(values[0].scalars().into_iter().map(Scalar::to_i64).collect())
-}
-
-/// What a write does to one element.
-#[derive(Clone, Copy)]
-enum WriteOp {
-    Fill,
-    Copy,
-    Add,
-    Multiply,
-}
-
-impl WriteOp {
-    fn named(name: &str) -> Result<WriteOp, Stop> {
-        match name {
-            "fill_" => Ok(WriteOp::Fill),
-            "copy_" => Ok(WriteOp::Copy),
-            "add_" => Ok(WriteOp::Add),
-            "mul_" => Ok(WriteOp::Multiply),
-            other => Err(Stop::unsupported(format!("write {other}"))),
-        }
-    }
-
-    fn kind(self) -> WriteKind {
-        match self {
-            WriteOp::Fill => WriteKind::Fill,
-            WriteOp::Copy => WriteKind::Copy,
-            WriteOp::Add | WriteOp::Multiply => WriteKind::Update,
-        }
-    }
-
-    fn combine(self, old: i64, source: i64) -> i64 {
-        match self {
-            WriteOp::Fill | WriteOp::Copy => source,
-            WriteOp::Add => old.wrapping_add(source),
-            WriteOp::Multiply => old.wrapping_mul(source),
-        }
-    }
-}
-
-/// Carries out a plan on a list: `value_at(memory, address)` gives the source's element.
-fn carry_out(
-    plan: &WritePlan,
-    memory: &mut [i64],
-    to: &[i64],
-    op: WriteOp,
-    value_at: &dyn Fn(&[i64], i64) -> i64,
-) -> Result<(), Stop> {
-    let (source, is_read_first) = match plan {
-        WritePlan::Nothing => return Ok(()),
-        WritePlan::InPlace(None) => (vec![0; to.len()], false),
-        WritePlan::InPlace(Some(view)) => (addresses(view)?, false),
-        WritePlan::SourceFirst(view) => (addresses(view)?, true),
-    };
-    agree("positions of the source", source.len(), to.len())?;
-    let before: Vec<i64> =
-        if is_read_first { source.iter().map(|&address| value_at(memory, address)).collect() } else { Vec::new() };
-    // From the last to the first, an order that nobody relies on.
-    for position in (0..to.len()).rev() {
-        let value = if is_read_first { before[position] } else { value_at(memory, source[position]) };
-        let place = to[position] as usize;
-        memory[place] = op.combine(memory[place], value);
-    }
-    Ok(())
 }
 
 fn judge_result(case: &Json, result: Result<Vec<i64>, WriteError>) -> Result<(), Stop> {
