@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(buffer.view(1, 50).unwrap_err(), outside(1, 50));
         assert_eq!(buffer.copy_in(usize::MAX, &[1]).unwrap_err(), outside(usize::MAX, 1));
         assert_eq!(buffer.copy_out(50, &mut [0]).unwrap_err(), outside(50, 1));
-        assert_eq!(Buffer::new(&allocator(), 0).to_bytes().unwrap(), []);
+        assert!(Buffer::new(&allocator(), 0).to_bytes().unwrap().is_empty());
     }
 
     #[test]

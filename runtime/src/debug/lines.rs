@@ -1,0 +1,71 @@
+//! The formats of single lines.
+
+use std::time::Duration;
+
+use rustc_hash::FxHashMap;
+use warpweft_compiler::UOp;
+use warpweft_compiler::ir::Op;
+use warpweft_compiler::linearize::Linear;
+use warpweft_compiler::program::Estimate;
+
+/// The line of a launch: device, number, name, buffers, memory in use, time of it and of all so far, arithmetic and bandwidth
+/// (each byte counted once, then as often as it was accessed).
+#[expect(clippy::too_many_arguments, reason = "a line has that many columns")]
+pub fn kernel_line(
+    device: &str,
+    number: u64,
+    name: &str,
+    buffers: usize,
+    memory_bytes: usize,
+    elapsed: Duration,
+    total: Duration,
+    estimate: &Estimate,
+) -> String {
+    let seconds = elapsed.as_secs_f64().max(1e-9);
+    let rate = |count: f64| count / seconds / 1e9;
+    format!(
+        "*** {device:<11}{number:5} {name:<40} arg {buffers:3} mem {:6.2} GB tm {:9.2}us/{:9.2}ms ({:7.1} GFLOPS {:6.1}|{:<6.1} GB/s)",
+        memory_bytes as f64 / 1e9,
+        seconds * 1e6,
+        total.as_secs_f64() * 1e3,
+        rate(estimate.operations),
+        rate(estimate.bytes_unique),
+        rate(estimate.bytes_accessed),
+    )
+}
+
+/// The line of a program that was scheduled; `key` is the low half of its hash.
+pub(super) fn schedule_line(kernels: usize, elapsed: Duration, key: u32, nodes: usize) -> String {
+    let ms = elapsed.as_secs_f64() * 1e3;
+    format!("scheduled {kernels:5} kernels in {ms:8.2} ms | CACHE MISS {key:08x} | {nodes:7} uops in memory")
+}
+
+/// The micro-ops of a kernel, one a line: number, op, type, numbers of the operands, argument; loops are indented.
+pub(super) fn linear_list(linear: &Linear) -> String {
+    let mut numbers: FxHashMap<&UOp, usize> = FxHashMap::default();
+    let mut depth = 0usize;
+    let mut text = format!("linear %{} grid {}", linear.name, linear.grid);
+    for (number, node) in linear.ops.iter().enumerate() {
+        if node.op() == Op::EndRange {
+            depth = depth.saturating_sub(1);
+        }
+        let operand = |node: &UOp| numbers.get(node).map_or("?".to_string(), |number| format!("%{number}"));
+        let operands: Vec<String> = node.src().iter().map(operand).collect();
+        let argument = match node.arg() {
+            warpweft_compiler::ir::Arg::None => String::new(),
+            argument => format!("  {argument:?}"),
+        };
+        let indent = "  ".repeat(depth);
+        text.push_str(&format!(
+            "\n%{number:<4} {indent}{}:{} {}{argument}",
+            node.op(),
+            node.dtype(),
+            operands.join(" ")
+        ));
+        if node.op() == Op::Range {
+            depth += 1;
+        }
+        numbers.insert(node, number);
+    }
+    text
+}

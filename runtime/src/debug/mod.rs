@@ -1,0 +1,146 @@
+//! What the library tells: `DEBUG=1` to `7` as lines on stderr, through `tracing`.
+//!
+//! | level | target | tells |
+//! |---|---|---|
+//! | 1 | `warpweft::schedule` | devices opened, programs scheduled, kernels compiled |
+//! | 2 | `warpweft::kernel` | a line for each launch: time, GFLOP/s, GB/s |
+//! | 3 | `warpweft::opts` | what was fused or not, how loops were laid out, and why |
+//! | 4 | `warpweft::source` | the text of each new kernel |
+//! | 5 | `warpweft::ast` | its tensor graph |
+//! | 6 | `warpweft::linear` | its micro-ops |
+//! | 7 | `warpweft::assembly` | its instructions |
+//!
+//! A level tells all that those below it tell. Each kind is an event with a target of its own, so an application that has a
+//! subscriber can have any of it whatever `DEBUG` says; only where there is no subscriber, and `DEBUG` is set, one is installed that
+//! prints. Kernels are timed only while somebody listens to level 2.
+//!
+//! Always: what is told, and in which order, depends on the program alone; only times differ from run to run.
+
+mod lines;
+mod report;
+mod subscriber;
+
+#[cfg(test)]
+mod tests;
+
+pub use lines::kernel_line;
+pub(crate) use report::{DecisionWatch, KernelReport, Listening};
+pub use subscriber::{Printer, install};
+
+use std::time::Duration;
+
+use tracing::Level;
+use warpweft_compiler::UOp;
+
+use crate::execute::compile::Compiled;
+use crate::memory::MemoryStats;
+
+/// Target and level of each kind of event, by `DEBUG` level less one.
+pub const TARGETS: [(&str, Level); 7] = [
+    ("warpweft::schedule", Level::INFO),
+    ("warpweft::kernel", Level::DEBUG),
+    ("warpweft::opts", Level::DEBUG),
+    ("warpweft::source", Level::TRACE),
+    ("warpweft::ast", Level::TRACE),
+    ("warpweft::linear", Level::TRACE),
+    ("warpweft::assembly", Level::TRACE),
+];
+
+/// Whether somebody listens to that `DEBUG` level.
+pub(crate) fn wants(level: usize) -> bool {
+    // A target is part of a call site, which is static, so each level has one of its own.
+    match level {
+        1 => tracing::enabled!(target: "warpweft::schedule", Level::INFO),
+        2 => tracing::enabled!(target: "warpweft::kernel", Level::DEBUG),
+        3 => tracing::enabled!(target: "warpweft::opts", Level::DEBUG),
+        4 => tracing::enabled!(target: "warpweft::source", Level::TRACE),
+        5 => tracing::enabled!(target: "warpweft::ast", Level::TRACE),
+        6 => tracing::enabled!(target: "warpweft::linear", Level::TRACE),
+        _ => tracing::enabled!(target: "warpweft::assembly", Level::TRACE),
+    }
+}
+
+/// Tells something at a `DEBUG` level.
+pub(crate) fn tell(level: usize, text: &str) {
+    match level {
+        1 => tracing::info!(target: "warpweft::schedule", "{text}"),
+        2 => tracing::debug!(target: "warpweft::kernel", "{text}"),
+        3 => tracing::debug!(target: "warpweft::opts", "{text}"),
+        4 => tracing::trace!(target: "warpweft::source", "{text}"),
+        5 => tracing::trace!(target: "warpweft::ast", "{text}"),
+        6 => tracing::trace!(target: "warpweft::linear", "{text}"),
+        _ => tracing::trace!(target: "warpweft::assembly", "{text}"),
+    }
+}
+
+pub(crate) fn opened(device: &str) {
+    if wants(1) {
+        tell(1, &format!("opened device {device} from pid:{}", std::process::id()));
+    }
+}
+
+/// A program whose plan was there already.
+pub(crate) fn schedule_found(kernels: usize, sink: &UOp) {
+    // As the ancestor of this format does: one kernel is worth a line only to who looks closely.
+    if wants(1) && (kernels > 1 || wants(3)) {
+        tell(
+            1,
+            &format!("scheduled {kernels:5} kernels                | cache hit  {:08x}", sink.structural_hash() as u32),
+        );
+    }
+}
+
+pub(crate) fn scheduled(kernels: usize, sink: &UOp, elapsed: Duration) {
+    if wants(1) && (kernels > 1 || wants(3)) {
+        tell(1, &lines::schedule_line(kernels, elapsed, sink.structural_hash() as u32, UOp::live_nodes()));
+    }
+}
+
+pub(crate) fn compiled(kernels: usize, from_disk: usize, elapsed: Duration) {
+    if kernels > 0 && wants(1) {
+        let ms = elapsed.as_secs_f64() * 1e3;
+        tell(
+            1,
+            &format!(
+                "made      {kernels:5} kernels in {ms:8.2} ms | {from_disk} from disk, {} compiled",
+                kernels - from_disk
+            ),
+        );
+    }
+}
+
+pub(crate) fn wants_kernels() -> bool {
+    wants(2)
+}
+
+/// Tells all that was gathered about a new kernel.
+pub(crate) fn kernel_made(report: &KernelReport) {
+    for (level, text) in report.parts() {
+        tell(*level, text);
+    }
+}
+
+/// Tells of a launch; `total` is the time of all launches so far.
+pub(crate) fn kernel_ran(
+    device: &str,
+    kernel: &Compiled,
+    buffers: usize,
+    elapsed: Duration,
+    total: Duration,
+    number: u64,
+    memory: MemoryStats,
+) {
+    if wants(2) {
+        let line = kernel_line(
+            device,
+            number,
+            &kernel.program.name,
+            buffers,
+            memory.in_use_bytes,
+            elapsed,
+            total,
+            &kernel.program.estimate,
+        );
+        tell(2, &line);
+    }
+}

@@ -1,0 +1,117 @@
+//! What each level prints, with times, addresses and process numbers masked.
+
+use std::sync::{Arc, Mutex};
+
+use expect_test::expect;
+use tracing_subscriber::layer::SubscriberExt;
+use warpweft_compiler::ir::{ReduceOp, UOp};
+use warpweft_compiler::program::Estimate;
+
+use super::*;
+use crate::config::Config;
+use crate::execute::Executor;
+
+/// A writer into shared memory.
+#[derive(Clone, Default)]
+struct Shared(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What is printed at a level while a softmax is computed twice.
+fn printed(level: u8) -> String {
+    let shared = Shared::default();
+    let writer = shared.clone();
+    let subscriber = tracing_subscriber::registry().with(Printer::new(level, move || writer.clone()));
+    tracing::subscriber::with_default(subscriber, || {
+        let executor = Executor::open("CPU", &Config { threads: Some(1), ..Config::default() }).unwrap();
+        for _ in 0..2 {
+            let bytes: Vec<u8> = (0..512).flat_map(|k| (k as f32).to_le_bytes()).collect();
+            let x = executor.from_bytes(warpweft_compiler::DType::F32, 512, &bytes).unwrap().reshape([16, 32]);
+            let spread = |x: &UOp, op| x.reduce(op, &[1]).reshape([16, 1]).expand([16, 32]);
+            let powers = (&x - spread(&x, ReduceOp::Max)).exp2();
+            executor.realize(&[powers.div(spread(&powers, ReduceOp::Add)).contiguous() + 1]).unwrap();
+        }
+    });
+    let bytes = shared.0.lock().unwrap().clone();
+    String::from_utf8(bytes).unwrap()
+}
+
+/// Numbers that differ from run to run as `_`: those with a decimal point, process numbers, and counts of live nodes.
+fn masked(text: &str) -> String {
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let words: Vec<String> = line
+            .split(' ')
+            .filter(|word| !word.is_empty())
+            .map(|word| {
+                let has_time = word.contains('.') && word.chars().any(|c| c.is_ascii_digit());
+                let varies = has_time || word.starts_with("pid:");
+                if varies { "_".to_string() } else { word.to_string() }
+            })
+            .collect();
+        let text = words.join(" ");
+        lines.push(match text.split_once(" uops") {
+            Some((before, after)) => format!("{} _ uops{after}", before.rsplit_once(' ').map_or("", |(head, _)| head)),
+            None => text,
+        });
+    }
+    lines.join("\n")
+}
+
+#[test]
+fn level_one_tells_of_devices_and_schedules() {
+    let text = masked(&printed(1));
+    expect![[r#"
+        opened device CPU from _
+        scheduled 2 kernels in _ ms | CACHE MISS 00000000 | _ uops in memory
+        made 2 kernels in _ ms | 0 from disk, 2 compiled
+        scheduled 2 kernels | cache hit 00000000"#]]
+    .assert_eq(&without_keys(&text));
+}
+
+/// Keys of programs change with the table of ops.
+fn without_keys(text: &str) -> String {
+    let is_key = |word: &str| word.len() == 8 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let line = |line: &str| {
+        line.split(' ').map(|word| if is_key(word) { "00000000" } else { word }).collect::<Vec<_>>().join(" ")
+    };
+    text.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn each_level_adds_its_own_part() {
+    let all = printed(7);
+    let found = |needle: &str| all.contains(needle);
+    assert!(found("*** CPU") && found("GFLOPS"), "level 2");
+    assert!(found("contiguous [16, 32]: stored: it must exist in memory"), "level 3");
+    assert!(found("define void @"), "level 4");
+    assert!(found("graph %kernel("), "level 5");
+    assert!(!printed(1).contains("***"));
+    let third = printed(3);
+    assert!(third.contains("opts:") && !third.contains("define void"));
+    assert!(printed(4).contains("define void") && !printed(4).contains("graph %kernel"));
+}
+
+#[test]
+fn the_line_of_a_launch() {
+    let estimate = Estimate { operations: 2e9, bytes_unique: 12e6, bytes_accessed: 4e9 };
+    let line = kernel_line(
+        "CPU",
+        3,
+        "r_1024_1024",
+        3,
+        12_582_912,
+        Duration::from_micros(10_500),
+        Duration::from_millis(31),
+        &estimate,
+    );
+    expect!["*** CPU            3 r_1024_1024                              arg   3 mem   0.01 GB tm  10500.00us/    31.00ms (  190.5 GFLOPS    1.1|381.0  GB/s)"].assert_eq(&line);
+}

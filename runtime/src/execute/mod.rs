@@ -1,0 +1,298 @@
+//! Running programs: from lazy graphs to values in memory.
+//!
+//! ```text
+//! values --normalize--> key --plan cache--> plan --launch--> buffers
+//!                             | not there: schedule, then for each kernel that is new:
+//!                             |   lower, render, find on disk or compile (in parallel), load
+//! ```
+//!
+//! A [`Plan`](plan::Plan) is a schedule with its kernels loaded; it is kept under the normalized graph, so a program that has run before
+//! costs a walk over its graph, a lookup and its launches. Memory belongs to nodes: a `Buffer` node holds its [`Buffer`], and a node
+//! that has been computed holds the `Buffer` node with its elements, so that every graph which contains it finds them, and all
+//! is freed with the last graph that needs it.
+//!
+//! Always: no lock is held while a kernel compiles or runs. Errors name the op or the kernel.
+//! Not here: which kernels there are (`compiler::schedule`), memory (`memory`), machines (`devices`).
+
+mod bounded_map;
+pub(crate) mod compile;
+mod plan;
+mod run;
+mod stats;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use warpweft_compiler::error::CompileError;
+use warpweft_compiler::ir::{Arg, UOp};
+use warpweft_compiler::schedule::{Normalized, ScheduleOptions, normalize, schedule_with};
+use warpweft_compiler::{DType, Op};
+use warpweft_devices::{Device, DeviceError};
+
+use crate::cache::kernel_cache::KernelCache;
+use crate::config::{Config, ConfigError};
+use crate::debug;
+use crate::memory::{Buffer, LruAllocator};
+use crate::registry;
+use bounded_map::BoundedMap;
+use compile::Compiled;
+use plan::Plan;
+
+pub use stats::{ExecuteStats, KernelTotal};
+
+/// Programs that are kept ready to run.
+const PLANS_MAX: usize = 4096;
+/// Kernels that are kept loaded.
+const KERNELS_MAX: usize = 16384;
+
+/// Why a program could not run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ExecuteError {
+    /// The environment makes no sense.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The program did not become kernels.
+    #[error(transparent)]
+    Compile(#[from] CompileError),
+    /// The device refused.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// A program works on memory of two devices.
+    #[error("a program uses memory of {first} and of {second}; move one tensor to the other device first")]
+    MixedDevices {
+        /// One device.
+        first: String,
+        /// Another.
+        second: String,
+    },
+    /// A variable of a symbolic shape has no value.
+    #[error("the variable {name} has no value; bind it before computing")]
+    Unbound {
+        /// The variable.
+        name: String,
+    },
+    /// Data of another length than its shape says.
+    #[error("{bytes} bytes of data for {len} elements of {dtype}, which are {expected} bytes")]
+    DataLength {
+        /// Bytes given.
+        bytes: usize,
+        /// Elements wanted.
+        len: u64,
+        /// Their type.
+        dtype: DType,
+        /// Bytes that these are.
+        expected: u128,
+    },
+    /// A `Buffer` node without memory: it did not come from this runtime.
+    #[error("a buffer without memory: only buffers that the runtime made hold values")]
+    NoMemory,
+}
+
+/// What a computed node holds: the `Buffer` node with its elements in row-major order.
+struct Realised(UOp);
+
+/// Runs programs on one device: its memory, its caches, its choices.
+#[derive(Debug)]
+pub struct Executor {
+    device: Arc<dyn Device>,
+    name: Arc<str>,
+    allocator: Arc<LruAllocator>,
+    disk: KernelCache,
+    options: ScheduleOptions,
+    no_opt: bool,
+    keeps_temporaries: bool,
+    profile: bool,
+    threads: usize,
+    plans: Mutex<BoundedMap<UOp, Arc<Plan>>>,
+    kernels: Mutex<BoundedMap<UOp, Arc<Compiled>>>,
+    stats: stats::Counters,
+}
+
+/// Computes values, each once, and gives the `Buffer` node of each under the value's shape.
+///
+/// What has been computed before is not computed again. Values of one call share kernels.
+///
+/// # Errors
+/// When the program is wrong, its device cannot run it, or memory does not suffice.
+pub fn realize(values: &[UOp]) -> Result<Vec<UOp>, ExecuteError> {
+    let normalized = normalize(values, computed)?;
+    executor_of(&normalized)?.run_normalized(values, normalized)
+}
+
+/// A `Buffer` node that holds a copy of `data`, on the device of that name; none means the one that `DEV` names.
+///
+/// # Errors
+/// When the data are not as long as `len` elements, there is no such device, or memory does not suffice.
+pub fn from_bytes(device: Option<&str>, dtype: DType, len: u64, data: &[u8]) -> Result<UOp, ExecuteError> {
+    registry::executor(device)?.from_bytes(dtype, len, data)
+}
+
+/// The elements of a computed value, in row-major order, as bytes.
+///
+/// # Errors
+/// As [`realize`].
+pub fn to_bytes(value: &UOp) -> Result<Vec<u8>, ExecuteError> {
+    let stored = realize(std::slice::from_ref(value))?.remove(0);
+    read_stored(&stored)
+}
+
+/// The memory of a `Buffer` node, if it is one and this runtime made it.
+pub fn memory_of(buffer: &UOp) -> Option<&Buffer> {
+    buffer.held::<Buffer>()
+}
+
+/// The `Buffer` node that a node is, under any shape, or that holds its elements since it was computed.
+pub fn computed_buffer(node: &UOp) -> Option<UOp> {
+    let base = without_reshapes(node);
+    if base.op() == Op::Buffer { Some(base.clone()) } else { computed(node) }
+}
+
+fn computed(node: &UOp) -> Option<UOp> {
+    node.held::<Realised>().map(|realised| realised.0.clone())
+}
+
+fn without_reshapes(node: &UOp) -> &UOp {
+    let mut node = node;
+    while node.op() == Op::Reshape {
+        node = &node.src()[0];
+    }
+    node
+}
+
+/// The bytes of a node that [`realize`] gave.
+fn read_stored(stored: &UOp) -> Result<Vec<u8>, ExecuteError> {
+    let mut base = stored;
+    while base.op().is_movement() {
+        base = &base.src()[0];
+    }
+    let memory = memory_of(base).ok_or(ExecuteError::NoMemory)?;
+    let elements = stored.shape().numel().max_value().max(0) as usize;
+    let mut data = vec![0; (elements * stored.dtype().bytes()).min(memory.bytes())];
+    memory.copy_out(0, &mut data)?;
+    Ok(data)
+}
+
+/// The executor of the one device whose memory a program uses.
+fn executor_of(program: &Normalized) -> Result<Arc<Executor>, ExecuteError> {
+    let mut found: Option<&Arc<str>> = None;
+    for buffer in &program.buffers {
+        let Arg::Buffer(arg) = buffer.arg() else { continue };
+        match found {
+            None => found = Some(&arg.device),
+            Some(first) if *first == arg.device => {}
+            Some(first) => {
+                return Err(ExecuteError::MixedDevices { first: first.to_string(), second: arg.device.to_string() });
+            }
+        }
+    }
+    registry::executor(found.map(|name| &**name))
+}
+
+impl Executor {
+    /// Opens a device of that name for these choices.
+    ///
+    /// # Errors
+    /// When there is no such device or it cannot be opened.
+    pub fn open(name: &str, config: &Config) -> Result<Executor, ExecuteError> {
+        debug::install(config.debug);
+        let device = warpweft_devices::open(name, config.threads)?;
+        debug::opened(device.name());
+        let threads = config.threads.unwrap_or(device.target().threads as usize).max(1);
+        Ok(Executor {
+            name: device.name().into(),
+            allocator: LruAllocator::new(device.clone(), config.lru_bytes),
+            disk: KernelCache::new(config.cache_folder.clone()),
+            options: ScheduleOptions { fuse: !config.no_fuse },
+            no_opt: config.no_opt,
+            keeps_temporaries: config.no_memory_planner,
+            profile: config.profile,
+            threads,
+            plans: Mutex::new(BoundedMap::new(PLANS_MAX)),
+            kernels: Mutex::new(BoundedMap::new(KERNELS_MAX)),
+            stats: stats::Counters::default(),
+            device,
+        })
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Arc<dyn Device> {
+        &self.device
+    }
+
+    /// Where its memory comes from.
+    pub fn allocator(&self) -> &Arc<LruAllocator> {
+        &self.allocator
+    }
+
+    /// Its compiled kernels on disk.
+    pub fn disk_cache(&self) -> &KernelCache {
+        &self.disk
+    }
+
+    /// What it has done so far.
+    pub fn stats(&self) -> ExecuteStats {
+        self.stats.read()
+    }
+
+    /// As [`realize`], on this device whatever `DEV` names.
+    ///
+    /// # Errors
+    /// As [`realize`].
+    pub fn realize(&self, values: &[UOp]) -> Result<Vec<UOp>, ExecuteError> {
+        self.run_normalized(values, normalize(values, computed)?)
+    }
+
+    /// As [`from_bytes`], on this device.
+    ///
+    /// # Errors
+    /// As [`from_bytes`].
+    pub fn from_bytes(&self, dtype: DType, len: u64, data: &[u8]) -> Result<UOp, ExecuteError> {
+        let expected = len as u128 * dtype.bytes() as u128;
+        if data.len() as u128 != expected {
+            return Err(ExecuteError::DataLength { bytes: data.len(), len, dtype, expected });
+        }
+        let memory = Buffer::from_bytes(&self.allocator, data)?;
+        Ok(run::buffer_node(memory, dtype, len, &self.name))
+    }
+
+    /// Forgets all programs and kernels, those on disk excepted.
+    pub fn forget(&self) {
+        self.plans.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.kernels.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    fn run_normalized(&self, values: &[UOp], program: Normalized) -> Result<Vec<UOp>, ExecuteError> {
+        for buffer in &program.buffers {
+            match buffer.arg() {
+                Arg::Buffer(arg) if *arg.device != *self.name => {
+                    let (first, second) = (self.name.to_string(), arg.device.to_string());
+                    return Err(ExecuteError::MixedDevices { first, second });
+                }
+                _ => {}
+            }
+        }
+        let plan = self.plan(&program.sink)?;
+        self.run(values, &program, &plan)
+    }
+
+    /// The plan of a normalized program: found, or made.
+    fn plan(&self, sink: &UOp) -> Result<Arc<Plan>, ExecuteError> {
+        if let Some(plan) = self.plans.lock().unwrap_or_else(PoisonError::into_inner).get(sink) {
+            self.stats.schedule_found();
+            debug::schedule_found(plan.kernels.len(), sink);
+            return Ok(plan.clone());
+        }
+        let started = std::time::Instant::now();
+        let mut watch = debug::DecisionWatch::default();
+        let schedule = schedule_with(sink, self.options, &mut watch)?;
+        watch.emit();
+        debug::scheduled(schedule.kernels.len(), sink, started.elapsed());
+        let kernels = self.compiled(&schedule)?;
+        let plan = Arc::new(Plan::new(schedule, kernels, self.keeps_temporaries));
+        self.stats.schedule_made();
+        self.plans.lock().unwrap_or_else(PoisonError::into_inner).insert(sink.clone(), plan.clone());
+        Ok(plan)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+//! Running a plan: memory for what its kernels store, launches in order, and the nodes that hold the results.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use smallvec::SmallVec;
+use warpweft_compiler::DType;
+use warpweft_compiler::ir::UOp;
+use warpweft_compiler::schedule::{Normalized, ScheduleBuffer, view_of};
+use warpweft_devices::BufferSlice;
+
+use super::plan::{Launch, Plan};
+use super::{ExecuteError, Executor, Realised, without_reshapes};
+use crate::debug;
+use crate::memory::Buffer;
+
+/// A new `Buffer` node that holds memory.
+pub(super) fn buffer_node(memory: Buffer, dtype: DType, len: u64, device: &Arc<str>) -> UOp {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let node = UOp::buffer(NEXT.fetch_add(1, Ordering::Relaxed), dtype, len, device);
+    node.hold(Arc::new(memory));
+    node
+}
+
+type Memory = SmallVec<[Option<Buffer>; 8]>;
+
+impl Executor {
+    /// Runs a plan over the memory and bindings of a program; gives the node that holds each of its values.
+    pub(super) fn run(&self, values: &[UOp], program: &Normalized, plan: &Plan) -> Result<Vec<UOp>, ExecuteError> {
+        let mut memory: Memory = SmallVec::with_capacity(plan.buffers.len());
+        for (slot, node) in program.buffers.iter().enumerate().take(plan.params) {
+            debug_assert_eq!(node.dtype(), plan.buffers[slot].dtype);
+            memory.push(Some(node.held::<Buffer>().ok_or(ExecuteError::NoMemory)?.clone()));
+        }
+        memory.resize(plan.buffers.len(), None);
+        let measures = self.profile || debug::wants_kernels();
+        for launch in &plan.kernels {
+            for &buffer in &launch.buffers {
+                let place = &mut memory[buffer as usize];
+                if place.is_none() {
+                    *place = Some(self.new_memory(&plan.buffers[buffer as usize]));
+                }
+            }
+            let started = measures.then(Instant::now);
+            self.launch(launch, &memory, &program.bindings)?;
+            if let Some(started) = started {
+                self.launched(launch, started.elapsed());
+            }
+            for &buffer in &launch.frees {
+                memory[buffer as usize] = None;
+            }
+        }
+        self.stats.launched(plan.kernels.len());
+        self.results(values, program, plan, memory)
+    }
+
+    fn new_memory(&self, buffer: &ScheduleBuffer) -> Buffer {
+        Buffer::new(&self.allocator, buffer.len as usize * buffer.dtype.bytes())
+    }
+
+    fn launch(&self, launch: &Launch, memory: &Memory, bindings: &[(String, i64)]) -> Result<(), ExecuteError> {
+        let mut slices: SmallVec<[BufferSlice<'_>; 8]> = SmallVec::with_capacity(launch.buffers.len());
+        for &buffer in &launch.buffers {
+            match &memory[buffer as usize] {
+                Some(memory) => slices.push(memory.slice()?),
+                None => return Err(ExecuteError::NoMemory),
+            }
+        }
+        let names = &launch.kernel.program.variables;
+        let mut variables: SmallVec<[i64; 4]> = SmallVec::with_capacity(names.len());
+        for name in names {
+            match bindings.iter().find(|(bound, _)| bound == name) {
+                Some((_, value)) => variables.push(*value),
+                None => return Err(ExecuteError::Unbound { name: name.clone() }),
+            }
+        }
+        Ok(launch.kernel.kernel.launch(&slices, &variables, self.threads)?)
+    }
+
+    #[cold]
+    fn launched(&self, launch: &Launch, elapsed: Duration) {
+        let program = &launch.kernel.program;
+        let (number, total) = self.stats.timed(&program.name, elapsed, &program.estimate);
+        debug::kernel_ran(
+            &self.name,
+            &launch.kernel,
+            launch.buffers.len(),
+            elapsed,
+            total,
+            number,
+            self.allocator.stats(),
+        );
+    }
+
+    /// A node for each value, which the value holds from now on.
+    fn results(
+        &self,
+        values: &[UOp],
+        program: &Normalized,
+        plan: &Plan,
+        mut memory: Memory,
+    ) -> Result<Vec<UOp>, ExecuteError> {
+        let mut nodes: SmallVec<[Option<UOp>; 8]> = SmallVec::new();
+        nodes.resize(plan.buffers.len(), None);
+        let mut results = Vec::with_capacity(values.len());
+        for (value, &output) in values.iter().zip(&plan.outputs) {
+            let node = match &nodes[output] {
+                Some(node) => node.clone(),
+                None => {
+                    let node = if output < plan.params {
+                        program.buffers[output].clone()
+                    } else {
+                        let buffer = &plan.buffers[output];
+                        let memory = memory[output].take().unwrap_or_else(|| self.new_memory(buffer));
+                        buffer_node(memory, buffer.dtype, buffer.len, &self.name)
+                    };
+                    nodes[output] = Some(node.clone());
+                    node
+                }
+            };
+            let base = without_reshapes(value);
+            if *base != node {
+                // What is stored is the value under its reshapes, row-major as all of them.
+                base.hold(Arc::new(Realised(node.clone())));
+                value.hold(Arc::new(Realised(node.clone())));
+            }
+            results.push(view_of(&node, value.shape()));
+        }
+        Ok(results)
+    }
+}

@@ -1,0 +1,158 @@
+//! Tests of running programs on the CPU.
+
+use super::*;
+use warpweft_compiler::ir::ReduceOp;
+
+fn cpu() -> Executor {
+    Executor::open("CPU", &Config { threads: Some(2), ..Config::default() }).unwrap()
+}
+
+fn floats(executor: &Executor, data: &[f32]) -> UOp {
+    let bytes: Vec<u8> = data.iter().flat_map(|value| value.to_le_bytes()).collect();
+    executor.from_bytes(DType::F32, data.len() as u64, &bytes).unwrap()
+}
+
+fn read(stored: &UOp) -> Vec<f32> {
+    let bytes = read_stored(stored).unwrap();
+    bytes.chunks_exact(4).map(|chunk| f32::from_le_bytes(chunk.try_into().unwrap())).collect()
+}
+
+#[test]
+fn values_are_computed_once_and_found_again() {
+    let executor = cpu();
+    let x = floats(&executor, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]).reshape([2, 3]);
+    let y = (&x * 2 + 1).reduce(ReduceOp::Add, &[1]);
+    assert_eq!(read(&executor.realize(&[y.clone()]).unwrap()[0]), [15.0, 33.0]);
+    assert_eq!(executor.stats().launches, 1);
+    // The node remembers; what is built on it starts from there.
+    assert_eq!(read(&executor.realize(&[y.clone(), &y * 10]).unwrap()[1]), [150.0, 330.0]);
+    assert_eq!((executor.stats().launches, executor.stats().kernels_compiled), (2, 2));
+    executor.realize(&[y.reshape([1, 2])]).unwrap();
+    assert_eq!(executor.stats().launches, 2);
+}
+
+#[test]
+fn the_same_program_over_other_data_is_not_scheduled_again() {
+    let executor = cpu();
+    for round in 0..5 {
+        let x = floats(&executor, &[round as f32, 1.0]);
+        assert_eq!(read(&executor.realize(&[&x + &x * &x]).unwrap()[0]), [(round + round * round) as f32, 2.0]);
+    }
+    let stats = executor.stats();
+    assert_eq!((stats.schedules_made, stats.schedules_found, stats.kernels_compiled), (1, 4, 1));
+}
+
+#[test]
+fn memory_lives_as_long_as_a_graph_needs_it() {
+    let executor = cpu();
+    let in_use = || executor.allocator().stats().in_use_bytes;
+    let x = floats(&executor, &[1.0; 1000]);
+    let y = x.exp2().contiguous() + 1;
+    let z = &y * 2;
+    let stored = executor.realize(&[y.clone()]).unwrap();
+    // x and y, the temporary is free.
+    assert_eq!(in_use(), 2 * 4096);
+    drop((x, stored, y));
+    assert_eq!(in_use(), 2 * 4096, "z needs y, and the nodes below it still hold x");
+    assert_eq!(read(&executor.realize(&[z.clone()]).unwrap()[0]), [6.0; 1000]);
+    drop(z);
+    assert_eq!(in_use(), 0);
+}
+
+#[test]
+fn several_kernels_run_in_order() {
+    let executor = cpu();
+    let data: Vec<f32> = (0..64 * 48).map(|k| (k % 13) as f32 - 6.0).collect();
+    let (a, b) = (floats(&executor, &data).reshape([64, 48]), floats(&executor, &data).reshape([48, 64]));
+    let matmul = |a: &UOp, b: &UOp, m: i64, k: i64, n: i64| {
+        let left = a.reshape([m, 1, k]).expand([m, n, k]);
+        let right = b.permute(&[1, 0]).reshape([1, n, k]).expand([m, n, k]);
+        (left * right).reduce(ReduceOp::Add, &[2])
+    };
+    let hidden = matmul(&a, &b, 64, 48, 64);
+    let result = matmul(&hidden.max(0), &a, 64, 64, 48);
+    let got = read(&executor.realize(&[result]).unwrap()[0]);
+    let product = |a: &[f32], b: &[f32], m: usize, k: usize, n: usize| -> Vec<f32> {
+        let at = |i: usize, j: usize| (0..k).map(|l| a[i * k + l] * b[l * n + j]).sum();
+        (0..m * n).map(|at_index| at(at_index / n, at_index % n)).collect()
+    };
+    let hidden: Vec<f32> = product(&data, &data, 64, 48, 64).into_iter().map(|value: f32| value.max(0.0)).collect();
+    assert_eq!(got, product(&hidden, &data, 64, 64, 48));
+}
+
+#[test]
+fn fused_and_unfused_agree_and_differ_in_kernels() {
+    let unfused = Executor::open("CPU", &Config { no_fuse: true, ..Config::default() }).unwrap();
+    let fused = cpu();
+    let run = |executor: &Executor| {
+        let x = floats(executor, &(0..96).map(|k| k as f32 * 0.1).collect::<Vec<f32>>()).reshape([8, 12]);
+        let mean = x.reduce(ReduceOp::Add, &[1]).reshape([8, 1]).expand([8, 12]).div(&UOp::float(12.0, DType::F32));
+        let centered = &x - mean;
+        let out = executor.realize(&[(&centered * &centered).reduce(ReduceOp::Add, &[1]), centered.exp2()]).unwrap();
+        (read(&out[0]), read(&out[1]), executor.stats().launches)
+    };
+    let (a, b, c) = run(&unfused);
+    let (d, e, f) = run(&fused);
+    assert!(a.iter().zip(&d).all(|(a, d)| (a - d).abs() < 1e-4) && b.iter().zip(&e).all(|(b, e)| (b - e).abs() < 1e-4));
+    assert_eq!((c, f), (6, 1));
+}
+
+#[test]
+fn constants_empty_values_and_plain_memory() {
+    let executor = cpu();
+    let x = floats(&executor, &[1.0, 2.0]);
+    let values = [
+        UOp::float(2.5, DType::F32).reshape([1]).expand([3]),
+        x.shrink(&[(1.into(), 1.into())]),
+        x.clone(),
+        x.flip(&[0]),
+        UOp::int(7, DType::F32),
+    ];
+    let got: Vec<Vec<f32>> = executor.realize(&values).unwrap().iter().map(read).collect();
+    assert_eq!(got, [vec![2.5; 3], vec![], vec![1.0, 2.0], vec![2.0, 1.0], vec![7.0]]);
+}
+
+#[test]
+fn mistakes_are_errors() {
+    let executor = cpu();
+    let error = executor.from_bytes(DType::F32, 3, &[0; 8]).unwrap_err();
+    assert_eq!(error.to_string(), "8 bytes of data for 3 elements of f32, which are 12 bytes");
+    let foreign = UOp::buffer(u64::MAX, DType::F32, 4, &"CPU".into());
+    assert_eq!(executor.realize(&[&foreign + 1]).unwrap_err(), ExecuteError::NoMemory);
+    let elsewhere = UOp::buffer(u64::MAX - 1, DType::F32, 4, &"TPU".into());
+    let x = floats(&executor, &[0.0; 4]);
+    let error = executor.realize(&[&elsewhere + &x]).unwrap_err();
+    assert_eq!(error.to_string(), "a program uses memory of CPU and of TPU; move one tensor to the other device first");
+    assert!(Executor::open("abacus", &Config::default()).unwrap_err().to_string().contains("known devices"));
+}
+
+#[test]
+fn a_long_chain_runs() {
+    let executor = cpu();
+    let mut value = floats(&executor, &[1.0; 16]);
+    for step in 0..2000 {
+        value = if step % 2 == 0 { &value + 1 } else { &value * &UOp::float(0.5, DType::F32) };
+    }
+    let got = read(&executor.realize(&[value]).unwrap()[0]);
+    assert!(got.iter().all(|value| (value - 1.0).abs() < 1e-5), "{got:?}");
+    assert!(executor.stats().launches > 3);
+}
+
+#[test]
+fn threads_run_programs_of_their_own() {
+    let executor = cpu();
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let executor = &executor;
+            scope.spawn(move || {
+                for round in 0..20 {
+                    let x = floats(executor, &[thread as f32, round as f32]);
+                    assert_eq!(
+                        read(&executor.realize(&[&x + &x]).unwrap()[0]),
+                        [thread as f32 * 2.0, round as f32 * 2.0]
+                    );
+                }
+            });
+        }
+    });
+}

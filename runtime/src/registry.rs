@@ -1,0 +1,29 @@
+//! From a device's name to the executor that runs programs on it: one for each device of the process, opened when first asked for.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::config::config;
+use crate::execute::{ExecuteError, Executor};
+
+static OPEN: Mutex<Vec<Arc<Executor>>> = Mutex::new(Vec::new());
+
+/// The executor of the device of that name, in any case of letters; none means the one that `DEV` names.
+///
+/// # Errors
+/// When there is no such device, it cannot be opened, or the environment makes no sense.
+pub fn executor(name: Option<&str>) -> Result<Arc<Executor>, ExecuteError> {
+    let config = config()?;
+    let name = name.unwrap_or(&config.device);
+    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(found) = open.iter().find(|executor| executor.device().name().eq_ignore_ascii_case(name)) {
+        return Ok(found.clone());
+    }
+    let executor = Arc::new(Executor::open(name, config)?);
+    open.push(executor.clone());
+    Ok(executor)
+}
+
+/// The executors that are open, in the order of opening.
+pub fn executors() -> Vec<Arc<Executor>> {
+    OPEN.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
