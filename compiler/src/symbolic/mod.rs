@@ -43,6 +43,13 @@ pub fn simplify(expr: &UOp) -> UOp {
     }
 }
 
+/// Least and largest value that an expression can have, as far as can be proven: by its own facts and by those of its simplified
+/// form.
+pub fn proven_bounds(expr: &UOp) -> (i64, i64) {
+    let simpler = simplify(expr);
+    (expr.min_value().max(simpler.min_value()), expr.max_value().min(simpler.max_value()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
