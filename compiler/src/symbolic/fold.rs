@@ -6,10 +6,10 @@ use crate::rewrite::{Bindings, Pattern, Rule, RuleSet};
 use smallvec::SmallVec;
 use std::sync::LazyLock;
 
-/// For every elementwise op, and for loops that run once: a node that can have but one value is that constant.
+/// For every elementwise op, for loops that run once and variables of one value: a node that can have but one value is that constant.
 pub static FOLD: LazyLock<RuleSet> = LazyLock::new(|| {
     let elementwise = Op::ALL.iter().copied().filter(|op| op.is_elementwise());
-    let rules = elementwise.chain([Op::Range]).map(|op| {
+    let rules = elementwise.chain([Op::Range, Op::Variable]).map(|op| {
         // Rule names live as long as the process, as the rules do.
         let name: &'static str = format!("fold-{op}").leak();
         Rule::new(name, &[], Pattern::any(op, "node"), known_value)

@@ -11,10 +11,12 @@
 mod boolean;
 mod compare;
 mod div_mod;
+mod final_form;
 mod float;
 mod fold;
 mod integer;
 mod recombine;
+mod sharing;
 mod terms;
 
 pub use boolean::{BOOLEAN, CHOICE};
@@ -35,7 +37,7 @@ pub fn all_rules() -> [&'static RuleSet; 7] {
 /// An expression of the same value with fewer operations, where one is found. Linear in the nodes of the expression.
 pub fn simplify(expr: &UOp) -> UOp {
     match rewrite(expr, &all_rules()) {
-        Ok(simpler) => simpler,
+        Ok(canonical) => final_form::with_few_ops(&canonical),
         Err(limit) => {
             debug_assert!(false, "{limit}");
             expr.clone()

@@ -6,21 +6,33 @@
 //!
 //! Each step makes the sum cheaper in [`cost`], so it ends. Tested with `div_mod`.
 
+use smallvec::SmallVec;
+
 use super::div_mod::{as_quotient, as_remainder, divide, remainder};
 use super::terms::Sum;
-use crate::ir::{UOp, floor_mod};
+use crate::ir::UOp;
 
 /// Sums longer than this are not searched for pairs.
 const SEARCHED_TERMS_MAX: usize = 24;
 
+/// How deep dividends of dividends are recombined while a candidate is weighed.
+const DEPTH: usize = 2;
+
+/// Divisions that the cost of a sum looks into.
+const WEIGHED_DIVISIONS_MAX: usize = 64;
+
 /// The sum with its quotients and remainders joined.
-pub(super) fn recombine(mut sum: Sum) -> Sum {
+pub(super) fn recombine(sum: Sum) -> Sum {
+    recombine_to(sum, DEPTH)
+}
+
+fn recombine_to(mut sum: Sum, depth: usize) -> Sum {
     if sum.terms.len() > SEARCHED_TERMS_MAX {
         return sum;
     }
     // Every round makes the sum cheaper; the limit only guards against a mistake in `cost`.
     for _ in 0..4 * SEARCHED_TERMS_MAX {
-        match join_once(&sum) {
+        match join_once(&sum, depth) {
             Some(joined) => sum = joined,
             None => break,
         }
@@ -28,30 +40,33 @@ pub(super) fn recombine(mut sum: Sum) -> Sum {
     sum
 }
 
-fn join_once(sum: &Sum) -> Option<Sum> {
-    let divisions = sum.terms.iter().filter(|(atom, _)| as_quotient(atom).is_some() || as_remainder(atom).is_some());
-    if divisions.count() == 0 {
+fn join_once(sum: &Sum, depth: usize) -> Option<Sum> {
+    if !sum.terms.iter().any(|(atom, _)| as_quotient(atom).is_some() || as_remainder(atom).is_some()) {
         return None;
     }
     let before = cost(sum);
     let cheaper = |candidate: Option<Sum>| candidate.filter(|candidate| cost(candidate) < before);
     sum.terms.iter().find_map(|(atom, factor)| {
-        cheaper(open_remainder(sum, atom, *factor)).or_else(|| cheaper(close_quotient(sum, atom, *factor))).or_else(
-            || sum.terms.iter().find_map(|(high, times)| cheaper(join_digits(sum, (atom, *factor), (high, *times)))),
-        )
+        let digits = |(high, times): &(UOp, i64)| cheaper(join_digits(sum, (atom, *factor), (high, *times), depth));
+        cheaper(open_remainder(sum, atom, *factor))
+            .or_else(|| cheaper(close_quotient(sum, atom, *factor)))
+            .or_else(|| sum.terms.iter().find_map(digits))
     })
 }
 
-/// `m * (x % c)` as `m * x - m * c * (x // c)`.
+/// `m * (x % c)` as `m * x - m * c * (x // c)`, where the quotient goes away: else its digits are better kept apart, since their bounds
+/// do not depend on each other.
 fn open_remainder(sum: &Sum, atom: &UOp, factor: i64) -> Option<Sum> {
     let (x, c) = as_remainder(atom)?;
     let quotient = divide(&x, c)?;
-    // Worth trying only where the quotient is there to cancel, or the dividend is.
-    let meets = quotient.terms.iter().chain(&x.terms).any(|(other, _)| sum.factor_of(other) != 0);
-    if !meets {
+    let scale = factor.checked_mul(c)?;
+    let cancels = |(other, times): &(UOp, i64)| {
+        as_quotient(other).is_none() || times.checked_mul(scale).is_some_and(|scaled| sum.factor_of(other) == scaled)
+    };
+    if !quotient.terms.iter().all(cancels) {
         return None;
     }
-    let removed = factor.checked_mul(c)?.checked_neg()?;
+    let removed = scale.checked_neg()?;
     sum.plus(&Sum::atom(atom.clone()), factor.checked_neg()?)?.plus(&x, factor)?.plus(&quotient, removed)
 }
 
@@ -69,35 +84,45 @@ fn close_quotient(sum: &Sum, atom: &UOp, factor: i64) -> Option<Sum> {
     sum.plus(&Sum::atom(atom.clone()), factor.checked_neg()?)?.plus(&x, times)?.plus(&low, times.checked_neg()?)
 }
 
-/// `m * (x % c) + m * c * ((x // c) % d)` as `m * (x % (c * d))`, where the second dividend may differ from `x // c` by a constant
-/// and by multiples of d.
-fn join_digits(sum: &Sum, low: (&UOp, i64), high: (&UOp, i64)) -> Option<Sum> {
+/// `m * (x % c) + m * c * (y % d)` as `m * (z % (c * d))`, where `z = x + c * (y - x // c)`: then z // c is y, and z % c is x % c. That holds
+/// for any y; it pays where y has the parts of `x // c`, which cancel.
+fn join_digits(sum: &Sum, low: (&UOp, i64), high: (&UOp, i64), depth: usize) -> Option<Sum> {
     let (x, c) = as_remainder(low.0)?;
     let (y, d) = as_remainder(high.0)?;
     if low.0 == high.0 || high.1 != low.1.checked_mul(c)? {
         return None;
     }
-    let difference = y.plus(&divide(&x, c)?, -1)?;
-    if difference.terms.iter().any(|(_, factor)| factor % d != 0) {
-        return None;
-    }
-    let shift = floor_mod(difference.constant, d).checked_mul(c)?;
-    let joined = remainder(&x.shifted(shift)?, c.checked_mul(d)?)?;
+    let z = x.plus(&y.plus(&divide(&x, c)?, -1)?, c)?;
+    let z = if depth > 0 { recombine_to(z, depth - 1) } else { z };
+    let joined = remainder(&z, c.checked_mul(d)?)?;
     let rest = sum.plus(&Sum::atom(low.0.clone()), low.1.checked_neg()?)?;
     rest.plus(&Sum::atom(high.0.clone()), high.1.checked_neg()?)?.plus(&joined, low.1)
 }
 
-/// About how many ops the sum takes: additions, multiplications, and its divisions with the sums that they divide.
+/// About how many ops the sum takes: additions, multiplications, and each division below it once, and once each
+/// sum that is divided.
 fn cost(sum: &Sum) -> usize {
     let own = |sum: &Sum| {
-        let constant = (sum.constant != 0) as usize;
-        sum.terms.iter().map(|(_, factor)| 1 + (*factor != 1) as usize).sum::<usize>() + constant
+        let factors = sum.terms.iter().map(|(_, factor)| 1 + (*factor != 1) as usize);
+        factors.sum::<usize>() + (sum.constant != 0) as usize
     };
-    let divisions: usize = sum
-        .terms
-        .iter()
-        .filter_map(|(atom, _)| as_quotient(atom).or_else(|| as_remainder(atom)))
-        .map(|(dividend, _)| 1 + own(&dividend))
-        .sum();
-    own(sum) + divisions
+    let mut total = own(sum);
+    let mut seen: SmallVec<[UOp; 8]> = SmallVec::new();
+    let mut pending: SmallVec<[UOp; 8]> = sum.terms.iter().map(|(atom, _)| atom.clone()).collect();
+    while let Some(atom) = pending.pop() {
+        if seen.len() >= WEIGHED_DIVISIONS_MAX || seen.contains(&atom) {
+            continue;
+        }
+        if let Some((dividend, _)) = as_quotient(&atom).or_else(|| as_remainder(&atom)) {
+            total += 1;
+            let node = &atom.src()[0];
+            if !seen.contains(node) {
+                seen.push(node.clone());
+                total += own(&dividend);
+                pending.extend(dividend.terms.into_iter().map(|(atom, _)| atom));
+            }
+            seen.push(atom);
+        }
+    }
+    total
 }

@@ -65,7 +65,7 @@ fn as_multiple(node: &UOp) -> Option<(&UOp, i64)> {
     }
 }
 
-fn is_linear(node: &UOp) -> bool {
+pub(super) fn is_linear(node: &UOp) -> bool {
     node.dtype() == DType::INDEX && (matches!(node.op(), Op::Add | Op::Sub) || as_multiple(node).is_some())
 }
 

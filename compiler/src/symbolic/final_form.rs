@@ -1,0 +1,203 @@
+//! How a canonical expression is written with few operations. This runs once, after the rules.
+//!
+//! A sum of n terms takes n - 1 additions or subtractions, one for its constant, and a multiplication for each coefficient but 1 and -1;
+//! terms of one coefficient share it. What the whole expression computes anyway is free: a sum is made of other sums of the
+//! expression where that costs less ([`super::sharing`]), a quotient takes back the terms that the rules took out
+//! (`i * 2 + (i + j) // 3` is `(i * 7 + j) // 3`), a comparison asks a sum that exists.
+//!
+//! Always: the value stays, and the rules bring the result back to the form that this started from, so simplifying twice is
+//! simplifying once. Not here: whether an operation is cheap on a machine (`kernel` lowers divisions).
+
+use rustc_hash::FxHashMap;
+use smallvec::{SmallVec, smallvec};
+
+use super::sharing::{SumTable, merge_quotients};
+use super::terms::{Sum, is_linear, is_long};
+use crate::dtype::DType;
+use crate::ir::{Op, UOp, postorder, with_mapped_sources};
+
+/// Larger graphs are written sum by sum, without a search for what they share.
+const SEARCHED_NODES_MAX: usize = 2_000;
+
+/// The expression with few operations.
+pub(super) fn with_few_ops(canonical: &UOp) -> UOp {
+    let mut root = canonical.clone();
+    let small = postorder(std::slice::from_ref(&root)).len() <= SEARCHED_NODES_MAX;
+    if small {
+        root = merge_quotients(&root);
+    }
+    let table = if small { SumTable::of(&root) } else { SumTable::default() };
+    let mut writer = Writer { table, done: FxHashMap::default(), sums: FxHashMap::default() };
+    for node in postorder(std::slice::from_ref(&root)) {
+        let new = writer.write(&node);
+        writer.done.insert(node, new);
+    }
+    writer.done.remove(&root).unwrap_or(root)
+}
+
+struct Writer {
+    table: SumTable,
+    /// Canonical nodes as written.
+    done: FxHashMap<UOp, UOp>,
+    /// The same by canonical node of a sum that is none of the expression's own.
+    sums: FxHashMap<UOp, UOp>,
+}
+
+impl Writer {
+    fn write(&mut self, node: &UOp) -> UOp {
+        if is_linear(node) {
+            // Parts of a longer sum are written with it.
+            return if self.table.is_part(node) || is_long(node) {
+                self.as_it_stands(node)
+            } else {
+                self.write_sum(node)
+            };
+        }
+        match (node.op(), node.src()) {
+            (Op::IDiv | Op::Mod, [a, c]) if c.op() == Op::Const && a.dtype() == DType::INDEX => self.division(node, a),
+            (Op::Lt | Op::Eq | Op::Ne, [a, b]) if a.dtype() == DType::INDEX => self.comparison(node, a, b),
+            _ => self.as_it_stands(node),
+        }
+    }
+
+    fn as_it_stands(&self, node: &UOp) -> UOp {
+        with_mapped_sources(node, |operand| self.done[operand].clone())
+    }
+
+    /// `-x // c` is `x // -c`.
+    fn division(&mut self, node: &UOp, dividend: &UOp) -> UOp {
+        let sum = Sum::of(dividend);
+        let negative = sum.constant == 0 && sum.terms.iter().all(|(_, factor)| *factor < 0);
+        let divisor = node.src()[1].as_int().and_then(i64::checked_neg);
+        if node.op() == Op::IDiv
+            && negative
+            && let (Some(divisor), Some(positive)) = (divisor, sum.times(-1))
+        {
+            return self.sum(&positive).idiv(divisor);
+        }
+        self.as_it_stands(node)
+    }
+
+    /// A difference beside 0 is a comparison of its two sides.
+    fn comparison(&mut self, node: &UOp, a: &UOp, b: &UOp) -> UOp {
+        let (sum, zero_first) = match (a.as_int(), b.as_int()) {
+            (_, Some(0)) => (Sum::of(a), false),
+            (Some(0), _) => (Sum::of(b), true),
+            _ => return self.as_it_stands(node),
+        };
+        let (positive, negative): (SmallVec<_>, SmallVec<_>) =
+            sum.terms.into_iter().partition(|(_, factor)| *factor > 0);
+        if positive.is_empty() || negative.is_empty() || self.table.is_shared(if zero_first { b } else { a }) {
+            return self.as_it_stands(node);
+        }
+        let left = Sum { terms: positive, constant: 0 };
+        let Some(right) = (Sum { terms: negative, constant: 0 }).times(-1) else { return self.as_it_stands(node) };
+        let (left, right) = (self.sum(&left), self.sum(&right));
+        if zero_first { UOp::binary(node.op(), &right, &left) } else { UOp::binary(node.op(), &left, &right) }
+    }
+
+    fn write_sum(&mut self, node: &UOp) -> UOp {
+        let sum = Sum::of(node);
+        self.sum(&sum)
+    }
+
+    /// A sum of canonical atoms, as written.
+    fn sum(&mut self, sum: &Sum) -> UOp {
+        let key = sum.to_uop();
+        if let Some(done) = self.sums.get(&key) {
+            return done.clone();
+        }
+        let mut rest = sum.clone();
+        let mut parts: SmallVec<[(UOp, i64); 6]> = SmallVec::new();
+        while let Some((part, times, left)) = self.table.best_part(&key, &rest, parts.len()) {
+            parts.push((self.sum(&part), times));
+            rest = left;
+        }
+        for (atom, factor) in &rest.terms {
+            let written = self.done.get(atom).cloned().unwrap_or_else(|| atom.clone());
+            parts.push((written, *factor));
+        }
+        let node = write_parts(&parts, rest.constant);
+        self.sums.insert(key, node.clone());
+        node
+    }
+}
+
+/// Terms of one coefficient, to be added and to be subtracted.
+#[derive(Default)]
+struct Group {
+    plus: SmallVec<[UOp; 4]>,
+    minus: SmallVec<[UOp; 4]>,
+}
+
+/// The sum of terms and a constant.
+fn write_parts(parts: &[(UOp, i64)], constant: i64) -> UOp {
+    let mut sizes: SmallVec<[i64; 6]> = SmallVec::new();
+    let mut groups: SmallVec<[Group; 6]> = SmallVec::new();
+    for (node, factor) in parts {
+        let size = factor.saturating_abs();
+        let at = sizes.iter().position(|known| *known == size).unwrap_or_else(|| {
+            sizes.push(size);
+            groups.push(Group::default());
+            sizes.len() - 1
+        });
+        let side = if *factor > 0 { &mut groups[at].plus } else { &mut groups[at].minus };
+        side.push(node.clone());
+    }
+    let mut total = Group::default();
+    for (size, group) in sizes.into_iter().zip(groups) {
+        match size {
+            1 => {
+                total.plus.extend(group.plus);
+                total.minus.extend(group.minus);
+            }
+            _ if group.plus.is_empty() => total.minus.push(added(&group.minus) * size),
+            _ => total.plus.push(difference(group) * size),
+        }
+    }
+    if total.plus.is_empty() && constant == 0 {
+        return negative(total);
+    }
+    if total.plus.is_empty() {
+        return UOp::index(constant) - added(&total.minus);
+    }
+    let node = difference(total);
+    if constant == 0 { node } else { node + constant }
+}
+
+/// Minus all of these: through a coefficient, where there is one.
+fn negative(total: Group) -> UOp {
+    let scaled = total.minus.iter().position(|node| node.op() == Op::Mul && node.src()[1].as_int().is_some());
+    let Some(at) = scaled else {
+        return if total.minus.is_empty() { UOp::index(0) } else { added(&total.minus).negate() };
+    };
+    let mut minus = total.minus;
+    let multiple = minus.remove(at);
+    let factor = multiple.src()[1].as_int().unwrap_or(1);
+    let first = &multiple.src()[0] * -factor;
+    if minus.is_empty() { first } else { first - added(&minus) }
+}
+
+fn added(nodes: &[UOp]) -> UOp {
+    let mut nodes = nodes.iter().cloned();
+    let first = nodes.next().unwrap_or_else(|| UOp::index(0));
+    nodes.fold(first, |sum, node| sum + node)
+}
+
+fn difference(group: Group) -> UOp {
+    let sum = added(&group.plus);
+    group.minus.iter().fold(sum, |sum, node| sum - node)
+}
+
+/// The additions, subtractions and multiplications of a sum that shares nothing.
+pub(super) fn own_cost(sum: &Sum) -> usize {
+    let mut sizes: SmallVec<[i64; 8]> = smallvec![1];
+    for (_, factor) in &sum.terms {
+        if !sizes.contains(&factor.saturating_abs()) {
+            sizes.push(factor.saturating_abs());
+        }
+    }
+    let all_negative = sum.constant == 0 && sizes.len() == 1 && sum.terms.iter().all(|(_, factor)| *factor < 0);
+    let additions = (sum.terms.len() + (sum.constant != 0) as usize).saturating_sub(1);
+    additions + sizes.len() - 1 + (all_negative && !sum.terms.is_empty()) as usize
+}

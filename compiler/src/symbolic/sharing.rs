@@ -1,0 +1,266 @@
+//! What the sums of one expression have in common, for `final_form`.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
+
+use super::div_mod::{as_quotient, as_remainder};
+use super::final_form::own_cost;
+use super::terms::{Sum, is_linear, is_long};
+use crate::ir::{Op, UOp, postorder, with_mapped_sources};
+
+/// More sums than this are not compared with each other.
+const COMPARED_SUMS_MAX: usize = 96;
+
+/// Sums that are added to the table because two others have them in common.
+const COMMON_PARTS_MAX: usize = 16;
+
+/// So often a quotient may take terms back.
+const MERGES_MAX: usize = 32;
+
+/// The sums that an expression computes, smaller ones first.
+#[derive(Default)]
+pub(super) struct SumTable {
+    sums: Vec<(UOp, Sum)>,
+    /// Linear nodes that are only parts of longer sums.
+    parts: FxHashSet<UOp>,
+    /// How many nodes that are no sums use each sum.
+    uses: FxHashMap<UOp, usize>,
+}
+
+impl SumTable {
+    /// The table of an expression.
+    pub(super) fn of(root: &UOp) -> SumTable {
+        let mut table = SumTable::default();
+        let nodes = postorder(std::slice::from_ref(root));
+        table.uses.insert(root.clone(), 1);
+        for node in nodes.iter().filter(|node| !is_linear(node)) {
+            for operand in node.src() {
+                *table.uses.entry(operand.clone()).or_insert(0) += 1;
+            }
+        }
+        for node in nodes.iter().filter(|node| is_linear(node)) {
+            if !table.uses.contains_key(node) {
+                table.parts.insert(node.clone());
+            } else if !is_long(node) {
+                table.sums.push((node.clone(), Sum::of(node)));
+            }
+        }
+        if table.sums.len() > COMPARED_SUMS_MAX {
+            table.sums.clear();
+        }
+        table.add_common_parts();
+        table.sums.sort_by_key(|(_, sum)| size(sum));
+        table
+    }
+
+    /// Whether a linear node is only part of longer sums.
+    pub(super) fn is_part(&self, node: &UOp) -> bool {
+        self.parts.contains(node)
+    }
+
+    /// Whether more than one node uses a sum.
+    pub(super) fn is_shared(&self, node: &UOp) -> bool {
+        self.uses.get(node).is_some_and(|uses| *uses > 1)
+    }
+
+    /// A smaller sum of the table that makes `rest`, which is what is left of the sum `whole`, cheapest: the sum, how often it is
+    /// taken, and what is left then. `parts` have been taken out already.
+    pub(super) fn best_part(&self, whole: &UOp, rest: &Sum, parts: usize) -> Option<(Sum, i64, Sum)> {
+        let limit = self.sums.iter().find(|(node, _)| node == whole).map_or(size(rest), |(_, sum)| size(sum));
+        let before = cost_with_parts(rest, parts);
+        let mut best: Option<(usize, Sum, i64, Sum)> = None;
+        for (node, part) in self.sums.iter().filter(|(_, part)| size(part) < limit) {
+            if node == whole {
+                continue;
+            }
+            let Some((times, left)) = take_out(rest, part) else { continue };
+            let after = cost_with_parts(&left, parts + 1) + (times.abs() != 1) as usize;
+            if after < before && best.as_ref().is_none_or(|(known, ..)| after < *known) {
+                best = Some((after, part.clone(), times, left));
+            }
+        }
+        best.map(|(_, part, times, left)| (part, times, left))
+    }
+
+    /// Adds what two sums have in common, as long as that saves operations.
+    fn add_common_parts(&mut self) {
+        for number in 0..COMMON_PARTS_MAX {
+            let mut best: Option<(usize, Sum)> = None;
+            for (at, (_, a)) in self.sums.iter().enumerate() {
+                for (_, b) in &self.sums[at + 1..] {
+                    let Some(common) = in_common(a, b) else { continue };
+                    let saved = own_cost(&common);
+                    if saved == 0 || self.sums.iter().any(|(_, sum)| *sum == common) {
+                        continue;
+                    }
+                    if best.as_ref().is_none_or(|(known, _)| saved > *known) {
+                        best = Some((saved, common));
+                    }
+                }
+            }
+            let Some((_, common)) = best else { return };
+            debug_assert!(number < COMMON_PARTS_MAX, "the loop is bounded");
+            self.sums.push((common.to_uop(), common));
+        }
+    }
+}
+
+/// Orders sums so that a part comes before what may be made of it.
+fn size(sum: &Sum) -> (usize, usize, u64) {
+    (sum.terms.len(), own_cost(sum), sum.to_uop().structural_hash())
+}
+
+/// What a sum costs where so many other parts are added to it.
+fn cost_with_parts(rest: &Sum, parts: usize) -> usize {
+    match (rest.terms.is_empty(), rest.constant) {
+        (true, 0) => parts.saturating_sub(1),
+        (true, _) => parts,
+        // A part that is added spares the sum its negation; counted so for all, since parts are mostly positive.
+        (false, _) => own_cost(rest) + parts,
+    }
+}
+
+/// `sum = part * times + rest` with all terms of the part gone from the rest.
+fn take_out(sum: &Sum, part: &Sum) -> Option<(i64, Sum)> {
+    let (first, factor) = part.terms.first()?;
+    if part.terms.len() < 2 && part.constant == 0 {
+        return None;
+    }
+    let own = sum.factor_of(first);
+    if own == 0 || own % factor != 0 {
+        return None;
+    }
+    let times = own / factor;
+    let all =
+        part.terms.iter().all(|(atom, factor)| factor.checked_mul(times).is_some_and(|f| f == sum.factor_of(atom)));
+    if !all {
+        return None;
+    }
+    Some((times, sum.plus(part, times.checked_neg()?)?))
+}
+
+/// The terms that two sums share, up to a common multiple; at least two.
+fn in_common(a: &Sum, b: &Sum) -> Option<Sum> {
+    let mut best: Option<Sum> = None;
+    for (pivot, factor) in &a.terms {
+        let other = b.factor_of(pivot);
+        if other == 0 {
+            continue;
+        }
+        let same = |(atom, own): &&(UOp, i64)| {
+            own.checked_mul(other).is_some_and(|left| factor.checked_mul(b.factor_of(atom)) == Some(left))
+        };
+        let terms: SmallVec<[(UOp, i64); 6]> = a.terms.iter().filter(same).cloned().collect();
+        if terms.len() >= 2 && best.as_ref().is_none_or(|known| known.terms.len() < terms.len()) {
+            let common = Sum { terms, constant: 0 };
+            let factor = common.gcd_of_factors().max(1) * common.terms[0].1.signum();
+            let terms = common.terms.iter().map(|(atom, own)| (atom.clone(), own / factor)).collect();
+            best = Some(Sum { terms, constant: 0 });
+        }
+    }
+    best
+}
+
+/// Moves terms back into quotients, where each sum that a quotient stands in has them beside it and operations are saved.
+pub(super) fn merge_quotients(root: &UOp) -> UOp {
+    let mut root = root.clone();
+    for _ in 0..MERGES_MAX {
+        match merge_one(&root) {
+            Some(merged) => root = merged,
+            None => break,
+        }
+    }
+    root
+}
+
+fn merge_one(root: &UOp) -> Option<UOp> {
+    let nodes = postorder(std::slice::from_ref(root));
+    let table = SumTable::of(root);
+    let mut users: FxHashMap<UOp, Vec<(usize, i64)>> = FxHashMap::default();
+    let mut sums: Vec<(UOp, Sum)> = Vec::new();
+    for node in nodes.iter().filter(|node| is_linear(node) && !table.is_part(node) && !is_long(node)) {
+        let sum = Sum::of(node);
+        for (atom, factor) in sum.terms.iter().filter(|(atom, _)| as_quotient(atom).is_some()) {
+            users.entry(atom.clone()).or_default().push((sums.len(), *factor));
+        }
+        sums.push((node.clone(), sum));
+    }
+    for quotient in nodes.iter().filter(|node| !table.uses.contains_key(*node)) {
+        let (Some((dividend, c)), Some(users)) = (as_quotient(quotient), users.get(quotient)) else { continue };
+        let users: Vec<(&Sum, i64)> = users.iter().map(|(number, factor)| (&sums[*number].1, *factor)).collect();
+        if let Some(moved) = best_move(&dividend, c, &users) {
+            return move_into(root, &nodes, quotient, &dividend, c, &moved);
+        }
+    }
+    None
+}
+
+/// The terms that every user has beside the quotient, divided by the quotient's coefficient, if moving them saves operations.
+fn best_move(dividend: &Sum, c: i64, users: &[(&Sum, i64)]) -> Option<Sum> {
+    let beside = |sum: &Sum, factor: i64, own: i64| {
+        (own != 0 && own % factor == 0).then(|| own / factor).filter(|_| !sum.terms.is_empty())
+    };
+    let (first, factor) = users.first()?;
+    let mut all = Sum::constant(0);
+    for (atom, _) in &dividend.terms {
+        if let Some(times) = beside(first, *factor, first.factor_of(atom))
+            && users.iter().all(|(sum, factor)| beside(sum, *factor, sum.factor_of(atom)) == Some(times))
+        {
+            all.terms.push((atom.clone(), times));
+        }
+    }
+    if let Some(times) = beside(first, *factor, first.constant)
+        && users.iter().all(|(sum, factor)| beside(sum, *factor, sum.constant) == Some(times))
+    {
+        all.constant = times;
+    }
+    let singles = all.terms.iter().map(|term| Sum { terms: SmallVec::from_elem(term.clone(), 1), constant: 0 });
+    let candidates = [all.clone(), all.without_constant(), Sum::constant(all.constant)].into_iter().chain(singles);
+    let before = own_cost(dividend) + users.iter().map(|(sum, _)| own_cost(sum)).sum::<usize>();
+    let mut best: Option<(usize, Sum)> = None;
+    for moved in candidates.filter(|moved| !moved.terms.is_empty() || moved.constant != 0) {
+        let Some(after) = cost_of_move(dividend, c, users, &moved) else { continue };
+        if after < before && best.as_ref().is_none_or(|(known, _)| after < *known) {
+            best = Some((after, moved));
+        }
+    }
+    best.map(|(_, moved)| moved)
+}
+
+fn cost_of_move(dividend: &Sum, c: i64, users: &[(&Sum, i64)], moved: &Sum) -> Option<usize> {
+    let mut total = own_cost(&dividend.plus(moved, c)?);
+    for (sum, factor) in users {
+        total += own_cost(&sum.plus(moved, factor.checked_neg()?)?);
+    }
+    Some(total)
+}
+
+/// The graph with `moved` taken from each sum beside the quotient and put into it. Remainders of the same division take the new
+/// dividend too, since they are the same by it.
+fn move_into(root: &UOp, nodes: &[UOp], quotient: &UOp, dividend: &Sum, c: i64, moved: &Sum) -> Option<UOp> {
+    let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
+    let old = &quotient.src()[0];
+    // Nothing below the quotient changes, so its new dividend is made of nodes as they are.
+    let new = dividend.plus(moved, c)?.to_uop();
+    for node in nodes {
+        let mapped = with_mapped_sources(node, |operand| done[operand].clone());
+        let is_same_division =
+            matches!(node.op(), Op::IDiv | Op::Mod) && node.src()[0] == *old && node.src()[1] == quotient.src()[1];
+        let result = if is_same_division && (node == quotient || as_remainder(node).is_some()) {
+            node.with_src([new.clone(), node.src()[1].clone()].as_slice())
+        } else if is_linear(node) && !is_long(node) {
+            let sum = Sum::of(node);
+            let factor = sum.factor_of(quotient);
+            let rest = if factor == 0 { sum } else { sum.plus(moved, factor.checked_neg()?)? };
+            let mut total = Sum::constant(rest.constant);
+            for (atom, factor) in &rest.terms {
+                total = total.plus(&Sum::of(done.get(atom).unwrap_or(atom)), *factor)?;
+            }
+            total.to_uop()
+        } else {
+            mapped
+        };
+        done.insert(node.clone(), result);
+    }
+    done.remove(root)
+}
