@@ -60,7 +60,8 @@ fn ceil_div(a: i64, b: i64) -> Option<i64> {
     floor_div(a.checked_neg()?, b).checked_neg()
 }
 
-fn canonical_less(a: &UOp, b: &UOp) -> Option<UOp> {
+/// `a < b` of indices: a sum beside a constant, or true or false. `None` on overflow, or if a side is long.
+pub(super) fn canonical_less(a: &UOp, b: &UOp) -> Option<UOp> {
     let (mut terms, mut limit) = difference(a, b)?;
     while let Some((fewer, next)) = reduce_less(&terms, limit) {
         (terms, limit) = (fewer, next);
@@ -73,6 +74,13 @@ fn canonical_less(a: &UOp, b: &UOp) -> Option<UOp> {
     {
         return Some(UOp::bool(high < limit));
     }
+    if let [(atom, factor)] = terms.terms.as_slice()
+        && let (Op::Cast, [truth]) = (atom.op(), atom.src())
+        && truth.dtype() == DType::BOOL
+    {
+        // A truth value lies on one side of the limit, its opposite on the other.
+        return Some(if *factor > 0 { !truth } else { truth.clone() });
+    }
     if terms.terms[0].1 > 0 {
         return Some(terms.to_uop().lt(limit));
     }
@@ -83,7 +91,7 @@ fn canonical_less(a: &UOp, b: &UOp) -> Option<UOp> {
 fn reduce_less(terms: &Sum, limit: i64) -> Option<(Sum, i64)> {
     let common = terms.gcd_of_factors();
     if common > 1 {
-        return Some((scaled(terms, common), ceil_div(limit, common)?));
+        return Some((terms.divided(common), ceil_div(limit, common)?));
     }
     // Low digits: the terms that are no multiples of g do not reach the next multiple of it.
     let mut sizes: SmallVec<[i64; 6]> = terms.terms.iter().map(|(_, factor)| factor.saturating_abs()).collect();
@@ -94,9 +102,12 @@ fn reduce_less(terms: &Sum, limit: i64) -> Option<(Sum, i64)> {
         if let Some((least, most)) = low.bounds() {
             let ends = (ceil_div(limit.checked_sub(least)?, size)?, ceil_div(limit.checked_sub(most)?, size)?);
             if ends.0 == ends.1 {
-                return Some((scaled(&high, size), ends.0));
+                return Some((high.divided(size), ends.0));
             }
         }
+    }
+    if let Some(counted) = count_off_ends(terms, limit) {
+        return Some(counted);
     }
     if let [(atom, factor)] = terms.terms.as_slice()
         && let Some((dividend, divisor)) = as_quotient(atom)
@@ -111,8 +122,23 @@ fn reduce_less(terms: &Sum, limit: i64) -> Option<(Sum, i64)> {
     None
 }
 
-fn scaled(sum: &Sum, by: i64) -> Sum {
-    Sum { terms: sum.terms.iter().map(|(atom, factor)| (atom.clone(), factor / by)).collect(), constant: 0 }
+/// Where only one corner of the terms' box is on one side of the limit, each step away from the corner counts the same: coefficients
+/// become 1 and -1.
+fn count_off_ends(terms: &Sum, limit: i64) -> Option<(Sum, i64)> {
+    let (low, high) = terms.bounds()?;
+    let least = terms.terms.iter().map(|(_, factor)| factor.saturating_abs()).min()?;
+    if terms.terms.iter().all(|(_, factor)| factor.abs() == 1) {
+        return None;
+    }
+    let signs = terms.terms.iter().map(|(atom, factor)| (atom.clone(), factor.signum())).collect();
+    let signs = Sum { terms: signs, constant: 0 };
+    let (first, last) = signs.bounds()?;
+    match () {
+        // Only the lowest corner is below the limit; only the highest one is not.
+        () if low < limit && limit.checked_sub(low)? <= least => Some((signs, first.checked_add(1)?)),
+        () if high >= limit && high.checked_sub(limit)? < least => Some((signs, last)),
+        () => None,
+    }
 }
 
 /// The terms that are multiples of a number, and the others.
@@ -136,6 +162,6 @@ fn canonical_equality(op: Op, a: &UOp, b: &UOp) -> Option<UOp> {
     }
     let sign = terms.terms[0].1.signum();
     debug_assert!(gcd(common, limit) == common, "the limit is a multiple of what the terms have in common");
-    let sum = scaled(&terms, common.checked_mul(sign)?);
+    let sum = terms.divided(common.checked_mul(sign)?);
     Some(UOp::binary(op, &sum.to_uop(), &UOp::index(limit / (common * sign))))
 }

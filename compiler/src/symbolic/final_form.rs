@@ -11,7 +11,8 @@
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
-use super::sharing::{SumTable, merge_quotients};
+use super::div_mod::as_remainder;
+use super::sharing::{SumTable, merge_quotients, share_comparisons};
 use super::terms::{Sum, is_linear, is_long};
 use crate::dtype::DType;
 use crate::ir::{Op, UOp, postorder, with_mapped_sources};
@@ -24,7 +25,7 @@ pub(super) fn with_few_ops(canonical: &UOp) -> UOp {
     let mut root = canonical.clone();
     let small = postorder(std::slice::from_ref(&root)).len() <= SEARCHED_NODES_MAX;
     if small {
-        root = merge_quotients(&root);
+        root = merge_quotients(&share_comparisons(&root));
     }
     let table = if small { SumTable::of(&root) } else { SumTable::default() };
     let mut writer = Writer { table, done: FxHashMap::default(), sums: FxHashMap::default() };
@@ -96,6 +97,18 @@ impl Writer {
         if zero_first { UOp::binary(node.op(), &right, &left) } else { UOp::binary(node.op(), &left, &right) }
     }
 
+    /// `-(-x % c)` is `x % -c`.
+    fn mirrored_remainder(&mut self, sum: &Sum) -> Option<UOp> {
+        let [(atom, -1)] = sum.terms.as_slice() else { return None };
+        if sum.constant != 0 || self.table.is_shared(atom) {
+            return None;
+        }
+        let (dividend, divisor) = as_remainder(atom)?;
+        let mirrored = dividend.times(-1)?;
+        // Negating takes an operation; two of them need no justification.
+        (own_cost(&mirrored) <= own_cost(&dividend) + 1).then(|| self.sum(&mirrored).modulo(-divisor))
+    }
+
     fn write_sum(&mut self, node: &UOp) -> UOp {
         let sum = Sum::of(node);
         self.sum(&sum)
@@ -106,6 +119,9 @@ impl Writer {
         let key = sum.to_uop();
         if let Some(done) = self.sums.get(&key) {
             return done.clone();
+        }
+        if let Some(mirrored) = self.mirrored_remainder(sum) {
+            return mirrored;
         }
         let mut rest = sum.clone();
         let mut parts: SmallVec<[(UOp, i64); 6]> = SmallVec::new();

@@ -1,5 +1,6 @@
 //! Identities of integers, true for every width, since arithmetic wraps in the same way on both sides.
 
+use super::symbolic_division::{canonical_product, divided_by_symbol};
 use super::terms::{atom_order, canonical_sum};
 use super::{div_mod, terms};
 use crate::dtype::{DType, Scalar};
@@ -48,13 +49,12 @@ rules! {
     "max-of-larger":   [x, y]       x.max(y)                   => x, if never_less(x, y);
     "min-of-smaller":  [x, y]       x.min(y)                   => y, if never_less(x, y);
     "trunc-integer":   [x]          x.trunc()                  => x;
-    "order-factors":   [x, y]       x * y                      => y * x, if out_of_order(root);
+    "order-factors":   [x, y]       x * y                      => y * x, if out_of_order(root) && root.dtype() != DType::INDEX;
     "order-and":       [x, y]       x & y                      => y & x, if out_of_order(root);
     "order-or":        [x, y]       x | y                      => y | x, if out_of_order(root);
     "order-xor":       [x, y]       x ^ y                      => y ^ x, if out_of_order(root);
     "order-max":       [x, y]       x.max(y)                   => y.max(x), if out_of_order(root);
     "order-min":       [x, y]       x.min(y)                   => y.min(x), if out_of_order(root);
-    "factor-outside":  [x, y, c]    (x * c) * y                => (x * y) * c, if y.op() != Op::Const;
 }
 
 rules! {
@@ -67,9 +67,12 @@ rules! {
     "collect-sum":     []           Pattern::any(Op::Add, "sum")        => canonical_sum(root);
     "collect-sub":     []           Pattern::any(Op::Sub, "sum")        => canonical_sum(root);
     "collect-neg":     []           Pattern::any(Op::Neg, "sum")        => canonical_sum(root);
+    "collect-factors": [x, y]       x * y                      => canonical_product(root);
     "scale-sum":       [x, c]       x * c                      => canonical_sum(root), if !terms::is_long(x);
     "divide-sum":      [x, c]       x.idiv(c)                  => div_mod::canonical_division(root), if !terms::is_long(x);
     "remainder-of-sum": [x, c]      x.modulo(c)                => div_mod::canonical_division(root), if !terms::is_long(x);
+    "divide-by-symbol": [x, y]      x.idiv(y)                  => divided_by_symbol(root);
+    "remainder-by-symbol": [x, y]   x.modulo(y)                => divided_by_symbol(root);
     "cdiv-is-div":     [x, y]       x.cdiv(y)                  => x.idiv(y), if x.min_value() >= 0 && y.min_value() > 0;
     "cmod-is-mod":     [x, y]       x.cmod(y)                  => x.modulo(y), if x.min_value() >= 0 && y.min_value() > 0;
 }

@@ -14,30 +14,49 @@ mod div_mod;
 mod final_form;
 mod float;
 mod fold;
+mod given;
 mod integer;
 mod recombine;
 mod sharing;
+mod symbolic_division;
 mod terms;
+mod valid;
 
 pub use boolean::{BOOLEAN, CHOICE};
 pub use compare::COMPARE;
 pub use float::FLOAT;
 pub use fold::FOLD;
+pub use given::GIVEN;
 pub use integer::{INDEX, INTEGER};
 pub use terms::linear_terms;
+pub use valid::{clauses, simplify_given};
 
 use crate::ir::UOp;
 use crate::rewrite::{RuleSet, rewrite};
 
 /// Every rule set of this module, in the order in which they are tried.
-pub fn all_rules() -> [&'static RuleSet; 7] {
+pub fn all_rules() -> [&'static RuleSet; 8] {
+    [&FOLD, &INTEGER, &INDEX, &COMPARE, &BOOLEAN, &CHOICE, &FLOAT, &GIVEN]
+}
+
+/// All but the rules that simplify by conditions, which use the others: so nested conditions cost no more than one.
+fn plain_rules() -> [&'static RuleSet; 7] {
     [&FOLD, &INTEGER, &INDEX, &COMPARE, &BOOLEAN, &CHOICE, &FLOAT]
 }
 
 /// An expression of the same value with fewer operations, where one is found. Linear in the nodes of the expression.
 pub fn simplify(expr: &UOp) -> UOp {
-    match rewrite(expr, &all_rules()) {
-        Ok(canonical) => final_form::with_few_ops(&canonical),
+    final_form::with_few_ops(&canonical(expr))
+}
+
+/// The form that the rules come to, on which they work.
+fn canonical(expr: &UOp) -> UOp {
+    canonical_by(expr, &all_rules())
+}
+
+fn canonical_by(expr: &UOp, sets: &[&'static RuleSet]) -> UOp {
+    match rewrite(expr, sets) {
+        Ok(canonical) => canonical,
         Err(limit) => {
             debug_assert!(false, "{limit}");
             expr.clone()

@@ -10,7 +10,8 @@ use smallvec::SmallVec;
 
 use super::div_mod::{as_quotient, as_remainder, divide, remainder};
 use super::terms::Sum;
-use crate::ir::UOp;
+use crate::dtype::DType;
+use crate::ir::{Op, UOp};
 
 /// Sums longer than this are not searched for pairs.
 const SEARCHED_TERMS_MAX: usize = 24;
@@ -41,7 +42,8 @@ fn recombine_to(mut sum: Sum, depth: usize) -> Sum {
 }
 
 fn join_once(sum: &Sum, depth: usize) -> Option<Sum> {
-    if !sum.terms.iter().any(|(atom, _)| as_quotient(atom).is_some() || as_remainder(atom).is_some()) {
+    let joins = |atom: &UOp| as_quotient(atom).is_some() || as_remainder(atom).is_some() || atom.op() == Op::Where;
+    if !sum.terms.iter().any(|(atom, _)| joins(atom)) {
         return None;
     }
     let before = cost(sum);
@@ -51,6 +53,7 @@ fn join_once(sum: &Sum, depth: usize) -> Option<Sum> {
         cheaper(open_remainder(sum, atom, *factor))
             .or_else(|| cheaper(close_quotient(sum, atom, *factor)))
             .or_else(|| sum.terms.iter().find_map(digits))
+            .or_else(|| sum.terms.iter().find_map(|other| cheaper(join_choices(sum, (atom, *factor), other))))
     })
 }
 
@@ -99,6 +102,19 @@ fn join_digits(sum: &Sum, low: (&UOp, i64), high: (&UOp, i64), depth: usize) -> 
     rest.plus(&Sum::atom(high.0.clone()), high.1.checked_neg()?)?.plus(&joined, low.1)
 }
 
+/// Two choices by one condition as one: `(p ? a : 0) + (p ? 0 : b)` is `p ? a : b`.
+fn join_choices(sum: &Sum, first: (&UOp, i64), second: &(UOp, i64)) -> Option<Sum> {
+    let ([p, a, b], [q, c, d]) = (first.0.src(), second.0.src()) else { return None };
+    if first.0.op() != Op::Where || second.0.op() != Op::Where || first.0 == &second.0 || p != q {
+        return None;
+    }
+    let together = |x: &UOp, y: &UOp| Sum::of(x).times(first.1)?.plus(&Sum::of(y), second.1);
+    let (yes, no) = (together(a, c)?, together(b, d)?);
+    let choice = if yes == no { yes } else { Sum::atom(p.select(yes.to_uop(), no.to_uop())) };
+    let rest = sum.plus(&Sum::atom(first.0.clone()), first.1.checked_neg()?)?;
+    rest.plus(&Sum::atom(second.0.clone()), second.1.checked_neg()?)?.plus(&choice, 1)
+}
+
 /// About how many ops the sum takes: additions, multiplications, and each division below it once, and once each
 /// sum that is divided.
 fn cost(sum: &Sum) -> usize {
@@ -120,6 +136,14 @@ fn cost(sum: &Sum) -> usize {
                 seen.push(node.clone());
                 total += own(&dividend);
                 pending.extend(dividend.terms.into_iter().map(|(atom, _)| atom));
+            }
+            seen.push(atom);
+        } else if atom.op() == Op::Where && atom.dtype() == DType::INDEX {
+            total += 1;
+            for branch in &atom.src()[1..] {
+                let branch = Sum::of(branch);
+                total += own(&branch).saturating_sub((branch.terms.len() > 0) as usize);
+                pending.extend(branch.terms.into_iter().map(|(atom, _)| atom));
             }
             seen.push(atom);
         }

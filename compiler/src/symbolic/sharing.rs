@@ -3,10 +3,11 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
+use super::compare::canonical_less;
 use super::div_mod::{as_quotient, as_remainder};
 use super::final_form::own_cost;
 use super::terms::{Sum, is_linear, is_long};
-use crate::ir::{Op, UOp, postorder, with_mapped_sources};
+use crate::ir::{Op, UOp, postorder, substitute, with_mapped_sources};
 
 /// More sums than this are not compared with each other.
 const COMPARED_SUMS_MAX: usize = 96;
@@ -159,6 +160,72 @@ fn in_common(a: &Sum, b: &Sum) -> Option<Sum> {
         }
     }
     best
+}
+
+/// Comparisons of sums that exist in any case, in place of comparisons of sums made for them alone.
+pub(super) fn share_comparisons(root: &UOp) -> UOp {
+    let nodes = postorder(std::slice::from_ref(root));
+    let comparisons: Vec<&UOp> = nodes.iter().filter(|node| compared_sum(node).is_some()).collect();
+    let mut other_uses: FxHashSet<UOp> = FxHashSet::default();
+    other_uses.insert(root.clone());
+    for node in nodes.iter().filter(|node| compared_sum(node).is_none()) {
+        // A part of a longer sum is no node of its own in the end.
+        let sources = node.src().iter().filter(|operand| !(is_linear(node) && is_linear(operand)));
+        other_uses.extend(sources.cloned());
+    }
+    let free: Vec<UOp> = nodes.iter().filter(|node| is_linear(node) && other_uses.contains(*node)).cloned().collect();
+    if comparisons.is_empty() || free.is_empty() || free.len() > COMPARED_SUMS_MAX {
+        return root.clone();
+    }
+    let mut replaced: FxHashMap<UOp, UOp> = FxHashMap::default();
+    for comparison in comparisons {
+        let Some((compared, _)) = compared_sum(comparison) else { continue };
+        if other_uses.contains(&compared) || own_cost(&Sum::of(&compared)) == 0 {
+            continue;
+        }
+        if let Some(other) = free.iter().filter(|sum| !is_long(sum)).find_map(|sum| compare_instead(comparison, sum)) {
+            replaced.insert(comparison.clone(), other);
+        }
+    }
+    if replaced.is_empty() { root.clone() } else { substitute(root, &replaced) }
+}
+
+/// The sum and the constant of a canonical `<`.
+fn compared_sum(node: &UOp) -> Option<(UOp, i64)> {
+    let (Op::Lt, [a, b]) = (node.op(), node.src()) else { return None };
+    match (a.as_int(), b.as_int()) {
+        (None, Some(limit)) if is_linear(a) && !is_long(a) => Some((a.clone(), limit)),
+        (Some(limit), None) if is_linear(b) && !is_long(b) => Some((b.clone(), limit)),
+        _ => None,
+    }
+}
+
+/// A comparison of `sum` that the rules take to be `comparison`.
+fn compare_instead(comparison: &UOp, sum: &UOp) -> Option<UOp> {
+    let (compared, limit) = compared_sum(comparison)?;
+    let (own, other) = (Sum::of(&compared), Sum::of(sum));
+    let (first, factor) = own.terms.first()?;
+    let (low, high) = other.bounds()?;
+    // Where the sum is a multiple of the compared one and more, its limit is that multiple of the limit and more.
+    let scale = other.factor_of(first) / factor;
+    let rest = other.plus(&own, scale.checked_neg()?)?.bounds()?;
+    let about = limit.checked_mul(scale)?;
+    let limits = [
+        low.checked_add(1)?,
+        high,
+        about.checked_add(rest.0)?,
+        about.checked_add(rest.1)?,
+        about.checked_add(scale)?.checked_add(rest.0)?,
+    ];
+    for limit in limits {
+        let limit = UOp::index(limit);
+        for (a, b) in [(sum, &limit), (&limit, sum)] {
+            if canonical_less(a, b).is_some_and(|less| less == *comparison) {
+                return Some(a.lt(b));
+            }
+        }
+    }
+    None
 }
 
 /// Moves terms back into quotients, where each sum that a quotient stands in has them beside it and operations are saved.

@@ -168,6 +168,12 @@ impl Sum {
         Sum::default().plus(self, factor)
     }
 
+    /// Coefficients and constant divided by a number that divides them all.
+    pub(super) fn divided(&self, by: i64) -> Sum {
+        let terms = self.terms.iter().map(|(atom, factor)| (atom.clone(), factor / by)).collect();
+        Sum { terms, constant: self.constant / by }
+    }
+
     /// This plus a number. `None` on overflow.
     pub(super) fn shifted(mut self, by: i64) -> Option<Sum> {
         self.constant = self.constant.checked_add(by)?;

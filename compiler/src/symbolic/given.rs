@@ -1,0 +1,141 @@
+//! Rules that simplify parts of an expression by the conditions under which they are used.
+
+use super::compare::canonical_less;
+use super::integer::out_of_order;
+use super::terms::{atom_order, is_long};
+use super::valid::{CLAUSES_MAX, as_bounds, clauses, given, operands_of, weight};
+use crate::dtype::DType;
+use crate::ir::{Op, UOp};
+use crate::rules;
+
+rules! {
+    /// Choices and conjunctions, each part simplified for where it counts.
+    pub GIVEN |root| for root.shape().is_empty() =>
+    "clauses-together":  [x, y]     x & y            => conjunction(root), if root.dtype().is_bool();
+    "clauses-apart":     [x, y]     x | y            => disjunction(root), if root.dtype().is_bool();
+    "choose-given":      [p, x, y]  p.select(x, y)   => choice_given(p, x, y);
+}
+
+/// A conjunction whose clauses about one sum are joined, and whose other clauses are simplified by each other.
+fn conjunction(root: &UOp) -> Option<UOp> {
+    let mut parts = clauses(root);
+    if parts.len() > CLAUSES_MAX {
+        return None;
+    }
+    parts = join_bounds(parts)?;
+    for number in (0..parts.len()).rev() {
+        let others: Vec<UOp> =
+            parts.iter().enumerate().filter(|(at, _)| *at != number).map(|(_, part)| part.clone()).collect();
+        if let Some(simpler) = given(&parts[number], &others) {
+            parts[number] = simpler;
+        }
+    }
+    rebuilt(root, Op::And, parts)
+}
+
+/// By De Morgan, a disjunct counts only where the others are false.
+fn disjunction(root: &UOp) -> Option<UOp> {
+    let mut parts = operands_of(Op::Or, root);
+    if parts.len() > CLAUSES_MAX {
+        return None;
+    }
+    for number in (0..parts.len()).rev() {
+        let others = parts.iter().enumerate().filter(|(at, _)| *at != number);
+        let others: Vec<UOp> =
+            others.flat_map(|(_, part)| clauses(&super::canonical_by(&!part, &super::plain_rules()))).collect();
+        if let Some(simpler) = given(&parts[number], &others) {
+            parts[number] = simpler;
+        }
+    }
+    rebuilt(root, Op::Or, parts)
+}
+
+/// The chain of the parts in canonical order; `None` if that is the root itself.
+fn rebuilt(root: &UOp, op: Op, mut parts: Vec<UOp>) -> Option<UOp> {
+    parts.sort_by(atom_order);
+    parts.dedup();
+    let neutral = UOp::bool(op == Op::And);
+    parts.retain(|part| *part != neutral);
+    let new = parts.into_iter().reduce(|chain, part| UOp::binary(op, &chain, &part)).unwrap_or(neutral);
+    (new != *root && (weight(&new) < weight(root) || !out_of_order(&new))).then_some(new)
+}
+
+/// One lower and one upper bound for each sum; false where they exclude each other, an equality where they leave one value.
+fn join_bounds(parts: Vec<UOp>) -> Option<Vec<UOp>> {
+    let mut bounded: Vec<(UOp, i64, i64, Vec<UOp>)> = Vec::new();
+    let mut result = Vec::new();
+    for part in parts {
+        let Some((node, _, low, high)) = as_bounds(&part) else {
+            result.push(part);
+            continue;
+        };
+        match bounded.iter_mut().find(|(other, ..)| *other == node) {
+            Some((_, least, most, from)) => {
+                (*least, *most) = (low.max(*least), high.min(*most));
+                from.push(part);
+            }
+            None => bounded.push((node, low, high, vec![part])),
+        }
+    }
+    for (node, low, high, from) in bounded {
+        let (low, high) = (exclude(&node, low, 1, &mut result), exclude(&node, high, -1, &mut result));
+        if low > high {
+            return Some(vec![UOp::bool(false)]);
+        }
+        match from.as_slice() {
+            [only] if as_bounds(only).is_some_and(|(_, _, least, most)| (least, most) == (low, high)) => {
+                result.push(only.clone())
+            }
+            _ if low == high => result.push(node.equals(low)),
+            _ => {
+                if low != i64::MIN && node.min_value() < low {
+                    result.push(UOp::index(low.checked_sub(1)?).lt(&node));
+                }
+                if high != i64::MAX && node.max_value() > high {
+                    result.push(node.lt(high.checked_add(1)?));
+                }
+            }
+        }
+    }
+    Some(result)
+}
+
+/// Moves a bound past a value that another clause (`node != bound`) excludes, and drops that clause.
+fn exclude(node: &UOp, bound: i64, step: i64, others: &mut Vec<UOp>) -> i64 {
+    let says =
+        |clause: &UOp| clause.op() == Op::Ne && clause.src()[0] == *node && clause.src()[1].as_int() == Some(bound);
+    match others.iter().position(says) {
+        Some(at) => {
+            others.remove(at);
+            bound.saturating_add(step)
+        }
+        None => bound,
+    }
+}
+
+/// `p ? x : y` with x simplified for where p holds, y for where it does not.
+fn choice_given(p: &UOp, x: &UOp, y: &UOp) -> Option<UOp> {
+    if let Some(larger) = as_max_or_min(p, x, y) {
+        return Some(larger);
+    }
+    let holds = given(x, &clauses(p));
+    let fails = given(y, &clauses(&super::canonical_by(&!p, &super::plain_rules())));
+    if holds.is_none() && fails.is_none() {
+        return None;
+    }
+    Some(p.select(holds.unwrap_or_else(|| x.clone()), fails.unwrap_or_else(|| y.clone())))
+}
+
+/// `a < b ? b : a` is the larger one, however the comparison is written.
+fn as_max_or_min(p: &UOp, x: &UOp, y: &UOp) -> Option<UOp> {
+    if x.dtype() != DType::INDEX || p.op() != Op::Lt || p.src()[0].dtype() != DType::INDEX || is_long(x) || is_long(y) {
+        return None;
+    }
+    let is_condition = |less: Option<UOp>| less.is_some_and(|less| less == *p);
+    // Of two equal values either may be chosen, so `<=`, which is `<` beside one more, will do as well.
+    match () {
+        () if is_condition(canonical_less(x, y)) || is_condition(canonical_less(x, &(y + 1))) => Some(x.min(y)),
+        () if is_condition(canonical_less(y, x)) || is_condition(canonical_less(y, &(x + 1))) => Some(x.max(y)),
+        () => None,
+    }
+}
