@@ -24,10 +24,11 @@ const SEARCHED_NODES_MAX: usize = 2_000;
 pub(super) fn with_few_ops(canonical: &UOp) -> UOp {
     let mut root = canonical.clone();
     let small = postorder(std::slice::from_ref(&root)).len() <= SEARCHED_NODES_MAX;
+    // Each merge is a pass over the graph.
     if small {
         root = merge_quotients(&share_comparisons(&root));
     }
-    let table = if small { SumTable::of(&root) } else { SumTable::default() };
+    let table = SumTable::of(&root);
     let mut writer = Writer { table, done: FxHashMap::default(), sums: FxHashMap::default() };
     for node in postorder(std::slice::from_ref(&root)) {
         let new = writer.write(&node);

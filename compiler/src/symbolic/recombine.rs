@@ -142,7 +142,7 @@ fn cost(sum: &Sum) -> usize {
             total += 1;
             for branch in &atom.src()[1..] {
                 let branch = Sum::of(branch);
-                total += own(&branch).saturating_sub((branch.terms.len() > 0) as usize);
+                total += own(&branch).saturating_sub(!branch.terms.is_empty() as usize);
                 pending.extend(branch.terms.into_iter().map(|(atom, _)| atom));
             }
             seen.push(atom);

@@ -29,10 +29,21 @@ pub(super) struct SumTable {
 }
 
 impl SumTable {
-    /// The table of an expression.
+    /// The table of an expression, with what its sums have in common if they are few enough to be compared.
     pub(super) fn of(root: &UOp) -> SumTable {
-        let mut table = SumTable::default();
         let nodes = postorder(std::slice::from_ref(root));
+        let mut table = SumTable::of_nodes(root, &nodes);
+        if table.sums.len() > COMPARED_SUMS_MAX {
+            table.sums.clear();
+        }
+        table.add_common_parts();
+        table.sums.sort_by_key(|(_, sum)| size(sum));
+        table
+    }
+
+    /// The sums alone, in the order of the nodes.
+    fn of_nodes(root: &UOp, nodes: &[UOp]) -> SumTable {
+        let mut table = SumTable::default();
         table.uses.insert(root.clone(), 1);
         for node in nodes.iter().filter(|node| !is_linear(node)) {
             for operand in node.src() {
@@ -46,11 +57,6 @@ impl SumTable {
                 table.sums.push((node.clone(), Sum::of(node)));
             }
         }
-        if table.sums.len() > COMPARED_SUMS_MAX {
-            table.sums.clear();
-        }
-        table.add_common_parts();
-        table.sums.sort_by_key(|(_, sum)| size(sum));
         table
     }
 
@@ -75,7 +81,9 @@ impl SumTable {
                 continue;
             }
             let Some((times, left)) = take_out(rest, part) else { continue };
-            let after = cost_with_parts(&left, parts + 1) + (times.abs() != 1) as usize;
+            // A part by itself that is taken negative costs a negation.
+            let alone = left.terms.is_empty() && left.constant == 0 && parts == 0 && times == -1;
+            let after = cost_with_parts(&left, parts + 1) + (times.abs() != 1 || alone) as usize;
             if after < before && best.as_ref().is_none_or(|(known, ..)| after < *known) {
                 best = Some((after, part.clone(), times, left));
             }
@@ -242,19 +250,16 @@ pub(super) fn merge_quotients(root: &UOp) -> UOp {
 
 fn merge_one(root: &UOp) -> Option<UOp> {
     let nodes = postorder(std::slice::from_ref(root));
-    let table = SumTable::of(root);
+    let table = SumTable::of_nodes(root, &nodes);
     let mut users: FxHashMap<UOp, Vec<(usize, i64)>> = FxHashMap::default();
-    let mut sums: Vec<(UOp, Sum)> = Vec::new();
-    for node in nodes.iter().filter(|node| is_linear(node) && !table.is_part(node) && !is_long(node)) {
-        let sum = Sum::of(node);
+    for (number, (_, sum)) in table.sums.iter().enumerate() {
         for (atom, factor) in sum.terms.iter().filter(|(atom, _)| as_quotient(atom).is_some()) {
-            users.entry(atom.clone()).or_default().push((sums.len(), *factor));
+            users.entry(atom.clone()).or_default().push((number, *factor));
         }
-        sums.push((node.clone(), sum));
     }
     for quotient in nodes.iter().filter(|node| !table.uses.contains_key(*node)) {
         let (Some((dividend, c)), Some(users)) = (as_quotient(quotient), users.get(quotient)) else { continue };
-        let users: Vec<(&Sum, i64)> = users.iter().map(|(number, factor)| (&sums[*number].1, *factor)).collect();
+        let users: Vec<(&Sum, i64)> = users.iter().map(|(number, factor)| (&table.sums[*number].1, *factor)).collect();
         if let Some(moved) = best_move(&dividend, c, &users) {
             return move_into(root, &nodes, quotient, &dividend, c, &moved);
         }

@@ -28,6 +28,7 @@ struct Arguments {
 enum Kind {
     Alias,
     Inplace,
+    Symbolic,
     Views,
 }
 
@@ -53,5 +54,6 @@ fn run(arguments: &Arguments, cases: &serde_json::Value) -> Report {
         Kind::Alias => conformance::alias::run(cases, filter),
         Kind::Inplace => conformance::inplace::run(cases, filter),
         Kind::Views => conformance::views::run(cases, filter),
+        Kind::Symbolic => conformance::symbolic::run(cases, filter),
     }
 }

@@ -10,6 +10,7 @@ pub mod alias;
 pub mod alias_graph;
 pub mod alias_sets;
 pub mod inplace;
+pub mod symbolic;
 pub mod view_memory;
 pub mod view_steps;
 pub mod views;

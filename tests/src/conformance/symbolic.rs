@@ -172,7 +172,13 @@ impl Program {
                 Step::Integer(value) => value,
                 Step::Truth(value) => value as i64,
                 Step::Variable(number) => assignment[number],
-                Step::Where(cond, yes, no) => if values[cond] != 0 { values[yes] } else { values[no] },
+                Step::Where(cond, yes, no) => {
+                    if values[cond] != 0 {
+                        values[yes]
+                    } else {
+                        values[no]
+                    }
+                }
                 Step::Binary(operator, left, right) => binary(operator, values[left], values[right]),
             });
         }
