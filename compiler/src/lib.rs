@@ -6,9 +6,11 @@
 
 pub mod dtype;
 pub mod error;
+pub mod grad;
 pub mod ir;
 pub mod kernel;
 pub mod linearize;
+pub mod ops;
 pub mod optimize;
 pub mod pipeline;
 pub mod program;

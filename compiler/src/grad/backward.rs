@@ -1,0 +1,102 @@
+//! The reverse walk.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::rules::{Rule, rule};
+use crate::UOp;
+use crate::dtype::lattice::accumulate;
+use crate::ir::{ReduceOp, postorder};
+use crate::ops::{Built, OpError};
+
+/// The derivative of `sum(root * cotangent)` by each target, in the target's shape and type.
+///
+/// A target on which the root depends through no differentiable path gets zeros. The walk goes once over the nodes
+/// between root and targets, in an order that the graph alone decides.
+///
+/// # Errors
+/// If a target is no float, does not occur in the graph, or is one of its constants; or if the cotangent does not have the root's shape.
+pub fn gradients(root: &UOp, cotangent: &UOp, targets: &[UOp]) -> Built<Vec<UOp>> {
+    if !root.dtype().is_float() {
+        return Err(OpError::new(format!("{} has no derivative: only floats do", root.dtype())));
+    }
+    if cotangent.shape() != root.shape() {
+        let (given, wanted) = (cotangent.shape(), root.shape());
+        return Err(OpError::new(format!("the gradient that is given has shape {given}, and the result {wanted}")));
+    }
+    let order = postorder(std::slice::from_ref(root));
+    check_targets(&order, targets)?;
+    let wanted: FxHashSet<&UOp> = targets.iter().collect();
+    let mut depends: FxHashSet<&UOp> = FxHashSet::default();
+    for node in &order {
+        if node.dtype().is_float()
+            && (wanted.contains(node) || node.src().iter().any(|operand| depends.contains(operand)))
+        {
+            depends.insert(node);
+        }
+    }
+    let mut gradient: FxHashMap<UOp, UOp> = FxHashMap::default();
+    gradient.insert(root.clone(), cotangent.cast(root.dtype()));
+    let mut found: FxHashMap<UOp, UOp> = FxHashMap::default();
+    for node in order.iter().rev() {
+        let Some(above) = gradient.remove(node) else { continue };
+        if wanted.contains(node) {
+            found.insert(node.clone(), above.clone());
+        }
+        if !node.src().iter().any(|operand| depends.contains(operand)) {
+            continue;
+        }
+        let Rule::Contributes(contributions) = rule(node.op()) else { continue };
+        for (operand, contribution) in node.src().iter().zip(contributions(node, &above)) {
+            let Some(contribution) = contribution else { continue };
+            if depends.contains(operand) {
+                let contribution = summed_to(&contribution, operand);
+                let total = match gradient.remove(operand) {
+                    Some(other) => other + contribution,
+                    None => contribution,
+                };
+                gradient.insert(operand.clone(), total);
+            }
+        }
+    }
+    Ok(targets.iter().map(|target| found.get(target).cloned().unwrap_or_else(|| zeros_like(target))).collect())
+}
+
+fn check_targets(order: &[UOp], targets: &[UOp]) -> Built<()> {
+    let nodes: FxHashSet<&UOp> = order.iter().collect();
+    for target in targets {
+        if !target.dtype().is_float() {
+            return Err(OpError::new(format!("a {} tensor has no gradient: only floats do", target.dtype())));
+        }
+        if !nodes.contains(target) {
+            return Err(OpError::new(format!(
+                "a tensor of shape {} is not part of what the result was computed from, or what depends on it was realised in between",
+                target.shape()
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn zeros_like(target: &UOp) -> UOp {
+    let zero = target.const_like(0);
+    if target.shape().is_empty() {
+        zero
+    } else {
+        zero.reshape(vec![1i64; target.shape().len()]).expand(target.shape().clone())
+    }
+}
+
+/// What comes back to an operand of rank 0 that an elementwise op repeated is the sum of all that its copies get.
+fn summed_to(contribution: &UOp, operand: &UOp) -> UOp {
+    if contribution.shape() == operand.shape() {
+        return contribution.clone();
+    }
+    if contribution.shape().is_empty() {
+        // A constant contribution: the same for each element.
+        let ones = contribution.reshape(vec![1i64; operand.shape().len()]);
+        return ones.expand(operand.shape().clone());
+    }
+    let axes: Vec<usize> = (0..contribution.shape().len()).collect();
+    let dtype = contribution.dtype();
+    contribution.cast(accumulate(dtype)).reduce(ReduceOp::Add, &axes).cast(dtype)
+}

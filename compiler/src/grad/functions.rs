@@ -1,0 +1,88 @@
+//! Derivatives of known functions, in closed form, written with the function's own value where that is shorter or more exact.
+
+use super::rules::{Contribution, number, zero};
+use crate::UOp;
+use crate::dtype::lattice::accumulate;
+use crate::ir::{Arg, Function};
+use crate::ops::elementwise::sign;
+use crate::ops::{math, power};
+
+/// What a function passes on to its operands. Half floats are computed in `f32`.
+pub(super) fn function(node: &UOp, g: &UOp) -> Contribution {
+    let Arg::Function(function) = node.arg() else { return Contribution::new() };
+    let dtype = node.dtype();
+    let wide = accumulate(dtype);
+    let (y, gradient) = (node.cast(wide), g.cast(wide));
+    let operands: Vec<UOp> = node.src()[1..].iter().map(|operand| operand.cast(wide)).collect();
+    let parts = match (function, &operands[..]) {
+        (Function::Pow, [a, b]) => power_parts(&y, &gradient, a, b),
+        (Function::Atan2, [height, width]) => {
+            let square = height * height + width * width;
+            vec![&gradient * width.div(&square), &gradient * height.negate().div(&square)]
+        }
+        (_, [x]) => vec![of_one(*function, x, &y, &gradient)],
+        _ => Vec::new(),
+    };
+    // Nothing goes to the first operand, which is the value itself.
+    std::iter::once(None).chain(parts.into_iter().map(|part| Some(part.cast(dtype)))).collect()
+}
+
+// tidy: table
+fn of_one(function: Function, x: &UOp, y: &UOp, g: &UOp) -> UOp {
+    let one = number(1.0, x);
+    match function {
+        Function::Abs => g * sign(x),
+        Function::Relu => zero(x).lt(x).select(g, zero(g)),
+        Function::Exp => g * y,
+        Function::Expm1 => g * (y + &one),
+        Function::Log => g.div(x),
+        Function::Log1p => g.div(x + &one),
+        Function::Cos => (g * x.sin()).negate(),
+        Function::Tan => g * (y * y + &one),
+        Function::Asin => g.div((&one - x * x).sqrt()),
+        Function::Acos => g.negate().div((&one - x * x).sqrt()),
+        Function::Atan => g.div(x * x + &one),
+        Function::Sinh => g * math::cosh(x),
+        Function::Cosh => g * math::sinh(x),
+        Function::Tanh => g * (&one - y * y),
+        Function::Asinh => g.div((x * x + &one).sqrt()),
+        Function::Acosh => g.div((x * x - &one).sqrt()),
+        Function::Atanh => g.div(&one - x * x),
+        Function::Erf => g * (math::exp(&(x * x).negate()) * number(std::f64::consts::FRAC_2_SQRT_PI, x)),
+        Function::Sigmoid => g * (y * (&one - y)),
+        Function::Softplus => g * crate::ops::activation::sigmoid(x),
+        Function::Pow | Function::Atan2 => g.clone(),
+    }
+}
+
+/// By the base b a^(b-1), 0 where b is 0; by the exponent a^b log(a), 0 where a is 0 and b is not negative.
+fn power_parts(y: &UOp, g: &UOp, a: &UOp, b: &UOp) -> Vec<UOp> {
+    let (nothing, one) = (zero(a), number(1.0, a));
+    let lower = match power::pow(a, &(b - &one)) {
+        Ok(lower) => lower,
+        Err(_) => unreachable!("operands of one type and shape have powers"),
+    };
+    let by_base = b.equals(&nothing).select(&nothing, g * (b * lower));
+    let flat = a.equals(&nothing).and(&b.lt(&nothing).not());
+    let by_exponent = flat.select(&nothing, g * (y * math::log(a)));
+    vec![by_base, by_exponent]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DType;
+
+    #[test]
+    fn every_function_has_a_derivative() {
+        let x = UOp::param(0, DType::F32, 4);
+        for &known in Function::ALL {
+            let count = if matches!(known, Function::Pow | Function::Atan2) { 2 } else { 1 };
+            let sources = vec![x.clone(); count + 1];
+            let node = UOp::new(crate::Op::Function, DType::F32, sources, Arg::Function(known));
+            let parts = function(&node, &x);
+            assert_eq!(parts.len(), count + 1, "{}", known.name());
+            assert!(parts[1..].iter().all(Option::is_some), "{}", known.name());
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! The gradient of strided views: of windows in particular, which convolutions and pooling are made of.
+//!
+//! Most views take each axis of their base apart on its own: the elements of base axis `a` are `offset + sum(m_j * i_j)` over the
+//! view axes j whose strides are multiples `m_j` of the stride of `a`. Then the gradient is gathered axis by axis, with movement ops alone:
+//! one view axis is spread by its step and padded; of two (windows: one counts them, one runs within), the gradient at p is the sum over k
+//! of `g[p - m k, k]`, which a second, slanted view of the padded gradient lists along k, for one sum at the end. So the backward pass of a
+//! convolution reads where it needs and scatters nothing.
+//!
+//! What does not come apart so (diagonals, overlaps across axes) asks each element of the base which elements of the view it is.
+
+use std::sync::Arc;
+
+use smallvec::smallvec;
+
+use super::rules::{Contribution, sum, zero};
+use crate::UOp;
+use crate::ir::{Arg, Dim, Op, Shape, StridedArg};
+use crate::ops::slicing::spread;
+
+/// A view axis as steps along an axis of the base.
+#[derive(Clone, Copy, Debug)]
+struct Steps {
+    view_axis: usize,
+    step: i64,
+    count: i64,
+}
+
+/// What the view reads of one axis of the base.
+#[derive(Clone, Debug, Default)]
+struct Reads {
+    offset: i64,
+    steps: Vec<Steps>,
+}
+
+pub(super) fn as_strided(node: &UOp, g: &UOp) -> Contribution {
+    let Arg::Strided(view) = node.arg() else { return smallvec![None] };
+    let base = node.src()[0].shape();
+    let plan = (base.as_const()).and_then(|lengths| Some((take_apart(&lengths, view)?, lengths)));
+    smallvec![Some(match plan {
+        Some((reads, lengths)) => gathered(g, &lengths, reads, view),
+        None => searched(g, base, view),
+    })]
+}
+
+/// What is read of each base axis, if the view takes them apart.
+fn take_apart(lengths: &[i64], view: &StridedArg) -> Option<Vec<Reads>> {
+    let (shape, strides) = (view.shape.as_const()?, view.strides.as_const()?);
+    let mut rest = view.offset.as_const()?;
+    if lengths.contains(&0) || shape.contains(&0) {
+        return None;
+    }
+    let mut unit = vec![1i64; lengths.len()];
+    for axis in (0..lengths.len().saturating_sub(1)).rev() {
+        unit[axis] = unit[axis + 1].checked_mul(lengths[axis + 1])?;
+    }
+    let mut reads = vec![Reads::default(); lengths.len()];
+    for (axis, reads) in reads.iter_mut().enumerate() {
+        reads.offset = rest.div_euclid(unit[axis]);
+        rest = rest.rem_euclid(unit[axis]);
+    }
+    for (view_axis, (&count, &stride)) in shape.iter().zip(&strides).enumerate() {
+        if count == 1 || stride == 0 {
+            continue;
+        }
+        // The outermost axis whose stride divides; an axis of length 1 shares its stride with the next and cannot be stepped along.
+        let fits = |&axis: &usize| stride >= unit[axis] && stride % unit[axis] == 0 && lengths[axis] > 1;
+        let axis = (0..lengths.len()).find(fits)?;
+        reads[axis].steps.push(Steps { view_axis, step: stride / unit[axis], count });
+    }
+    for (reads, &len) in reads.iter().zip(lengths) {
+        let reach = reads.steps.iter().try_fold(reads.offset, |reach, steps| {
+            steps.step.checked_mul(steps.count - 1).and_then(|more| reach.checked_add(more))
+        })?;
+        if reach >= len || reads.offset < 0 {
+            return None;
+        }
+    }
+    Some(reads)
+}
+
+/// The gradient, axis by axis: view axes give way to base axes, and slanted views leave an axis each to sum over.
+fn gathered(g: &UOp, lengths: &[i64], reads: Vec<Reads>, view: &StridedArg) -> UOp {
+    let repeated: Vec<usize> = (0..view.shape.len())
+        .filter(|&axis| {
+            !view.shape[axis].is(1)
+                && !reads.iter().any(|reads| reads.steps.iter().any(|steps| steps.view_axis == axis))
+        })
+        .collect();
+    // Axes of stride 0 read the same again and again, and axes of length 1 do not matter: both go away.
+    let mut value = if repeated.is_empty() { g.clone() } else { sum(g, &repeated) };
+    let used: Vec<usize> =
+        (0..view.shape.len()).filter(|&axis| !repeated.contains(&axis) && !view.shape[axis].is(1)).collect();
+    value = value.reshape(used.iter().map(|&axis| view.shape[axis].clone()).collect::<Shape>());
+    // View axes in the order of the base: [first of each base axis.., its others..].
+    let place = |steps: &Steps| used.iter().position(|&axis| axis == steps.view_axis).unwrap_or(0);
+    let mut order = Vec::with_capacity(used.len());
+    for reads in &reads {
+        order.extend(reads.steps.iter().map(place));
+    }
+    if order.iter().enumerate().any(|(k, &axis)| k != axis) {
+        value = value.permute(&order);
+    }
+    let mut axis = 0;
+    for (reads, &len) in reads.iter().zip(lengths) {
+        let mut steps = reads.steps.clone();
+        // The longest first: it stays, and the others are summed over.
+        let longest = (0..steps.len()).max_by_key(|&k| (steps[k].count, std::cmp::Reverse(k))).unwrap_or(0);
+        if longest > 0 {
+            let mut order: Vec<usize> = (0..value.shape().len()).collect();
+            let first = order.remove(axis + longest);
+            order.insert(axis, first);
+            value = value.permute(&order);
+            let first = steps.remove(longest);
+            steps.insert(0, first);
+        }
+        value = along_axis(value, axis, &steps);
+        let reach = value.shape()[axis].max_value();
+        value = padded(&value, axis, reads.offset, len - reads.offset - reach);
+        axis += 1;
+    }
+    let summed: Vec<usize> = (axis..value.shape().len()).collect();
+    if summed.is_empty() { value } else { sum(&value, &summed) }
+}
+
+/// The view axes at `axis..` that read one base axis become that axis; those to be summed move to the end.
+fn along_axis(value: UOp, axis: usize, steps: &[Steps]) -> UOp {
+    let Some(first) = steps.first() else {
+        let mut lengths = value.shape().to_vec();
+        lengths.insert(axis, Dim::Const(1));
+        return value.reshape(lengths);
+    };
+    let mut value = spread(&value, axis, first.step);
+    for steps in &steps[1..] {
+        value = slanted(&value, axis, steps);
+    }
+    value
+}
+
+/// From `g[q, k]` at `axis` and the next to `h[p, .., k]` with `h[p, k] = g[p - step k, k]`: rows in reverse, each padded on both sides by
+/// the reach of k and read from `step k` on, which is a view whose rows are longer by `step` than the memory's.
+fn slanted(value: &UOp, axis: usize, steps: &Steps) -> UOp {
+    let reach = steps.step * (steps.count - 1);
+    let len = value.shape()[axis].max_value();
+    let rank = value.shape().len();
+    let wide = padded(value, axis, reach, reach).flip(&[axis + 1]);
+    // [.., k, q]: rows along the last axis.
+    let mut order: Vec<usize> = (0..rank).filter(|&k| k != axis && k != axis + 1).collect();
+    order.extend([axis + 1, axis]);
+    let rows = wide.permute(&order);
+    let row = len + 2 * reach;
+    let strides = rows.shape().row_major_strides();
+    let (mut shape, mut slant) = (rows.shape().to_vec(), strides);
+    shape[rank - 1] = Dim::Const(len + reach);
+    slant[rank - 2] = Dim::Const(row + steps.step);
+    let arg = StridedArg { shape: shape.into(), strides: slant.into(), offset: Dim::Const(0) };
+    let view = UOp::new(Op::AsStrided, rows.dtype(), vec![rows], Arg::Strided(Arc::new(arg)));
+    // p back to `axis`, k to the end.
+    let mut order: Vec<usize> = (0..rank - 2).collect();
+    order.insert(axis, rank - 1);
+    order.push(rank - 2);
+    view.permute(&order)
+}
+
+fn padded(x: &UOp, axis: usize, before: i64, after: i64) -> UOp {
+    if before == 0 && after == 0 {
+        return x.clone();
+    }
+    let bounds: Vec<(Dim, Dim)> = (0..x.shape().len())
+        .map(|k| if k == axis { (before.into(), after.into()) } else { (Dim::Const(0), Dim::Const(0)) })
+        .collect();
+    x.pad(&bounds)
+}
+
+/// Each element of the base against each of the view.
+fn searched(g: &UOp, base: &Shape, view: &StridedArg) -> UOp {
+    let mut place = UOp::index(0) + view.offset.to_uop();
+    for axis in 0..view.shape.len() {
+        let line: Shape =
+            (0..view.shape.len()).map(|k| if k == axis { view.shape[k].clone() } else { Dim::Const(1) }).collect();
+        let along = UOp::iota(view.shape[axis].clone()).reshape(line).expand(view.shape.clone());
+        place = place + along * view.strides[axis].to_uop();
+    }
+    let (elements, reads) = (base.numel(), view.shape.numel());
+    let square = Shape::from([elements.clone(), reads.clone()]);
+    let place = if place.shape().is_empty() {
+        place
+    } else {
+        place.reshape([Dim::Const(1), reads.clone()]).expand(square.clone())
+    };
+    let own = UOp::iota(elements.clone()).reshape([elements, Dim::Const(1)]).expand(square.clone());
+    let gradient = g.reshape([Dim::Const(1), reads]).expand(square);
+    sum(&own.equals(place).select(gradient, zero(g)), &[1]).reshape(base.clone())
+}

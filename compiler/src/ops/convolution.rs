@@ -1,0 +1,200 @@
+//! Convolutions of any number of spatial axes: windows of the padded input, times the weight, summed.
+
+use super::matmul::sum_of_products;
+use super::movement::{Window, reorder, windows};
+use super::padding::{PadMode, pad};
+use super::shapes::{check_size, concrete};
+use super::slicing::spread;
+use super::{Built, broadcast_to, elementwise, fail};
+use crate::UOp;
+use crate::dtype::{Scalar, promote};
+use crate::ir::{Dim, Shape};
+
+/// How windows lie on the spatial axes; a list of one number stands for the same on each axis.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConvOptions {
+    /// Elements between neighbouring windows.
+    pub stride: Vec<i64>,
+    /// Zeros on both sides.
+    pub padding: Vec<i64>,
+    /// Elements between neighbours in a window.
+    pub dilation: Vec<i64>,
+    /// Groups of channels that do not mix.
+    pub groups: i64,
+    /// Elements added at the end of a transposed convolution's result.
+    pub output_padding: Vec<i64>,
+}
+
+impl Default for ConvOptions {
+    fn default() -> ConvOptions {
+        ConvOptions { stride: vec![1], padding: vec![0], dilation: vec![1], groups: 1, output_padding: vec![0] }
+    }
+}
+
+/// One number for each spatial axis.
+pub(super) fn per_axis(list: &[i64], axes: usize, least: i64, what: &str) -> Built<Vec<i64>> {
+    let list = if list.len() == 1 { vec![list[0]; axes] } else { list.to_vec() };
+    if list.len() != axes {
+        fail!("{} numbers of {what} for {axes} spatial axes", list.len());
+    }
+    if let Some(number) = list.iter().find(|&&number| !(least..=i32::MAX as i64).contains(&number)) {
+        fail!("{what} {number} is out of range: it must be {least} or more");
+    }
+    Ok(list)
+}
+
+/// Lengths of the operands that both convolutions need, checked.
+struct Checked {
+    spatial: usize,
+    input: Vec<i64>,
+    weight: Vec<i64>,
+}
+
+fn check(x: &UOp, weight: &UOp, groups: i64) -> Built<Checked> {
+    let (input, lengths) = (concrete(x)?, concrete(weight)?);
+    let spatial = input.len().saturating_sub(2);
+    if spatial == 0 || lengths.len() != input.len() {
+        fail!("x needs axes [batch, channels, ..] and the weight as many, not {} and {}", x.shape(), weight.shape());
+    }
+    if groups < 1 || input[1] % groups != 0 {
+        fail!("{groups} groups do not divide {} channels", input[1]);
+    }
+    Ok(Checked { spatial, input, weight: lengths })
+}
+
+/// Convolution (correlation) of x [batch, channels, ..] with a weight [out channels, channels / groups, ..].
+pub fn conv(x: &UOp, weight: &UOp, bias: Option<&UOp>, options: &ConvOptions) -> Built {
+    let dtype = promote(x.dtype(), weight.dtype());
+    let Checked { spatial, input, weight: kernel } = check(x, weight, options.groups)?;
+    let groups = options.groups;
+    if kernel[1] * groups != input[1] || kernel[0] % groups != 0 {
+        let out = kernel[0];
+        fail!("a weight of [{out}, {}, ..] in {groups} groups does not fit {} channels", kernel[1], input[1]);
+    }
+    let padding = per_axis(&options.padding, spatial, 0, "padding")?;
+    let pairs: Vec<(i64, i64)> = [0, 0].iter().chain(&padding).map(|&amount| (amount, amount)).collect();
+    let padded = pad(&x.cast(dtype), &pairs, PadMode::Constant(Scalar::Int(0)))?;
+    let list = window_list(&padded, &kernel[2..], options)?;
+    let result = correlate(&padded, &weight.cast(dtype), &list, groups)?;
+    add_bias(&result, bias)
+}
+
+/// The windows of the last axes of x.
+pub(super) fn window_list(x: &UOp, kernel: &[i64], options: &ConvOptions) -> Built<Vec<Window>> {
+    let spatial = kernel.len();
+    let stride = per_axis(&options.stride, spatial, 1, "stride")?;
+    let dilation = per_axis(&options.dilation, spatial, 1, "dilation")?;
+    let lengths = concrete(x)?;
+    let first = lengths.len() - spatial;
+    let mut list = Vec::with_capacity(spatial);
+    for k in 0..spatial {
+        let (len, axis) = (kernel[k], first + k);
+        let reach = (len - 1).saturating_mul(dilation[k]).saturating_add(1);
+        if len < 1 || reach > lengths[axis] {
+            fail!("a window of {len} ({reach} with dilation) does not fit the padded length {}", lengths[axis]);
+        }
+        let count = (lengths[axis] - reach) / stride[k] + 1;
+        list.push(Window { axis, len, stride: stride[k], dilation: dilation[k], count });
+    }
+    Ok(list)
+}
+
+/// Windows [batch, groups, 1, in, .., kernel..] times weights [groups, out, in, 1.., kernel..], summed over in and kernel.
+fn correlate(x: &UOp, weight: &UOp, list: &[Window], groups: i64) -> Built {
+    let spatial = list.len();
+    let (batch, channels) = (x.shape()[0].clone(), concrete(x)?[1] / groups);
+    let out = concrete(weight)?[0] / groups;
+    let counts: Vec<Dim> = list.iter().map(|window| window.count.into()).collect();
+    let kernel: Vec<Dim> = list.iter().map(|window| window.len.into()).collect();
+    let result: Shape = [batch.clone(), (out * groups).into()].into_iter().chain(counts.iter().cloned()).collect();
+    check_size(&result)?;
+
+    let view = windows(x, list);
+    let grouped: Shape = [batch.clone(), groups.into(), Dim::Const(1), channels.into()]
+        .into_iter()
+        .chain(view.shape()[2..].iter().cloned())
+        .collect();
+    // The channels that are summed go last, before the kernel: [batch, groups, out, counts.., in, kernel..].
+    let order: Vec<usize> =
+        [0, 1, 2].into_iter().chain(4..4 + spatial).chain([3]).chain(4 + spatial..4 + 2 * spatial).collect();
+    let view = reorder(&view.reshape(grouped), &order);
+    let all: Shape = [batch, groups.into(), out.into()]
+        .into_iter()
+        .chain(counts.iter().cloned())
+        .chain([channels.into()])
+        .chain(kernel.iter().cloned())
+        .collect();
+    let ones = std::iter::repeat_n(Dim::Const(1), spatial);
+    let filters: Shape = [Dim::Const(1), groups.into(), out.into()]
+        .into_iter()
+        .chain(ones)
+        .chain([channels.into()])
+        .chain(kernel)
+        .collect();
+    let (view, filters) = (broadcast_to(&view, &all)?, broadcast_to(&weight.reshape(filters), &all)?);
+    let axes: Vec<usize> = (3 + spatial..all.len()).collect();
+    Ok(sum_of_products(&view, &filters, &axes).reshape(result))
+}
+
+fn add_bias(result: &UOp, bias: Option<&UOp>) -> Built {
+    let Some(bias) = bias else { return Ok(result.clone()) };
+    if bias.shape().len() != 1 || bias.shape()[0] != result.shape()[1] {
+        fail!("the bias {} is not one number for each of {} channels", bias.shape(), result.shape()[1]);
+    }
+    let mut lengths = vec![Dim::Const(1); result.shape().len() - 1];
+    lengths[0] = bias.shape()[0].clone();
+    elementwise::add(result, &bias.reshape(lengths))
+}
+
+/// The transpose of a convolution: x [batch, channels, ..] spread by the stride, with a weight [channels, out channels / groups, ..].
+pub fn conv_transpose(x: &UOp, weight: &UOp, bias: Option<&UOp>, options: &ConvOptions) -> Built {
+    let dtype = promote(x.dtype(), weight.dtype());
+    let Checked { spatial, input, weight: kernel } = check(x, weight, options.groups)?;
+    let groups = options.groups;
+    if kernel[0] != input[1] {
+        fail!("a weight of [{}, ..] does not fit {} channels", kernel[0], input[1]);
+    }
+    let stride = per_axis(&options.stride, spatial, 1, "stride")?;
+    let padding = per_axis(&options.padding, spatial, 0, "padding")?;
+    let dilation = per_axis(&options.dilation, spatial, 1, "dilation")?;
+    let extra = per_axis(&options.output_padding, spatial, 0, "output padding")?;
+    let mut result = x.cast(dtype);
+    let mut pairs = vec![(0, 0), (0, 0)];
+    for k in 0..spatial {
+        if extra[k] >= stride[k].max(dilation[k]) {
+            fail!("output padding {} must be less than stride {} or dilation {}", extra[k], stride[k], dilation[k]);
+        }
+        result = spread(&result, k + 2, stride[k]);
+        let reach = (kernel[k + 2] - 1).saturating_mul(dilation[k]);
+        pairs.push((reach - padding[k], reach - padding[k] + extra[k]));
+    }
+    let padded = pad(&result, &pairs, PadMode::Constant(Scalar::Int(0)))?;
+    // [in, out, ..] becomes [out, in, ..] within each group, and the kernel is turned round.
+    let (inside, out) = (input[1] / groups, kernel[1]);
+    let space: Vec<Dim> = weight.shape()[2..].to_vec();
+    let apart: Shape =
+        [groups.into(), inside.into(), Dim::Const(out)].into_iter().chain(space.iter().cloned()).collect();
+    let order: Vec<usize> = [0, 2, 1].into_iter().chain(3..3 + spatial).collect();
+    let joined: Shape = [Dim::Const(groups * out), inside.into()].into_iter().chain(space).collect();
+    let turned = reorder(&weight.cast(dtype).reshape(apart), &order).reshape(joined);
+    let turned = turned.flip(&(2..2 + spatial).collect::<Vec<_>>());
+    let list = window_list(&padded, &kernel[2..], &ConvOptions { stride: vec![1], ..options.clone() })?;
+    add_bias(&correlate(&padded, &turned, &list, groups)?, bias)
+}
+
+/// The rows of a batch cut into the columns of a matrix: windows of x [batch, channels, ..] as [batch, channels * kernel, windows].
+pub fn unfold_windows(x: &UOp, kernel: &[i64], options: &ConvOptions) -> Built {
+    let spatial = x.shape().len().saturating_sub(2);
+    let kernel = per_axis(kernel, spatial, 1, "kernel size")?;
+    let padding = per_axis(&options.padding, spatial, 0, "padding")?;
+    let pairs: Vec<(i64, i64)> = [0, 0].iter().chain(&padding).map(|&amount| (amount, amount)).collect();
+    if spatial == 0 {
+        fail!("x needs axes [batch, channels, ..], not {}", x.shape());
+    }
+    let padded = pad(x, &pairs, PadMode::Constant(Scalar::Int(0)))?;
+    let view = windows(&padded, &window_list(&padded, &kernel, options)?);
+    let order: Vec<usize> = [0, 1].into_iter().chain(2 + spatial..2 + 2 * spatial).chain(2..2 + spatial).collect();
+    let ordered = reorder(&view, &order);
+    let columns = super::movement::merge_axes(&ordered, 2 + spatial, 2 + 2 * spatial);
+    Ok(super::movement::merge_axes(&columns, 1, 2 + spatial))
+}

@@ -1,0 +1,200 @@
+//! Elements chosen by tensors of integers.
+//!
+//! An index out of range reads 0, as hardware that masks a load does; there is no way to raise an error from inside a kernel.
+//! Where PyTorch lets negative indices count from the end ([`index`]), so does this.
+
+use super::create::positions;
+use super::elementwise::where_;
+use super::movement::{merge_axes, reorder};
+use super::shapes::{broadcast_only, broadcast_shapes, check_size, concrete};
+use super::slicing::{Slice, complete, resolve, resolve_index};
+use super::{Built, broadcast_to, fail, resolve_axis};
+use crate::ir::{Dim, Shape};
+use crate::{DType, UOp};
+
+/// An integer tensor as an index; anything else is refused.
+pub(super) fn check_index(index: &UOp) -> Built<()> {
+    if index.dtype().is_integer() {
+        return Ok(());
+    }
+    let advice = if index.dtype().is_bool() { ": for a mask use where or masked_fill" } else { "" };
+    fail!("the index is {}, not an integer{advice}", index.dtype());
+}
+
+/// The type in which places among `count` elements are computed.
+fn place_dtype(count: i64) -> DType {
+    if count <= i32::MAX as i64 { DType::I32 } else { DType::I64 }
+}
+
+/// x[.., index[..], ..]: one axis replaced by the axes of the index.
+pub fn index_select(x: &UOp, axis: i64, index: &UOp) -> Built {
+    check_index(index)?;
+    let axis = resolve_axis(axis, x.shape().len())?;
+    if index.shape().len() > 1 {
+        fail!("the index {} has {} axes, and can have one", index.shape(), index.shape().len());
+    }
+    take(x, axis, &index.reshape([index.shape().numel()]))
+}
+
+/// The rows of a table that the indices name.
+pub fn embedding(index: &UOp, table: &UOp) -> Built {
+    check_index(index)?;
+    if table.shape().len() != 2 {
+        fail!("the table {} has {} axes, not 2", table.shape(), table.shape().len());
+    }
+    take(table, 0, index)
+}
+
+fn take(x: &UOp, axis: usize, index: &UOp) -> Built {
+    let rank = x.shape().len() - 1 + index.shape().len();
+    let result = x.gather(index, axis);
+    if rank > super::shapes::RANK_LIMIT {
+        fail!("{rank} axes would result");
+    }
+    check_size(result.shape())?;
+    Ok(result)
+}
+
+/// Elements of one axis, chosen for each place of the others: result[i][j] = x[index[i][j]][j] along axis 0.
+pub fn gather(x: &UOp, index: &UOp, axis: i64) -> Built {
+    check_index(index)?;
+    let rank = x.shape().len();
+    if index.shape().len() != rank {
+        fail!("x {} and the index {} differ in their number of axes", x.shape(), index.shape());
+    }
+    if rank == 0 {
+        return Ok(x.reshape([1]).gather(index, 0));
+    }
+    let axis = resolve_axis(axis, rank)?;
+    let (lengths, wanted) = (concrete(x)?, concrete(index)?);
+    if let Some(k) = (0..rank).find(|&k| k != axis && wanted[k] > lengths[k]) {
+        fail!("the index {} is longer than x {} in axis {k}", index.shape(), x.shape());
+    }
+    let count = x.shape().numel().max_value();
+    let dtype = place_dtype(count);
+    let inside = in_range(index, lengths[axis]);
+    let strides = x.shape().row_major_strides();
+    let mut place = UOp::int(0, dtype);
+    for k in 0..rank {
+        let along = if k == axis { index.cast(dtype) } else { positions(index.shape(), k).cast(dtype) };
+        place = along * UOp::int(strides[k].max_value(), dtype) + place;
+    }
+    let place = inside.select(place, UOp::int(-1, dtype));
+    Ok(x.reshape([count]).gather(&place, 0))
+}
+
+/// Whether 0 <= index < len.
+pub(super) fn in_range(index: &UOp, len: i64) -> UOp {
+    let bounds = index.dtype().integer_bounds().unwrap_or((0, i64::MAX));
+    let mut inside = index.equals(index);
+    if bounds.0 < 0 {
+        inside = index.lt(index.const_like(0)).not();
+    }
+    if len <= bounds.1 { inside.and(&index.lt(index.const_like(len))) } else { inside }
+}
+
+/// Negative indices counted from the end.
+fn from_either_end(index: &UOp, len: i64) -> UOp {
+    if !index.dtype().is_signed() {
+        return index.cast(DType::I64);
+    }
+    let index = index.cast(DType::I64);
+    index.lt(index.const_like(0)).select(&index + index.const_like(len), &index)
+}
+
+/// x indexed by several tensors at once, which broadcast: x[a, :, b] for axes 0 and 2.
+///
+/// The axes of the indices stand where the indexed axes stood if these are neighbours, in front otherwise.
+pub fn index(x: &UOp, axes: &[i64], indices: &[UOp]) -> Built {
+    let rank = x.shape().len();
+    if axes.len() != indices.len() || axes.is_empty() {
+        fail!("{} indices for {} axes", indices.len(), axes.len());
+    }
+    let axes = axes.iter().map(|&axis| resolve_axis(axis, rank)).collect::<Built<Vec<usize>>>()?;
+    if axes.windows(2).any(|pair| pair[0] >= pair[1]) {
+        fail!("the axes {axes:?} are not ascending");
+    }
+    let lengths = concrete(x)?;
+    indices.iter().try_for_each(check_index)?;
+    let shape = broadcast_shapes(&indices.iter().map(UOp::shape).collect::<Vec<_>>())?;
+    // The indexed axes, side by side, are one axis with a combined index.
+    let neighbours = axes.windows(2).all(|pair| pair[1] == pair[0] + 1);
+    let place = if neighbours { axes[0] } else { 0 };
+    let others: Vec<usize> = (0..rank).filter(|k| !axes.contains(k)).collect();
+    let order: Vec<usize> = others[..place].iter().chain(&axes).chain(&others[place..]).copied().collect();
+    let merged = merge_axes(&reorder(x, &order), place, place + axes.len());
+    let mut inside = UOp::bool(true);
+    let mut combined = UOp::int(0, DType::I64);
+    for (&axis, index) in axes.iter().zip(indices) {
+        let wrapped = broadcast_to(&from_either_end(index, lengths[axis]), &shape)?;
+        inside = in_range(&wrapped, lengths[axis]).and(&inside);
+        combined = &combined * UOp::int(lengths[axis], DType::I64) + wrapped;
+    }
+    let dtype = place_dtype(concrete(&merged)?[place]);
+    take(&merged, place, &inside.select(combined, UOp::int(-1, DType::I64)).cast(dtype))
+}
+
+/// x with part of it replaced: `value` broadcasts to what [`super::slicing::slice`] would give.
+pub fn set_slice(x: &UOp, slices: &[Slice], value: &UOp) -> Built {
+    let rank = x.shape().len();
+    let lengths = concrete(x)?;
+    let slices = complete(slices, rank)?;
+    let target = super::slicing::slice(x, &slices)?;
+    let mut value = broadcast_to(&value.cast(x.dtype()), target.shape())?;
+    // Back to one axis for each of x, then each axis spread and padded to its place.
+    let mut per_axis = Vec::with_capacity(rank);
+    for slice in slices.iter().filter(|slice| !matches!(slice, Slice::New | Slice::Rest)) {
+        let len = lengths[per_axis.len()];
+        per_axis.push(match *slice {
+            Slice::At(index) => {
+                let start = resolve_index(index, len, per_axis.len())?;
+                super::slicing::Steps { start, step: 1, count: 1 }
+            }
+            Slice::Range { start, stop, step } => resolve(start, stop, step, len)?,
+            Slice::New | Slice::Rest => continue,
+        });
+    }
+    value = value.reshape(per_axis.iter().map(|steps| steps.count).collect::<Shape>());
+    let mut inside = UOp::bool(true);
+    for (axis, steps) in per_axis.iter().enumerate() {
+        if steps.count == 0 {
+            return Ok(x.clone());
+        }
+        let reach = (steps.count - 1) * steps.step.saturating_abs();
+        let first = if steps.step > 0 { steps.start } else { steps.start - reach };
+        if steps.step < 0 && steps.count > 1 {
+            value = value.flip(&[axis]);
+        }
+        value = super::slicing::spread(&value, axis, steps.step.saturating_abs());
+        value = super::movement::pad_axis(&value, axis, first, lengths[axis] - first - reach - 1);
+        if steps.count == lengths[axis] {
+            continue;
+        }
+        let offset = positions(x.shape(), axis) - UOp::index(first);
+        let here = offset.lt(UOp::index(0)).not().and(&offset.lt(UOp::index(reach + 1)));
+        let on_step = offset.modulo(steps.step.saturating_abs()).equals(UOp::index(0));
+        inside = inside.and(&here).and(&on_step);
+    }
+    where_(&inside, &value, x)
+}
+
+/// 1 at the place that each index names along a new last axis, 0 elsewhere; `i32`.
+pub fn one_hot(index: &UOp, classes: i64) -> Built {
+    check_index(index)?;
+    if classes < 0 {
+        fail!("{classes} classes: there cannot be fewer than 0");
+    }
+    Ok(is_class(index, classes, index.shape().len())?.cast(DType::I32))
+}
+
+/// Whether the place along a new axis is the one that the index names.
+pub(super) fn is_class(index: &UOp, classes: i64, axis: usize) -> Built {
+    let mut lengths = index.shape().to_vec();
+    lengths.insert(axis, Dim::Const(1));
+    let apart = index.cast(DType::I64).reshape(lengths.clone());
+    lengths[axis] = classes.into();
+    let shape = Shape::from(lengths);
+    check_size(&shape)?;
+    let [apart, place] = broadcast_only([&apart, &positions(&shape, axis).cast(DType::I64)])?;
+    Ok(apart.equals(place))
+}

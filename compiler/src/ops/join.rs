@@ -1,0 +1,119 @@
+//! Several tensors as one, and one as several.
+
+use super::create::positions;
+use super::movement::{insert_axis, pad_axis, shrink_axis};
+use super::shapes::{check_size, concrete_axis};
+use super::{Built, broadcast_shapes, broadcast_to, fail, resolve_axis};
+use crate::UOp;
+use crate::dtype::promote;
+use crate::ir::{Dim, Shape};
+
+/// One after the other along an axis; types are promoted.
+///
+/// Each is padded with zeros to the whole length, and the position along the axis chooses among them.
+pub fn cat(tensors: &[UOp], axis: i64) -> Built {
+    let [first, ..] = tensors else { fail!("needs one tensor at least") };
+    let rank = first.shape().len();
+    if rank == 0 {
+        fail!("tensors without axes cannot be joined along one: use stack");
+    }
+    let axis = resolve_axis(axis, rank)?;
+    let dtype = tensors.iter().fold(first.dtype(), |dtype, x| promote(dtype, x.dtype()));
+    let mut total: i64 = 0;
+    let mut lengths = Vec::with_capacity(tensors.len());
+    for x in tensors {
+        let same = |k: usize| k == axis || x.shape()[k] == first.shape()[k];
+        if x.shape().len() != rank || !(0..rank).all(same) {
+            fail!("{} and {} differ in an axis other than {axis}", first.shape(), x.shape());
+        }
+        let len = concrete_axis(x, axis)?;
+        lengths.push(len);
+        total = total.saturating_add(len);
+    }
+    let mut shape = first.shape().to_vec();
+    shape[axis] = total.into();
+    let shape = Shape::from(shape);
+    check_size(&shape)?;
+    let parts: Vec<(&UOp, i64)> = tensors.iter().zip(lengths).filter(|(_, len)| *len > 0).collect();
+    let mut parts = parts.into_iter().rev();
+    let Some((last, len)) = parts.next() else { return Ok(first.cast(dtype)) };
+    let mut start = total - len;
+    let mut result = pad_axis(&last.cast(dtype), axis, start, 0);
+    let place = positions(&shape, axis);
+    for (x, len) in parts {
+        let padded = pad_axis(&x.cast(dtype), axis, start - len, total - start);
+        result = place.lt(UOp::index(start)).select(padded, result);
+        start -= len;
+    }
+    Ok(result)
+}
+
+/// Along a new axis.
+pub fn stack(tensors: &[UOp], axis: i64) -> Built {
+    let [first, ..] = tensors else { fail!("needs one tensor at least") };
+    if let Some(x) = tensors.iter().find(|x| x.shape() != first.shape()) {
+        fail!("{} and {} differ; only equal shapes can be stacked", first.shape(), x.shape());
+    }
+    let axis = resolve_axis(axis, first.shape().len() + 1)?;
+    let apart: Vec<UOp> = tensors.iter().map(|x| insert_axis(x, axis)).collect();
+    cat(&apart, axis as i64)
+}
+
+/// Parts of the given lengths along an axis.
+pub fn split(x: &UOp, sizes: &[i64], axis: i64) -> Built<Vec<UOp>> {
+    let axis = resolve_axis(axis, x.shape().len())?;
+    let len = concrete_axis(x, axis)?;
+    let total = sizes.iter().fold(0i64, |total, &size| total.saturating_add(size));
+    if total != len || sizes.iter().any(|&size| size < 0) {
+        fail!("the lengths {sizes:?} do not sum to {len}, the length of axis {axis}");
+    }
+    let mut start = 0;
+    let part = |&size: &i64| {
+        start += size;
+        shrink_axis(x, axis, start - size, start)
+    };
+    Ok(sizes.iter().map(part).collect())
+}
+
+/// Parts of one length along an axis, the last perhaps shorter.
+pub fn split_evenly(x: &UOp, size: i64, axis: i64) -> Built<Vec<UOp>> {
+    let resolved = resolve_axis(axis, x.shape().len())?;
+    let len = concrete_axis(x, resolved)?;
+    if size < 1 {
+        fail!("parts of {size} elements: they must have one at least");
+    }
+    let mut sizes: Vec<i64> = vec![size; (len / size) as usize];
+    if len % size > 0 || len == 0 {
+        sizes.push(len % size);
+    }
+    split(x, &sizes, axis)
+}
+
+/// At most `count` parts of equal length along an axis, the last perhaps shorter.
+pub fn chunk(x: &UOp, count: i64, axis: i64) -> Built<Vec<UOp>> {
+    let resolved = resolve_axis(axis, x.shape().len())?;
+    let len = concrete_axis(x, resolved)?;
+    if count < 1 {
+        fail!("{count} parts: there must be one at least");
+    }
+    // Rounded up without overflow.
+    split_evenly(x, ((len - 1).div_euclid(count) + 1).max(1), axis)
+}
+
+/// Each vector repeated over the grid of all: along axis k the k-th varies (`ij`), or with the first two axes exchanged (`xy`).
+pub fn meshgrid(vectors: &[UOp], xy: bool) -> Built<Vec<UOp>> {
+    if let Some(x) = vectors.iter().find(|x| x.shape().len() > 1) {
+        fail!("takes tensors of one axis, not {}", x.shape());
+    }
+    let count = vectors.len();
+    let place = |k: usize| if xy && count >= 2 && k < 2 { 1 - k } else { k };
+    let mut aligned = Vec::with_capacity(count);
+    for (k, x) in vectors.iter().enumerate() {
+        let mut lengths = vec![Dim::Const(1); count];
+        lengths[place(k)] = x.shape().numel();
+        aligned.push(x.reshape(lengths));
+    }
+    let shape = broadcast_shapes(&aligned.iter().map(UOp::shape).collect::<Vec<_>>())?;
+    check_size(&shape)?;
+    aligned.iter().map(|x| broadcast_to(x, &shape)).collect()
+}

@@ -1,0 +1,358 @@
+//! Other orders, shapes and repetitions of the same elements.
+
+use super::create::positions;
+use super::shapes::{check_size, concrete_axis, resolve_axes};
+use super::{Built, broadcast_to, fail, resolve_axis};
+use crate::UOp;
+use crate::ir::{Arg, Dim, Op, Shape, StridedArg};
+
+/// The elements under another shape; one length may be -1, and is then computed.
+pub fn reshape(x: &UOp, lengths: &[Dim]) -> Built {
+    let unknown: Vec<usize> = (0..lengths.len()).filter(|&k| lengths[k].is(-1)).collect();
+    let mut lengths = lengths.to_vec();
+    if let [place] = unknown[..] {
+        lengths[place] = Dim::Const(1);
+        let rest = Shape::from(lengths.clone()).numel();
+        lengths[place] = match (x.shape().numel().as_const(), rest.as_const()) {
+            (Some(total), Some(rest)) if rest != 0 && total % rest == 0 => Dim::Const(total / rest),
+            (Some(_), Some(0)) => fail!("-1 cannot be computed: the other lengths already make 0 elements"),
+            (Some(total), Some(rest)) => fail!("-1 cannot be computed: {total} elements are no multiple of {rest}"),
+            _ => x.shape().numel().floor_div(&rest),
+        };
+    } else if unknown.len() > 1 {
+        fail!("only one length may be -1, and {} are", unknown.len());
+    }
+    let shape = Shape::from(lengths);
+    check_size(&shape)?;
+    if shape.is_concrete() && x.shape().is_concrete() && shape.numel() != x.shape().numel() {
+        fail!("{} has {} elements and {shape} has {}", x.shape(), x.shape().numel(), shape.numel());
+    }
+    Ok(x.reshape(shape))
+}
+
+/// Axes in another order.
+pub fn permute(x: &UOp, order: &[i64]) -> Built {
+    let rank = x.shape().len();
+    let resolved = order.iter().map(|&axis| resolve_axis(axis, rank)).collect::<Built<Vec<usize>>>()?;
+    let mut seen = vec![false; rank];
+    resolved.iter().for_each(|&axis| seen[axis] = true);
+    if resolved.len() != rank || seen.contains(&false) {
+        fail!("{order:?} does not name each of the {rank} axes once");
+    }
+    Ok(reorder(x, &resolved))
+}
+
+/// As [`permute`], for an order that is known to be one; itself if it changes nothing.
+pub(super) fn reorder(x: &UOp, order: &[usize]) -> UOp {
+    if order.iter().enumerate().all(|(k, &axis)| k == axis) { x.clone() } else { x.permute(order) }
+}
+
+/// Two axes exchanged.
+pub fn transpose(x: &UOp, a: i64, b: i64) -> Built {
+    let rank = x.shape().len();
+    if rank == 0 {
+        resolve_axes(&[a], rank)?;
+        resolve_axes(&[b], rank)?;
+        return Ok(x.clone());
+    }
+    let (a, b) = (resolve_axis(a, rank)?, resolve_axis(b, rank)?);
+    let mut order: Vec<usize> = (0..rank).collect();
+    order.swap(a, b);
+    Ok(reorder(x, &order))
+}
+
+/// One axis moved to another place.
+pub fn movedim(x: &UOp, from: i64, to: i64) -> Built {
+    let rank = x.shape().len();
+    let (from, to) = (resolve_axis(from, rank)?, resolve_axis(to, rank)?);
+    Ok(move_axis(x, from, to))
+}
+
+pub(super) fn move_axis(x: &UOp, from: usize, to: usize) -> UOp {
+    let mut order: Vec<usize> = (0..x.shape().len()).collect();
+    let axis = order.remove(from);
+    order.insert(to, axis);
+    reorder(x, &order)
+}
+
+/// Axes of length 1 repeated, new axes put in front; -1 keeps a length.
+pub fn expand(x: &UOp, lengths: &[Dim]) -> Built {
+    if lengths.len() < x.shape().len() {
+        fail!("{} has {} axes, and only {} lengths are given", x.shape(), x.shape().len(), lengths.len());
+    }
+    let missing = lengths.len() - x.shape().len();
+    let mut target = Vec::with_capacity(lengths.len());
+    for (k, length) in lengths.iter().enumerate() {
+        match (length.is(-1), k.checked_sub(missing)) {
+            (true, Some(axis)) => target.push(x.shape()[axis].clone()),
+            (true, None) => fail!("-1 keeps a length, and axis {k} is new"),
+            (false, _) => target.push(length.clone()),
+        }
+    }
+    let target = Shape::from(target);
+    check_size(&target)?;
+    broadcast_to(x, &target)
+}
+
+/// The given axes in reverse.
+pub fn flip(x: &UOp, axes: &[i64]) -> Built {
+    if axes.is_empty() {
+        return Ok(x.clone());
+    }
+    let axes = resolve_axes(axes, x.shape().len())?;
+    Ok(if axes.is_empty() { x.clone() } else { x.flip(&axes) })
+}
+
+/// A new axis of length 1 before the given one.
+pub fn unsqueeze(x: &UOp, axis: i64) -> Built {
+    let axis = resolve_axis(axis, x.shape().len() + 1)?;
+    Ok(insert_axis(x, axis))
+}
+
+pub(super) fn insert_axis(x: &UOp, axis: usize) -> UOp {
+    let mut lengths = x.shape().to_vec();
+    lengths.insert(axis, Dim::Const(1));
+    x.reshape(lengths)
+}
+
+/// Without the given axes that have length 1; without all such when none is given.
+pub fn squeeze(x: &UOp, axes: &[i64]) -> Built {
+    let named = resolve_axes(axes, x.shape().len())?;
+    let kept = |k: &usize| !(named.contains(k) && x.shape()[*k].is(1));
+    let shape: Shape = (0..x.shape().len()).filter(kept).map(|k| x.shape()[k].clone()).collect();
+    Ok(x.reshape(shape))
+}
+
+/// Axes from `start` to `end`, both included, as one.
+pub fn flatten(x: &UOp, start: i64, end: i64) -> Built {
+    if x.shape().is_empty() {
+        resolve_axes(&[start], 0)?;
+        resolve_axes(&[end], 0)?;
+        return Ok(x.reshape([1]));
+    }
+    let (start, end) = (resolve_axis(start, x.shape().len())?, resolve_axis(end, x.shape().len())?);
+    if start > end {
+        fail!("the first axis {start} comes after the last, {end}");
+    }
+    Ok(merge_axes(x, start, end + 1))
+}
+
+/// Axes `start..end` as one; a new axis of length 1 when there are none.
+pub(super) fn merge_axes(x: &UOp, start: usize, end: usize) -> UOp {
+    let shape = x.shape();
+    let merged = shape[start..end].iter().fold(Dim::Const(1), |total, dim| &total * dim);
+    let lengths: Shape =
+        shape[..start].iter().cloned().chain(std::iter::once(merged)).chain(shape[end..].iter().cloned()).collect();
+    x.reshape(lengths)
+}
+
+/// One axis cut into several; one length may be -1.
+pub fn unflatten(x: &UOp, axis: i64, sizes: &[i64]) -> Built {
+    let axis = resolve_axis(axis, x.shape().len())?;
+    let length = concrete_axis(x, axis)?;
+    let known = sizes.iter().filter(|&&size| size != -1).fold(1i64, |total, &size| total.saturating_mul(size));
+    let unknown = sizes.iter().filter(|&&size| size == -1).count();
+    let fits = match unknown {
+        0 => known == length,
+        1 => known > 0 && length % known == 0,
+        _ => fail!("only one length may be -1, and {unknown} are"),
+    };
+    if !fits || sizes.iter().any(|&size| size < -1) || sizes.is_empty() {
+        fail!("{sizes:?} do not multiply to {length}, the length of axis {axis}");
+    }
+    let sizes = sizes.iter().map(|&size| Dim::Const(if size == -1 { length / known } else { size }));
+    let shape = x.shape();
+    Ok(x.reshape(
+        shape[..axis].iter().cloned().chain(sizes).chain(shape[axis + 1..].iter().cloned()).collect::<Shape>(),
+    ))
+}
+
+/// The whole repeated along each axis; more counts than axes put new axes in front.
+pub fn repeat(x: &UOp, counts: &[i64]) -> Built {
+    if counts.len() < x.shape().len() {
+        fail!("{} has {} axes, and only {} counts are given", x.shape(), x.shape().len(), counts.len());
+    }
+    if let Some(count) = counts.iter().find(|&&count| count < 0) {
+        fail!("cannot repeat {count} times");
+    }
+    let missing = counts.len() - x.shape().len();
+    let lengths: Vec<Dim> = std::iter::repeat_n(Dim::Const(1), missing).chain(x.shape().iter().cloned()).collect();
+    let total: Shape = lengths.iter().zip(counts).map(|(length, &count)| length * &Dim::Const(count)).collect();
+    check_size(&total)?;
+    let single: Shape = lengths.iter().flat_map(|length| [Dim::Const(1), length.clone()]).collect();
+    let many: Shape =
+        lengths.iter().zip(counts).flat_map(|(length, &count)| [Dim::Const(count), length.clone()]).collect();
+    Ok(x.reshape(single).expand(many).reshape(total))
+}
+
+/// Each element repeated in place along an axis; flattened first when no axis is given.
+pub fn repeat_interleave(x: &UOp, count: i64, axis: Option<i64>) -> Built {
+    if count < 0 {
+        fail!("cannot repeat {count} times");
+    }
+    let (x, axis) = match axis {
+        Some(axis) => (x.clone(), resolve_axis(axis, x.shape().len())?),
+        None => (x.reshape([x.shape().numel()]), 0),
+    };
+    let total = &x.shape()[axis] * &Dim::Const(count);
+    let shape: Shape =
+        (0..x.shape().len()).map(|k| if k == axis { total.clone() } else { x.shape()[k].clone() }).collect();
+    check_size(&shape)?;
+    let apart = insert_axis(&x, axis + 1);
+    let mut many = apart.shape().to_vec();
+    many[axis + 1] = Dim::Const(count);
+    Ok(apart.expand(many).reshape(shape))
+}
+
+/// Rotated along axes; flattened for the time being when no axis is given.
+pub fn roll(x: &UOp, shifts: &[i64], axes: &[i64]) -> Built {
+    if axes.is_empty() {
+        let [shift] = shifts else { fail!("{} shifts without axes: give one, or an axis for each", shifts.len()) };
+        let flat = x.reshape([x.shape().numel()]);
+        return Ok(roll_axis(&flat, *shift, 0)?.reshape(x.shape().clone()));
+    }
+    if shifts.len() != axes.len() {
+        fail!("{} shifts for {} axes", shifts.len(), axes.len());
+    }
+    let mut result = x.clone();
+    for (&shift, &axis) in shifts.iter().zip(axes) {
+        let axis = resolve_axis(axis, x.shape().len())?;
+        result = roll_axis(&result, shift, axis)?;
+    }
+    Ok(result)
+}
+
+/// Twice in a row, seen from the right place on.
+fn roll_axis(x: &UOp, shift: i64, axis: usize) -> Built {
+    let length = concrete_axis(x, axis)?;
+    if length == 0 || shift.rem_euclid(length) == 0 {
+        return Ok(x.clone());
+    }
+    let start = length - shift.rem_euclid(length);
+    let counts: Vec<i64> = (0..x.shape().len()).map(|k| if k == axis { 2 } else { 1 }).collect();
+    let twice = repeat(x, &counts)?;
+    Ok(shrink_axis(&twice, axis, start, start + length))
+}
+
+/// The part from start to end of one axis; the whole of the others.
+pub(super) fn shrink_axis(x: &UOp, axis: usize, start: i64, end: i64) -> UOp {
+    if start == 0 && x.shape()[axis].is(end) {
+        return x.clone();
+    }
+    let bounds: Vec<(Dim, Dim)> = (0..x.shape().len())
+        .map(|k| if k == axis { (start.into(), end.into()) } else { (Dim::Const(0), x.shape()[k].clone()) })
+        .collect();
+    x.shrink(&bounds)
+}
+
+/// Zeros before and after one axis.
+pub(super) fn pad_axis(x: &UOp, axis: usize, before: i64, after: i64) -> UOp {
+    if before == 0 && after == 0 {
+        return x.clone();
+    }
+    let bounds: Vec<(Dim, Dim)> = (0..x.shape().len())
+        .map(|k| if k == axis { (before.into(), after.into()) } else { (Dim::Const(0), Dim::Const(0)) })
+        .collect();
+    x.pad(&bounds)
+}
+
+/// The part from start to end of each axis.
+pub fn shrink(x: &UOp, bounds: &[(i64, i64)]) -> Built {
+    if bounds.len() != x.shape().len() {
+        fail!("{} bounds for {} axes", bounds.len(), x.shape().len());
+    }
+    for (axis, &(start, end)) in bounds.iter().enumerate() {
+        if start < 0 || end < start || end > x.shape()[axis].max_value() {
+            fail!("{start}..{end} is not within axis {axis} of length {}", x.shape()[axis]);
+        }
+    }
+    let bounds: Vec<(Dim, Dim)> = bounds.iter().map(|&(start, end)| (start.into(), end.into())).collect();
+    Ok(x.shrink(&bounds))
+}
+
+/// A diagonal of two axes, as a new last axis.
+pub fn diagonal(x: &UOp, offset: i64, a: i64, b: i64) -> Built {
+    let rank = x.shape().len();
+    let (a, b) = (resolve_axis(a, rank)?, resolve_axis(b, rank)?);
+    if a == b {
+        fail!("a diagonal needs two axes, and both are axis {a}");
+    }
+    let (rows, columns) = (concrete_axis(x, a)?, concrete_axis(x, b)?);
+    let (row, column) = if offset < 0 { (offset.saturating_neg(), 0) } else { (0, offset) };
+    let len = rows.saturating_sub(row).min(columns.saturating_sub(column)).max(0);
+    let (row, column) = if len == 0 { (0, 0) } else { (row, column) };
+    let square = shrink_axis(&shrink_axis(x, a, row, row + len), b, column, column + len);
+    let order: Vec<usize> = (0..rank).filter(|&k| k != a && k != b).chain([a, b]).collect();
+    // Rows of len + 1 elements put the diagonal into column 0.
+    let flat = merge_axes(&reorder(&square, &order), rank - 2, rank);
+    let padded = pad_axis(&flat, rank - 2, 0, len);
+    let mut lengths = padded.shape()[..rank - 2].to_vec();
+    lengths.extend([Dim::Const(len), Dim::Const(len + 1)]);
+    let column = shrink_axis(&padded.reshape(lengths), rank - 1, 0, 1);
+    Ok(column.reshape(column.shape()[..rank - 1].to_vec()))
+}
+
+/// A matrix with x on a diagonal, or the diagonal of a matrix.
+pub fn diag(x: &UOp, offset: i64) -> Built {
+    match x.shape().len() {
+        1 => {
+            let len = concrete_axis(x, 0)?;
+            let size = len.saturating_add(offset.saturating_abs());
+            let shape = Shape::from([size, size]);
+            check_size(&shape)?;
+            let (row, column) = if offset < 0 { (-offset, 0) } else { (0, offset) };
+            let along = pad_axis(x, 0, row, size - len - row);
+            let on = (positions(&shape, 0) + UOp::index(column - row)).equals(positions(&shape, 1));
+            Ok(on.select(along.reshape([size, 1]).expand(shape), x.const_like(0)))
+        }
+        2 => diagonal(x, offset, 0, 1),
+        rank => fail!("takes one or two axes, and {} has {rank}", x.shape()),
+    }
+}
+
+/// One window of an axis: `count` windows of `len` elements, `dilation` apart, beginning every `stride` elements.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    /// The axis.
+    pub(super) axis: usize,
+    /// Elements in a window.
+    pub(super) len: i64,
+    /// Elements between the beginnings of neighbouring windows.
+    pub(super) stride: i64,
+    /// Elements between neighbours in a window.
+    pub(super) dilation: i64,
+    /// Windows.
+    pub(super) count: i64,
+}
+
+/// Windows of axes: each axis becomes the windows' number, and their elements are new last axes, in the order given.
+pub(super) fn windows(x: &UOp, list: &[Window]) -> UOp {
+    let strides = x.shape().row_major_strides();
+    let (mut shape, mut steps) = (x.shape().to_vec(), strides.clone());
+    for window in list {
+        shape[window.axis] = window.count.into();
+        steps[window.axis] = &strides[window.axis] * &Dim::Const(window.stride);
+    }
+    for window in list {
+        shape.push(window.len.into());
+        steps.push(&strides[window.axis] * &Dim::Const(window.dilation));
+    }
+    as_strided(x, shape.into(), steps.into(), Dim::Const(0))
+}
+
+/// Element (i, j, ...) is element `offset + i stride0 + j stride1 + ...` of x, counted row-major; the caller knows all to exist.
+pub(super) fn as_strided(x: &UOp, shape: Shape, strides: Shape, offset: Dim) -> UOp {
+    let arg = Arg::Strided(std::sync::Arc::new(StridedArg { shape, strides, offset }));
+    UOp::new(Op::AsStrided, x.dtype(), vec![x.clone()], arg)
+}
+
+/// Windows of `size` elements along an axis, one every `step`, as a new last axis.
+pub fn unfold(x: &UOp, axis: i64, size: i64, step: i64) -> Built {
+    let axis = resolve_axis(axis, x.shape().len())?;
+    let len = concrete_axis(x, axis)?;
+    if size < 0 || size > len || step < 1 {
+        fail!("windows of {size} every {step} do not fit an axis of length {len}: 0 <= size <= length, step > 0");
+    }
+    let count = (len - size) / step + 1;
+    Ok(windows(x, &[Window { axis, len: size, stride: step, dilation: 1, count }]))
+}

@@ -1,0 +1,100 @@
+//! Padding by a constant, by reflection, by repetition of the edge, or around the circle.
+
+use super::create::full_like;
+use super::movement::shrink_axis;
+use super::shapes::{check_size, concrete};
+use super::{Built, fail, join};
+use crate::dtype::Scalar;
+use crate::ir::{Dim, Shape};
+use crate::{DType, UOp};
+
+/// What stands beyond the edge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PadMode {
+    /// One value.
+    Constant(Scalar),
+    /// The elements in reverse, without the edge: `c b | a b c | b a`.
+    Reflect,
+    /// The edge: `a a | a b c | c c`.
+    Replicate,
+    /// The other end: `b c | a b c | a b`.
+    Circular,
+}
+
+/// Padded by `(before, after)` of each axis; negative amounts cut off.
+pub fn pad(x: &UOp, padding: &[(i64, i64)], mode: PadMode) -> Built {
+    if padding.len() != x.shape().len() {
+        fail!("{} pairs for {} axes", padding.len(), x.shape().len());
+    }
+    let lengths = concrete(x)?;
+    let mut result = x.clone();
+    for (axis, &(before, after)) in padding.iter().enumerate() {
+        let (cut_before, cut_after) = (before.saturating_neg().max(0), after.saturating_neg().max(0));
+        if cut_before.saturating_add(cut_after) > lengths[axis] {
+            fail!("{before} and {after} cut more than the {} elements of axis {axis}", lengths[axis]);
+        }
+        result = shrink_axis(&result, axis, cut_before, lengths[axis] - cut_after);
+    }
+    let padding: Vec<(i64, i64)> = padding.iter().map(|&(before, after)| (before.max(0), after.max(0))).collect();
+    let lengths = concrete(&result)?;
+    let padded: Shape =
+        lengths.iter().zip(&padding).map(|(len, (b, a))| len.saturating_add(*b).saturating_add(*a)).collect();
+    check_size(&padded)?;
+    if padding.iter().all(|&pair| pair == (0, 0)) {
+        return Ok(result);
+    }
+    match mode {
+        PadMode::Constant(value) => Ok(pad_with(&result, &padding, value)),
+        PadMode::Reflect | PadMode::Replicate | PadMode::Circular => {
+            for (axis, &(before, after)) in padding.iter().enumerate() {
+                result = pad_from_itself(&result, axis, before, after, mode)?;
+            }
+            Ok(result)
+        }
+    }
+}
+
+/// Padded by a value; zero comes for free.
+pub(super) fn pad_with(x: &UOp, padding: &[(i64, i64)], value: Scalar) -> UOp {
+    let bounds: Vec<(Dim, Dim)> = padding.iter().map(|&(before, after)| (before.into(), after.into())).collect();
+    let padded = x.pad(&bounds);
+    let value = value.cast(x.dtype());
+    if value == Scalar::zero(x.dtype()) {
+        return padded;
+    }
+    let inside = full_like(&x.cast(DType::BOOL), 1).pad(&bounds);
+    inside.select(padded, UOp::constant(value, x.dtype()))
+}
+
+fn pad_from_itself(x: &UOp, axis: usize, before: i64, after: i64, mode: PadMode) -> Built {
+    if before == 0 && after == 0 {
+        return Ok(x.clone());
+    }
+    let len = concrete(x)?[axis];
+    let most = match mode {
+        PadMode::Reflect => len - 1,
+        PadMode::Circular => len,
+        PadMode::Replicate if len > 0 => i64::MAX,
+        PadMode::Replicate | PadMode::Constant(_) => 0,
+    };
+    if before.max(after) > most {
+        fail!("axis {axis} of length {len} can be padded so by at most {most}, not by {}", before.max(after));
+    }
+    let (head, tail) = match mode {
+        PadMode::Circular => (shrink_axis(x, axis, len - before, len), shrink_axis(x, axis, 0, after)),
+        PadMode::Reflect => (
+            shrink_axis(x, axis, 1, 1 + before).flip(&[axis]),
+            shrink_axis(x, axis, len - 1 - after, len - 1).flip(&[axis]),
+        ),
+        PadMode::Replicate | PadMode::Constant(_) => {
+            let edge = |at: i64, times: i64| {
+                let edge = shrink_axis(x, axis, at, at + 1);
+                let mut lengths = edge.shape().to_vec();
+                lengths[axis] = times.into();
+                edge.expand(lengths)
+            };
+            (edge(0, before), edge(len - 1, after))
+        }
+    };
+    join::cat(&[head, x.clone(), tail], axis as i64)
+}

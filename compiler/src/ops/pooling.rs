@@ -1,0 +1,150 @@
+//! Pooling over windows of spatial axes: the last two of [batch, channels, ..], or as many as the kernel names.
+
+use super::convolution::{ConvOptions, per_axis, window_list};
+use super::movement::{Window, windows};
+use super::padding::pad_with;
+use super::reduce::{along, sum_along};
+use super::shapes::concrete;
+use super::{Built, fail, to_float};
+use crate::dtype::Scalar;
+use crate::ir::ReduceOp;
+use crate::{DType, UOp};
+
+/// How pooling windows lie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolOptions {
+    /// Elements of a window along each pooled axis.
+    pub kernel: Vec<i64>,
+    /// Elements between neighbouring windows; the kernel when empty.
+    pub stride: Vec<i64>,
+    /// Elements on both sides, at most half a window.
+    pub padding: Vec<i64>,
+    /// Elements between neighbours in a window.
+    pub dilation: Vec<i64>,
+    /// Whether a last window that sticks out counts.
+    pub ceil_mode: bool,
+    /// Whether padding counts in a mean.
+    pub count_include_pad: bool,
+}
+
+impl Default for PoolOptions {
+    fn default() -> PoolOptions {
+        PoolOptions {
+            kernel: vec![2],
+            stride: Vec::new(),
+            padding: vec![0],
+            dilation: vec![1],
+            ceil_mode: false,
+            count_include_pad: true,
+        }
+    }
+}
+
+/// The padding of all axes and the windows on the padded tensor.
+struct Layout {
+    padding: Vec<(i64, i64)>,
+    /// Padding that counts: without what `ceil_mode` adds at the end.
+    counted: Vec<(i64, i64)>,
+    conv: ConvOptions,
+    kernel: Vec<i64>,
+}
+
+fn layout(x: &UOp, options: &PoolOptions) -> Built<Layout> {
+    let lengths = concrete(x)?;
+    let axes = if options.kernel.len() == 1 { 2 } else { options.kernel.len() };
+    if lengths.len() < axes {
+        fail!("{} has fewer than the {axes} axes to pool", x.shape());
+    }
+    let kernel = per_axis(&options.kernel, axes, 1, "kernel size")?;
+    let stride = if options.stride.is_empty() { kernel.clone() } else { per_axis(&options.stride, axes, 1, "stride")? };
+    let padding = per_axis(&options.padding, axes, 0, "padding")?;
+    let dilation = per_axis(&options.dilation, axes, 1, "dilation")?;
+    let first = lengths.len() - axes;
+    let mut pairs = vec![(0, 0); lengths.len()];
+    let mut counted = pairs.clone();
+    for k in 0..axes {
+        if padding[k] > kernel[k] / 2 {
+            fail!("padding {} is more than half of the kernel size {}", padding[k], kernel[k]);
+        }
+        let reach = (kernel[k] - 1) * dilation[k] + 1;
+        let span = lengths[first + k] + 2 * padding[k] - reach;
+        counted[first + k] = (padding[k], padding[k]);
+        let mut extra = 0;
+        if options.ceil_mode && span >= 0 && span % stride[k] != 0 {
+            // A last window must begin within x or its left padding.
+            let start = (span / stride[k] + 1) * stride[k];
+            if start < lengths[first + k] + padding[k] {
+                extra = stride[k] - span % stride[k];
+            }
+        }
+        pairs[first + k] = (padding[k], padding[k] + extra);
+    }
+    let conv = ConvOptions { stride, dilation, ..ConvOptions::default() };
+    Ok(Layout { padding: pairs, counted, conv, kernel })
+}
+
+/// Largest of each window; what is padded never wins.
+pub fn max_pool(x: &UOp, options: &PoolOptions) -> Built {
+    let layout = layout(x, options)?;
+    let padded = pad_with(x, &layout.padding, Scalar::lowest(x.dtype()));
+    let list = window_list(&padded, &layout.kernel, &layout.conv)?;
+    Ok(along(&windows(&padded, &list), ReduceOp::Max, &kernel_axes(x, &list), false))
+}
+
+/// Mean of each window.
+pub fn avg_pool(x: &UOp, options: &PoolOptions) -> Built {
+    let x = &to_float(x);
+    let layout = layout(x, options)?;
+    let padded = pad_with(x, &layout.padding, Scalar::zero(x.dtype()));
+    let list = window_list(&padded, &layout.kernel, &layout.conv)?;
+    let axes = kernel_axes(x, &list);
+    let wide = windows(&padded, &list).cast(crate::dtype::lattice::accumulate(x.dtype()));
+    let sum = sum_along(&wide, &axes, false);
+    let every = layout.padding == layout.counted && options.count_include_pad;
+    let untouched = layout.padding.iter().all(|&pair| pair == (0, 0));
+    let count = if every || untouched {
+        let elements: i64 = layout.kernel.iter().product();
+        UOp::int(elements, sum.dtype())
+    } else {
+        // How many elements of a window count: all that are x, and its padding if that is wanted.
+        let one = super::create::full_like(&x.cast(sum.dtype()), 1);
+        let zero = Scalar::zero(sum.dtype());
+        let counted: Vec<(i64, i64)> = layout.counted.clone();
+        let rest: Vec<(i64, i64)> =
+            layout.padding.iter().zip(&counted).map(|(all, counted)| (all.0 - counted.0, all.1 - counted.1)).collect();
+        let inside = if options.count_include_pad {
+            pad_with(&pad_with(&one, &counted, Scalar::one(sum.dtype())), &rest, zero)
+        } else {
+            pad_with(&one, &layout.padding, zero)
+        };
+        sum_along(&windows(&inside, &list), &axes, false)
+    };
+    Ok(sum.div(count).cast(x.dtype()))
+}
+
+fn kernel_axes(x: &UOp, list: &[Window]) -> Vec<usize> {
+    (x.shape().len()..x.shape().len() + list.len()).collect()
+}
+
+/// Where the largest of each window stands in the pooled axes, counted row-major; `i32`.
+pub fn max_pool_indices(x: &UOp, options: &PoolOptions) -> Built {
+    let layout = layout(x, options)?;
+    let axes = layout.kernel.len();
+    let rank = x.shape().len();
+    let lengths = concrete(x)?;
+    let mut place = UOp::int(0, DType::I32);
+    for axis in rank - axes..rank {
+        let along = super::create::positions(x.shape(), axis).cast(DType::I32);
+        place = place * UOp::int(lengths[axis], DType::I32) + along;
+    }
+    let padded = pad_with(x, &layout.padding, Scalar::lowest(x.dtype()));
+    let list = window_list(&padded, &layout.kernel, &layout.conv)?;
+    let values = windows(&padded, &list);
+    let highest = Scalar::highest(DType::I32);
+    let places = windows(&pad_with(&place, &layout.padding, highest), &list);
+    let kernel = kernel_axes(x, &list);
+    let best = along(&values, ReduceOp::Max, &kernel, true);
+    let holds = values.equals(super::broadcast_to(&best, values.shape())?);
+    let holds = if x.dtype().is_float() { holds.or(&super::elementwise::isnan(&values)) } else { holds };
+    Ok(along(&holds.select(places, UOp::constant(highest, DType::I32)), ReduceOp::Min, &kernel, false))
+}

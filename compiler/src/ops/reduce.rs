@@ -1,0 +1,178 @@
+//! Elements combined along axes.
+//!
+//! `axes` names them, from the end if negative; none named means all. With `keep` they stay with length 1. Sums and products of
+//! small types are taken in a wider one ([`accumulate`]): integers stay there, half floats are rounded back at the end.
+
+use super::create::positions;
+use super::elementwise::{isnan, truth};
+use super::shapes::concrete;
+use super::{Built, broadcast_to, fail, number, resolve_axes, resolve_axis, to_float};
+use crate::dtype::lattice::accumulate;
+use crate::ir::{Dim, ReduceOp, Shape};
+use crate::{DType, UOp};
+
+/// The shape with the given axes of length 1.
+pub(crate) fn kept_shape(shape: &Shape, axes: &[usize]) -> Shape {
+    (0..shape.len()).map(|k| if axes.contains(&k) { Dim::Const(1) } else { shape[k].clone() }).collect()
+}
+
+/// Reduced, with the axes kept at length 1 or not.
+pub(super) fn along(x: &UOp, op: ReduceOp, axes: &[usize], keep: bool) -> UOp {
+    let reduced = x.reduce(op, axes);
+    if keep { reduced.reshape(kept_shape(x.shape(), axes)) } else { reduced }
+}
+
+/// Summed in a type that holds the sum; half floats come back as such.
+pub(super) fn sum_along(x: &UOp, axes: &[usize], keep: bool) -> UOp {
+    accumulated(x, ReduceOp::Add, axes, keep)
+}
+
+fn accumulated(x: &UOp, op: ReduceOp, axes: &[usize], keep: bool) -> UOp {
+    let wide = along(&x.cast(accumulate(x.dtype())), op, axes, keep);
+    if x.dtype().is_float() { wide.cast(x.dtype()) } else { wide }
+}
+
+/// Sum. Bools and small integers give 32-bit integers.
+pub fn sum(x: &UOp, axes: &[i64], keep: bool) -> Built {
+    Ok(sum_along(x, &resolve_axes(axes, x.shape().len())?, keep))
+}
+
+/// Product. Bools and small integers give 32-bit integers.
+pub fn prod(x: &UOp, axes: &[i64], keep: bool) -> Built {
+    Ok(accumulated(x, ReduceOp::Mul, &resolve_axes(axes, x.shape().len())?, keep))
+}
+
+/// Largest; NaN if there is one.
+pub fn max(x: &UOp, axes: &[i64], keep: bool) -> Built {
+    extreme(x, ReduceOp::Max, axes, keep)
+}
+
+/// Smallest; NaN if there is one.
+pub fn min(x: &UOp, axes: &[i64], keep: bool) -> Built {
+    extreme(x, ReduceOp::Min, axes, keep)
+}
+
+fn extreme(x: &UOp, op: ReduceOp, axes: &[i64], keep: bool) -> Built {
+    let axes = resolve_axes(axes, x.shape().len())?;
+    check_not_empty(x, &axes)?;
+    Ok(along(x, op, &axes, keep))
+}
+
+/// The extreme of no elements does not exist, unless the result has no elements either.
+fn check_not_empty(x: &UOp, axes: &[usize]) -> Built<()> {
+    if let Some(axis) = axes.iter().find(|&&axis| x.shape()[axis].is(0)) {
+        fail!("axis {axis} of {} has length 0: of no elements none is largest or smallest", x.shape());
+    }
+    Ok(())
+}
+
+/// Whether any is not zero.
+pub fn any(x: &UOp, axes: &[i64], keep: bool) -> Built {
+    Ok(along(&truth(x), ReduceOp::Max, &resolve_axes(axes, x.shape().len())?, keep))
+}
+
+/// Whether all are not zero.
+pub fn all(x: &UOp, axes: &[i64], keep: bool) -> Built {
+    Ok(along(&truth(x), ReduceOp::Min, &resolve_axes(axes, x.shape().len())?, keep))
+}
+
+/// How many elements the axes have, as a number of a float type.
+pub(super) fn count_of(x: &UOp, axes: &[usize], dtype: DType) -> UOp {
+    let count = axes.iter().fold(Dim::Const(1), |total, &axis| &total * &x.shape()[axis]);
+    match count {
+        Dim::Const(count) => UOp::int(count, dtype),
+        Dim::Expr(expr) => expr.cast(dtype),
+    }
+}
+
+/// Mean; of integers as a float, of no elements NaN.
+pub fn mean(x: &UOp, axes: &[i64], keep: bool) -> Built {
+    let axes = resolve_axes(axes, x.shape().len())?;
+    Ok(mean_along(&to_float(x), &axes, keep))
+}
+
+pub(super) fn mean_along(x: &UOp, axes: &[usize], keep: bool) -> UOp {
+    let wide = x.cast(accumulate(x.dtype()));
+    along(&wide, ReduceOp::Add, axes, keep).div(count_of(x, axes, wide.dtype())).cast(x.dtype())
+}
+
+/// Index of the first largest, NaN being the largest; over all elements, counted row-major, when no axis is given.
+pub fn argmax(x: &UOp, axis: Option<i64>, keep: bool) -> Built {
+    arg_extreme(x, ReduceOp::Max, axis, keep)
+}
+
+/// Index of the first smallest, NaN being the smallest; over all elements, counted row-major, when no axis is given.
+pub fn argmin(x: &UOp, axis: Option<i64>, keep: bool) -> Built {
+    arg_extreme(x, ReduceOp::Min, axis, keep)
+}
+
+/// The largest distance from the end among the places that hold the extreme value.
+fn arg_extreme(x: &UOp, op: ReduceOp, axis: Option<i64>, keep: bool) -> Built {
+    let Some(axis) = axis else {
+        let flat = x.reshape([x.shape().numel()]);
+        let index = arg_extreme(&flat, op, Some(0), false)?;
+        return Ok(if keep { index.reshape(vec![1i64; x.shape().len()]) } else { index });
+    };
+    if x.shape().is_empty() {
+        resolve_axes(&[axis], 0)?;
+        return Ok(UOp::int(0, DType::I32));
+    }
+    let axis = resolve_axis(axis, x.shape().len())?;
+    check_not_empty(x, &[axis])?;
+    let best = broadcast_to(&along(x, op, &[axis], true), x.shape())?;
+    let holds = if x.dtype().is_float() { x.equals(&best).or(&isnan(x)) } else { x.equals(&best) };
+    let len = x.shape()[axis].to_uop();
+    let from_end = (&len - positions(x.shape(), axis)).cast(DType::I32);
+    let nearest = along(&holds.select(&from_end, from_end.const_like(0)), ReduceOp::Max, &[axis], keep);
+    Ok(len.cast(DType::I32) - nearest)
+}
+
+/// log of the sum of exponentials, without overflow.
+pub fn logsumexp(x: &UOp, axes: &[i64], keep: bool) -> Built {
+    let axes = resolve_axes(axes, x.shape().len())?;
+    let x = to_float(x);
+    let wide = x.cast(accumulate(x.dtype()));
+    let largest = finite_largest(&wide, &axes);
+    let shifted = &wide - broadcast_to(&largest, x.shape())?;
+    let sum = along(&super::math::exp(&shifted), ReduceOp::Add, &axes, keep);
+    let largest = if keep { largest } else { largest.reshape(sum.shape().clone()) };
+    Ok((super::math::log(&sum) + largest).cast(x.dtype()))
+}
+
+/// The largest along axes, kept, through which no gradient flows; 0 where it is infinite, so that differences from it exist.
+pub(super) fn finite_largest(x: &UOp, axes: &[usize]) -> UOp {
+    let largest = along(&x.detach(), ReduceOp::Max, axes, true);
+    super::elementwise::isfinite(&largest).select(&largest, number(0.0, &largest))
+}
+
+/// Exponentials divided by their sum along an axis.
+pub fn softmax(x: &UOp, axis: i64) -> Built {
+    softmax_over(x, axis, |shifted, axes| {
+        let power = super::math::exp(shifted);
+        let sum = along(&power, ReduceOp::Add, axes, true);
+        Ok(power.div(broadcast_to(&sum, shifted.shape())?))
+    })
+}
+
+/// Logarithm of [`softmax`], without loss.
+pub fn log_softmax(x: &UOp, axis: i64) -> Built {
+    softmax_over(x, axis, |shifted, axes| {
+        let sum = along(&super::math::exp(shifted), ReduceOp::Add, axes, true);
+        Ok(shifted - broadcast_to(&super::math::log(&sum), shifted.shape())?)
+    })
+}
+
+fn softmax_over(x: &UOp, axis: i64, finish: impl FnOnce(&UOp, &[usize]) -> Built) -> Built {
+    let axes = resolve_axes(&[axis], x.shape().len())?;
+    let x = to_float(x);
+    let wide = x.cast(accumulate(x.dtype()));
+    let largest = along(&wide.detach(), ReduceOp::Max, &axes, true);
+    let shifted = &wide - broadcast_to(&largest, x.shape())?;
+    Ok(finish(&shifted, &axes)?.cast(x.dtype()))
+}
+
+/// How many are not zero.
+pub fn count_nonzero(x: &UOp, axes: &[i64]) -> Built {
+    concrete(x)?;
+    sum(&truth(x), axes, false)
+}
