@@ -4,6 +4,8 @@
 //! the largest deviation from that function there. Lowest power first. Constants in parts sum to the exact value, each part
 //! exact in its type, so that a product with the first part can be taken from an operand without loss (Cody and Waite).
 
+#![allow(clippy::excessive_precision, reason = "digits as computed; the last ones say that rounding is the compiler's")]
+
 use crate::DType;
 
 /// One polynomial for single and one for double precision.

@@ -75,9 +75,9 @@ pub fn gather(x: &UOp, index: &UOp, axis: i64) -> Built {
     let inside = in_range(index, lengths[axis]);
     let strides = x.shape().row_major_strides();
     let mut place = UOp::int(0, dtype);
-    for k in 0..rank {
+    for (k, stride) in strides.iter().enumerate() {
         let along = if k == axis { index.cast(dtype) } else { positions(index.shape(), k).cast(dtype) };
-        place = along * UOp::int(strides[k].max_value(), dtype) + place;
+        place = along * UOp::int(stride.max_value(), dtype) + place;
     }
     let place = inside.select(place, UOp::int(-1, dtype));
     Ok(x.reshape([count]).gather(&place, 0))

@@ -35,7 +35,7 @@ elementary! {
     /// e to the power x.
     exp Exp exp_value;
     /// exp(x) - 1, exact near 0.
-    expm1 Expm1 |x| expm1_value(x);
+    expm1 Expm1 expm1_value;
     /// Natural logarithm.
     log Log log_value;
     /// log(1 + x), exact near 0.
@@ -241,7 +241,7 @@ fn cos_value(x: &UOp) -> UOp {
 fn atan_of_ratio(y: &UOp, x: &UOp) -> UOp {
     // tan(pi/8) and its inverse.
     let flat = y.lt(x * number(0.414_213_562_373_095_05, x));
-    let steep = (x * number(2.414_213_562_373_095_05, x)).lt(y);
+    let steep = (x * number(2.414_213_562_373_095, x)).lt(y);
     let above = steep.select(x.negate(), flat.select(y, y - x));
     let below = steep.select(y, flat.select(x, y + x));
     let base = steep.select(

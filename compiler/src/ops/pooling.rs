@@ -133,9 +133,9 @@ pub fn max_pool_indices(x: &UOp, options: &PoolOptions) -> Built {
     let rank = x.shape().len();
     let lengths = concrete(x)?;
     let mut place = UOp::int(0, DType::I32);
-    for axis in rank - axes..rank {
+    for (axis, &len) in lengths.iter().enumerate().skip(rank - axes) {
         let along = super::create::positions(x.shape(), axis).cast(DType::I32);
-        place = place * UOp::int(lengths[axis], DType::I32) + along;
+        place = place * UOp::int(len, DType::I32) + along;
     }
     let padded = pad_with(x, &layout.padding, Scalar::lowest(x.dtype()));
     let list = window_list(&padded, &layout.kernel, &layout.conv)?;

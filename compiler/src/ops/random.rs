@@ -87,7 +87,7 @@ pub fn normal(shape: &Shape, state: &UOp, dtype: DType) -> Built {
 /// Integers from `low` up to but without `high`.
 pub fn integers(shape: &Shape, state: &UOp, low: i64, high: i64, dtype: DType) -> Built {
     let span = high.checked_sub(low).unwrap_or(i64::MAX);
-    if span < 1 || span > 1 << 32 {
+    if !(1..=1 << 32).contains(&span) {
         fail!("there must be 1 to 2^32 integers from {low} up to {high}");
     }
     if !dtype.is_integer() {
