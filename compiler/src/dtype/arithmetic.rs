@@ -297,7 +297,7 @@ trait Rounded {
 
 impl Rounded for f16 {
     fn rounded(value: f64) -> f16 {
-        f16::from_f64(value)
+        super::scalar::f16_from_f64(value)
     }
 }
 

@@ -36,7 +36,7 @@ impl Scalar {
             ScalarType::U32 => Scalar::UInt(value as u32 as u64),
             ScalarType::U64 => Scalar::UInt(value as u64),
             // An i64 does not fit an f64 exactly, and rounding twice is not rounding once: go to each type directly.
-            ScalarType::F16 => Scalar::float(f16::from_f64(value as f64).to_f64()),
+            ScalarType::F16 => Scalar::float(f16_from_f64(value as f64).to_f64()),
             ScalarType::BF16 => Scalar::float(bf16::from_f32(value as f32).to_f64()),
             ScalarType::F32 => Scalar::float(value as f32 as f64),
             ScalarType::F64 => Scalar::float(value as f64),
@@ -69,7 +69,7 @@ impl Scalar {
     pub fn from_f64(value: f64, dtype: DType) -> Scalar {
         match dtype.scalar() {
             ScalarType::Bool => Scalar::Bool(value != 0.0),
-            ScalarType::F16 => Scalar::float(f16::from_f64(value).to_f64()),
+            ScalarType::F16 => Scalar::float(f16_from_f64(value).to_f64()),
             ScalarType::BF16 => Scalar::float(bf16_from_f64(value).to_f64()),
             ScalarType::F32 => Scalar::float(value as f32 as f64),
             ScalarType::F64 => Scalar::float(value),
@@ -181,7 +181,7 @@ impl Scalar {
     /// The bits of the value as `dtype` stores it, in the low bytes.
     pub fn to_bits(self, dtype: DType) -> u64 {
         match dtype.scalar() {
-            ScalarType::F16 => f16::from_f64(self.to_f64()).to_bits() as u64,
+            ScalarType::F16 => f16_from_f64(self.to_f64()).to_bits() as u64,
             ScalarType::BF16 => bf16_from_f64(self.to_f64()).to_bits() as u64,
             ScalarType::F32 => (self.to_f64() as f32).to_bits() as u64,
             ScalarType::F64 => self.to_f64().to_bits(),
@@ -224,16 +224,26 @@ impl Scalar {
     }
 }
 
-/// Rounds once, to the nearest and ties to even: through `f32` with its last bit sticky ("round to odd"), because rounding
-/// twice to nearest is wrong when the first step lands on a tie (Boldo and Melquiond, "When double rounding is odd", 2005).
+/// Rounds once, to the nearest and ties to even.
 pub(super) fn bf16_from_f64(value: f64) -> bf16 {
+    bf16::from_f32(f32_rounded_to_odd(value))
+}
+
+/// Rounds once, to the nearest and ties to even; `f16::from_f64` looks at the upper half of the bits alone.
+pub(super) fn f16_from_f64(value: f64) -> f16 {
+    f16::from_f32(f32_rounded_to_odd(value))
+}
+
+/// The `f32` with its last bit sticky: rounding twice to nearest is wrong when the first step lands on a tie, this first step
+/// never does (Boldo and Melquiond, "When double rounding is odd", 2005).
+fn f32_rounded_to_odd(value: f64) -> f32 {
     let nearest = value as f32;
     if nearest as f64 == value || !nearest.is_finite() || value.is_nan() {
-        return bf16::from_f32(nearest);
+        return nearest;
     }
     let toward_zero =
         if (nearest as f64).abs() > value.abs() { f32::from_bits(nearest.to_bits() - 1) } else { nearest };
-    bf16::from_f32(f32::from_bits(toward_zero.to_bits() | 1))
+    f32::from_bits(toward_zero.to_bits() | 1)
 }
 
 #[cfg(test)]
@@ -265,5 +275,12 @@ mod tests {
         let tie = 1.0 + 1.0 / 256.0;
         assert_eq!(bf16_from_f64(tie + 1e-12).to_f64(), 1.0 + 1.0 / 128.0);
         assert_eq!(bf16_from_f64(tie).to_f64(), 1.0);
+    }
+
+    #[test]
+    fn f16_rounds_once() {
+        let least = 2f64.powi(-24);
+        assert_eq!(f16_from_f64((least / 2.0).next_up()).to_f64(), least);
+        assert_eq!(f16_from_f64(least / 2.0).to_f64(), 0.0);
     }
 }

@@ -1,9 +1,213 @@
-//! Ops that a target lacks become ops that it has.
+//! Ops that a target lacks become ops that it has, in stages; each stage runs to its end before the next begins.
+//!
+//! 1. *half floats*: arithmetic on `f16` and `bf16` becomes `f32` arithmetic, rounded after each op ([`HALF_FLOATS`]).
+//! 2. *division*: quotients and remainders that round to minus infinity become shifts, masks, or division toward zero with a
+//!    correction where signs may differ.
+//! 3. *contraction*, where the target has the instruction: products that are summed become fused multiply-adds. It comes before
+//!    the fourth stage, whose error-free sums of products it would break.
+//! 4. *transcendental*: exponentials, logarithms and sines become polynomials ([`TRANSCENDENTAL`]).
+//!
+//! Afterwards no `idiv`, `mod`, `exp2`, `log2` or `sin` is left, and no arithmetic on half floats. All of it
+//! works on scalars and on vectors alike.
+//!
+//! Tested: division against its definition, exhaustively for 8-bit types; the stages in their files; machine code against the
+//! interpreter in the test crate.
 
+use super::half_floats::HALF_FLOATS;
+use super::transcendental::{TRANSCENDENTAL, TRANSCENDENTAL_FUSED};
+use crate::dtype::ScalarType;
 use crate::ir::UOp;
-use crate::target::Target;
+use crate::rewrite::{RuleSet, rewrite};
+use crate::rules;
+use crate::target::{Language, Target};
 
-/// The kernel in ops that every target has.
-pub fn decompose(root: &UOp, _target: &Target) -> UOp {
-    root.clone()
+/// Rule sets that run together to a fixed point.
+pub struct Stage {
+    /// What it does, for traces.
+    pub name: &'static str,
+    /// The rules, tried in order.
+    pub rules: Vec<&'static RuleSet>,
+}
+
+/// The stages for a target, in order.
+pub fn stages(target: &Target) -> Vec<Stage> {
+    let stage = |name, rules: &'static RuleSet| Stage { name, rules: vec![rules] };
+    match target.language {
+        // The interpreter has every op.
+        Language::Text => Vec::new(),
+        Language::Llvm | Language::Ptx => {
+            let mut stages =
+                vec![stage("half floats compute in f32", &HALF_FLOATS), stage("division becomes simple", &DIVISION)];
+            if target.has_fma {
+                stages.push(stage("products and sums are fused", &CONTRACTION));
+            }
+            let transcendental = if target.has_fma { &TRANSCENDENTAL_FUSED } else { &TRANSCENDENTAL };
+            stages.push(stage("transcendental functions become polynomials", transcendental));
+            stages
+        }
+    }
+}
+
+/// The kernel in ops that the target has.
+pub fn decompose(root: &UOp, target: &Target) -> UOp {
+    stages(target).iter().fold(root.clone(), |node, stage| match rewrite(&node, &stage.rules) {
+        Ok(node) => node,
+        Err(limit) => panic!("bug in the compiler: {}: {limit}", stage.name),
+    })
+}
+
+rules! {
+    /// Division: the fewest and cheapest ops that the facts of the operands allow.
+    pub DIVISION |root| for root.dtype().is_integer() =>
+    "idiv-by-power":  [a, c]  a.idiv(c)    => a.shr(&c.const_like(exponent(c)?));
+    "mod-by-power":   [a, c]  a.modulo(c)  => a.and(&low_bits(c)?);
+    "cdiv-by-power":  [a, c]  a.cdiv(c)    => a.shr(&c.const_like(exponent(c)?)), if never_negative(a);
+    "cmod-by-power":  [a, c]  a.cmod(c)    => a.and(&low_bits(c)?), if never_negative(a);
+    "idiv-no-signs":  [a, b]  a.idiv(b)    => a.cdiv(b), if never_negative(a) && never_negative(b);
+    "mod-no-signs":   [a, b]  a.modulo(b)  => a.cmod(b), if never_negative(a) && never_negative(b);
+    "idiv-by-any":    [a, b]  a.idiv(b)    => corrected_quotient(a, b);
+    "mod-by-any":     [a, b]  a.modulo(b)  => corrected_remainder(a, b);
+}
+
+rules! {
+    /// Sums of products, rounded once instead of twice; a product that has other users is computed for them all the same.
+    pub CONTRACTION |root| for matches!(root.dtype().scalar(), ScalarType::F32 | ScalarType::F64) =>
+    "product-plus":   [a, b, x]  a * b + x  => a.muladd(b, x);
+    "product-minus":  [a, b, x]  a * b - x  => a.muladd(b, &minus(x));
+    "minus-product":  [a, b, x]  x - a * b  => minus(a).muladd(b, x);
+}
+
+fn never_negative(node: &UOp) -> bool {
+    node.dtype().is_unsigned() || node.min_value() >= 0
+}
+
+/// k of a constant 2^k.
+fn exponent(constant: &UOp) -> Option<i64> {
+    constant.as_int().filter(|value| *value > 0 && value.count_ones() == 1).map(|value| value.trailing_zeros() as i64)
+}
+
+/// The constant 2^k - 1 of a constant 2^k.
+fn low_bits(constant: &UOp) -> Option<UOp> {
+    exponent(constant).map(|exponent| constant.const_like((1 << exponent) - 1))
+}
+
+/// Whether rounding toward zero went up: the remainder is there and its sign is not that of the divisor.
+fn rounded_up(remainder: &UOp, divisor: &UOp) -> UOp {
+    if divisor.min_value() > 0 {
+        return remainder.lt(0);
+    }
+    let negative = remainder.lt(0).differs(&divisor.lt(0));
+    remainder.differs(0).and(&negative)
+}
+
+fn corrected_quotient(a: &UOp, b: &UOp) -> UOp {
+    let quotient = a.cdiv(b);
+    // One multiplication is cheaper than a second division; but by 0 the remainder is 0, not a.
+    let remainder = if b.facts().contains(0) { a.cmod(b) } else { a - &quotient * b };
+    rounded_up(&remainder, b).select(&quotient - 1, &quotient)
+}
+
+fn corrected_remainder(a: &UOp, b: &UOp) -> UOp {
+    let remainder = a.cmod(b);
+    rounded_up(&remainder, b).select(&remainder + b, &remainder)
+}
+
+fn minus(node: &UOp) -> UOp {
+    match node.as_scalar() {
+        Some(value) => UOp::float(-value.to_f64(), node.dtype()),
+        None => node.negate(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::{DType, Scalar};
+    use crate::ir::{Arg, Evaluator, Op, postorder};
+
+    fn count(root: &UOp, op: Op) -> usize {
+        postorder(std::slice::from_ref(root)).iter().filter(|node| node.op() == op).count()
+    }
+
+    /// A scalar that nothing is known of.
+    fn unknown(number: u32, dtype: DType) -> UOp {
+        let index = UOp::new(Op::Index, dtype, [UOp::param(number, dtype, 1), UOp::index(0)].to_vec(), Arg::None);
+        UOp::new(Op::Load, dtype, [index].to_vec(), Arg::None)
+    }
+
+    fn divided(root: &UOp) -> UOp {
+        let result = rewrite(root, &[&DIVISION]).unwrap();
+        assert_eq!(count(&result, Op::IDiv) + count(&result, Op::Mod), 0, "{}", result.infix());
+        result
+    }
+
+    #[test]
+    fn every_quotient_and_remainder_of_bytes() {
+        for dtype in [DType::I8, DType::U8] {
+            let (a, b) = (unknown(0, dtype), unknown(1, dtype));
+            for exact in [a.idiv(&b), a.modulo(&b)] {
+                let mut both = Evaluator::new(&[divided(&exact), exact.clone()]);
+                assert_eq!(both.leaves(), [a.clone(), b.clone()]);
+                for bits in 0..1 << 16 {
+                    let x = Scalar::from_bits(bits & 0xff, dtype);
+                    let y = Scalar::from_bits(bits >> 8, dtype);
+                    let values = both.evaluate(&[x, y]).unwrap();
+                    assert_eq!(values[0], values[1], "{dtype} {} {x:?} {y:?}", exact.op());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn division_by_constants_of_what_has_bounds() {
+        for (low, high) in [(-40, 40), (0, 40), (-40, -1)] {
+            let x = UOp::variable("x", low, high);
+            for divisor in -17..=17 {
+                for exact in [x.idiv(divisor), x.modulo(divisor), x.cdiv(divisor), x.cmod(divisor)] {
+                    let mut both = Evaluator::new(&[divided(&exact), exact.clone()]);
+                    for value in low..=high {
+                        let values = both.evaluate(&[Scalar::Int(value)]).unwrap();
+                        assert_eq!(values[0], values[1], "{} at {value}", exact.infix());
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn facts_make_division_cheap() {
+        let (x, y) = (UOp::variable("x", 0, 99), UOp::variable("y", -9, 9));
+        assert_eq!(divided(&x.idiv(8)).infix(), "(x >> 3)");
+        assert_eq!(divided(&y.modulo(8)).infix(), "(y & 7)");
+        assert_eq!(divided(&x.modulo(10)), x.cmod(10));
+        assert_eq!(count(&divided(&y.idiv(10)), Op::Where), 1);
+    }
+
+    #[test]
+    fn products_and_sums_are_fused_for_floats_alone() {
+        let float = |number| unknown(number, DType::F32);
+        let fused = |root: &UOp| rewrite(root, &[&CONTRACTION]).unwrap();
+        let (a, b, c) = (float(0), float(1), float(2));
+        assert_eq!(fused(&(&c + &a * &b)), a.muladd(&b, &c));
+        assert_eq!(fused(&(&a * &b - 1)), a.muladd(&b, &UOp::float(-1.0, DType::F32)));
+        assert_eq!(fused(&(&c - &a * &b)), (-&a).muladd(&b, &c));
+        let x = UOp::variable("x", 0, 9);
+        assert_eq!(fused(&(&x * 3 + &x)), &x * 3 + &x);
+    }
+
+    #[test]
+    fn nothing_that_a_machine_lacks_is_left() {
+        let lanes = DType::F16.with_lanes(8);
+        let x = unknown(0, lanes);
+        let y = unknown(1, DType::BF16.with_lanes(8)).cast(lanes);
+        let root = (x.exp2() * y.log2() + x.sin()).max(&y);
+        let simple = decompose(&root, &Target::test_avx512());
+        let lacking = [Op::Exp2, Op::Log2, Op::Sin];
+        for node in postorder(&[simple]) {
+            assert!(!lacking.contains(&node.op()), "{node:?}");
+            let arithmetic = node.op().is_elementwise() && !matches!(node.op(), Op::Cast | Op::Bitcast | Op::Where);
+            assert!(!(arithmetic && node.dtype().bytes() == 2 && node.dtype().is_float()), "{node:?}");
+        }
+        assert_eq!(decompose(&root, &Target::interpreter()), root);
+    }
 }

@@ -1,11 +1,15 @@
 //! Kernels as loop nests: lowering from tensors ([`lower`]), facts and substitution of ranges ([`ranges`]), passes over loops
-//! ([`loops`]), expansion into lanes and straight-line code ([`expand`]), machine types for indices ([`index_types`]).
+//! ([`loops`]), expansion into lanes and straight-line code ([`expand`]), ops that a target lacks ([`decompose`]), machine types for
+//! indices ([`index_types`]).
 
 pub mod decompose;
 pub mod estimate;
 pub mod expand;
+pub mod half_floats;
 pub mod index_types;
 pub mod loops;
 pub mod lower;
 pub mod name;
 pub mod ranges;
+mod sine;
+pub mod transcendental;

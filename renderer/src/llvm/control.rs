@@ -79,7 +79,7 @@ impl Loops {
     }
 }
 
-impl Writer<'_> {
+impl Writer {
     pub(super) fn open_loop(&mut self, range: &UOp) {
         let Some(arg) = range.as_range() else { bug(range, "has no number") };
         let integer = spelling::register(range.dtype());

@@ -14,7 +14,7 @@ use warpweft_compiler::{DType, Op, UOp};
 
 use super::{Outcome, Writer, bug, spelling};
 
-impl Writer<'_> {
+impl Writer {
     pub(super) fn conversion(&mut self, node: &UOp, name: &str) -> Outcome {
         let source = &node.src()[0];
         let (from, to) = (source.dtype(), node.dtype());
@@ -42,8 +42,7 @@ impl Writer<'_> {
                 _ => plain("fpext"),
             },
             (Class::Float, Class::Integer) => self.float_to_integer(text, from, to, name),
-            (Class::Brain, _) => self.bf16_to_f32(&operand, from, to, node, name),
-            (_, Class::Brain) => bug(node, "to bf16 should have become integer arithmetic"),
+            (Class::Brain, _) | (_, Class::Brain) => bug(node, "of bf16 should have become integer arithmetic"),
         }
     }
 
@@ -56,19 +55,6 @@ impl Writer<'_> {
             _ if spelling::register(source.dtype()) == register => Outcome::Same(self.operand(source).to_string()),
             _ => Outcome::Instruction(format!("bitcast {operand} to {register}")),
         }
-    }
-
-    /// A `bf16` is the upper half of an `f32`.
-    fn bf16_to_f32(&mut self, operand: &str, from: DType, to: DType, node: &UOp, name: &str) -> Outcome {
-        if to.scalar() != ScalarType::F32 {
-            bug(node, "from bf16 should go through f32");
-        }
-        let wide = DType::U32.with_lanes(from.lanes());
-        let integer = spelling::register(wide);
-        let shift = spelling::constant(Scalar::UInt(16), wide);
-        let low = self.step(name, "low", &format!("zext {operand} to {integer}"));
-        let high = self.step(name, "high", &format!("shl {integer} {low}, {shift}"));
-        Outcome::Instruction(format!("bitcast {integer} {high} to {}", spelling::register(to)))
     }
 
     fn float_to_integer(&mut self, text: String, from: DType, to: DType, name: &str) -> Outcome {

@@ -11,7 +11,7 @@ use warpweft_compiler::{DType, Op, UOp};
 
 use super::{Writer, bug, is_vector, spelling};
 
-impl Writer<'_> {
+impl Writer {
     pub(super) fn scratch(&mut self, node: &UOp) {
         let Arg::Scratch(number, len) = node.arg() else { bug(node, "has no size") };
         let name = format!("%s{number}");

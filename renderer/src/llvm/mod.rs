@@ -43,7 +43,7 @@ pub(crate) struct Rendered {
 /// The module of one kernel.
 pub(crate) fn render(linear: &Linear, target: &Target) -> Rendered {
     let entry = names::symbol(&linear.name);
-    let mut writer = Writer::new(target, Loops::find(&linear.ops));
+    let mut writer = Writer::new(Loops::find(&linear.ops));
     for op in &linear.ops {
         writer.micro_op(op);
     }
@@ -51,7 +51,7 @@ pub(crate) fn render(linear: &Linear, target: &Target) -> Rendered {
     Rendered { entry, source }
 }
 
-fn module(linear: &Linear, target: &Target, entry: &str, body: &Writer<'_>) -> String {
+fn module(linear: &Linear, target: &Target, entry: &str, body: &Writer) -> String {
     let mut text = format!("; {}: {} work items\n", linear.name.escape_default(), linear.grid);
     if !target.triple.is_empty() {
         text += &format!("target triple = \"{}\"\n", target.triple);
@@ -121,8 +121,7 @@ enum Outcome {
 }
 
 /// Writes the instructions of the body.
-struct Writer<'a> {
-    target: &'a Target,
+struct Writer {
     /// What must stand before all lines: scratch memory.
     entry_lines: Vec<String>,
     lines: Vec<String>,
@@ -134,10 +133,9 @@ struct Writer<'a> {
     block: String,
 }
 
-impl<'a> Writer<'a> {
-    fn new(target: &'a Target, loops: Loops) -> Writer<'a> {
+impl Writer {
+    fn new(loops: Loops) -> Writer {
         Writer {
-            target,
             entry_lines: Vec::new(),
             lines: Vec::new(),
             values: FxHashMap::default(),

@@ -9,7 +9,7 @@ use warpweft_compiler::{DType, Op, UOp};
 
 use super::{Outcome, Writer, bug, spelling};
 
-impl Writer<'_> {
+impl Writer {
     pub(super) fn elementwise(&mut self, node: &UOp, name: &str) -> Outcome {
         match node.src() {
             [a] => self.unary(node, a),
@@ -111,9 +111,8 @@ impl Writer<'_> {
         match (node.op(), node.dtype().is_float()) {
             (Op::Where, _) => Outcome::Instruction(format!("select {first}, {second}, {third}")),
             (Op::MulAdd, true) => {
-                // Without the instruction a fused product would be a call for each lane.
-                let function = if self.target.has_fma { "fma" } else { "fmuladd" };
-                Outcome::Instruction(format!("call {register} @llvm.{function}.{suffix}({first}, {second}, {third})"))
+                // On a target without the instruction it is a call for each lane; sums that need not be exact are not made of it.
+                Outcome::Instruction(format!("call {register} @llvm.fma.{suffix}({first}, {second}, {third})"))
             }
             (Op::MulAdd, false) => {
                 let product = self.step(name, "product", &format!("mul {first}, {}", self.operand(b)));

@@ -6,7 +6,7 @@ use warpweft_compiler::{DType, Op, UOp};
 
 use super::{Outcome, Writer, bug, spelling};
 
-impl Writer<'_> {
+impl Writer {
     pub(super) fn vector(&mut self, node: &UOp, name: &str) -> Outcome {
         match (node.op(), node.arg()) {
             (Op::Splat, _) => self.splat(&node.src()[0], node.dtype(), name),

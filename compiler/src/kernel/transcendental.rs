@@ -1,0 +1,336 @@
+//! Exponentials, logarithms and sines in terms of arithmetic, so that they vectorise.
+//!
+//! Each is a graph over any number of lanes: an argument cut to a small range by exact steps, a polynomial there (minimax,
+//! its coefficients rounded from the lowest up, each time fitting the rest again), and the pieces put together. Infinities, NaN,
+//! zeros and denormals come out as the op's meaning says. Types other than `f32` and `f64` have become those before
+//! (`half_floats`).
+//!
+//! *Fused* says whether the target multiplies and adds in one instruction; sums that must be exact use `muladd` regardless.
+//!
+//! Sines are in [`sine`](super::sine). Tested here against `libm` in higher precision, and by machine code over all `f32` values.
+
+use super::sine;
+use crate::dtype::{DType, Scalar, ScalarType};
+use crate::ir::UOp;
+use crate::rules;
+
+rules! {
+    /// For targets without fused multiply-add.
+    pub TRANSCENDENTAL |root| for is_native(root.dtype()) =>
+    "exp2":  [x]  x.exp2()  => Math::of(x, false).exp2(x);
+    "log2":  [x]  x.log2()  => Math::of(x, false).log2(x);
+    "sin":   [x]  x.sin()   => sine::sin(&Math::of(x, false), x);
+}
+
+rules! {
+    /// For targets with fused multiply-add.
+    pub TRANSCENDENTAL_FUSED |root| for is_native(root.dtype()) =>
+    "exp2-fused":  [x]  x.exp2()  => Math::of(x, true).exp2(x);
+    "log2-fused":  [x]  x.log2()  => Math::of(x, true).log2(x);
+    "sin-fused":   [x]  x.sin()   => sine::sin(&Math::of(x, true), x);
+}
+
+fn is_native(dtype: DType) -> bool {
+    matches!(dtype.scalar(), ScalarType::F32 | ScalarType::F64)
+}
+
+const EXP2_F32: [f64; 7] = [
+    1.0,
+    0.6931471824645996,
+    0.24022647738456726,
+    0.05550359562039375,
+    0.009618500247597694,
+    0.0013390971580520272,
+    0.0001532892492832616,
+];
+
+const EXP2_F64: [f64; 12] = [
+    1.0,
+    std::f64::consts::LN_2,
+    0.24022650695910108,
+    0.055504108664821715,
+    0.009618129107601603,
+    0.0013333558146548462,
+    0.00015403530449039046,
+    1.5252733631802271e-05,
+    1.3215438834723795e-06,
+    1.0178160950683101e-07,
+    7.073233198684626e-09,
+    4.438728774869079e-10,
+];
+
+/// log2(1 + f) / f.
+const LOG2_F32: [f64; 10] = [
+    1.4426950216293335,
+    -0.7213475108146667,
+    0.4809032678604126,
+    -0.3606826066970825,
+    0.28833553194999695,
+    -0.23980668187141418,
+    0.20831398665905,
+    -0.19268402457237244,
+    0.16649876534938812,
+    -0.08477412164211273,
+];
+
+/// (ln((1 + s) / (1 - s)) / s - 2) / s^2, in powers of s^2.
+const LN_F64: [f64; 7] = [
+    0.6666666666666734,
+    0.3999999999941662,
+    0.28571428742042176,
+    0.22222198602630394,
+    0.18183563027078417,
+    0.15314079136393813,
+    0.14795701827855917,
+];
+
+/// 1 / ln 2, its upper 21 bits and the rest.
+const LOG2_E: (f64, f64) = (1.4426946640014648, 3.768874985636099e-07);
+
+/// Arithmetic in one float type with lanes.
+pub(super) struct Math {
+    /// The type.
+    pub(super) float: DType,
+    /// The unsigned integer type of the same width.
+    pub(super) bits: DType,
+    /// Whether `muladd` is one instruction.
+    fused: bool,
+    /// Bits of the fraction.
+    fraction: i64,
+    /// What the exponent field holds for 1.0.
+    bias: i64,
+}
+
+impl Math {
+    /// Arithmetic in the type of `x`.
+    pub(super) fn of(x: &UOp, fused: bool) -> Math {
+        Math::in_type(x.dtype(), fused)
+    }
+
+    /// Arithmetic in a type.
+    pub(super) fn in_type(float: DType, fused: bool) -> Math {
+        let (bits, fraction, bias) = match float.scalar() {
+            ScalarType::F64 => (DType::U64, 52, 1023),
+            _ => (DType::U32, 23, 127),
+        };
+        Math { float, bits: bits.with_lanes(float.lanes()), fused, fraction, bias }
+    }
+
+    /// A constant.
+    pub(super) fn number(&self, value: f64) -> UOp {
+        UOp::float(value, self.float)
+    }
+
+    /// A constant of the integer type.
+    pub(super) fn pattern(&self, bits: u64) -> UOp {
+        UOp::constant(Scalar::from_u64(bits, self.bits), self.bits)
+    }
+
+    /// The bits of a number.
+    pub(super) fn bits_of(&self, x: &UOp) -> UOp {
+        x.bitcast(self.bits)
+    }
+
+    /// The number of these bits.
+    pub(super) fn float_of(&self, bits: &UOp) -> UOp {
+        bits.bitcast(self.float)
+    }
+
+    /// `a * b + c`, in the cheaper way.
+    pub(super) fn muladd(&self, a: &UOp, b: &UOp, c: &UOp) -> UOp {
+        if self.fused { a.muladd(b, c) } else { a * b + c }
+    }
+
+    /// The polynomial of these coefficients, the constant one first.
+    pub(super) fn polynomial(&self, x: &UOp, coefficients: &[f64]) -> UOp {
+        let (last, rest) = coefficients.split_last().expect("a polynomial has a coefficient");
+        let step = |sum: UOp, coefficient: &f64| self.muladd(&sum, x, &self.number(*coefficient));
+        rest.iter().rev().fold(self.number(*last), step)
+    }
+
+    /// A number so large that adding it rounds to integers, which then stand in its lowest bits.
+    pub(super) fn rounder(&self) -> f64 {
+        1.5 * (1u64 << self.fraction) as f64
+    }
+
+    /// 2^x = 2^q 2^r, q an integer and |r| <= 1/2.
+    ///
+    /// 2^q may be no number of the type though the result is one. So it is made too small by 2^k for large x and too large for
+    /// small x; the last multiplication, by 2^k or 2^-k, is the only one that rounds, to a denormal, or overflows.
+    fn exp2(&self, x: &UOp) -> UOp {
+        let (bias, fraction) = (self.bias, self.fraction);
+        // Beyond these ends the result is 0 or infinity; NaN passes.
+        let ends = (-(bias + fraction) as f64, bias as f64 + 1.0);
+        let x = x.max(&self.number(ends.0)).min(&self.number(ends.1));
+        let shift = (bias + 1) / 2;
+        let is_small = x.lt(&self.number(0.0));
+        let rounder = |shift: i64| self.number(self.rounder() + (bias + shift) as f64);
+        let rounder = is_small.select(rounder(shift), rounder(-shift));
+        let rounded = &x + &rounder;
+        let r = &x - (&rounded - &rounder);
+        let coefficients: &[f64] = if fraction == 23 { &EXP2_F32 } else { &EXP2_F64 };
+        let power = self.polynomial(&r, coefficients);
+        // The integer, with bias and shift, moves into the exponent field; the rounder's own bits leave at the top.
+        let scale = self.float_of(&self.bits_of(&rounded).shl(fraction));
+        let power_of_two = |exponent: i64| self.number((exponent as f64).exp2());
+        power * scale * is_small.select(power_of_two(-shift), power_of_two(shift))
+    }
+
+    /// log2 x = e + log2 m, with m between the square roots of 1/2 and 2.
+    fn log2(&self, x: &UOp) -> UOp {
+        let fraction = self.fraction;
+        // Denormals are made normal first.
+        let least_normal = self.number(((1 - self.bias) as f64).exp2());
+        let is_tiny = x.lt(&least_normal);
+        let lift = (fraction + 2) as f64;
+        let normal = is_tiny.select(x * &self.number(lift.exp2()), x);
+        let signed = match fraction {
+            23 => DType::I32,
+            _ => DType::I64,
+        };
+        let signed = signed.with_lanes(self.float.lanes());
+        let root_half = UOp::constant(Scalar::from_u64(self.root_half_bits(), signed), signed);
+        let bits = normal.bitcast(signed);
+        let exponent = (&bits - &root_half).shr(fraction);
+        let mantissa = (&bits - exponent.shl(fraction)).bitcast(self.float);
+        let exponent = exponent.cast(self.float);
+        let exponent = is_tiny.select(&exponent - &self.number(lift), &exponent);
+        let f = mantissa - &self.number(1.0);
+        let result = match fraction {
+            23 => self.muladd(&f, &self.polynomial(&f, &LOG2_F32), &exponent),
+            _ => self.log2_in_two_parts(&f, &exponent),
+        };
+        let infinity = self.number(f64::INFINITY);
+        let finite = x.lt(&infinity).select(result, x);
+        let zero = self.number(0.0);
+        let not_positive = x.equals(&zero).select(self.number(f64::NEG_INFINITY), self.number(f64::NAN));
+        zero.lt(x).select(finite, not_positive)
+    }
+
+    fn root_half_bits(&self) -> u64 {
+        match self.fraction {
+            23 => std::f32::consts::FRAC_1_SQRT_2.to_bits() as u64,
+            _ => std::f64::consts::FRAC_1_SQRT_2.to_bits(),
+        }
+    }
+
+    /// e + log2(1 + f) in `f64`, where one rounding of the logarithm before it is scaled would be too much.
+    ///
+    /// With s = f / (2 + f), ln(1 + f) = 2 s + s R(s^2) = f - (f^2/2 - s (f^2/2 + R)). Its upper bits times the upper bits of
+    /// 1 / ln 2 is an exact product; all that remains is small, and is added last.
+    fn log2_in_two_parts(&self, f: &UOp, exponent: &UOp) -> UOp {
+        let half_square = f * f * &self.number(0.5);
+        let s = f.div(&(f + &self.number(2.0)));
+        let z = &s * &s;
+        let rest = &z * self.polynomial(&z, &LN_F64);
+        let correction = &s * (&half_square + rest);
+        let upper = f - &half_square;
+        let upper = self.float_of(&self.bits_of(&upper).and(&self.pattern(!0 << 32)));
+        let lower = (f - &upper) - &half_square + correction;
+        let product = &upper * &self.number(LOG2_E.0);
+        let small = (&lower + &upper) * &self.number(LOG2_E.1) + &lower * &self.number(LOG2_E.0);
+        let sum = exponent + &product;
+        // What the sum rounded off: the exponent is 0 or not the smaller of the two.
+        let rounded_off = (exponent - &sum) + &product;
+        sum + (small + rounded_off)
+    }
+}
+
+/// A float leaf for tests of graphs of one argument.
+#[cfg(test)]
+fn argument(dtype: DType) -> UOp {
+    use crate::ir::{Arg, Op};
+    let index = UOp::new(Op::Index, dtype, [UOp::param(0, dtype, 1), UOp::index(0)].to_vec(), Arg::None);
+    UOp::new(Op::Load, dtype, [index].to_vec(), Arg::None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::{Evaluator, Op};
+    use crate::rewrite::rewrite;
+
+    /// The errors of both rule sets, at most `ulps` units in the last place of the result of `exact`, for all of these values.
+    #[track_caller]
+    fn check(root: &UOp, exact: fn(f64) -> f64, ulps: f64, values: impl Iterator<Item = f64> + Clone) {
+        for rules in [&TRANSCENDENTAL, &TRANSCENDENTAL_FUSED] {
+            let simple = rewrite(root, &[rules]).unwrap();
+            let dtype = root.dtype();
+            let mut evaluator = Evaluator::new(&[simple]);
+            let (mut worst, mut worst_at) = (0.0, 0.0);
+            for value in values.clone() {
+                let x = Scalar::from_f64(value, dtype);
+                let got = evaluator.evaluate(&[x]).unwrap()[0].to_f64();
+                let exact = exact(x.to_f64());
+                let error = error_in_ulps(got, exact, dtype);
+                if error > worst {
+                    (worst, worst_at) = (error, x.to_f64());
+                }
+            }
+            assert!(worst <= ulps, "{} of {dtype}: {worst} ulp at {worst_at:e}", root.op());
+        }
+    }
+
+    fn error_in_ulps(got: f64, exact: f64, dtype: DType) -> f64 {
+        let rounded = Scalar::from_f64(exact, dtype).to_f64();
+        if got.is_nan() && exact.is_nan() {
+            return 0.0;
+        }
+        if !got.is_finite() || !rounded.is_finite() || got.is_sign_negative() != rounded.is_sign_negative() {
+            return if got == rounded { 0.0 } else { f64::INFINITY };
+        }
+        (got - exact).abs() / last_place(exact, dtype)
+    }
+
+    fn last_place(value: f64, dtype: DType) -> f64 {
+        let (fraction, least) = if dtype == DType::F64 { (52, -1074) } else { (23, -149) };
+        let exponent = if value == 0.0 || !value.is_finite() { least } else { libm::ilogb(value) - fraction };
+        (exponent.max(least) as f64).exp2()
+    }
+
+    /// Numbers of all sizes of both signs, and some from a range.
+    fn values(low: f64, high: f64, count: usize) -> impl Iterator<Item = f64> + Clone {
+        let special = [0.0, f64::INFINITY, f64::NAN, f64::MIN_POSITIVE, 5e-324, 1e-45, 1e-40, f64::MAX, 1.0, 0.5];
+        let sizes =
+            (-1074..1024).map(|exponent| 1.37 * (exponent as f64 / 2.0).exp2() * (exponent as f64 / 2.0).exp2());
+        let range = (0..count).map(move |step| low + (high - low) * (step as f64 + 0.37) / count as f64);
+        let signed = special.into_iter().chain(sizes).flat_map(|value| [value, -value]);
+        signed.chain(range)
+    }
+
+    #[test]
+    fn exp2_is_accurate() {
+        let edges = [127.99999, 128.0, 127.5, -125.5, -126.0, -149.0, -149.99, -150.0, 1023.9999, -1022.0, -1074.5];
+        let f32s = values(-152.0, 130.0, 20_000).chain(edges);
+        check(&argument(DType::F32).exp2(), libm::exp2, 1.25, f32s);
+        check(&argument(DType::F64).exp2(), libm::exp2, 1.5, values(-1080.0, 1025.0, 10_000).chain(edges));
+    }
+
+    #[test]
+    fn log2_is_accurate() {
+        let near_one = values(0.5, 2.0, 20_000).chain((1..40).map(|k| 1.0 + (-k as f64).exp2()));
+        check(&argument(DType::F32).log2(), libm::log2, 1.75, near_one.clone());
+        check(&argument(DType::F64).log2(), libm::log2, 1.5, near_one);
+    }
+
+    #[test]
+    fn sin_is_accurate() {
+        let multiples = (1..500).map(|k| k as f64 * std::f64::consts::FRAC_PI_2);
+        let hard = [6381956970095103.0 * 797f64.exp2(), 16367173.0 * 72f64.exp2(), 1e22, 1.5e300];
+        let values = values(-20.0, 20.0, 3_000).chain(multiples).chain(hard);
+        check(&argument(DType::F32).sin(), libm::sin, 1.5, values.clone());
+        check(&argument(DType::F64).sin(), libm::sin, 1.5, values);
+    }
+
+    #[test]
+    fn vectors_and_scalars_have_one_graph() {
+        let lanes = DType::F32.with_lanes(16);
+        for root in [argument(lanes).exp2(), argument(lanes).log2(), argument(lanes).sin()] {
+            let simple = rewrite(&root, &[&TRANSCENDENTAL_FUSED]).unwrap();
+            assert_eq!(simple.dtype(), lanes);
+            assert!(
+                crate::ir::postorder(&[simple]).iter().all(|node| !matches!(node.op(), Op::Exp2 | Op::Log2 | Op::Sin))
+            );
+        }
+    }
+}
