@@ -214,6 +214,8 @@ impl Pool {
                     }
                     std::hint::spin_loop();
                 }
+                // Where processors are scarce, the caller that woke us may wait for the one that we spin on.
+                std::thread::yield_now();
             }
             worker.sleeps.store(true, Ordering::SeqCst);
             let state = self.state.load(Ordering::SeqCst);
