@@ -1,4 +1,14 @@
-//! Tests that cross crates: the conformance runner, models and properties, tidy rules.
+//! Tests that cross crates: filetests, the conformance runner, models and properties, tidy rules.
+//!
+//! [`filetest`] runs `.uop` files by [`commands`]; [`engines`] are what can compute a graph; [`generate`] makes graphs by
+//! [`choices`], [`oracle`] says what must hold of them, for properties here and for the fuzz targets alike.
 
+pub mod choices;
+pub mod commands;
+pub mod compare;
 pub mod conformance;
+pub mod engines;
+pub mod filetest;
+pub mod generate;
 pub mod kernels;
+pub mod oracle;

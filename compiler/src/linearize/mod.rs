@@ -22,6 +22,7 @@
 
 pub mod check;
 pub mod order;
+pub mod text;
 
 use std::sync::Arc;
 

@@ -384,6 +384,7 @@ fn larger_of_floats_keeps_nan() {
 }
 
 #[test]
+// tidy: table
 fn division_has_an_answer_for_every_divisor() {
     check_two(
         DType::I32,
@@ -624,6 +625,7 @@ fn casts_between_the_other_types() {
 }
 
 #[test]
+// tidy: table
 fn lanes_are_spread_moved_and_combined() {
     let across = |combine| {
         move |list: &mut List, a: &UOp, _: &UOp| list.push(Op::Across, a.dtype().element(), &[a], Arg::Fold(combine))

@@ -274,6 +274,6 @@ impl Lexer {
 }
 
 /// `text` in quotes, as the lexer reads it.
-pub(super) fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
 }

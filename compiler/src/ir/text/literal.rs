@@ -13,12 +13,20 @@ pub(super) fn print_literal(value: Scalar, dtype: DType) -> String {
             match dtype.scalar() {
                 _ if value.is_nan() => "nan".to_string(),
                 _ if value.is_infinite() => if value > 0.0 { "inf" } else { "-inf" }.to_string(),
-                // The digits of an f32 give back the f32, and with it any narrower float.
                 ScalarType::F64 => format!("{value:?}"),
+                ScalarType::F16 | ScalarType::BF16 => print_half(value, dtype),
                 _ => format!("{:?}", value as f32),
             }
         }
     }
+}
+
+/// The fewest digits that are read as this value.
+fn print_half(value: f64, dtype: DType) -> String {
+    let exact = format!("{:?}", value as f32);
+    let candidates = (0..4).filter_map(|digits| format!("{value:.digits$e}").parse::<f32>().ok());
+    let is_same = |candidate: &f32| Scalar::from_f64(*candidate as f64, dtype) == Scalar::from_f64(value, dtype);
+    candidates.into_iter().find(is_same).map_or(exact, |candidate| format!("{candidate:?}"))
 }
 
 /// The constant that a literal is in a type, or what is wrong with it.

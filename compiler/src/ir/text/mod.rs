@@ -34,8 +34,12 @@ mod print;
 #[cfg(test)]
 mod tests;
 
-pub use parse::{parse, parse_at};
+pub use parse::{parse, parse_with_lines};
 pub use print::print;
+
+pub(crate) use lex::{Cursor, Token, quoted};
+pub(crate) use parse::{Scope, parse_dtype, parse_integer, parse_statement};
+pub(crate) use print::{Names, write_line};
 
 use rustc_hash::FxHashMap;
 

@@ -18,12 +18,24 @@ use crate::ir::{
 #[derive(Default)]
 pub(crate) struct Scope {
     nodes: FxHashMap<String, UOp>,
+    lines: FxHashMap<UOp, usize>,
     ranges: u32,
 }
 
 impl Scope {
-    pub(crate) fn define(&mut self, name: String, node: UOp) {
+    fn define(&mut self, name: String, node: UOp) {
         self.nodes.insert(name, node);
+    }
+
+    /// Takes the name of a node defined above.
+    pub(crate) fn take_named(&self, cursor: &mut Cursor) -> Result<UOp, ParseError> {
+        let node = match cursor.peek() {
+            Token::Word(name) => self.nodes.get(name).cloned(),
+            _ => None,
+        };
+        let node = node.ok_or_else(|| cursor.expected("the name of a node defined above"))?;
+        cursor.take();
+        Ok(node)
     }
 
     fn check_free(&self, cursor: &Cursor, name: &str) -> Result<(), ParseError> {
@@ -43,14 +55,15 @@ impl Scope {
 /// # Errors
 /// With line and column of the first thing that is not as it should be, and what was expected.
 pub fn parse(text: &str) -> Result<Graph, ParseError> {
-    parse_at(text, 1)
+    parse_with_lines(text, 1).map(|(graph, _)| graph)
 }
 
-/// As [`parse`], for a text that begins on line `first_line` of its file.
+/// As [`parse`], with the line on which each node of the body is first written, for a text that begins on line `first_line` of
+/// its file.
 ///
 /// # Errors
 /// As [`parse`].
-pub fn parse_at(text: &str, first_line: usize) -> Result<Graph, ParseError> {
+pub fn parse_with_lines(text: &str, first_line: usize) -> Result<(Graph, FxHashMap<UOp, usize>), ParseError> {
     let mut cursor = Cursor::new(text, first_line)?;
     let mut scope = Scope::default();
     cursor.skip_lines();
@@ -67,7 +80,7 @@ pub fn parse_at(text: &str, first_line: usize) -> Result<Graph, ParseError> {
     let roots = body(&mut cursor, &mut scope)?;
     cursor.skip_lines();
     match cursor.peek() {
-        Token::End => Ok(Graph { name, parameters, roots }),
+        Token::End => Ok((Graph { name, parameters, roots }, scope.lines)),
         _ => Err(cursor.expected("the end of the text after the graph's `}`")),
     }
 }
@@ -82,7 +95,7 @@ fn header(cursor: &mut Cursor, scope: &mut Scope) -> Result<Vec<Parameter>, Pars
         }
         let name = new_name(cursor, scope)?;
         cursor.expect_mark(':')?;
-        let dtype = dtype(cursor)?;
+        let dtype = parse_dtype(cursor)?;
         let node = if *cursor.peek() == Token::Mark('[') {
             tensor_parameter(cursor, dtype, &mut slots)?
         } else {
@@ -102,13 +115,13 @@ fn tensor_parameter(cursor: &mut Cursor, dtype: DType, slots: &mut u32) -> Resul
         if !shape.is_empty() {
             cursor.expect_mark(',')?;
         }
-        shape.push(integer(cursor, "the length of an axis")?);
+        shape.push(parse_integer(cursor, "the length of an axis")?);
     }
     let len = shape.iter().try_fold(1i64, |total, dim| total.checked_mul(*dim).filter(|total| *total >= 0));
     let Some(len) = len.filter(|_| shape.iter().all(|dim| *dim >= 0)) else {
         return Err(cursor.error_at(place, format!("no tensor has the shape {shape:?}")));
     };
-    let slot = if cursor.take_word("slot") { integer(cursor, "a slot")? } else { *slots };
+    let slot = if cursor.take_word("slot") { parse_integer(cursor, "a slot")? } else { *slots };
     *slots = slots.saturating_add(1);
     let arg = Arg::Param(ParamArg { slot, len: len as u64 });
     let param = make(cursor, place, Op::Param, dtype, Sources::new(), arg)?;
@@ -164,7 +177,7 @@ fn body(cursor: &mut Cursor, scope: &mut Scope) -> Result<Vec<UOp>, ParseError> 
 pub(crate) fn parse_statement(cursor: &mut Cursor, scope: &mut Scope) -> Result<UOp, ParseError> {
     let place = cursor.place();
     let name = new_name(cursor, scope)?;
-    let written = if cursor.take_mark(':') { Some(dtype(cursor)?) } else { None };
+    let written = if cursor.take_mark(':') { Some(parse_dtype(cursor)?) } else { None };
     cursor.expect_mark('=')?;
     let op = match cursor.peek() {
         Token::Word(word) => Op::from_name(word),
@@ -181,6 +194,7 @@ pub(crate) fn parse_statement(cursor: &mut Cursor, scope: &mut Scope) -> Result<
         _ => return Err(cursor.expected("`,` or the end of the line")),
     }
     scope.define(name, node.clone());
+    scope.lines.entry(node.clone()).or_insert(place.0);
     Ok(node)
 }
 
@@ -218,7 +232,9 @@ fn node(
     let types: Vec<Option<DType>> = operands.iter().map(|(operand, _)| operand.dtype()).collect();
     let mut src = Sources::new();
     for (position, (operand, place)) in operands.into_iter().enumerate() {
-        src.push(operand.resolve(cursor, place, literal_dtype(op, position, &types))?);
+        let source = operand.resolve(cursor, place, literal_dtype(op, position, &types))?;
+        scope.lines.entry(source.clone()).or_insert(place.0);
+        src.push(source);
     }
     let Some(dtype) = written.or_else(|| default_dtype(op, &src)) else {
         let message = format!("write the type of what {op} gives, as in `y: f32 = {op} ...`");
@@ -284,18 +300,11 @@ fn literal(cursor: &mut Cursor) -> Option<String> {
 
 fn operand(cursor: &mut Cursor, scope: &Scope) -> Result<Operand, ParseError> {
     if let Some(text) = literal(cursor) {
-        let written = if cursor.take_mark(':') { Some(dtype(cursor)?) } else { None };
+        let written = if cursor.take_mark(':') { Some(parse_dtype(cursor)?) } else { None };
         return Ok(Operand::Literal(text, written));
     }
     match cursor.peek() {
-        Token::Word(name) => match scope.nodes.get(name) {
-            Some(node) => {
-                let node = node.clone();
-                cursor.take();
-                Ok(Operand::Node(node))
-            }
-            None => Err(cursor.expected("the name of a node defined above")),
-        },
+        Token::Word(_) => scope.take_named(cursor).map(Operand::Node),
         _ => Err(cursor.expected("an operand")),
     }
 }
@@ -325,10 +334,10 @@ fn argument(cursor: &mut Cursor, scope: &Scope, op: Op) -> Result<Option<Arg>, P
     if let Some(kind) = kind {
         cursor.take();
         cursor.expect_mark('#')?;
-        return Ok(Some(Arg::Range(RangeArg { id: integer(cursor, "the number of a loop")?, kind })));
+        return Ok(Some(Arg::Range(RangeArg { id: parse_integer(cursor, "the number of a loop")?, kind })));
     }
     if cursor.take_word("axis") {
-        return Ok(Some(Arg::Axis(integer(cursor, "an axis")?)));
+        return Ok(Some(Arg::Axis(parse_integer(cursor, "an axis")?)));
     }
     Ok(None)
 }
@@ -355,7 +364,7 @@ fn axes(cursor: &mut Cursor) -> Result<Axes, ParseError> {
         if !axes.is_empty() {
             cursor.expect_mark(',')?;
         }
-        axes.push(integer(cursor, "an axis")?);
+        axes.push(parse_integer(cursor, "an axis")?);
     }
     Ok(axes)
 }
@@ -365,14 +374,14 @@ fn numbered_argument(cursor: &mut Cursor, op: Op) -> Result<Arg, ParseError> {
     cursor.expect_mark('#')?;
     let place = cursor.place();
     let number: i64 = match op {
-        Op::Buffer => integer::<u64>(cursor, "the number of a buffer")? as i64,
-        _ => integer(cursor, "a number")?,
+        Op::Buffer => parse_integer::<u64>(cursor, "the number of a buffer")? as i64,
+        _ => parse_integer(cursor, "a number")?,
     };
     if *cursor.peek() != Token::Mark('[') {
         return Ok(Arg::Number(number));
     }
     cursor.expect_mark('[')?;
-    let len: u64 = integer(cursor, "a count of elements")?;
+    let len: u64 = parse_integer(cursor, "a count of elements")?;
     cursor.expect_mark(']')?;
     // Shapes count in i64.
     if i64::try_from(len).is_err() {
@@ -445,7 +454,7 @@ fn dims(cursor: &mut Cursor, scope: &Scope) -> Result<(Vec<Dim>, Option<Vec<Dim>
 
 fn dim(cursor: &mut Cursor, scope: &Scope) -> Result<Dim, ParseError> {
     if matches!(cursor.peek(), Token::Number(_)) {
-        return Ok(Dim::Const(integer(cursor, "a dimension")?));
+        return Ok(Dim::Const(parse_integer(cursor, "a dimension")?));
     }
     let place = cursor.place();
     match operand(cursor, scope)? {
@@ -457,19 +466,20 @@ fn dim(cursor: &mut Cursor, scope: &Scope) -> Result<Dim, ParseError> {
 /// `0..63`, both included.
 fn bounds(cursor: &mut Cursor) -> Result<(i64, i64), ParseError> {
     let place = cursor.place();
-    let min = integer(cursor, "the least value")?;
+    let min = parse_integer(cursor, "the least value")?;
     if *cursor.peek() != Token::Dots {
         return Err(cursor.expected("`..`"));
     }
     cursor.take();
-    let max = integer(cursor, "the largest value")?;
+    let max = parse_integer(cursor, "the largest value")?;
     if min > max {
         return Err(cursor.error_at(place, format!("{min}..{max} holds no value: both ends are included")));
     }
     Ok((min, max))
 }
 
-fn integer<N: std::str::FromStr>(cursor: &mut Cursor, what: &str) -> Result<N, ParseError> {
+/// A number that fits what is asked for.
+pub(crate) fn parse_integer<N: std::str::FromStr>(cursor: &mut Cursor, what: &str) -> Result<N, ParseError> {
     let number = match cursor.peek() {
         Token::Number(text) => text.parse::<N>().ok(),
         _ => None,
@@ -483,7 +493,8 @@ fn integer<N: std::str::FromStr>(cursor: &mut Cursor, what: &str) -> Result<N, P
     }
 }
 
-fn dtype(cursor: &mut Cursor) -> Result<DType, ParseError> {
+/// A type.
+pub(crate) fn parse_dtype(cursor: &mut Cursor) -> Result<DType, ParseError> {
     let dtype = match cursor.peek() {
         Token::Word(word) => DType::from_name(word),
         _ => None,

@@ -1,0 +1,48 @@
+//! The oracles of the fuzz targets on random bytes: a smoke run in every test run. A failure prints a filetest.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use warpweft_tests::oracle;
+
+fn check(result: Result<(), String>) -> Result<(), TestCaseError> {
+    result.map_err(TestCaseError::fail)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn text_roundtrip(bytes in vec(any::<u8>(), 0..120)) {
+        check(oracle::text_roundtrip(&bytes))?;
+    }
+
+    #[test]
+    fn rewrite_keeps_value(bytes in vec(any::<u8>(), 0..100)) {
+        check(oracle::rewrite_keeps_value(&bytes))?;
+    }
+
+    #[test]
+    fn view_elements(bytes in vec(any::<u8>(), 0..100)) {
+        check(oracle::view_elements(&bytes))?;
+    }
+
+    #[test]
+    fn substitution_is_evaluation(bytes in vec(any::<u8>(), 0..100)) {
+        check(oracle::substitution_is_evaluation(&bytes))?;
+    }
+
+    #[test]
+    fn schedule_same_value(bytes in vec(any::<u8>(), 0..120)) {
+        check(oracle::schedule_same_value(&bytes, false))?;
+    }
+}
+
+proptest! {
+    // Each case compiles several kernels with LLVM.
+    #![proptest_config(ProptestConfig { cases: 16, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn schedule_same_value_on_the_cpu(bytes in vec(any::<u8>(), 0..120)) {
+        check(oracle::schedule_same_value(&bytes, true))?;
+    }
+}

@@ -1,0 +1,82 @@
+//! `test schedule [unfused]`, `test pass loops`, `test linearize [unoptimized]`, `test render llvm [unoptimized]`: what the
+//! compiler makes of the values that a graph returns, kernel by kernel, for a fixed target.
+
+use std::fmt::Write;
+
+use warpweft_compiler::UOp;
+use warpweft_compiler::ir::text::{self, Graph};
+use warpweft_compiler::kernel::lower::lower_to_loops;
+use warpweft_compiler::linearize::{self, Linear};
+use warpweft_compiler::pipeline::{LowerOptions, lower_kernel};
+use warpweft_compiler::schedule::{Schedule, ScheduleOptions, schedule_with};
+use warpweft_compiler::symbolic::simplify;
+use warpweft_compiler::target::Target;
+use warpweft_compiler::watch::Silent;
+
+use super::{failed, graph_of};
+use crate::filetest::{Case, Output};
+
+/// The kernels as tensor graphs, each with the buffers that its params are.
+pub(super) fn schedule(words: &[String], case: &Case) -> Output {
+    each_kernel(words, case, |schedule, number| {
+        let kernel = &schedule.kernels[number];
+        let mut text = format!("; buffers {:?}\n", kernel.buffers);
+        text.push_str(&text::print(&Graph::new(&format!("kernel_{number}"), [kernel.ast.clone()])));
+        Ok(text)
+    })
+}
+
+/// The kernels after a pass: `loops`.
+pub(super) fn pass(words: &[String], case: &Case) -> Output {
+    let Some("loops") = words.first().map(String::as_str) else {
+        return failed(format!("there is no pass {:?}; there is loops", words.first()));
+    };
+    each_kernel(words, case, |schedule, number| {
+        let kernel = simplify(&lower_to_loops(&schedule.kernels[number].ast));
+        Ok(text::print(&Graph::new(&format!("kernel_{number}"), [kernel])))
+    })
+}
+
+/// The kernels as linear lists.
+pub(super) fn linearize(words: &[String], case: &Case) -> Output {
+    each_kernel(words, case, |schedule, number| {
+        lower(&schedule.kernels[number].ast, words).map(|linear| linearize::text::print(&linear))
+    })
+}
+
+/// The kernels as LLVM IR.
+pub(super) fn render(words: &[String], case: &Case) -> Output {
+    let Some("llvm") = words.first().map(String::as_str) else {
+        return failed(format!("there is no language {:?}; there is llvm", words.first()));
+    };
+    each_kernel(words, case, |schedule, number| {
+        let linear = lower(&schedule.kernels[number].ast, words)?;
+        Ok(warpweft_renderer::render(&linear, &Target::test_avx512()).source)
+    })
+}
+
+fn lower(ast: &UOp, words: &[String]) -> Result<Linear, String> {
+    let options = LowerOptions { no_opt: words.iter().any(|word| word == "unoptimized") };
+    lower_kernel(ast, &Target::test_avx512(), &options, &mut Silent).map_err(|error| error.to_string())
+}
+
+fn each_kernel(words: &[String], case: &Case, show: impl Fn(&Schedule, usize) -> Result<String, String>) -> Output {
+    let graph = match graph_of(case) {
+        Ok(graph) => graph,
+        Err(output) => return output,
+    };
+    let options = ScheduleOptions { fuse: !words.iter().any(|word| word == "unfused") };
+    let schedule = match schedule_with(&UOp::sink(graph.roots), options, &mut Silent) {
+        Ok(schedule) => schedule,
+        Err(error) => return failed(error),
+    };
+    let mut text = String::new();
+    for number in 0..schedule.kernels.len() {
+        match show(&schedule, number) {
+            Ok(shown) => text.push_str(&shown),
+            Err(error) => return failed(error),
+        }
+    }
+    let _ = writeln!(text, "; kernels {}", schedule.kernels.len());
+    Output { text, ..Output::default() }
+}

@@ -1,0 +1,189 @@
+//! `test run ENGINE...`: what a graph computes, on every engine named.
+//!
+//! ```text
+//! ; run: %f([1, 2, 3], 4) == [6, 8, 10]              exactly
+//! ; run: %f([1, 2, 3], 4) ~= [6, 8, 10]              to the digits that are written (1e-4, relative)
+//! ; run: %f(random 1, random 2) within 2 ulp         no values: engines agree with the interpreter
+//! ```
+//!
+//! Arguments stand in the order of the header; the elements of a tensor are given in row-major order, brackets within are read
+//! over; `random N` is made from the seed N. Several roots give one list each: `== [1] [2, 3]`. Whatever is written, every
+//! engine must agree with the interpreter: `within N ulp`, or `within 1e-5` relative to the largest value; 0 ulp if nothing is
+//! said. Integers agree exactly.
+
+use warpweft_compiler::dtype::Scalar;
+use warpweft_compiler::ir::Op;
+use warpweft_compiler::ir::interpret::Value;
+use warpweft_compiler::ir::text::Graph;
+
+use super::{failed, graph_of};
+use crate::compare::{Tolerance, compare};
+use crate::engines::{self, EngineError};
+use crate::filetest::{Case, Output};
+use crate::generate::random_value;
+
+/// The command.
+pub(super) fn run(words: &[String], case: &Case) -> Output {
+    let graph = match graph_of(case) {
+        Ok(graph) => graph,
+        Err(output) => return output,
+    };
+    let mut output = Output::default();
+    let mut runs = 0;
+    for expectation in case.expectations.iter().filter(|expectation| expectation.kind == "run") {
+        runs += 1;
+        if let Err(message) = run_line(&expectation.text, &graph, words, &mut output.skipped) {
+            output.error = Some((Some(expectation.line), message));
+            return output;
+        }
+    }
+    if runs == 0 {
+        return failed("there is no line `; run:`");
+    }
+    output
+}
+
+struct Request {
+    inputs: Vec<Value>,
+    expected: Option<(Vec<Vec<f64>>, Tolerance)>,
+    agreement: Tolerance,
+}
+
+fn run_line(line: &str, graph: &Graph, engines: &[String], skipped: &mut Vec<String>) -> Result<(), String> {
+    let request = read_request(line, graph)?;
+    let reference = engines::interpret(graph, &request.inputs).map_err(|error| error.to_string())?;
+    if let Some((expected, tolerance)) = &request.expected {
+        if expected.len() != reference.len() {
+            return Err(format!("{} values are expected, the graph returns {}", expected.len(), reference.len()));
+        }
+        for (wanted, found) in expected.iter().zip(&reference) {
+            let scalars: Vec<Scalar> = wanted.iter().map(|value| Scalar::from_f64(*value, found.dtype())).collect();
+            let wanted = Value::from_scalars(found.dtype(), found.shape(), &scalars);
+            let wanted =
+                wanted.ok_or_else(|| format!("{} elements are expected, not {}", scalars.len(), found.len()))?;
+            compare(&wanted, found, *tolerance).map_err(|why| format!("interpreter: {why}"))?;
+        }
+    }
+    for name in engines {
+        for engine in
+            engines::named(name).ok_or_else(|| format!("there is no engine `{name}`; {}", engines::names()))?
+        {
+            let results = match (engine.run)(graph, &request.inputs) {
+                Ok(results) => results,
+                Err(EngineError::Skipped(why)) => {
+                    skipped.push(format!("{} skipped: {why}", engine.name));
+                    continue;
+                }
+                Err(EngineError::Failed(why)) => return Err(format!("{}: {why}", engine.name)),
+            };
+            for (wanted, found) in reference.iter().zip(&results) {
+                compare(wanted, found, request.agreement).map_err(|why| format!("{}: {why}", engine.name))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn read_request(line: &str, graph: &Graph) -> Result<Request, String> {
+    let call = line.strip_prefix(&format!("%{}(", graph.name));
+    let call = call.ok_or_else(|| format!("expected `%{}(...)`, found `{line}`", graph.name))?;
+    let (arguments, rest) = call.split_once(')').ok_or("the call has no `)`")?;
+    let (rest, within) = match rest.split_once("within") {
+        Some((rest, within)) => (rest.trim(), Some(within.trim())),
+        None => (rest.trim(), None),
+    };
+    let agreement = match within.map(|within| (within, within.strip_suffix("ulp"))) {
+        None => Tolerance::Ulp(0.0),
+        Some((_, Some(ulp))) => Tolerance::Ulp(number(ulp.trim())?),
+        Some((within, None)) => Tolerance::Relative(number(within)?),
+    };
+    let expected = match (rest.strip_prefix("=="), rest.strip_prefix("~=")) {
+        (Some(values), _) => Some((lists(values)?, Tolerance::Ulp(0.0))),
+        (_, Some(values)) => Some((lists(values)?, Tolerance::Relative(1e-4))),
+        _ if rest.is_empty() => None,
+        _ => return Err(format!("expected `==`, `~=` or `within`, found `{rest}`")),
+    };
+    Ok(Request { inputs: inputs(arguments, graph)?, expected, agreement })
+}
+
+fn inputs(arguments: &str, graph: &Graph) -> Result<Vec<Value>, String> {
+    let mut texts = split_top(arguments).into_iter();
+    let mut inputs = Vec::new();
+    for parameter in &graph.parameters {
+        let text = texts.next().ok_or_else(|| format!("there is no argument for {}", parameter.name))?;
+        let node = &parameter.node;
+        let wrong = || format!("`{text}` is no value for {}: {}{}", parameter.name, node.dtype(), node.shape());
+        let value = if node.op() == Op::Variable {
+            text.trim().parse().ok().map(Value::index)
+        } else if let Some(seed) = text.trim().strip_prefix("random ") {
+            Some(random_value(node, seed.trim().parse().map_err(|_| wrong())?))
+        } else {
+            let numbers = lists(&text)?.into_iter().next().unwrap_or_default();
+            let shape = node.shape().as_const().unwrap_or_default();
+            Value::from_f64(node.dtype(), shape, &numbers)
+        };
+        inputs.push(value.ok_or_else(wrong)?);
+    }
+    match texts.next().filter(|text| !text.trim().is_empty()) {
+        Some(text) => Err(format!("there is no parameter for `{text}`")),
+        None => Ok(inputs),
+    }
+}
+
+/// Parts between commas that no bracket holds.
+fn split_top(text: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut depth = 0usize;
+    for next in text.chars() {
+        match next {
+            '[' => depth += 1,
+            ']' => depth = depth.saturating_sub(1),
+            ',' if depth == 0 => {
+                parts.push(String::new());
+                continue;
+            }
+            _ => {}
+        }
+        if let Some(part) = parts.last_mut() {
+            part.push(next);
+        }
+    }
+    parts
+}
+
+/// The numbers of each outermost list.
+fn lists(text: &str) -> Result<Vec<Vec<f64>>, String> {
+    let mut lists: Vec<Vec<f64>> = Vec::new();
+    let mut depth = 0usize;
+    let mut word = String::new();
+    for next in text.chars().chain([' ']) {
+        if !matches!(next, '[' | ']' | ',') && !next.is_whitespace() {
+            word.push(next);
+            continue;
+        }
+        if !word.is_empty() {
+            let value = number(&word)?;
+            lists.last_mut().ok_or_else(|| format!("`{word}` stands outside of a list"))?.push(value);
+            word.clear();
+        }
+        match next {
+            '[' => {
+                if depth == 0 {
+                    lists.push(Vec::new());
+                }
+                depth += 1;
+            }
+            ']' => depth = depth.checked_sub(1).ok_or("there is a `]` too many")?,
+            _ => {}
+        }
+    }
+    Ok(lists)
+}
+
+fn number(word: &str) -> Result<f64, String> {
+    match word {
+        "true" => Ok(1.0),
+        "false" => Ok(0.0),
+        _ => word.parse().map_err(|_| format!("`{word}` is no number")),
+    }
+}

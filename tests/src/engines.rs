@@ -1,0 +1,184 @@
+//! Everything that can compute a graph: the interpreter on the whole graph (the reference), and devices on its schedule.
+//!
+//! An engine takes a graph and its inputs in the order of the header. Engines know nothing of `runtime`: they schedule, lower, render and
+//! launch by the crates below it, so that a test that fails here is not about caches or allocators.
+
+use std::sync::{Arc, LazyLock};
+
+use warpweft_compiler::ir::interpret::{InterpretError, Value};
+use warpweft_compiler::ir::text::Graph;
+use warpweft_compiler::ir::{Arg, Op, UOp, interpret};
+use warpweft_compiler::pipeline::{LowerOptions, lower_kernel};
+use warpweft_compiler::program::{Estimate, Program};
+use warpweft_compiler::schedule::{ScheduleOptions, ScheduledKernel, schedule_with};
+use warpweft_compiler::target::Language;
+use warpweft_compiler::watch::Silent;
+use warpweft_devices::{BufferSlice, Device, DeviceError, RawBuffer};
+
+/// Computes a graph.
+pub struct Engine {
+    /// How it is called in messages.
+    pub name: &'static str,
+    /// Does it.
+    pub run: fn(&Graph, &[Value]) -> Result<Vec<Value>, EngineError>,
+}
+
+/// Why an engine gave no values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EngineError {
+    /// It is not here.
+    Skipped(String),
+    /// It failed.
+    Failed(String),
+}
+
+impl EngineError {
+    fn failed(error: impl ToString) -> EngineError {
+        EngineError::Failed(error.to_string())
+    }
+}
+
+/// The engines that a header word stands for: each device fused and not, optimized and not.
+pub fn named(name: &str) -> Option<Vec<Engine>> {
+    match name {
+        "interpreter" => Some(vec![
+            Engine { name: "interpreter, fused", run: |graph, inputs| on_device(&INTERPRETER, graph, inputs, FUSED) },
+            Engine {
+                name: "interpreter, unfused",
+                run: |graph, inputs| on_device(&INTERPRETER, graph, inputs, UNFUSED),
+            },
+        ]),
+        "cpu" => Some(vec![
+            Engine { name: "cpu", run: |graph, inputs| on_device(&CPU, graph, inputs, FUSED) },
+            Engine { name: "cpu, unoptimized", run: |graph, inputs| on_device(&CPU, graph, inputs, UNOPTIMIZED) },
+        ]),
+        "cuda" => Some(vec![Engine {
+            name: "cuda",
+            run: |_, _| Err(EngineError::Skipped("there is no such device".to_string())),
+        }]),
+        _ => None,
+    }
+}
+
+/// The words that [`named`] knows.
+pub fn names() -> &'static str {
+    "there are interpreter, cpu, cuda"
+}
+
+type OpenDevice = LazyLock<Result<Arc<dyn Device>, DeviceError>>;
+
+static INTERPRETER: OpenDevice = LazyLock::new(|| warpweft_devices::open("INTERPRETER", None));
+static CPU: OpenDevice = LazyLock::new(|| warpweft_devices::open("CPU", Some(2)));
+
+/// How a graph is compiled.
+#[derive(Clone, Copy)]
+struct Choices {
+    fuse: bool,
+    no_opt: bool,
+}
+
+const FUSED: Choices = Choices { fuse: true, no_opt: false };
+const UNFUSED: Choices = Choices { fuse: false, no_opt: false };
+const UNOPTIMIZED: Choices = Choices { fuse: true, no_opt: true };
+
+/// The reference: the interpreter on the whole graph.
+///
+/// # Errors
+/// When the graph has no value.
+pub fn interpret(graph: &Graph, inputs: &[Value]) -> Result<Vec<Value>, InterpretError> {
+    interpret::interpret(&graph.roots, &|leaf| input_of(graph, inputs, leaf))
+}
+
+/// The input that a param or variable of the graph has.
+fn input_of(graph: &Graph, inputs: &[Value], leaf: &UOp) -> Option<Value> {
+    let position = graph.parameters.iter().position(|parameter| {
+        let node = &parameter.node;
+        node == leaf || node.src().contains(leaf)
+    });
+    inputs.get(position?).cloned()
+}
+
+fn on_device(
+    device: &OpenDevice,
+    graph: &Graph,
+    inputs: &[Value],
+    choices: Choices,
+) -> Result<Vec<Value>, EngineError> {
+    let device = device.as_ref().map_err(|error| EngineError::Skipped(error.to_string()))?;
+    let options = ScheduleOptions { fuse: choices.fuse };
+    let sink = UOp::sink(graph.roots.iter().cloned());
+    let schedule = schedule_with(&sink, options, &mut Silent).map_err(EngineError::failed)?;
+    let mut memory: Vec<RawBuffer> = Vec::new();
+    for buffer in &schedule.buffers {
+        let bytes = buffer.len as usize * buffer.dtype.bytes();
+        memory.push(device.allocate(bytes).map_err(EngineError::failed)?);
+    }
+    for (parameter, input) in graph.parameters.iter().zip(inputs) {
+        let param = if parameter.node.op() == Op::Param { Some(&parameter.node) } else { parameter.node.src().first() };
+        // A param that nothing uses has no buffer.
+        if let Some(Arg::Param(param)) = param.map(UOp::arg)
+            && let Some(buffer) = memory.get(param.slot as usize)
+            && buffer.bytes() > 0
+        {
+            device.copy_in(buffer, 0, &input.to_bytes()).map_err(EngineError::failed)?;
+        }
+    }
+    for kernel in &schedule.kernels {
+        launch(device.as_ref(), graph, inputs, kernel, &memory, choices)?;
+    }
+    let outputs = graph.roots.iter().zip(&schedule.outputs);
+    outputs.map(|(root, buffer)| output(device.as_ref(), graph, inputs, root, &memory[*buffer])).collect()
+}
+
+fn program(device: &dyn Device, kernel: &UOp, choices: Choices) -> Result<Program, EngineError> {
+    if device.target().language == Language::Text {
+        return Ok(warpweft_renderer::render_ast(kernel, "kernel", Estimate::default()));
+    }
+    let options = LowerOptions { no_opt: choices.no_opt };
+    let linear = lower_kernel(kernel, device.target(), &options, &mut Silent).map_err(EngineError::failed)?;
+    Ok(warpweft_renderer::render(&linear, device.target()))
+}
+
+fn launch(
+    device: &dyn Device,
+    graph: &Graph,
+    inputs: &[Value],
+    kernel: &ScheduledKernel,
+    memory: &[RawBuffer],
+    choices: Choices,
+) -> Result<(), EngineError> {
+    let program = program(device, &kernel.ast, choices)?;
+    let with_source = |error: DeviceError| EngineError::Failed(format!("{error}\n{}", program.source));
+    let object = device.compile(&program).map_err(with_source)?;
+    let loaded = device.load(&program, &object).map_err(with_source)?;
+    let slices: Vec<BufferSlice<'_>> = kernel.buffers.iter().map(|buffer| memory[*buffer].all()).collect();
+    let variables: Result<Vec<i64>, EngineError> = program
+        .variables
+        .iter()
+        .map(|name| {
+            let is_named = |node: &UOp| matches!(node.arg(), Arg::Variable(variable) if variable.name == *name);
+            let position = graph.parameters.iter().position(|parameter| is_named(&parameter.node));
+            let value = position.and_then(|position| inputs.get(position));
+            let value = value.ok_or_else(|| EngineError::Failed(format!("no value was given for {name}")))?;
+            Ok(value.get(0).to_i64())
+        })
+        .collect();
+    loaded.launch(&slices, &variables?, 2).map_err(with_source)
+}
+
+fn output(
+    device: &dyn Device,
+    graph: &Graph,
+    inputs: &[Value],
+    root: &UOp,
+    buffer: &RawBuffer,
+) -> Result<Value, EngineError> {
+    let dims: Vec<UOp> = root.shape().iter().map(|dim| dim.to_uop()).collect();
+    let dims = interpret::interpret(&dims, &|leaf| input_of(graph, inputs, leaf)).map_err(EngineError::failed)?;
+    let shape: Vec<i64> = dims.iter().map(|dim| dim.get(0).to_i64()).collect();
+    let bytes = shape.iter().product::<i64>() as usize * root.dtype().bytes();
+    let mut data = vec![0; bytes];
+    device.copy_out(buffer, 0, &mut data).map_err(EngineError::failed)?;
+    Value::from_bytes(root.dtype(), shape, &data)
+        .ok_or_else(|| EngineError::Failed("the output has no bytes of its shape".to_string()))
+}

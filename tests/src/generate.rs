@@ -1,0 +1,263 @@
+//! Random graphs and inputs. Everything made here is valid: the verifier accepts it, and the interpreter gives it a value.
+
+use warpweft_compiler::DType;
+use warpweft_compiler::dtype::Scalar;
+use warpweft_compiler::ir::interpret::Value;
+use warpweft_compiler::ir::text::Graph;
+use warpweft_compiler::ir::{Arg, Dim, Op, ReduceOp, Shape, StridedArg, UOp, is_defined};
+
+use crate::choices::Choices;
+
+/// Types of tensors that programs are made of.
+const TYPES: [DType; 6] = [DType::F32, DType::I32, DType::BOOL, DType::U8, DType::I64, DType::F64];
+/// Elements that a value of a program may have.
+const ELEMENTS_MAX: i64 = 4096;
+
+/// An expression of single integers and bools over a few variables, as index arithmetic is made of.
+pub fn index_expression(choices: &mut Choices<'_>) -> Graph {
+    let mut integers: Vec<UOp> = Vec::new();
+    for (number, name) in ["a", "b", "c"].into_iter().enumerate() {
+        if number == 0 || choices.once_in(2) {
+            let low = choices.between(-9, 9);
+            let high = low + choices.between(0, 20);
+            integers.push(UOp::variable(name, low, high));
+        }
+    }
+    let mut bools: Vec<UOp> = Vec::new();
+    for _ in 0..choices.between(1, 12) {
+        let operand = |choices: &mut Choices<'_>, integers: &[UOp]| match choices.once_in(3) {
+            true => UOp::index(choices.between(-12, 12)),
+            false => choices.one_of(integers).clone(),
+        };
+        let a = operand(choices, &integers);
+        let b = operand(choices, &integers);
+        match choices.between(0, 14) {
+            number @ 0..=8 => {
+                let ops = [Op::Add, Op::Mul, Op::IDiv, Op::Mod, Op::Sub, Op::Max, Op::Min, Op::CDiv, Op::CMod];
+                integers.push(UOp::binary(ops[number as usize], &a, &b));
+            }
+            number @ 9..=11 => bools.push(UOp::binary([Op::Lt, Op::Eq, Op::Ne][number as usize - 9], &a, &b)),
+            12 if bools.len() > 1 => {
+                let op = *choices.one_of(&[Op::And, Op::Or, Op::Xor]);
+                let (c, d) = (choices.one_of(&bools).clone(), choices.one_of(&bools).clone());
+                bools.push(UOp::binary(op, &c, &d));
+            }
+            13 if !bools.is_empty() => {
+                let condition = choices.one_of(&bools).clone();
+                integers.push(condition.select(&a, &b));
+            }
+            _ if !bools.is_empty() => bools.push(choices.one_of(&bools).not()),
+            _ => integers.push(a.negate()),
+        }
+    }
+    let roots: Vec<UOp> = integers.last().into_iter().chain(bools.last()).cloned().collect();
+    Graph::new("expression", roots)
+}
+
+/// A program of a few tensors: elementwise ops, movement, casts, reductions, gathers; one or two roots.
+pub fn tensor_program(choices: &mut Choices<'_>) -> Graph {
+    let mut values: Vec<UOp> = Vec::new();
+    for slot in 0..choices.between(1, 3) {
+        let shape: Vec<i64> = (0..choices.between(0, 3)).map(|_| choices.between(1, 5)).collect();
+        let dtype = *choices.one_of(&TYPES);
+        let len = shape.iter().product::<i64>() as u64;
+        values.push(UOp::param(slot as u32, dtype, len).reshape(shape));
+    }
+    for _ in 0..choices.between(1, 10) {
+        let operand = choices.one_of(&values).clone();
+        let new = match choices.between(0, 9) {
+            0..=3 => elementwise(choices, &values, &operand),
+            4..=7 => movement(choices, &operand),
+            8 => reduce(choices, &operand),
+            _ => gather(choices, &operand),
+        };
+        if let Some(new) = new.filter(|new| new.shape().numel().as_const().is_some_and(|len| len <= ELEMENTS_MAX)) {
+            values.push(new);
+        }
+    }
+    let last = values.last().cloned();
+    let mut roots: Vec<UOp> = last.into_iter().collect();
+    if choices.once_in(3) {
+        roots.push(choices.one_of(&values).clone());
+    }
+    Graph::new("program", roots)
+}
+
+fn elementwise(choices: &mut Choices<'_>, values: &[UOp], a: &UOp) -> Option<UOp> {
+    let dtype = a.dtype();
+    if choices.once_in(6) {
+        let to = *choices.one_of(&TYPES);
+        // A float beyond an integer type has no agreed value there, so floats become integers from a small range.
+        let a = match dtype.is_float() && !to.is_float() && !to.is_bool() {
+            true => a.max(0).min(100),
+            false => a.clone(),
+        };
+        return Some(a.cast(to));
+    }
+    let unary = [Op::Neg, Op::Not, Op::Trunc, Op::Sqrt, Op::Exp2, Op::Sin];
+    if choices.once_in(5) {
+        let op = *choices.one_of(&unary);
+        let a = if op == Op::Exp2 && dtype.is_float() { a.max(-8).min(8) } else { a.clone() };
+        return is_defined(op, dtype).then(|| UOp::new(op, dtype, vec![a], Arg::None));
+    }
+    let binary = [
+        Op::Add,
+        Op::Mul,
+        Op::Sub,
+        Op::Max,
+        Op::Min,
+        Op::Lt,
+        Op::Eq,
+        Op::Ne,
+        Op::And,
+        Op::Or,
+        Op::Xor,
+        Op::IDiv,
+        Op::Mod,
+        Op::CDiv,
+        Op::CMod,
+    ];
+    let op = *choices.one_of(&binary);
+    // fmod of floats is a different decomposition on each engine and has tests of its own.
+    if !is_defined(op, dtype) || (op == Op::CMod && dtype.is_float()) {
+        return None;
+    }
+    let partners: Vec<&UOp> = values
+        .iter()
+        .filter(|b| b.dtype() == dtype && (b.shape() == a.shape() || b.shape().is_empty() || a.shape().is_empty()))
+        .collect();
+    let constant = UOp::constant(Scalar::from_i64(choices.between(0, 4), dtype), dtype);
+    let b = if choices.once_in(3) { &constant } else { choices.one_of(&partners) };
+    let result = UOp::binary(op, a, b);
+    if result.dtype().is_bool() && choices.once_in(3) {
+        return Some(result.select(a, b));
+    }
+    Some(result)
+}
+
+fn movement(choices: &mut Choices<'_>, x: &UOp) -> Option<UOp> {
+    let shape = x.shape().as_const()?;
+    let rank = shape.len();
+    match choices.between(0, 6) {
+        0 => Some(x.reshape(reshaped(choices, &shape))),
+        1 => {
+            let mut order: Vec<usize> = (0..rank).collect();
+            for axis in 1..rank {
+                order.swap(axis, choices.between(0, axis as i64) as usize);
+            }
+            Some(x.permute(&order))
+        }
+        2 => Some(x.expand(
+            shape.iter().map(|dim| if *dim == 1 { choices.between(1, 4) } else { *dim }).collect::<Vec<i64>>(),
+        )),
+        3 => Some(x.pad(&bounds(rank, |_| (choices.between(0, 2), choices.between(0, 2))))),
+        4 => Some(x.shrink(&bounds(rank, |axis| {
+            let start = choices.between(0, shape[axis] - 1);
+            (start, choices.between(start + 1, shape[axis]))
+        }))),
+        5 => Some(x.flip(&(0..rank).filter(|_| choices.once_in(2)).collect::<Vec<usize>>())),
+        _ => as_strided(choices, x),
+    }
+}
+
+fn bounds(rank: usize, mut each: impl FnMut(usize) -> (i64, i64)) -> Vec<(Dim, Dim)> {
+    (0..rank).map(&mut each).map(|(low, high)| (low.into(), high.into())).collect()
+}
+
+/// Another shape of as many elements: factors taken from one end.
+fn reshaped(choices: &mut Choices<'_>, shape: &[i64]) -> Vec<i64> {
+    let mut left = shape.iter().product::<i64>();
+    let mut to = Vec::new();
+    while left > 1 && to.len() < 3 {
+        let divisors: Vec<i64> = (1..=left).filter(|divisor| left % divisor == 0).collect();
+        let divisor = *choices.one_of(&divisors);
+        to.push(divisor);
+        left /= divisor;
+    }
+    to.push(left);
+    to
+}
+
+fn as_strided(choices: &mut Choices<'_>, x: &UOp) -> Option<UOp> {
+    let len = x.shape().numel().as_const().filter(|len| *len > 0)?;
+    let mut offset = choices.between(0, len - 1);
+    let (mut shape, mut strides) = (Vec::new(), Vec::new());
+    let (mut low, mut high) = (offset, offset);
+    for _ in 0..choices.between(0, 2) {
+        let stride = choices.between(-3, 3);
+        let dim = choices.between(1, 4);
+        let span = stride * (dim - 1);
+        if low + span.min(0) >= 0 && high + span.max(0) < len {
+            (low, high) = (low + span.min(0), high + span.max(0));
+            shape.push(dim);
+            strides.push(stride);
+        }
+    }
+    offset = offset.clamp(0, len - 1);
+    let arg = StridedArg { shape: Shape::from(shape), strides: Shape::from(strides), offset: Dim::Const(offset) };
+    Some(UOp::new(Op::AsStrided, x.dtype(), vec![x.clone()], Arg::Strided(arg.into())))
+}
+
+fn reduce(choices: &mut Choices<'_>, x: &UOp) -> Option<UOp> {
+    let axes: Vec<usize> = (0..x.shape().len()).filter(|_| choices.once_in(2)).collect();
+    let op = *choices.one_of(&[ReduceOp::Add, ReduceOp::Max, ReduceOp::Min, ReduceOp::Mul]);
+    // Products of many floats overflow at once and tell nothing.
+    let op = if op == ReduceOp::Mul && x.dtype().is_float() { ReduceOp::Add } else { op };
+    Some(x.reduce(op, &axes))
+}
+
+fn gather(choices: &mut Choices<'_>, x: &UOp) -> Option<UOp> {
+    let rank = x.shape().len();
+    if rank == 0 {
+        return None;
+    }
+    let axis = choices.between(0, rank as i64 - 1) as usize;
+    let index = UOp::iota(choices.between(1, 4)) * choices.between(-1, 2) + choices.between(-1, 2);
+    Some(x.gather(&index.cast(DType::I32), axis))
+}
+
+/// A chain of movement ops over one param of element numbers.
+pub fn movement_chain(choices: &mut Choices<'_>) -> Graph {
+    let shape: Vec<i64> = (0..choices.between(1, 3)).map(|_| choices.between(1, 6)).collect();
+    let len = shape.iter().product::<i64>() as u64;
+    let mut node = UOp::param(0, DType::I32, len).reshape(shape);
+    for _ in 0..choices.between(1, 8) {
+        let new = movement(choices, &node);
+        node = new.filter(|new| new.shape().numel().as_const().is_some_and(|len| len <= ELEMENTS_MAX)).unwrap_or(node);
+    }
+    Graph::new("chain", [node])
+}
+
+/// Inputs for a graph: for each parameter, small numbers made from the seed.
+pub fn random_inputs(graph: &Graph, seed: u64) -> Vec<Value> {
+    let inputs = graph.parameters.iter().zip(seed..);
+    inputs.map(|(parameter, seed)| random_value(&parameter.node, seed)).collect()
+}
+
+/// A value for a param or variable: floats of a few digits within -4 and 4, integers of a small range.
+pub fn random_value(node: &UOp, seed: u64) -> Value {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1234_5678_9abc_def0;
+    let mut next = || {
+        // xorshift64*: Marsaglia's generator, good enough for test data.
+        state ^= state >> 12;
+        state ^= state << 25;
+        state ^= state >> 27;
+        state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33
+    };
+    if let Arg::Variable(variable) = node.arg() {
+        let span = (variable.max.saturating_sub(variable.min) as u64).saturating_add(1);
+        return Value::index(variable.min + (next() % span.max(1)) as i64);
+    }
+    let dtype = node.dtype();
+    let shape = node.shape().as_const().unwrap_or_default();
+    let len = shape.iter().product::<i64>().max(0);
+    let mut number = || match dtype {
+        dtype if dtype.is_float() => (next() % 8192) as f64 / 1024.0 - 4.0,
+        dtype if dtype.is_bool() => (next() % 2) as f64,
+        dtype if dtype.is_unsigned() => (next() % 100) as f64,
+        _ => (next() % 41) as f64 - 20.0,
+    };
+    let numbers: Vec<f64> = (0..len).map(|_| number()).collect();
+    // As many numbers as the shape says were just made.
+    Value::from_f64(dtype, shape, &numbers).unwrap_or_else(|| Value::index(0))
+}

@@ -1,0 +1,195 @@
+//! The oracles of fuzz targets and properties: a function of bytes that returns an error with a filetest ready to be saved.
+//!
+//! Each is called by a libFuzzer target of the same name in `fuzz/`, and by a property in `tests/it` on random bytes.
+
+use rustc_hash::FxHashMap;
+use warpweft_compiler::dtype::Scalar;
+use warpweft_compiler::ir::text::{self, Graph};
+use warpweft_compiler::ir::{Arg, Evaluator, UOp, evaluate, substitute};
+use warpweft_compiler::verify;
+use warpweft_compiler::view::track_movement;
+use warpweft_compiler::{DType, linearize, symbolic};
+
+use crate::choices::Choices;
+use crate::compare::{Tolerance, compare};
+use crate::engines;
+use crate::generate;
+
+/// The graph as a filetest with this header, after what went wrong.
+fn report(why: &str, header: &str, graph: &Graph) -> String {
+    format!("{why}\n--- as a filetest ---\ntest {header}\n\n; Found by a generator.\n{graph}")
+}
+
+/// Any bytes as text give a graph or an error, never a panic; what is a graph prints and reads as itself. Bytes as choices make a
+/// graph that round-trips.
+///
+/// # Errors
+/// With the text that does not round-trip.
+pub fn text_roundtrip(bytes: &[u8]) -> Result<(), String> {
+    let any_text = String::from_utf8_lossy(bytes);
+    let _ = linearize::text::parse(&any_text);
+    let mut graphs: Vec<Graph> = text::parse(&any_text).into_iter().collect();
+    graphs.push(generate::tensor_program(&mut Choices::new(bytes)));
+    graphs.push(generate::index_expression(&mut Choices::new(bytes)));
+    for graph in graphs {
+        let printed = text::print(&graph);
+        let again = text::parse(&printed).map_err(|error| report(&error.to_string(), "parse", &graph))?;
+        if again.roots != graph.roots {
+            return Err(report("reading gives other nodes", "parse", &graph));
+        }
+        if text::print(&again) != printed {
+            return Err(report("printing again gives other text", "parse", &graph));
+        }
+        mutate_and_parse(&printed, bytes);
+    }
+    Ok(())
+}
+
+/// Text one character off is no graph in most cases, and never a panic.
+fn mutate_and_parse(printed: &str, bytes: &[u8]) {
+    let mut choices = Choices::new(bytes);
+    let mut chars: Vec<char> = printed.chars().collect();
+    for _ in 0..4 {
+        let at = choices.between(0, chars.len() as i64 - 1) as usize;
+        let alphabet: Vec<char> = "0129-.,:[](){}=#%\"\\; \nxvef".chars().collect();
+        chars[at] = *choices.one_of(&alphabet);
+        let _ = text::parse(&chars.iter().collect::<String>());
+    }
+}
+
+/// Simplifying an expression changes its value for no assignment of its variables.
+///
+/// # Errors
+/// With the expression, the assignment and both values.
+pub fn rewrite_keeps_value(bytes: &[u8]) -> Result<(), String> {
+    let graph = generate::index_expression(&mut Choices::new(bytes));
+    for root in &graph.roots {
+        let simpler = symbolic::simplify(root);
+        let mut both = Evaluator::new(&[root.clone(), simpler.clone()]);
+        let bounds: Vec<(i64, i64)> = both.leaves().iter().map(|leaf| (leaf.min_value(), leaf.max_value())).collect();
+        for number in 0..200u64 {
+            let leaves: Vec<Scalar> =
+                bounds.iter().enumerate().map(|(leaf, ends)| sample(*ends, number, leaf)).collect();
+            let values = both.evaluate(&leaves);
+            let Some([before, after]) = values.as_deref() else {
+                return Err(report("the expression has no value", "rewrite symbolic", &graph));
+            };
+            if before != after {
+                let why = format!("{} is {before:?}, {} is {after:?}, for {leaves:?}", root.infix(), simpler.infix());
+                return Err(report(&why, "rewrite symbolic", &graph));
+            }
+            if !root.facts().contains(before.to_i64()) {
+                let why = format!("{before:?} for {leaves:?} is not within {:?}", root.facts());
+                return Err(report(&why, "rewrite symbolic", &graph));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The ends of the bounds first, then numbers spread over them.
+fn sample((low, high): (i64, i64), number: u64, leaf: usize) -> Scalar {
+    let span = (high - low) as u64 + 1;
+    Scalar::Int(match number {
+        0 => low,
+        1 => high,
+        _ => low + ((number * (7 + 6 * leaf as u64) + number / 3) % span) as i64,
+    })
+}
+
+/// The index and gate that a chain of movement ops turns into find the elements that the interpreter puts there.
+///
+/// # Errors
+/// With the chain, the place and both elements.
+pub fn view_elements(bytes: &[u8]) -> Result<(), String> {
+    let graph = generate::movement_chain(&mut Choices::new(bytes));
+    let root = &graph.roots[0];
+    let inputs = number_inputs(&graph);
+    let expected = engines::interpret(&graph, &inputs).map_err(|error| report(&error.to_string(), "parse", &graph))?;
+    let (_, tracker) = track_movement(root);
+    let shape = root.shape().as_const().unwrap_or_default();
+    let indices: Vec<UOp> =
+        shape.iter().enumerate().map(|(axis, dim)| UOp::variable(&format!("i{axis}"), 0, (dim - 1).max(0))).collect();
+    let (index, gate) = tracker.to_indexed_uops(&indices);
+    for (position, wanted) in expected[0].scalars().into_iter().enumerate() {
+        let place = unravel(position as i64, &shape);
+        let leaf = |leaf: &UOp| indices.iter().position(|index| index == leaf).map(|axis| Scalar::Int(place[axis]));
+        let inside = evaluate(&gate, leaf).is_some_and(Scalar::to_bool);
+        // Elements are their own numbers, counted from 1, so that padding is told apart.
+        let found = if inside { evaluate(&index, leaf).map_or(-1, Scalar::to_i64) + 1 } else { 0 };
+        if found != wanted.to_i64() {
+            let why = format!(
+                "at {place:?} the view has element {found}, not {wanted:?} ({} if {})",
+                index.infix(),
+                gate.infix()
+            );
+            return Err(report(&why, "run interpreter", &graph));
+        }
+    }
+    Ok(())
+}
+
+fn number_inputs(graph: &Graph) -> Vec<warpweft_compiler::ir::interpret::Value> {
+    let value = |node: &UOp| {
+        let shape = node.shape().as_const().unwrap_or_default();
+        let numbers: Vec<f64> = (1..=shape.iter().product::<i64>()).map(|number| number as f64).collect();
+        warpweft_compiler::ir::interpret::Value::from_f64(DType::I32, shape, &numbers)
+    };
+    graph.parameters.iter().filter_map(|parameter| value(&parameter.node)).collect()
+}
+
+fn unravel(mut position: i64, shape: &[i64]) -> Vec<i64> {
+    let mut place = vec![0; shape.len()];
+    for axis in (0..shape.len()).rev() {
+        place[axis] = position % shape[axis];
+        position /= shape[axis];
+    }
+    place
+}
+
+/// A program has the same values whole, as kernels fused, and as kernels of one op each; on the CPU too if `on_cpu`.
+///
+/// # Errors
+/// With the program and what differs.
+pub fn schedule_same_value(bytes: &[u8], on_cpu: bool) -> Result<(), String> {
+    let graph = generate::tensor_program(&mut Choices::new(bytes));
+    if let Err(error) = verify::tensor::check(&graph.roots) {
+        return Err(report(&error.to_string(), "verify tensor", &graph));
+    }
+    let inputs = generate::random_inputs(&graph, bytes.len() as u64);
+    let header = "run interpreter cpu";
+    let expected = engines::interpret(&graph, &inputs).map_err(|error| report(&error.to_string(), header, &graph))?;
+    let mut names = vec!["interpreter"];
+    names.extend(on_cpu.then_some("cpu"));
+    for engine in names.into_iter().filter_map(engines::named).flatten() {
+        let found = (engine.run)(&graph, &inputs);
+        let found = found.map_err(|error| report(&format!("{}: {error:?}", engine.name), header, &graph))?;
+        for (wanted, found) in expected.iter().zip(&found) {
+            let result = compare(wanted, found, Tolerance::Relative(1e-4));
+            result.map_err(|why| report(&format!("{}: {why}", engine.name), header, &graph))?;
+        }
+    }
+    Ok(())
+}
+
+/// A graph whose variables are replaced by constants has the value that the graph has for these constants.
+///
+/// # Errors
+/// With the graph and both values.
+pub fn substitution_is_evaluation(bytes: &[u8]) -> Result<(), String> {
+    let graph = generate::index_expression(&mut Choices::new(bytes));
+    for root in &graph.roots {
+        let value_of = |leaf: &UOp| Scalar::Int((leaf.min_value() + leaf.max_value()) / 2);
+        let variables = graph.parameters.iter().map(|parameter| parameter.node.clone());
+        let map: FxHashMap<UOp, UOp> = variables
+            .filter(|node| matches!(node.arg(), Arg::Variable(_)))
+            .map(|node| (node.clone(), UOp::constant(value_of(&node), DType::INDEX)))
+            .collect();
+        let constant = symbolic::simplify(&substitute(root, &map));
+        let expected = evaluate(root, |leaf| Some(value_of(leaf)));
+        if constant.as_scalar() != expected {
+            return Err(report(&format!("{} is not {expected:?}", constant.infix()), "rewrite symbolic", &graph));
+        }
+    }
+    Ok(())
+}
