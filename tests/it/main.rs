@@ -3,5 +3,6 @@
 mod filetests;
 mod kernels;
 mod properties;
+mod region;
 mod tidy;
 mod views;

@@ -1,0 +1,145 @@
+//! The slow obvious model of the alias graph: a tensor is the list of its elements' addresses, in row-major order.
+
+use std::collections::BTreeSet;
+use warpweft_compiler::region::Sett;
+
+/// Where an element lies: allocation and flat number in it.
+pub(super) type Address = (usize, i64);
+
+#[derive(Clone, Debug)]
+pub(super) struct Model {
+    pub(super) shape: Vec<i64>,
+    pub(super) elements: Vec<Address>,
+}
+
+/// All indices of a shape in row-major order.
+pub(super) fn indices(shape: &[i64]) -> Vec<Vec<i64>> {
+    let mut all = vec![vec![]];
+    for &extent in shape {
+        all = all
+            .into_iter()
+            .flat_map(|index| {
+                (0..extent).map(move |at| {
+                    let mut index = index.clone();
+                    index.push(at);
+                    index
+                })
+            })
+            .collect();
+    }
+    all
+}
+
+pub(super) fn flat(shape: &[i64], index: &[i64]) -> usize {
+    shape.iter().zip(index).fold(0, |flat, (&extent, &at)| flat * extent as usize + at as usize)
+}
+
+impl Model {
+    pub(super) fn allocate(allocation: usize, shape: &[i64]) -> Self {
+        let count: i64 = shape.iter().product();
+        Model { shape: shape.to_vec(), elements: (0..count).map(|at| (allocation, at)).collect() }
+    }
+
+    /// A tensor of `shape` whose element at an index is this tensor's at `from(index)`.
+    fn gather(&self, shape: Vec<i64>, from: impl Fn(&[i64]) -> Vec<i64>) -> Self {
+        let elements = indices(&shape).iter().map(|index| self.elements[flat(&self.shape, &from(index))]).collect();
+        Model { shape, elements }
+    }
+
+    pub(super) fn reshape(&self, shape: &[i64]) -> Self {
+        Model { shape: shape.to_vec(), elements: self.elements.clone() }
+    }
+
+    pub(super) fn permute(&self, dims: &[usize]) -> Self {
+        let shape = dims.iter().map(|&dim| self.shape[dim]).collect();
+        self.gather(shape, |index| {
+            let mut from = vec![0; dims.len()];
+            dims.iter().zip(index).for_each(|(&dim, &at)| from[dim] = at);
+            from
+        })
+    }
+
+    pub(super) fn reverse(&self, dim: usize) -> Self {
+        self.gather(self.shape.clone(), |index| {
+            let mut from = index.to_vec();
+            from[dim] = self.shape[dim] - 1 - from[dim];
+            from
+        })
+    }
+
+    pub(super) fn expand(&self, shape: &[i64]) -> Self {
+        let new = shape.len() - self.shape.len();
+        self.gather(shape.to_vec(), |index| {
+            let kept = index[new..].iter().zip(&self.shape);
+            kept.map(|(&at, &extent)| if extent == 1 { 0 } else { at }).collect()
+        })
+    }
+
+    /// Keeps the listed coordinates of each dimension.
+    pub(super) fn keep(&self, kept: &[Vec<i64>]) -> Self {
+        let shape = kept.iter().map(|list| list.len() as i64).collect();
+        self.gather(shape, |index| index.iter().zip(kept).map(|(&at, list)| list[at as usize]).collect())
+    }
+
+    pub(super) fn concat(parts: &[&Model], axis: usize) -> Self {
+        let mut shape = parts[0].shape.clone();
+        shape[axis] = parts.iter().map(|part| part.shape[axis]).sum();
+        let element = |index: &Vec<i64>| {
+            let mut index = index.clone();
+            for part in parts {
+                if index[axis] < part.shape[axis] {
+                    return part.elements[flat(&part.shape, &index)];
+                }
+                index[axis] -= part.shape[axis];
+            }
+            unreachable!("the parts cover the axis")
+        };
+        Model { elements: indices(&shape).iter().map(element).collect(), shape }
+    }
+
+    pub(super) fn set(&self) -> BTreeSet<Address> {
+        self.elements.iter().copied().collect()
+    }
+
+    pub(super) fn in_allocation(&self, allocation: usize) -> Vec<i64> {
+        self.set().into_iter().filter(|address| address.0 == allocation).map(|address| address.1).collect()
+    }
+
+    pub(super) fn aliases_itself(&self) -> bool {
+        self.set().len() < self.elements.len()
+    }
+
+    pub(super) fn is_set_contiguous(&self) -> bool {
+        let set = self.set();
+        let (Some(first), Some(last)) = (set.first(), set.last()) else { return true };
+        !self.aliases_itself() && first.0 == last.0 && last.1 - first.1 + 1 == set.len() as i64
+    }
+
+    pub(super) fn is_row_major(&self) -> bool {
+        self.elements.windows(2).all(|pair| pair[0].0 == pair[1].0 && pair[0].1 + 1 == pair[1].1)
+    }
+
+    pub(super) fn strided(&self) -> Option<(i64, Vec<i64>)> {
+        let &(allocation, offset) = self.elements.first()?;
+        let strides: Vec<i64> = (0..self.shape.len())
+            .map(|dim| {
+                if self.shape[dim] == 1 {
+                    return 0;
+                }
+                let mut index = vec![0; self.shape.len()];
+                index[dim] = 1;
+                self.elements[flat(&self.shape, &index)].1 - offset
+            })
+            .collect();
+        let expected = indices(&self.shape).into_iter().map(|index| {
+            let distance: i64 = index.iter().zip(&strides).map(|(at, stride)| at * stride).sum();
+            (allocation, offset + distance)
+        });
+        expected.eq(self.elements.iter().copied()).then_some((offset, strides))
+    }
+}
+
+/// The elements of a sett in a range, by membership alone.
+pub(super) fn members(sett: &Sett, lower: i64, upper: i64) -> Vec<i64> {
+    (lower..upper).filter(|&z| sett.contains_element(z)).collect()
+}
