@@ -11,7 +11,7 @@
 //! arithmetic progressions, solved in closed form. The work depends on the quotients of strides, not on sizes, as long
 //! as strides divide a common multiple that both sides reach; all of it is paid from a budget.
 //!
-//! Tested in `integer_set.rs` and by the properties of the tests crate against lists of integers.
+//! Tested below and by the properties of the tests crate, against lists of integers.
 
 use super::budget::{Budget, TooComplex};
 use super::integer::{ceil_div, floor_div, gcd, inverse_modulo, lcm, multiply_modulo};
@@ -306,5 +306,65 @@ impl Search<'_> {
         let (left_start, right_start) =
             if point_is_left { (point.start, other.start) } else { (other.start, point.start) };
         (self.emit)(Meeting { first: point.offset, steps: self.path.clone(), left_start, right_start });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Digits with random quotients of neighbouring strides.
+    fn progression() -> impl Strategy<Value = Progression> {
+        (0i64..200, proptest::collection::vec((2i64..6, 1i64..5), 0..4)).prop_map(|(first, parts)| {
+            let mut digits = Digits::new();
+            let mut stride = 1;
+            for (size, gap) in parts {
+                stride *= gap;
+                digits.insert(0, Digit { stride, size });
+                stride *= size;
+            }
+            Progression::new(first, digits).expect("each stride is past what is inside it")
+        })
+    }
+
+    fn value(set: &Progression, digits: &[i64]) -> i64 {
+        set.first() + set.digits().iter().zip(digits).map(|(digit, value)| digit.stride * value).sum::<i64>()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(512))]
+
+        #[test]
+        fn finds_every_common_element_once(left in progression(), right in progression()) {
+            let mut found = Vec::new();
+            let mut check = Ok(());
+            meet(&left, &right, &mut Budget::for_sets(), &mut |meeting| {
+                let elements: Vec<i64> = meeting.progression().elements().collect();
+                // The starts are the first element on both sides, and the steps of both sides are the common steps.
+                let starts = (value(&left, &meeting.left_start), value(&right, &meeting.right_start));
+                let steps = meeting.steps.iter().all(|step| {
+                    left.digits()[step.left.digit].stride * step.left.factor == step.stride
+                        && right.digits()[step.right.digit].stride * step.right.factor == step.stride
+                });
+                if starts != (meeting.first, meeting.first) || !steps {
+                    check = Err(meeting);
+                }
+                found.extend(elements);
+            }).expect("within budget");
+            prop_assert_eq!(check, Ok(()));
+            found.sort_unstable();
+            let expected: Vec<i64> = left.elements().filter(|&element| right.contains(element)).collect();
+            prop_assert_eq!(found, expected);
+        }
+
+        #[test]
+        fn complement_holds_the_rest_once(set in progression()) {
+            let (lower, upper) = (-3, set.last() + 5);
+            let mut rest: Vec<i64> =
+                set.complement(lower, upper).iter().flat_map(|piece| piece.elements().collect::<Vec<_>>()).collect();
+            rest.sort_unstable();
+            prop_assert_eq!(rest, (lower..upper).filter(|&z| !set.contains(z)).collect::<Vec<_>>());
+        }
     }
 }

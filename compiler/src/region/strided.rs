@@ -265,3 +265,38 @@ fn inverse_wide(a: i128, m: i128) -> i128 {
     }
     t0.rem_euclid(m)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Steps that a question takes, and its answer.
+    fn steps(a: &[(i64, i64)], b: (i64, &[(i64, i64)])) -> (u64, Answer) {
+        let mut budget = Budget::for_search();
+        let (a, b) = (Strided::view(0, a).expect("not empty"), Strided::view(b.0, b.1).expect("not empty"));
+        let answer = a.meets(&b, &mut budget);
+        (Budget::SEARCH_STEPS - budget.left(), answer)
+    }
+
+    #[test]
+    fn work_does_not_grow_with_the_array() {
+        let ask = |n: i64| {
+            let tile = [(n / 4, 4 * n), (2, n), (n / 4, 4), (2, 1)];
+            [
+                steps(&tile, (2 * n, &tile)),
+                steps(&tile, (n + 1, &tile)),
+                steps(&[(n, 1)], (5, &[(n, n)])),
+                steps(&[(n, n + 1)], (5, &[(n, n)])),
+                steps(&[(n, n + 1)], (6, &[(3, n), (n - 6, 1)])),
+                steps(&[(n, n + 1)], (n - 1, &[(n, n - 1)])),
+            ]
+        };
+        let small = ask(64);
+        assert_eq!(
+            small.map(|(_, answer)| answer),
+            [Answer::No, Answer::Yes, Answer::Yes, Answer::Yes, Answer::No, Answer::No]
+        );
+        assert_eq!(small, ask(65_536));
+        assert!(small.iter().all(|&(steps, _)| steps <= 20), "{small:?}");
+    }
+}

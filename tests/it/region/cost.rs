@@ -17,7 +17,8 @@ fn slice(graph: &mut AliasGraph, input: TensorId, lower: &[i64], upper: &[i64]) 
     graph.slice(input, lower, upper, &vec![1; lower.len()]).expect("within bounds")
 }
 
-/// Quarter tiles of an array of `n` by `n`, by way of two reshapes, and those of an inner window: they interlock or not.
+/// Quarter tiles of an array of `n` by `n`, by way of two reshapes, and those of an inner window: they interlock or
+/// not.
 fn tiles(n: i64) -> (AliasGraph, TensorId, TensorId, TensorId) {
     let mut graph = AliasGraph::new();
     let array = graph.allocate(&[n, n], 0).expect("a shape");

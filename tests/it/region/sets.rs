@@ -11,6 +11,11 @@ fn numbers() -> impl Strategy<Value = Vec<u32>> {
     proptest::collection::vec(any::<u32>(), 40..120)
 }
 
+/// Whether each index of the shape is in the region, row-major.
+fn is_in(region: &Region) -> Vec<bool> {
+    indices(region.shape()).iter().map(|index| region.contains(index)).collect()
+}
+
 fn lcm(a: i64, b: i64) -> i64 {
     (1..).map(|factor| a * factor).find(|multiple| multiple % b == 0).expect("a common multiple")
 }
@@ -135,10 +140,11 @@ proptest! {
         };
         let (a, b, c) = (any_region(), any_region(), any_region());
         let a = a.union(&c, budget).expect("within budget");
-        let is_in = |region: &Region| -> Vec<bool> { indices(region.shape()).iter().map(|i| region.contains(i)).collect() };
         let (ours, theirs) = (is_in(&a), is_in(&b));
         prop_assert_eq!(a.count(), ours.iter().filter(|&&on| on).count() as i128);
-        let zip = |f: fn(bool, bool) -> bool| -> Vec<bool> { ours.iter().zip(&theirs).map(|(&a, &b)| f(a, b)).collect() };
+        let zip = |both: fn(bool, bool) -> bool| -> Vec<bool> {
+            ours.iter().zip(&theirs).map(|(&a, &b)| both(a, b)).collect()
+        };
         prop_assert_eq!(is_in(&a.intersect(&b, budget).expect("within budget")), zip(|a, b| a && b));
         prop_assert_eq!(is_in(&a.subtract(&b, budget).expect("within budget")), zip(|a, b| a && !b));
         prop_assert_eq!(is_in(&a.union(&b, budget).expect("within budget")), zip(|a, b| a || b));
@@ -147,7 +153,10 @@ proptest! {
         prop_assert_eq!(is_in(&a.reshape(&to, budget).expect("within budget")), ours.clone());
         let flat_elements: Vec<i64> = (0..ours.len() as i64).filter(|&at| ours[at as usize]).collect();
         prop_assert_eq!(a.flatten(budget).expect("within budget").elements(), flat_elements);
-        prop_assert_eq!(draw_region(&a).lines().filter(|line| !line.starts_with('[')).collect::<String>().matches('1').count(), ours.iter().filter(|&&on| on).count());
+        let drawing = draw_region(&a);
+        let rows = drawing.lines().filter(|line| !line.starts_with('['));
+        let drawn: usize = rows.map(|row| row.matches('1').count()).sum();
+        prop_assert_eq!(drawn as i128, a.count());
         // Reduce undoes expand, and finds the shadow of any set.
         let mut wide = shape.clone();
         wide.insert(0, 2);

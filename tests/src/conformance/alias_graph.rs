@@ -50,11 +50,7 @@ pub(super) fn judge(case: &Value) -> Result<(), Stop> {
         program.step(step)?;
     }
     for query in field::list(case, "queries")? {
-        let got = program.answer(query)?;
-        expect(query, &got).map_err(|stop| match stop.0 {
-            super::Outcome::Failed(why) => Stop::failed(format!("{query}: {why}")),
-            _ => stop,
-        })?;
+        program.answer(query).and_then(|got| expect(query, &got)).map_err(|stop| stop.about(query))?;
     }
     Ok(())
 }

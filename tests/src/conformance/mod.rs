@@ -80,6 +80,16 @@ impl Stop {
         Stop(Outcome::Unsupported(why.into()))
     }
 
+    /// The same, with what it is about.
+    #[must_use]
+    pub fn about(self, what: &serde_json::Value) -> Self {
+        match self.0 {
+            Outcome::Passed => Stop(Outcome::Passed),
+            Outcome::Failed(why) => Stop::failed(format!("{what}: {why}")),
+            Outcome::Unsupported(why) => Stop::unsupported(format!("{what}: {why}")),
+        }
+    }
+
     /// A result differs.
     pub fn failed(why: impl Into<String>) -> Self {
         Stop(Outcome::Failed(why.into()))

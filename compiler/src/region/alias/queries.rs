@@ -6,20 +6,31 @@ use super::{AliasError, AliasGraph, Step, TensorId};
 use crate::region::budget::{Answer, Budget, TooComplex};
 use crate::region::integer::{product, row_major_strides};
 use crate::region::integer_set::IntegerSet;
-use crate::region::map::{AddressMap, MapPiece};
+use crate::region::map::MapPiece;
 use crate::region::progression::Progression;
 use crate::region::strided::Strided;
 use std::collections::BTreeMap;
 
 impl AliasGraph {
+    /// Pieces that together reach the addresses of a tensor.
+    fn pieces(&self, id: TensorId) -> Result<Result<Vec<&MapPiece>, TooComplex>, AliasError> {
+        let mut pieces = Vec::new();
+        for origin in self.node(id)?.origin.set.iter() {
+            match &self.node(*origin)?.map {
+                Ok(map) => pieces.extend(map.pieces()),
+                Err(open) => return Ok(Err(*open)),
+            }
+        }
+        Ok(Ok(pieces))
+    }
+
     /// Whether two tensors share an element.
     ///
     /// # Errors
     /// If one is not of this graph.
     pub fn intersects(&self, a: TensorId, b: TensorId) -> Result<Answer, AliasError> {
-        let (a, b) = (self.node(a)?, self.node(b)?);
-        let (Ok(ours), Ok(theirs)) = (&a.map, &b.map) else { return Ok(Answer::Unknown) };
-        Ok(any_meets(ours.pieces(), theirs.pieces(), &mut Budget::for_sets()))
+        let (Ok(ours), Ok(theirs)) = (self.pieces(a)?, self.pieces(b)?) else { return Ok(Answer::Unknown) };
+        Ok(any_meets(&ours, &theirs, &mut Budget::for_sets()))
     }
 
     /// Whether two indices of a tensor have one address.
@@ -27,12 +38,14 @@ impl AliasGraph {
     /// # Errors
     /// If it is not of this graph.
     pub fn aliases_itself(&self, id: TensorId) -> Result<Answer, AliasError> {
-        let Ok(map) = &self.node(id)?.map else { return Ok(Answer::Unknown) };
+        let bag = self.node(id)?.origin.bag;
+        let Ok(map) = &self.node(bag)?.map else { return Ok(Answer::Unknown) };
+        let pieces: Vec<&MapPiece> = map.pieces().iter().collect();
         let mut answer = Answer::No;
         let mut budget = Budget::for_sets();
-        for (position, piece) in map.pieces().iter().enumerate() {
+        for (position, piece) in pieces.iter().enumerate() {
             let itself = piece.addresses().map_or(Answer::No, |set| set.overlaps_itself(&mut budget));
-            let others = any_meets(std::slice::from_ref(piece), &map.pieces()[position + 1..], &mut budget);
+            let others = any_meets(&pieces[position..=position], &pieces[position + 1..], &mut budget);
             match (itself, others) {
                 (Answer::Yes, _) | (_, Answer::Yes) => return Ok(Answer::Yes),
                 (Answer::No, Answer::No) => {}
@@ -47,15 +60,14 @@ impl AliasGraph {
     /// # Errors
     /// If one is not of this graph.
     pub fn contains(&self, outer: TensorId, inner: TensorId) -> Result<Answer, AliasError> {
-        let (outer, inner) = (self.node(outer)?, self.node(inner)?);
-        let (Ok(outer), Ok(inner)) = (&outer.map, &inner.map) else { return Ok(Answer::Unknown) };
-        let mut allocations: Vec<usize> = inner.pieces().iter().map(MapPiece::allocation).collect();
+        let (Ok(outer), Ok(inner)) = (self.pieces(outer)?, self.pieces(inner)?) else { return Ok(Answer::Unknown) };
+        let mut allocations: Vec<usize> = inner.iter().map(|piece| piece.allocation()).collect();
         allocations.sort_unstable();
         allocations.dedup();
         let mut budget = Budget::for_sets();
         for allocation in allocations {
-            let sets = addresses(inner, allocation, &mut budget)
-                .and_then(|inner| Ok((addresses(outer, allocation, &mut budget)?, inner)));
+            let sets = addresses(&inner, allocation, &mut budget)
+                .and_then(|inner| Ok((addresses(&outer, allocation, &mut budget)?, inner)));
             let Ok((outer, inner)) = sets else { return Ok(Answer::Unknown) };
             match outer.contains_set(&inner, &mut budget) {
                 Answer::Yes => {}
@@ -71,8 +83,8 @@ impl AliasGraph {
     /// If one is not of this graph.
     pub fn elements(&self, id: TensorId, allocation: TensorId) -> Result<Result<IntegerSet, TooComplex>, AliasError> {
         self.node(allocation)?;
-        let map = self.node(id)?.map.as_ref().map_err(|&open| open);
-        Ok(map.and_then(|map| addresses(map, allocation.0, &mut Budget::for_sets())))
+        let pieces = self.pieces(id)?;
+        Ok(pieces.and_then(|pieces| addresses(&pieces, allocation.0, &mut Budget::for_sets())))
     }
 
     /// The elements of `allocation` that both tensors reach, or that they are too many pieces to say.
@@ -94,15 +106,15 @@ impl AliasGraph {
     /// # Errors
     /// If it is not of this graph.
     pub fn colors(&self, id: TensorId) -> Result<Result<Vec<i64>, TooComplex>, AliasError> {
-        let map = match &self.node(id)?.map {
-            Ok(map) => map,
-            Err(open) => return Ok(Err(*open)),
+        let pieces = match self.pieces(id)? {
+            Ok(pieces) => pieces,
+            Err(open) => return Ok(Err(open)),
         };
-        let color = |piece: &MapPiece| match self.nodes[piece.allocation()].step {
+        let color = |piece: &&MapPiece| match self.nodes[piece.allocation()].step {
             Step::Allocate { color } => Some(color),
             _ => None,
         };
-        let mut colors: Vec<i64> = map.pieces().iter().filter_map(color).collect();
+        let mut colors: Vec<i64> = pieces.iter().filter_map(color).collect();
         colors.sort_unstable();
         colors.dedup();
         Ok(Ok(colors))
@@ -129,7 +141,7 @@ impl AliasGraph {
     /// If it is not of this graph.
     pub fn is_set_contiguous(&self, id: TensorId) -> Result<Answer, AliasError> {
         let node = self.node(id)?;
-        let Ok(map) = &node.map else { return Ok(Answer::Unknown) };
+        let Ok(map) = &self.node(node.origin.bag)?.map else { return Ok(Answer::Unknown) };
         let Some(first) = map.pieces().first() else { return Ok(Answer::Yes) };
         if map.pieces().iter().any(|piece| piece.allocation() != first.allocation()) {
             return Ok(Answer::No);
@@ -179,7 +191,7 @@ impl AliasGraph {
 }
 
 /// Whether a piece of one list shares an element with a piece of the other.
-fn any_meets(ours: &[MapPiece], theirs: &[MapPiece], budget: &mut Budget) -> Answer {
+fn any_meets(ours: &[&MapPiece], theirs: &[&MapPiece], budget: &mut Budget) -> Answer {
     let mut by_allocation: BTreeMap<usize, Vec<Strided>> = BTreeMap::new();
     for piece in theirs {
         by_allocation.entry(piece.allocation()).or_default().extend(piece.addresses());
@@ -199,13 +211,13 @@ fn any_meets(ours: &[MapPiece], theirs: &[MapPiece], budget: &mut Budget) -> Ans
     answer
 }
 
-/// The addresses that a map reaches in one allocation.
-fn addresses(map: &AddressMap, allocation: usize, budget: &mut Budget) -> Result<IntegerSet, TooComplex> {
-    let mut pieces: Vec<Progression> = Vec::new();
-    for piece in map.pieces().iter().filter(|piece| piece.allocation() == allocation) {
+/// The addresses that pieces reach in one allocation.
+fn addresses(pieces: &[&MapPiece], allocation: usize, budget: &mut Budget) -> Result<IntegerSet, TooComplex> {
+    let mut progressions: Vec<Progression> = Vec::new();
+    for piece in pieces.iter().filter(|piece| piece.allocation() == allocation) {
         if let Some(set) = piece.addresses() {
-            pieces.extend_from_slice(set.to_set(budget)?.pieces());
+            progressions.extend_from_slice(set.to_set(budget)?.pieces());
         }
     }
-    IntegerSet::union_of(pieces, budget)
+    IntegerSet::union_of(progressions, budget)
 }
