@@ -2,7 +2,10 @@
 //!
 //! [`filetest`] runs `.uop` files by [`commands`]; [`engines`] are what can compute a graph; [`generate`] makes graphs by
 //! [`choices`], [`oracle`] says what must hold of them, for properties here and for the fuzz targets alike.
+//! [`alias_programs`] holds the alias graph against [`alias_model`].
 
+pub mod alias_model;
+pub mod alias_programs;
 pub mod choices;
 pub mod commands;
 pub mod compare;

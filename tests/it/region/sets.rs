@@ -1,14 +1,15 @@
 //! Setts, finite sets, strided sets and regions against lists of integers.
 
-use super::choices::Choices;
-use super::model::{flat, indices, members};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use warpweft_compiler::region::draw::{draw_region, draw_sett};
 use warpweft_compiler::region::{Answer, Budget, IntegerSet, PeriodicSet, Region, Selection, Sett, Strided};
+use warpweft_tests::alias_model::{flat, indices, members};
+use warpweft_tests::alias_programs::{below, factored, sett};
+use warpweft_tests::choices::Choices;
 
-fn numbers() -> impl Strategy<Value = Vec<u32>> {
-    proptest::collection::vec(any::<u32>(), 40..120)
+fn bytes() -> impl Strategy<Value = Vec<u8>> {
+    proptest::collection::vec(any::<u8>(), 40..120)
 }
 
 /// Whether each index of the shape is in the region, row-major.
@@ -31,9 +32,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn sett_counts_and_ranks(numbers in numbers()) {
-        let mut choices = Choices::new(&numbers);
-        let sett = choices.sett(20);
+    fn sett_counts_and_ranks(bytes in bytes()) {
+        let mut choices = Choices::new(&bytes);
+        let sett = sett(&mut choices, 20);
         let (lower, upper) = (-60, 90);
         let all = members(&sett, lower, upper);
         prop_assert_eq!(sett.elements(lower, upper), all.clone());
@@ -49,7 +50,7 @@ proptest! {
                 None => prop_assert!(sett.next_on(from) >= Some(upper)),
             }
         }
-        let pivot = choices.below(30) - 10;
+        let pivot = below(&mut choices, 30) - 10;
         let mirrored: Vec<i64> = members(&sett.reverse(pivot), lower, upper);
         let expected: Vec<i64> = (lower..upper).filter(|z| sett.contains_element(pivot - 1 - z)).collect();
         prop_assert_eq!(mirrored, expected);
@@ -60,9 +61,9 @@ proptest! {
     }
 
     #[test]
-    fn sett_algebra(numbers in numbers()) {
-        let mut choices = Choices::new(&numbers);
-        let (a, b) = (choices.sett(14), choices.sett(14));
+    fn sett_algebra(bytes in bytes()) {
+        let mut choices = Choices::new(&bytes);
+        let (a, b) = (sett(&mut choices, 14), sett(&mut choices, 14));
         let period = lcm(a.period(), b.period());
         let (ours, theirs): (BTreeSet<_>, BTreeSet<_>) =
             (members(&a, 0, period).into_iter().collect(), members(&b, 0, period).into_iter().collect());
@@ -83,10 +84,10 @@ proptest! {
     }
 
     #[test]
-    fn sample_and_fill_are_inverse(numbers in numbers()) {
-        let mut choices = Choices::new(&numbers);
-        let extent = 1 + choices.below(80);
-        let (set, filter) = (choices.sett(20), choices.sett(20));
+    fn sample_and_fill_are_inverse(bytes in bytes()) {
+        let mut choices = Choices::new(&bytes);
+        let extent = 1 + below(&mut choices, 80);
+        let (set, filter) = (sett(&mut choices, 20), sett(&mut choices, 20));
         let selected = members(&filter, 0, extent);
         let selection = Selection::of_sett(&filter, 0, extent);
         prop_assert_eq!(selection.count(), selected.len() as i64);
@@ -101,12 +102,13 @@ proptest! {
     }
 
     #[test]
-    fn strided_sets(numbers in numbers()) {
-        let mut choices = Choices::new(&numbers);
+    fn strided_sets(bytes in bytes()) {
+        let mut choices = Choices::new(&bytes);
         let mut any_view = || {
-            let rank = choices.below(4);
-            let dims: Vec<(i64, i64)> = (0..rank).map(|_| (1 + choices.below(6), choices.below(41) - 20)).collect();
-            let offset = choices.below(60);
+            let rank = below(&mut choices, 4);
+            let mut dim = || (1 + below(&mut choices, 6), below(&mut choices, 41) - 20);
+            let dims: Vec<(i64, i64)> = (0..rank).map(|_| dim()).collect();
+            let offset = below(&mut choices, 60);
             let mut elements = vec![offset];
             for &(size, stride) in &dims {
                 elements = elements.iter().flat_map(|e| (0..size).map(move |at| e + at * stride)).collect();
@@ -129,13 +131,13 @@ proptest! {
     }
 
     #[test]
-    fn regions(numbers in numbers()) {
-        let mut choices = Choices::new(&numbers);
-        let rank = choices.below(4) as usize;
-        let shape: Vec<i64> = (0..rank).map(|_| 1 + choices.below(7)).collect();
+    fn regions(bytes in bytes()) {
+        let mut choices = Choices::new(&bytes);
+        let rank = below(&mut choices, 4) as usize;
+        let shape: Vec<i64> = (0..rank).map(|_| 1 + below(&mut choices, 7)).collect();
         let budget = &mut Budget::for_sets();
         let mut any_region = || {
-            let setts: Vec<Sett> = shape.iter().map(|&extent| choices.sett(extent)).collect();
+            let setts: Vec<Sett> = shape.iter().map(|&extent| sett(&mut choices, extent)).collect();
             Region::product(shape.clone(), &setts)
         };
         let (a, b, c) = (any_region(), any_region(), any_region());
@@ -149,7 +151,7 @@ proptest! {
         prop_assert_eq!(is_in(&a.subtract(&b, budget).expect("within budget")), zip(|a, b| a && !b));
         prop_assert_eq!(is_in(&a.union(&b, budget).expect("within budget")), zip(|a, b| a || b));
         prop_assert_eq!(is_in(&a.complement(budget).expect("within budget")), zip(|a, _| !a));
-        let to = choices.factored(shape.iter().product());
+        let to = factored(&mut choices, shape.iter().product());
         prop_assert_eq!(is_in(&a.reshape(&to, budget).expect("within budget")), ours.clone());
         let flat_elements: Vec<i64> = (0..ours.len() as i64).filter(|&at| ours[at as usize]).collect();
         prop_assert_eq!(a.flatten(budget).expect("within budget").elements(), flat_elements);
@@ -157,6 +159,21 @@ proptest! {
         let rows = drawing.lines().filter(|line| !line.starts_with('['));
         let drawn: usize = rows.map(|row| row.matches('1').count()).sum();
         prop_assert_eq!(drawn as i128, a.count());
+    }
+
+    #[test]
+    fn regions_of_other_shapes(bytes in bytes()) {
+        let mut choices = Choices::new(&bytes);
+        let rank = below(&mut choices, 4) as usize;
+        let shape: Vec<i64> = (0..rank).map(|_| 1 + below(&mut choices, 7)).collect();
+        let budget = &mut Budget::for_sets();
+        let mut any_region = || {
+            let setts: Vec<Sett> = shape.iter().map(|&extent| sett(&mut choices, extent)).collect();
+            Region::product(shape.clone(), &setts)
+        };
+        let (a, c) = (any_region(), any_region());
+        let a = a.union(&c, budget).expect("within budget");
+        let ours = is_in(&a);
         // Reduce undoes expand, and finds the shadow of any set.
         let mut wide = shape.clone();
         wide.insert(0, 2);
@@ -164,7 +181,7 @@ proptest! {
         prop_assert_eq!(expanded.count(), 2 * a.count());
         prop_assert_eq!(is_in(&expanded.reduce(&shape, budget).expect("within budget")), ours.clone());
         if rank > 0 {
-            let dim = choices.below(rank as i64) as usize;
+            let dim = below(&mut choices, rank as i64) as usize;
             let mut thin = shape.clone();
             thin[dim] = 1;
             let shadow = a.reduce(&thin, budget).expect("within budget");

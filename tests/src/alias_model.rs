@@ -4,16 +4,20 @@ use std::collections::BTreeSet;
 use warpweft_compiler::region::Sett;
 
 /// Where an element lies: allocation and flat number in it.
-pub(super) type Address = (usize, i64);
+pub type Address = (usize, i64);
 
+/// A tensor.
 #[derive(Clone, Debug)]
-pub(super) struct Model {
-    pub(super) shape: Vec<i64>,
-    pub(super) elements: Vec<Address>,
+pub struct Model {
+    /// The shape.
+    pub shape: Vec<i64>,
+    /// Where each element lies, row-major.
+    pub elements: Vec<Address>,
 }
 
 /// All indices of a shape in row-major order.
-pub(super) fn indices(shape: &[i64]) -> Vec<Vec<i64>> {
+#[must_use]
+pub fn indices(shape: &[i64]) -> Vec<Vec<i64>> {
     let mut all = vec![vec![]];
     for &extent in shape {
         all = all
@@ -30,12 +34,16 @@ pub(super) fn indices(shape: &[i64]) -> Vec<Vec<i64>> {
     all
 }
 
-pub(super) fn flat(shape: &[i64], index: &[i64]) -> usize {
+/// The row-major number of an index.
+#[must_use]
+pub fn flat(shape: &[i64], index: &[i64]) -> usize {
     shape.iter().zip(index).fold(0, |flat, (&extent, &at)| flat * extent as usize + at as usize)
 }
 
 impl Model {
-    pub(super) fn allocate(allocation: usize, shape: &[i64]) -> Self {
+    /// Fresh memory.
+    #[must_use]
+    pub fn allocate(allocation: usize, shape: &[i64]) -> Self {
         let count: i64 = shape.iter().product();
         Model { shape: shape.to_vec(), elements: (0..count).map(|at| (allocation, at)).collect() }
     }
@@ -46,11 +54,15 @@ impl Model {
         Model { shape, elements }
     }
 
-    pub(super) fn reshape(&self, shape: &[i64]) -> Self {
+    /// The elements in another shape.
+    #[must_use]
+    pub fn reshape(&self, shape: &[i64]) -> Self {
         Model { shape: shape.to_vec(), elements: self.elements.clone() }
     }
 
-    pub(super) fn permute(&self, dims: &[usize]) -> Self {
+    /// Output dimension `i` is input dimension `dims[i]`.
+    #[must_use]
+    pub fn permute(&self, dims: &[usize]) -> Self {
         let shape = dims.iter().map(|&dim| self.shape[dim]).collect();
         self.gather(shape, |index| {
             let mut from = vec![0; dims.len()];
@@ -59,7 +71,9 @@ impl Model {
         })
     }
 
-    pub(super) fn reverse(&self, dim: usize) -> Self {
+    /// Reverses a dimension.
+    #[must_use]
+    pub fn reverse(&self, dim: usize) -> Self {
         self.gather(self.shape.clone(), |index| {
             let mut from = index.to_vec();
             from[dim] = self.shape[dim] - 1 - from[dim];
@@ -67,7 +81,9 @@ impl Model {
         })
     }
 
-    pub(super) fn expand(&self, shape: &[i64]) -> Self {
+    /// Broadcasts, right-aligned.
+    #[must_use]
+    pub fn expand(&self, shape: &[i64]) -> Self {
         let new = shape.len() - self.shape.len();
         self.gather(shape.to_vec(), |index| {
             let kept = index[new..].iter().zip(&self.shape);
@@ -76,12 +92,15 @@ impl Model {
     }
 
     /// Keeps the listed coordinates of each dimension.
-    pub(super) fn keep(&self, kept: &[Vec<i64>]) -> Self {
+    #[must_use]
+    pub fn keep(&self, kept: &[Vec<i64>]) -> Self {
         let shape = kept.iter().map(|list| list.len() as i64).collect();
         self.gather(shape, |index| index.iter().zip(kept).map(|(&at, list)| list[at as usize]).collect())
     }
 
-    pub(super) fn concat(parts: &[&Model], axis: usize) -> Self {
+    /// Joins along an axis.
+    #[must_use]
+    pub fn concat(parts: &[&Model], axis: usize) -> Self {
         let mut shape = parts[0].shape.clone();
         shape[axis] = parts.iter().map(|part| part.shape[axis]).sum();
         let element = |index: &Vec<i64>| {
@@ -92,34 +111,46 @@ impl Model {
                 }
                 index[axis] -= part.shape[axis];
             }
-            unreachable!("the parts cover the axis")
+            unreachable!("the parts cover the axis of {shape:?}")
         };
         Model { elements: indices(&shape).iter().map(element).collect(), shape }
     }
 
-    pub(super) fn set(&self) -> BTreeSet<Address> {
+    /// The distinct addresses.
+    #[must_use]
+    pub fn set(&self) -> BTreeSet<Address> {
         self.elements.iter().copied().collect()
     }
 
-    pub(super) fn in_allocation(&self, allocation: usize) -> Vec<i64> {
+    /// The distinct flat numbers in one allocation.
+    #[must_use]
+    pub fn in_allocation(&self, allocation: usize) -> Vec<i64> {
         self.set().into_iter().filter(|address| address.0 == allocation).map(|address| address.1).collect()
     }
 
-    pub(super) fn aliases_itself(&self) -> bool {
+    /// Whether two indices have one address.
+    #[must_use]
+    pub fn aliases_itself(&self) -> bool {
         self.set().len() < self.elements.len()
     }
 
-    pub(super) fn is_set_contiguous(&self) -> bool {
+    /// Whether the addresses are distinct and fill an interval of one allocation.
+    #[must_use]
+    pub fn is_set_contiguous(&self) -> bool {
         let set = self.set();
         let (Some(first), Some(last)) = (set.first(), set.last()) else { return true };
         !self.aliases_itself() && first.0 == last.0 && last.1 - first.1 + 1 == set.len() as i64
     }
 
-    pub(super) fn is_row_major(&self) -> bool {
+    /// Whether addresses ascend one by one.
+    #[must_use]
+    pub fn is_row_major(&self) -> bool {
         self.elements.windows(2).all(|pair| pair[0].0 == pair[1].0 && pair[0].1 + 1 == pair[1].1)
     }
 
-    pub(super) fn strided(&self) -> Option<(i64, Vec<i64>)> {
+    /// Offset and strides, if the tensor is one strided view.
+    #[must_use]
+    pub fn strided(&self) -> Option<(i64, Vec<i64>)> {
         let &(allocation, offset) = self.elements.first()?;
         let strides: Vec<i64> = (0..self.shape.len())
             .map(|dim| {
@@ -140,6 +171,7 @@ impl Model {
 }
 
 /// The elements of a sett in a range, by membership alone.
-pub(super) fn members(sett: &Sett, lower: i64, upper: i64) -> Vec<i64> {
+#[must_use]
+pub fn members(sett: &Sett, lower: i64, upper: i64) -> Vec<i64> {
     (lower..upper).filter(|&z| sett.contains_element(z)).collect()
 }
