@@ -17,7 +17,7 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::DType;
 use crate::ir::{Arg, AxisKind, Dim, Op, ReduceOp, Shape, Sources, UOp};
-use crate::symbolic::simplify;
+use crate::symbolic::{simplify, simplify_given};
 
 /// Where a tensor's element is asked for.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -248,7 +248,7 @@ pub(super) fn fold(op: ReduceOp, value: &UOp, ranges: &[UOp]) -> UOp {
 /// A load from flat memory.
 fn load(buffer: &UOp, offset: &UOp, gate: Option<&UOp>) -> UOp {
     let offset = match gate {
-        Some(gate) => under(offset, gate),
+        Some(gate) => simplify_given(offset, gate),
         None => simplify(offset),
     };
     let sources: Sources = [buffer.clone(), offset].into_iter().chain(gate.cloned()).collect();
@@ -323,7 +323,7 @@ fn moved(node: &UOp, place: &Place) -> Place {
     // What holds under the gate may make the indices simpler.
     let indices = match &gate {
         Some(gate) if node.op() == Op::Pad || node.op() == Op::Reshape => {
-            indices.iter().map(|index| under(index, gate)).collect()
+            indices.iter().map(|index| simplify_given(index, gate)).collect()
         }
         _ => indices,
     };
@@ -410,9 +410,4 @@ fn split_group(indices: &[UOp], to: &[Dim], from: &[Dim], result: &mut SmallVec<
         }
         result.push(simplify(&index));
     }
-}
-
-/// An expression simplified by what holds wherever it matters.
-fn under(expr: &UOp, _gate: &UOp) -> UOp {
-    simplify(expr)
 }
