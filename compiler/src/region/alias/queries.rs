@@ -164,7 +164,11 @@ impl AliasGraph {
     /// # Errors
     /// If it is not of this graph.
     pub fn is_row_major(&self, id: TensorId) -> Result<Answer, AliasError> {
-        let node = self.node(id)?;
+        // A reshape changes nothing here, and what is not even contiguous as a set need not be cut up.
+        let node = self.node(self.node(id)?.origin.order)?;
+        if self.is_set_contiguous(id)? == Answer::No {
+            return Ok(Answer::No);
+        }
         let Ok(map) = &node.map else { return Ok(Answer::Unknown) };
         if map.pieces().is_empty() {
             return Ok(Answer::Yes);

@@ -195,7 +195,7 @@ impl AliasGraph {
         }
         let (mut lowest, mut highest) = (i128::from(offset), i128::from(offset));
         for (&extent, &stride) in shape.iter().zip(strides) {
-            let reach = i128::from(extent - 1) * i128::from(stride);
+            let reach = (i128::from(extent) - 1) * i128::from(stride);
             lowest = lowest.saturating_add(reach.min(0));
             highest = highest.saturating_add(reach.max(0));
         }
