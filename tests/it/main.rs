@@ -1,5 +1,6 @@
 //! One test binary for all that crosses crates.
 
+mod coverage;
 mod filetests;
 mod kernels;
 mod properties;

@@ -1,0 +1,36 @@
+//! The generators make what they promise: every op of tensors and of index arithmetic, and values of many shapes.
+
+use std::collections::BTreeSet;
+
+use warpweft_compiler::ir::postorder;
+use warpweft_tests::choices::Choices;
+use warpweft_tests::generate;
+use warpweft_tests::kernels::Random;
+
+/// Ops that stand in what `make` gives for many seeds.
+fn ops_of(make: impl Fn(&mut Choices<'_>) -> Vec<warpweft_compiler::UOp>) -> BTreeSet<&'static str> {
+    let mut ops = BTreeSet::new();
+    for seed in 0..400 {
+        let mut random = Random::new(seed);
+        let bytes: Vec<u8> = (0..100).map(|_| random.next_bits() as u8).collect();
+        ops.extend(postorder(&make(&mut Choices::new(&bytes))).iter().map(|node| node.op().name()));
+    }
+    ops
+}
+
+#[test]
+fn programs_hold_every_op_of_tensors() {
+    let found = ops_of(|choices| generate::tensor_program(choices).roots);
+    let wanted = "add mul sub max min lt eq ne and or xor idiv mod cdiv cmod neg not trunc sqrt exp2 sin cast where const param iota \
+                  reshape permute expand pad shrink flip as_strided reduce gather";
+    let missing: Vec<&str> = wanted.split_whitespace().filter(|op| !found.contains(op)).collect();
+    assert!(missing.is_empty(), "never made: {missing:?}");
+}
+
+#[test]
+fn expressions_hold_every_op_of_index_arithmetic() {
+    let found = ops_of(|choices| generate::index_expression(choices).roots);
+    let wanted = "add mul sub max min lt eq ne and or xor idiv mod cdiv cmod neg not where const variable";
+    let missing: Vec<&str> = wanted.split_whitespace().filter(|op| !found.contains(op)).collect();
+    assert!(missing.is_empty(), "never made: {missing:?}");
+}
