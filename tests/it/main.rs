@@ -3,6 +3,7 @@
 mod coverage;
 mod filetests;
 mod kernels;
+mod machine_code;
 mod properties;
 mod region;
 mod tidy;

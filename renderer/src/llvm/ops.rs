@@ -115,8 +115,9 @@ impl Writer {
                 Outcome::Instruction(format!("call {register} @llvm.fma.{suffix}({first}, {second}, {third})"))
             }
             (Op::MulAdd, false) => {
-                let product = self.step(name, "product", &format!("mul {first}, {}", self.operand(b)));
-                Outcome::Instruction(format!("add {register} {product}, {}", self.operand(c)))
+                let (times, plus) = if node.dtype().is_bool() { ("and", "or") } else { ("mul", "add") };
+                let product = self.step(name, "product", &format!("{times} {first}, {}", self.operand(b)));
+                Outcome::Instruction(format!("{plus} {register} {product}, {}", self.operand(c)))
             }
             _ => bug(node, "does not take three operands"),
         }

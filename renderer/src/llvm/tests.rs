@@ -585,14 +585,18 @@ fn casts_between_the_other_types() {
         let bits = list.cast(&bits, DType::U32);
         list.push(Op::Bitcast, DType::F32, &[&bits], Arg::None)
     };
-    check_two(DType::BF16, to_half, expect![[r#"
+    check_two(
+        DType::BF16,
+        to_half,
+        expect![[r#"
         entry:
           %load1 = load i16, ptr %p1, align 2
           %load2 = load i16, ptr %p2, align 2
           %cast4 = zext i16 %load1 to i32
           %bitcast5 = bitcast i32 %cast4 to float
           store float %bitcast5, ptr %p0, align 4
-    "#]]);
+    "#]],
+    );
     check_two(
         DType::U64,
         through(&[DType::F32, DType::F64]),
