@@ -3,8 +3,10 @@
 //! A *chunk* is a run of neighbouring axes that one stride walks: old axes are joined into chunks from the right, and new axes
 //! are cut off the chunks from the right. A cut must not leave a mask that is no box:
 //!
-//!     [8] with mask (2, 6) as [2, 4]:   . . x x / x x . .    no box: `None`
-//!     [8] with mask (4, 8) as [2, 4]:   . . . . / x x x x    box (1, 2) x (0, 4)
+//! ```text
+//! [8] with mask (2, 6) as [2, 4]:   . . x x / x x . .    no box: `None`
+//! [8] with mask (4, 8) as [2, 4]:   . . . . / x x x x    box (1, 2) x (0, 4)
+//! ```
 //!
 //! Tests: `properties` (a reshape of random views, against lists of element numbers), and the cases below.
 

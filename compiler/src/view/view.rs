@@ -3,7 +3,9 @@
 //! Position `(i, j, ...)` is element `offset + i * strides[0] + j * strides[1] + ...`. The *mask* gives for each axis the
 //! range of positions that stand for an element; all others are void and read as zero. `None` says that no position is void.
 //!
-//!     shape [6], strides [1], offset -2, mask (2, 5) over 0 1 2:    . . 0 1 2 .
+//! ```text
+//! shape [6], strides [1], offset -2, mask (2, 5) over 0 1 2:    . . 0 1 2 .
+//! ```
 //!
 //! Always (made so by [`View::new`]): an axis of which at most one position is not void has stride 0; a mask that hides nothing is `None`;
 //! a view in which all is void has strides and offset 0. So equal views of concrete shape that show the same are mostly equal values.
