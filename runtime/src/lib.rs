@@ -5,4 +5,9 @@ pub mod config;
 pub mod debug;
 pub mod execute;
 pub mod memory;
+pub mod nn;
 pub mod registry;
+pub mod tensor;
+
+pub use tensor::{Error, Result, Tensor};
+pub use warpweft_compiler::DType;

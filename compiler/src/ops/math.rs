@@ -104,7 +104,11 @@ pub(super) fn atan2_same(y: &UOp, x: &UOp) -> UOp {
         let (infinite, one, zero) = (number(f64::INFINITY, x), number(1.0, x), number(0.0, x));
         let both = height.equals(&infinite).and(&width.equals(&infinite));
         let none = height.equals(&zero).and(&width.equals(&zero));
-        let angle = atan_of_ratio(&both.select(&one, &height), &both.or(&none).select(&one, &width));
+        let (height, width) = (both.select(&one, &height), both.or(&none).select(&one, &width));
+        // Sums of the two must not overflow.
+        let large = number(if x.dtype() == DType::F64 { 1e300 } else { 1e37 }, x).lt(&height.max(&width));
+        let scale = large.select(number(0.0625, x), &one);
+        let angle = atan_of_ratio(&(height * &scale), &(width * &scale));
         let turned = number(std::f64::consts::PI, x) - &angle;
         with_sign(&is_negative(x).select(turned, angle), y)
     };
@@ -239,9 +243,9 @@ fn cos_value(x: &UOp) -> UOp {
 
 /// atan(y / x) of y, x >= 0 and not both 0: the ratio brought under tan(pi/8) by one division.
 fn atan_of_ratio(y: &UOp, x: &UOp) -> UOp {
-    // tan(pi/8) and its inverse.
+    // tan(pi/8).
     let flat = y.lt(x * number(0.414_213_562_373_095_05, x));
-    let steep = (x * number(2.414_213_562_373_095, x)).lt(y);
+    let steep = x.lt(y * number(0.414_213_562_373_095_05, x));
     let above = steep.select(x.negate(), flat.select(y, y - x));
     let below = steep.select(y, flat.select(x, y + x));
     let base = steep.select(

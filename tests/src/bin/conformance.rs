@@ -28,6 +28,7 @@ struct Arguments {
 enum Kind {
     Alias,
     Inplace,
+    Ops,
     Symbolic,
     Views,
 }
@@ -53,6 +54,7 @@ fn run(arguments: &Arguments, cases: &serde_json::Value) -> Report {
     match arguments.kind {
         Kind::Alias => conformance::alias::run(cases, filter),
         Kind::Inplace => conformance::inplace::run(cases, filter),
+        Kind::Ops => conformance::ops::run(cases, filter, arguments.device.as_deref()),
         Kind::Views => conformance::views::run(cases, filter),
         Kind::Symbolic => conformance::symbolic::run(cases, filter),
     }

@@ -10,6 +10,8 @@ pub mod alias;
 pub mod alias_graph;
 pub mod alias_sets;
 pub mod inplace;
+pub mod ops;
+pub mod ops_table;
 pub mod symbolic;
 pub mod view_memory;
 pub mod view_steps;

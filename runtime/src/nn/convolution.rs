@@ -1,0 +1,40 @@
+//! Convolution layers.
+
+use super::{Module, uniform};
+use crate::tensor::{ConvOptions, Result, Tensor};
+
+/// Convolution of images [batch, channels, height, width].
+#[derive(Clone, Debug)]
+pub struct Conv2d {
+    /// The kernels, [out channels, channels / groups, height, width].
+    pub weight: Tensor,
+    /// One number for each output channel.
+    pub bias: Option<Tensor>,
+    /// How windows lie.
+    pub options: ConvOptions,
+}
+
+impl Conv2d {
+    /// Square kernels of random numbers within 1 / sqrt(inputs of one output), as PyTorch begins, with a bias.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub fn new(channels: i64, outputs: i64, size: i64, options: ConvOptions) -> Result<Conv2d> {
+        let inputs = channels / options.groups.max(1);
+        let bound = 1.0 / ((inputs * size * size).max(1) as f64).sqrt();
+        let weight = uniform(&[outputs, inputs, size, size], bound)?;
+        Ok(Conv2d { weight, bias: Some(uniform(&[outputs], bound)?), options })
+    }
+
+    /// What the layer makes of x.
+    #[track_caller]
+    pub fn forward(&self, x: &Tensor) -> Tensor {
+        x.conv(&self.weight, self.bias.as_ref(), &self.options)
+    }
+}
+
+impl Module for Conv2d {
+    fn parameters(&self) -> Vec<Tensor> {
+        std::iter::once(&self.weight).chain(&self.bias).cloned().collect()
+    }
+}

@@ -1,0 +1,68 @@
+//! Layers that are one matrix.
+
+use super::{Module, uniform};
+use crate::tensor::{Result, Tensor};
+
+/// x times the transpose of a weight [out, in], plus a bias.
+#[derive(Clone, Debug)]
+pub struct Linear {
+    /// The matrix, [out, in].
+    pub weight: Tensor,
+    /// One number for each output.
+    pub bias: Option<Tensor>,
+}
+
+impl Linear {
+    /// Random numbers within 1 / sqrt(inputs), as PyTorch begins.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub fn new(inputs: i64, outputs: i64, bias: bool) -> Result<Linear> {
+        let bound = 1.0 / (inputs.max(1) as f64).sqrt();
+        let bias = if bias { Some(uniform(&[outputs], bound)?) } else { None };
+        Ok(Linear { weight: uniform(&[outputs, inputs], bound)?, bias })
+    }
+
+    /// What the layer makes of x [.., in].
+    #[track_caller]
+    pub fn forward(&self, x: &Tensor) -> Tensor {
+        x.linear(&self.weight, self.bias.as_ref())
+    }
+}
+
+impl Module for Linear {
+    fn parameters(&self) -> Vec<Tensor> {
+        std::iter::once(&self.weight).chain(&self.bias).cloned().collect()
+    }
+}
+
+/// A table of rows that integers name.
+#[derive(Clone, Debug)]
+pub struct Embedding {
+    /// The table, [entries, width].
+    pub weight: Tensor,
+}
+
+impl Embedding {
+    /// Normal random numbers.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub fn new(entries: i64, width: i64) -> Result<Embedding> {
+        let weight = Tensor::randn([entries, width]);
+        weight.realize()?;
+        Ok(Embedding { weight })
+    }
+
+    /// The rows that the indices name.
+    #[track_caller]
+    pub fn forward(&self, index: &Tensor) -> Tensor {
+        self.weight.embedding(index)
+    }
+}
+
+impl Module for Embedding {
+    fn parameters(&self) -> Vec<Tensor> {
+        vec![self.weight.clone()]
+    }
+}

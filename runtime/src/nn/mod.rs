@@ -1,0 +1,37 @@
+//! Layers and optimizers: plain structs of tensors.
+//!
+//! A layer has a method `forward`; its tensors that learn are found by [`Module::parameters`]. Nothing is recompiled from step to
+//! step: numbers that change (learning rate, step count) are tensors too.
+
+mod convolution;
+mod linear;
+mod norm;
+mod optim;
+
+pub use convolution::Conv2d;
+pub use linear::{Embedding, Linear};
+pub use norm::{BatchNorm, GroupNorm, LayerNorm, RmsNorm};
+pub use optim::{Adam, Optimizer, Sgd};
+
+use crate::tensor::{Result, Tensor};
+
+/// Something with tensors that learn.
+pub trait Module {
+    /// The tensors that learn, in an order that does not change.
+    fn parameters(&self) -> Vec<Tensor>;
+}
+
+/// Uniform numbers between -bound and bound, in memory: each layer's own.
+fn uniform(shape: &[i64], bound: f64) -> Result<Tensor> {
+    let tensor = Tensor::uniform(-bound, bound, shape.to_vec());
+    tensor.realize()?;
+    Ok(tensor)
+}
+
+/// One number everywhere, in memory of its own.
+fn filled(shape: &[i64], value: f64) -> Result<Tensor> {
+    let count = shape.iter().product::<i64>().max(0) as usize;
+    let tensor = Tensor::from_vec(vec![value as f32; count], shape.to_vec());
+    tensor.dims()?;
+    Ok(tensor)
+}

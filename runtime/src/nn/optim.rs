@@ -1,0 +1,180 @@
+//! Optimizers: what becomes of parameters, given their gradients.
+//!
+//! A step assigns new values to the parameters and to the optimizer's own tensors and computes them all in one program, together
+//! with whatever the caller wants to know (the loss). Learning rate and step count are tensors, so that every step is the same program.
+
+use super::filled;
+use crate::tensor::{CallError, Result, Tensor};
+
+/// What an optimizer does.
+pub trait Optimizer {
+    /// The tensors that it changes.
+    fn parameters(&self) -> &[Tensor];
+
+    /// New values of the parameters and of the optimizer's own tensors, assigned but not computed; gives the tensors that were assigned.
+    ///
+    /// # Errors
+    /// If a gradient carries an error or does not have its parameter's shape.
+    fn update(&mut self, gradients: &[Tensor]) -> Result<Vec<Tensor>>;
+
+    /// One step down the gradient of the loss; the loss is computed with it.
+    ///
+    /// # Errors
+    /// If the loss does not depend on the parameters, has more than one element, or the program cannot run.
+    #[track_caller]
+    fn step(&mut self, loss: &Tensor) -> Result<()> {
+        let gradients = loss.gradient(&self.parameters().iter().collect::<Vec<_>>())?;
+        let changed = self.update(&gradients)?;
+        let mut all: Vec<&Tensor> = changed.iter().collect();
+        all.push(loss);
+        Tensor::realize_all(&all)
+    }
+}
+
+/// A number between bounds, or an error that names it.
+#[track_caller]
+fn check_rate(op: &'static str, name: &str, value: f64, below: f64) -> Result<()> {
+    if value.is_finite() && (0.0..below).contains(&value) {
+        return Ok(());
+    }
+    let message = format!("{name} {value} is out of range: it must be 0 or more and below {below}");
+    Err(CallError { op, operands: Vec::new(), message, location: std::panic::Location::caller() }.into())
+}
+
+/// Zeros of the shapes of tensors.
+fn zeros(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
+    let zeros = |tensor: &Tensor| {
+        let shape: Vec<i64> = tensor.shape()?.into_iter().map(|len| len as i64).collect();
+        filled(&shape, 0.0)
+    };
+    tensors.iter().map(zeros).collect()
+}
+
+/// Gradient descent, with momentum if wanted.
+#[derive(Debug)]
+pub struct Sgd {
+    parameters: Vec<Tensor>,
+    rate: Tensor,
+    momentum: f64,
+    weight_decay: f64,
+    velocities: Vec<Tensor>,
+}
+
+impl Sgd {
+    /// Steps of `rate` times the gradient.
+    ///
+    /// # Errors
+    /// If a number is negative, or there is no memory.
+    #[track_caller]
+    pub fn new(parameters: Vec<Tensor>, rate: f64, momentum: f64, weight_decay: f64) -> Result<Sgd> {
+        check_rate("Sgd", "learning rate", rate, f64::INFINITY)?;
+        check_rate("Sgd", "momentum", momentum, f64::INFINITY)?;
+        check_rate("Sgd", "weight decay", weight_decay, f64::INFINITY)?;
+        let velocities = if momentum > 0.0 { zeros(&parameters)? } else { Vec::new() };
+        Ok(Sgd { parameters, rate: filled(&[1], rate)?, momentum, weight_decay, velocities })
+    }
+
+    /// The learning rate, a tensor [1]: assign to it to change the rate.
+    pub fn rate(&self) -> &Tensor {
+        &self.rate
+    }
+}
+
+impl Optimizer for Sgd {
+    fn parameters(&self) -> &[Tensor] {
+        &self.parameters
+    }
+
+    fn update(&mut self, gradients: &[Tensor]) -> Result<Vec<Tensor>> {
+        let mut changed = Vec::new();
+        for (k, (parameter, gradient)) in self.parameters.iter().zip(gradients).enumerate() {
+            let mut direction = gradient.clone();
+            if self.weight_decay > 0.0 {
+                direction = direction + parameter * self.weight_decay;
+            }
+            if let Some(velocity) = self.velocities.get(k) {
+                velocity.assign(velocity * self.momentum + direction)?;
+                direction = velocity.clone();
+                changed.push(velocity.clone());
+            }
+            parameter.assign((parameter - direction * &self.rate).reshape(parameter.dims()?).detach())?;
+            changed.push(parameter.clone());
+        }
+        Ok(changed)
+    }
+}
+
+/// Adam: steps of about `rate`, by running means of the gradient and of its square (Kingma and Ba, 2014).
+#[derive(Debug)]
+pub struct Adam {
+    parameters: Vec<Tensor>,
+    rate: Tensor,
+    betas: (f64, f64),
+    eps: f64,
+    weight_decay: f64,
+    /// The betas to the power of the steps done.
+    powers: [Tensor; 2],
+    means: Vec<Tensor>,
+    squares: Vec<Tensor>,
+}
+
+impl Adam {
+    /// With the usual constants: betas 0.9 and 0.999, eps 1e-8, no weight decay.
+    ///
+    /// # Errors
+    /// If the rate is negative, or there is no memory.
+    #[track_caller]
+    pub fn new(parameters: Vec<Tensor>, rate: f64) -> Result<Adam> {
+        Adam::with(parameters, rate, (0.9, 0.999), 1e-8, 0.0)
+    }
+
+    /// With given constants; the weights decay apart from the gradient (AdamW).
+    ///
+    /// # Errors
+    /// If a number is out of range, or there is no memory.
+    #[track_caller]
+    pub fn with(parameters: Vec<Tensor>, rate: f64, betas: (f64, f64), eps: f64, weight_decay: f64) -> Result<Adam> {
+        check_rate("Adam", "learning rate", rate, f64::INFINITY)?;
+        check_rate("Adam", "beta", betas.0, 1.0)?;
+        check_rate("Adam", "beta", betas.1, 1.0)?;
+        check_rate("Adam", "weight decay", weight_decay, f64::INFINITY)?;
+        let (means, squares) = (zeros(&parameters)?, zeros(&parameters)?);
+        let powers = [filled(&[1], 1.0)?, filled(&[1], 1.0)?];
+        Ok(Adam { parameters, rate: filled(&[1], rate)?, betas, eps, weight_decay, powers, means, squares })
+    }
+
+    /// The learning rate, a tensor [1]: assign to it to change the rate.
+    pub fn rate(&self) -> &Tensor {
+        &self.rate
+    }
+}
+
+impl Optimizer for Adam {
+    fn parameters(&self) -> &[Tensor] {
+        &self.parameters
+    }
+
+    fn update(&mut self, gradients: &[Tensor]) -> Result<Vec<Tensor>> {
+        let (first, second) = self.betas;
+        for (power, beta) in self.powers.iter().zip([first, second]) {
+            power.assign(power * beta)?;
+        }
+        // Means that began at zero are too small by what the powers say.
+        let step = &self.rate / (1.0 - &self.powers[0]);
+        let scale = (1.0 - &self.powers[1]).sqrt();
+        let mut changed: Vec<Tensor> = self.powers.to_vec();
+        for (k, (parameter, gradient)) in self.parameters.iter().zip(gradients).enumerate() {
+            let (mean, square) = (&self.means[k], &self.squares[k]);
+            mean.assign(mean * first + gradient * (1.0 - first))?;
+            square.assign(square * second + gradient.square() * (1.0 - second))?;
+            let mut value = parameter.clone();
+            if self.weight_decay > 0.0 {
+                value = &value - &value * &self.rate * self.weight_decay;
+            }
+            let moved = value - &step * mean / (square.sqrt() / &scale + self.eps);
+            parameter.assign(moved.reshape(parameter.dims()?).detach())?;
+            changed.extend([mean.clone(), square.clone(), parameter.clone()]);
+        }
+        Ok(changed)
+    }
+}

@@ -1,0 +1,267 @@
+//! Tensors from data, from constants, and at random.
+
+use std::panic::Location;
+use std::sync::{Mutex, PoisonError};
+
+use warpweft_compiler::DType;
+use warpweft_compiler::dtype::Scalar;
+use warpweft_compiler::dtype::lattice::DEFAULT_FLOAT;
+use warpweft_compiler::ir::Shape;
+use warpweft_compiler::ops::{Built, check_size, create, random};
+
+use super::convert::{Literal, TensorElement};
+use super::errors::{CallError, Error};
+use super::{Result, Tensor};
+use crate::execute;
+
+impl Tensor {
+    /// A tensor of these elements, row-major, on the default device.
+    #[track_caller]
+    pub fn from_vec<E: TensorElement>(data: Vec<E>, shape: impl Into<Shape>) -> Tensor {
+        let (shape, location) = (shape.into(), Location::caller());
+        let len = data.len();
+        let bytes = E::wrap(data).to_bytes();
+        Tensor::stored("from_vec", None, E::DTYPE, len, &bytes, &shape, location)
+    }
+
+    /// As [`Tensor::from_vec`] from a slice.
+    #[track_caller]
+    pub fn from_slice<E: TensorElement>(data: &[E], shape: impl Into<Shape>) -> Tensor {
+        Tensor::from_vec(data.to_vec(), shape)
+    }
+
+    /// A tensor of little-endian bytes, on the device of that name or the default one.
+    #[track_caller]
+    pub fn from_bytes(device: Option<&str>, dtype: DType, shape: impl Into<Shape>, data: &[u8]) -> Tensor {
+        let (shape, location) = (shape.into(), Location::caller());
+        let width = dtype.bytes().max(1);
+        if !data.len().is_multiple_of(width) || dtype.lanes() != 1 || !DType::ALL.contains(&dtype) {
+            let message = format!("{} bytes are no whole number of elements of {dtype}", data.len());
+            return Tensor::from_error(CallError::new("from_bytes", &[], message, location));
+        }
+        Tensor::stored("from_bytes", device, dtype, data.len() / width, data, &shape, location)
+    }
+
+    fn stored(
+        op: &'static str,
+        device: Option<&str>,
+        dtype: DType,
+        len: usize,
+        bytes: &[u8],
+        shape: &Shape,
+        location: &'static Location<'static>,
+    ) -> Tensor {
+        let fits = check_size(shape).map_err(|error| error.message).and_then(|()| {
+            if shape.numel().as_const() == Some(len as i64) {
+                return Ok(());
+            }
+            Err(format!("the shape {shape} has {} elements, and {len} are given", shape.numel()))
+        });
+        if let Err(message) = fits {
+            return Tensor::from_error(CallError::new(op, &[], message, location));
+        }
+        match execute::from_bytes(device, dtype, len as u64, bytes) {
+            Ok(buffer) => Tensor::from_uop(buffer.reshape(shape.clone())),
+            Err(error) => Tensor::from_error(Error::Execute(error)),
+        }
+    }
+
+    /// One value of a type of its own, without axes.
+    pub fn scalar<E: TensorElement>(value: E) -> Tensor {
+        Tensor::from_uop(warpweft_compiler::UOp::constant(value.to_scalar(), E::DTYPE))
+    }
+
+    #[track_caller]
+    fn made(op: &'static str, built: Built) -> Tensor {
+        Tensor::from_built(op, &[], built, Location::caller())
+    }
+
+    /// One number everywhere: bools give bools, integers `i32`, floats `f32`.
+    #[track_caller]
+    pub fn full(shape: impl Into<Shape>, value: impl Into<Literal>) -> Tensor {
+        let value = value.into();
+        Tensor::made("full", create::full(&shape.into(), value.scalar(), value.dtype()))
+    }
+
+    /// One number everywhere, of a given type.
+    #[track_caller]
+    pub fn full_of(shape: impl Into<Shape>, value: impl Into<Literal>, dtype: DType) -> Tensor {
+        Tensor::made("full", create::full(&shape.into(), value.into().scalar(), dtype))
+    }
+
+    /// Zeros of `f32`.
+    #[track_caller]
+    pub fn zeros(shape: impl Into<Shape>) -> Tensor {
+        Tensor::zeros_of(shape, DEFAULT_FLOAT)
+    }
+
+    /// Zeros of a given type.
+    #[track_caller]
+    pub fn zeros_of(shape: impl Into<Shape>, dtype: DType) -> Tensor {
+        Tensor::made("zeros", create::full(&shape.into(), Scalar::Int(0), dtype))
+    }
+
+    /// Ones of `f32`.
+    #[track_caller]
+    pub fn ones(shape: impl Into<Shape>) -> Tensor {
+        Tensor::ones_of(shape, DEFAULT_FLOAT)
+    }
+
+    /// Ones of a given type.
+    #[track_caller]
+    pub fn ones_of(shape: impl Into<Shape>, dtype: DType) -> Tensor {
+        Tensor::made("ones", create::full(&shape.into(), Scalar::Int(1), dtype))
+    }
+
+    /// One number in the shape and type of this.
+    #[track_caller]
+    pub fn full_like(&self, value: impl Into<Literal>) -> Tensor {
+        let value = value.into().scalar();
+        Tensor::compute("full_like", [self], |[x]| create::full(x.shape(), value, x.dtype()))
+    }
+
+    /// Zeros in the shape and type of this.
+    #[track_caller]
+    pub fn zeros_like(&self) -> Tensor {
+        self.full_like(0)
+    }
+
+    /// Ones in the shape and type of this.
+    #[track_caller]
+    pub fn ones_like(&self) -> Tensor {
+        self.full_like(1)
+    }
+
+    /// start, start + step, ... up to but without stop: `i32` if all three are integers, else `f32`.
+    #[track_caller]
+    pub fn arange(start: impl Into<Literal>, stop: impl Into<Literal>, step: impl Into<Literal>) -> Tensor {
+        let (start, stop, step) = (start.into(), stop.into(), step.into());
+        let float = [start, stop, step].iter().any(|value| matches!(value, Literal::Float(_)));
+        let dtype = if float { DType::F32 } else { DType::I32 };
+        Tensor::made("arange", create::arange(start.scalar(), stop.scalar(), step.scalar(), dtype))
+    }
+
+    /// As [`Tensor::arange`], of a given type.
+    #[track_caller]
+    pub fn arange_of(
+        start: impl Into<Literal>,
+        stop: impl Into<Literal>,
+        step: impl Into<Literal>,
+        dtype: DType,
+    ) -> Tensor {
+        let (start, stop, step) = (start.into().scalar(), stop.into().scalar(), step.into().scalar());
+        Tensor::made("arange", create::arange(start, stop, step, dtype))
+    }
+
+    /// `steps` numbers of `f32` from start to stop, both included.
+    #[track_caller]
+    pub fn linspace(start: f64, stop: f64, steps: i64) -> Tensor {
+        Tensor::linspace_of(start, stop, steps, DEFAULT_FLOAT)
+    }
+
+    /// As [`Tensor::linspace`], of a given type.
+    #[track_caller]
+    pub fn linspace_of(start: f64, stop: f64, steps: i64, dtype: DType) -> Tensor {
+        Tensor::made("linspace", create::linspace(start, stop, steps, dtype))
+    }
+
+    /// Ones of `f32` on the diagonal of a matrix, zeros elsewhere.
+    #[track_caller]
+    pub fn eye(rows: i64, columns: i64) -> Tensor {
+        Tensor::eye_of(rows, columns, DEFAULT_FLOAT)
+    }
+
+    /// As [`Tensor::eye`], of a given type.
+    #[track_caller]
+    pub fn eye_of(rows: i64, columns: i64, dtype: DType) -> Tensor {
+        Tensor::made("eye", create::eye(rows, columns, dtype))
+    }
+}
+
+/// Random tensors: numbers depend on the seed and on how many draws came before, on nothing else.
+impl Tensor {
+    #[track_caller]
+    fn drawn(op: &'static str, build: impl FnOnce(&warpweft_compiler::UOp) -> Built) -> Tensor {
+        let location = Location::caller();
+        match random_state().and_then(|state| state.uop()) {
+            Ok(state) => Tensor::from_built(op, &[], build(&state), location),
+            Err(error) => Tensor::from_error(error),
+        }
+    }
+
+    /// Uniform in [0, 1), `f32`.
+    #[track_caller]
+    pub fn rand(shape: impl Into<Shape>) -> Tensor {
+        let shape = shape.into();
+        Tensor::drawn("rand", |state| random::uniform(&shape, state, DEFAULT_FLOAT))
+    }
+
+    /// Uniform in [0, 1), of a given type.
+    #[track_caller]
+    pub fn rand_of(shape: impl Into<Shape>, dtype: DType) -> Tensor {
+        let shape = shape.into();
+        Tensor::drawn("rand", |state| random::uniform(&shape, state, dtype))
+    }
+
+    /// Normal with mean 0 and variance 1, `f32`.
+    #[track_caller]
+    pub fn randn(shape: impl Into<Shape>) -> Tensor {
+        let shape = shape.into();
+        Tensor::drawn("randn", |state| random::normal(&shape, state, DEFAULT_FLOAT))
+    }
+
+    /// Normal with mean 0 and variance 1, of a given type.
+    #[track_caller]
+    pub fn randn_of(shape: impl Into<Shape>, dtype: DType) -> Tensor {
+        let shape = shape.into();
+        Tensor::drawn("randn", |state| random::normal(&shape, state, dtype))
+    }
+
+    /// Integers of `i32` from `low` up to but without `high`.
+    #[track_caller]
+    pub fn randint(low: i64, high: i64, shape: impl Into<Shape>) -> Tensor {
+        let shape = shape.into();
+        Tensor::drawn("randint", |state| random::integers(&shape, state, low, high, DType::I32))
+    }
+
+    /// Uniform between two numbers, `f32`.
+    #[track_caller]
+    pub fn uniform(low: f64, high: f64, shape: impl Into<Shape>) -> Tensor {
+        Tensor::rand(shape) * (high - low) + low
+    }
+
+    /// 0 to n - 1 in random order, `i32`.
+    #[track_caller]
+    pub fn randperm(n: i64) -> Tensor {
+        Tensor::rand([n]).argsort(0, false)
+    }
+}
+
+struct Draws {
+    seed: u64,
+    count: u64,
+}
+
+static DRAWS: Mutex<Draws> = Mutex::new(Draws { seed: 0, count: 0 });
+
+/// Begins the sequence of random numbers of that seed.
+pub fn manual_seed(seed: u64) {
+    *DRAWS.lock().unwrap_or_else(PoisonError::into_inner) = Draws { seed, count: 0 };
+}
+
+/// The state of the next draw: three words, the seed and the number of the draw. It lies in memory, so that draws share kernels.
+///
+/// # Errors
+/// If the device has no memory for it.
+pub fn random_state() -> Result<Tensor> {
+    let (seed, count) = {
+        let mut draws = DRAWS.lock().unwrap_or_else(PoisonError::into_inner);
+        draws.count += 1;
+        (draws.seed, draws.count)
+    };
+    // What does not fit the third word goes on in the second.
+    let high = (seed >> 32) as u32 ^ (count >> 32) as u32;
+    let state = Tensor::from_vec(vec![seed as u32, high, count as u32], [3]);
+    state.0.as_ref().map_err(Clone::clone)?;
+    Ok(state)
+}

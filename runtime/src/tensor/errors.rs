@@ -1,0 +1,79 @@
+//! What went wrong, where: errors that a lazy tensor carries until a value is asked for.
+
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+
+use warpweft_compiler::UOp;
+
+use crate::execute::ExecuteError;
+
+/// A call on tensors that cannot be done.
+#[derive(Clone, PartialEq, Eq)]
+pub struct CallError {
+    /// The function that was called.
+    pub op: &'static str,
+    /// Types and shapes of the tensors that it was called with: `f32[2, 3]`.
+    pub operands: Vec<String>,
+    /// What was wrong and what would be right.
+    pub message: String,
+    /// Where in the program it was called.
+    pub location: &'static Location<'static>,
+}
+
+impl CallError {
+    pub(crate) fn new(
+        op: &'static str,
+        operands: &[&UOp],
+        message: impl Into<String>,
+        location: &'static Location<'static>,
+    ) -> CallError {
+        CallError {
+            op,
+            operands: operands.iter().map(|node| description(node)).collect(),
+            message: message.into(),
+            location,
+        }
+    }
+}
+
+/// Type and shape, as messages name a tensor.
+pub(crate) fn description(node: &UOp) -> String {
+    format!("{}{}", node.dtype(), node.shape())
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.op)?;
+        if !self.operands.is_empty() {
+            write!(f, " of {}", self.operands.join(" and "))?;
+        }
+        write!(f, ": {} (at {}:{})", self.message, self.location.file(), self.location.line())
+    }
+}
+
+impl fmt::Debug for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// Why a tensor has no value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// A call with operands that it cannot take; the first of a chain is the one that counts.
+    #[error("{0}")]
+    Call(Arc<CallError>),
+    /// The program was right, and did not run.
+    #[error(transparent)]
+    Execute(#[from] ExecuteError),
+}
+
+impl From<CallError> for Error {
+    fn from(error: CallError) -> Error {
+        Error::Call(Arc::new(error))
+    }
+}
+
+/// What asking a tensor for something gives.
+pub type Result<T> = std::result::Result<T, Error>;

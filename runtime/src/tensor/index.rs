@@ -1,0 +1,193 @@
+//! Indexing: `x.get((0, 1..3, ..))`, by tensors of integers, and replacing what an index names.
+
+use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo};
+
+use warpweft_compiler::ops::slicing::{Slice, slice};
+use warpweft_compiler::ops::{indexing, scatter};
+
+use super::{Operand, Result, ScatterReduce, Tensor};
+
+/// One entry of an index: a number, a range, a new axis, or the rest.
+pub type Index = Slice;
+
+/// Anything that one entry of an index can be written as.
+pub trait IntoIndex {
+    /// As an entry.
+    fn into_index(self) -> Index;
+}
+
+impl IntoIndex for Slice {
+    fn into_index(self) -> Index {
+        self
+    }
+}
+
+impl IntoIndex for i64 {
+    fn into_index(self) -> Index {
+        Slice::At(self)
+    }
+}
+
+impl IntoIndex for i32 {
+    fn into_index(self) -> Index {
+        Slice::At(self.into())
+    }
+}
+
+impl IntoIndex for RangeFull {
+    fn into_index(self) -> Index {
+        Slice::ALL
+    }
+}
+
+macro_rules! ranges {
+    ($($number:ident)*) => { $(
+        impl IntoIndex for Range<$number> {
+            fn into_index(self) -> Index {
+                Slice::Range { start: Some(self.start.into()), stop: Some(self.end.into()), step: 1 }
+            }
+        }
+        impl IntoIndex for RangeFrom<$number> {
+            fn into_index(self) -> Index {
+                Slice::Range { start: Some(self.start.into()), stop: None, step: 1 }
+            }
+        }
+        impl IntoIndex for RangeTo<$number> {
+            fn into_index(self) -> Index {
+                Slice::Range { start: None, stop: Some(self.end.into()), step: 1 }
+            }
+        }
+        impl IntoIndex for RangeInclusive<$number> {
+            fn into_index(self) -> Index {
+                let end = i64::from(*self.end());
+                // One past -1 is the end itself.
+                let stop = if end == -1 { None } else { Some(end.saturating_add(1)) };
+                Slice::Range { start: Some((*self.start()).into()), stop, step: 1 }
+            }
+        }
+    )* };
+}
+
+ranges!(i32 i64);
+
+/// A whole index: one entry, several as a tuple, or a list.
+pub trait IndexList {
+    /// The entries.
+    fn entries(self) -> Vec<Index>;
+}
+
+impl<I: IntoIndex> IndexList for I {
+    fn entries(self) -> Vec<Index> {
+        vec![self.into_index()]
+    }
+}
+
+impl IndexList for Vec<Index> {
+    fn entries(self) -> Vec<Index> {
+        self
+    }
+}
+
+impl IndexList for &[Index] {
+    fn entries(self) -> Vec<Index> {
+        self.to_vec()
+    }
+}
+
+macro_rules! tuples {
+    ($(($($name:ident)*))*) => { $(
+        impl<$($name: IntoIndex),*> IndexList for ($($name,)*) {
+            fn entries(self) -> Vec<Index> {
+                #[allow(non_snake_case, reason = "each entry is named as its type")]
+                let ($($name,)*) = self;
+                vec![$($name.into_index()),*]
+            }
+        }
+    )* };
+}
+
+tuples! { (A) (A B) (A B C) (A B C D) (A B C D E) (A B C D E F) }
+
+impl Tensor {
+    /// Part of the tensor, with Python's meaning of ranges: a view of it.
+    #[track_caller]
+    pub fn get(&self, index: impl IndexList) -> Tensor {
+        self.moved("index", |x| slice(x, &index.entries()))
+    }
+
+    /// This with part of it replaced; the value broadcasts to the part. The tensor itself stays as it is.
+    #[track_caller]
+    pub fn with(&self, index: impl IndexList, value: impl Operand) -> Tensor {
+        let value = value.beside(self);
+        Tensor::compute("setitem", [self, &value], |[x, value]| indexing::set_slice(x, &index.entries(), value))
+    }
+
+    /// One axis replaced by the axes of an index.
+    #[track_caller]
+    pub fn index_select(&self, axis: i64, index: &Tensor) -> Tensor {
+        Tensor::compute("index_select", [self, index], |[x, index]| indexing::index_select(x, axis, index))
+    }
+
+    /// Several axes indexed at once by tensors that broadcast; negative indices count from the end.
+    #[track_caller]
+    pub fn index(&self, axes: &[i64], indices: &[&Tensor]) -> Tensor {
+        let all: Vec<&Tensor> = std::iter::once(self).chain(indices.iter().copied()).collect();
+        Tensor::joined("index", &all, |nodes| indexing::index(&nodes[0], axes, &nodes[1..]))
+    }
+
+    /// Elements of one axis, chosen for each place of the others.
+    #[track_caller]
+    pub fn gather(&self, index: &Tensor, axis: i64) -> Tensor {
+        Tensor::compute("gather", [self, index], |[x, index]| indexing::gather(x, index, axis))
+    }
+
+    /// This with elements of a source written to the places that an index names; the last wins.
+    #[track_caller]
+    pub fn scatter(&self, axis: i64, index: &Tensor, source: &Tensor) -> Tensor {
+        Tensor::compute("scatter", [self, index, source], |[x, index, source]| scatter::scatter(x, axis, index, source))
+    }
+
+    /// This with elements of a source combined at the places that an index names.
+    #[track_caller]
+    pub fn scatter_reduce(
+        &self,
+        axis: i64,
+        index: &Tensor,
+        source: &Tensor,
+        reduce: ScatterReduce,
+        include_self: bool,
+    ) -> Tensor {
+        Tensor::compute("scatter_reduce", [self, index, source], |[x, index, source]| {
+            scatter::scatter_reduce(x, axis, index, source, reduce, include_self)
+        })
+    }
+
+    /// 1 at the place that each index names along a new last axis, 0 elsewhere; `i32`.
+    #[track_caller]
+    pub fn one_hot(&self, classes: i64) -> Tensor {
+        Tensor::compute("one_hot", [self], |[index]| indexing::one_hot(index, classes))
+    }
+
+    /// The parts of an axis one by one.
+    ///
+    /// # Errors
+    /// If there is no such axis.
+    #[track_caller]
+    pub fn unbind(&self, axis: i64) -> Result<Vec<Tensor>> {
+        let rank = self.rank()? as i64;
+        let len = self.shape()?.get((if axis < 0 { axis + rank } else { axis }) as usize).copied().unwrap_or(0);
+        let select = |k: usize| {
+            self.moved("unbind", |x| {
+                let axis = warpweft_compiler::ops::resolve_axis(axis, x.shape().len())?;
+                let mut entries = vec![Slice::ALL; axis];
+                entries.push(Slice::At(k as i64));
+                slice(x, &entries)
+            })
+        };
+        let parts: Vec<Tensor> = (0..len).map(select).collect();
+        if let Some(error) = parts.iter().find_map(|part| part.0.as_ref().err()) {
+            return Err(error.clone());
+        }
+        Ok(parts)
+    }
+}

@@ -1,0 +1,212 @@
+//! What layers of networks compute, as functions: convolution, pooling, normalisation, attention, losses.
+
+use warpweft_compiler::UOp;
+use warpweft_compiler::ops::{Built, attention, convolution, indexing, loss, norm, pooling, resize};
+
+use super::{AttentionOptions, ClassOptions, ConvOptions, PoolOptions, Reduction, Resize, Result, Tensor};
+
+impl Tensor {
+    /// As [`Tensor::compute`] with operands that may be absent.
+    #[track_caller]
+    fn compute_with(
+        op: &'static str,
+        operands: &[&Tensor],
+        optional: &[Option<&Tensor>],
+        build: impl FnOnce(&[UOp], &[Option<&UOp>]) -> Built,
+    ) -> Tensor {
+        let all: Vec<&Tensor> = operands.iter().copied().chain(optional.iter().copied().flatten()).collect();
+        Tensor::joined(op, &all, |nodes| {
+            let (given, rest) = nodes.split_at(operands.len());
+            let mut rest = rest.iter();
+            let optional: Vec<Option<&UOp>> =
+                optional.iter().map(|operand| if operand.is_some() { rest.next() } else { None }).collect();
+            build(given, &optional)
+        })
+    }
+
+    /// Convolution of [batch, channels, ..] with a weight [out channels, channels / groups, ..].
+    #[track_caller]
+    pub fn conv(&self, weight: &Tensor, bias: Option<&Tensor>, options: &ConvOptions) -> Tensor {
+        Tensor::compute_with("conv", &[self, weight], &[bias], |x, rest| {
+            convolution::conv(&x[0], &x[1], rest[0], options)
+        })
+    }
+
+    /// The transpose of a convolution, with a weight [channels, out channels / groups, ..].
+    #[track_caller]
+    pub fn conv_transpose(&self, weight: &Tensor, bias: Option<&Tensor>, options: &ConvOptions) -> Tensor {
+        Tensor::compute_with("conv_transpose", &[self, weight], &[bias], |x, rest| {
+            convolution::conv_transpose(&x[0], &x[1], rest[0], options)
+        })
+    }
+
+    /// Largest of each window of the last axes.
+    #[track_caller]
+    pub fn max_pool(&self, options: &PoolOptions) -> Tensor {
+        Tensor::compute("max_pool", [self], |[x]| pooling::max_pool(x, options))
+    }
+
+    /// Where the largest of each window stands in the pooled axes, counted row-major; `i32`.
+    #[track_caller]
+    pub fn max_pool_indices(&self, options: &PoolOptions) -> Tensor {
+        Tensor::compute("max_pool", [self], |[x]| pooling::max_pool_indices(x, options))
+    }
+
+    /// Mean of each window of the last axes.
+    #[track_caller]
+    pub fn avg_pool(&self, options: &PoolOptions) -> Tensor {
+        Tensor::compute("avg_pool", [self], |[x]| pooling::avg_pool(x, options))
+    }
+
+    /// The last axes resampled to the given lengths.
+    #[track_caller]
+    pub fn interpolate(&self, sizes: &[i64], mode: Resize) -> Tensor {
+        Tensor::compute("interpolate", [self], |[x]| resize::interpolate(x, sizes, mode))
+    }
+
+    /// Each row normalised over its last axes, which have the given lengths.
+    #[track_caller]
+    pub fn layer_norm(&self, lengths: &[i64], weight: Option<&Tensor>, bias: Option<&Tensor>, eps: f64) -> Tensor {
+        Tensor::compute_with("layer_norm", &[self], &[weight, bias], |x, rest| {
+            norm::layer_norm(&x[0], lengths, rest[0], rest[1], eps)
+        })
+    }
+
+    /// Divided by the root of the mean square over as many last axes as the weight has.
+    #[track_caller]
+    pub fn rms_norm(&self, weight: Option<&Tensor>, eps: f64) -> Tensor {
+        Tensor::compute_with("rms_norm", &[self], &[weight], |x, rest| norm::rms_norm(&x[0], rest[0], eps))
+    }
+
+    /// Normalised within groups of channels.
+    #[track_caller]
+    pub fn group_norm(&self, groups: i64, weight: Option<&Tensor>, bias: Option<&Tensor>, eps: f64) -> Tensor {
+        Tensor::compute_with("group_norm", &[self], &[weight, bias], |x, rest| {
+            norm::group_norm(&x[0], groups, rest[0], rest[1], eps)
+        })
+    }
+
+    /// Normalised by channel with given means and variances.
+    #[track_caller]
+    pub fn batch_norm(
+        &self,
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        mean: &Tensor,
+        variance: &Tensor,
+        eps: f64,
+    ) -> Tensor {
+        Tensor::compute_with("batch_norm", &[self, mean, variance], &[weight, bias], |x, rest| {
+            Ok(norm::batch_norm(&x[0], rest[0], rest[1], Some((&x[1], &x[2])), eps)?.output)
+        })
+    }
+
+    /// Normalised by channel with the batch's own statistics: the result, the means, and the unbiased variances.
+    ///
+    /// # Errors
+    /// If the shapes do not fit.
+    #[track_caller]
+    pub fn batch_norm_training(
+        &self,
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        eps: f64,
+    ) -> Result<(Tensor, Tensor, Tensor)> {
+        let mut statistics = None;
+        let output = Tensor::compute_with("batch_norm", &[self], &[weight, bias], |x, rest| {
+            let normalised = norm::batch_norm(&x[0], rest[0], rest[1], None, eps)?;
+            statistics = normalised.statistics;
+            Ok(normalised.output)
+        });
+        output.uop()?;
+        match statistics {
+            Some((mean, variance)) => Ok((output, Tensor::from_uop(mean), Tensor::from_uop(variance))),
+            None => Err(super::Error::from(super::CallError::new(
+                "batch_norm",
+                &[],
+                "the batch has no statistics",
+                std::panic::Location::caller(),
+            ))),
+        }
+    }
+
+    /// softmax(self keys^T scale + mask) values; the mask is `options.mask`, a graph of bools or scores.
+    #[track_caller]
+    pub fn attention(&self, keys: &Tensor, values: &Tensor, options: &AttentionOptions) -> Tensor {
+        Tensor::compute("attention", [self, keys, values], |[q, k, v]| {
+            attention::scaled_dot_product_attention(q, k, v, options)
+        })
+    }
+
+    /// The rows of this table that the indices name.
+    #[track_caller]
+    pub fn embedding(&self, index: &Tensor) -> Tensor {
+        Tensor::compute("embedding", [index, self], |[index, table]| indexing::embedding(index, table))
+    }
+
+    /// Elements set to zero with probability p, the others scaled up by 1 / (1 - p).
+    #[track_caller]
+    pub fn dropout(&self, p: f64) -> Tensor {
+        if !(0.0..=1.0).contains(&p) {
+            return Tensor::refused("dropout", format!("{p} is no probability"));
+        }
+        let shape = match self.dims() {
+            Ok(shape) => shape,
+            Err(error) => return Tensor::from_error(error),
+        };
+        if p == 1.0 {
+            return self.zeros_like();
+        }
+        let kept = Tensor::rand(shape).ge(p);
+        kept.where_(self / (1.0 - p), 0.0)
+    }
+}
+
+/// Losses of predictions against targets.
+impl Tensor {
+    /// Cross entropy of the softmax of these logits with class indices or probabilities.
+    #[track_caller]
+    pub fn cross_entropy(&self, target: &Tensor, options: &ClassOptions) -> Tensor {
+        Tensor::compute("cross_entropy", [self, target], |[x, target]| loss::cross_entropy(x, target, options))
+    }
+
+    /// Minus the log-probabilities of the classes.
+    #[track_caller]
+    pub fn nll_loss(&self, target: &Tensor, options: &ClassOptions) -> Tensor {
+        Tensor::compute("nll_loss", [self, target], |[x, target]| loss::nll_loss(x, target, options))
+    }
+
+    /// Squared differences.
+    #[track_caller]
+    pub fn mse_loss(&self, target: &Tensor, reduction: Reduction) -> Tensor {
+        Tensor::compute("mse_loss", [self, target], |[x, target]| loss::mse_loss(x, target, reduction))
+    }
+
+    /// Absolute differences.
+    #[track_caller]
+    pub fn l1_loss(&self, target: &Tensor, reduction: Reduction) -> Tensor {
+        Tensor::compute("l1_loss", [self, target], |[x, target]| loss::l1_loss(x, target, reduction))
+    }
+
+    /// Squared differences below `delta`, straight lines beyond.
+    #[track_caller]
+    pub fn huber_loss(&self, target: &Tensor, delta: f64, reduction: Reduction) -> Tensor {
+        Tensor::compute("huber_loss", [self, target], |[x, target]| loss::huber_loss(x, target, delta, reduction))
+    }
+
+    /// Cross entropy of probabilities.
+    #[track_caller]
+    pub fn binary_cross_entropy(&self, target: &Tensor, reduction: Reduction) -> Tensor {
+        Tensor::compute("binary_cross_entropy", [self, target], |[x, target]| {
+            loss::binary_cross_entropy(x, target, reduction)
+        })
+    }
+
+    /// Cross entropy of the sigmoid of these logits.
+    #[track_caller]
+    pub fn binary_cross_entropy_with_logits(&self, target: &Tensor, reduction: Reduction) -> Tensor {
+        Tensor::compute("binary_cross_entropy_with_logits", [self, target], |[x, target]| {
+            loss::binary_cross_entropy_with_logits(x, target, None, reduction)
+        })
+    }
+}

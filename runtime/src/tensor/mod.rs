@@ -1,0 +1,212 @@
+//! Tensors: lazy, shared, and never panicking.
+//!
+//! A [`Tensor`] is a *view* (a chain of movement ops) of a *storage cell*. An operation makes a new cell whose value is a graph;
+//! nothing runs until a value is asked for. Movement shares the cell and lengthens the chain, so that a write through one view
+//! is seen through all. Asking computes the cell's graph and puts the memory in its place.
+//!
+//! A call that cannot be done gives a tensor that carries the error, with the op, the operands' shapes and the caller's file and
+//! line; what is computed from it carries the same error. [`Tensor::shape`] and everything that runs return it.
+//!
+//! Methods are grouped by file: `create`, `elementwise`, `movement`, `reduce`, `linalg`, `layers`, `index`, `assign`, `read`,
+//! `gradient`. What they compute is `compiler::ops`; here are only operands, errors and cells.
+
+mod assign;
+mod convert;
+mod create;
+mod elementwise;
+mod errors;
+mod gradient;
+mod index;
+mod layers;
+mod linalg;
+mod movement;
+mod operators;
+mod read;
+mod reduce;
+mod show;
+
+use std::fmt;
+use std::panic::Location;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use warpweft_compiler::ir::{Arg, Op, Shape};
+use warpweft_compiler::ops::{Built, check_size};
+use warpweft_compiler::{DType, UOp};
+
+pub use convert::{AxisList, Literal, Operand, TensorElement};
+pub use create::{manual_seed, random_state};
+pub use errors::{CallError, Error, Result};
+pub use index::{Index, IntoIndex};
+pub use warpweft_compiler::ops::attention::AttentionOptions;
+pub use warpweft_compiler::ops::convolution::ConvOptions;
+pub use warpweft_compiler::ops::elementwise::Rounding;
+pub use warpweft_compiler::ops::loss::{ClassOptions, Reduction};
+pub use warpweft_compiler::ops::padding::PadMode;
+pub use warpweft_compiler::ops::pooling::PoolOptions;
+pub use warpweft_compiler::ops::resize::Resize;
+pub use warpweft_compiler::ops::scatter::ScatterReduce;
+
+/// What tensors that view one storage share: its value, as a graph or, once computed, as memory.
+struct Cell {
+    value: Mutex<UOp>,
+}
+
+/// One movement op of a view.
+type Step = (Op, Arg);
+
+#[derive(Clone)]
+struct View {
+    cell: Arc<Cell>,
+    /// From the cell's value to this view.
+    chain: Arc<[Step]>,
+    dtype: DType,
+    shape: Shape,
+}
+
+/// An array of elements of one type, computed when it is asked for. Cloning shares it.
+#[derive(Clone)]
+pub struct Tensor(Result<View>);
+
+impl Cell {
+    fn value(&self) -> UOp {
+        self.value.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, value: UOp) {
+        *self.value.lock().unwrap_or_else(PoisonError::into_inner) = value;
+    }
+}
+
+impl View {
+    /// The graph of what the view shows now.
+    fn value(&self) -> UOp {
+        self.chain
+            .iter()
+            .fold(self.cell.value(), |value, (op, arg)| UOp::new(*op, value.dtype(), vec![value], arg.clone()))
+    }
+}
+
+impl Tensor {
+    /// A tensor of a new cell.
+    pub(crate) fn from_uop(value: UOp) -> Tensor {
+        let (dtype, shape) = (value.dtype(), value.shape().clone());
+        Tensor(Ok(View { cell: Arc::new(Cell { value: Mutex::new(value) }), chain: Arc::new([]), dtype, shape }))
+    }
+
+    pub(crate) fn from_error(error: impl Into<Error>) -> Tensor {
+        Tensor(Err(error.into()))
+    }
+
+    /// The graph that it stands for, for those who work on graphs.
+    ///
+    /// # Errors
+    /// If it carries one.
+    pub fn uop(&self) -> Result<UOp> {
+        self.0.as_ref().map(View::value).map_err(Clone::clone)
+    }
+
+    /// What an op gives, or the first error among its operands, or its own.
+    #[track_caller]
+    pub(crate) fn compute<const N: usize>(
+        op: &'static str,
+        operands: [&Tensor; N],
+        build: impl FnOnce([&UOp; N]) -> Built,
+    ) -> Tensor {
+        let location = Location::caller();
+        match nodes_of(operands) {
+            Ok(nodes) => {
+                let nodes = nodes.each_ref();
+                Tensor::from_built(op, &nodes, build(nodes), location)
+            }
+            Err(error) => Tensor(Err(error)),
+        }
+    }
+
+    /// As [`Tensor::compute`] for several results.
+    #[track_caller]
+    pub(crate) fn compute_many<const N: usize>(
+        op: &'static str,
+        operands: [&Tensor; N],
+        build: impl FnOnce([&UOp; N]) -> Built<Vec<UOp>>,
+    ) -> Result<Vec<Tensor>> {
+        let location = Location::caller();
+        let nodes = nodes_of(operands)?;
+        let nodes = nodes.each_ref();
+        match build(nodes) {
+            Ok(built) => {
+                Ok(built.into_iter().map(|value| Tensor::from_built(op, &nodes, Ok(value), location)).collect())
+            }
+            Err(error) => Err(CallError::new(op, &nodes, error.message, location).into()),
+        }
+    }
+
+    /// As [`Tensor::compute`] for an op of one tensor whose result may be a view of it.
+    #[track_caller]
+    pub(crate) fn moved(&self, op: &'static str, build: impl FnOnce(&UOp) -> Built) -> Tensor {
+        let location = Location::caller();
+        let view = match &self.0 {
+            Ok(view) => view,
+            Err(error) => return Tensor(Err(error.clone())),
+        };
+        let value = view.value();
+        match build(&value) {
+            Ok(moved) => match steps_between(&value, &moved) {
+                Some(steps) if check_size(moved.shape()).is_ok() => {
+                    let chain = view.chain.iter().cloned().chain(steps).collect();
+                    let (dtype, shape) = (moved.dtype(), moved.shape().clone());
+                    Tensor(Ok(View { cell: view.cell.clone(), chain, dtype, shape }))
+                }
+                _ => Tensor::from_built(op, &[&value], Ok(moved), location),
+            },
+            error => Tensor::from_built(op, &[&value], error, location),
+        }
+    }
+
+    fn from_built(op: &'static str, operands: &[&UOp], built: Built, location: &'static Location<'static>) -> Tensor {
+        match built.and_then(|value| check_size(value.shape()).map(|()| value)) {
+            Ok(value) => Tensor::from_uop(value),
+            Err(error) => Tensor::from_error(CallError::new(op, operands, error.message, location)),
+        }
+    }
+
+    /// A tensor that carries an error of this call.
+    #[track_caller]
+    pub(crate) fn refused(op: &'static str, message: impl Into<String>) -> Tensor {
+        Tensor::from_error(CallError::new(op, &[], message, Location::caller()))
+    }
+}
+
+fn nodes_of<const N: usize>(operands: [&Tensor; N]) -> Result<[UOp; N]> {
+    if let Some(Err(error)) = operands.iter().map(|operand| &operand.0).find(|state| state.is_err()) {
+        return Err(error.clone());
+    }
+    // All carry a value, so the placeholder is never seen.
+    Ok(operands.map(|operand| operand.uop().unwrap_or_else(|_| UOp::bool(false))))
+}
+
+/// The movement ops that lead from one node to another; none if anything else lies between, or padding, which is no view.
+fn steps_between(from: &UOp, to: &UOp) -> Option<Vec<Step>> {
+    let mut steps = Vec::new();
+    let mut node = to;
+    while node != from {
+        if !node.op().is_movement() || node.op() == Op::Pad {
+            return None;
+        }
+        steps.push((node.op(), node.arg().clone()));
+        node = &node.src()[0];
+    }
+    steps.reverse();
+    Some(steps)
+}
+
+impl fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Ok(view) => {
+                let state = if self.is_realized() { "in memory" } else { "lazy" };
+                write!(f, "Tensor({}{}, {state})", view.dtype, view.shape)
+            }
+            Err(error) => write!(f, "Tensor({error})"),
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Views: other orders, shapes and repetitions of the same elements; and joining and cutting.
+
+use warpweft_compiler::ir::Shape;
+use warpweft_compiler::ops::{create, join, movement as ops, padding};
+
+use super::convert::Literal;
+use super::{AxisList, PadMode, Result, Tensor};
+
+/// Movement of one tensor.
+impl Tensor {
+    /// The elements under another shape; one length may be -1, and is then computed.
+    #[track_caller]
+    pub fn reshape(&self, shape: impl Into<Shape>) -> Tensor {
+        let shape = shape.into();
+        self.moved("reshape", |x| ops::reshape(x, &shape))
+    }
+
+    /// Axes in another order.
+    #[track_caller]
+    pub fn permute(&self, order: impl AxisList) -> Tensor {
+        self.moved("permute", |x| ops::permute(x, &order.axes()))
+    }
+
+    /// Two axes exchanged.
+    #[track_caller]
+    pub fn transpose(&self, a: i64, b: i64) -> Tensor {
+        self.moved("transpose", |x| ops::transpose(x, a, b))
+    }
+
+    /// The last two axes exchanged.
+    #[track_caller]
+    pub fn t(&self) -> Tensor {
+        self.moved("t", |x| if x.shape().len() < 2 { Ok(x.clone()) } else { ops::transpose(x, -2, -1) })
+    }
+
+    /// One axis moved to another place.
+    #[track_caller]
+    pub fn movedim(&self, from: i64, to: i64) -> Tensor {
+        self.moved("movedim", |x| ops::movedim(x, from, to))
+    }
+
+    /// Axes of length 1 repeated, new axes put in front; -1 keeps a length.
+    #[track_caller]
+    pub fn expand(&self, shape: impl Into<Shape>) -> Tensor {
+        let shape = shape.into();
+        self.moved("expand", |x| ops::expand(x, &shape))
+    }
+
+    /// The given axes in reverse.
+    #[track_caller]
+    pub fn flip(&self, axes: impl AxisList) -> Tensor {
+        self.moved("flip", |x| ops::flip(x, &axes.axes()))
+    }
+
+    /// A new axis of length 1.
+    #[track_caller]
+    pub fn unsqueeze(&self, axis: i64) -> Tensor {
+        self.moved("unsqueeze", |x| ops::unsqueeze(x, axis))
+    }
+
+    /// Without the given axes of length 1; without all of them for `()`.
+    #[track_caller]
+    pub fn squeeze(&self, axes: impl AxisList) -> Tensor {
+        self.moved("squeeze", |x| ops::squeeze(x, &axes.axes()))
+    }
+
+    /// Axes from `start` to `end`, both included, as one.
+    #[track_caller]
+    pub fn flatten(&self, start: i64, end: i64) -> Tensor {
+        self.moved("flatten", |x| ops::flatten(x, start, end))
+    }
+
+    /// One axis cut into several.
+    #[track_caller]
+    pub fn unflatten(&self, axis: i64, sizes: impl AxisList) -> Tensor {
+        self.moved("unflatten", |x| ops::unflatten(x, axis, &sizes.axes()))
+    }
+
+    /// The part from start to end of each axis.
+    #[track_caller]
+    pub fn shrink(&self, bounds: &[(i64, i64)]) -> Tensor {
+        self.moved("shrink", |x| ops::shrink(x, bounds))
+    }
+
+    /// A diagonal of two axes, as a new last axis.
+    #[track_caller]
+    pub fn diagonal(&self, offset: i64, a: i64, b: i64) -> Tensor {
+        self.moved("diagonal", |x| ops::diagonal(x, offset, a, b))
+    }
+
+    /// Windows of `size` elements along an axis, one every `step`, as a new last axis.
+    #[track_caller]
+    pub fn unfold(&self, axis: i64, size: i64, step: i64) -> Tensor {
+        self.moved("unfold", |x| ops::unfold(x, axis, size, step))
+    }
+
+    /// Rotated along axes; as if flat for `()`.
+    #[track_caller]
+    pub fn roll(&self, shifts: impl AxisList, axes: impl AxisList) -> Tensor {
+        Tensor::compute("roll", [self], |[x]| ops::roll(x, &shifts.axes(), &axes.axes()))
+    }
+
+    /// The whole repeated along each axis.
+    #[track_caller]
+    pub fn repeat(&self, counts: impl AxisList) -> Tensor {
+        Tensor::compute("repeat", [self], |[x]| ops::repeat(x, &counts.axes()))
+    }
+
+    /// Each element repeated in place along an axis; flattened first without one.
+    #[track_caller]
+    pub fn repeat_interleave(&self, count: i64, axis: Option<i64>) -> Tensor {
+        Tensor::compute("repeat_interleave", [self], |[x]| ops::repeat_interleave(x, count, axis))
+    }
+
+    /// A matrix with this on a diagonal, or the diagonal of a matrix.
+    #[track_caller]
+    pub fn diag(&self, offset: i64) -> Tensor {
+        self.moved("diag", |x| ops::diag(x, offset))
+    }
+
+    /// Padded with zeros by `(before, after)` of each axis; negative amounts cut off.
+    #[track_caller]
+    pub fn pad(&self, padding: &[(i64, i64)]) -> Tensor {
+        self.pad_by(padding, PadMode::Constant(Literal::Int(0).scalar()))
+    }
+
+    /// Padded by a number.
+    #[track_caller]
+    pub fn pad_with(&self, padding: &[(i64, i64)], value: impl Into<Literal>) -> Tensor {
+        self.pad_by(padding, PadMode::Constant(value.into().scalar()))
+    }
+
+    /// Padded in a given mode.
+    #[track_caller]
+    pub fn pad_by(&self, padding: &[(i64, i64)], mode: PadMode) -> Tensor {
+        self.moved("pad", |x| padding::pad(x, padding, mode))
+    }
+
+    /// Zeros above the given diagonal of the last two axes.
+    #[track_caller]
+    pub fn tril(&self, diagonal: i64) -> Tensor {
+        Tensor::compute("tril", [self], |[x]| create::triangle(x, diagonal, false))
+    }
+
+    /// Zeros below the given diagonal of the last two axes.
+    #[track_caller]
+    pub fn triu(&self, diagonal: i64) -> Tensor {
+        Tensor::compute("triu", [self], |[x]| create::triangle(x, diagonal, true))
+    }
+
+    /// Parts of the given lengths along an axis.
+    ///
+    /// # Errors
+    /// If the lengths do not sum to the axis.
+    #[track_caller]
+    pub fn split(&self, sizes: impl AxisList, axis: i64) -> Result<Vec<Tensor>> {
+        Tensor::compute_many("split", [self], |[x]| join::split(x, &sizes.axes(), axis))
+    }
+
+    /// At most `count` parts of equal length along an axis, the last perhaps shorter.
+    ///
+    /// # Errors
+    /// If there is no such axis or the count is not positive.
+    #[track_caller]
+    pub fn chunk(&self, count: i64, axis: i64) -> Result<Vec<Tensor>> {
+        Tensor::compute_many("chunk", [self], |[x]| join::chunk(x, count, axis))
+    }
+}
+
+/// Several tensors as one.
+impl Tensor {
+    #[track_caller]
+    pub(crate) fn joined(
+        op: &'static str,
+        tensors: &[&Tensor],
+        build: impl FnOnce(&[warpweft_compiler::UOp]) -> warpweft_compiler::ops::Built,
+    ) -> Tensor {
+        let location = std::panic::Location::caller();
+        match tensors.iter().map(|tensor| tensor.uop()).collect::<Result<Vec<_>>>() {
+            Ok(nodes) => {
+                let built = build(&nodes);
+                Tensor::from_built(op, &nodes.iter().collect::<Vec<_>>(), built, location)
+            }
+            Err(error) => Tensor::from_error(error),
+        }
+    }
+
+    /// One after the other along an axis.
+    #[track_caller]
+    pub fn cat(tensors: &[&Tensor], axis: i64) -> Tensor {
+        Tensor::joined("cat", tensors, |nodes| join::cat(nodes, axis))
+    }
+
+    /// Along a new axis.
+    #[track_caller]
+    pub fn stack(tensors: &[&Tensor], axis: i64) -> Tensor {
+        Tensor::joined("stack", tensors, |nodes| join::stack(nodes, axis))
+    }
+
+    /// Each vector repeated over the grid of all; `xy` exchanges the first two axes.
+    ///
+    /// # Errors
+    /// If a tensor has more than one axis.
+    #[track_caller]
+    pub fn meshgrid(vectors: &[&Tensor], xy: bool) -> Result<Vec<Tensor>> {
+        let location = std::panic::Location::caller();
+        let nodes = vectors.iter().map(|tensor| tensor.uop()).collect::<Result<Vec<_>>>()?;
+        match join::meshgrid(&nodes, xy) {
+            Ok(grid) => Ok(grid.into_iter().map(Tensor::from_uop).collect()),
+            Err(error) => {
+                let operands: Vec<_> = nodes.iter().collect();
+                Err(super::CallError::new("meshgrid", &operands, error.message, location).into())
+            }
+        }
+    }
+}

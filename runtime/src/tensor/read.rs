@@ -1,0 +1,178 @@
+//! Asking: shapes, values, computation.
+
+use std::panic::Location;
+
+use warpweft_compiler::DType;
+use warpweft_compiler::dtype::{Elements, Scalar};
+use warpweft_compiler::ir::{Op, Shape};
+
+use super::convert::TensorElement;
+use super::errors::CallError;
+use super::{Result, Tensor, View};
+use crate::execute;
+
+impl Tensor {
+    fn view(&self) -> Result<&View> {
+        self.0.as_ref().map_err(Clone::clone)
+    }
+
+    /// The lengths of the axes, each at its largest if symbolic.
+    ///
+    /// # Errors
+    /// If the tensor carries one.
+    pub fn shape(&self) -> Result<Vec<usize>> {
+        Ok(self.view()?.shape.max_shape().into_iter().map(|len| len.max(0) as usize).collect())
+    }
+
+    /// The lengths of the axes, symbolic ones as such.
+    ///
+    /// # Errors
+    /// If the tensor carries one.
+    pub fn dims(&self) -> Result<Shape> {
+        Ok(self.view()?.shape.clone())
+    }
+
+    /// The type of an element.
+    ///
+    /// # Errors
+    /// If the tensor carries one.
+    pub fn dtype(&self) -> Result<DType> {
+        Ok(self.view()?.dtype)
+    }
+
+    /// The number of axes.
+    ///
+    /// # Errors
+    /// If the tensor carries one.
+    pub fn rank(&self) -> Result<usize> {
+        Ok(self.view()?.shape.len())
+    }
+
+    /// The number of elements.
+    ///
+    /// # Errors
+    /// If the tensor carries one.
+    pub fn numel(&self) -> Result<usize> {
+        Ok(self.view()?.shape.numel().max_value().max(0) as usize)
+    }
+
+    /// Whether its elements are in memory.
+    pub fn is_realized(&self) -> bool {
+        self.view().is_ok_and(|view| execute::computed_buffer(&view.cell.value()).is_some())
+    }
+
+    /// Computes the tensor, once; it then lies in memory and forgets how it was computed. Gives itself, for chaining.
+    ///
+    /// Reading a tensor computes it too, but does not forget: gradients flow through what was read, and stop at what was realised.
+    ///
+    /// # Errors
+    /// If the tensor carries one, or the program cannot run.
+    pub fn realize(&self) -> Result<&Tensor> {
+        Tensor::realize_all(&[self])?;
+        Ok(self)
+    }
+
+    /// Computes several tensors in one program, which shares what they share.
+    ///
+    /// # Errors
+    /// If a tensor carries one, or the program cannot run.
+    pub fn realize_all(tensors: &[&Tensor]) -> Result<()> {
+        let views = tensors.iter().map(|tensor| tensor.view()).collect::<Result<Vec<&View>>>()?;
+        let pending: Vec<(&View, _)> = views
+            .into_iter()
+            .map(|view| (view, view.cell.value()))
+            .filter(|(_, value)| !is_memory(value) && !value.shape().numel().is(0))
+            .collect();
+        if pending.is_empty() {
+            return Ok(());
+        }
+        let values: Vec<_> = pending.iter().map(|(_, value)| value.clone()).collect();
+        for ((view, _), stored) in pending.iter().zip(execute::realize(&values)?) {
+            view.cell.set(stored);
+        }
+        Ok(())
+    }
+
+    /// The elements in row-major order, whatever their type, as little-endian bytes.
+    ///
+    /// # Errors
+    /// If the tensor carries one, or the program cannot run.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let view = self.view()?;
+        if view.shape.numel().is(0) {
+            return Ok(Vec::new());
+        }
+        Ok(execute::to_bytes(&view.value())?)
+    }
+
+    /// The elements in row-major order, whatever their type.
+    ///
+    /// # Errors
+    /// If the tensor carries one, or the program cannot run.
+    #[track_caller]
+    pub fn elements(&self) -> Result<Elements> {
+        let location = Location::caller();
+        let view = self.view()?;
+        let bytes = self.to_bytes()?;
+        Elements::from_bytes(view.dtype, &bytes).ok_or_else(|| {
+            let message = format!("{} bytes came back, which are no {} elements", bytes.len(), view.dtype);
+            CallError::new("elements", &[], message, location).into()
+        })
+    }
+
+    /// The elements in row-major order.
+    ///
+    /// # Errors
+    /// If the tensor is of another type or carries an error, or the program cannot run.
+    #[track_caller]
+    pub fn to_vec<E: TensorElement>(&self) -> Result<Vec<E>> {
+        self.check_type::<E>("to_vec", Location::caller())?;
+        let elements = self.elements()?;
+        Ok(E::slice(&elements).map(<[E]>::to_vec).unwrap_or_default())
+    }
+
+    /// The one element of a tensor of one element.
+    ///
+    /// # Errors
+    /// If it has another number of elements or another type, carries an error, or the program cannot run.
+    #[track_caller]
+    pub fn item<E: TensorElement>(&self) -> Result<E> {
+        let location = Location::caller();
+        self.check_type::<E>("item", location)?;
+        let value = self.item_scalar()?;
+        Ok(E::from_scalar(value))
+    }
+
+    /// As [`Tensor::item`], whatever the type.
+    ///
+    /// # Errors
+    /// If it has another number of elements, carries an error, or the program cannot run.
+    #[track_caller]
+    pub fn item_scalar(&self) -> Result<Scalar> {
+        let location = Location::caller();
+        let view = self.view()?;
+        if !view.shape.numel().is(1) {
+            let message = format!("it has {} elements; only one element is an item", view.shape.numel());
+            return Err(CallError::new("item", &[&view.value()], message, location).into());
+        }
+        Ok(self.elements()?.get(0))
+    }
+
+    fn check_type<E: TensorElement>(&self, op: &'static str, location: &'static Location<'static>) -> Result<()> {
+        let view = self.view()?;
+        if view.dtype == E::DTYPE {
+            return Ok(());
+        }
+        let message = format!("its elements are {}, not {}: ask for those, or cast it first", view.dtype, E::DTYPE);
+        Err(CallError::new(op, &[&view.value()], message, location).into())
+    }
+}
+
+/// A buffer under any shape.
+fn is_memory(value: &warpweft_compiler::UOp) -> bool {
+    let mut node = value;
+    while node.op() == Op::Reshape {
+        node = &node.src()[0];
+    }
+    node.op() == Op::Buffer
+}

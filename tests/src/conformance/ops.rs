@@ -1,0 +1,161 @@
+//! Values and gradients of tensor ops, as PyTorch computes them on the CPU.
+//!
+//! A case names an op, attributes, inputs and the outputs expected; `grads` are the gradients of `sum(outputs[0] * cotangent)` by
+//! the inputs. A value passes if it is within `atol + rtol * |want|` (NaN equals NaN, infinities, integers and bools are exact), a gradient
+//! within ten times that. What a case asks of the library is `ops_table`.
+
+use serde_json::Value;
+use warpweft::execute;
+use warpweft::registry;
+use warpweft::{DType, Tensor};
+use warpweft_compiler::dtype::{Elements, Scalar};
+
+use super::ops_table::apply;
+use super::{Report, Stop, field, run_list};
+
+/// Judges every case whose id holds `filter`, on the device of that name or the default one.
+pub fn run(cases: &Value, filter: Option<&str>, device: Option<&str>) -> Report {
+    let mut report = Report::default();
+    run_list(&mut report, cases, filter, |case| {
+        // A panic is a bug of the library; the other cases are worth running all the same.
+        let judged = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| judge(case, device)));
+        judged.unwrap_or_else(|_| Err(Stop::failed("the library panicked")))
+    });
+    report
+}
+
+fn judge(case: &Value, device: Option<&str>) -> Result<(), Stop> {
+    let inputs =
+        field::list(case, "inputs")?.iter().map(|input| read_tensor(input, device)).collect::<Result<Vec<_>, _>>()?;
+    let outputs = apply(field::text(case, "op")?, &case["attrs"], &inputs)?;
+    let wanted = field::list(case, "outputs")?;
+    if outputs.len() != wanted.len() {
+        return Err(Stop::failed(format!("{} outputs, not {}", outputs.len(), wanted.len())));
+    }
+    let tolerance =
+        |name: &str| case[name].as_f64().ok_or_else(|| Stop::unsupported(format!("field {name} is no number")));
+    let (rtol, atol) = (tolerance("rtol")?, tolerance("atol")?);
+    for (k, (output, want)) in outputs.iter().zip(wanted).enumerate() {
+        compare(output, want, rtol, atol, device).map_err(|why| Stop::failed(format!("output {k}: {why}")))?;
+    }
+    let Some(gradients) = case["grads"].as_array() else { return Ok(()) };
+    let cotangent = read_tensor(&case["cotangent"], device)?;
+    // Only inputs whose gradient is given are asked for: integers have none.
+    let asked: Vec<usize> =
+        (0..inputs.len()).filter(|&k| gradients.get(k).is_some_and(|want| !want.is_null())).collect();
+    let targets: Vec<&Tensor> = asked.iter().map(|&k| &inputs[k]).collect();
+    let got =
+        outputs[0].gradient_with(&cotangent, &targets).map_err(|error| Stop::failed(format!("gradient: {error}")))?;
+    for (&k, got) in asked.iter().zip(&got) {
+        compare(got, &gradients[k], 10.0 * rtol, 10.0 * atol, device)
+            .map_err(|why| Stop::failed(format!("gradient by input {k}: {why}")))?;
+    }
+    Ok(())
+}
+
+/// Type, shape and data of a tensor in a case.
+struct Expected {
+    dtype: DType,
+    shape: Vec<i64>,
+    data: Vec<Scalar>,
+}
+
+fn read_expected(value: &Value) -> Result<Expected, Stop> {
+    let name = field::text(value, "dtype")?;
+    let dtype = DType::from_name(name).ok_or_else(|| Stop::unsupported(format!("type {name}")))?;
+    let data =
+        field::list(value, "data")?.iter().map(|element| read_scalar(element, dtype)).collect::<Result<_, _>>()?;
+    Ok(Expected { dtype, shape: field::integers(value, "shape")?, data })
+}
+
+fn read_scalar(element: &Value, dtype: DType) -> Result<Scalar, Stop> {
+    let scalar = match element {
+        Value::Bool(value) => Scalar::Bool(*value),
+        Value::String(text) => Scalar::float(match text.as_str() {
+            "nan" => f64::NAN,
+            "inf" => f64::INFINITY,
+            "-inf" => f64::NEG_INFINITY,
+            _ => return Err(Stop::unsupported(format!("element {text}"))),
+        }),
+        Value::Number(number) if number.is_i64() => Scalar::Int(number.as_i64().unwrap_or(0)),
+        Value::Number(number) if number.is_u64() => Scalar::UInt(number.as_u64().unwrap_or(0)),
+        Value::Number(number) => Scalar::float(number.as_f64().unwrap_or(f64::NAN)),
+        _ => return Err(Stop::unsupported(format!("element {element}"))),
+    };
+    Ok(scalar.cast(dtype))
+}
+
+/// A tensor of a case, in memory.
+fn read_tensor(value: &Value, device: Option<&str>) -> Result<Tensor, Stop> {
+    let Expected { dtype, shape, data } = read_expected(value)?;
+    let elements = Elements::from_scalars(dtype, &data).ok_or_else(|| Stop::unsupported(format!("type {dtype}")))?;
+    Ok(Tensor::from_bytes(device, dtype, shape, &elements.to_bytes()))
+}
+
+/// What is different, if anything is.
+fn compare(got: &Tensor, want: &Value, rtol: f64, atol: f64, device: Option<&str>) -> Result<(), String> {
+    let want = read_expected(want).map_err(|stop| format!("{:?}", stop.0))?;
+    let text = |error: warpweft::Error| error.to_string();
+    let (dtype, shape) = (got.dtype().map_err(text)?, got.shape().map_err(text)?);
+    let shape: Vec<i64> = shape.into_iter().map(|len| len as i64).collect();
+    if (dtype, &shape) != (want.dtype, &want.shape) {
+        return Err(format!("{dtype}{shape:?} instead of {}{:?}", want.dtype, want.shape));
+    }
+    for (k, (got, want)) in elements(got, device)?.scalars().into_iter().zip(&want.data).enumerate() {
+        if !close(got, *want, rtol, atol) {
+            return Err(format!("element {k} is {}, not {}", written(got), written(*want)));
+        }
+    }
+    Ok(())
+}
+
+/// The elements, computed on the device also if the program reads nothing that lies there.
+fn elements(got: &Tensor, device: Option<&str>) -> Result<Elements, String> {
+    let value = got.uop().map_err(|error| error.to_string())?;
+    let empty = value.shape().numel().is(0);
+    let bytes = match device {
+        Some(_) if !empty => {
+            let executor = registry::executor(device).map_err(|error| error.to_string())?;
+            let stored = executor.realize(std::slice::from_ref(&value)).map_err(|error| error.to_string())?.remove(0);
+            execute::to_bytes(&stored).map_err(|error| error.to_string())?
+        }
+        _ => got.to_bytes().map_err(|error| error.to_string())?,
+    };
+    Elements::from_bytes(value.dtype(), &bytes).ok_or_else(|| format!("{} bytes are no elements", bytes.len()))
+}
+
+fn close(got: Scalar, want: Scalar, rtol: f64, atol: f64) -> bool {
+    match want {
+        Scalar::Float(_) => {
+            let (got, want) = (got.to_f64(), want.to_f64());
+            got == want || (got.is_nan() && want.is_nan()) || (got - want).abs() <= atol + rtol * want.abs()
+        }
+        Scalar::Bool(_) | Scalar::Int(_) | Scalar::UInt(_) => got == want,
+    }
+}
+
+fn written(value: Scalar) -> String {
+    match value {
+        Scalar::Bool(value) => value.to_string(),
+        Scalar::Int(value) => value.to_string(),
+        Scalar::UInt(value) => value.to_string(),
+        Scalar::Float(bits) => format!("{:e}", f64::from_bits(bits)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn closeness_is_as_the_file_says() {
+        let float = Scalar::float;
+        assert!(close(float(1.00001), float(1.0), 1e-5, 1e-6));
+        assert!(!close(float(1.0001), float(1.0), 1e-5, 1e-6));
+        assert!(close(float(f64::NAN), float(f64::NAN), 0.0, 0.0));
+        assert!(!close(float(f64::NAN), float(1.0), 1.0, 1.0));
+        assert!(!close(float(1e300), float(f64::INFINITY), 1.0, 1.0));
+        assert!(close(float(-0.0), float(0.0), 0.0, 0.0));
+        assert!(!close(Scalar::Int(3), Scalar::Int(4), 1.0, 1.0));
+    }
+}
