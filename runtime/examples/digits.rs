@@ -1,0 +1,183 @@
+//! Trains a small convolutional network on real handwritten digits, and shows what it learned.
+//!
+//! The data: 1,797 digits of 8 x 8 pixels (see `runtime/data/README.md` for its credit). Four fifths are for training, the rest for
+//! the test; the split is the same in every run. Every kernel that runs was written by the compiler: `DEBUG=4` prints them.
+#![allow(clippy::print_stdout, reason = "this program is for reading")]
+
+use std::io::Read;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use warpweft::nn::{Adam, Conv2d, Linear, Module, Optimizer};
+use warpweft::tensor::{ClassOptions, ConvOptions, PoolOptions};
+use warpweft::{Tensor, registry};
+
+type Failure = Box<dyn std::error::Error>;
+
+const PIXELS: usize = 64;
+const BATCH: usize = 64;
+const EPOCHS: usize = 12;
+const SEED: u64 = 7;
+
+fn main() -> Result<(), Failure> {
+    let started = Instant::now();
+    warpweft::tensor::manual_seed(SEED);
+    let digits = Digits::read()?;
+    let (train, test) = digits.split();
+    println!("{} digits to learn from, {} to be tested on", train.len(), test.len());
+    let network = Network::new()?;
+    let times = fit(&network, &digits, &train)?;
+    let predicted = network.predict(&digits, &test)?;
+    let right = test.iter().zip(&predicted).filter(|(digit, guess)| digits.labels[**digit] == **guess).count();
+    println!("test accuracy {:.2} % ({right} of {})", 100.0 * right as f64 / test.len() as f64, test.len());
+    println!("time per step {:.2} ms (median of {})", median(times.clone()).as_secs_f64() * 1e3, times.len());
+    let stats = registry::executor(None)?.stats();
+    println!(
+        "kernels: {} compiled, {} from the cache on disk; {} launches; {:.1} s in all",
+        stats.kernels_compiled,
+        stats.kernels_from_disk,
+        stats.launches,
+        started.elapsed().as_secs_f64()
+    );
+    draw(&digits, &test[..6], &predicted[..6]);
+    Ok(())
+}
+
+/// The data: pixels from 0 to 1, and which digit each is.
+struct Digits {
+    pixels: Vec<f32>,
+    labels: Vec<i32>,
+}
+
+impl Digits {
+    fn read() -> Result<Digits, Failure> {
+        let packed = include_bytes!("../data/digits.csv.gz");
+        let mut text = String::new();
+        flate2::read::GzDecoder::new(&packed[..]).read_to_string(&mut text)?;
+        let mut digits = Digits { pixels: Vec::new(), labels: Vec::new() };
+        for line in text.lines() {
+            let numbers: Vec<i32> = line.split(',').map(str::parse).collect::<Result<_, _>>()?;
+            let [pixels @ .., label] = &numbers[..] else { return Err("an empty line in the digits".into()) };
+            digits.pixels.extend(pixels.iter().map(|&pixel| pixel as f32 / 16.0));
+            digits.labels.push(*label);
+        }
+        Ok(digits)
+    }
+
+    /// Numbers of the digits for training and for the test.
+    fn split(&self) -> (Vec<usize>, Vec<usize>) {
+        let mut order: Vec<usize> = (0..self.labels.len()).collect();
+        shuffle(&mut order, &mut SEED.clone());
+        let cut = order.len() * 4 / 5;
+        let test = order.split_off(cut);
+        (order, test)
+    }
+
+    fn images(&self, numbers: &[usize]) -> Tensor {
+        let pixels: Vec<f32> =
+            numbers.iter().flat_map(|&digit| self.pixels[digit * PIXELS..][..PIXELS].iter().copied()).collect();
+        Tensor::from_vec(pixels, [numbers.len() as i64, 1, 8, 8])
+    }
+
+    fn targets(&self, numbers: &[usize]) -> Tensor {
+        let labels: Vec<i32> = numbers.iter().map(|&digit| self.labels[digit]).collect();
+        Tensor::from_vec(labels, [numbers.len() as i64])
+    }
+}
+
+/// Two convolutions, each halved by pooling, then one linear layer.
+struct Network {
+    first: Conv2d,
+    second: Conv2d,
+    last: Linear,
+}
+
+impl Network {
+    fn new() -> Result<Network, Failure> {
+        let same = || ConvOptions { padding: vec![1], ..ConvOptions::default() };
+        Ok(Network {
+            first: Conv2d::new(1, 16, 3, same())?,
+            second: Conv2d::new(16, 32, 3, same())?,
+            last: Linear::new(128, 10, true)?,
+        })
+    }
+
+    fn parameters(&self) -> Vec<Tensor> {
+        [self.first.parameters(), self.second.parameters(), self.last.parameters()].concat()
+    }
+
+    fn forward(&self, images: &Tensor) -> Tensor {
+        let pool = PoolOptions { kernel: vec![2], stride: vec![2], ..PoolOptions::default() };
+        let halved = self.first.forward(images).relu().max_pool(&pool);
+        let quartered = self.second.forward(&halved).relu().max_pool(&pool);
+        self.last.forward(&quartered.flatten(1, -1))
+    }
+
+    fn predict(&self, digits: &Digits, numbers: &[usize]) -> Result<Vec<i32>, Failure> {
+        Ok(self.forward(&digits.images(numbers)).argmax(Some(1), false).to_vec::<i32>()?)
+    }
+}
+
+/// Trains, and gives the time of each step.
+fn fit(network: &Network, digits: &Digits, train: &[usize]) -> Result<Vec<Duration>, Failure> {
+    let mut optimizer = Adam::new(network.parameters(), 0.004)?;
+    let steps = train.len() / BATCH;
+    let progress = ProgressBar::new((EPOCHS * steps) as u64);
+    progress.set_style(ProgressStyle::with_template("training {bar:32} {pos}/{len} {msg}")?);
+    let mut order = train.to_vec();
+    let mut seed = SEED + 1;
+    let mut times = Vec::new();
+    for epoch in 0..EPOCHS {
+        shuffle(&mut order, &mut seed);
+        let mut total = 0.0;
+        for batch in order.chunks_exact(BATCH) {
+            let start = Instant::now();
+            let logits = network.forward(&digits.images(batch));
+            let loss = logits.cross_entropy(&digits.targets(batch), &ClassOptions::default());
+            optimizer.step(&loss)?;
+            total += loss.item::<f32>()?;
+            times.push(start.elapsed());
+            progress.inc(1);
+        }
+        progress.set_message(format!("loss {:.4}", total / steps as f32));
+        if progress.is_hidden() {
+            println!("epoch {:2}  loss {:.4}", epoch + 1, total / steps as f32);
+        }
+    }
+    progress.finish();
+    Ok(times)
+}
+
+/// Fisher and Yates' shuffle, with SplitMix64's numbers: the same order on every machine.
+fn shuffle(order: &mut [usize], seed: &mut u64) {
+    for last in (1..order.len()).rev() {
+        *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = *seed;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        order.swap(last, ((bits ^ (bits >> 31)) % (last as u64 + 1)) as usize);
+    }
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times.get(times.len() / 2).copied().unwrap_or_default()
+}
+
+/// Draws digits side by side, two pixels a character cell, with what the network takes them for below.
+fn draw(digits: &Digits, numbers: &[usize], predicted: &[i32]) {
+    const SHADES: [char; 5] = [' ', '.', 'o', 'O', '@'];
+    for row in 0..8 {
+        let lines = numbers.iter().map(|&digit| {
+            let pixels = &digits.pixels[digit * PIXELS + row * 8..][..8];
+            pixels.iter().flat_map(|&pixel| [SHADES[(pixel * 4.0).round() as usize]; 2]).collect::<String>()
+        });
+        println!("  {}", lines.collect::<Vec<_>>().join("   "));
+    }
+    let captions = numbers.iter().zip(predicted).map(|(&digit, guess)| {
+        let truth = digits.labels[digit];
+        let mark = if truth == *guess { String::new() } else { format!(" (is {truth})") };
+        format!("{:<16}", format!("looks like {guess}{mark}"))
+    });
+    println!("  {}", captions.collect::<Vec<_>>().join("   "));
+}
