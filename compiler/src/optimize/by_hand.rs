@@ -22,6 +22,8 @@ use crate::kernel::ranges::{Dependencies, RangeSet, closed_ranges, range_id};
 use crate::symbolic::linear_terms;
 use crate::target::Target;
 
+/// Ops of a straight elementwise body after it was repeated for several vectors.
+const UNROLLED_OPS_MAX: u32 = 128;
 /// Least element operations in a kernel for a second thread to be worth its start: about 20 us of work.
 const PARALLEL_WORK_MIN: f64 = 65_536.0;
 
@@ -69,6 +71,8 @@ struct Survey {
     folds: Vec<FoldLoops>,
     ranges: FxHashMap<u32, UOp>,
     work: f64,
+    /// Elementwise ops, each counted once however often it runs.
+    body_ops: u32,
     element_bytes: usize,
 }
 
@@ -92,13 +96,17 @@ impl Survey {
             folds: Vec::new(),
             ranges: ranges.clone(),
             work: 0.0,
+            body_ops: 0,
             element_bytes: 1,
         };
         for node in &dependencies.order {
             match node.op() {
                 Op::Load | Op::Store => survey.add_access(node, &dependencies, &trips),
                 Op::Fold => survey.add_fold(node, &dependencies, &trips),
-                op if op.is_elementwise() && !node.dtype().is_index() => survey.work += trips(dependencies.get(node)),
+                op if op.is_elementwise() && !node.dtype().is_index() => {
+                    survey.work += trips(dependencies.get(node));
+                    survey.body_ops += 1;
+                }
                 _ => {}
             }
             if node.op() == Op::Store && closed_ranges(node).len() > survey.outputs.len() {
@@ -291,8 +299,10 @@ fn choose_tile(survey: &Survey, target: &Target, vector_id: u32, lanes: u32) -> 
         .filter(|fold| fold.depends.contains(vector_id))
         .max_by(|a, b| a.weight.total_cmp(&b.weight));
     let Some(fold) = main else {
-        // Straight elementwise work: a few vectors each time round hide the loop.
-        return Tile { vectors: vectors_in_range.min(4), row: None };
+        // Straight elementwise work: a few vectors each time round hide the loop. A long body hides it by itself, and code
+        // generation takes time by its length.
+        let vectors = (UNROLLED_OPS_MAX / survey.body_ops.max(1)).clamp(1, 4);
+        return Tile { vectors: vectors_in_range.min(vectors), row: None };
     };
     let per_fold = (budget / fold.count as u32).max(1);
     let reused = |id: u32| -> f64 {
