@@ -19,8 +19,10 @@ pub(super) const BYTES_PER_NS: f64 = 10.0;
 pub(super) const OPS_PER_NS: f64 = 16.0;
 /// Threads for which there should be work.
 pub(super) const THREADS: f64 = 16.0;
-/// Below so many results, a reduction has too little parallel work by itself: 64 for each of 16 threads.
-pub(super) const FEW_RESULTS: i64 = 1024;
+/// Below so many results, a reduction has too little parallel work by itself: 4 for each of 16 threads.
+pub(super) const FEW_RESULTS: i64 = 64;
+/// Partial results that a reduction cut in two stages should have: 64 for each of 16 threads.
+pub(super) const PARTIAL_RESULTS: i64 = 1024;
 /// From so many inputs on, a reduction is worth two kernels.
 pub(super) const MANY_INPUTS: i64 = 1 << 18;
 /// Fewer parts than this do not pay for a second kernel.

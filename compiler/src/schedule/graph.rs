@@ -54,6 +54,15 @@ impl Graph {
         position
     }
 
+    /// The node below a chain of reshapes.
+    pub(super) fn below_reshapes(&self, position: u32) -> u32 {
+        let mut position = position;
+        while self.nodes[position as usize].op() == Op::Reshape {
+            position = self.src[position as usize][0];
+        }
+        position
+    }
+
     /// Bytes of a node's elements.
     pub(super) fn bytes(&self, position: usize) -> f64 {
         self.numel[position] * self.nodes[position].dtype().bytes() as f64

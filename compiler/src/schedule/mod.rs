@@ -42,7 +42,6 @@ use crate::error::CompileError;
 use crate::ir::{Arg, Op, UOp, postorder};
 use crate::watch::{Report, Silent, Topic, Watch};
 use graph::Graph;
-use realize::without_reshapes;
 
 /// A program as kernels.
 #[derive(Clone, Debug, PartialEq)]
@@ -117,18 +116,20 @@ pub fn schedule_with(sink: &UOp, options: ScheduleOptions, watch: &mut dyn Watch
     let stored = fuse::fuse(&graph, options.fuse, watch);
     let pieces = order::in_order(split::split(&graph, &stored));
     let mut schedule = Schedule { kernels: Vec::new(), buffers: params_of(sink), outputs: Vec::new() };
-    let param_count = schedule.buffers.len();
     let mut buffer_of: FxHashMap<u32, usize> = FxHashMap::default();
     for (position, node) in graph.nodes.iter().enumerate() {
         if let (Op::Param, Arg::Param(param)) = (node.op(), node.arg()) {
             buffer_of.insert(position as u32, param.slot as usize);
         }
     }
+    let mut first_output: FxHashMap<u32, usize> = FxHashMap::default();
+    for (number, &position) in graph.outputs.iter().enumerate() {
+        first_output.entry(position).or_insert(number);
+    }
     let add = |schedule: &mut Schedule, buffer_of: &mut FxHashMap<u32, usize>, position: u32| {
         *buffer_of.entry(position).or_insert_with(|| {
             let node = &graph.nodes[position as usize];
-            let role = graph.outputs.iter().position(|&output| output == position);
-            let role = role.map_or(BufferRole::Temporary, BufferRole::Output);
+            let role = first_output.get(&position).copied().map_or(BufferRole::Temporary, BufferRole::Output);
             schedule.buffers.push(ScheduleBuffer { dtype: node.dtype(), len: split::elements(node.shape()), role });
             schedule.buffers.len() - 1
         })
@@ -139,15 +140,12 @@ pub fn schedule_with(sink: &UOp, options: ScheduleOptions, watch: &mut dyn Watch
         schedule.kernels.push(ScheduledKernel { ast: piece.ast, buffers });
     }
     for &output in &graph.outputs {
-        let base = match graph.must_store[output as usize] {
-            true => output,
-            // What lies in memory already is not copied.
-            false => graph.outputs_base(output),
-        };
+        // What lies in memory already is not copied.
+        let is_stored = graph.must_store[output as usize];
+        let base = if is_stored { output } else { graph.below_reshapes(output) };
         let buffer = add(&mut schedule, &mut buffer_of, base);
         schedule.outputs.push(buffer);
     }
-    debug_assert!(schedule.buffers.len() >= param_count);
     if watch.wants(Topic::Passes) {
         let text = || schedule.kernels.iter().map(|kernel| format!("{:?}\n", kernel.ast)).collect();
         watch.report(Report::Pass { name: "schedule", nodes: graph.nodes.len(), text: &text });
@@ -173,12 +171,4 @@ fn params_of(sink: &UOp) -> Vec<ScheduleBuffer> {
         }
     }
     buffers
-}
-
-impl Graph {
-    /// The memory that a value which need not be stored lies in.
-    fn outputs_base(&self, output: u32) -> u32 {
-        let base = without_reshapes(&self.nodes[output as usize]);
-        self.nodes.iter().position(|node| node == base).map_or(output, |position| position as u32)
-    }
 }

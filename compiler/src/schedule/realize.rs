@@ -100,7 +100,7 @@ fn in_two_stages(operand: &UOp, op: ReduceOp, axes: &Axes) -> Option<UOp> {
         return None;
     }
     // Enough parts for every thread, each still long.
-    let parts_wanted = (cost::FEW_RESULTS / results.max(1)).max(2);
+    let parts_wanted = (cost::PARTIAL_RESULTS / results.max(1)).max(2);
     let divisor_of = |len: i64| (2..=parts_wanted.min(len)).rev().find(|parts| len % parts == 0);
     // The outermost axis that can be cut well keeps the parts in one piece each.
     let cut = (0..lens.len())
@@ -204,7 +204,9 @@ mod tests {
         assert_eq!(sum.src()[0].shape().as_const().unwrap(), [1024]);
         let rows = param(1 << 24).reshape([4096, 4096]);
         assert_eq!(one(&rows.reduce(ReduceOp::Add, &[0])).src()[0].op(), Op::Reshape);
-        // 4 results of 2^20 inputs each: 256 parts.
+        // Rows enough for every thread stay whole; 4 results of 2^20 inputs each become 256 parts.
+        let rows = param(1 << 20).reshape([512, 2048]).reduce(ReduceOp::Max, &[1]);
+        assert_eq!(one(&rows), rows);
         let four = one(&param(1 << 22).reshape([4, 1 << 20]).reduce(ReduceOp::Max, &[1]));
         assert_eq!(four.src()[0].shape().as_const().unwrap(), [4, 256]);
         // A prime length has a remainder, which is added by itself.
