@@ -27,6 +27,7 @@ struct Arguments {
 #[derive(Clone, Copy, ValueEnum)]
 enum Kind {
     Alias,
+    Fusion,
     Inplace,
     Ops,
     Symbolic,
@@ -53,6 +54,7 @@ fn run(arguments: &Arguments, cases: &serde_json::Value) -> Report {
     let filter = arguments.filter.as_deref();
     match arguments.kind {
         Kind::Alias => conformance::alias::run(cases, filter),
+        Kind::Fusion => conformance::fusion::run(cases, filter, arguments.device.as_deref()),
         Kind::Inplace => conformance::inplace::run(cases, filter),
         Kind::Ops => conformance::ops::run(cases, filter, arguments.device.as_deref()),
         Kind::Views => conformance::views::run(cases, filter),

@@ -9,6 +9,7 @@ use std::fmt;
 pub mod alias;
 pub mod alias_graph;
 pub mod alias_sets;
+pub mod fusion;
 pub mod inplace;
 pub mod ops;
 pub mod ops_table;

@@ -86,14 +86,14 @@ fn read_scalar(element: &Value, dtype: DType) -> Result<Scalar, Stop> {
 }
 
 /// A tensor of a case, in memory.
-fn read_tensor(value: &Value, device: Option<&str>) -> Result<Tensor, Stop> {
+pub(super) fn read_tensor(value: &Value, device: Option<&str>) -> Result<Tensor, Stop> {
     let Expected { dtype, shape, data } = read_expected(value)?;
     let elements = Elements::from_scalars(dtype, &data).ok_or_else(|| Stop::unsupported(format!("type {dtype}")))?;
     Ok(Tensor::from_bytes(device, dtype, shape, &elements.to_bytes()))
 }
 
 /// What is different, if anything is.
-fn compare(got: &Tensor, want: &Value, rtol: f64, atol: f64, device: Option<&str>) -> Result<(), String> {
+pub(super) fn compare(got: &Tensor, want: &Value, rtol: f64, atol: f64, device: Option<&str>) -> Result<(), String> {
     let want = read_expected(want).map_err(|stop| format!("{:?}", stop.0))?;
     let text = |error: warpweft::Error| error.to_string();
     let (dtype, shape) = (got.dtype().map_err(text)?, got.shape().map_err(text)?);
