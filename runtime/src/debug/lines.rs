@@ -41,7 +41,7 @@ pub(super) fn schedule_line(kernels: usize, elapsed: Duration, key: u32, nodes: 
 }
 
 /// The micro-ops of a kernel, one a line: number, op, type, numbers of the operands, argument; loops are indented.
-pub(super) fn linear_list(linear: &Linear) -> String {
+pub fn linear_list(linear: &Linear) -> String {
     let mut numbers: FxHashMap<&UOp, usize> = FxHashMap::default();
     let mut depth = 0usize;
     let mut text = format!("linear %{} grid {}", linear.name, linear.grid);

@@ -23,7 +23,7 @@ mod subscriber;
 #[cfg(test)]
 mod tests;
 
-pub use lines::kernel_line;
+pub use lines::{kernel_line, linear_list};
 pub(crate) use report::{DecisionWatch, KernelReport, Listening};
 pub use subscriber::{Printer, install};
 

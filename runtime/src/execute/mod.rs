@@ -223,6 +223,11 @@ impl Executor {
         &self.allocator
     }
 
+    /// Threads that run its kernels at most.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
     /// Its compiled kernels on disk.
     pub fn disk_cache(&self) -> &KernelCache {
         &self.disk

@@ -1,0 +1,208 @@
+//! `warpweft bench [CASE...]`: named programs, timed in one process, a line each.
+//!
+//! A time is that of all that a user waits for: building the graph, finding or making its kernels, memory, launches. The first
+//! call is given apart, since it schedules and compiles. Cases, sizes and the JSON line are those of the script that times other
+//! libraries, so that lines of both can be laid side by side.
+
+use std::error::Error;
+use std::time::Instant;
+
+use clap::Args;
+use warpweft::config::{Config, config};
+use warpweft::execute::Executor;
+use warpweft_compiler::{DType, UOp};
+
+use crate::cases;
+
+/// Arguments of `warpweft bench`.
+#[derive(Args)]
+pub(crate) struct Bench {
+    /// Cases to run; all if none is named. `--list` names them.
+    cases: Vec<String>,
+    /// Print a JSON line for each case.
+    #[arg(long)]
+    json: bool,
+    /// The device; the one that DEV names if not given.
+    #[arg(long)]
+    device: Option<String>,
+    /// Seconds that each case is repeated for.
+    #[arg(long, default_value_t = 1.5)]
+    seconds: f64,
+    /// Print the names of the cases.
+    #[arg(long)]
+    list: bool,
+}
+
+/// One measured case.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Times {
+    /// Seconds of each call after the first.
+    pub(crate) calls: Vec<f64>,
+    /// Seconds of the first call.
+    pub(crate) first: f64,
+}
+
+/// What a case costs at least.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cost {
+    /// Operations.
+    pub(crate) flops: f64,
+    /// Bytes between memory and cores.
+    pub(crate) bytes: f64,
+}
+
+type Failure = Box<dyn Error>;
+
+/// Cases that are no tensor programs of a fixed size.
+const OWN_CASES: [&str; 5] = ["ceilings", "eager_tiny", "fresh_chain_20", "fresh_chain_800", "fresh_chain_8000"];
+
+/// Runs the cases.
+pub(crate) fn run(arguments: &Bench) -> Result<(), Failure> {
+    let names: Vec<&str> = OWN_CASES.into_iter().chain(cases::NAMES.iter().copied()).collect();
+    if arguments.list {
+        names.iter().for_each(|name| println!("{name}"));
+        return Ok(());
+    }
+    if let Some(unknown) = arguments.cases.iter().find(|case| !names.contains(&case.as_str())) {
+        return Err(format!("no case is called {unknown}; the cases are {}", names.join(", ")).into());
+    }
+    let wanted = |name: &str| arguments.cases.is_empty() || arguments.cases.iter().any(|case| case == name);
+    for name in names.into_iter().filter(|name| wanted(name)) {
+        match name {
+            "ceilings" => ceilings(arguments)?,
+            "eager_tiny" => report(arguments, name, Cost::default(), &eager_tiny(arguments)?),
+            _ => match name.strip_prefix("fresh_chain_") {
+                Some(len) => report(arguments, name, Cost::default(), &fresh_chain(arguments, len.parse()?)?),
+                None => {
+                    let (cost, times) = cases::run(name, arguments.device.as_deref(), arguments.seconds)?;
+                    report(arguments, name, cost, &times);
+                }
+            },
+        }
+    }
+    Ok(())
+}
+
+/// Calls a program until the time is over: at least 5 times after the first call and three to warm up, at most 200 times.
+pub(crate) fn time(seconds: f64, mut call: impl FnMut() -> Result<(), Failure>) -> Result<Times, Failure> {
+    let mut once = || -> Result<f64, Failure> {
+        let started = Instant::now();
+        call()?;
+        Ok(started.elapsed().as_secs_f64())
+    };
+    let first = once()?;
+    for _ in 0..3 {
+        once()?;
+    }
+    let started = Instant::now();
+    let mut calls = Vec::new();
+    while calls.len() < 5 || (started.elapsed().as_secs_f64() < seconds && calls.len() < 200) {
+        calls.push(once()?);
+    }
+    Ok(Times { calls, first })
+}
+
+fn report(arguments: &Bench, name: &str, cost: Cost, times: &Times) {
+    let mut sorted = times.calls.clone();
+    sorted.sort_by(f64::total_cmp);
+    let (median, least) = (sorted[sorted.len() / 2], sorted[0]);
+    if arguments.json {
+        let line = serde_json::json!({
+            "peer": "warpweft", "case": name, "median_s": median, "min_s": least, "first_s": times.first,
+            "flops": cost.flops, "bytes": cost.bytes,
+        });
+        println!("{line}");
+        return;
+    }
+    let rate = |count: f64, unit: &str| {
+        if count > 0.0 { format!("{:9.1} {unit}", count / median / 1e9) } else { String::new() }
+    };
+    println!(
+        "{name:<22} median {:>11} min {:>11} first {:>11} {} {}",
+        duration(median),
+        duration(least),
+        duration(times.first),
+        rate(cost.flops, "GFLOP/s"),
+        rate(cost.bytes, "GB/s"),
+    );
+}
+
+fn duration(seconds: f64) -> String {
+    match seconds {
+        s if s < 1e-3 => format!("{:.2} us", s * 1e6),
+        s if s < 1.0 => format!("{:.3} ms", s * 1e3),
+        s => format!("{s:.3} s"),
+    }
+}
+
+fn ceilings(arguments: &Bench) -> Result<(), Failure> {
+    let executor = warpweft::registry::executor(arguments.device.as_deref())?;
+    let device = executor.device();
+    if device.name() != "CPU" {
+        println!("ceilings: {} has none", device.name());
+        return Ok(());
+    }
+    let ceilings = warpweft_devices::cpu::ceilings::measure(&**device, executor.threads())?;
+    if arguments.json {
+        let line = serde_json::json!({
+            "peer": "machine", "case": "ceilings", "copy_bytes_per_s": ceilings.copy_bytes,
+            "read_bytes_per_s": ceilings.read_bytes, "fma_flops_per_s": ceilings.fma_operations,
+        });
+        println!("{line}");
+    } else {
+        println!(
+            "ceilings               copy {:.1} GB/s (plain stores, read and written bytes), read {:.1} GB/s, f32 FMA {:.1} GFLOP/s",
+            ceilings.copy_bytes / 1e9,
+            ceilings.read_bytes / 1e9,
+            ceilings.fma_operations / 1e9
+        );
+    }
+    Ok(())
+}
+
+/// One kernel over 16 floats, computed again and again with every cache warm.
+fn eager_tiny(arguments: &Bench) -> Result<Times, Failure> {
+    let executor = warpweft::registry::executor(arguments.device.as_deref())?;
+    let x = executor.from_bytes(DType::F32, 16, &[0; 64])?;
+    // A call is too short for the clock alone: a sample is the mean of 100.
+    let times = time(arguments.seconds, || {
+        for _ in 0..100 {
+            executor.realize(&[&x + 1])?;
+        }
+        Ok(())
+    })?;
+    Ok(Times { calls: times.calls.iter().map(|seconds| seconds / 100.0).collect(), first: times.first })
+}
+
+/// Chains of elementwise ops with constants that no process has seen: each call schedules, lowers and compiles.
+fn fresh_chain(arguments: &Bench, len: usize) -> Result<Times, Failure> {
+    let settings = Config { cache_folder: None, ..config()?.clone() };
+    let name = arguments.device.as_deref().unwrap_or(&settings.device);
+    let executor = Executor::open(name, &settings)?;
+    let x = executor.from_bytes(DType::F32, 1024, &[0; 4096])?;
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
+    let mut seed = since.as_nanos() as u64 | 1;
+    let mut next = || {
+        // The generator of Knuth's MMIX; its high bits are good enough to choose ops and constants.
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        seed >> 33
+    };
+    let calls = (0..5).map(|_| {
+        let started = Instant::now();
+        let mut value = x.clone();
+        for _ in 0..len {
+            let constant = UOp::float(1.0 + (next() % 1_000_003) as f64 * 1e-7, DType::F32);
+            value = match next() % 5 {
+                0 => &value + &constant,
+                1 => &value * &constant,
+                2 => value.max(&constant),
+                3 => &value - &constant,
+                _ => value.min(&constant) + &value,
+            };
+        }
+        executor.realize(&[value])?;
+        Ok(started.elapsed().as_secs_f64())
+    });
+    let calls = calls.collect::<Result<Vec<f64>, Failure>>()?;
+    Ok(Times { first: calls[0], calls })
+}

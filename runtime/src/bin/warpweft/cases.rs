@@ -1,0 +1,110 @@
+//! The tensor programs of `warpweft bench`, with the names and sizes of the script that times other libraries.
+
+use std::error::Error;
+
+use warpweft::Tensor;
+use warpweft::tensor::ConvOptions;
+
+use crate::bench::{Cost, Times, time};
+
+/// The cases, in the order in which they run.
+pub(crate) const NAMES: &[&str] = &[
+    "matmul_512",
+    "matmul_1024",
+    "matmul_2048",
+    "matvec_4096",
+    "matmul_t_1024",
+    "batch_matmul",
+    "mlp_gelu",
+    "chain_16M",
+    "exp_16M",
+    "sum_64M",
+    "rowsum_4096",
+    "colsum_4096",
+    "softmax_4096x1024",
+    "layernorm_4096x1024",
+    "transpose_4096",
+    "strided_gather",
+    "conv2d_3x3",
+    "attention_8x128x64",
+];
+
+type Program = fn(&[Tensor]) -> Tensor;
+
+/// Shapes of the inputs, operations, bytes, and what is computed.
+fn case(name: &str) -> Option<(Vec<Vec<i64>>, f64, f64, Program)> {
+    let m = (16i64 << 20) as f64;
+    let product = |inputs: &[Tensor]| inputs[0].matmul(&inputs[1]);
+    let square = |n: i64| vec![vec![n, n]; 2];
+    let matmul_cost = |n: f64| (2.0 * n * n * n, 3.0 * n * n * 4.0);
+    Some(match name {
+        "matmul_512" => (square(512), matmul_cost(512.0).0, matmul_cost(512.0).1, product),
+        "matmul_1024" => (square(1024), matmul_cost(1024.0).0, matmul_cost(1024.0).1, product),
+        "matmul_2048" => (square(2048), matmul_cost(2048.0).0, matmul_cost(2048.0).1, product),
+        "matvec_4096" => (vec![vec![4096, 4096], vec![4096]], 2.0 * 4096.0 * 4096.0, 4096.0 * 4096.0 * 4.0, product),
+        "matmul_t_1024" => {
+            (square(1024), matmul_cost(1024.0).0, matmul_cost(1024.0).1, |inputs| inputs[0].t().matmul(&inputs[1]))
+        }
+        "batch_matmul" => (vec![vec![32, 128, 64], vec![32, 64, 128]], 2.0 * 32.0 * 128.0 * 128.0 * 64.0, 0.0, product),
+        "mlp_gelu" => {
+            (vec![vec![256, 768], vec![768, 3072], vec![3072, 768]], 4.0 * 256.0 * 768.0 * 3072.0, 0.0, |inputs| {
+                inputs[0].matmul(&inputs[1]).gelu_tanh().matmul(&inputs[2])
+            })
+        }
+        "chain_16M" => (vec![vec![16 << 20]; 2], 6.0 * m, 3.0 * m * 4.0, |inputs| {
+            let (a, b) = (&inputs[0], &inputs[1]);
+            (a * 2.0 + b).relu() * a - b * 0.5
+        }),
+        "exp_16M" => (vec![vec![16 << 20]], m, 2.0 * m * 4.0, |inputs| inputs[0].exp()),
+        "sum_64M" => (vec![vec![64 << 20]], 4.0 * m, 4.0 * m * 4.0, |inputs| inputs[0].sum(0)),
+        "rowsum_4096" => (vec![vec![4096, 4096]], m, m * 4.0, |inputs| inputs[0].sum(1)),
+        "colsum_4096" => (vec![vec![4096, 4096]], m, m * 4.0, |inputs| inputs[0].sum(0)),
+        "softmax_4096x1024" => (vec![vec![4096, 1024]], 5.0 * m / 4.0, 2.0 * m, |inputs| inputs[0].softmax(1)),
+        "layernorm_4096x1024" => {
+            (vec![vec![4096, 1024]], 8.0 * m / 4.0, 2.0 * m, |inputs| inputs[0].layer_norm(&[1024], None, None, 1e-5))
+        }
+        "transpose_4096" => (vec![vec![4096, 4096]], 0.0, 2.0 * m * 4.0, |inputs| inputs[0].t().contiguous()),
+        "strided_gather" => (vec![vec![4096, 4096]], 0.0, 2.0 * 2048.0 * 4096.0 * 4.0, |inputs| {
+            let pairs = inputs[0].reshape([2048, 2, 4096]).shrink(&[(0, 2048), (0, 1), (0, 4096)]);
+            pairs.reshape([2048, 4096]).flip(1).contiguous()
+        }),
+        "conv2d_3x3" => (
+            vec![vec![8, 64, 56, 56], vec![64, 64, 3, 3]],
+            2.0 * 8.0 * 64.0 * 64.0 * 56.0 * 56.0 * 9.0,
+            0.0,
+            |inputs| inputs[0].conv(&inputs[1], None, &ConvOptions { padding: vec![1], ..ConvOptions::default() }),
+        ),
+        "attention_8x128x64" => (vec![vec![8, 128, 64]; 3], 4.0 * 8.0 * 128.0 * 128.0 * 64.0, 0.0, |inputs| {
+            let scores = inputs[0].matmul(&inputs[1].transpose(-1, -2)) * 0.125;
+            scores.softmax(-1).matmul(&inputs[2])
+        }),
+        _ => return None,
+    })
+}
+
+/// Times a case on a device.
+pub(crate) fn run(name: &str, device: Option<&str>, seconds: f64) -> Result<(Cost, Times), Box<dyn Error>> {
+    let (shapes, flops, bytes, program) = case(name).ok_or("no such case")?;
+    let inputs: Vec<Tensor> = shapes.iter().zip(1..).map(|(shape, seed)| input(device, shape, seed)).collect();
+    for input in &inputs {
+        input.realize()?;
+    }
+    let times = time(seconds, || {
+        program(&inputs).realize()?;
+        Ok(())
+    })?;
+    Ok((Cost { flops, bytes }, times))
+}
+
+/// Numbers that look normal: sums of four uniform ones.
+fn input(device: Option<&str>, shape: &[i64], seed: u64) -> Tensor {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut uniform = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 40) as f32 / (1 << 24) as f32 - 0.5
+    };
+    let len: i64 = shape.iter().product();
+    let data: Vec<u8> =
+        (0..len).flat_map(|_| ((uniform() + uniform() + uniform() + uniform()) * 1.732).to_le_bytes()).collect();
+    Tensor::from_bytes(device, warpweft::DType::F32, shape, &data)
+}

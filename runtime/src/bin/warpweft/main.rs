@@ -1,0 +1,79 @@
+//! The command line: arguments become library calls, and nothing else happens here.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
+
+mod bench;
+mod cache;
+mod cases;
+mod devices;
+mod inspect;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use warpweft::config::VARIABLES;
+
+/// Warpweft, a tensor compiler: look at what it makes, and measure it.
+#[derive(Parser)]
+#[command(name = "warpweft", version, after_help = environment_help())]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// List the devices, and what the compiler knows of each.
+    Devices,
+    /// Read a graph in text form and print what it becomes at any stage.
+    Inspect(inspect::Inspect),
+    /// Time named programs, a line each.
+    Bench(bench::Bench),
+    /// Search for faster kernels. There is no search yet: loops are laid out by hand-written rules alone.
+    Tune,
+    /// Where compiled kernels are kept, and how much there is; `--clear` removes them.
+    Cache(cache::Cache),
+}
+
+fn environment_help() -> String {
+    let mut text = "Environment:\n".to_string();
+    for variable in VARIABLES {
+        text.push_str(&format!("  {:<18}{} [default: {}]\n", variable.name, variable.meaning, variable.default));
+    }
+    text
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Devices => devices::run(),
+        Command::Inspect(arguments) => inspect::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
+        Command::Tune => {
+            Err("there is no search yet: kernels are laid out by rules alone (`DEBUG=3` shows them)".into())
+        }
+        Command::Cache(arguments) => cache::run(&arguments),
+    };
+    profile();
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("warpweft: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prints what each kernel took, if `PROFILE` is set.
+fn profile() {
+    if !warpweft::config::config().is_ok_and(|config| config.profile) {
+        return;
+    }
+    for executor in warpweft::registry::executors() {
+        eprintln!("{}: total ms, launches, mean us, kernel", executor.device().name());
+        for (name, total) in executor.kernel_totals() {
+            let seconds = total.elapsed.as_secs_f64();
+            let mean_us = seconds * 1e6 / total.launches.max(1) as f64;
+            eprintln!("{:10.2} {:8} {mean_us:10.2}  {name}", seconds * 1e3, total.launches);
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! The command line as a user meets it: what it prints, and how it fails.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+fn warpweft(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_warpweft"));
+    command.env("CACHELEVEL", "0").env_remove("DEBUG").env_remove("DEV").args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[track_caller]
+fn prints(arguments: &[&str]) -> String {
+    let output = warpweft(arguments);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+#[track_caller]
+fn fails(arguments: &[&str]) -> String {
+    let output = warpweft(arguments);
+    assert!(!output.status.success(), "{}", text(&output.stdout));
+    text(&output.stderr)
+}
+
+/// A file with a softmax-like program.
+fn program(folder: &tempfile::TempDir) -> String {
+    let path: PathBuf = folder.path().join("rows.uop");
+    let source = "graph %rows(x: f32[16, 32]) {
+  v0 = exp2 x
+  v1 = reduce v0, add (1)
+  v2 = add v1, 1.0
+  return v2
+}
+";
+    std::fs::write(&path, source).unwrap();
+    path.to_str().unwrap().to_string()
+}
+
+#[test]
+fn inspect_prints_every_stage() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = program(&folder);
+    let stage = |name: &str| prints(&["inspect", &file, "--stage", name]);
+    assert!(stage("graph").starts_with("graph %rows("));
+    assert!(stage("normalized").contains("exp2"));
+    let schedule = stage("schedule");
+    assert!(schedule.contains("it must exist in memory") && schedule.contains("store"), "{schedule}");
+    assert!(stage("passes").contains("tensors become loops"));
+    assert!(stage("linear").contains("accumulator"));
+    assert!(stage("source").contains("define void @"));
+    assert!(stage("assembly").contains("ret"));
+    assert_eq!(prints(&["inspect", &file, "--stage", "schedule", "--no-fuse"]).matches("; kernel").count(), 3);
+}
+
+#[test]
+fn devices_are_listed_with_what_is_known_of_them() {
+    let list = prints(&["devices"]);
+    assert!(list.contains("CPU (default)") && list.contains("INTERPRETER") && list.contains("threads"), "{list}");
+}
+
+#[test]
+fn mistakes_name_what_would_be_right() {
+    assert!(fails(&["bench", "no_such_case"]).contains("the cases are ceilings, eager_tiny"));
+    assert!(fails(&["inspect", "no_such_file.uop"]).contains("no_such_file.uop"));
+    assert!(fails(&["tune"]).contains("no search yet"));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("broken.uop");
+    std::fs::write(&file, "graph %broken() {\n  v0 = frobnicate\n}\n").unwrap();
+    let message = fails(&["inspect", file.to_str().unwrap()]);
+    assert!(message.contains("frobnicate") || message.contains('2'), "{message}");
+    assert!(prints(&["cache"]).contains("CACHELEVEL is 0"));
+}
+
+#[test]
+fn bench_prints_a_json_line_a_case() {
+    let line = prints(&["bench", "eager_tiny", "--json", "--seconds", "0.01"]);
+    let value: serde_json::Value = serde_json::from_str(line.trim()).unwrap();
+    assert_eq!((value["peer"].as_str(), value["case"].as_str()), (Some("warpweft"), Some("eager_tiny")));
+    assert!(value["median_s"].as_f64().unwrap() > 0.0 && value["first_s"].as_f64().unwrap() > 0.0);
+}
