@@ -357,18 +357,18 @@ impl Fusion<'_> {
         self.stored[position] = group;
         let own = Use::of_store(group, node.shape());
         let users = Self::groups_of(&uses);
+        // All loads first: a user that joins must not wait for another user.
+        for &user in &users {
+            self.groups.add_read(user, group);
+        }
         for &user in &users {
             let places: SmallVec<[&Use; 2]> = uses.iter().filter(|place| place.group == user).collect();
             // Users write `contiguous` to keep kernels apart; a stage of a reduction is one of its own for the same reason.
             let apart = !self.fuse || node.op() == Op::Contiguous;
             let ops = self.groups.get(user).ops + self.costs[position].own_ops;
             let joins = !apart && ops <= cost::KERNEL_OPS_MAX as f64 && self.pays_to_join(position, &places, &own);
-            let verdict = if joins { self.groups.why_not(user, group) } else { Err("it stays apart") };
-            match verdict {
-                Ok(outer) => {
-                    self.groups.merge(user, group, outer);
-                }
-                Err(_) => self.groups.add_read(user, group),
+            if joins && let Ok(outer) = self.groups.why_not_join(user, group) {
+                self.groups.merge(user, group, outer);
             }
         }
         let group = self.groups.find(group);

@@ -72,9 +72,28 @@ impl Groups {
         }
     }
 
-    /// Why two groups may not be one, if they may not.
+    /// Why two groups of which neither loads what the other stores may not be one, if they may not; else their common loops.
     pub(super) fn why_not(&mut self, a: u32, b: u32) -> Result<OuterLoops, &'static str> {
         let (a, b) = (self.find(a), self.find(b));
+        let outer = self.why_not_alike(a, b)?;
+        if self.reaches(a, b, true) || self.reaches(b, a, true) {
+            return Err("one needs what the other stores");
+        }
+        Ok(outer)
+    }
+
+    /// As [`Groups::why_not`] for a group that loads from another, which stores nothing but that. Every load of that value has been
+    /// recorded: what forbids it is that the reader needs the value by a way around as well.
+    pub(super) fn why_not_join(&mut self, reader: u32, writer: u32) -> Result<OuterLoops, &'static str> {
+        let (reader, writer) = (self.find(reader), self.find(writer));
+        let outer = self.why_not_alike(reader, writer)?;
+        if self.reaches(reader, writer, false) || self.reaches(writer, reader, true) {
+            return Err("it needs another kernel that needs the value too");
+        }
+        Ok(outer)
+    }
+
+    fn why_not_alike(&mut self, a: u32, b: u32) -> Result<OuterLoops, &'static str> {
         let (first, second) = (&self.groups[a as usize], &self.groups[b as usize]);
         let outer = first.outer.joined(&second.outer)?;
         if first.ops + second.ops > cost::KERNEL_OPS_MAX as f64 {
@@ -92,9 +111,6 @@ impl Groups {
         if lens_differ && rows < 4.0 * cost::THREADS && first.work.max(second.work) > cost::OPS_PER_NS * cost::LAUNCH_NS
         {
             return Err("the loops that they share are too few for all threads");
-        }
-        if self.reaches(a, b) || self.reaches(b, a) {
-            return Err("one needs what the other stores");
         }
         Ok(outer)
     }
@@ -116,14 +132,19 @@ impl Groups {
         kept
     }
 
-    /// Whether `from` loads, directly or through others, what `to` stores.
-    fn reaches(&mut self, from: u32, to: u32) -> bool {
+    /// Whether `from` loads what `to` stores, through others or, if that counts, directly.
+    fn reaches(&mut self, from: u32, to: u32, directly: bool) -> bool {
         let mut seen: FxHashSet<u32> = FxHashSet::default();
+        // Loads within a group are none.
+        seen.insert(from);
         let mut pending = vec![from];
         while let Some(group) = pending.pop() {
             for k in 0..self.groups[group as usize].reads.len() {
                 let below = self.groups[group as usize].reads[k];
                 let below = self.find(below);
+                if below == to && group == from && !directly {
+                    continue;
+                }
                 if below == to || seen.len() >= SEARCH_GROUPS_MAX {
                     return true;
                 }
@@ -151,5 +172,18 @@ mod tests {
         let merged = groups.merge(numbers[3], numbers[0], outer);
         assert_eq!(groups.find(numbers[3]), merged);
         assert!(groups.why_not(numbers[3], numbers[2]).is_err(), "merged with 0, which needs 2 through 1");
+    }
+
+    #[test]
+    fn a_group_joins_what_it_loads_unless_another_stands_between() {
+        let mut groups = Groups::default();
+        let numbers: Vec<u32> = (0..3).map(|_| groups.add(OuterLoops::of_store(&[8].into()))).collect();
+        groups.add_read(numbers[0], numbers[1]);
+        groups.add_read(numbers[0], numbers[2]);
+        groups.add_read(numbers[1], numbers[2]);
+        assert!(groups.why_not_join(numbers[0], numbers[2]).is_err());
+        let outer = groups.why_not_join(numbers[1], numbers[2]).unwrap();
+        groups.merge(numbers[1], numbers[2], outer);
+        assert!(groups.why_not_join(numbers[0], numbers[2]).is_ok());
     }
 }
