@@ -22,7 +22,7 @@ fn values_are_computed_once_and_found_again() {
     let executor = cpu();
     let x = floats(&executor, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]).reshape([2, 3]);
     let y = (&x * 2 + 1).reduce(ReduceOp::Add, &[1]);
-    assert_eq!(read(&executor.realize(&[y.clone()]).unwrap()[0]), [15.0, 33.0]);
+    assert_eq!(read(&executor.realize(std::slice::from_ref(&y)).unwrap()[0]), [15.0, 33.0]);
     assert_eq!(executor.stats().launches, 1);
     // The node remembers; what is built on it starts from there.
     assert_eq!(read(&executor.realize(&[y.clone(), &y * 10]).unwrap()[1]), [150.0, 330.0]);
@@ -49,12 +49,12 @@ fn memory_lives_as_long_as_a_graph_needs_it() {
     let x = floats(&executor, &[1.0; 1000]);
     let y = x.exp2().contiguous() + 1;
     let z = &y * 2;
-    let stored = executor.realize(&[y.clone()]).unwrap();
+    let stored = executor.realize(std::slice::from_ref(&y)).unwrap();
     // x and y, the temporary is free.
     assert_eq!(in_use(), 2 * 4096);
     drop((x, stored, y));
     assert_eq!(in_use(), 2 * 4096, "z needs y, and the nodes below it still hold x");
-    assert_eq!(read(&executor.realize(&[z.clone()]).unwrap()[0]), [6.0; 1000]);
+    assert_eq!(read(&executor.realize(std::slice::from_ref(&z)).unwrap()[0]), [6.0; 1000]);
     drop(z);
     assert_eq!(in_use(), 0);
 }
