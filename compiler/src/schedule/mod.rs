@@ -27,6 +27,8 @@ mod groups;
 mod nest;
 mod normalize;
 mod order;
+#[cfg(test)]
+mod properties;
 mod realize;
 mod split;
 #[cfg(test)]
