@@ -64,7 +64,14 @@ pub(super) fn remainder(x: &Sum, c: i64) -> Option<Sum> {
         return Some(split.remainder);
     }
     let x = &open_remainders(x, c)?;
-    let x = &extract_multiples(x, c).1;
+    let mut x = extract_multiples(x, c).1;
+    for (_, factor) in &mut x.terms {
+        // Half a period is the same in both directions.
+        if factor.checked_mul(-2) == Some(c) {
+            *factor = -*factor;
+        }
+    }
+    let x = &x;
     if let Some(split) = split_in_one_period(x, c) {
         return Some(split.remainder);
     }
@@ -81,6 +88,14 @@ pub(super) fn remainder(x: &Sum, c: i64) -> Option<Sum> {
     Some(Sum::atom(x.to_uop().modulo(c)))
 }
 
+/// The divisor of a quotient (`Op::IDiv`) or remainder (`Op::Mod`) by a positive constant.
+pub(super) fn divisor_of(atom: &UOp, op: Op) -> Option<i64> {
+    if atom.op() != op || atom.dtype() != DType::INDEX {
+        return None;
+    }
+    atom.src()[1].as_int().filter(|divisor| *divisor > 0)
+}
+
 /// The dividend and divisor of a remainder by a positive constant.
 pub(super) fn as_remainder(atom: &UOp) -> Option<(Sum, i64)> {
     by_constant(atom, Op::Mod)
@@ -92,10 +107,7 @@ pub(super) fn as_quotient(atom: &UOp) -> Option<(Sum, i64)> {
 }
 
 fn by_constant(atom: &UOp, op: Op) -> Option<(Sum, i64)> {
-    if atom.op() != op || atom.dtype() != DType::INDEX {
-        return None;
-    }
-    let divisor = atom.src()[1].as_int().filter(|divisor| *divisor > 0)?;
+    let divisor = divisor_of(atom, op)?;
     Some((Sum::of(&atom.src()[0]), divisor))
 }
 

@@ -12,8 +12,10 @@ use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
 use super::div_mod::as_remainder;
+use super::given::as_max_or_min;
 use super::sharing::{SumTable, merge_quotients, share_comparisons};
 use super::terms::{Sum, is_linear, is_long};
+use super::valid::clauses;
 use crate::dtype::DType;
 use crate::ir::{Op, UOp, postorder, with_mapped_sources};
 
@@ -58,8 +60,26 @@ impl Writer {
         match (node.op(), node.src()) {
             (Op::IDiv | Op::Mod, [a, c]) if c.op() == Op::Const && a.dtype() == DType::INDEX => self.division(node, a),
             (Op::Lt | Op::Eq | Op::Ne, [a, b]) if a.dtype() == DType::INDEX => self.comparison(node, a, b),
+            (Op::Where, [cond, x, y]) => self.choice(node, cond, x, y),
             _ => self.as_it_stands(node),
         }
+    }
+
+    /// `a < x & x < b ? x - a : 0` is `x < b ? max(x - a, 0) : 0`, if nothing else needs the conditions.
+    fn choice(&mut self, node: &UOp, cond: &UOp, x: &UOp, y: &UOp) -> UOp {
+        if cond.op() != Op::And || self.table.uses_of_atom(cond) > 1 {
+            return self.as_it_stands(node);
+        }
+        let parts = clauses(cond);
+        for (number, part) in parts.iter().enumerate().filter(|(_, part)| self.table.uses_of_atom(part) <= 1) {
+            let Some(clamped) = as_max_or_min(part, x, y) else { continue };
+            let written: Vec<UOp> = parts.iter().map(|part| self.done.get(part).unwrap_or(part).clone()).collect();
+            let others = written.into_iter().enumerate().filter(|(other, _)| *other != number).map(|(_, part)| part);
+            let Some(rest) = others.reduce(|chain, part| chain & part) else { continue };
+            let (x, y) = (&self.done[x], &self.done[y]);
+            return rest.select(UOp::binary(clamped.op(), x, y), y);
+        }
+        self.as_it_stands(node)
     }
 
     fn as_it_stands(&self, node: &UOp) -> UOp {
@@ -98,16 +118,31 @@ impl Writer {
         if zero_first { UOp::binary(node.op(), &right, &left) } else { UOp::binary(node.op(), &left, &right) }
     }
 
-    /// `-(-x % c)` is `x % -c`.
-    fn mirrored_remainder(&mut self, sum: &Sum) -> Option<UOp> {
-        let [(atom, -1)] = sum.terms.as_slice() else { return None };
-        if sum.constant != 0 || self.table.is_shared(atom) {
+    /// A remainder and its coefficient as they take the fewest operations: `4 * (2 * x % 5)` is `8 * x % 20`, `-(-x % c)` is `x % -c`.
+    ///
+    /// A negative coefficient costs nothing unless the term stands alone.
+    fn remainder_term(&mut self, atom: &UOp, factor: i64, alone: bool) -> Option<(UOp, i64)> {
+        if self.table.uses_of_atom(atom) > 1 {
             return None;
         }
         let (dividend, divisor) = as_remainder(atom)?;
-        let mirrored = dividend.times(-1)?;
-        // Negating takes an operation; two of them need no justification.
-        (own_cost(&mirrored) <= own_cost(&dividend) + 1).then(|| self.sum(&mirrored).modulo(-divisor))
+        let cost_of = |factor: i64| (factor.abs() != 1 || alone && factor == -1) as usize;
+        let mut best = (own_cost(&dividend) + cost_of(factor), None);
+        for scale in [-1, factor.abs(), -factor.abs()] {
+            let mut scaled = dividend.times(scale)?;
+            let divisor = divisor.checked_mul(scale)?;
+            for (_, own) in
+                scaled.terms.iter_mut().filter(|(_, own)| *own < 0 && own.checked_mul(2) == Some(-divisor.abs()))
+            {
+                *own = -*own;
+            }
+            let cost = own_cost(&scaled) + cost_of(factor / scale);
+            if cost < best.0 {
+                best = (cost, Some((scaled, divisor, factor / scale)));
+            }
+        }
+        let (dividend, divisor, factor) = best.1?;
+        Some((self.sum(&dividend).modulo(divisor), factor))
     }
 
     fn write_sum(&mut self, node: &UOp) -> UOp {
@@ -121,9 +156,6 @@ impl Writer {
         if let Some(done) = self.sums.get(&key) {
             return done.clone();
         }
-        if let Some(mirrored) = self.mirrored_remainder(sum) {
-            return mirrored;
-        }
         let mut rest = sum.clone();
         let mut parts: SmallVec<[(UOp, i64); 6]> = SmallVec::new();
         while let Some((part, times, left)) = self.table.best_part(&key, &rest, parts.len()) {
@@ -131,8 +163,9 @@ impl Writer {
             rest = left;
         }
         for (atom, factor) in &rest.terms {
-            let written = self.done.get(atom).cloned().unwrap_or_else(|| atom.clone());
-            parts.push((written, *factor));
+            let alone = rest.terms.len() == 1 && rest.constant == 0 && parts.is_empty();
+            let term = self.remainder_term(atom, *factor, alone);
+            parts.push(term.unwrap_or_else(|| (self.done.get(atom).unwrap_or(atom).clone(), *factor)));
         }
         let node = write_parts(&parts, rest.constant);
         self.sums.insert(key, node.clone());

@@ -14,6 +14,8 @@ rules! {
     "clauses-together":  [x, y]     x & y            => conjunction(root), if root.dtype().is_bool();
     "clauses-apart":     [x, y]     x | y            => disjunction(root), if root.dtype().is_bool();
     "choose-given":      [p, x, y]  p.select(x, y)   => choice_given(p, x, y);
+    "quotient-of-choice":  [p, x, y, c]  p.select(x, y).idiv(c)    => divided_choice(root, p, x, y, c);
+    "remainder-of-choice": [p, x, y, c]  p.select(x, y).modulo(c)  => divided_choice(root, p, x, y, c);
 }
 
 /// A conjunction whose clauses about one sum are joined, and whose other clauses are simplified by each other.
@@ -126,8 +128,24 @@ fn choice_given(p: &UOp, x: &UOp, y: &UOp) -> Option<UOp> {
     Some(p.select(holds.unwrap_or_else(|| x.clone()), fails.unwrap_or_else(|| y.clone())))
 }
 
+/// `(p ? x : y) // c` and `(p ? x : y) % c` with the division inside, where it goes away because p bounds x and y is a constant, or
+/// the other way round.
+fn divided_choice(root: &UOp, p: &UOp, x: &UOp, y: &UOp, c: &UOp) -> Option<UOp> {
+    if root.dtype() != DType::INDEX || (x.op() != Op::Const && y.op() != Op::Const) {
+        return None;
+    }
+    let plain = |node: UOp| super::canonical_by(&node, &super::plain_rules());
+    let divided = |branch: &UOp, condition: &UOp| {
+        let division = plain(UOp::binary(root.op(), branch, c));
+        given(&division, &clauses(condition)).unwrap_or(division)
+    };
+    let (yes, no) = (divided(x, p), divided(y, &plain(!p)));
+    let choice = plain(p.select(&yes, &no));
+    (weight(&choice) < weight(root)).then_some(choice)
+}
+
 /// `a < b ? b : a` is the larger one, however the comparison is written.
-fn as_max_or_min(p: &UOp, x: &UOp, y: &UOp) -> Option<UOp> {
+pub(super) fn as_max_or_min(p: &UOp, x: &UOp, y: &UOp) -> Option<UOp> {
     if x.dtype() != DType::INDEX || p.op() != Op::Lt || p.src()[0].dtype() != DType::INDEX || is_long(x) || is_long(y) {
         return None;
     }

@@ -31,7 +31,7 @@ pub use integer::{INDEX, INTEGER};
 pub use terms::linear_terms;
 pub use valid::{clauses, simplify_given};
 
-use crate::ir::UOp;
+use crate::ir::{Op, UOp, postorder};
 use crate::rewrite::{RuleSet, rewrite};
 
 /// Every rule set of this module, in the order in which they are tried.
@@ -46,7 +46,15 @@ fn plain_rules() -> [&'static RuleSet; 7] {
 
 /// An expression of the same value with fewer operations, where one is found. Linear in the nodes of the expression.
 pub fn simplify(expr: &UOp) -> UOp {
-    final_form::with_few_ops(&canonical(expr))
+    let simpler = final_form::with_few_ops(&canonical(expr));
+    // What is canonical may be longer in rare cases, as when digits of two bases are mixed: then better as it was.
+    if operations(&simpler) <= operations(expr) { simpler } else { expr.clone() }
+}
+
+/// How many operations an expression takes: distinct elementwise nodes, without casts.
+fn operations(expr: &UOp) -> usize {
+    let counts = |node: &&UOp| node.op().is_elementwise() && node.op() != Op::Cast;
+    postorder(std::slice::from_ref(expr)).iter().filter(counts).count()
 }
 
 /// The form that the rules come to, on which they work.

@@ -8,7 +8,7 @@
 
 use smallvec::SmallVec;
 
-use super::div_mod::{as_quotient, as_remainder, divide, remainder};
+use super::div_mod::{as_quotient, as_remainder, divide, divisor_of, remainder};
 use super::terms::Sum;
 use crate::dtype::DType;
 use crate::ir::{Op, UOp};
@@ -42,7 +42,7 @@ fn recombine_to(mut sum: Sum, depth: usize) -> Sum {
 }
 
 fn join_once(sum: &Sum, depth: usize) -> Option<Sum> {
-    let joins = |atom: &UOp| as_quotient(atom).is_some() || as_remainder(atom).is_some() || atom.op() == Op::Where;
+    let joins = |atom: &UOp| matches!(atom.op(), Op::IDiv | Op::Mod | Op::Where);
     if !sum.terms.iter().any(|(atom, _)| joins(atom)) {
         return None;
     }
@@ -75,10 +75,10 @@ fn open_remainder(sum: &Sum, atom: &UOp, factor: i64) -> Option<Sum> {
 
 /// `m * c * (x // c)` as `m * x - m * (x % c)`.
 fn close_quotient(sum: &Sum, atom: &UOp, factor: i64) -> Option<Sum> {
-    let (x, c) = as_quotient(atom)?;
-    if factor % c != 0 {
+    if factor % divisor_of(atom, Op::IDiv)? != 0 {
         return None;
     }
+    let (x, c) = as_quotient(atom)?;
     let times = factor / c;
     let low = remainder(&x, c)?;
     if !low.terms.iter().chain(&x.terms).any(|(other, _)| sum.factor_of(other) != 0) {
@@ -90,11 +90,11 @@ fn close_quotient(sum: &Sum, atom: &UOp, factor: i64) -> Option<Sum> {
 /// `m * (x % c) + m * c * (y % d)` as `m * (z % (c * d))`, where `z = x + c * (y - x // c)`: then z // c is y, and z % c is x % c. That holds
 /// for any y; it pays where y has the parts of `x // c`, which cancel.
 fn join_digits(sum: &Sum, low: (&UOp, i64), high: (&UOp, i64), depth: usize) -> Option<Sum> {
-    let (x, c) = as_remainder(low.0)?;
-    let (y, d) = as_remainder(high.0)?;
+    let (c, d) = (divisor_of(low.0, Op::Mod)?, divisor_of(high.0, Op::Mod)?);
     if low.0 == high.0 || high.1 != low.1.checked_mul(c)? {
         return None;
     }
+    let ((x, _), (y, _)) = (as_remainder(low.0)?, as_remainder(high.0)?);
     let z = x.plus(&y.plus(&divide(&x, c)?, -1)?, c)?;
     let z = if depth > 0 { recombine_to(z, depth - 1) } else { z };
     let joined = remainder(&z, c.checked_mul(d)?)?;

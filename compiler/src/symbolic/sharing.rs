@@ -24,8 +24,10 @@ pub(super) struct SumTable {
     sums: Vec<(UOp, Sum)>,
     /// Linear nodes that are only parts of longer sums.
     parts: FxHashSet<UOp>,
-    /// How many nodes that are no sums use each sum.
+    /// How many nodes that are no sums use each node.
     uses: FxHashMap<UOp, usize>,
+    /// In how many sums each atom stands.
+    in_sums: FxHashMap<UOp, usize>,
 }
 
 impl SumTable {
@@ -54,7 +56,11 @@ impl SumTable {
             if !table.uses.contains_key(node) {
                 table.parts.insert(node.clone());
             } else if !is_long(node) {
-                table.sums.push((node.clone(), Sum::of(node)));
+                let sum = Sum::of(node);
+                for (atom, _) in &sum.terms {
+                    *table.in_sums.entry(atom.clone()).or_insert(0) += 1;
+                }
+                table.sums.push((node.clone(), sum));
             }
         }
         table
@@ -68,6 +74,11 @@ impl SumTable {
     /// Whether more than one node uses a sum.
     pub(super) fn is_shared(&self, node: &UOp) -> bool {
         self.uses.get(node).is_some_and(|uses| *uses > 1)
+    }
+
+    /// How many sums and other nodes use an atom.
+    pub(super) fn uses_of_atom(&self, atom: &UOp) -> usize {
+        self.in_sums.get(atom).copied().unwrap_or(0) + self.uses.get(atom).copied().unwrap_or(0)
     }
 
     /// A smaller sum of the table that makes `rest`, which is what is left of the sum `whole`, cheapest: the sum, how often it is

@@ -88,7 +88,37 @@ impl Sum {
         if !is_linear(node) {
             return Sum::atom(node.clone());
         }
-        Sum::collect(node).unwrap_or_else(|| Sum::atom(node.clone()))
+        Sum::of_canonical(node).or_else(|| Sum::collect(node)).unwrap_or_else(|| Sum::atom(node.clone()))
+    }
+
+    /// The sum of a canonical node, read off its chain; `None` if the node is not canonical.
+    fn of_canonical(node: &UOp) -> Option<Sum> {
+        let mut sum = Sum::default();
+        let mut chain = node;
+        if node.op() == Op::Add
+            && let Some(constant) = node.src()[1].as_int()
+        {
+            sum.constant = constant;
+            chain = &node.src()[0];
+        }
+        loop {
+            let (rest, term) = match chain.op() {
+                Op::Add => (Some(&chain.src()[0]), &chain.src()[1]),
+                _ => (None, chain),
+            };
+            let (atom, factor) = as_multiple(term).unwrap_or((term, 1));
+            let in_order = sum.terms.last().is_none_or(|(last, _)| atom_order(atom, last).is_lt());
+            if is_linear(atom) || atom.op() == Op::Const || factor == 0 || !in_order || sum.terms.len() > TERMS_MAX {
+                return None;
+            }
+            sum.terms.push((atom.clone(), factor));
+            match rest {
+                Some(rest) => chain = rest,
+                None => break,
+            }
+        }
+        sum.terms.reverse();
+        Some(sum)
     }
 
     /// Walks the sum from the top, the coefficient of each node being known when all its users are done. `None` on overflow.
@@ -253,7 +283,11 @@ pub(super) fn canonical_sum(root: &UOp) -> Option<UOp> {
     if !is_linear(root) || is_long(root) {
         return None;
     }
-    let sum = Sum::collect(root)?;
-    let sum = super::recombine::recombine(sum);
-    Some(sum.to_uop())
+    let canonical = Sum::of_canonical(root);
+    let sum = match &canonical {
+        Some(sum) => sum.clone(),
+        None => Sum::collect(root)?,
+    };
+    let joined = super::recombine::recombine(sum);
+    if canonical.is_some_and(|canonical| canonical == joined) { None } else { Some(joined.to_uop()) }
 }
