@@ -53,7 +53,8 @@ static TABLE: LazyLock<Vec<Shard>> = LazyLock::new(|| (0..SHARDS).map(|_| Mutex:
 
 fn shard(hash: u64) -> MutexGuard<'static, HashTable<(u64, Weak<Node>)>> {
     // The table is consistent between statements, so a thread that panicked while holding it did no harm.
-    TABLE[(hash >> 58) as usize % SHARDS].lock().unwrap_or_else(PoisonError::into_inner)
+    // The table itself picks buckets by the lowest bits and compares the seven highest, so a shard is picked by bits between.
+    TABLE[(hash >> 40) as usize % SHARDS].lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl UOp {
@@ -186,7 +187,7 @@ fn structural_hash(op: Op, dtype: DType, src: &[UOp], arg: &Arg) -> u64 {
         hasher.write_u64(node.0.hash);
     }
     arg.hash(&mut hasher);
-    // FxHasher mixes its low bits badly; the finalizer of MurmurHash3 spreads them, since shards use the high ones.
+    // FxHasher mixes its low bits badly; the finalizer of MurmurHash3 spreads them, since each part of the hash picks something.
     let mut hash = hasher.finish();
     hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
     hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
