@@ -38,6 +38,15 @@ proptest! {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_rule_keeps_the_value(bytes in vec(any::<u8>(), 8..60)) {
+        check(oracle::rule_keeps_value(&bytes))?;
+    }
+}
+
+proptest! {
     // Each case compiles several kernels with LLVM.
     #![proptest_config(ProptestConfig { cases: 16, failure_persistence: None, ..ProptestConfig::default() })]
 

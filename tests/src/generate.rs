@@ -5,6 +5,7 @@ use warpweft_compiler::dtype::Scalar;
 use warpweft_compiler::ir::interpret::Value;
 use warpweft_compiler::ir::text::Graph;
 use warpweft_compiler::ir::{Arg, Dim, Op, ReduceOp, Shape, StridedArg, UOp, is_defined};
+use warpweft_compiler::rewrite::Maker;
 
 use crate::choices::Choices;
 
@@ -214,6 +215,72 @@ fn gather(choices: &mut Choices<'_>, x: &UOp) -> Option<UOp> {
     let axis = choices.between(0, rank as i64 - 1) as usize;
     let index = UOp::iota(choices.between(1, 4)) * choices.between(-1, 2) + choices.between(-1, 2);
     Some(x.gather(&index.cast(DType::I32), axis))
+}
+
+/// Makes what patterns leave open: scalars that nothing is known of, scalars that something is known of, constants at the ends.
+pub struct RuleMaker<'c, 'b> {
+    /// Where choices come from.
+    pub choices: &'c mut Choices<'b>,
+    leaves: u32,
+}
+
+impl<'c, 'b> RuleMaker<'c, 'b> {
+    /// A maker by these choices.
+    pub fn new(choices: &'c mut Choices<'b>) -> RuleMaker<'c, 'b> {
+        RuleMaker { choices, leaves: 0 }
+    }
+
+    fn variable(&mut self) -> UOp {
+        self.leaves += 1;
+        let low = self.choices.between(-20, 20);
+        UOp::variable(&format!("x{}", self.leaves), low, low + self.choices.between(0, 40))
+    }
+
+    /// A load, of which nothing is known but its type.
+    fn unknown(&mut self, dtype: DType) -> UOp {
+        self.leaves += 1;
+        let place = vec![UOp::param(self.leaves, dtype, 1), UOp::index(0)];
+        let index = UOp::new(Op::Index, dtype, place, Arg::None);
+        UOp::new(Op::Load, dtype, vec![index], Arg::None)
+    }
+}
+
+/// Types that rules are tried on.
+pub const RULE_TYPES: [DType; 9] =
+    [DType::INDEX, DType::BOOL, DType::F32, DType::I32, DType::U8, DType::I64, DType::U64, DType::F16, DType::I8];
+
+impl Maker for RuleMaker<'_, '_> {
+    fn leaf(&mut self, dtype: DType) -> UOp {
+        match self.choices.between(0, 5) {
+            0 => self.constant(dtype),
+            // What is known of indices are the bounds of their variables.
+            1..=3 if dtype.is_index() => self.variable(),
+            4.. if dtype.is_index() => {
+                let ops = [Op::Mul, Op::Add, Op::Mod, Op::IDiv, Op::Max];
+                let (op, other) = (*self.choices.one_of(&ops), self.choices.between(1, 9));
+                UOp::binary(op, &self.variable(), &UOp::index(other))
+            }
+            1 => self.variable().cast(dtype),
+            2 if dtype.is_bool() => self.variable().lt(self.choices.between(-20, 20)),
+            _ => self.unknown(dtype),
+        }
+    }
+
+    fn constant(&mut self, dtype: DType) -> UOp {
+        let small = self.choices.between(-9, 16);
+        let value = match self.choices.between(0, 7) {
+            0 if !dtype.is_index() => Scalar::lowest(dtype),
+            1 if !dtype.is_index() => Scalar::highest(dtype),
+            2 => Scalar::from_i64(1 << (small & 7), dtype),
+            3 if dtype.is_float() => Scalar::from_f64(*self.choices.one_of(&[f64::NAN, -0.0, 0.5, 1e-45]), dtype),
+            _ => Scalar::from_i64(small, dtype),
+        };
+        UOp::constant(value, dtype)
+    }
+
+    fn operand_type(&mut self) -> DType {
+        *self.choices.one_of(&RULE_TYPES)
+    }
 }
 
 /// A chain of movement ops over one param of element numbers.

@@ -6,6 +6,8 @@ use rustc_hash::FxHashMap;
 use warpweft_compiler::dtype::Scalar;
 use warpweft_compiler::ir::text::{self, Graph};
 use warpweft_compiler::ir::{Arg, Evaluator, UOp, evaluate, substitute};
+use warpweft_compiler::kernel::{decompose, half_floats};
+use warpweft_compiler::rewrite::{Rule, RuleSet, instance};
 use warpweft_compiler::verify;
 use warpweft_compiler::view::track_movement;
 use warpweft_compiler::{DType, linearize, symbolic};
@@ -85,6 +87,76 @@ pub fn rewrite_keeps_value(bytes: &[u8]) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Rule sets whose rules keep every value exactly. (Polynomials for functions and fused multiply-adds do not, and have tests
+/// with tolerances of their own.)
+pub fn exact_rule_sets() -> Vec<&'static RuleSet> {
+    let mut sets = symbolic::all_rules().to_vec();
+    sets.extend([&*decompose::DIVISION, &*half_floats::HALF_FLOATS]);
+    sets
+}
+
+/// One rule, chosen and instantiated by the bytes, keeps the value of what it replaces.
+///
+/// # Errors
+/// With the rule, both expressions, the assignment and both values.
+pub fn rule_keeps_value(bytes: &[u8]) -> Result<(), String> {
+    let mut choices = Choices::new(bytes);
+    let sets = exact_rule_sets();
+    let number = choices.byte() as usize * 256 + choices.byte() as usize;
+    let rules: Vec<(&RuleSet, &Rule)> =
+        sets.iter().flat_map(|set| set.rules().iter().map(move |rule| (*set, rule))).collect();
+    let (set, rule) = rules[number % rules.len()];
+    try_rule(set, rule, &mut choices).map(|_| ())
+}
+
+/// A rule on an instance made by choices; whether it applied.
+///
+/// # Errors
+/// As [`rule_keeps_value`].
+pub fn try_rule(set: &RuleSet, rule: &Rule, choices: &mut Choices<'_>) -> Result<bool, String> {
+    let dtype = *choices.one_of(&generate::RULE_TYPES);
+    let Some(before) = instance(rule.pattern, dtype, &mut generate::RuleMaker::new(choices)) else {
+        return Ok(false);
+    };
+    let Some(after) = Some(&before).filter(|node| set.admits(node)).and_then(|node| rule.apply(node)) else {
+        return Ok(false);
+    };
+    let name = format!("{} of {}", rule.name, set.name());
+    if (after.dtype(), after.shape()) != (before.dtype(), before.shape()) {
+        return Err(format!("{name} turns {} into {}: {}", before.dtype(), after.dtype(), before.infix()));
+    }
+    let mut both = Evaluator::new(&[before.clone(), after.clone()]);
+    let leaves: Vec<UOp> = both.leaves().to_vec();
+    for number in 0..60 {
+        let values: Vec<Scalar> =
+            leaves.iter().enumerate().map(|(leaf, node)| leaf_value(node, number, leaf)).collect();
+        let results = both.evaluate(&values);
+        let Some([wanted, found]) = results.as_deref() else { continue };
+        if wanted != found {
+            let (before, after) = (before.infix(), after.infix());
+            return Err(format!("{name}: {before} is {wanted:?}, {after} is {found:?}, for {values:?} of {dtype}"));
+        }
+    }
+    Ok(true)
+}
+
+/// A value of a leaf: within its bounds for a variable, any of its type for a load.
+fn leaf_value(leaf: &UOp, number: u64, position: usize) -> Scalar {
+    let dtype = leaf.dtype();
+    if matches!(leaf.arg(), Arg::Variable(_)) {
+        return sample((leaf.min_value(), leaf.max_value()), number, position);
+    }
+    let mixed = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(position as u32 * 7);
+    match number % 4 {
+        0 => Scalar::from_i64((mixed % 9) as i64 - 4, dtype),
+        1 => Scalar::from_f64((mixed % 64) as f64 / 8.0 - 4.0, dtype),
+        2 if number % 8 == 2 => *[Scalar::lowest(dtype), Scalar::highest(dtype), Scalar::zero(dtype)]
+            .get((mixed % 3) as usize)
+            .unwrap_or(&Scalar::zero(dtype)),
+        _ => Scalar::from_bits(mixed >> 3, dtype),
+    }
 }
 
 /// The ends of the bounds first, then numbers spread over them.

@@ -140,6 +140,12 @@ impl Facts {
             (Op::Cast | Op::Trunc | Op::Bind, [a, ..]) => *a,
             _ => return Facts::of_dtype(dtype),
         };
+        // Indices are mathematical; but an i64 wraps just where these bounds saturate.
+        let can_wrap =
+            matches!(op, Op::Add | Op::Sub | Op::Neg | Op::Mul | Op::MulAdd | Op::Shl | Op::IDiv | Op::CDiv | Op::Cast);
+        if dtype == DType::I64 && can_wrap && (facts.min == i64::MIN || facts.max == i64::MAX) {
+            return Facts::ANY;
+        }
         facts.wrapped_to(dtype)
     }
 
@@ -234,7 +240,10 @@ impl Facts {
         if let Some(divisor) = other.as_const() {
             if floor_div(self.min, divisor) == floor_div(self.max, divisor) {
                 let (first, last) = (floor_mod(self.min, divisor), floor_mod(self.max, divisor));
-                return Facts::between(first, last).with_congruence(self.modulus, self.remainder - (self.min - first));
+                // The quotient is the same for all, so all go down by as much; that may be more than i64 holds.
+                let down = self.min as i128 - first as i128;
+                let remainder = (self.remainder as i128 - down).rem_euclid(self.modulus.max(1) as i128) as i64;
+                return Facts::between(first, last).with_congruence(self.modulus, remainder);
             }
             let modulus = gcd(self.modulus, divisor);
             let bounds = if divisor > 0 { Facts::between(0, divisor - 1) } else { Facts::between(divisor + 1, 0) };

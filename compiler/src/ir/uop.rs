@@ -239,15 +239,17 @@ fn same_content(a: &Node, b: &Node) -> bool {
     a.op == b.op && a.dtype == b.dtype && a.src == b.src && a.arg == b.arg
 }
 
+/// Takes a node out of the table.
+fn forget(hash: u64, address: *const Node) {
+    let mut table = shard(hash);
+    if let Ok(entry) = table.find_entry(hash, |entry| std::ptr::eq(entry.1.as_ptr(), address)) {
+        entry.remove();
+    }
+}
+
 impl Drop for Node {
     fn drop(&mut self) {
-        {
-            let address: *const Node = self;
-            let mut table = shard(self.hash);
-            if let Ok(entry) = table.find_entry(self.hash, |entry| std::ptr::eq(entry.1.as_ptr(), address)) {
-                entry.remove();
-            }
-        }
+        forget(self.hash, self);
         // Operands that nobody else owns are taken apart here, one after the other, not by recursion.
         let mut pending: Vec<UOp> = self.src.drain(..).collect();
         if let Arg::None = self.arg {
@@ -255,7 +257,11 @@ impl Drop for Node {
             take_dims(&mut self.arg, &mut pending);
         }
         while let Some(node) = pending.pop() {
+            let address = Arc::as_ptr(&node.0);
             if let Some(mut inner) = Arc::into_inner(node.0) {
+                // The node has been moved out of the place that the table knows, so its own drop would not find it there. The
+                // place is not used again before this: the table's weak reference holds it.
+                forget(inner.hash, address);
                 pending.extend(inner.src.drain(..));
                 take_dims(&mut inner.arg, &mut pending);
             }

@@ -18,7 +18,7 @@ use crate::ir::{Op, UOp};
 pub struct Pattern(&'static Shape);
 
 #[derive(Debug)]
-enum Shape {
+pub(super) enum Shape {
     /// Any node, bound to a name; constants only if `constant`.
     Variable { name: &'static str, constant: bool },
     /// A constant of this value.
@@ -76,6 +76,11 @@ impl Pattern {
     /// `self * b + c`.
     pub fn muladd(self, b: impl Into<Pattern>, c: impl Into<Pattern>) -> Pattern {
         Pattern::node(Op::MulAdd, &[self, b.into(), c.into()])
+    }
+
+    /// What it is made of.
+    pub(super) fn shape(self) -> &'static Shape {
+        self.0
     }
 
     /// The op at the root, if the pattern names one.

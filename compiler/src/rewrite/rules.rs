@@ -44,6 +44,15 @@ impl Rule {
         }
         Rule { name, pattern, build }
     }
+
+    /// What this rule alone makes of a node, with operands in the order in which the rule is written.
+    pub fn apply(&self, node: &UOp) -> Option<UOp> {
+        let mut bindings = Bindings::default();
+        if !self.pattern.matches(node, &mut bindings) {
+            return None;
+        }
+        (self.build)(node, &bindings).filter(|new| new != node)
+    }
 }
 
 /// One order of operands of one rule.
