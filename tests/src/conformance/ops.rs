@@ -128,7 +128,9 @@ fn close(got: Scalar, want: Scalar, rtol: f64, atol: f64) -> bool {
     match want {
         Scalar::Float(_) => {
             let (got, want) = (got.to_f64(), want.to_f64());
-            got == want || (got.is_nan() && want.is_nan()) || (got - want).abs() <= atol + rtol * want.abs()
+            // Infinities are met exactly: a finite value is infinitely far from one, and so is any tolerance relative to it.
+            let near = want.is_finite() && (got - want).abs() <= atol + rtol * want.abs();
+            got == want || (got.is_nan() && want.is_nan()) || near
         }
         Scalar::Bool(_) | Scalar::Int(_) | Scalar::UInt(_) => got == want,
     }
