@@ -8,6 +8,7 @@ mod kernels;
 mod machine_code;
 mod properties;
 mod region;
+mod renderer_goldens;
 mod tensors;
 mod tidy;
 mod views;
