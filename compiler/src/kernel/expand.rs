@@ -209,6 +209,9 @@ impl Vectorizer {
     fn convert_load(&self, load: &UOp, lane: &UOp, count: usize) -> UOp {
         let index = &load.src()[0];
         let dtype = load.dtype().with_lanes(count);
+        if index.src().len() == 2 && self.step(&index.src()[1], lane) == Some(-1) {
+            return self.convert_reversed_load(load, lane, count);
+        }
         match self.vector_index(index, lane, count) {
             Some(Ok(index)) => UOp::new(Op::Load, dtype, smallvec![index], Arg::None),
             Some(Err(scalar)) => splat(&UOp::new(Op::Load, load.dtype(), smallvec![scalar], Arg::None), count),
@@ -217,6 +220,17 @@ impl Vectorizer {
                 UOp::new(Op::Stack, dtype, (0..count as i64).map(map).collect::<Sources>(), Arg::None)
             }
         }
+    }
+
+    /// A load that walks memory backwards is a load that walks forwards from its last element, with its lanes in reverse.
+    fn convert_reversed_load(&self, load: &UOp, lane: &UOp, count: usize) -> UOp {
+        let index = &load.src()[0];
+        let dtype = load.dtype().with_lanes(count);
+        let first = self.at_lane(&index.src()[1], lane, count as i64 - 1);
+        let forward = UOp::new(Op::Index, dtype, smallvec![self.done[&index.src()[0]].clone(), first], Arg::None);
+        let vector = UOp::new(Op::Load, dtype, smallvec![forward], Arg::None);
+        let lanes = (0..count).rev().map(|number| lane_of_vector(&vector, number));
+        UOp::new(Op::Stack, dtype, lanes.collect::<Sources>(), Arg::None)
     }
 
     /// The address of a vector access: `Ok` of a vector one, `Err` of a scalar one that serves all lanes; `None` where each lane

@@ -298,12 +298,7 @@ fn choose_tile(survey: &Survey, target: &Target, vector_id: u32, lanes: u32) -> 
         .iter()
         .filter(|fold| fold.depends.contains(vector_id))
         .max_by(|a, b| a.weight.total_cmp(&b.weight));
-    let Some(fold) = main else {
-        // Straight elementwise work: a few vectors each time round hide the loop. A long body hides it by itself, and code
-        // generation takes time by its length.
-        let vectors = (UNROLLED_OPS_MAX / survey.body_ops.max(1)).clamp(1, 4);
-        return Tile { vectors: vectors_in_range.min(vectors), row: None };
-    };
+    let Some(fold) = main else { return copy_tile(survey, vector_id, lanes) };
     let per_fold = (budget / fold.count as u32).max(1);
     let reused = |id: u32| -> f64 {
         let inside = |access: &&Access| fold.ranges.iter().any(|range| access.depends.contains(range_id(range)));
@@ -330,7 +325,32 @@ fn choose_tile(survey: &Survey, target: &Target, vector_id: u32, lanes: u32) -> 
             let rows = (per_fold / vectors).clamp(1, 14).min(survey.len(id) as u32);
             Tile { vectors, row: (rows >= 2).then_some((id, rows)) }
         }
-        None => Tile { vectors: even_part(vectors_in_range, vectors_in_range.min(8).min(per_fold)), row: None },
+        None => Tile { vectors: even_part(vectors_in_range, vectors_in_range.min(16).min(per_fold)), row: None },
+    }
+}
+
+/// The tile of a kernel without folds on the vector range.
+///
+/// Where a load walks memory along another output range, as in a transpose, as many steps along that range as there are lanes: the
+/// tile then uses the whole of each cache line that its gathers touch. Else a few vectors, which hide the loop.
+fn copy_tile(survey: &Survey, vector_id: u32, lanes: u32) -> Tile {
+    let vectors = (survey.len(vector_id) as u32).div_ceil(lanes);
+    let crossed = |id: u32| {
+        let crosses = |access: &&Access| {
+            let strided = access.steps.get(&vector_id).is_some_and(|step| step.abs() > 1);
+            !access.is_store && strided && access.steps.get(&id).is_some_and(|step| step.abs() == 1)
+        };
+        survey.accesses.iter().any(|access| crosses(&access))
+    };
+    let across =
+        survey.outputs.iter().map(range_id).find(|id| *id != vector_id && survey.len(*id) >= 2 && crossed(*id));
+    match across {
+        Some(id) => Tile { vectors: 1, row: Some((id, lanes.min(survey.len(id) as u32))) },
+        None => {
+            // A long body hides the loop by itself, and code generation takes time by its length.
+            let most = (UNROLLED_OPS_MAX / survey.body_ops.max(1)).clamp(1, 4);
+            Tile { vectors: vectors.min(most), row: None }
+        }
     }
 }
 
@@ -347,7 +367,9 @@ fn apply_tile(choice: &mut Choice, survey: &Survey, tile: &Tile, vector_id: u32,
     if let Some((id, rows)) = tile.row {
         choice.attempt(Opt::Upcast { range: id, times: rows });
         // Rows innermost: the panel of the operand that the rows share stays in cache while they pass.
-        choice.attempt(Opt::Outermost { range: vector_id });
+        if tile.vectors > 1 {
+            choice.attempt(Opt::Outermost { range: vector_id });
+        }
     }
 }
 
