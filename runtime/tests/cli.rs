@@ -1,4 +1,5 @@
 //! The command line as a user meets it: what it prints, and how it fails.
+#![allow(clippy::unwrap_used, reason = "a step that fails fails its test")]
 
 use std::path::PathBuf;
 use std::process::{Command, Output};

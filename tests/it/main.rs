@@ -1,4 +1,7 @@
 //! One test binary for all that crosses crates.
+#![allow(clippy::unwrap_used, reason = "a step that fails fails its test")]
+#![allow(clippy::cloned_ref_to_slice_refs, reason = "lists of one and of several inputs read alike")]
+#![allow(clippy::reversed_empty_ranges, reason = "as an index, 1..=-1 ends with the last element")]
 
 mod bad_input;
 mod coverage;
