@@ -181,6 +181,7 @@ fn evaluate(root: &UOp, known: &FxHashMap<UOp, i64>) -> i64 {
             Op::Lt => (operand(0) < operand(1)) as i64,
             Op::Ne => (operand(0) != operand(1)) as i64,
             Op::Eq => (operand(0) == operand(1)) as i64,
+            Op::Neg => -operand(0),
             Op::Not => 1 - operand(0),
             Op::And => operand(0) & operand(1),
             Op::Or => operand(0) | operand(1),
