@@ -273,7 +273,8 @@ impl Progression {
         let mut stripes = vec![Stripe::lawful(inner_reach + 1, period - inner_reach - 1, set.first())];
         for digit in set.digits() {
             inner_reach -= (digit.size - 1) * digit.stride;
-            if digit.stride > inner_reach + 1 {
+            // Runs that abut are a stripe of their own all the same: what is nested inside restarts at each.
+            if digit.stride > 1 {
                 stripes.push(Stripe::lawful(inner_reach + 1, digit.stride - inner_reach - 1, 0));
             }
         }

@@ -218,3 +218,9 @@ fn periods_near_the_limit_do_not_wrap() {
     let view = Strided::view(0, &[(i64::MAX, i64::MAX), (i64::MAX, i64::MAX)]).expect("not empty");
     assert_eq!(view.meets(&view, &mut Budget::for_search()), Answer::Unknown);
 }
+
+#[test]
+fn runs_that_abut_restart_what_is_nested() {
+    let sett = Sett::from_triples(&[(9, 5, 11), (3, 0, 0), (1, 1, 0)]).expect("stripes");
+    assert_eq!(periodic_elements(&PeriodicSet::from(&sett), 14), [0, 2, 3, 5, 11, 13]);
+}
