@@ -10,6 +10,7 @@ pub mod grad;
 pub mod ir;
 pub mod kernel;
 pub mod linearize;
+pub mod memory_plan;
 pub mod ops;
 pub mod optimize;
 pub mod pipeline;

@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 use warpweft_compiler::UOp;
 use warpweft_compiler::ir::Op;
 use warpweft_compiler::linearize::Linear;
+use warpweft_compiler::memory_plan::Gain;
 use warpweft_compiler::program::Estimate;
 
 /// The line of a launch: device, number, name, buffers, memory in use, time of it and of all so far, arithmetic and bandwidth
@@ -38,6 +39,18 @@ pub fn kernel_line(
 pub(super) fn schedule_line(kernels: usize, elapsed: Duration, key: u32, nodes: usize) -> String {
     let ms = elapsed.as_secs_f64() * 1e3;
     format!("scheduled {kernels:5} kernels in {ms:8.2} ms | CACHE MISS {key:08x} | {nodes:7} uops in memory")
+}
+
+/// The line of a program's memory: without planning, with it, and the most that lives at once.
+pub fn memory_line(gain: &Gain) -> String {
+    let mb = |bytes: u64| bytes as f64 / 1e6;
+    let share = if gain.bound > 0 { gain.planned as f64 / gain.bound as f64 } else { 1.0 };
+    format!(
+        "memory    reduced from {:.2} MB to {:.2} MB | {share:.2}x of the {:.2} MB that live at once",
+        mb(gain.unplanned),
+        mb(gain.planned),
+        mb(gain.bound)
+    )
 }
 
 /// The micro-ops of a kernel, one a line: number, op, type, numbers of the operands, argument; loops are indented.

@@ -23,7 +23,7 @@ mod subscriber;
 #[cfg(test)]
 mod tests;
 
-pub use lines::{kernel_line, linear_list};
+pub use lines::{kernel_line, linear_list, memory_line};
 pub(crate) use report::{DecisionWatch, KernelReport, Listening};
 pub use subscriber::{Printer, install};
 
@@ -31,6 +31,7 @@ use std::time::Duration;
 
 use tracing::Level;
 use warpweft_compiler::UOp;
+use warpweft_compiler::memory_plan::Gain;
 
 use crate::execute::compile::Compiled;
 use crate::memory::MemoryStats;
@@ -106,6 +107,13 @@ pub(crate) fn compiled(kernels: usize, from_disk: usize, elapsed: Duration) {
                 kernels - from_disk
             ),
         );
+    }
+}
+
+/// What placing temporaries gained, if there was something to gain.
+pub(crate) fn memory_planned(gain: &Gain) {
+    if gain.planned < gain.unplanned && wants(1) {
+        tell(1, &lines::memory_line(gain));
     }
 }
 

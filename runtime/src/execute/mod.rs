@@ -99,7 +99,7 @@ pub struct Executor {
     disk: KernelCache,
     options: ScheduleOptions,
     no_opt: bool,
-    keeps_temporaries: bool,
+    shares_memory: bool,
     profile: bool,
     threads: usize,
     plans: Mutex<BoundedMap<UOp, Arc<Plan>>>,
@@ -203,7 +203,7 @@ impl Executor {
             disk: KernelCache::new(config.cache_folder.clone()),
             options: ScheduleOptions { fuse: !config.no_fuse },
             no_opt: config.no_opt,
-            keeps_temporaries: config.no_memory_planner,
+            shares_memory: !config.no_memory_planner,
             profile: config.profile,
             threads,
             plans: Mutex::new(BoundedMap::new(PLANS_MAX)),
@@ -292,7 +292,8 @@ impl Executor {
         watch.emit();
         debug::scheduled(schedule.kernels.len(), sink, started.elapsed());
         let kernels = self.compiled(&schedule)?;
-        let plan = Arc::new(Plan::new(schedule, kernels, self.keeps_temporaries));
+        let plan = Arc::new(Plan::new(schedule, kernels, self.shares_memory));
+        debug::memory_planned(&plan.gain);
         self.stats.schedule_made();
         self.plans.lock().unwrap_or_else(PoisonError::into_inner).insert(sink.clone(), plan.clone());
         Ok(plan)

@@ -1,54 +1,76 @@
-//! A schedule made ready: kernels loaded, and for each kernel the memory that is needed no longer after it.
+//! A schedule made ready: kernels loaded, and a place for everything that they store.
 
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use warpweft_compiler::schedule::{BufferRole, Schedule, ScheduleBuffer};
+use warpweft_compiler::memory_plan::{self, Gain};
+use warpweft_compiler::schedule::{BufferRole, Schedule, ScheduleBuffer, ScheduledKernel};
 
 use super::compile::Compiled;
 
 /// One launch.
 #[derive(Debug)]
-pub(super) struct Launch {
+pub(crate) struct Launch {
     /// What to launch.
-    pub(super) kernel: Arc<Compiled>,
+    pub(crate) kernel: Arc<Compiled>,
     /// The plan's buffers that it works on, in calling order.
-    pub(super) buffers: SmallVec<[u32; 6]>,
-    /// Temporaries that no later kernel names.
-    pub(super) frees: SmallVec<[u32; 2]>,
+    pub(crate) buffers: SmallVec<[u32; 6]>,
+}
+
+/// Where one of a plan's buffers lies while it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// It is given: the memory of this slot of the program's params.
+    Given(u32),
+    /// In memory of its own, since it is asked for.
+    Own,
+    /// In the arena that all temporaries share, from this byte on.
+    Arena(usize),
 }
 
 /// A program that is ready to run over any memory and bindings.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(crate) struct Plan {
     /// The launches in order.
-    pub(super) kernels: Vec<Launch>,
+    pub(crate) kernels: Vec<Launch>,
     /// All memory; first the params by slot.
-    pub(super) buffers: Vec<ScheduleBuffer>,
+    pub(crate) buffers: Vec<ScheduleBuffer>,
+    /// Where each of it lies.
+    pub(crate) places: Vec<Place>,
+    /// Bytes of the arena.
+    pub(crate) arena_bytes: usize,
+    /// What planning the memory gained.
+    pub(crate) gain: Gain,
     /// How many of the buffers are params.
-    pub(super) params: usize,
+    pub(crate) params: usize,
     /// The buffer of each value.
-    pub(super) outputs: Vec<usize>,
+    pub(crate) outputs: Vec<usize>,
 }
 
 impl Plan {
-    /// `kernels` stand in the order of the schedule's. Where temporaries are kept, nothing is freed before the end.
-    pub(super) fn new(schedule: Schedule, kernels: Vec<Arc<Compiled>>, keeps_temporaries: bool) -> Plan {
-        let mut named_later = vec![keeps_temporaries; schedule.buffers.len()];
-        let mut launches: Vec<Launch> = Vec::with_capacity(kernels.len());
-        for (scheduled, kernel) in schedule.kernels.iter().zip(kernels).rev() {
-            let mut frees = SmallVec::new();
-            for &buffer in &scheduled.buffers {
-                if !named_later[buffer] && schedule.buffers[buffer].role == BufferRole::Temporary {
-                    frees.push(buffer as u32);
-                }
-                named_later[buffer] = true;
-            }
+    /// `kernels` stand in the order of the schedule's. Unless temporaries may `share` memory, each has its own until the end.
+    pub(super) fn new(schedule: Schedule, kernels: Vec<Arc<Compiled>>, share: bool) -> Plan {
+        let memory = memory_plan::plan(&schedule, share);
+        let places = schedule.buffers.iter().zip(&memory.offsets).map(|(buffer, offset)| match (buffer.role, offset) {
+            (BufferRole::Param(slot), _) => Place::Given(slot),
+            (_, Some(offset)) => Place::Arena(*offset as usize),
+            (_, None) => Place::Own,
+        });
+        let places = places.collect();
+        let launch = |(scheduled, kernel): (&ScheduledKernel, Arc<Compiled>)| {
             let buffers = scheduled.buffers.iter().map(|&buffer| buffer as u32).collect();
-            launches.push(Launch { kernel, buffers, frees });
-        }
-        launches.reverse();
+            Launch { kernel, buffers }
+        };
+        let launches = schedule.kernels.iter().zip(kernels).map(launch).collect();
         let params = schedule.buffers.iter().filter(|buffer| matches!(buffer.role, BufferRole::Param(_))).count();
-        Plan { kernels: launches, buffers: schedule.buffers, params, outputs: schedule.outputs }
+        Plan {
+            kernels: launches,
+            places,
+            arena_bytes: memory.bytes as usize,
+            gain: memory.gain,
+            params,
+            outputs: schedule.outputs,
+            buffers: schedule.buffers,
+        }
     }
 }

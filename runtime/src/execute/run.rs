@@ -10,7 +10,7 @@ use warpweft_compiler::ir::UOp;
 use warpweft_compiler::schedule::{Normalized, ScheduleBuffer, view_of};
 use warpweft_devices::BufferSlice;
 
-use super::plan::{Launch, Plan};
+use super::plan::{Launch, Place, Plan};
 use super::{ExecuteError, Executor, Realised, without_reshapes};
 use crate::debug;
 use crate::memory::Buffer;
@@ -23,32 +23,36 @@ pub(super) fn buffer_node(memory: Buffer, dtype: DType, len: u64, device: &Arc<s
     node
 }
 
+/// Bytes of a buffer.
+fn bytes_of(buffer: &ScheduleBuffer) -> usize {
+    buffer.len as usize * buffer.dtype.bytes()
+}
+
+/// The memory that a program gives for a slot. A slot that it does not name is never touched.
+fn given(program: &Normalized, slot: u32) -> Result<Buffer, ExecuteError> {
+    program.buffers[slot as usize].held::<Buffer>().cloned().ok_or(ExecuteError::NoMemory)
+}
+
 type Memory = SmallVec<[Option<Buffer>; 8]>;
 
 impl Executor {
     /// Runs a plan over the memory and bindings of a program; gives the node that holds each of its values.
     pub(super) fn run(&self, values: &[UOp], program: &Normalized, plan: &Plan) -> Result<Vec<UOp>, ExecuteError> {
         let mut memory: Memory = SmallVec::with_capacity(plan.buffers.len());
-        for (slot, node) in program.buffers.iter().enumerate().take(plan.params) {
-            debug_assert_eq!(node.dtype(), plan.buffers[slot].dtype);
-            memory.push(Some(node.held::<Buffer>().ok_or(ExecuteError::NoMemory)?.clone()));
+        let arena = Buffer::new(&self.allocator, plan.arena_bytes);
+        for (place, buffer) in plan.places.iter().zip(&plan.buffers) {
+            memory.push(Some(match *place {
+                Place::Given(slot) => given(program, slot)?,
+                Place::Own => self.new_memory(buffer),
+                Place::Arena(offset) => arena.view(offset, bytes_of(buffer))?,
+            }));
         }
-        memory.resize(plan.buffers.len(), None);
         let measures = self.profile || debug::wants_kernels();
         for launch in &plan.kernels {
-            for &buffer in &launch.buffers {
-                let place = &mut memory[buffer as usize];
-                if place.is_none() {
-                    *place = Some(self.new_memory(&plan.buffers[buffer as usize]));
-                }
-            }
             let started = measures.then(Instant::now);
             self.launch(launch, &memory, &program.bindings)?;
             if let Some(started) = started {
                 self.launched(launch, started.elapsed());
-            }
-            for &buffer in &launch.frees {
-                memory[buffer as usize] = None;
             }
         }
         self.stats.launched(plan.kernels.len());
@@ -56,7 +60,7 @@ impl Executor {
     }
 
     fn new_memory(&self, buffer: &ScheduleBuffer) -> Buffer {
-        Buffer::new(&self.allocator, buffer.len as usize * buffer.dtype.bytes())
+        Buffer::new(&self.allocator, bytes_of(buffer))
     }
 
     fn launch(&self, launch: &Launch, memory: &Memory, bindings: &[(String, i64)]) -> Result<(), ExecuteError> {

@@ -1,0 +1,153 @@
+//! The memory planner: where the temporaries of a program lie in one arena, so that those that never live at once share bytes.
+//!
+//! ```text
+//! schedule --lifetimes--> spans --place--> offsets in one arena      (check: no two that live at once overlap)
+//! ```
+//!
+//! A *span* is a buffer's bytes and the kernels from the one that first stores it to the last that names it, both included: what a
+//! kernel reads and what it writes live at once. The *bound* is the most bytes that live at once; no arena can be smaller.
+//!
+//! Always: offsets are multiples of [`ALIGNMENT`]; the outcome is a function of the spans. Not here: memory itself (`runtime`).
+
+mod check;
+mod place;
+#[cfg(test)]
+mod tests;
+
+pub use check::check;
+pub use place::place;
+
+use crate::schedule::{BufferRole, Schedule};
+
+/// Offsets are multiples of this: two cache lines, as devices align buffers.
+pub const ALIGNMENT: u64 = 128;
+
+/// Bytes that are needed for some time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Span {
+    /// How many.
+    pub bytes: u64,
+    /// The kernel that stores them first.
+    pub first: u32,
+    /// The last kernel that names them; not before `first`.
+    pub last: u32,
+}
+
+/// Where spans lie.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Placement {
+    /// First byte of each span, in their order.
+    pub offsets: Vec<u64>,
+    /// Bytes of the arena.
+    pub bytes: u64,
+}
+
+/// What planning gained, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gain {
+    /// With every span in memory of its own.
+    pub unplanned: u64,
+    /// With spans placed.
+    pub planned: u64,
+    /// The most that lives at once: no plan can do with less.
+    pub bound: u64,
+}
+
+impl Span {
+    /// Its bytes, rounded up to whole units of alignment.
+    pub fn room(&self) -> u64 {
+        self.bytes.next_multiple_of(ALIGNMENT)
+    }
+
+    /// Whether some kernel needs both.
+    pub fn meets(&self, other: &Span) -> bool {
+        self.first <= other.last && other.first <= self.last
+    }
+}
+
+/// Where the temporaries of a schedule lie in its arena.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MemoryPlan {
+    /// First byte of each of the schedule's buffers that is a temporary.
+    pub offsets: Vec<Option<u64>>,
+    /// Bytes of the arena.
+    pub bytes: u64,
+    /// What it gained.
+    pub gain: Gain,
+}
+
+/// Places the temporaries of a schedule; each beside all others unless they may `share`.
+pub fn plan(schedule: &Schedule, share: bool) -> MemoryPlan {
+    let (numbers, spans): (Vec<usize>, Vec<Span>) = lifetimes(schedule).into_iter().unzip();
+    let placement = if share { place(&spans) } else { side_by_side(&spans) };
+    let mut offsets = vec![None; schedule.buffers.len()];
+    for (number, offset) in numbers.into_iter().zip(&placement.offsets) {
+        offsets[number] = Some(*offset);
+    }
+    #[cfg(debug_assertions)]
+    if let Err(message) = check(&spans, &placement) {
+        panic!("bug in the compiler: illegal memory plan: {message}");
+    }
+    MemoryPlan { offsets, bytes: placement.bytes, gain: gain(schedule, spans, placement.bytes) }
+}
+
+/// The spans of the temporaries of a schedule: each with the number of its buffer, in the order of the buffers.
+pub fn lifetimes(schedule: &Schedule) -> Vec<(usize, Span)> {
+    spans_of(schedule, |role| matches!(role, BufferRole::Temporary))
+}
+
+/// Outputs live until the end of the program, and count in all three numbers.
+fn gain(schedule: &Schedule, temporaries: Vec<Span>, arena: u64) -> Gain {
+    let end = schedule.kernels.len().saturating_sub(1) as u32;
+    let outputs = spans_of(schedule, |role| matches!(role, BufferRole::Output(_)));
+    let outputs: Vec<Span> = outputs.into_iter().map(|(_, span)| Span { last: end, ..span }).collect();
+    let output_bytes: u64 = outputs.iter().map(Span::room).sum();
+    Gain {
+        unplanned: output_bytes + temporaries.iter().map(Span::room).sum::<u64>(),
+        planned: output_bytes + arena,
+        bound: bound(&[outputs, temporaries].concat()),
+    }
+}
+
+fn side_by_side(spans: &[Span]) -> Placement {
+    let mut bytes = 0;
+    let mut next = |span: &Span| {
+        bytes += span.room();
+        bytes - span.room()
+    };
+    let offsets = spans.iter().map(&mut next).collect();
+    Placement { offsets, bytes }
+}
+
+/// The most bytes that live at once.
+pub fn bound(spans: &[Span]) -> u64 {
+    // Bytes that come with a kernel and go after it; what comes counts before what goes.
+    let mut events: Vec<(u32, bool, u64)> =
+        spans.iter().flat_map(|span| [(span.first, false, span.room()), (span.last, true, span.room())]).collect();
+    events.sort_unstable();
+    let (mut live, mut most) = (0, 0);
+    for (_, goes, bytes) in events {
+        if goes {
+            live -= bytes;
+        } else {
+            live += bytes;
+            most = most.max(live);
+        }
+    }
+    most
+}
+
+fn spans_of(schedule: &Schedule, wanted: impl Fn(BufferRole) -> bool) -> Vec<(usize, Span)> {
+    let mut spans: Vec<Option<Span>> = vec![None; schedule.buffers.len()];
+    for (number, kernel) in schedule.kernels.iter().enumerate() {
+        let number = number as u32;
+        for &index in &kernel.buffers {
+            let buffer = &schedule.buffers[index];
+            if wanted(buffer.role) {
+                let bytes = buffer.len.saturating_mul(buffer.dtype.bytes() as u64);
+                spans[index].get_or_insert(Span { bytes, first: number, last: number }).last = number;
+            }
+        }
+    }
+    spans.into_iter().enumerate().filter_map(|(index, span)| Some((index, span?))).collect()
+}
