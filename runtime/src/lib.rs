@@ -9,5 +9,5 @@ pub mod nn;
 pub mod registry;
 pub mod tensor;
 
-pub use tensor::{Error, Result, Tensor};
+pub use tensor::{Dim, Error, Result, Tensor, Var};
 pub use warpweft_compiler::DType;

@@ -12,6 +12,7 @@ mod machine_code;
 mod properties;
 mod region;
 mod renderer_goldens;
+mod symbolic;
 mod tensors;
 mod tidy;
 mod views;

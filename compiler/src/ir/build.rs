@@ -101,6 +101,11 @@ impl UOp {
         UOp::new(Op::Variable, DType::INDEX, Sources::new(), Arg::Variable(Arc::new(arg)))
     }
 
+    /// The variable with a value; the same variable wherever only its bounds matter.
+    pub fn bind(&self, value: i64) -> UOp {
+        UOp::new(Op::Bind, DType::INDEX, smallvec![self.clone(), UOp::index(value)], Arg::None)
+    }
+
     /// A parameter of `len` elements.
     pub fn param(slot: u32, dtype: DType, len: u64) -> UOp {
         UOp::new(Op::Param, dtype, Sources::new(), Arg::Param(ParamArg { slot, len }))

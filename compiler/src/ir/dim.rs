@@ -4,11 +4,15 @@
 //! asked structurally here; simplifying them first is the business of `symbolic`.
 
 use std::fmt;
-use std::ops::{Add, Deref, Mul, Sub};
+use std::ops::{Add, Deref, Div, Mul, Rem, Sub};
 use std::sync::Arc;
 
-use super::facts::floor_div;
+use super::facts::{floor_div, floor_mod};
+use super::op::Op;
+use super::scalar_op::Evaluator;
 use super::uop::UOp;
+use super::walk::{postorder, postorder_until};
+use crate::dtype::Scalar;
 
 /// The length of one axis, a stride or an offset.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -57,13 +61,72 @@ impl Dim {
         }
     }
 
-    /// The quotient rounded to minus infinity.
+    /// The quotient rounded to minus infinity; 0 for a divisor of 0.
     pub fn floor_div(&self, other: &Dim) -> Dim {
         match (self, other) {
-            (Dim::Const(a), Dim::Const(b)) if *b != 0 => Dim::Const(floor_div(*a, *b)),
+            (Dim::Const(a), Dim::Const(b)) => Dim::Const(floor_div(*a, *b)),
             (_, Dim::Const(1)) => self.clone(),
             (_, _) => Dim::from(self.to_uop().idiv(&other.to_uop())),
         }
+    }
+
+    /// The remainder with the sign of the divisor; 0 for a divisor of 0.
+    pub fn floor_mod(&self, other: &Dim) -> Dim {
+        match (self, other) {
+            (Dim::Const(a), Dim::Const(b)) => Dim::Const(floor_mod(*a, *b)),
+            (_, Dim::Const(1)) => Dim::Const(0),
+            (_, _) => Dim::from(self.to_uop().modulo(&other.to_uop())),
+        }
+    }
+
+    /// The variables without a value in it, each once, in the order of the expression.
+    pub fn unbound(&self) -> Vec<UOp> {
+        match self {
+            Dim::Const(_) => Vec::new(),
+            Dim::Expr(expr) => {
+                let nodes = postorder_until(std::slice::from_ref(expr), |node| node.op() == Op::Bind);
+                nodes.into_iter().filter(|node| node.op() == Op::Variable).collect()
+            }
+        }
+    }
+
+    /// The variables in it that have a value, each as its `Bind`.
+    pub fn bindings(&self) -> Vec<UOp> {
+        match self {
+            Dim::Const(_) => Vec::new(),
+            Dim::Expr(expr) => {
+                postorder(std::slice::from_ref(expr)).into_iter().filter(|node| node.op() == Op::Bind).collect()
+            }
+        }
+    }
+
+    /// The number that it is, each variable having the value that is bound to it.
+    ///
+    /// # Errors
+    /// The name of a variable without a value.
+    pub fn value(&self) -> Result<i64, String> {
+        let expr = match self {
+            Dim::Const(value) => return Ok(*value),
+            Dim::Expr(expr) => expr,
+        };
+        if let Some(variable) = self.unbound().first() {
+            return Err(variable.infix());
+        }
+        let mut evaluator = Evaluator::new(std::slice::from_ref(expr));
+        // The leaves are the variables below their bindings, which have the values.
+        let leaves = vec![Scalar::Int(0); evaluator.leaves().len()];
+        Ok(evaluator.evaluate(&leaves).map_or(0, |values| values[0].to_i64()))
+    }
+
+    /// The number that it is if its variables have values, else the largest that it can be.
+    pub fn value_or_most(&self) -> i64 {
+        self.value().unwrap_or_else(|_| self.max_value())
+    }
+}
+
+impl From<&Dim> for Dim {
+    fn from(dim: &Dim) -> Dim {
+        dim.clone()
     }
 }
 
@@ -85,6 +148,12 @@ impl From<i32> for Dim {
     }
 }
 
+impl From<&UOp> for Dim {
+    fn from(expr: &UOp) -> Dim {
+        Dim::from(expr.clone())
+    }
+}
+
 impl From<UOp> for Dim {
     fn from(expr: UOp) -> Dim {
         match expr.as_int() {
@@ -94,39 +163,56 @@ impl From<UOp> for Dim {
     }
 }
 
-impl Add<&Dim> for &Dim {
-    type Output = Dim;
-    fn add(self, other: &Dim) -> Dim {
-        match (self, other) {
-            (Dim::Const(a), Dim::Const(b)) => Dim::Const(a.saturating_add(*b)),
-            (Dim::Const(0), dim) | (dim, Dim::Const(0)) => dim.clone(),
-            (_, _) => Dim::from(self.to_uop() + other.to_uop()),
-        }
+fn sum(a: &Dim, b: &Dim) -> Dim {
+    match (a, b) {
+        (Dim::Const(a), Dim::Const(b)) => Dim::Const(a.saturating_add(*b)),
+        (Dim::Const(0), dim) | (dim, Dim::Const(0)) => dim.clone(),
+        (_, _) => Dim::from(a.to_uop() + b.to_uop()),
     }
 }
 
-impl Sub<&Dim> for &Dim {
-    type Output = Dim;
-    fn sub(self, other: &Dim) -> Dim {
-        match (self, other) {
-            (Dim::Const(a), Dim::Const(b)) => Dim::Const(a.saturating_sub(*b)),
-            (dim, Dim::Const(0)) => dim.clone(),
-            (_, _) if self == other => Dim::Const(0),
-            (_, _) => Dim::from(self.to_uop() - other.to_uop()),
-        }
+fn difference(a: &Dim, b: &Dim) -> Dim {
+    match (a, b) {
+        (Dim::Const(a), Dim::Const(b)) => Dim::Const(a.saturating_sub(*b)),
+        (dim, Dim::Const(0)) => dim.clone(),
+        (_, _) if a == b => Dim::Const(0),
+        (_, _) => Dim::from(a.to_uop() - b.to_uop()),
     }
 }
 
-impl Mul<&Dim> for &Dim {
-    type Output = Dim;
-    fn mul(self, other: &Dim) -> Dim {
-        match (self, other) {
-            (Dim::Const(a), Dim::Const(b)) => Dim::Const(a.saturating_mul(*b)),
-            (Dim::Const(1), dim) | (dim, Dim::Const(1)) => dim.clone(),
-            (Dim::Const(0), _) | (_, Dim::Const(0)) => Dim::Const(0),
-            (_, _) => Dim::from(self.to_uop() * other.to_uop()),
-        }
+fn product(a: &Dim, b: &Dim) -> Dim {
+    match (a, b) {
+        (Dim::Const(a), Dim::Const(b)) => Dim::Const(a.saturating_mul(*b)),
+        (Dim::Const(1), dim) | (dim, Dim::Const(1)) => dim.clone(),
+        (Dim::Const(0), _) | (_, Dim::Const(0)) => Dim::Const(0),
+        (_, _) => Dim::from(a.to_uop() * b.to_uop()),
     }
+}
+
+macro_rules! operators {
+    ($($trait:ident $method:ident $function:expr;)*) => { $(
+        impl<D: Into<Dim>> $trait<D> for &Dim {
+            type Output = Dim;
+            fn $method(self, other: D) -> Dim {
+                $function(self, &other.into())
+            }
+        }
+
+        impl<D: Into<Dim>> $trait<D> for Dim {
+            type Output = Dim;
+            fn $method(self, other: D) -> Dim {
+                $function(&self, &other.into())
+            }
+        }
+    )* };
+}
+
+operators! {
+    Add add sum;
+    Sub sub difference;
+    Mul mul product;
+    Div div Dim::floor_div;
+    Rem rem Dim::floor_mod;
 }
 
 impl fmt::Display for Dim {
@@ -215,6 +301,21 @@ impl<D: Into<Dim>, const N: usize> From<[D; N]> for Shape {
         dims.into_iter().collect()
     }
 }
+
+macro_rules! tuples {
+    ($(($($name:ident)*))*) => { $(
+        impl<$($name: Into<Dim>),*> From<($($name,)*)> for Shape {
+            fn from(dims: ($($name,)*)) -> Shape {
+                #[allow(non_snake_case, reason = "each length is named as its type")]
+                let ($($name,)*) = dims;
+                Shape::from([$($name.into()),*] as [Dim; _])
+            }
+        }
+    )* };
+}
+
+// A list of one type cannot hold numbers beside expressions; a tuple can.
+tuples! { (A) (A B) (A B C) (A B C D) (A B C D E) (A B C D E F) (A B C D E F G) (A B C D E F G H) }
 
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

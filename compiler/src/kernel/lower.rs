@@ -18,6 +18,7 @@ use smallvec::{SmallVec, smallvec};
 use crate::DType;
 use crate::ir::{Arg, AxisKind, Dim, Op, ReduceOp, Shape, Sources, UOp};
 use crate::symbolic::{simplify, simplify_given};
+use crate::view::dims::same;
 
 /// Where a tensor's element is asked for.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -357,7 +358,7 @@ fn reshaped(indices: &[UOp], to: &Shape, from: &Shape) -> SmallVec<[UOp; 4]> {
         let mut products = (Dim::Const(1), Dim::Const(1));
         // Grow the group on the side whose product is smaller until both agree.
         loop {
-            if new > new_start && old > old_start && products.0 == products.1 {
+            if new > new_start && old > old_start && same(&products.0, &products.1) {
                 break;
             }
             let grow_old = match (products.0.as_const(), products.1.as_const()) {
@@ -386,7 +387,7 @@ fn reshaped(indices: &[UOp], to: &Shape, from: &Shape) -> SmallVec<[UOp; 4]> {
 fn split_group(indices: &[UOp], to: &[Dim], from: &[Dim], result: &mut SmallVec<[UOp; 4]>) {
     let real: SmallVec<[usize; 4]> = (0..to.len()).filter(|&axis| !to[axis].is(1)).collect();
     let wanted: SmallVec<[usize; 4]> = (0..from.len()).filter(|&axis| !from[axis].is(1)).collect();
-    if real.len() == 1 && wanted.len() == 1 && to[real[0]] == from[wanted[0]] {
+    if real.len() == 1 && wanted.len() == 1 && same(&to[real[0]], &from[wanted[0]]) {
         result.extend((0..from.len()).map(
             |axis| {
                 if axis == wanted[0] { indices[real[0]].clone() } else { UOp::index(0) }

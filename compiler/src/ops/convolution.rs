@@ -3,7 +3,7 @@
 use super::matmul::sum_of_products;
 use super::movement::{Window, reorder, windows};
 use super::padding::{PadMode, pad};
-use super::shapes::{check_size, concrete};
+use super::shapes::{check_size, concrete, concrete_axis, concrete_last};
 use super::slicing::spread;
 use super::{Built, broadcast_to, elementwise, fail};
 use crate::UOp;
@@ -51,7 +51,7 @@ struct Checked {
 }
 
 fn check(x: &UOp, weight: &UOp, groups: i64) -> Built<Checked> {
-    let (input, lengths) = (concrete(x)?, concrete(weight)?);
+    let (input, lengths) = (concrete_last(x, x.shape().len().saturating_sub(1))?, concrete(weight)?);
     let spatial = input.len().saturating_sub(2);
     if spatial == 0 || lengths.len() != input.len() {
         fail!("x needs axes [batch, channels, ..] and the weight as many, not {} and {}", x.shape(), weight.shape());
@@ -84,7 +84,7 @@ pub(super) fn window_list(x: &UOp, kernel: &[i64], options: &ConvOptions) -> Bui
     let spatial = kernel.len();
     let stride = per_axis(&options.stride, spatial, 1, "stride")?;
     let dilation = per_axis(&options.dilation, spatial, 1, "dilation")?;
-    let lengths = concrete(x)?;
+    let lengths = concrete_last(x, spatial)?;
     let first = lengths.len() - spatial;
     let mut list = Vec::with_capacity(spatial);
     for k in 0..spatial {
@@ -102,7 +102,7 @@ pub(super) fn window_list(x: &UOp, kernel: &[i64], options: &ConvOptions) -> Bui
 /// Windows [batch, groups, 1, in, .., kernel..] times weights [groups, out, in, 1.., kernel..], summed over in and kernel.
 fn correlate(x: &UOp, weight: &UOp, list: &[Window], groups: i64) -> Built {
     let spatial = list.len();
-    let (batch, channels) = (x.shape()[0].clone(), concrete(x)?[1] / groups);
+    let (batch, channels) = (x.shape()[0].clone(), concrete_axis(x, 1)? / groups);
     let out = concrete(weight)?[0] / groups;
     let counts: Vec<Dim> = list.iter().map(|window| window.count.into()).collect();
     let kernel: Vec<Dim> = list.iter().map(|window| window.len.into()).collect();

@@ -32,6 +32,12 @@ pub(super) fn positions(shape: &Shape, axis: usize) -> UOp {
     UOp::iota(shape[axis].clone()).reshape(line).expand(shape.clone())
 }
 
+/// 0, 1, 2, ... of `i32`, as many as a length says.
+pub fn iota(len: &Dim) -> Built {
+    check_size(&Shape::from([len.clone()]))?;
+    Ok(UOp::iota(len.clone()).cast(DType::I32))
+}
+
 /// start, start + step, ... up to but without stop.
 pub fn arange(start: Scalar, stop: Scalar, step: Scalar, dtype: DType) -> Built {
     let (from, to, by) = (start.to_f64(), stop.to_f64(), step.to_f64());

@@ -2,11 +2,12 @@
 
 use super::create::positions;
 use super::movement::{insert_axis, pad_axis, shrink_axis};
-use super::shapes::{check_size, concrete_axis};
+use super::shapes::{as_shape, check_size, common_length, concrete_axis};
 use super::{Built, broadcast_shapes, broadcast_to, fail, resolve_axis};
 use crate::UOp;
 use crate::dtype::promote;
 use crate::ir::{Dim, Shape};
+use crate::view::dims::simplified;
 
 /// One after the other along an axis; types are promoted.
 ///
@@ -19,31 +20,33 @@ pub fn cat(tensors: &[UOp], axis: i64) -> Built {
     }
     let axis = resolve_axis(axis, rank)?;
     let dtype = tensors.iter().fold(first.dtype(), |dtype, x| promote(dtype, x.dtype()));
-    let mut total: i64 = 0;
-    let mut lengths = Vec::with_capacity(tensors.len());
-    for x in tensors {
-        let same = |k: usize| k == axis || x.shape()[k] == first.shape()[k];
-        if x.shape().len() != rank || !(0..rank).all(same) {
-            fail!("{} and {} differ in an axis other than {axis}", first.shape(), x.shape());
-        }
-        let len = concrete_axis(x, axis)?;
-        lengths.push(len);
-        total = total.saturating_add(len);
-    }
+    let mut total = Dim::Const(0);
     let mut shape = first.shape().to_vec();
-    shape[axis] = total.into();
+    for x in tensors {
+        if x.shape().len() != rank {
+            fail!("{} and {} differ in their number of axes", first.shape(), x.shape());
+        }
+        for k in (0..rank).filter(|&k| k != axis) {
+            match common_length(&shape[k], &x.shape()[k])? {
+                Some(common) => shape[k] = common,
+                None => fail!("{} and {} differ in an axis other than {axis}", first.shape(), x.shape()),
+            }
+        }
+        total = simplified(&total + &x.shape()[axis]);
+    }
+    shape[axis] = total.clone();
     let shape = Shape::from(shape);
     check_size(&shape)?;
-    let parts: Vec<(&UOp, i64)> = tensors.iter().zip(lengths).filter(|(_, len)| *len > 0).collect();
-    let mut parts = parts.into_iter().rev();
-    let Some((last, len)) = parts.next() else { return Ok(first.cast(dtype)) };
-    let mut start = total - len;
-    let mut result = pad_axis(&last.cast(dtype), axis, start, 0);
+    let mut parts = tensors.iter().filter(|x| !x.shape()[axis].is(0)).rev();
+    let Some(last) = parts.next() else { return Ok(first.cast(dtype)) };
+    let mut start = simplified(&total - &last.shape()[axis]);
+    let mut result = as_shape(&pad_axis(&last.cast(dtype), axis, &start, 0), &shape);
     let place = positions(&shape, axis);
-    for (x, len) in parts {
-        let padded = pad_axis(&x.cast(dtype), axis, start - len, total - start);
-        result = place.lt(UOp::index(start)).select(padded, result);
-        start -= len;
+    for x in parts {
+        let before = simplified(&start - &x.shape()[axis]);
+        let padded = as_shape(&pad_axis(&x.cast(dtype), axis, &before, &total - &start), &shape);
+        result = place.lt(start.to_uop()).select(padded, result);
+        start = before;
     }
     Ok(result)
 }

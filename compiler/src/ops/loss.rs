@@ -5,7 +5,7 @@ use super::elementwise::{abs, sub, where_};
 use super::indexing::is_class;
 use super::math::log;
 use super::reduce::{log_softmax, mean_along, sum_along};
-use super::shapes::concrete;
+use super::shapes::{common_length, concrete_axis};
 use super::{Built, broadcast, fail, number, to_float};
 use crate::{DType, UOp};
 
@@ -139,10 +139,12 @@ fn class_weights(scores: &UOp, axis: usize, weight: &UOp) -> Built {
 }
 
 fn classified(scores: &UOp, target: &UOp, axis: usize, options: &ClassOptions) -> Built {
-    let lengths = concrete(scores)?;
-    let mut expected = lengths.clone();
-    let classes = expected.remove(axis);
-    if concrete(target)? != expected {
+    let classes = concrete_axis(scores, axis)?;
+    let mut expected = scores.shape().to_vec();
+    expected.remove(axis);
+    let pairs = target.shape().iter().zip(&expected);
+    let common = pairs.map(|(a, b)| common_length(a, b)).collect::<Built<Vec<_>>>()?;
+    if target.shape().len() != expected.len() || common.contains(&None) {
         fail!("targets {} do not fit scores {}, whose axis {axis} holds the classes", target.shape(), scores.shape());
     }
     let chosen = is_class(target, classes, axis)?;
@@ -181,7 +183,7 @@ fn with_probabilities(scores: &UOp, target: &UOp, axis: usize, options: &ClassOp
     if scores.shape() != target.shape() {
         fail!("target probabilities {} do not have the logits' shape {}", target.shape(), scores.shape());
     }
-    let classes = concrete(scores)?[axis];
+    let classes = concrete_axis(scores, axis)?;
     let mut target = target.cast(scores.dtype());
     if options.label_smoothing != 0.0 {
         let kept = number(1.0 - options.label_smoothing, scores);

@@ -1,10 +1,11 @@
 //! Other orders, shapes and repetitions of the same elements.
 
 use super::create::positions;
-use super::shapes::{check_size, concrete_axis, resolve_axes};
+use super::shapes::{check_size, common_length, concrete_axis, resolve_axes, settled};
 use super::{Built, broadcast_to, fail, resolve_axis};
 use crate::UOp;
 use crate::ir::{Arg, Dim, Op, Shape, StridedArg};
+use crate::view::dims::{at_most, divide_exactly};
 
 /// The elements under another shape; one length may be -1, and is then computed.
 pub fn reshape(x: &UOp, lengths: &[Dim]) -> Built {
@@ -17,17 +18,24 @@ pub fn reshape(x: &UOp, lengths: &[Dim]) -> Built {
             (Some(total), Some(rest)) if rest != 0 && total % rest == 0 => Dim::Const(total / rest),
             (Some(_), Some(0)) => fail!("-1 cannot be computed: the other lengths already make 0 elements"),
             (Some(total), Some(rest)) => fail!("-1 cannot be computed: {total} elements are no multiple of {rest}"),
-            _ => x.shape().numel().floor_div(&rest),
+            _ => match divide_exactly(&x.shape().numel(), &rest) {
+                Some(length) => length,
+                None => fail!("-1 cannot be computed: {} is not known to be a multiple of {rest}", x.shape().numel()),
+            },
         };
     } else if unknown.len() > 1 {
         fail!("only one length may be -1, and {} are", unknown.len());
     }
     let shape = Shape::from(lengths);
     check_size(&shape)?;
-    if shape.is_concrete() && x.shape().is_concrete() && shape.numel() != x.shape().numel() {
-        fail!("{} has {} elements and {shape} has {}", x.shape(), x.shape().numel(), shape.numel());
+    let (have, want) = (x.shape().numel(), shape.numel());
+    match common_length(&have, &want)? {
+        Some(_) => Ok(x.reshape(shape)),
+        None if have.as_const().is_some() && want.as_const().is_some() => {
+            fail!("{} has {have} elements and {shape} has {want}", x.shape())
+        }
+        None => fail!("{} has {have} elements and {shape} has {want}, which are not known to be equal", x.shape()),
     }
-    Ok(x.reshape(shape))
 }
 
 /// Axes in another order.
@@ -182,7 +190,7 @@ pub fn repeat(x: &UOp, counts: &[i64]) -> Built {
     let single: Shape = lengths.iter().flat_map(|length| [Dim::Const(1), length.clone()]).collect();
     let many: Shape =
         lengths.iter().zip(counts).flat_map(|(length, &count)| [Dim::Const(count), length.clone()]).collect();
-    Ok(x.reshape(single).expand(many).reshape(total))
+    Ok(settled(x.reshape(single).expand(many).reshape(total)))
 }
 
 /// Each element repeated in place along an axis; flattened first when no axis is given.
@@ -234,40 +242,64 @@ fn roll_axis(x: &UOp, shift: i64, axis: usize) -> Built {
     Ok(shrink_axis(&twice, axis, start, start + length))
 }
 
-/// The part from start to end of one axis; the whole of the others.
-pub(super) fn shrink_axis(x: &UOp, axis: usize, start: i64, end: i64) -> UOp {
-    if start == 0 && x.shape()[axis].is(end) {
+/// The part from start to end of one axis, which is known to be inside of it; the whole of the others.
+pub(super) fn shrink_axis(x: &UOp, axis: usize, start: impl Into<Dim>, end: impl Into<Dim>) -> UOp {
+    let (start, end) = (start.into(), end.into());
+    if start.is(0) && x.shape()[axis] == end {
         return x.clone();
     }
     let bounds: Vec<(Dim, Dim)> = (0..x.shape().len())
-        .map(|k| if k == axis { (start.into(), end.into()) } else { (Dim::Const(0), x.shape()[k].clone()) })
+        .map(|k| if k == axis { (start.clone(), end.clone()) } else { (Dim::Const(0), x.shape()[k].clone()) })
         .collect();
-    x.shrink(&bounds)
+    settled(x.shrink(&bounds))
 }
 
 /// Zeros before and after one axis.
-pub(super) fn pad_axis(x: &UOp, axis: usize, before: i64, after: i64) -> UOp {
-    if before == 0 && after == 0 {
+pub(super) fn pad_axis(x: &UOp, axis: usize, before: impl Into<Dim>, after: impl Into<Dim>) -> UOp {
+    let (before, after) = (before.into(), after.into());
+    if before.is(0) && after.is(0) {
         return x.clone();
     }
     let bounds: Vec<(Dim, Dim)> = (0..x.shape().len())
-        .map(|k| if k == axis { (before.into(), after.into()) } else { (Dim::Const(0), Dim::Const(0)) })
+        .map(|k| if k == axis { (before.clone(), after.clone()) } else { (Dim::Const(0), Dim::Const(0)) })
         .collect();
-    x.pad(&bounds)
+    settled(x.pad(&bounds))
 }
 
 /// The part from start to end of each axis.
-pub fn shrink(x: &UOp, bounds: &[(i64, i64)]) -> Built {
+pub fn shrink(x: &UOp, bounds: &[(Dim, Dim)]) -> Built {
     if bounds.len() != x.shape().len() {
         fail!("{} bounds for {} axes", bounds.len(), x.shape().len());
     }
-    for (axis, &(start, end)) in bounds.iter().enumerate() {
-        if start < 0 || end < start || end > x.shape()[axis].max_value() {
-            fail!("{start}..{end} is not within axis {axis} of length {}", x.shape()[axis]);
-        }
+    for (axis, (start, end)) in bounds.iter().enumerate() {
+        check_within(start, end, &x.shape()[axis], axis)?;
     }
-    let bounds: Vec<(Dim, Dim)> = bounds.iter().map(|&(start, end)| (start.into(), end.into())).collect();
-    Ok(x.shrink(&bounds))
+    Ok(settled(x.shrink(bounds)))
+}
+
+/// `len` elements of an axis from `start` on.
+pub fn narrow(x: &UOp, axis: i64, start: &Dim, len: &Dim) -> Built {
+    let axis = resolve_axis(axis, x.shape().len())?;
+    let end = start + len;
+    check_within(start, &end, &x.shape()[axis], axis)?;
+    Ok(shrink_axis(x, axis, start, end))
+}
+
+/// That a part of an axis lies inside of it, whatever the variables are.
+pub(super) fn check_within(start: &Dim, end: &Dim, len: &Dim, axis: usize) -> Built<()> {
+    if at_most(&Dim::Const(0), start) && at_most(start, end) && at_most(end, len) {
+        return Ok(());
+    }
+    if [start, end, len].iter().all(|dim| dim.as_const().is_some()) {
+        fail!("{start}..{end} is not within axis {axis} of length {len}");
+    }
+    let most = |dim: &Dim| format!("{} to {}", dim.min_value(), dim.max_value());
+    fail!(
+        "{start}..{end} is not known to be within axis {axis} of length {len}: the start is {}, the end {}, the length {}",
+        most(start),
+        most(end),
+        most(len)
+    )
 }
 
 /// A diagonal of two axes, as a new last axis.

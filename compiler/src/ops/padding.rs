@@ -2,10 +2,11 @@
 
 use super::create::full_like;
 use super::movement::shrink_axis;
-use super::shapes::{check_size, concrete};
+use super::shapes::{check_size, concrete_axis, settled};
 use super::{Built, fail, join};
 use crate::dtype::Scalar;
 use crate::ir::{Dim, Shape};
+use crate::view::dims::at_most;
 use crate::{DType, UOp};
 
 /// What stands beyond the edge.
@@ -26,19 +27,18 @@ pub fn pad(x: &UOp, padding: &[(i64, i64)], mode: PadMode) -> Built {
     if padding.len() != x.shape().len() {
         fail!("{} pairs for {} axes", padding.len(), x.shape().len());
     }
-    let lengths = concrete(x)?;
     let mut result = x.clone();
-    for (axis, &(before, after)) in padding.iter().enumerate() {
+    // An axis that is not padded may have any length.
+    for (axis, &(before, after)) in padding.iter().enumerate().filter(|(_, pair)| **pair != (0, 0)) {
+        let len = concrete_axis(x, axis)?;
         let (cut_before, cut_after) = (before.saturating_neg().max(0), after.saturating_neg().max(0));
-        if cut_before.saturating_add(cut_after) > lengths[axis] {
-            fail!("{before} and {after} cut more than the {} elements of axis {axis}", lengths[axis]);
+        if cut_before.saturating_add(cut_after) > len {
+            fail!("{before} and {after} cut more than the {len} elements of axis {axis}");
         }
-        result = shrink_axis(&result, axis, cut_before, lengths[axis] - cut_after);
+        result = shrink_axis(&result, axis, cut_before, len - cut_after);
     }
     let padding: Vec<(i64, i64)> = padding.iter().map(|&(before, after)| (before.max(0), after.max(0))).collect();
-    let lengths = concrete(&result)?;
-    let padded: Shape =
-        lengths.iter().zip(&padding).map(|(len, (b, a))| len.saturating_add(*b).saturating_add(*a)).collect();
+    let padded: Shape = result.shape().iter().zip(&padding).map(|(len, (b, a))| &(len + *b) + *a).collect();
     check_size(&padded)?;
     if padding.iter().all(|&pair| pair == (0, 0)) {
         return Ok(result);
@@ -54,15 +54,34 @@ pub fn pad(x: &UOp, padding: &[(i64, i64)], mode: PadMode) -> Built {
     }
 }
 
+/// As [`pad`], by amounts that may be symbolic, in which case they must not be negative, and the mode that of a constant.
+pub fn pad_by_dims(x: &UOp, padding: &[(Dim, Dim)], mode: PadMode) -> Built {
+    let numbers = padding.iter().map(|(before, after)| Some((before.as_const()?, after.as_const()?)));
+    if let Some(numbers) = numbers.collect::<Option<Vec<_>>>() {
+        return pad(x, &numbers, mode);
+    }
+    let PadMode::Constant(value) = mode else { fail!("symbolic amounts can be padded by a constant alone") };
+    if padding.len() != x.shape().len() {
+        fail!("{} pairs for {} axes", padding.len(), x.shape().len());
+    }
+    if let Some(amount) = padding.iter().flat_map(|(b, a)| [b, a]).find(|amount| !at_most(&Dim::Const(0), amount)) {
+        fail!("{amount} is not known to be 0 or more: its least value is {}", amount.min_value());
+    }
+    let padded = pad_with(x, padding, value);
+    check_size(padded.shape())?;
+    Ok(padded)
+}
+
 /// Padded by a value; zero comes for free.
-pub(super) fn pad_with(x: &UOp, padding: &[(i64, i64)], value: Scalar) -> UOp {
-    let bounds: Vec<(Dim, Dim)> = padding.iter().map(|&(before, after)| (before.into(), after.into())).collect();
-    let padded = x.pad(&bounds);
+pub(super) fn pad_with<D: Into<Dim> + Clone>(x: &UOp, padding: &[(D, D)], value: Scalar) -> UOp {
+    let bounds: Vec<(Dim, Dim)> =
+        padding.iter().map(|(before, after)| (before.clone().into(), after.clone().into())).collect();
+    let padded = settled(x.pad(&bounds));
     let value = value.cast(x.dtype());
     if value == Scalar::zero(x.dtype()) {
         return padded;
     }
-    let inside = full_like(&x.cast(DType::BOOL), 1).pad(&bounds);
+    let inside = settled(full_like(&x.cast(DType::BOOL), 1).pad(&bounds));
     inside.select(padded, UOp::constant(value, x.dtype()))
 }
 
@@ -70,7 +89,7 @@ fn pad_from_itself(x: &UOp, axis: usize, before: i64, after: i64, mode: PadMode)
     if before == 0 && after == 0 {
         return Ok(x.clone());
     }
-    let len = concrete(x)?[axis];
+    let len = concrete_axis(x, axis)?;
     let most = match mode {
         PadMode::Reflect => len - 1,
         PadMode::Circular => len,

@@ -4,7 +4,7 @@ use super::convolution::{ConvOptions, per_axis, window_list};
 use super::movement::{Window, windows};
 use super::padding::pad_with;
 use super::reduce::{along, sum_along};
-use super::shapes::concrete;
+use super::shapes::concrete_last;
 use super::{Built, fail, to_float};
 use crate::dtype::Scalar;
 use crate::ir::ReduceOp;
@@ -50,8 +50,8 @@ struct Layout {
 }
 
 fn layout(x: &UOp, options: &PoolOptions) -> Built<Layout> {
-    let lengths = concrete(x)?;
     let axes = if options.kernel.len() == 1 { 2 } else { options.kernel.len() };
+    let lengths = concrete_last(x, axes)?;
     if lengths.len() < axes {
         fail!("{} has fewer than the {axes} axes to pool", x.shape());
     }
@@ -131,7 +131,7 @@ pub fn max_pool_indices(x: &UOp, options: &PoolOptions) -> Built {
     let layout = layout(x, options)?;
     let axes = layout.kernel.len();
     let rank = x.shape().len();
-    let lengths = concrete(x)?;
+    let lengths = concrete_last(x, axes)?;
     let mut place = UOp::int(0, DType::I32);
     for (axis, &len) in lengths.iter().enumerate().skip(rank - axes) {
         let along = super::create::positions(x.shape(), axis).cast(DType::I32);

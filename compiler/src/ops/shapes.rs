@@ -4,6 +4,7 @@ use super::{Built, fail};
 use crate::UOp;
 use crate::dtype::promote;
 use crate::ir::{Dim, Shape};
+use crate::view::dims::{at_most, same, simplified};
 
 /// Axes a tensor may have.
 pub(super) const RANK_LIMIT: usize = 64;
@@ -19,13 +20,52 @@ pub fn broadcast_shapes(shapes: &[&Shape]) -> Built<Shape> {
             let place = &mut dims[rank - shape.len() + k];
             if place.is(1) {
                 *place = dim.clone();
-            } else if !dim.is(1) && dim != place {
-                let list: Vec<String> = shapes.iter().map(|shape| shape.to_string()).collect();
-                fail!("the shapes {} do not broadcast: lengths {place} and {dim} meet", list.join(" and "));
+            } else if !dim.is(1) {
+                let Some(common) = common_length(place, dim)? else {
+                    let list: Vec<String> = shapes.iter().map(|shape| shape.to_string()).collect();
+                    fail!("the shapes {} do not broadcast: lengths {place} and {dim} meet", list.join(" and "));
+                };
+                *place = common;
             }
         }
     }
     Ok(dims.into())
+}
+
+/// The length that two are, if they are known to be equal; rather the one whose variables have values.
+///
+/// # Errors
+/// If they bind one variable to two values.
+pub(super) fn common_length(a: &Dim, b: &Dim) -> Built<Option<Dim>> {
+    if a == b {
+        return Ok(Some(a.clone()));
+    }
+    if a.as_const().is_some() && b.as_const().is_some() {
+        return Ok(None);
+    }
+    let others = b.bindings();
+    for binding in a.bindings() {
+        if let Some(other) = others.iter().find(|other| other.src()[0] == binding.src()[0] && **other != binding) {
+            let [name, value, other] = [&binding.src()[0], &binding.src()[1], &other.src()[1]].map(UOp::infix);
+            fail!("{name} is bound to {value} and to {other} in one program; bind it once");
+        }
+    }
+    let rather = if a.unbound().is_empty() { a } else { b };
+    Ok(same(a, b).then(|| rather.clone()))
+}
+
+/// The node under a shape that is known to be equal, but may be written otherwise or have values for its variables.
+pub(super) fn as_shape(x: &UOp, shape: &Shape) -> UOp {
+    if x.shape() == shape { x.clone() } else { x.reshape(shape.clone()) }
+}
+
+/// The node with each symbolic length in its simplest form, so that what is equal mostly looks equal.
+pub(super) fn settled(x: UOp) -> UOp {
+    if x.shape().is_concrete() {
+        return x;
+    }
+    let shape: Shape = x.shape().iter().cloned().map(simplified).collect();
+    as_shape(&x, &shape)
 }
 
 /// The node repeated to a shape that it broadcasts to.
@@ -39,10 +79,14 @@ pub fn broadcast_to(x: &UOp, shape: &Shape) -> Built {
     let missing = shape.len() - x.shape().len();
     let ones = std::iter::repeat_n(Dim::Const(1), missing);
     let aligned: Shape = ones.chain(x.shape().iter().cloned()).collect();
-    if let Some(axis) = (0..shape.len()).find(|&axis| !aligned[axis].is(1) && aligned[axis] != shape[axis]) {
-        fail!("{} does not broadcast to {shape}: length {} meets {}", x.shape(), aligned[axis], shape[axis]);
+    let mut from = aligned.to_vec();
+    for (axis, dim) in from.iter_mut().enumerate().filter(|(_, dim)| !dim.is(1)) {
+        if common_length(dim, &shape[axis])?.is_none() {
+            fail!("{} does not broadcast to {shape}: length {dim} meets {}", x.shape(), shape[axis]);
+        }
+        *dim = shape[axis].clone();
     }
-    Ok(x.reshape(aligned).expand(shape.clone()))
+    Ok(x.reshape(from).expand(shape.clone()))
 }
 
 /// All in their common type and shape; those of rank 0 stay so, since elementwise ops repeat them.
@@ -105,6 +149,9 @@ pub fn check_size(shape: &Shape) -> Built<()> {
         if dim.max_value() < 0 {
             fail!("the shape {shape} has a negative length");
         }
+        if !at_most(&Dim::Const(0), dim) {
+            fail!("the length {dim} may be negative: its variables allow {} to {}", dim.min_value(), dim.max_value());
+        }
         // Strides are products of the other lengths even when one is 0, so zeros count as one here.
         total = match total.checked_mul(dim.max_value().max(1)) {
             Some(total) if total <= ELEMENT_LIMIT => total,
@@ -120,6 +167,13 @@ pub(super) fn concrete(x: &UOp) -> Built<Vec<i64>> {
         Some(lengths) => Ok(lengths),
         None => fail!("the shape {} has a symbolic length, which this op does not take", x.shape()),
     }
+}
+
+/// The lengths as numbers, for ops whose graph depends on those of the last axes alone: of others, the largest is given.
+pub(super) fn concrete_last(x: &UOp, last: usize) -> Built<Vec<i64>> {
+    let first = x.shape().len().saturating_sub(last);
+    let lengths = x.shape().iter().enumerate();
+    lengths.map(|(axis, dim)| if axis < first { Ok(dim.max_value()) } else { concrete_axis(x, axis) }).collect()
 }
 
 /// One length as a number.
@@ -157,6 +211,20 @@ mod tests {
         assert!(check_size(&[0, 1i64 << 62].into()).is_err());
         assert!(check_size(&[-1i64].into()).is_err());
         assert!(check_size(&[0, 4].into()).is_ok());
+    }
+
+    #[test]
+    fn symbolic_lengths_meet_if_they_are_equal_for_every_value() {
+        let variable = UOp::variable("n", 1, 8);
+        let (n, three, four) = (Dim::from(&variable), Dim::from(variable.bind(3)), Dim::from(variable.bind(4)));
+        let shape = broadcast_shapes(&[&(&n, 2).into(), &(&three, 1).into()]);
+        assert_eq!(shape, Ok((&three, 2).into()));
+        let error = broadcast_shapes(&[&(&four,).into(), &(&three,).into()]).unwrap_err();
+        assert_eq!(error.message, "n is bound to 4 and to 3 in one program; bind it once");
+        let error = broadcast_shapes(&[&(&three,).into(), &[3].into()]).unwrap_err();
+        assert_eq!(error.message, "the shapes [n] and [3] do not broadcast: lengths n and 3 meet");
+        assert!(check_size(&(&n - 2,).into()).unwrap_err().message.contains("n - 2"));
+        assert!(check_size(&(&n - 1,).into()).is_ok());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Slices with Python's meaning: any start, stop and step, counted from either end, cut to the axis.
 
-use super::movement::{pad_axis, shrink_axis};
+use super::movement::{check_within, pad_axis, shrink_axis};
 use super::shapes::concrete_axis;
 use super::{Built, fail};
 use crate::UOp;
@@ -98,12 +98,21 @@ pub fn slice(x: &UOp, slices: &[Slice]) -> Built {
                 axis += 1;
             }
             Slice::At(index) => {
-                let start = resolve_index(index, concrete_axis(x, axis)?, axis)?;
-                result = shrink_axis(&result, axis, start, start + 1);
+                let start = place_of(index, &result.shape()[axis], axis)?;
+                result = shrink_axis(&result, axis, &start, &start + 1);
+                axis += 1;
+            }
+            Slice::Range { start, stop, step: 1 } if result.shape()[axis].as_const().is_none() => {
+                let len = result.shape()[axis].clone();
+                let from_end = |bound: i64| if bound < 0 { &len + bound } else { Dim::Const(bound) };
+                let (start, stop) = (from_end(start.unwrap_or(0)), stop.map_or(len.clone(), from_end));
+                check_within(&start, &stop, &len, axis)?;
+                result = shrink_axis(&result, axis, start, stop);
+                shape.push(result.shape()[axis].clone());
                 axis += 1;
             }
             Slice::Range { start, stop, step } => {
-                let steps = resolve(start, stop, step, concrete_axis(x, axis)?)?;
+                let steps = resolve(start, stop, step, concrete_axis(&result, axis)?)?;
                 result = take_steps(&result, axis, steps);
                 shape.push(Dim::Const(steps.count));
                 axis += 1;
@@ -111,6 +120,16 @@ pub fn slice(x: &UOp, slices: &[Slice]) -> Built {
         }
     }
     Ok(result.reshape(Shape::from(shape)))
+}
+
+/// An index of an axis whose length may be symbolic, from the end if negative.
+fn place_of(index: i64, len: &Dim, axis: usize) -> Built<Dim> {
+    if let Some(len) = len.as_const() {
+        return resolve_index(index, len, axis).map(Dim::Const);
+    }
+    let place = if index < 0 { len + index } else { Dim::Const(index) };
+    check_within(&place, &(&place + 1), len, axis)?;
+    Ok(place)
 }
 
 /// An index of an axis, from the end if negative.

@@ -1,16 +1,18 @@
-//! Questions about symbolic lengths that views ask: are two equal, does one divide another.
+//! Questions about symbolic lengths that views and ops ask: are two equal, does one divide another, is one at most another.
 //!
 //! Every expression that a view keeps has passed [`simplified`], which asks the symbolic engine, so structural equality
-//! decides most of what is asked. An answer of "no" or `None` may mean "not proven"; callers then keep two views instead of one.
+//! decides most of what is asked. An answer of "no" or `None` may mean "not proven": views then stay apart, ops refuse.
+//! A variable with a value counts as the variable: what is shown holds for every value, so that one kernel serves them all.
 //! Not here: what the rules of simplification are (`symbolic`).
 
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::ir::{Dim, Op, UOp};
-use crate::symbolic::simplify;
+use crate::ir::{Dim, Op, UOp, substitute};
+use crate::symbolic::{proven_bounds, simplify};
 
 /// The length in its simplest form.
-pub(super) fn simplified(dim: Dim) -> Dim {
+pub(crate) fn simplified(dim: Dim) -> Dim {
     match dim {
         Dim::Const(_) => dim,
         Dim::Expr(expr) => Dim::from(simplify(&expr)),
@@ -18,21 +20,37 @@ pub(super) fn simplified(dim: Dim) -> Dim {
 }
 
 /// Whether two lengths are known to be equal, whatever the variables are.
-pub(super) fn same(a: &Dim, b: &Dim) -> bool {
+pub(crate) fn same(a: &Dim, b: &Dim) -> bool {
     if a == b {
         return true;
     }
     match (a, b) {
         (Dim::Const(_), Dim::Const(_)) => false,
         (_, _) => {
-            let (a, b) = (simplified(a.clone()), simplified(b.clone()));
-            a == b || Factors::of(&a) == Factors::of(&b)
+            let (a, b) = (simplified(without_values(a)), simplified(without_values(b)));
+            a == b || Factors::of(&a) == Factors::of(&b) || simplified(&a - &b).is(0)
         }
     }
 }
 
+/// Whether `a <= b` is known, whatever the variables are.
+pub(crate) fn at_most(a: &Dim, b: &Dim) -> bool {
+    match &without_values(b) - &without_values(a) {
+        Dim::Const(distance) => distance >= 0,
+        Dim::Expr(distance) => proven_bounds(&distance).0 >= 0,
+    }
+}
+
+/// The expression over variables alone, whatever values are bound to them.
+fn without_values(dim: &Dim) -> Dim {
+    let Dim::Expr(expr) = dim else { return dim.clone() };
+    let map: FxHashMap<UOp, UOp> =
+        dim.bindings().into_iter().map(|binding| (binding.clone(), binding.src()[0].clone())).collect();
+    if map.is_empty() { dim.clone() } else { Dim::from(substitute(expr, &map)) }
+}
+
 /// The quotient, if it is known to leave no remainder; `None` for a divisor of 0.
-pub(super) fn divide_exactly(a: &Dim, b: &Dim) -> Option<Dim> {
+pub(crate) fn divide_exactly(a: &Dim, b: &Dim) -> Option<Dim> {
     match (a, b) {
         (_, Dim::Const(0)) => None,
         (Dim::Const(0), _) => Some(Dim::Const(0)),
@@ -97,5 +115,15 @@ mod tests {
         assert_eq!(divide_exactly(&Dim::Const(6), &Dim::Const(0)), None);
         assert!(same(&(&n * &m), &(&m * &n)));
         assert!(!same(&n, &m));
+    }
+
+    #[test]
+    fn what_is_shown_holds_for_every_value() {
+        let variable = UOp::variable("n", 1, 9);
+        let (n, seven) = (Dim::from(&variable), Dim::from(variable.bind(7)));
+        assert!(same(&n, &seven) && same(&(&n * 2 + 2), &((&seven + 1) * 2)));
+        assert!(!same(&seven, &Dim::Const(7)));
+        assert!(at_most(&seven, &Dim::Const(9)) && !at_most(&seven, &Dim::Const(8)));
+        assert!(at_most(&n, &(&seven + 1)) && at_most(&Dim::Const(1), &n) && !at_most(&(&n + 1), &n));
     }
 }

@@ -7,7 +7,7 @@
 //! Not here: questions about sets of elements (`region`), when a write may happen in place (`schedule`).
 
 mod chain;
-mod dims;
+pub(crate) mod dims;
 mod index;
 mod merge;
 mod reshape;

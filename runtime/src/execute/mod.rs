@@ -123,7 +123,21 @@ pub fn realize(values: &[UOp]) -> Result<Vec<UOp>, ExecuteError> {
 /// # Errors
 /// When the data are not as long as `len` elements, there is no such device, or memory does not suffice.
 pub fn from_bytes(device: Option<&str>, dtype: DType, len: u64, data: &[u8]) -> Result<UOp, ExecuteError> {
-    registry::executor(device)?.from_bytes(dtype, len, data)
+    registry::executor(device)?.from_bytes_with_room(dtype, len, len, data)
+}
+
+/// As [`from_bytes`], with memory for `room` elements, of which the data are the first.
+///
+/// # Errors
+/// As [`from_bytes`].
+pub fn from_bytes_with_room(
+    device: Option<&str>,
+    dtype: DType,
+    len: u64,
+    room: u64,
+    data: &[u8],
+) -> Result<UOp, ExecuteError> {
+    registry::executor(device)?.from_bytes_with_room(dtype, len, room, data)
 }
 
 /// The elements of a computed value, in row-major order, as bytes.
@@ -131,8 +145,10 @@ pub fn from_bytes(device: Option<&str>, dtype: DType, len: u64, data: &[u8]) -> 
 /// # Errors
 /// As [`realize`].
 pub fn to_bytes(value: &UOp) -> Result<Vec<u8>, ExecuteError> {
-    let stored = realize(std::slice::from_ref(value))?.remove(0);
-    read_stored(&stored)
+    match base_memory(value) {
+        Some(_) => read_stored(value),
+        None => read_stored(&realize(std::slice::from_ref(value))?.remove(0)),
+    }
 }
 
 /// The memory of a `Buffer` node, if it is one and this runtime made it.
@@ -142,8 +158,17 @@ pub fn memory_of(buffer: &UOp) -> Option<&Buffer> {
 
 /// The `Buffer` node that a node is, under any shape, or that holds its elements since it was computed.
 pub fn computed_buffer(node: &UOp) -> Option<UOp> {
-    let base = without_reshapes(node);
-    if base.op() == Op::Buffer { Some(base.clone()) } else { computed(node) }
+    base_memory(node).cloned().or_else(|| computed(node))
+}
+
+/// The `Buffer` node that a node is under reshapes, its elements from the first on in row-major order; more may follow them.
+pub fn base_memory(node: &UOp) -> Option<&UOp> {
+    let below = without_reshapes(node);
+    let base = match (below.op(), below.arg()) {
+        (Op::Shrink, Arg::Bounds(bounds)) if bounds.len() == 1 && bounds[0].0.is(0) => &below.src()[0],
+        _ => below,
+    };
+    (base.op() == Op::Buffer).then_some(base)
 }
 
 fn computed(node: &UOp) -> Option<UOp> {
@@ -160,12 +185,8 @@ fn without_reshapes(node: &UOp) -> &UOp {
 
 /// The bytes of a node that [`realize`] gave.
 fn read_stored(stored: &UOp) -> Result<Vec<u8>, ExecuteError> {
-    let mut base = stored;
-    while base.op().is_movement() {
-        base = &base.src()[0];
-    }
-    let memory = memory_of(base).ok_or(ExecuteError::NoMemory)?;
-    let elements = stored.shape().numel().max_value().max(0) as usize;
+    let memory = base_memory(stored).and_then(memory_of).ok_or(ExecuteError::NoMemory)?;
+    let elements = stored.shape().numel().value().map_err(|name| ExecuteError::Unbound { name })?.max(0) as usize;
     let mut data = vec![0; (elements * stored.dtype().bytes()).min(memory.bytes())];
     memory.copy_out(0, &mut data)?;
     Ok(data)
@@ -251,12 +272,18 @@ impl Executor {
     /// # Errors
     /// As [`from_bytes`].
     pub fn from_bytes(&self, dtype: DType, len: u64, data: &[u8]) -> Result<UOp, ExecuteError> {
+        self.from_bytes_with_room(dtype, len, len, data)
+    }
+
+    fn from_bytes_with_room(&self, dtype: DType, len: u64, room: u64, data: &[u8]) -> Result<UOp, ExecuteError> {
         let expected = len as u128 * dtype.bytes() as u128;
         if data.len() as u128 != expected {
             return Err(ExecuteError::DataLength { bytes: data.len(), len, dtype, expected });
         }
-        let memory = Buffer::from_bytes(&self.allocator, data)?;
-        Ok(run::buffer_node(memory, dtype, len, &self.name))
+        let room = room.max(len);
+        let memory = Buffer::new(&self.allocator, room as usize * dtype.bytes());
+        memory.copy_in(0, data)?;
+        Ok(run::buffer_node(memory, dtype, room, &self.name))
     }
 
     /// Forgets all programs and kernels, those on disk excepted.

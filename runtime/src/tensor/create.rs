@@ -8,6 +8,7 @@ use warpweft_compiler::dtype::Scalar;
 use warpweft_compiler::dtype::lattice::DEFAULT_FLOAT;
 use warpweft_compiler::ir::Shape;
 use warpweft_compiler::ops::{Built, check_size, create, random};
+use warpweft_compiler::schedule::view_of;
 
 use super::convert::{Literal, TensorElement};
 use super::errors::{CallError, Error};
@@ -15,7 +16,8 @@ use super::{Result, Tensor};
 use crate::execute;
 
 impl Tensor {
-    /// A tensor of these elements, row-major, on the default device.
+    /// A tensor of these elements, row-major, on the default device. Variables in the shape have values; their bounds say how
+    /// much memory is taken.
     #[track_caller]
     pub fn from_vec<E: TensorElement>(data: Vec<E>, shape: impl Into<Shape>) -> Tensor {
         let (shape, location) = (shape.into(), Location::caller());
@@ -51,17 +53,18 @@ impl Tensor {
         shape: &Shape,
         location: &'static Location<'static>,
     ) -> Tensor {
-        let fits = check_size(shape).map_err(|error| error.message).and_then(|()| {
-            if shape.numel().as_const() == Some(len as i64) {
-                return Ok(());
-            }
-            Err(format!("the shape {shape} has {} elements, and {len} are given", shape.numel()))
+        let fits = check_size(shape).map_err(|error| error.message).and_then(|()| match shape.numel().value() {
+            Ok(wanted) if wanted == len as i64 => Ok(()),
+            Ok(wanted) => Err(format!("the shape {shape} has {wanted} elements, and {len} are given")),
+            Err(name) => Err(format!("the variable {name} of the shape {shape} has no value; bind it first")),
         });
         if let Err(message) = fits {
             return Tensor::from_error(CallError::new(op, &[], message, location));
         }
-        match execute::from_bytes(device, dtype, len as u64, bytes) {
-            Ok(buffer) => Tensor::from_uop(buffer.reshape(shape.clone())),
+        // Memory for the most elements that there can be, so that one program fits all values of variables.
+        let room = shape.iter().map(|dim| dim.max_value().max(0) as u64).product();
+        match execute::from_bytes_with_room(device, dtype, len as u64, room, bytes) {
+            Ok(buffer) => Tensor::from_uop(view_of(&buffer, shape)),
             Err(error) => Tensor::from_error(Error::Execute(error)),
         }
     }
@@ -72,7 +75,7 @@ impl Tensor {
     }
 
     #[track_caller]
-    fn made(op: &'static str, built: Built) -> Tensor {
+    pub(super) fn made(op: &'static str, built: Built) -> Tensor {
         Tensor::from_built(op, &[], built, Location::caller())
     }
 

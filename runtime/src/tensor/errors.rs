@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use warpweft_compiler::UOp;
 
+use super::var::VarError;
 use crate::execute::ExecuteError;
 
 /// A call on tensors that cannot be done.
@@ -67,6 +68,9 @@ pub enum Error {
     /// The program was right, and did not run.
     #[error(transparent)]
     Execute(#[from] ExecuteError),
+    /// A variable of a symbolic shape that cannot be, or cannot have that value.
+    #[error(transparent)]
+    Variable(#[from] VarError),
 }
 
 impl From<CallError> for Error {

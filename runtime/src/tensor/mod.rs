@@ -8,7 +8,7 @@
 //! line; what is computed from it carries the same error. [`Tensor::shape`] and everything that runs return it.
 //!
 //! Methods are grouped by file: `create`, `elementwise`, `movement`, `reduce`, `linalg`, `layers`, `index`, `assign`, `read`,
-//! `gradient`. What they compute is `compiler::ops`; here are only operands, errors and cells.
+//! `gradient`, `var` (lengths that are not known yet). What they compute is `compiler::ops`; here are only operands, errors and cells.
 
 mod assign;
 mod convert;
@@ -24,6 +24,7 @@ mod operators;
 mod read;
 mod reduce;
 mod show;
+mod var;
 
 use std::fmt;
 use std::panic::Location;
@@ -37,6 +38,8 @@ pub use convert::{AxisList, Literal, Operand, TensorElement};
 pub use create::{manual_seed, random_state};
 pub use errors::{CallError, Error, Result};
 pub use index::{Index, IntoIndex};
+pub use var::{Var, VarError};
+pub use warpweft_compiler::ir::{Dim, Shape as Dims};
 pub use warpweft_compiler::ops::attention::AttentionOptions;
 pub use warpweft_compiler::ops::convolution::ConvOptions;
 pub use warpweft_compiler::ops::elementwise::Rounding;

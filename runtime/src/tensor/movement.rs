@@ -1,6 +1,6 @@
 //! Views: other orders, shapes and repetitions of the same elements; and joining and cutting.
 
-use warpweft_compiler::ir::Shape;
+use warpweft_compiler::ir::{Dim, Shape};
 use warpweft_compiler::ops::{create, join, movement as ops, padding};
 
 use super::convert::Literal;
@@ -78,8 +78,16 @@ impl Tensor {
 
     /// The part from start to end of each axis.
     #[track_caller]
-    pub fn shrink(&self, bounds: &[(i64, i64)]) -> Tensor {
-        self.moved("shrink", |x| ops::shrink(x, bounds))
+    pub fn shrink<D: Into<Dim> + Clone>(&self, bounds: &[(D, D)]) -> Tensor {
+        let bounds = dims_of(bounds);
+        self.moved("shrink", |x| ops::shrink(x, &bounds))
+    }
+
+    /// `len` elements of an axis from `start` on.
+    #[track_caller]
+    pub fn narrow(&self, axis: i64, start: impl Into<Dim>, len: impl Into<Dim>) -> Tensor {
+        let (start, len) = (start.into(), len.into());
+        self.moved("narrow", |x| ops::narrow(x, axis, &start, &len))
     }
 
     /// A diagonal of two axes, as a new last axis.
@@ -120,20 +128,21 @@ impl Tensor {
 
     /// Padded with zeros by `(before, after)` of each axis; negative amounts cut off.
     #[track_caller]
-    pub fn pad(&self, padding: &[(i64, i64)]) -> Tensor {
+    pub fn pad<D: Into<Dim> + Clone>(&self, padding: &[(D, D)]) -> Tensor {
         self.pad_by(padding, PadMode::Constant(Literal::Int(0).scalar()))
     }
 
     /// Padded by a number.
     #[track_caller]
-    pub fn pad_with(&self, padding: &[(i64, i64)], value: impl Into<Literal>) -> Tensor {
+    pub fn pad_with<D: Into<Dim> + Clone>(&self, padding: &[(D, D)], value: impl Into<Literal>) -> Tensor {
         self.pad_by(padding, PadMode::Constant(value.into().scalar()))
     }
 
     /// Padded in a given mode.
     #[track_caller]
-    pub fn pad_by(&self, padding: &[(i64, i64)], mode: PadMode) -> Tensor {
-        self.moved("pad", |x| padding::pad(x, padding, mode))
+    pub fn pad_by<D: Into<Dim> + Clone>(&self, padding: &[(D, D)], mode: PadMode) -> Tensor {
+        let padding = dims_of(padding);
+        self.moved("pad", |x| padding::pad_by_dims(x, &padding, mode))
     }
 
     /// Zeros above the given diagonal of the last two axes.
@@ -165,6 +174,10 @@ impl Tensor {
     pub fn chunk(&self, count: i64, axis: i64) -> Result<Vec<Tensor>> {
         Tensor::compute_many("chunk", [self], |[x]| join::chunk(x, count, axis))
     }
+}
+
+fn dims_of<D: Into<Dim> + Clone>(pairs: &[(D, D)]) -> Vec<(Dim, Dim)> {
+    pairs.iter().map(|(first, second)| (first.clone().into(), second.clone().into())).collect()
 }
 
 /// Several tensors as one.

@@ -4,7 +4,7 @@ use std::panic::Location;
 
 use warpweft_compiler::DType;
 use warpweft_compiler::dtype::{Elements, Scalar};
-use warpweft_compiler::ir::{Op, Shape};
+use warpweft_compiler::ir::Shape;
 
 use super::convert::TensorElement;
 use super::errors::CallError;
@@ -16,12 +16,12 @@ impl Tensor {
         self.0.as_ref().map_err(Clone::clone)
     }
 
-    /// The lengths of the axes, each at its largest if symbolic.
+    /// The lengths of the axes; of a variable without a value, the largest.
     ///
     /// # Errors
     /// If the tensor carries one.
     pub fn shape(&self) -> Result<Vec<usize>> {
-        Ok(self.view()?.shape.max_shape().into_iter().map(|len| len.max(0) as usize).collect())
+        Ok(self.view()?.shape.iter().map(|dim| dim.value_or_most().max(0) as usize).collect())
     }
 
     /// The lengths of the axes, symbolic ones as such.
@@ -48,12 +48,12 @@ impl Tensor {
         Ok(self.view()?.shape.len())
     }
 
-    /// The number of elements.
+    /// The number of elements; with a variable without a value, the most there can be.
     ///
     /// # Errors
     /// If the tensor carries one.
     pub fn numel(&self) -> Result<usize> {
-        Ok(self.view()?.shape.numel().max_value().max(0) as usize)
+        Ok(self.view()?.shape.numel().value_or_most().max(0) as usize)
     }
 
     /// Whether its elements are in memory.
@@ -81,7 +81,7 @@ impl Tensor {
         let pending: Vec<(&View, _)> = views
             .into_iter()
             .map(|view| (view, view.cell.value()))
-            .filter(|(_, value)| !is_memory(value) && !value.shape().numel().is(0))
+            .filter(|(_, value)| execute::base_memory(value).is_none() && !value.shape().numel().is(0))
             .collect();
         if pending.is_empty() {
             return Ok(());
@@ -99,10 +99,11 @@ impl Tensor {
     /// If the tensor carries one, or the program cannot run.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let view = self.view()?;
-        if view.shape.numel().is(0) {
-            return Ok(Vec::new());
+        match view.shape.numel().value() {
+            Ok(0) => Ok(Vec::new()),
+            Ok(_) => Ok(execute::to_bytes(&view.value())?),
+            Err(name) => Err(execute::ExecuteError::Unbound { name }.into()),
         }
-        Ok(execute::to_bytes(&view.value())?)
     }
 
     /// The elements in row-major order, whatever their type.
@@ -151,8 +152,9 @@ impl Tensor {
     pub fn item_scalar(&self) -> Result<Scalar> {
         let location = Location::caller();
         let view = self.view()?;
-        if !view.shape.numel().is(1) {
-            let message = format!("it has {} elements; only one element is an item", view.shape.numel());
+        let count = view.shape.numel().value().map_err(|name| execute::ExecuteError::Unbound { name })?;
+        if count != 1 {
+            let message = format!("it has {count} elements; only one element is an item");
             return Err(CallError::new("item", &[&view.value()], message, location).into());
         }
         Ok(self.elements()?.get(0))
@@ -166,13 +168,4 @@ impl Tensor {
         let message = format!("its elements are {}, not {}: ask for those, or cast it first", view.dtype, E::DTYPE);
         Err(CallError::new(op, &[&view.value()], message, location).into())
     }
-}
-
-/// A buffer under any shape.
-fn is_memory(value: &warpweft_compiler::UOp) -> bool {
-    let mut node = value;
-    while node.op() == Op::Reshape {
-        node = &node.src()[0];
-    }
-    node.op() == Op::Buffer
 }
