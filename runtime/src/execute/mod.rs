@@ -123,7 +123,7 @@ pub fn realize(values: &[UOp]) -> Result<Vec<UOp>, ExecuteError> {
 /// # Errors
 /// When the data are not as long as `len` elements, there is no such device, or memory does not suffice.
 pub fn from_bytes(device: Option<&str>, dtype: DType, len: u64, data: &[u8]) -> Result<UOp, ExecuteError> {
-    registry::executor(device)?.from_bytes_with_room(dtype, len, len, data)
+    registry::executor(device)?.with_room(dtype, len, len, data)
 }
 
 /// As [`from_bytes`], with memory for `room` elements, of which the data are the first.
@@ -137,7 +137,7 @@ pub fn from_bytes_with_room(
     room: u64,
     data: &[u8],
 ) -> Result<UOp, ExecuteError> {
-    registry::executor(device)?.from_bytes_with_room(dtype, len, room, data)
+    registry::executor(device)?.with_room(dtype, len, room, data)
 }
 
 /// The elements of a computed value, in row-major order, as bytes.
@@ -272,10 +272,10 @@ impl Executor {
     /// # Errors
     /// As [`from_bytes`].
     pub fn from_bytes(&self, dtype: DType, len: u64, data: &[u8]) -> Result<UOp, ExecuteError> {
-        self.from_bytes_with_room(dtype, len, len, data)
+        self.with_room(dtype, len, len, data)
     }
 
-    fn from_bytes_with_room(&self, dtype: DType, len: u64, room: u64, data: &[u8]) -> Result<UOp, ExecuteError> {
+    fn with_room(&self, dtype: DType, len: u64, room: u64, data: &[u8]) -> Result<UOp, ExecuteError> {
         let expected = len as u128 * dtype.bytes() as u128;
         if data.len() as u128 != expected {
             return Err(ExecuteError::DataLength { bytes: data.len(), len, dtype, expected });
