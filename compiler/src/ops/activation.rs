@@ -82,7 +82,7 @@ pub fn hardsigmoid(x: &UOp) -> UOp {
 
 /// x hardsigmoid(x).
 pub fn hardswish(x: &UOp) -> UOp {
-    in_single(&to_float(x), |x| x * relu6(&(x + number(3.0, x))).div(number(6.0, x)))
+    in_single(&to_float(x), |x| (x * relu6(&(x + number(3.0, x)))).div(number(6.0, x)))
 }
 
 /// x where positive, else slope x.
