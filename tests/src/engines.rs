@@ -156,6 +156,9 @@ fn launch(
         .variables
         .iter()
         .map(|name| {
+            if let Some(offset) = kernel.offsets.named(name) {
+                return Ok(offset);
+            }
             let is_named = |node: &UOp| matches!(node.arg(), Arg::Variable(variable) if variable.name == *name);
             let position = graph.parameters.iter().position(|parameter| is_named(&parameter.node));
             let value = position.and_then(|position| inputs.get(position));

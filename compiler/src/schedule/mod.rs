@@ -26,6 +26,7 @@ mod graph;
 mod groups;
 mod nest;
 mod normalize;
+mod offsets;
 mod order;
 #[cfg(test)]
 mod properties;
@@ -36,6 +37,7 @@ mod tests;
 
 pub use check::check;
 pub use normalize::{Normalized, normalize, view_of};
+pub use offsets::Offsets;
 
 use rustc_hash::FxHashMap;
 
@@ -63,6 +65,8 @@ pub struct ScheduledKernel {
     pub ast: UOp,
     /// The schedule's buffer that each param of the AST is, by slot.
     pub buffers: Vec<usize>,
+    /// What the variables of the offsets of its views are bound to, by number.
+    pub offsets: Offsets,
 }
 
 /// Memory that a schedule names.
@@ -139,7 +143,8 @@ pub fn schedule_with(sink: &UOp, options: ScheduleOptions, watch: &mut dyn Watch
     for piece in pieces {
         let names: Vec<u32> = piece.stores.iter().chain(&piece.loads).copied().collect();
         let buffers = names.into_iter().map(|position| add(&mut schedule, &mut buffer_of, position)).collect();
-        schedule.kernels.push(ScheduledKernel { ast: piece.ast, buffers });
+        let (ast, offsets) = offsets::take_out_offsets(&piece.ast);
+        schedule.kernels.push(ScheduledKernel { ast, buffers, offsets });
     }
     for &output in &graph.outputs {
         // What lies in memory already is not copied.

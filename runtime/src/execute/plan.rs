@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use warpweft_compiler::memory_plan::{self, Gain};
-use warpweft_compiler::schedule::{BufferRole, Schedule, ScheduleBuffer, ScheduledKernel};
+use warpweft_compiler::schedule::{BufferRole, Offsets, Schedule, ScheduleBuffer, ScheduledKernel};
 
 use super::compile::Compiled;
 
@@ -15,6 +15,8 @@ pub(crate) struct Launch {
     pub(crate) kernel: Arc<Compiled>,
     /// The plan's buffers that it works on, in calling order.
     pub(crate) buffers: SmallVec<[u32; 6]>,
+    /// Where the views that it works on begin, by the numbers of their variables.
+    pub(crate) offsets: Offsets,
 }
 
 /// Where one of a plan's buffers lies while it runs.
@@ -59,7 +61,7 @@ impl Plan {
         let places = places.collect();
         let launch = |(scheduled, kernel): (&ScheduledKernel, Arc<Compiled>)| {
             let buffers = scheduled.buffers.iter().map(|&buffer| buffer as u32).collect();
-            Launch { kernel, buffers }
+            Launch { kernel, buffers, offsets: scheduled.offsets.clone() }
         };
         let launches = schedule.kernels.iter().zip(kernels).map(launch).collect();
         let params = schedule.buffers.iter().filter(|buffer| matches!(buffer.role, BufferRole::Param(_))).count();

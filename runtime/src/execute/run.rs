@@ -74,8 +74,9 @@ impl Executor {
         let names = &launch.kernel.program.variables;
         let mut variables: SmallVec<[i64; 4]> = SmallVec::with_capacity(names.len());
         for name in names {
-            match bindings.iter().find(|(bound, _)| bound == name) {
-                Some((_, value)) => variables.push(*value),
+            let bound = || bindings.iter().find(|(bound, _)| bound == name).map(|(_, value)| *value);
+            match launch.offsets.named(name).or_else(bound) {
+                Some(value) => variables.push(value),
                 None => return Err(ExecuteError::Unbound { name: name.clone() }),
             }
         }

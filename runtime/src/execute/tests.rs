@@ -156,3 +156,32 @@ fn threads_run_programs_of_their_own() {
         }
     });
 }
+
+#[test]
+fn any_row_column_or_tile_is_copied_out_by_one_kernel() {
+    let executor = cpu();
+    let (rows, columns) = (40i64, 48i64);
+    let data: Vec<f32> = (0..rows * columns).map(|k| k as f32).collect();
+    let x = floats(&executor, &data).reshape([rows, columns]);
+    let part = |rows: (i64, i64), columns: (i64, i64)| {
+        let bounds: Vec<_> = [rows, columns].map(|(start, end)| (start.into(), end.into())).to_vec();
+        x.shrink(&bounds).contiguous()
+    };
+    let at = |i: i64, j: i64| (i * columns + j) as f32;
+    let copied = |value: UOp| read(&executor.realize(&[value]).unwrap()[0]);
+    for i in 0..rows {
+        let wanted: Vec<f32> = (0..columns).map(|j| at(i, j)).collect();
+        assert_eq!(copied(part((i, i + 1), (0, columns))), wanted);
+    }
+    assert_eq!(executor.stats().kernels_compiled, 1);
+    for j in 0..columns {
+        let wanted: Vec<f32> = (0..rows).map(|i| at(i, j)).collect();
+        assert_eq!(copied(part((0, rows), (j, j + 1)).reshape([rows])), wanted);
+    }
+    assert_eq!(executor.stats().kernels_compiled, 2);
+    for (i, j) in [(0, 0), (3, 17), (rows - 4, columns - 5), (11, 1)] {
+        let wanted: Vec<f32> = (0..20).map(|k| at(i + k / 5, j + k % 5)).collect();
+        assert_eq!(copied(part((i, i + 4), (j, j + 5))), wanted);
+    }
+    assert_eq!(executor.stats().kernels_compiled, 3);
+}

@@ -1,0 +1,178 @@
+//! Where in memory a kernel's views begin, taken out of the kernel: offsets become variables that each launch binds.
+//!
+//! ```text
+//! x[3], x[4], ...    shrink(reshape(param), 3..4)    as_strided(param, [8], [1], "@0")    one kernel, "@0" = 24, 32, ...
+//! ```
+//!
+//! A *free* view is a strided view of a param that does not reach from one end of it to the other, so it could lie elsewhere.
+//! Whatever movement ops made it, it is written as one `AsStrided` whose offset is a variable; so kernels are equal if their
+//! views have equal lengths and strides, and copying any row, column or tile of a tensor compiles once. A variable costs nothing where
+//! the offset is added: once, before the loops. Lengths and strides stay numbers, because loops and vectors are made from them.
+//!
+//! Always: a variable's bounds are all places where the view fits into its param, so they follow from the kernel's structure alone.
+//! Names of variables begin with `@`, which no name that a user gives does.
+//! Tested here, and by the runtime's tests (a kernel for all rows).
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use crate::ir::{Dim, Op, Shape, UOp, postorder, with_mapped_sources};
+use crate::view::{ViewSpec, collect_movement_chain};
+
+/// What a kernel's offset variables are bound to, by number.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Offsets(SmallVec<[i64; 4]>);
+
+impl Offsets {
+    /// The values, by number.
+    pub fn values(&self) -> &[i64] {
+        &self.0
+    }
+
+    /// The value of the variable of that name, if it is the variable of an offset.
+    pub fn named(&self, name: &str) -> Option<i64> {
+        let number: usize = name.strip_prefix(PREFIX)?.parse().ok()?;
+        self.0.get(number).copied()
+    }
+
+    /// A variable for one more offset, with the least and the largest that it may be.
+    fn add(&mut self, offset: i64, bounds: (i64, i64)) -> UOp {
+        let variable = UOp::variable(&format!("{PREFIX}{}", self.0.len()), bounds.0, bounds.1);
+        self.0.push(offset);
+        variable
+    }
+}
+
+impl FromIterator<i64> for Offsets {
+    fn from_iter<I: IntoIterator<Item = i64>>(values: I) -> Offsets {
+        Offsets(values.into_iter().collect())
+    }
+}
+
+/// What names of offset variables begin with.
+const PREFIX: char = '@';
+
+/// A kernel with its free views over variables, and their values.
+pub(super) fn take_out_offsets(ast: &UOp) -> (UOp, Offsets) {
+    let mut offsets = Offsets::default();
+    let mut freed: FxHashMap<UOp, UOp> = FxHashMap::default();
+    let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
+    for node in postorder(std::slice::from_ref(ast)) {
+        let ends_view = !is_view(&node);
+        for operand in node.src().iter().filter(|operand| ends_view && is_view(operand)) {
+            if !freed.contains_key(operand) {
+                let free = free_view(operand, &mut offsets).unwrap_or_else(|| done[operand].clone());
+                freed.insert(operand.clone(), free);
+            }
+        }
+        let from = |operand: &UOp| if ends_view { freed.get(operand) } else { None };
+        let rebuilt = with_mapped_sources(&node, |operand| from(operand).unwrap_or(&done[operand]).clone());
+        done.insert(node, rebuilt);
+    }
+    (done[ast].clone(), offsets)
+}
+
+/// Whether the node moves elements of a param and one strided view says how.
+fn is_view(node: &UOp) -> bool {
+    node.op().is_movement() && node.op() != Op::Pad && ViewSpec::of_node(node).is_some()
+}
+
+/// The view with a variable offset, if it is free.
+fn free_view(node: &UOp, offsets: &mut Offsets) -> Option<UOp> {
+    let (base, _) = collect_movement_chain(node);
+    if base.op() != Op::Param {
+        return None;
+    }
+    let spec = ViewSpec::of_node(node)?;
+    let offset = spec.offset.as_const()?;
+    let (mut below, mut above) = (0i64, 0i64);
+    let mut strides = Vec::with_capacity(spec.strides.len());
+    for (len, stride) in spec.shape.iter().zip(spec.strides.iter()) {
+        let (len, stride) = (len.as_const()?, stride.as_const()?);
+        // What no element depends on must not tell kernels apart.
+        let stride = if len == 1 { 0 } else { stride };
+        let reach = (len - 1).checked_mul(stride)?;
+        (below, above) = (below + reach.min(0), above + reach.max(0));
+        strides.push(stride);
+    }
+    let (least, largest) = (-below, base.shape()[0].as_const()? - 1 - above);
+    if least >= largest || !(least..=largest).contains(&offset) {
+        return None;
+    }
+    let variable = offsets.add(offset, (least, largest));
+    let strides: Shape = strides.into_iter().map(Dim::Const).collect();
+    Some(ViewSpec { shape: spec.shape.clone(), strides, offset: Dim::from(variable) }.on_storage(&base))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DType;
+    use crate::ir::Arg;
+
+    fn kernel(value: &UOp) -> (UOp, Vec<i64>) {
+        let target = UOp::param(0, value.dtype(), value.shape().numel().max_value() as u64);
+        let store = UOp::new(Op::Store, DType::VOID, vec![target, value.clone()], Arg::None);
+        let (ast, offsets) = take_out_offsets(&UOp::sink([store]));
+        (ast, offsets.values().to_vec())
+    }
+
+    fn bounds(pairs: &[(i64, i64)]) -> Vec<(Dim, Dim)> {
+        pairs.iter().map(|&(a, b)| (Dim::Const(a), Dim::Const(b))).collect()
+    }
+
+    fn memory() -> UOp {
+        UOp::param(1, DType::F32, 24).reshape([4, 6])
+    }
+
+    fn row(number: i64) -> UOp {
+        memory().shrink(&bounds(&[(number, number + 1), (0, 6)])).reshape([6])
+    }
+
+    #[test]
+    fn rows_are_one_kernel() {
+        let (first, offsets) = kernel(&row(0).exp2());
+        assert_eq!(offsets, [0]);
+        let (last, offsets) = kernel(&row(3).exp2());
+        assert_eq!(offsets, [18]);
+        assert_eq!(first, last);
+    }
+
+    #[test]
+    fn columns_are_another_however_they_are_made() {
+        let column = memory().shrink(&bounds(&[(0, 4), (2, 3)])).reshape([4]);
+        let other = memory().permute(&[1, 0]).shrink(&bounds(&[(5, 6), (0, 4)])).reshape([4]);
+        let ((a, from), (b, to)) = (kernel(&column.exp2()), kernel(&other.exp2()));
+        assert_eq!((from, to), (vec![2], vec![5]));
+        assert_eq!(a, b);
+        assert_ne!(a, kernel(&row(1).exp2()).0);
+    }
+
+    #[test]
+    fn what_reaches_from_end_to_end_stays() {
+        for value in [memory().permute(&[1, 0]).exp2(), memory().flip(&[0, 1]).exp2(), memory().exp2()] {
+            assert_eq!(kernel(&value).1, []);
+        }
+    }
+
+    #[test]
+    fn each_view_has_an_offset_of_its_own_and_keeps_it() {
+        let value = row(1) - row(2) - row(1).exp2();
+        assert_eq!(kernel(&value).1, [6, 12]);
+        let padded = row(2).pad(&bounds(&[(1, 1)]));
+        let (ast, offsets) = kernel(&padded);
+        assert_eq!(offsets, [12]);
+        assert!(postorder(&[ast]).iter().any(|node| node.op() == Op::Pad));
+    }
+
+    #[test]
+    fn views_that_walk_backward_fit_at_their_upper_end() {
+        let (ast, offsets) = kernel(&row(2).flip(&[0]).exp2());
+        assert_eq!(offsets, [17]);
+        let of = |node: UOp| match node.arg() {
+            Arg::Strided(strided) => Some((strided.offset.min_value(), strided.offset.max_value())),
+            _ => None,
+        };
+        assert_eq!(postorder(&[ast]).into_iter().find_map(of), Some((5, 23)));
+    }
+}
