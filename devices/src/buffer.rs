@@ -151,6 +151,17 @@ impl BufferSlice<'_> {
         self.address
     }
 
+    /// The range of `bytes` bytes from `offset` on.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfBounds`] when it is not inside.
+    pub fn slice(&self, offset: usize, bytes: usize) -> Result<Self, DeviceError> {
+        self.check(offset, bytes)?;
+        // SAFETY: checked: the address is inside of the buffer or at its end.
+        let address = unsafe { self.address.add(offset) };
+        Ok(BufferSlice { address, bytes, buffer: PhantomData })
+    }
+
     /// Copies `data` in, from byte `offset` on.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 //!
 //! Both are object safe and shared between threads. A device has no state that a caller must synchronise.
 
+use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use warpweft_compiler::target::Target;
 
 use crate::buffer::{BufferSlice, RawBuffer};
 use crate::error::DeviceError;
+use crate::launch_list::{LaunchList, OneByOne, Step};
 
 /// One machine: its memory and its code generator.
 pub trait Device: Debug + Send + Sync {
@@ -54,6 +56,11 @@ pub trait Device: Debug + Send + Sync {
     /// [`DeviceError::Object`] when the object is damaged or needs something that the loader lacks.
     fn load(&self, program: &Program, object: &[u8]) -> Result<Arc<dyn Kernel>, DeviceError>;
 
+    /// Prepares launches to run in order, again and again. An argument is at least as long as its kernel's parameter.
+    fn launch_list(&self, steps: Vec<Step>) -> Arc<dyn LaunchList> {
+        Arc::new(OneByOne::new(steps))
+    }
+
     /// The instructions of an object, one a line, for people to read.
     ///
     /// # Errors
@@ -62,7 +69,7 @@ pub trait Device: Debug + Send + Sync {
 }
 
 /// One loaded program, ready to run any number of times from any number of threads.
-pub trait Kernel: Debug + Send + Sync {
+pub trait Kernel: Any + Debug + Send + Sync {
     /// Runs the whole kernel and returns when it is done. At most `threads` threads take part, the caller among them.
     ///
     /// `buffers` and `variables` stand in the order of the program's. No lock is held while the kernel runs, and a short

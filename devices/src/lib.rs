@@ -16,9 +16,11 @@ pub mod cpu;
 pub mod device;
 pub mod error;
 pub mod interpreter;
+pub mod launch_list;
 pub mod registry;
 
 pub use buffer::{BufferSlice, RawBuffer};
 pub use device::{Device, Kernel};
 pub use error::DeviceError;
+pub use launch_list::{Argument, LaunchList, Step};
 pub use registry::open;

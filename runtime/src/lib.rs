@@ -4,10 +4,12 @@ pub mod cache;
 pub mod config;
 pub mod debug;
 pub mod execute;
+pub mod function;
 pub mod memory;
 pub mod nn;
 pub mod registry;
 pub mod tensor;
 
+pub use function::{Function, compile, spec};
 pub use tensor::{Dim, Error, Result, Tensor, Var};
 pub use warpweft_compiler::DType;

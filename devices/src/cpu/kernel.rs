@@ -62,30 +62,51 @@ impl CpuKernel {
         })
     }
 
-    fn entry(&self) -> Entry {
+    /// The code. It may be called as long as this kernel lives.
+    pub(super) fn entry(&self) -> Entry {
         // SAFETY: the address is that of the entry point in `self.code`, which keeps it mapped and executable as long as
         // `self` lives; `compile` checked that it is a function of this type, and `load` that the object has it.
         unsafe { std::mem::transmute::<*const u8, Entry>(self.code.entry_address()) }
     }
 
+    /// Items of the parallel loop.
+    pub(super) fn grid(&self) -> i64 {
+        self.grid
+    }
+
+    /// Threads that the work is enough for.
+    pub(super) fn threads_useful(&self) -> usize {
+        self.threads_useful
+    }
+
+    /// Whether buffers of so many bytes and so many variables are what it takes.
+    pub(super) fn admits(&self, bytes: impl ExactSizeIterator<Item = usize>, variables: usize) -> bool {
+        bytes.len() == self.parameter_bytes.len()
+            && variables == self.variable_count
+            && bytes.zip(&self.parameter_bytes).all(|(bytes, &needed)| bytes >= needed)
+    }
+
     fn call(&self, pointers: &[*mut u8], variables: &[i64], threads: usize) {
-        let threads = threads.min(self.threads_useful);
-        if threads > 1 {
-            let share = threads::Work {
-                entry: self.entry(),
-                pointers: pointers.as_ptr(),
-                variables: variables.as_ptr(),
-                grid: self.grid,
-            };
-            // SAFETY: as below for every part of the grid; `pointers` and `variables` outlive the call, which returns only
-            // when no thread works on it any more.
-            unsafe { threads::run(&share, threads) }
-        } else {
-            // SAFETY: `launch` asserted that there is a pointer for every parameter, to at least as many bytes as the program
-            // says that it touches, in live buffers, and a value for every variable. That the code keeps to this is the
-            // promise of the program's maker, stated at `Kernel::launch`.
-            unsafe { self.entry()(pointers.as_ptr(), variables.as_ptr(), 0, self.grid) }
-        }
+        // SAFETY: `launch` asserted that there is a pointer for every parameter, to at least as many bytes as the program
+        // says that it touches, in live buffers, and a value for every variable. That the code keeps to this is the promise
+        // of the program's maker, stated at `Kernel::launch`.
+        unsafe { call(self.entry(), pointers, variables, self.grid, threads.min(self.threads_useful)) }
+    }
+}
+
+/// Runs the whole grid of a kernel, on the calling thread or in shares.
+///
+/// # Safety
+/// `entry` may be called with these pointers and variables for any part of `0..grid`, from any thread, and parts at once.
+pub(super) unsafe fn call(entry: Entry, pointers: &[*mut u8], variables: &[i64], grid: i64, threads: usize) {
+    let (pointers, variables) = (pointers.as_ptr(), variables.as_ptr());
+    if threads > 1 {
+        // SAFETY: the caller's promise; `pointers` and `variables` outlive the call, which returns only when no thread works
+        // on it any more.
+        unsafe { threads::run(&threads::Work { entry, pointers, variables, grid }, threads) }
+    } else {
+        // SAFETY: the caller's promise.
+        unsafe { entry(pointers, variables, 0, grid) }
     }
 }
 

@@ -10,6 +10,7 @@ pub mod ceilings;
 mod compile;
 mod disassemble;
 mod kernel;
+mod launch_list;
 mod llvm_library;
 mod loader;
 mod symbols;
@@ -26,9 +27,11 @@ use warpweft_compiler::target::Target;
 
 pub use self::compile::{PASSES, compile_with, llvm_version};
 use self::kernel::CpuKernel;
+use self::launch_list::CpuLaunchList;
 use crate::buffer::RawBuffer;
 use crate::device::{Device, Kernel};
 use crate::error::DeviceError;
+use crate::launch_list::{LaunchList, OneByOne, Step};
 
 const NAME: &str = "CPU";
 
@@ -92,6 +95,14 @@ impl Device for CpuDevice {
         let code = loader::load(object, &program.entry)
             .map_err(|message| DeviceError::Object { kernel: program.name.clone(), message })?;
         Ok(Arc::new(CpuKernel::new(program, code)?))
+    }
+
+    fn launch_list(&self, steps: Vec<Step>) -> Arc<dyn LaunchList> {
+        match CpuLaunchList::new(&steps) {
+            Some(list) => Arc::new(list),
+            // Something does not fit: launched one by one, the kernel that it is says so.
+            None => Arc::new(OneByOne::new(steps)),
+        }
     }
 
     fn disassemble(&self, object: &[u8]) -> Result<String, DeviceError> {

@@ -11,6 +11,7 @@ use super::loader;
 use crate::buffer::{BufferSlice, RawBuffer};
 use crate::device::{Device, Kernel};
 use crate::error::DeviceError;
+use crate::launch_list::{Argument, LaunchList, OneByOne, Step};
 
 /// A kernel `k` over `f32` buffers of these lengths.
 fn program(source: &str, lens: &[u64]) -> Program {
@@ -68,6 +69,42 @@ fn adds_sixteen_numbers() {
     let (out, a, b) = (buffer_of(&[0.0; 16]), buffer_of(&a), buffer_of(&[0.5; 16]));
     kernel.launch(&[out.all(), a.all(), b.all()], &[], 1).unwrap();
     assert_eq!(values_of(&out), (0..16).map(|i| i as f32 + 0.5).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_launch_list_runs_as_its_kernels_one_by_one() {
+    let (add, grid) = (kernel(&program(ADD_16, &[16, 16, 16])), kernel(&grid_program(16)));
+    let at = |memory, offset| Argument { memory, offset, bytes: 64 };
+    // c = a + b; d = c + c, beside c; d += 3 i + n; a = d + b: twice the same piece, and one written that was read.
+    let steps = vec![
+        Step { kernel: add.clone(), arguments: vec![at(2, 0), at(0, 0), at(1, 64)], variables: vec![] },
+        Step { kernel: add.clone(), arguments: vec![at(2, 64), at(2, 0), at(2, 0)], variables: vec![] },
+        Step { kernel: grid, arguments: vec![at(2, 64)], variables: vec![1] },
+        Step { kernel: add, arguments: vec![at(0, 0), at(2, 64), at(1, 64)], variables: vec![] },
+    ];
+    let lists: [Arc<dyn LaunchList>; 2] = [device().launch_list(steps.clone()), Arc::new(OneByOne::new(steps))];
+    assert!(format!("{:?}", lists[0]).starts_with("CpuLaunchList"));
+    for list in lists {
+        let (a, b, arena) = (buffer_of(&[1.0; 16]), buffer_of(&[0.5; 40]), buffer_of(&[9.0; 32]));
+        for round in 0..3 {
+            list.run(&[a.all(), b.all(), arena.all()], &[0, round], 2).unwrap();
+        }
+        let expected = (0..16).map(|i| {
+            let step = |a: f32, round: i32| (a + 0.5) + (a + 0.5) + (3 * i + round) as f32 + 0.5;
+            (0..3).fold(1.0, step)
+        });
+        assert_eq!(values_of(&a), expected.collect::<Vec<_>>());
+    }
+}
+
+#[test]
+#[should_panic(expected = "launch list: memory 0 has 191 bytes of 192")]
+fn a_launch_list_refuses_memory_that_is_too_short() {
+    let add = kernel(&program(ADD_16, &[16, 16, 16]));
+    let at = |offset| Argument { memory: 0, offset, bytes: 64 };
+    let steps = vec![Step { kernel: add, arguments: vec![at(0), at(64), at(128)], variables: vec![] }];
+    let short = RawBuffer::host("CPU", 191).unwrap();
+    let _ = device().launch_list(steps).run(&[short.all()], &[], 1);
 }
 
 /// out[i] = out[i] + 3 * i + variables[0], for the items of a share.

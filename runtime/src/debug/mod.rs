@@ -117,6 +117,13 @@ pub(crate) fn memory_planned(gain: &Gain) {
     }
 }
 
+/// A copy that nobody asked for.
+pub(crate) fn copied(text: impl FnOnce() -> String) {
+    if wants(2) {
+        tell(2, &text());
+    }
+}
+
 pub(crate) fn wants_kernels() -> bool {
     wants(2)
 }

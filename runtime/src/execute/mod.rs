@@ -17,6 +17,7 @@
 mod bounded_map;
 pub(crate) mod compile;
 mod plan;
+mod replay;
 mod run;
 mod stats;
 
@@ -37,6 +38,8 @@ use bounded_map::BoundedMap;
 use compile::Compiled;
 use plan::Plan;
 
+pub(crate) use replay::{Pieces, Replay};
+pub(crate) use run::{Hollow, buffer_node, hollow_node};
 pub use stats::{ExecuteStats, KernelTotal};
 
 /// Programs that are kept ready to run.
@@ -82,6 +85,17 @@ pub enum ExecuteError {
         /// Bytes that these are.
         expected: u128,
     },
+    /// The value of a tensor that is being traced.
+    #[error(
+        "a value was asked for while a function is traced, when there is none yet, so no branch can depend on it: compute both sides and \
+         choose with `where_`, or return the tensor and look at it after the call"
+    )]
+    Traced,
+    /// The value of a tensor that was given away.
+    #[error(
+        "the tensor was donated to a function, whose result may lie in its memory: use the result, or donate a copy"
+    )]
+    Donated,
     /// A `Buffer` node without memory: it did not come from this runtime.
     #[error("a buffer without memory: only buffers that the runtime made hold values")]
     NoMemory,
@@ -171,7 +185,8 @@ pub fn base_memory(node: &UOp) -> Option<&UOp> {
     (base.op() == Op::Buffer).then_some(base)
 }
 
-fn computed(node: &UOp) -> Option<UOp> {
+/// The node with a node's elements, if it was computed.
+pub(crate) fn computed(node: &UOp) -> Option<UOp> {
     node.held::<Realised>().map(|realised| realised.0.clone())
 }
 
@@ -183,9 +198,19 @@ fn without_reshapes(node: &UOp) -> &UOp {
     node
 }
 
+/// Why a `Buffer` node has no memory.
+pub(crate) fn missing(buffer: &UOp) -> ExecuteError {
+    match buffer.held::<Hollow>() {
+        Some(Hollow::Traced) => ExecuteError::Traced,
+        Some(Hollow::Donated) => ExecuteError::Donated,
+        None => ExecuteError::NoMemory,
+    }
+}
+
 /// The bytes of a node that [`realize`] gave.
 fn read_stored(stored: &UOp) -> Result<Vec<u8>, ExecuteError> {
-    let memory = base_memory(stored).and_then(memory_of).ok_or(ExecuteError::NoMemory)?;
+    let base = base_memory(stored).ok_or(ExecuteError::NoMemory)?;
+    let memory = memory_of(base).ok_or_else(|| missing(base))?;
     let elements = stored.shape().numel().value().map_err(|name| ExecuteError::Unbound { name })?.max(0) as usize;
     let mut data = vec![0; (elements * stored.dtype().bytes()).min(memory.bytes())];
     memory.copy_out(0, &mut data)?;
@@ -237,6 +262,11 @@ impl Executor {
     /// The device.
     pub fn device(&self) -> &Arc<dyn Device> {
         &self.device
+    }
+
+    /// The device's name, shared.
+    pub(crate) fn device_name(&self) -> Arc<str> {
+        self.name.clone()
     }
 
     /// Where its memory comes from.
@@ -294,6 +324,9 @@ impl Executor {
 
     fn run_normalized(&self, values: &[UOp], program: Normalized) -> Result<Vec<UOp>, ExecuteError> {
         for buffer in &program.buffers {
+            if buffer.held::<Hollow>().is_some() {
+                return Err(missing(buffer));
+            }
             match buffer.arg() {
                 Arg::Buffer(arg) if *arg.device != *self.name => {
                     let (first, second) = (self.name.to_string(), arg.device.to_string());

@@ -1,5 +1,6 @@
 //! Running a plan: memory for what its kernels store, launches in order, and the nodes that hold the results.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -16,15 +17,33 @@ use crate::debug;
 use crate::memory::Buffer;
 
 /// A new `Buffer` node that holds memory.
-pub(super) fn buffer_node(memory: Buffer, dtype: DType, len: u64, device: &Arc<str>) -> UOp {
+pub(crate) fn buffer_node(memory: Buffer, dtype: DType, len: u64, device: &Arc<str>) -> UOp {
+    new_node(dtype, len, device, Arc::new(memory))
+}
+
+/// A new `Buffer` node that has no memory, and says why.
+pub(crate) fn hollow_node(dtype: DType, len: u64, device: &Arc<str>, hollow: Hollow) -> UOp {
+    new_node(dtype, len, device, Arc::new(hollow))
+}
+
+fn new_node(dtype: DType, len: u64, device: &Arc<str>, held: Arc<dyn Any + Send + Sync>) -> UOp {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let node = UOp::buffer(NEXT.fetch_add(1, Ordering::Relaxed), dtype, len, device);
-    node.hold(Arc::new(memory));
+    node.hold(held);
     node
 }
 
+/// Why a `Buffer` node has no memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hollow {
+    /// It stands for memory that is given when a function is called.
+    Traced,
+    /// Its memory went to a function, whose result may lie in it.
+    Donated,
+}
+
 /// Bytes of a buffer.
-fn bytes_of(buffer: &ScheduleBuffer) -> usize {
+pub(super) fn bytes_of(buffer: &ScheduleBuffer) -> usize {
     buffer.len as usize * buffer.dtype.bytes()
 }
 
@@ -63,7 +82,12 @@ impl Executor {
         Buffer::new(&self.allocator, bytes_of(buffer))
     }
 
-    fn launch(&self, launch: &Launch, memory: &Memory, bindings: &[(String, i64)]) -> Result<(), ExecuteError> {
+    pub(super) fn launch(
+        &self,
+        launch: &Launch,
+        memory: &Memory,
+        bindings: &[(String, i64)],
+    ) -> Result<(), ExecuteError> {
         let mut slices: SmallVec<[BufferSlice<'_>; 8]> = SmallVec::with_capacity(launch.buffers.len());
         for &buffer in &launch.buffers {
             match &memory[buffer as usize] {
@@ -84,7 +108,7 @@ impl Executor {
     }
 
     #[cold]
-    fn launched(&self, launch: &Launch, elapsed: Duration) {
+    pub(super) fn launched(&self, launch: &Launch, elapsed: Duration) {
         let program = &launch.kernel.program;
         let (number, total) = self.stats.timed(&program.name, elapsed, &program.estimate);
         debug::kernel_ran(

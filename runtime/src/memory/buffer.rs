@@ -82,6 +82,11 @@ impl Buffer {
         Arc::ptr_eq(&self.storage, &other.storage)
     }
 
+    /// How many handles to the storage there are now. Only who holds some of them can rely on the answer.
+    pub fn handles(&self) -> usize {
+        Arc::strong_count(&self.storage)
+    }
+
     /// Whether there is no other handle to the storage now. Only who holds all handles can rely on the answer.
     pub fn is_only_handle(&self) -> bool {
         Arc::strong_count(&self.storage) == 1

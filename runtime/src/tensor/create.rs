@@ -12,7 +12,7 @@ use warpweft_compiler::schedule::view_of;
 
 use super::convert::{Literal, TensorElement};
 use super::errors::{CallError, Error};
-use super::{Result, Tensor};
+use super::{Result, Tensor, trace};
 use crate::execute;
 
 impl Tensor {
@@ -254,17 +254,26 @@ pub fn manual_seed(seed: u64) {
 
 /// The state of the next draw: three words, the seed and the number of the draw. It lies in memory, so that draws share kernels.
 ///
+/// In a trace it is the state of whichever draw comes when the function is called.
+///
 /// # Errors
 /// If the device has no memory for it.
 pub fn random_state() -> Result<Tensor> {
+    if trace::is_active() {
+        return trace::draw();
+    }
+    let state = Tensor::from_vec(next_draw().to_vec(), [3]);
+    state.0.as_ref().map_err(Clone::clone)?;
+    Ok(state)
+}
+
+/// The words of the next draw.
+pub(crate) fn next_draw() -> [u32; 3] {
     let (seed, count) = {
         let mut draws = DRAWS.lock().unwrap_or_else(PoisonError::into_inner);
         draws.count += 1;
         (draws.seed, draws.count)
     };
     // What does not fit the third word goes on in the second.
-    let high = (seed >> 32) as u32 ^ (count >> 32) as u32;
-    let state = Tensor::from_vec(vec![seed as u32, high, count as u32], [3]);
-    state.0.as_ref().map_err(Clone::clone)?;
-    Ok(state)
+    [seed as u32, (seed >> 32) as u32 ^ (count >> 32) as u32, count as u32]
 }

@@ -24,6 +24,7 @@ mod operators;
 mod read;
 mod reduce;
 mod show;
+pub(crate) mod trace;
 mod var;
 
 use std::fmt;
@@ -35,6 +36,7 @@ use warpweft_compiler::ops::{Built, check_size};
 use warpweft_compiler::{DType, UOp};
 
 pub use convert::{AxisList, Literal, Operand, TensorElement};
+pub(crate) use create::next_draw;
 pub use create::{manual_seed, random_state};
 pub use errors::{CallError, Error, Result};
 pub use index::{Index, IntoIndex};
@@ -50,8 +52,10 @@ pub use warpweft_compiler::ops::resize::Resize;
 pub use warpweft_compiler::ops::scatter::ScatterReduce;
 
 /// What tensors that view one storage share: its value, as a graph or, once computed, as memory.
-struct Cell {
+pub(crate) struct Cell {
     value: Mutex<UOp>,
+    /// The trace that it was made in; 0 for none.
+    born_in: u64,
 }
 
 /// One movement op of a view.
@@ -71,12 +75,35 @@ struct View {
 pub struct Tensor(Result<View>);
 
 impl Cell {
-    fn value(&self) -> UOp {
+    fn new(value: UOp) -> Arc<Cell> {
+        Arc::new(Cell { value: Mutex::new(value), born_in: trace::current() })
+    }
+
+    /// Whether a trace of this thread has its own idea of what this holds.
+    fn is_outside(&self) -> bool {
+        let current = trace::current();
+        current != 0 && self.born_in != current
+    }
+
+    /// What it holds; in a trace, what it holds there.
+    fn value(self: &Arc<Cell>) -> UOp {
+        if self.is_outside() { trace::read(self) } else { self.peek() }
+    }
+
+    fn set(self: &Arc<Cell>, value: UOp) {
+        if self.is_outside() { trace::write(self, value) } else { self.replace(value) }
+    }
+
+    /// What it holds, whatever a trace says.
+    pub(crate) fn peek(&self) -> UOp {
         self.value.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn set(&self, value: UOp) {
-        *self.value.lock().unwrap_or_else(PoisonError::into_inner) = value;
+    /// Sets what it holds, whatever a trace says.
+    pub(crate) fn replace(&self, value: UOp) {
+        // What it held may be the last owner of much: it is dropped after the lock.
+        let old = std::mem::replace(&mut *self.value.lock().unwrap_or_else(PoisonError::into_inner), value);
+        drop(old);
     }
 }
 
@@ -93,7 +120,7 @@ impl Tensor {
     /// A tensor of a new cell.
     pub(crate) fn from_uop(value: UOp) -> Tensor {
         let (dtype, shape) = (value.dtype(), value.shape().clone());
-        Tensor(Ok(View { cell: Arc::new(Cell { value: Mutex::new(value) }), chain: Arc::new([]), dtype, shape }))
+        Tensor(Ok(View { cell: Cell::new(value), chain: Arc::new([]), dtype, shape }))
     }
 
     pub(crate) fn from_error(error: impl Into<Error>) -> Tensor {
@@ -200,6 +227,13 @@ fn steps_between(from: &UOp, to: &UOp) -> Option<Vec<Step>> {
     }
     steps.reverse();
     Some(steps)
+}
+
+impl fmt::Debug for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = self.peek();
+        write!(f, "Cell({}{})", value.dtype(), value.shape())
+    }
 }
 
 impl fmt::Debug for Tensor {

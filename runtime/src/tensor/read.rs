@@ -8,7 +8,7 @@ use warpweft_compiler::ir::Shape;
 
 use super::convert::TensorElement;
 use super::errors::CallError;
-use super::{Result, Tensor, View};
+use super::{Result, Tensor, View, trace};
 use crate::execute;
 
 impl Tensor {
@@ -58,7 +58,7 @@ impl Tensor {
 
     /// Whether its elements are in memory.
     pub fn is_realized(&self) -> bool {
-        self.view().is_ok_and(|view| execute::computed_buffer(&view.cell.value()).is_some())
+        self.view().is_ok_and(|view| execute::computed_buffer(&view.cell.peek()).is_some())
     }
 
     /// Computes the tensor, once; it then lies in memory and forgets how it was computed. Gives itself, for chaining.
@@ -84,6 +84,11 @@ impl Tensor {
             .filter(|(_, value)| execute::base_memory(value).is_none() && !value.shape().numel().is(0))
             .collect();
         if pending.is_empty() {
+            return Ok(());
+        }
+        if trace::is_active() {
+            // The function that the trace becomes computes what it needs; what is left is that gradients stop here.
+            pending.iter().for_each(|(view, value)| view.cell.set(value.detach()));
             return Ok(());
         }
         let values: Vec<_> = pending.iter().map(|(_, value)| value.clone()).collect();

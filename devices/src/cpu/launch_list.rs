@@ -1,0 +1,114 @@
+//! Launch lists of the CPU: one table of addresses, one loop over function pointers.
+//!
+//! Everything that a launch checks is checked when the list is made, but for the lengths of the memory, which are checked once
+//! for each run. A run then writes the address of every argument of every kernel into one table, and calls one kernel after the
+//! other with its part of the table. The table is kept by the thread from run to run.
+//!
+//! Always: a run allocates nothing once its thread has run a list as long; nothing is locked; the code stays mapped while the
+//! list lives.
+#![allow(unsafe_code, reason = "calls machine code")]
+
+use std::any::Any;
+use std::cell::Cell;
+use std::sync::Arc;
+
+use super::kernel::{CpuKernel, Entry, call};
+use crate::buffer::BufferSlice;
+use crate::device::Kernel;
+use crate::error::DeviceError;
+use crate::launch_list::{LaunchList, Step, bytes_needed};
+
+/// One launch: its code, and where its part of the tables begins.
+#[derive(Debug)]
+struct Launch {
+    entry: Entry,
+    grid: i64,
+    threads_useful: usize,
+    pointers: usize,
+    variables: usize,
+}
+
+/// Launches whose arguments are places in tables.
+#[derive(Debug)]
+pub(super) struct CpuLaunchList {
+    launches: Box<[Launch]>,
+    /// Piece of memory and offset of each argument of all launches in a row.
+    arguments: Box<[(u32, usize)]>,
+    /// Number of each variable of all launches in a row.
+    variables: Box<[u32]>,
+    variable_count: usize,
+    /// Bytes that each piece of memory must have.
+    bytes_needed: Box<[usize]>,
+    /// Keeps the code of the entries mapped.
+    _kernels: Box<[Arc<dyn Kernel>]>,
+}
+
+thread_local! {
+    static POINTERS: Cell<Vec<*mut u8>> = const { Cell::new(Vec::new()) };
+    static VARIABLES: Cell<Vec<i64>> = const { Cell::new(Vec::new()) };
+}
+
+impl CpuLaunchList {
+    /// None when a kernel is not of the CPU, or an argument is shorter than its kernel's parameter.
+    pub(super) fn new(steps: &[Step]) -> Option<CpuLaunchList> {
+        let (mut launches, mut arguments, mut variables) = (Vec::new(), Vec::new(), Vec::new());
+        for step in steps {
+            let kernel: &dyn Any = &*step.kernel;
+            let kernel = kernel.downcast_ref::<CpuKernel>()?;
+            let fits = step.arguments.iter().map(|argument| argument.bytes);
+            if !kernel.admits(fits, step.variables.len()) {
+                return None;
+            }
+            launches.push(Launch {
+                entry: kernel.entry(),
+                grid: kernel.grid(),
+                threads_useful: kernel.threads_useful(),
+                pointers: arguments.len(),
+                variables: variables.len(),
+            });
+            for argument in &step.arguments {
+                arguments.push((u32::try_from(argument.memory).ok()?, argument.offset));
+            }
+            for &number in &step.variables {
+                variables.push(u32::try_from(number).ok()?);
+            }
+        }
+        Some(CpuLaunchList {
+            launches: launches.into(),
+            arguments: arguments.into(),
+            variable_count: variables.iter().map(|&number| number as usize + 1).max().unwrap_or(0),
+            variables: variables.into(),
+            bytes_needed: bytes_needed(steps).into(),
+            _kernels: steps.iter().map(|step| step.kernel.clone()).collect(),
+        })
+    }
+}
+
+impl LaunchList for CpuLaunchList {
+    fn run(&self, memory: &[BufferSlice<'_>], variables: &[i64], threads: usize) -> Result<(), DeviceError> {
+        assert!(memory.len() >= self.bytes_needed.len(), "pieces of memory of a launch list");
+        assert!(variables.len() >= self.variable_count, "variables of a launch list");
+        for (index, (piece, &bytes)) in memory.iter().zip(&self.bytes_needed).enumerate() {
+            assert!(piece.bytes() >= bytes, "launch list: memory {index} has {} bytes of {bytes}", piece.bytes());
+        }
+        let mut pointers = POINTERS.take();
+        pointers.clear();
+        pointers.extend(self.arguments.iter().map(|&(index, offset)| {
+            // SAFETY: `offset` is at most `bytes_needed[index]`, which the piece has, as asserted.
+            unsafe { memory[index as usize].address().add(offset).as_ptr() }
+        }));
+        let mut values = VARIABLES.take();
+        values.clear();
+        values.extend(self.variables.iter().map(|&number| variables[number as usize]));
+        for launch in &self.launches {
+            let (pointers, values) = (&pointers[launch.pointers..], &values[launch.variables..]);
+            // SAFETY: `new` saw that there is an argument for every parameter, of as many bytes as the program says that it
+            // touches, and a variable for each; `new` and the assertion above that those bytes lie in live memory. That the
+            // code keeps to this is the promise of the program's maker, stated at `Kernel::launch`.
+            unsafe { call(launch.entry, pointers, values, launch.grid, threads.min(launch.threads_useful)) }
+        }
+        POINTERS.set(pointers);
+        VARIABLES.set(values);
+        Ok(())
+    }
+}

@@ -1,0 +1,273 @@
+//! Arguments of a call: held against their specs, found in memory, and asked what the variables of symbolic shapes are.
+
+use std::panic::Location;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use warpweft_compiler::UOp;
+use warpweft_compiler::ir::{Arg, Dim, Op, Shape, substitute};
+use warpweft_compiler::symbolic::simplify;
+use warpweft_compiler::view::ViewSpec;
+
+use super::Spec;
+use super::call::Program;
+use super::trace::unbound;
+use crate::debug;
+use crate::execute::{self, ExecuteError};
+use crate::memory::{Buffer, LruAllocator};
+use crate::tensor::trace::memory_node;
+use crate::tensor::{CallError, Error, Result, Tensor};
+
+/// An argument of a call.
+#[derive(Debug)]
+pub(super) struct Given {
+    /// Its elements in row-major order, from the first byte on.
+    pub(super) memory: Buffer,
+    /// The `Buffer` node of that memory, where it is the whole of one.
+    pub(super) node: Option<UOp>,
+    pub(super) shape: Shape,
+}
+
+impl Given {
+    /// Makes the memory at least that long, as a symbolic shape may be at its largest; elements stay at the start.
+    pub(super) fn lengthen(&mut self, bytes: usize, allocator: &Arc<LruAllocator>) -> Result<()> {
+        if self.memory.bytes() >= bytes {
+            return Ok(());
+        }
+        let longer = Buffer::new(allocator, bytes);
+        let data = self.memory.to_bytes().map_err(ExecuteError::from)?;
+        longer.copy_in(0, &data).map_err(ExecuteError::from)?;
+        debug::copied(|| {
+            format!("an argument of {} bytes is copied to memory for its largest shape, {bytes} bytes", data.len())
+        });
+        (self.memory, self.node) = (longer, None);
+        Ok(())
+    }
+}
+
+impl Program {
+    /// Holds an argument against its spec.
+    pub(super) fn check(&self, number: usize, value: &UOp, location: &'static Location<'static>) -> Result<()> {
+        let spec = &self.specs[number];
+        let wrong = |what: &str| -> Error {
+            let message = format!("argument {number} must be {}{}: {what}", spec.dtype, spec.shape);
+            CallError::new("call", &[value], message, location).into()
+        };
+        if value.dtype() != spec.dtype {
+            return Err(wrong(&format!("cast it to {}, or compile the function for {}", spec.dtype, value.dtype())));
+        }
+        if value.shape().len() != spec.shape.len() {
+            return Err(wrong(&format!("it has {} axes, not {}", value.shape().len(), spec.shape.len())));
+        }
+        for (axis, (len, wanted)) in value.shape().iter().zip(spec.shape.iter()).enumerate() {
+            if let (Some(len), Some(wanted)) = (len.as_const(), wanted.as_const())
+                && len != wanted
+            {
+                return Err(wrong(&format!("its axis {axis} is {len} long, not {wanted}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// An argument, held against its spec and found in memory.
+    pub(super) fn given(
+        &self,
+        number: usize,
+        argument: &Tensor,
+        location: &'static Location<'static>,
+    ) -> Result<Given> {
+        let value = argument.uop()?;
+        self.check(number, &value, location)?;
+        let shape = numbers(value.shape());
+        if shape.numel().is(0) {
+            return Ok(Given { memory: Buffer::new(self.executor.allocator(), 0), node: None, shape });
+        }
+        let (node, offset, len) = match found(&value) {
+            Some(found) => found,
+            None => {
+                if value.op().is_movement() {
+                    let what = format!("{}{}", value.dtype(), value.shape());
+                    debug::copied(|| format!("argument {number}, {what}, is copied: its elements do not lie in a row"));
+                }
+                (memory_node(&value)?, 0, None)
+            }
+        };
+        if let Arg::Buffer(arg) = node.arg()
+            && *arg.device != *self.executor.device_name()
+        {
+            let message = format!(
+                "argument {number} lies on {}, and the function runs on {}: make the tensor there, or compile with `spec(..).on(\"{}\")`",
+                arg.device,
+                self.executor.device().name(),
+                arg.device
+            );
+            return Err(CallError::new("call", &[&value], message, location).into());
+        }
+        let memory = node.held::<Buffer>().ok_or_else(|| execute::missing(&node))?;
+        match len {
+            None => Ok(Given { memory: memory.clone(), node: Some(node), shape }),
+            // A symbolic shape may make use of what lies behind.
+            Some(_) => {
+                let rest = memory.bytes().saturating_sub(offset);
+                let memory = memory.view(offset, rest).map_err(ExecuteError::from)?;
+                Ok(Given { memory, node: None, shape })
+            }
+        }
+    }
+}
+
+/// The buffer that a value lies in, in a row: whole, or from a byte on, so many bytes. None where it lies in none, or not in a row.
+fn found(value: &UOp) -> Option<(UOp, usize, Option<usize>)> {
+    if let Some(node) = execute::computed_buffer(value) {
+        return Some((node, 0, None));
+    }
+    let view = ViewSpec::of_node(value).filter(|view| view.is_contiguous())?;
+    let mut base = value;
+    while base.op().is_movement() {
+        base = &base.src()[0];
+    }
+    let node = execute::computed_buffer(base)?;
+    let width = value.dtype().bytes();
+    let offset = usize::try_from(view.offset.as_const()?).ok()? * width;
+    let len = usize::try_from(value.shape().numel().max_value()).ok()? * width;
+    Some((node, offset, Some(len)))
+}
+
+/// A shape with bound variables replaced by their values.
+fn numbers(shape: &Shape) -> Shape {
+    let number = |dim: &Dim| dim.value().map_or_else(|_| dim.clone(), Dim::Const);
+    if shape.is_concrete() { shape.clone() } else { shape.iter().map(number).collect() }
+}
+
+/// Where the values of a program's variables come from.
+#[derive(Debug, Default)]
+pub(super) struct Bindings {
+    /// Variables of the specs.
+    pub(super) variables: Vec<UOp>,
+    /// The value of each variable of the kernels: that of a variable of the specs, or one bound in the closure.
+    pub(super) by_number: Vec<Bound>,
+}
+
+/// The value of one variable.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Bound {
+    /// That of the variable of the specs of this number.
+    Spec(usize),
+    /// Always this.
+    Always(i64),
+}
+
+/// The values of a call's variables.
+#[derive(Debug, Default)]
+pub(super) struct Values {
+    /// In the order of the kernels' variables.
+    pub(super) by_number: SmallVec<[i64; 4]>,
+    /// Each variable's value as a constant.
+    pub(super) by_node: FxHashMap<UOp, UOp>,
+}
+
+impl Bindings {
+    /// Where the kernels find the variables that they name.
+    pub(super) fn new(
+        specs: &[Spec],
+        names: &[String],
+        bound: &[(String, i64)],
+    ) -> std::result::Result<Bindings, ExecuteError> {
+        let mut variables: Vec<UOp> = Vec::new();
+        for variable in specs.iter().flat_map(|spec| unbound(&spec.shape)) {
+            if !variables.contains(&variable) {
+                variables.push(variable);
+            }
+        }
+        let find = |name: &String| {
+            let is_it = |variable: &UOp| matches!(variable.arg(), Arg::Variable(arg) if arg.name == *name);
+            let of_spec = variables.iter().position(is_it).map(Bound::Spec);
+            let always = || bound.iter().find(|(bound, _)| bound == name).map(|(_, value)| Bound::Always(*value));
+            of_spec.or_else(always).ok_or_else(|| ExecuteError::Unbound { name: name.clone() })
+        };
+        let by_number = names.iter().map(find).collect::<std::result::Result<_, _>>()?;
+        Ok(Bindings { variables, by_number })
+    }
+
+    /// The values that the shapes of arguments give.
+    pub(super) fn values(
+        &self,
+        specs: &[Spec],
+        given: &[Given],
+        location: &'static Location<'static>,
+    ) -> Result<Values> {
+        if self.variables.is_empty() && self.by_number.is_empty() {
+            return Ok(Values::default());
+        }
+        let shapes: Vec<Shape> = given.iter().map(|given| given.shape.clone()).collect();
+        let by_node = self.bind(specs, &shapes, location)?;
+        let value = |bound: &Bound| match bound {
+            Bound::Spec(number) => by_node.get(&self.variables[*number]).and_then(UOp::as_int).unwrap_or(0),
+            Bound::Always(value) => *value,
+        };
+        Ok(Values { by_number: self.by_number.iter().map(value).collect(), by_node })
+    }
+
+    /// Each variable's value, as the shapes of arguments give it.
+    ///
+    /// # Errors
+    /// When a variable would have two values or one out of its bounds, or a length is not what its spec makes of the others.
+    pub(super) fn bind(
+        &self,
+        specs: &[Spec],
+        shapes: &[Shape],
+        location: &'static Location<'static>,
+    ) -> Result<FxHashMap<UOp, UOp>> {
+        let error = |message: String| -> Error { CallError::new("call", &[], message, location).into() };
+        let mut bound: FxHashMap<UOp, UOp> = FxHashMap::default();
+        let axes = || {
+            let axis = |(number, (spec, shape))| {
+                let (spec, shape): (&Spec, &Shape) = (spec, shape);
+                let pairs: Vec<(Dim, Dim)> = spec.shape.iter().cloned().zip(shape.iter().cloned()).collect();
+                pairs.into_iter().enumerate().map(move |(axis, (wanted, len))| (number, axis, wanted, len))
+            };
+            specs.iter().zip(shapes).enumerate().flat_map(axis)
+        };
+        for (number, axis, wanted, len) in axes() {
+            let Dim::Expr(variable) = &wanted else { continue };
+            let Arg::Variable(arg) = variable.arg() else { continue };
+            let name = &arg.name;
+            let Some(value) = len.as_const() else {
+                return Err(error(format!(
+                    "argument {number}, axis {axis}: its length {len} is no number: bind it first"
+                )));
+            };
+            if value < arg.min || value > arg.max {
+                let (min, max) = (arg.min, arg.max);
+                return Err(error(format!(
+                    "argument {number}, axis {axis}: {name} is {value}, outside of {min}..={max}"
+                )));
+            }
+            let value = UOp::index(value);
+            match bound.get(variable) {
+                Some(other) if *other != value => {
+                    let (a, b) = (other.as_int().unwrap_or(0), value.as_int().unwrap_or(0));
+                    return Err(error(format!(
+                        "argument {number}, axis {axis}: {name} is {b} here, and {a} in an axis before: they must agree"
+                    )));
+                }
+                _ => bound.insert(variable.clone(), value),
+            };
+        }
+        for (number, axis, wanted, len) in axes() {
+            if let Dim::Expr(expr) = &wanted
+                && expr.op() != Op::Variable
+            {
+                let value = simplify(&substitute(expr, &bound));
+                if value.as_int() != len.as_const() {
+                    let known = value.as_int().map_or("not known".to_string(), |value| value.to_string());
+                    return Err(error(format!(
+                        "argument {number}, axis {axis}: {wanted} is {known}, and its length is {len}"
+                    )));
+                }
+            }
+        }
+        Ok(bound)
+    }
+}

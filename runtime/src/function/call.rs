@@ -1,0 +1,245 @@
+//! A compiled program and its calls: memory bound to its slots, launches, new tensors.
+
+use std::panic::Location;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use warpweft_compiler::UOp;
+use warpweft_compiler::ir::{Dim, Shape, substitute};
+use warpweft_compiler::schedule::view_of;
+
+use super::Spec;
+use super::arguments::{Bindings, Given};
+use super::turn::Turns;
+use crate::execute::{self, Executor, Pieces, Replay};
+use crate::memory::Buffer;
+use crate::tensor::trace;
+use crate::tensor::{Cell, Result, Tensor};
+
+/// Where a call finds the memory of a slot.
+#[derive(Clone, Debug)]
+pub(super) enum Source {
+    /// It is an argument's.
+    Argument(usize),
+    /// It is what a tensor of the outside holds.
+    State(usize),
+    /// It is the state of a draw of random numbers.
+    Draw(usize),
+    /// It was there when the function was traced; with its node.
+    Constant(Buffer, UOp),
+}
+
+/// Where a value goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    /// To the caller: the result of that number.
+    Result(usize),
+    /// To the tensor that was given as the argument of that number.
+    Argument(usize),
+    /// To the tensor of the outside of that number.
+    State(usize),
+}
+
+/// One thing that a call computes.
+#[derive(Debug)]
+pub(super) struct Value {
+    /// Its graph over placeholders.
+    pub(super) node: UOp,
+    pub(super) shape: Shape,
+    /// Whether a length of it is symbolic.
+    pub(super) symbolic: bool,
+    pub(super) target: Target,
+}
+
+impl Value {
+    pub(super) fn new(node: UOp, target: Target) -> Value {
+        let shape = node.shape().clone();
+        Value { symbolic: !shape.is_concrete(), shape, node, target }
+    }
+}
+
+/// A traced closure, compiled.
+#[derive(Debug)]
+pub(super) struct Program {
+    pub(super) specs: Vec<Spec>,
+    pub(super) executor: Arc<Executor>,
+    pub(super) replay: Replay,
+    /// By slot.
+    pub(super) sources: Vec<Source>,
+    pub(super) values: Vec<Value>,
+    /// What stood for the arguments in the trace.
+    pub(super) placeholders: Vec<UOp>,
+    /// Cells of the outside that it reads or assigns, with what stood for them.
+    pub(super) states: Vec<(Arc<Cell>, UOp)>,
+    /// What stood for draws.
+    pub(super) draws: Vec<UOp>,
+    pub(super) bindings: Bindings,
+    /// Slots of donated arguments whose memory the plan's buffer of that number may take.
+    pub(super) donations: Vec<(usize, usize)>,
+    pub(super) turns: Turns,
+}
+
+impl Program {
+    fn assigns(&self) -> bool {
+        self.values.iter().any(|value| matches!(value.target, Target::State(_)))
+    }
+
+    /// Runs it. Where this thread traces, its graph becomes part of that trace instead.
+    pub(super) fn call(&self, arguments: &[&Tensor], location: &'static Location<'static>) -> Result<Vec<Tensor>> {
+        if trace::is_active() {
+            return self.inline(arguments, location);
+        }
+        let _turn = self.assigns().then(|| self.turns.take());
+        let mut given = Vec::with_capacity(arguments.len());
+        for (number, argument) in arguments.iter().enumerate() {
+            given.push(self.given(number, argument, location)?);
+        }
+        let variables = self.bindings.values(&self.specs, &given, location)?;
+        // In the order of the closure's draws, so that numbers are those that it would draw by itself.
+        let draws: SmallVec<[[u32; 3]; 4]> = self.draws.iter().map(|_| crate::tensor::next_draw()).collect();
+        let mut nodes: SmallVec<[Option<UOp>; 16]> = SmallVec::new();
+        let mut pieces = Pieces::new();
+        for (slot, source) in self.sources.iter().enumerate() {
+            let (memory, node) = self.memory(slot, source, &mut given, &draws)?;
+            pieces.push(memory);
+            nodes.push(node);
+        }
+        self.add_stored(&mut pieces, arguments, &mut given, &mut nodes);
+        self.executor.replay(&self.replay, &mut pieces, &variables.by_number)?;
+        self.finish(arguments, &pieces, nodes, &variables.by_node)
+    }
+
+    /// The memory of a slot, and its `Buffer` node if it is a whole one.
+    fn memory(
+        &self,
+        slot: usize,
+        source: &Source,
+        given: &mut [Given],
+        draws: &[[u32; 3]],
+    ) -> Result<(Buffer, Option<UOp>)> {
+        match source {
+            Source::Argument(number) => {
+                let given = &mut given[*number];
+                let bytes = self.replay.bytes(slot);
+                given.lengthen(bytes, self.executor.allocator())?;
+                Ok((given.memory.clone(), given.node.clone()))
+            }
+            Source::State(number) => {
+                let value = self.states[*number].0.peek();
+                let node = trace::memory_node(&value)?;
+                let memory = node.held::<Buffer>().ok_or_else(|| execute::missing(&node))?.clone();
+                let mut state = Given { memory, node: Some(node), shape: value.shape().clone() };
+                state.lengthen(self.replay.bytes(slot), self.executor.allocator())?;
+                Ok((state.memory, state.node))
+            }
+            Source::Draw(number) => {
+                let bytes: SmallVec<[u8; 12]> = draws[*number].iter().flat_map(|word| word.to_le_bytes()).collect();
+                let memory = Buffer::from_bytes(self.executor.allocator(), &bytes);
+                Ok((memory.map_err(execute::ExecuteError::from)?, None))
+            }
+            Source::Constant(memory, node) => Ok((memory.clone(), Some(node.clone()))),
+        }
+    }
+
+    /// Adds memory for what the program stores: of a donated argument that nobody else has, where that fits, else new.
+    fn add_stored(&self, pieces: &mut Pieces, arguments: &[&Tensor], given: &mut [Given], nodes: &mut [Option<UOp>]) {
+        let mut reused: SmallVec<[(usize, Buffer); 4]> = SmallVec::new();
+        for number in (0..self.specs.len()).filter(|&number| self.specs[number].donated) {
+            arguments[number].give_away();
+            given[number].node = None;
+            let is_its = |source: &Source| matches!(source, Source::Argument(other) if *other == number);
+            for slot in (0..self.sources.len()).filter(|&slot| is_its(&self.sources[slot])) {
+                nodes[slot] = None;
+            }
+        }
+        for &(slot, buffer) in &self.donations {
+            let Source::Argument(number) = self.sources[slot] else { continue };
+            let memory = &pieces[slot];
+            // Two handles are ours: of the argument and of its slot. Any more, and somebody still looks at it.
+            if given[number].memory.shares_storage_with(memory) && memory.handles() == 2 {
+                reused.push((buffer, memory.clone()));
+            }
+        }
+        for buffer in self.replay.stored() {
+            let found = reused.iter().find(|(reusing, _)| *reusing == buffer);
+            pieces.push(match found {
+                Some((_, memory)) => memory.clone(),
+                None => self.executor.memory_for(&self.replay.plan, buffer),
+            });
+        }
+    }
+
+    /// Puts every value in its place; gives the results.
+    fn finish(
+        &self,
+        arguments: &[&Tensor],
+        pieces: &Pieces,
+        mut nodes: SmallVec<[Option<UOp>; 16]>,
+        bound: &FxHashMap<UOp, UOp>,
+    ) -> Result<Vec<Tensor>> {
+        nodes.resize(pieces.len(), None);
+        let device = self.executor.device_name();
+        let mut results = Vec::with_capacity(self.values.len());
+        for (number, value) in self.values.iter().enumerate() {
+            let buffer = &self.replay.plan.buffers[self.replay.plan.outputs[number]];
+            let piece = self.replay.piece_of(number);
+            let node = nodes[piece]
+                .get_or_insert_with(|| execute::buffer_node(pieces[piece].clone(), buffer.dtype, buffer.len, &device));
+            let shape = if value.symbolic { concrete(&value.shape, bound) } else { value.shape.clone() };
+            let stored = view_of(node, &shape);
+            match value.target {
+                Target::Result(_) => results.push(Tensor::from_uop(stored)),
+                Target::Argument(number) => arguments[number].assign(&Tensor::from_uop(stored))?,
+                Target::State(number) => self.states[number].0.replace(stored),
+            }
+        }
+        Ok(results)
+    }
+
+    /// The program as part of another trace: its graph over the arguments' graphs.
+    fn inline(&self, arguments: &[&Tensor], location: &'static Location<'static>) -> Result<Vec<Tensor>> {
+        let mut map: FxHashMap<UOp, UOp> = FxHashMap::default();
+        let mut shapes = Vec::new();
+        for (number, argument) in arguments.iter().enumerate() {
+            let value = argument.uop()?;
+            self.check(number, &value, location)?;
+            shapes.push(value.shape().clone());
+            map.insert(self.placeholders[number].clone(), flat_like(&value, &self.placeholders[number]));
+        }
+        map.extend(self.bindings.bind(&self.specs, &shapes, location)?);
+        for (cell, placeholder) in &self.states {
+            map.insert(placeholder.clone(), flat_like(&trace::value(cell), placeholder));
+        }
+        for draw in &self.draws {
+            map.insert(draw.clone(), trace::draw()?.uop()?);
+        }
+        let mut results = Vec::new();
+        for value in &self.values {
+            let node = substitute(&value.node, &map);
+            match value.target {
+                Target::Result(_) => results.push(Tensor::from_uop(node)),
+                Target::Argument(number) => arguments[number].assign(&Tensor::from_uop(node))?,
+                Target::State(number) => trace::set(&self.states[number].0, node),
+            }
+        }
+        Ok(results)
+    }
+}
+
+/// A shape with its variables replaced by numbers.
+fn concrete(shape: &Shape, bound: &FxHashMap<UOp, UOp>) -> Shape {
+    let number = |dim: &Dim| match dim {
+        Dim::Const(_) => dim.clone(),
+        Dim::Expr(expr) => Dim::from(warpweft_compiler::symbolic::simplify(&substitute(expr, bound))),
+    };
+    shape.iter().map(number).collect()
+}
+
+/// A value's elements in a row, as many as a placeholder has, zeros after them.
+fn flat_like(value: &UOp, placeholder: &UOp) -> UOp {
+    let numel = value.shape().numel();
+    let flat = value.reshape([numel.clone()]);
+    let len = &placeholder.shape()[0];
+    if numel == *len { flat } else { flat.pad(&[(Dim::from(0), len - &numel)]) }
+}

@@ -1,0 +1,200 @@
+//! From a closure to a program: traced over placeholders, normalized, scheduled and compiled.
+
+use std::panic::Location;
+use std::sync::Arc;
+
+use warpweft_compiler::UOp;
+use warpweft_compiler::ir::{Arg, Dim, Shape};
+use warpweft_compiler::schedule::normalize;
+
+use super::Spec;
+use super::arguments::Bindings;
+use super::call::{Program, Source, Target, Value};
+use super::turn::Turns;
+use crate::execute::{self, Executor, Replay};
+use crate::memory::Buffer;
+use crate::registry;
+use crate::tensor::trace::{self, Trace};
+use crate::tensor::{CallError, Error, Result, Tensor};
+
+/// What a trace gave, before it is compiled.
+struct Traced {
+    /// Stands for the memory of each argument.
+    placeholders: Vec<UOp>,
+    /// Everything that a call computes, and where it goes.
+    values: Vec<Value>,
+    trace: Trace,
+}
+
+fn error(message: impl Into<String>, location: &'static Location<'static>) -> Error {
+    CallError::new("compile", &[], message, location).into()
+}
+
+/// Traces and compiles a closure.
+pub(super) fn program(
+    specs: &[Spec],
+    closure: impl FnOnce(Vec<Tensor>) -> Result<Vec<Tensor>>,
+    location: &'static Location<'static>,
+) -> Result<Program> {
+    if trace::is_active() {
+        let message = "a function cannot be compiled while another is traced: compile it before, and call it inside";
+        return Err(error(message, location));
+    }
+    let executor = executor_of(specs, location)?;
+    let traced = traced(specs, closure, &executor)?;
+    let nodes: Vec<UOp> = traced.values.iter().map(|value| value.node.clone()).collect();
+    check_shapes(&traced, specs, location)?;
+    let normalized = normalize(&nodes, execute::computed).map_err(execute::ExecuteError::from)?;
+    let mut sources = Vec::with_capacity(normalized.buffers.len());
+    for buffer in &normalized.buffers {
+        check_device(buffer, &executor, location)?;
+        sources.push(source_of(buffer, &traced)?);
+    }
+    let replay = executor.prepare(&normalized.sink)?;
+    let donations = donations(specs, &replay, &sources);
+    let bindings = Bindings::new(specs, &replay.variables, &normalized.bindings)?;
+    let Traced { placeholders, values, trace } = traced;
+    let states = trace.states.into_iter().map(|state| (state.cell, state.placeholder)).collect();
+    Ok(Program {
+        specs: specs.to_vec(),
+        executor,
+        replay,
+        sources,
+        values,
+        placeholders,
+        states,
+        draws: trace.draws,
+        bindings,
+        donations,
+        turns: Turns::default(),
+    })
+}
+
+/// The executor of the device that all specs name.
+fn executor_of(specs: &[Spec], location: &'static Location<'static>) -> Result<Arc<Executor>> {
+    let named: Vec<&str> = specs.iter().filter_map(|spec| spec.device.as_deref()).collect();
+    let executor = registry::executor(named.first().copied())?;
+    for spec in specs {
+        let other = registry::executor(spec.device.as_deref())?;
+        if other.device().name() != executor.device().name() {
+            let (a, b) = (executor.device().name(), other.device().name());
+            let message =
+                format!("the specs name {a} and {b}: a function runs on one device, so all must name the same");
+            return Err(error(message, location));
+        }
+    }
+    Ok(executor)
+}
+
+/// Runs the closure over placeholders.
+fn traced(
+    specs: &[Spec],
+    closure: impl FnOnce(Vec<Tensor>) -> Result<Vec<Tensor>>,
+    executor: &Executor,
+) -> Result<Traced> {
+    let device = executor.device_name();
+    let placeholder = |spec: &Spec| trace::placeholder(spec.dtype, elements(&spec.shape), &device);
+    let placeholders: Vec<UOp> = specs.iter().map(placeholder).collect();
+    let (values, trace) = trace::trace(|| -> Result<Vec<Value>> {
+        let arguments: Vec<Tensor> =
+            placeholders.iter().zip(specs).map(|(node, spec)| Tensor::traced(node, &spec.shape)).collect();
+        let results = closure(arguments.clone())?;
+        let mut values = Vec::new();
+        for (number, result) in results.iter().enumerate() {
+            values.push(Value::new(result.uop()?, Target::Result(number)));
+        }
+        // What the closure assigned to its arguments goes to the tensors that they are called with.
+        for (number, argument) in arguments.iter().enumerate() {
+            let value = argument.uop()?;
+            let before = Tensor::traced(&placeholders[number], &specs[number].shape).uop()?;
+            if value != before {
+                values.push(Value::new(value, Target::Argument(number)));
+            }
+        }
+        Ok(values)
+    })?;
+    let mut values = values?;
+    for (number, state) in trace.states.iter().enumerate() {
+        if state.value != state.before {
+            values.push(Value::new(state.value.clone(), Target::State(number)));
+        }
+    }
+    Ok(Traced { placeholders, values, trace })
+}
+
+fn elements(shape: &Shape) -> u64 {
+    shape.max_shape().iter().fold(1u64, |elements, &len| elements.saturating_mul(len.max(0) as u64))
+}
+
+/// Each length of a result must follow from the arguments.
+fn check_shapes(traced: &Traced, specs: &[Spec], location: &'static Location<'static>) -> Result<()> {
+    let known: Vec<UOp> = specs.iter().flat_map(|spec| unbound(&spec.shape)).collect();
+    for value in &traced.values {
+        let missing = unbound(&value.shape).into_iter().find(|variable| !known.contains(variable));
+        if let (Some(Arg::Variable(variable)), Target::Result(number)) = (missing.as_ref().map(UOp::arg), value.target)
+        {
+            let name = &variable.name;
+            let message = format!(
+                "result {number} has the shape {}, and no argument tells {name}: give a spec a length of {name}, or bind {name} to a number",
+                value.shape
+            );
+            return Err(error(message, location));
+        }
+    }
+    Ok(())
+}
+
+/// The variables of a shape's lengths that have no value.
+pub(super) fn unbound(shape: &Shape) -> Vec<UOp> {
+    shape.iter().flat_map(Dim::unbound).collect()
+}
+
+fn check_device(buffer: &UOp, executor: &Executor, location: &'static Location<'static>) -> Result<()> {
+    match buffer.arg() {
+        Arg::Buffer(arg) if *arg.device != *executor.device_name() => {
+            let (device, own) = (&arg.device, executor.device().name());
+            Err(error(
+                format!(
+                    "the closure uses a tensor on {device}, and the function runs on {own}: make the tensor on {own}"
+                ),
+                location,
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Where a call finds the memory of a buffer of the traced graph.
+fn source_of(buffer: &UOp, traced: &Traced) -> Result<Source> {
+    if let Some(number) = traced.placeholders.iter().position(|node| node == buffer) {
+        return Ok(Source::Argument(number));
+    }
+    if let Some(number) = traced.trace.states.iter().position(|state| state.placeholder == *buffer) {
+        return Ok(Source::State(number));
+    }
+    if let Some(number) = traced.trace.draws.iter().position(|node| node == buffer) {
+        return Ok(Source::Draw(number));
+    }
+    match buffer.held::<Buffer>() {
+        Some(memory) => Ok(Source::Constant(memory.clone(), buffer.clone())),
+        // Of another trace, which is over: it will never have a value.
+        None => Err(execute::ExecuteError::Traced.into()),
+    }
+}
+
+/// Which memory of donated arguments may hold which of the plan's stored buffers: those as large, first stored after the last kernel
+/// that names the argument.
+fn donations(specs: &[Spec], replay: &Replay, sources: &[Source]) -> Vec<(usize, usize)> {
+    let mut donations: Vec<(usize, usize)> = Vec::new();
+    for (slot, source) in sources.iter().enumerate() {
+        if !matches!(source, Source::Argument(number) if specs[*number].donated) {
+            continue;
+        }
+        let fits = replay.stored().find(|&buffer| {
+            let is_free = donations.iter().all(|&(_, taken)| taken != buffer);
+            is_free && replay.bytes(buffer) == replay.bytes(slot) && replay.is_after(buffer, slot)
+        });
+        donations.extend(fits.map(|buffer| (slot, buffer)));
+    }
+    donations
+}

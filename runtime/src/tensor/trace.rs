@@ -1,0 +1,187 @@
+//! Tracing: running a closure over tensors that have no values yet, and seeing which tensors of the outside it reads and assigns.
+//!
+//! While a thread traces, storage cells born outside are not touched: the trace keeps its own idea of what each holds. A cell that is
+//! first read or assigned becomes a *state*: its value is computed, if it was not yet, and in the trace a *placeholder* stands for its
+//! memory. So after the trace every cell holds what it held before, whatever happened inside, and other threads never see a trace.
+//! Cells born inside belong to the trace and work as always. Draws of random numbers are placeholders too.
+//!
+//! Always: a placeholder never has a value; asking for one is the error [`ExecuteError::Traced`]. Asking to compute (`realize`) does
+//! nothing but cut gradients, as it always does: what is needed is computed by the function that the trace becomes.
+//! Not here: what becomes of a trace (`function`). Tested there.
+
+use std::cell::{Cell as Local, RefCell};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustc_hash::FxHashMap;
+use warpweft_compiler::ir::{Arg, Op, Shape};
+use warpweft_compiler::{DType, UOp};
+
+use super::{Cell, Error, Result, Tensor};
+use crate::execute::{self, ExecuteError, Hollow};
+
+/// A cell of the outside that a trace has met.
+pub(crate) struct State {
+    pub(crate) cell: Arc<Cell>,
+    /// Stands for the memory of the value that it holds when the function is called.
+    pub(crate) placeholder: UOp,
+    /// The placeholder under the shape of the cell.
+    pub(crate) before: UOp,
+    /// What it holds in the trace now.
+    pub(crate) value: UOp,
+}
+
+/// What a trace has met, each in the order of meeting.
+#[derive(Default)]
+pub(crate) struct Trace {
+    pub(crate) states: Vec<State>,
+    /// Placeholders of draws of random numbers.
+    pub(crate) draws: Vec<UOp>,
+    by_cell: FxHashMap<usize, usize>,
+    failed: Option<Error>,
+}
+
+thread_local! {
+    /// Number of the trace of this thread; 0 when there is none.
+    static CURRENT: Local<u64> = const { Local::new(0) };
+    static TRACE: RefCell<Trace> = RefCell::new(Trace::default());
+}
+
+/// The number of this thread's trace; 0 when there is none.
+pub(super) fn current() -> u64 {
+    CURRENT.get()
+}
+
+/// Whether this thread traces.
+pub(crate) fn is_active() -> bool {
+    current() != 0
+}
+
+/// Ends the trace of this thread, also when the closure panics.
+struct Ending;
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        CURRENT.set(0);
+        TRACE.take();
+    }
+}
+
+/// Runs a closure as a trace: what it gives, and what it met.
+///
+/// # Errors
+/// When this thread traces already, or a state could not be computed.
+pub(crate) fn trace<T>(closure: impl FnOnce() -> T) -> Result<(T, Trace)> {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    CURRENT.set(NEXT.fetch_add(1, Ordering::Relaxed));
+    let ending = Ending;
+    let given = closure();
+    let trace = TRACE.take();
+    drop(ending);
+    match trace.failed {
+        Some(error) => Err(error),
+        None => Ok((given, trace)),
+    }
+}
+
+/// A node for memory that is given when the function is called.
+pub(crate) fn placeholder(dtype: DType, len: u64, device: &Arc<str>) -> UOp {
+    execute::hollow_node(dtype, len, device, Hollow::Traced)
+}
+
+/// What any cell holds in the trace of this thread.
+pub(crate) fn value(cell: &Arc<Cell>) -> UOp {
+    cell.value()
+}
+
+/// Sets what any cell holds in the trace of this thread.
+pub(crate) fn set(cell: &Arc<Cell>, value: UOp) {
+    cell.set(value);
+}
+
+/// What a cell of the outside holds in the trace of this thread.
+pub(super) fn read(cell: &Arc<Cell>) -> UOp {
+    let known = |trace: &RefCell<Trace>| {
+        let trace = trace.borrow();
+        trace.by_cell.get(&key(cell)).map(|&state| trace.states[state].value.clone())
+    };
+    if let Some(value) = TRACE.with(known) {
+        return value;
+    }
+    let value = cell.peek();
+    match state_of(cell, &value) {
+        Ok(state) => TRACE.with_borrow_mut(|trace| {
+            trace.by_cell.insert(key(cell), trace.states.len());
+            let before = state.before.clone();
+            trace.states.push(state);
+            before
+        }),
+        Err(error) => {
+            TRACE.with_borrow_mut(|trace| trace.failed.get_or_insert(error).clone());
+            value
+        }
+    }
+}
+
+/// Sets what a cell of the outside holds in the trace of this thread.
+pub(super) fn write(cell: &Arc<Cell>, value: UOp) {
+    read(cell);
+    TRACE.with_borrow_mut(|trace| {
+        if let Some(&state) = trace.by_cell.get(&key(cell)) {
+            trace.states[state].value = value;
+        }
+    });
+}
+
+/// A placeholder for the state of a draw of random numbers.
+pub(crate) fn draw() -> Result<Tensor> {
+    let device = crate::registry::executor(None).map_err(Error::Execute)?.device_name();
+    let state = placeholder(DType::U32, 3, &device);
+    TRACE.with_borrow_mut(|trace| trace.draws.push(state.clone()));
+    Ok(Tensor::from_uop(state))
+}
+
+fn key(cell: &Arc<Cell>) -> usize {
+    Arc::as_ptr(cell).addr()
+}
+
+fn state_of(cell: &Arc<Cell>, value: &UOp) -> Result<State> {
+    let memory = memory_node(value)?;
+    let Arg::Buffer(arg) = memory.arg() else { return Err(ExecuteError::NoMemory.into()) };
+    let placeholder = placeholder(memory.dtype(), arg.len, &arg.device);
+    let before = warpweft_compiler::schedule::view_of(&placeholder, value.shape());
+    Ok(State { cell: cell.clone(), placeholder, value: before.clone(), before })
+}
+
+/// The `Buffer` node that holds a value in row-major order; computes the value if it was not yet.
+pub(crate) fn memory_node(value: &UOp) -> Result<UOp> {
+    if let Some(node) = execute::computed_buffer(value) {
+        return Ok(node);
+    }
+    let mut stored = execute::realize(std::slice::from_ref(value))?.remove(0);
+    while stored.op().is_movement() {
+        stored = stored.src()[0].clone();
+    }
+    if stored.op() == Op::Buffer { Ok(stored) } else { Err(ExecuteError::NoMemory.into()) }
+}
+
+impl Tensor {
+    /// Takes the value from the tensor and from all that share its storage: asking for it is the error [`ExecuteError::Donated`].
+    pub(crate) fn give_away(&self) {
+        if let Ok(view) = &self.0 {
+            let value = view.cell.peek();
+            let device = match execute::computed_buffer(&value).as_ref().map(UOp::arg) {
+                Some(Arg::Buffer(arg)) => arg.device.clone(),
+                _ => "CPU".into(), // never looked at: whoever needs the value meets the error first
+            };
+            let len = value.shape().numel().max_value().max(0) as u64;
+            let hollow = execute::hollow_node(value.dtype(), len, &device, Hollow::Donated);
+            view.cell.replace(warpweft_compiler::schedule::view_of(&hollow, value.shape()));
+        }
+    }
+
+    /// A tensor of this shape whose elements are at the start of a placeholder.
+    pub(crate) fn traced(placeholder: &UOp, shape: &Shape) -> Tensor {
+        Tensor::from_uop(warpweft_compiler::schedule::view_of(placeholder, shape))
+    }
+}
