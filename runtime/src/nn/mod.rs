@@ -7,11 +7,13 @@ mod convolution;
 mod linear;
 mod norm;
 mod optim;
+mod transformer;
 
 pub use convolution::Conv2d;
 pub use linear::{Embedding, Linear};
 pub use norm::{BatchNorm, GroupNorm, LayerNorm, RmsNorm};
 pub use optim::{Adam, Optimizer, Sgd};
+pub use transformer::EncoderLayer;
 
 use crate::tensor::{Result, Tensor};
 

@@ -12,7 +12,7 @@ use warpweft::config::{Config, config};
 use warpweft::execute::Executor;
 use warpweft_compiler::{DType, UOp};
 
-use crate::cases;
+use crate::{cases, functions, starts};
 
 /// Arguments of `warpweft bench`.
 #[derive(Args)]
@@ -21,13 +21,13 @@ pub(crate) struct Bench {
     cases: Vec<String>,
     /// Print a JSON line for each case.
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
     /// The device; the one that DEV names if not given.
     #[arg(long)]
-    device: Option<String>,
+    pub(crate) device: Option<String>,
     /// Seconds that each case is repeated for.
     #[arg(long, default_value_t = 1.5)]
-    seconds: f64,
+    pub(crate) seconds: f64,
     /// Print the names of the cases.
     #[arg(long)]
     list: bool,
@@ -51,14 +51,26 @@ pub(crate) struct Cost {
     pub(crate) bytes: f64,
 }
 
-type Failure = Box<dyn Error>;
+/// Whatever went wrong.
+pub(crate) type Failure = Box<dyn Error>;
 
 /// Cases that are no tensor programs of a fixed size.
-const OWN_CASES: [&str; 5] = ["ceilings", "eager_tiny", "fresh_chain_20", "fresh_chain_800", "fresh_chain_8000"];
+const OWN_CASES: &[&str] = &[
+    "ceilings",
+    "eager_tiny",
+    "replay_tiny",
+    "threads_2",
+    "memory",
+    "encoder_cold",
+    "encoder_warm",
+    "fresh_chain_20",
+    "fresh_chain_800",
+    "fresh_chain_8000",
+];
 
 /// Runs the cases.
 pub(crate) fn run(arguments: &Bench) -> Result<(), Failure> {
-    let names: Vec<&str> = OWN_CASES.into_iter().chain(cases::NAMES.iter().copied()).collect();
+    let names: Vec<&str> = OWN_CASES.iter().copied().chain(cases::NAMES.iter().copied()).collect();
     if arguments.list {
         names.iter().for_each(|name| println!("{name}"));
         return Ok(());
@@ -71,6 +83,10 @@ pub(crate) fn run(arguments: &Bench) -> Result<(), Failure> {
         match name {
             "ceilings" => ceilings(arguments)?,
             "eager_tiny" => report(arguments, name, Cost::default(), &eager_tiny(arguments)?),
+            "replay_tiny" => report(arguments, name, Cost::default(), &functions::replay_tiny(arguments)?),
+            "threads_2" => functions::threads(arguments)?,
+            "memory" => functions::memory(arguments)?,
+            "encoder_cold" | "encoder_warm" => starts::run(arguments, name)?,
             _ => match name.strip_prefix("fresh_chain_") {
                 Some(len) => report(arguments, name, Cost::default(), &fresh_chain(arguments, len.parse()?)?),
                 None => {
@@ -102,7 +118,8 @@ pub(crate) fn time(seconds: f64, mut call: impl FnMut() -> Result<(), Failure>) 
     Ok(Times { calls, first })
 }
 
-fn report(arguments: &Bench, name: &str, cost: Cost, times: &Times) {
+/// Prints the line of a case.
+pub(crate) fn report(arguments: &Bench, name: &str, cost: Cost, times: &Times) {
     let mut sorted = times.calls.clone();
     sorted.sort_by(f64::total_cmp);
     let (median, least) = (sorted[sorted.len() / 2], sorted[0]);
@@ -127,7 +144,8 @@ fn report(arguments: &Bench, name: &str, cost: Cost, times: &Times) {
     );
 }
 
-fn duration(seconds: f64) -> String {
+/// A time with a unit that suits it.
+pub(crate) fn duration(seconds: f64) -> String {
     match seconds {
         s if s < 1e-3 => format!("{:.2} us", s * 1e6),
         s if s < 1.0 => format!("{:.3} ms", s * 1e3),

@@ -6,7 +6,9 @@ mod bench;
 mod cache;
 mod cases;
 mod devices;
+mod functions;
 mod inspect;
+mod starts;
 
 use std::process::ExitCode;
 
@@ -31,6 +33,9 @@ enum Command {
     Bench(bench::Bench),
     /// Search for faster kernels. There is no search yet: loops are laid out by hand-written rules alone.
     Tune,
+    /// What `bench encoder_cold` and `encoder_warm` start: the encoder, once.
+    #[command(hide = true)]
+    EncoderStart,
     /// Where compiled kernels are kept, and how much there is; `--clear` removes them.
     Cache(cache::Cache),
 }
@@ -51,6 +56,7 @@ fn main() -> ExitCode {
         Command::Tune => {
             Err("there is no search yet: kernels are laid out by rules alone (`DEBUG=3` shows them)".into())
         }
+        Command::EncoderStart => starts::child(),
         Command::Cache(arguments) => cache::run(&arguments),
     };
     profile();
