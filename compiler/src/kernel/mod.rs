@@ -13,3 +13,4 @@ pub mod name;
 pub mod ranges;
 mod sine;
 pub mod transcendental;
+pub mod transpose;
