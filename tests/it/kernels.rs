@@ -3,6 +3,9 @@
 use warpweft_compiler::DType;
 use warpweft_compiler::UOp;
 use warpweft_compiler::ir::ReduceOp;
+use warpweft_compiler::pipeline::{LowerOptions, lower_kernel};
+use warpweft_compiler::target::Target;
+use warpweft_compiler::watch::Silent;
 use warpweft_tests::kernels::{Generator, check_kernel, kernel_of};
 
 #[test]
@@ -29,4 +32,35 @@ fn matrix_products_of_awkward_sizes_agree() {
         check_kernel(&*device, &kernel_of(&[matmul(m, k, n)]), 1)
             .unwrap_or_else(|message| panic!("{m} x {k} x {n}: {message}"));
     }
+}
+
+#[test]
+fn transposes_of_every_width_agree() {
+    let device = warpweft_devices::open("CPU", Some(2)).expect("the CPU is always there");
+    for (dtype, sizes) in [
+        (DType::F32, [(16, 16), (64, 48), (200, 130), (17, 300), (7, 5), (128, 256)]),
+        (DType::F64, [(8, 8), (64, 64), (9, 100), (65, 31), (4, 4), (130, 70)]),
+        (DType::I8, [(64, 64), (128, 200), (63, 65), (3, 500), (256, 64), (64, 1)]),
+    ] {
+        for (rows, columns) in sizes {
+            let x = UOp::param(1, dtype, (rows * columns) as u64).reshape([rows, columns]);
+            let ast = kernel_of(&[x.permute(&[1, 0]) + UOp::int(1, dtype)]);
+            check_kernel(&*device, &ast, 1).unwrap_or_else(|message| panic!("{dtype} {rows} x {columns}: {message}"));
+        }
+    }
+}
+
+#[test]
+fn a_transpose_gathers_nothing() {
+    let x = UOp::param(1, DType::F32, 256 * 512).reshape([256, 512]);
+    let source = |value: UOp| {
+        let target = Target::test_avx512();
+        let linear =
+            lower_kernel(&kernel_of(&[value]), &target, &LowerOptions::default(), &mut Silent).expect("a kernel");
+        warpweft_renderer::render(&linear, &target).source
+    };
+    assert!(!source(x.permute(&[1, 0]).contiguous()).contains("gather"));
+    let every_third = x.reshape([256 * 512]).shrink(&[(0.into(), (3 * 1000).into())]).reshape([1000, 3]);
+    let column = every_third.shrink(&[(0.into(), 1000.into()), (1.into(), 2.into())]);
+    assert!(source(column.contiguous()).contains("gather"), "one strided column alone is gathered");
 }

@@ -11,7 +11,7 @@
 //! 2, 1 the vectors `i` and `i + s` exchange the lanes whose number has that bit with those whose number has not.
 //!
 //! Always: the rows read exactly the elements that the columns read. Gated loads are left as they are.
-//! Tested by machine-code tests (no gathers in a transpose) and by all tests that compare the CPU with the interpreter.
+//! Tested below, and by the tests crate: a transpose gathers nothing, and the CPU agrees with the interpreter.
 
 use rustc_hash::FxHashMap;
 use smallvec::smallvec;

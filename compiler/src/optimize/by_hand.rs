@@ -24,6 +24,8 @@ use crate::target::Target;
 
 /// Ops of a straight elementwise body after it was repeated for several vectors.
 const UNROLLED_OPS_MAX: u32 = 128;
+/// Tiles along each side of a block that crosses memory.
+const BLOCK_TILES: u32 = 4;
 /// Least element operations in a kernel for a second thread to be worth its start: about 20 us of work.
 const PARALLEL_WORK_MIN: f64 = 65_536.0;
 
@@ -204,6 +206,9 @@ pub fn choose(root: &UOp, target: &Target) -> Choice {
     {
         let tile = choose_tile(&survey, target, id, lanes);
         apply_tile(&mut choice, &survey, &tile, id, lanes);
+        if let (true, Some((row, rows))) = (tile.crosses, tile.row) {
+            walk_in_blocks(&mut choice, &survey, [(row, rows), (id, lanes)]);
+        }
     }
     for (fold, id) in &vector.folds {
         vectorize_fold(&mut choice, &survey, target, &survey.folds[*fold], *id);
@@ -288,6 +293,8 @@ fn best_fold_range(survey: &Survey, target: &Target, fold: &FoldLoops) -> Option
 struct Tile {
     vectors: u32,
     row: Option<(u32, u32)>,
+    /// Whether loads walk memory along the rows and stores along the vectors.
+    crosses: bool,
 }
 
 fn choose_tile(survey: &Survey, target: &Target, vector_id: u32, lanes: u32) -> Tile {
@@ -323,9 +330,11 @@ fn choose_tile(survey: &Survey, target: &Target, vector_id: u32, lanes: u32) -> 
             let vectors = vectors_in_range.min(4).min(per_fold);
             let vectors = even_part(vectors_in_range, vectors);
             let rows = (per_fold / vectors).clamp(1, 14).min(survey.len(id) as u32);
-            Tile { vectors, row: (rows >= 2).then_some((id, rows)) }
+            Tile { vectors, row: (rows >= 2).then_some((id, rows)), crosses: false }
         }
-        None => Tile { vectors: even_part(vectors_in_range, vectors_in_range.min(16).min(per_fold)), row: None },
+        None => {
+            Tile { vectors: even_part(vectors_in_range, vectors_in_range.min(16).min(per_fold)), ..Tile::default() }
+        }
     }
 }
 
@@ -345,11 +354,11 @@ fn copy_tile(survey: &Survey, vector_id: u32, lanes: u32) -> Tile {
     let across =
         survey.outputs.iter().map(range_id).find(|id| *id != vector_id && survey.len(*id) >= 2 && crossed(*id));
     match across {
-        Some(id) => Tile { vectors: 1, row: Some((id, lanes.min(survey.len(id) as u32))) },
+        Some(id) => Tile { vectors: 1, row: Some((id, lanes.min(survey.len(id) as u32))), crosses: true },
         None => {
             // A long body hides the loop by itself, and code generation takes time by its length.
             let most = (UNROLLED_OPS_MAX / survey.body_ops.max(1)).clamp(1, 4);
-            Tile { vectors: vectors.min(most), row: None }
+            Tile { vectors: vectors.min(most), row: None, crosses: false }
         }
     }
 }
@@ -370,6 +379,21 @@ fn apply_tile(choice: &mut Choice, survey: &Survey, tile: &Tile, vector_id: u32,
         if tile.vectors > 1 {
             choice.attempt(Opt::Outermost { range: vector_id });
         }
+    }
+}
+
+/// Tiles that cross memory are done block by block. Along a whole row of tiles, the lines that the processor fetches beside those
+/// asked for would be gone before their turn came.
+fn walk_in_blocks(choice: &mut Choice, survey: &Survey, sides: [(u32, u32); 2]) {
+    let tiles = sides.map(|(id, part)| survey.len(id) / part as i64);
+    if tiles.iter().any(|count| *count < 2 * BLOCK_TILES as i64) {
+        return;
+    }
+    for (id, _) in sides {
+        choice.attempt(Opt::Split { range: id, len: BLOCK_TILES });
+    }
+    for (id, _) in sides.iter().rev() {
+        choice.attempt(Opt::Outermost { range: *id });
     }
 }
 
