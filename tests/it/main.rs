@@ -13,6 +13,7 @@ mod properties;
 mod region;
 mod renderer_goldens;
 mod symbolic;
+mod symbolic_programs;
 mod tensors;
 mod tidy;
 mod views;

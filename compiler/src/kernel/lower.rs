@@ -18,7 +18,7 @@ use smallvec::{SmallVec, smallvec};
 use crate::DType;
 use crate::ir::{Arg, AxisKind, Dim, Op, ReduceOp, Shape, Sources, UOp};
 use crate::symbolic::{simplify, simplify_given};
-use crate::view::dims::same;
+use crate::view::dims::{same, simplified};
 
 /// Where a tensor's element is asked for.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -52,7 +52,8 @@ type Attempt = Result<UOp, Vec<Question>>;
 impl Lowering {
     fn new_range(&mut self, len: &Dim, kind: AxisKind) -> UOp {
         self.range_count += 1;
-        UOp::range(len.clone(), self.range_count - 1, kind)
+        // In its simplest form from the start, so that simplifying what names the range leaves the range as it is.
+        UOp::range(simplified(len.clone()), self.range_count - 1, kind)
     }
 
     fn store(&mut self, store: &UOp, outer: &mut Vec<(Dim, UOp)>) -> UOp {
@@ -61,7 +62,7 @@ impl Lowering {
         let mut indices: SmallVec<[UOp; 4]> = SmallVec::new();
         let mut shared = true;
         for dim in value.shape().iter() {
-            if dim.is(1) {
+            if is_one(dim) {
                 indices.push(UOp::index(0));
                 continue;
             }
@@ -191,7 +192,7 @@ impl Lowering {
         let ranges: Sources = match self.answers.get(&marker) {
             Some(known) => known.src().iter().cloned().collect(),
             None => {
-                let reduced = axes.iter().map(|&axis| &operand.shape()[axis as usize]).filter(|dim| !dim.is(1));
+                let reduced = axes.iter().map(|&axis| &operand.shape()[axis as usize]).filter(|dim| !is_one(dim));
                 let ranges: Sources = reduced.map(|dim| self.new_range(dim, AxisKind::Reduce)).collect();
                 self.answers.insert(marker, UOp::sink(ranges.iter().cloned()));
                 ranges
@@ -201,7 +202,7 @@ impl Lowering {
         let mut inner = ranges.iter();
         let indices = (0..operand.shape().len()).map(|axis| {
             let reduced = axes.contains(&(axis as u8));
-            let index = match (reduced, operand.shape()[axis].is(1)) {
+            let index = match (reduced, is_one(&operand.shape()[axis])) {
                 (true, true) => None,
                 (true, false) => inner.next(),
                 (false, _) => outer.next(),
@@ -234,6 +235,15 @@ impl Lowering {
         }
         let zero = UOp::int(0, value.dtype());
         Ok(inside.select(&value, &zero))
+    }
+}
+
+/// Whether an axis has one element, so that no loop is opened for it.
+fn is_one(dim: &Dim) -> bool {
+    match dim {
+        Dim::Const(len) => *len == 1,
+        // Bound and unbound uses of one variable cancel only after its value was taken out.
+        Dim::Expr(_) => simplified(dim.clone()).is(1),
     }
 }
 

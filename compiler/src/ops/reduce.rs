@@ -9,6 +9,7 @@ use super::shapes::concrete;
 use super::{Built, broadcast_to, fail, number, resolve_axes, resolve_axis, to_float};
 use crate::dtype::lattice::accumulate;
 use crate::ir::{Dim, ReduceOp, Shape};
+use crate::view::dims::at_most;
 use crate::{DType, UOp};
 
 /// The shape with the given axes of length 1.
@@ -62,6 +63,10 @@ fn extreme(x: &UOp, op: ReduceOp, axes: &[i64], keep: bool) -> Built {
 fn check_not_empty(x: &UOp, axes: &[usize]) -> Built<()> {
     if let Some(axis) = axes.iter().find(|&&axis| x.shape()[axis].is(0)) {
         fail!("axis {axis} of {} has length 0: of no elements none is largest or smallest", x.shape());
+    }
+    if let Some(axis) = axes.iter().find(|&&axis| !at_most(&Dim::Const(1), &x.shape()[axis])) {
+        let dim = &x.shape()[*axis];
+        fail!("axis {axis} of length {dim} may have no elements, of which none is largest or smallest");
     }
     Ok(())
 }

@@ -58,6 +58,14 @@ pub fn rewrite_with(root: &UOp, sets: &[&RuleSet], listener: &mut dyn HitListene
     Rewriter::new(sets).run(root, listener)
 }
 
+/// As [`rewrite`], but nodes for which `is_leaf` holds stay as they are, with all that is below them.
+///
+/// # Errors
+/// [`HitLimit`] if the rules do not come to an end.
+pub fn rewrite_until(root: &UOp, sets: &[&RuleSet], is_leaf: fn(&UOp) -> bool) -> Result<UOp, HitLimit> {
+    Rewriter { is_leaf, ..Rewriter::new(sets) }.run(root, &mut ())
+}
+
 /// A rewrite in progress, which remembers results: several roots may be rewritten after one another.
 pub struct Rewriter<'s> {
     sets: SmallVec<[&'s RuleSet; 4]>,
@@ -65,6 +73,7 @@ pub struct Rewriter<'s> {
     hits: FxHashMap<&'static str, usize>,
     hit_count: usize,
     hits_per_node_max: usize,
+    is_leaf: fn(&UOp) -> bool,
 }
 
 enum Step {
@@ -85,6 +94,7 @@ impl<'s> Rewriter<'s> {
             hits: FxHashMap::default(),
             hit_count: 0,
             hits_per_node_max: 64,
+            is_leaf: |_| false,
         }
     }
 
@@ -98,6 +108,10 @@ impl<'s> Rewriter<'s> {
             match step {
                 Step::Visit(node) => {
                     if self.done.contains_key(&node) {
+                        continue;
+                    }
+                    if (self.is_leaf)(&node) {
+                        self.done.insert(node.clone(), node);
                         continue;
                     }
                     let below: SmallVec<[UOp; 4]> =

@@ -16,6 +16,7 @@ mod float;
 mod fold;
 mod given;
 mod integer;
+mod ranges;
 mod recombine;
 mod sharing;
 mod symbolic_division;
@@ -32,7 +33,7 @@ pub use terms::linear_terms;
 pub use valid::{clauses, simplify_given};
 
 use crate::ir::{Op, UOp, postorder};
-use crate::rewrite::{RuleSet, rewrite};
+use crate::rewrite::{RuleSet, rewrite_until};
 
 /// Every rule set of this module, in the order in which they are tried.
 pub fn all_rules() -> [&'static RuleSet; 8] {
@@ -45,8 +46,10 @@ fn plain_rules() -> [&'static RuleSet; 7] {
 }
 
 /// An expression of the same value with fewer operations, where one is found. Linear in the nodes of the expression.
+///
+/// Lengths of ranges stay as they are, so that a range remains one node wherever it is named.
 pub fn simplify(expr: &UOp) -> UOp {
-    let simpler = final_form::with_few_ops(&canonical(expr));
+    let simpler = ranges::with_plain_lengths(&canonical(expr), final_form::with_few_ops);
     // What is canonical may be longer in rare cases, as when digits of two bases are mixed: then better as it was.
     if operations(&simpler) <= operations(expr) { simpler } else { expr.clone() }
 }
@@ -63,7 +66,7 @@ fn canonical(expr: &UOp) -> UOp {
 }
 
 fn canonical_by(expr: &UOp, sets: &[&'static RuleSet]) -> UOp {
-    match rewrite(expr, sets) {
+    match rewrite_until(expr, sets, ranges::has_symbolic_length) {
         Ok(canonical) => canonical,
         Err(limit) => {
             debug_assert!(false, "{limit}");

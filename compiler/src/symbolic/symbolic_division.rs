@@ -5,6 +5,7 @@
 
 use smallvec::SmallVec;
 
+use super::ranges::is_below;
 use super::terms::{Sum, atom_order, is_linear, is_long};
 use crate::dtype::DType;
 use crate::ir::{Op, UOp, floor_div, gcd};
@@ -95,6 +96,9 @@ pub(super) fn divided_by_symbol(root: &UOp) -> Option<UOp> {
     let sum = Sum::of(x);
     let divisor = Product::of(y, 1)?;
     cancel_common(root.op(), &sum, &divisor).or_else(|| take_multiples(root.op(), &sum, &divisor, y)).or_else(|| {
+        if is_below(x, y) {
+            return Some(if root.op() == Op::IDiv { UOp::index(0) } else { x.clone() });
+        }
         let (low, high) = sum.bounds()?;
         let below = (y.min_value() > 0 && low >= 0 && high < y.min_value())
             || (y.max_value() < 0 && high <= 0 && low > y.max_value());
