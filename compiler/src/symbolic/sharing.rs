@@ -223,6 +223,11 @@ fn compared_sum(node: &UOp) -> Option<(UOp, i64)> {
 fn compare_instead(comparison: &UOp, sum: &UOp) -> Option<UOp> {
     let (compared, limit) = compared_sum(comparison)?;
     let (own, other) = (Sum::of(&compared), Sum::of(sum));
+    // A range that the comparison does not name may not be open where it stands.
+    let news = other.terms.iter().filter(|(atom, _)| own.factor_of(atom) == 0);
+    if news.into_iter().any(|(atom, _)| names_a_range(atom)) {
+        return None;
+    }
     let (first, factor) = own.terms.first()?;
     let (low, high) = other.bounds()?;
     // Where the sum is a multiple of the compared one and more, its limit is that multiple of the limit and more.
@@ -245,6 +250,10 @@ fn compare_instead(comparison: &UOp, sum: &UOp) -> Option<UOp> {
         }
     }
     None
+}
+
+fn names_a_range(atom: &UOp) -> bool {
+    postorder(std::slice::from_ref(atom)).iter().any(|node| node.op() == Op::Range)
 }
 
 /// Moves terms back into quotients, where each sum that a quotient stands in has them beside it and operations are saved.

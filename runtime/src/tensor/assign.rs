@@ -70,7 +70,8 @@ fn undo((op, arg): &Step, x: &UOp, before: &warpweft_compiler::ir::Shape) -> Bui
         (Op::Shrink, Arg::Bounds(bounds)) => {
             let cut: Vec<(Dim, Dim)> =
                 bounds.iter().zip(before.iter()).map(|((start, end), len)| (start.clone(), len - end)).collect();
-            Ok(x.pad(&cut))
+            // Symbolic amounts add up to the length that was cut, whatever they look like.
+            Ok(x.pad(&cut).reshape(before.clone()))
         }
         (Op::Expand, _) => Err(OpError::new(
             "the view repeats elements, so writing to it would write some more than once: assign to a contiguous copy",

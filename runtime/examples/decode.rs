@@ -1,0 +1,94 @@
+//! Attention that writes one token at a time: keys and values grow in a cache, and one compiled step serves every position.
+//!
+//! The step at position p stores a row in each cache and reads the p + 1 rows that are there. p is a variable, so the lengths of the rows
+//! read are expressions and the position is an argument of the kernels. The outcome is compared with attention over all
+//! tokens at once.
+#![allow(clippy::print_stdout, reason = "this program is for reading")]
+
+use std::time::Instant;
+
+use warpweft::nn::Linear;
+use warpweft::tensor::{AttentionOptions, manual_seed};
+use warpweft::{Dim, Result, Tensor, Var, registry};
+
+const TOKENS: i64 = 96;
+const HEADS: i64 = 4;
+const WIDTH: i64 = 64;
+
+/// One layer of attention and its cache: [heads, tokens, width of a head] each.
+struct Attention {
+    into: Linear,
+    out: Linear,
+    keys: Tensor,
+    values: Tensor,
+}
+
+impl Attention {
+    fn new() -> Result<Attention> {
+        let cache = || Tensor::from_vec(vec![0f32; (TOKENS * WIDTH) as usize], [HEADS, TOKENS, WIDTH / HEADS]);
+        Ok(Attention {
+            into: Linear::new(WIDTH, 3 * WIDTH, false)?,
+            out: Linear::new(WIDTH, WIDTH, false)?,
+            keys: cache(),
+            values: cache(),
+        })
+    }
+
+    /// Queries, keys and values of tokens [count, width], each [heads, count, width of a head].
+    fn project(&self, tokens: &Tensor, count: i64) -> [Tensor; 3] {
+        let parts = self.into.forward(tokens).reshape([count, 3, HEADS, WIDTH / HEADS]).permute([1, 2, 0, 3]);
+        [0, 1, 2].map(|part| parts.get(part))
+    }
+
+    fn joined(&self, heads: &Tensor, count: i64) -> Tensor {
+        self.out.forward(&heads.transpose(0, 1).reshape([count, WIDTH]))
+    }
+
+    /// What the layer makes of the token at a position, which sees those before it.
+    fn step(&self, tokens: &Tensor, at: &Dim) -> Result<Tensor> {
+        let [query, key, value] = self.project(&tokens.narrow(0, at, 1), 1);
+        self.keys.narrow(1, at, 1).assign(&key)?;
+        self.values.narrow(1, at, 1).assign(&value)?;
+        let (keys, values) = (self.keys.narrow(1, 0, at + 1), self.values.narrow(1, 0, at + 1));
+        let seen = self.joined(&query.attention(&keys, &values, &AttentionOptions::default()), 1);
+        Tensor::realize_all(&[&self.keys, &self.values, &seen])?;
+        Ok(seen)
+    }
+
+    /// The same of all tokens at once.
+    fn whole(&self, tokens: &Tensor) -> Tensor {
+        let [query, key, value] = self.project(tokens, TOKENS);
+        let options = AttentionOptions { is_causal: true, ..AttentionOptions::default() };
+        self.joined(&query.attention(&key, &value, &options), TOKENS)
+    }
+}
+
+fn main() -> Result<()> {
+    manual_seed(3);
+    let layer = Attention::new()?;
+    let tokens = Tensor::randn([TOKENS, WIDTH]);
+    tokens.realize()?;
+    let position = Var::new("position", 0..=TOKENS - 1)?;
+    let mut rows = Vec::new();
+    let mut first = None;
+    let started = Instant::now();
+    for at in 0..TOKENS {
+        rows.push(layer.step(&tokens, &position.bind(at)?)?);
+        first.get_or_insert((registry::executor(None)?.stats(), started.elapsed()));
+    }
+    let all = started.elapsed();
+    let (before, slow) = first.unwrap_or_default();
+    let after = registry::executor(None)?.stats();
+    println!(
+        "{TOKENS} tokens: {} programs made for the first, {} for the others",
+        before.schedules_made,
+        after.schedules_made - before.schedules_made
+    );
+    println!("{:.2} ms for the first, {:.3} ms for each of the others", slow.as_secs_f64() * 1e3, {
+        (all - slow).as_secs_f64() * 1e3 / (TOKENS - 1) as f64
+    });
+    let got = Tensor::cat(&rows.iter().collect::<Vec<_>>(), 0);
+    let most = (&got - layer.whole(&tokens)).abs().max(()).item::<f32>()?;
+    println!("largest difference from attention over all tokens at once: {most:e}");
+    Ok(())
+}
