@@ -27,8 +27,8 @@ pub const VARIABLES: &[Variable] = &[
     Variable { name: "BEAM", default: "0", meaning: "width of the search for faster kernels; there is no search yet" },
     Variable { name: "LRU", default: "4096", meaning: "MiB of freed memory kept for reuse; 0 keeps none" },
     Variable { name: "NO_MEMORY_PLANNER", default: "0", meaning: "1: temporaries live until their program has run" },
-    Variable { name: "CACHELEVEL", default: "1", meaning: "0: compiled kernels are not kept on disk" },
-    Variable { name: "CACHE_DIR", default: "~/.cache/warpweft", meaning: "folder of compiled kernels" },
+    Variable { name: "CACHELEVEL", default: "1", meaning: "0: kernels and schedules are not kept on disk" },
+    Variable { name: "CACHE_DIR", default: "~/.cache/warpweft", meaning: "folder of kernels and schedules" },
     Variable { name: "PROFILE", default: "0", meaning: "1: time each kernel and print totals at the end of a command" },
 ];
 

@@ -6,6 +6,7 @@
 
 pub mod arg;
 mod build;
+mod content;
 mod dim;
 mod facts;
 mod infer;
@@ -19,6 +20,7 @@ mod walk;
 
 pub use arg::{Arg, Axes, AxisKind, BufferArg, Function, ParamArg, RangeArg, ReduceOp, StridedArg, VariableArg};
 pub use build::Operand;
+pub use content::content;
 pub use dim::{Dim, Shape};
 pub use facts::{Facts, floor_div, floor_mod, gcd};
 pub use infer::IrError;

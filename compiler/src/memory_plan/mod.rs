@@ -17,7 +17,7 @@ mod tests;
 pub use check::check;
 pub use place::place;
 
-use crate::schedule::{BufferRole, Schedule};
+use crate::schedule::{BufferRole, ScheduleBuffer};
 
 /// Offsets are multiples of this: two cache lines, as devices align buffers.
 pub const ALIGNMENT: u64 = 128;
@@ -76,11 +76,13 @@ pub struct MemoryPlan {
     pub gain: Gain,
 }
 
-/// Places the temporaries of a schedule; each beside all others unless they may `share`.
-pub fn plan(schedule: &Schedule, share: bool) -> MemoryPlan {
-    let (numbers, spans): (Vec<usize>, Vec<Span>) = lifetimes(schedule).into_iter().unzip();
+/// Places the temporaries among the buffers of a schedule, of which each kernel names some; each beside all others unless they
+/// may `share`.
+pub fn plan(buffers: &[ScheduleBuffer], kernels: &[Vec<usize>], share: bool) -> MemoryPlan {
+    let lifetimes = spans_of(buffers, kernels, |role| matches!(role, BufferRole::Temporary));
+    let (numbers, spans): (Vec<usize>, Vec<Span>) = lifetimes.into_iter().unzip();
     let placement = if share { place(&spans) } else { side_by_side(&spans) };
-    let mut offsets = vec![None; schedule.buffers.len()];
+    let mut offsets = vec![None; buffers.len()];
     for (number, offset) in numbers.into_iter().zip(&placement.offsets) {
         offsets[number] = Some(*offset);
     }
@@ -88,18 +90,13 @@ pub fn plan(schedule: &Schedule, share: bool) -> MemoryPlan {
     if let Err(message) = check(&spans, &placement) {
         panic!("bug in the compiler: illegal memory plan: {message}");
     }
-    MemoryPlan { offsets, bytes: placement.bytes, gain: gain(schedule, spans, placement.bytes) }
-}
-
-/// The spans of the temporaries of a schedule: each with the number of its buffer, in the order of the buffers.
-pub fn lifetimes(schedule: &Schedule) -> Vec<(usize, Span)> {
-    spans_of(schedule, |role| matches!(role, BufferRole::Temporary))
+    MemoryPlan { offsets, bytes: placement.bytes, gain: gain(buffers, kernels, spans, placement.bytes) }
 }
 
 /// Outputs live until the end of the program, and count in all three numbers.
-fn gain(schedule: &Schedule, temporaries: Vec<Span>, arena: u64) -> Gain {
-    let end = schedule.kernels.len().saturating_sub(1) as u32;
-    let outputs = spans_of(schedule, |role| matches!(role, BufferRole::Output(_)));
+fn gain(buffers: &[ScheduleBuffer], kernels: &[Vec<usize>], temporaries: Vec<Span>, arena: u64) -> Gain {
+    let end = kernels.len().saturating_sub(1) as u32;
+    let outputs = spans_of(buffers, kernels, |role| matches!(role, BufferRole::Output(_)));
     let outputs: Vec<Span> = outputs.into_iter().map(|(_, span)| Span { last: end, ..span }).collect();
     let output_bytes: u64 = outputs.iter().map(Span::room).sum();
     Gain {
@@ -137,12 +134,17 @@ pub fn bound(spans: &[Span]) -> u64 {
     most
 }
 
-fn spans_of(schedule: &Schedule, wanted: impl Fn(BufferRole) -> bool) -> Vec<(usize, Span)> {
-    let mut spans: Vec<Option<Span>> = vec![None; schedule.buffers.len()];
-    for (number, kernel) in schedule.kernels.iter().enumerate() {
+/// The spans of the buffers of a role, each with its number, in order.
+fn spans_of(
+    buffers: &[ScheduleBuffer],
+    kernels: &[Vec<usize>],
+    wanted: impl Fn(BufferRole) -> bool,
+) -> Vec<(usize, Span)> {
+    let mut spans: Vec<Option<Span>> = vec![None; buffers.len()];
+    for (number, named) in kernels.iter().enumerate() {
         let number = number as u32;
-        for &index in &kernel.buffers {
-            let buffer = &schedule.buffers[index];
+        for &index in named {
+            let buffer = &buffers[index];
             if wanted(buffer.role) {
                 let bytes = buffer.len.saturating_mul(buffer.dtype.bytes() as u64);
                 spans[index].get_or_insert(Span { bytes, first: number, last: number }).last = number;

@@ -83,18 +83,20 @@ fn the_checker_says_what_is_wrong() {
 fn lifetimes_come_from_the_schedule() {
     use crate::DType;
     use crate::ir::UOp;
+    let plan = |value: UOp, share: bool| {
+        let schedule = crate::schedule::schedule(&UOp::sink([value])).unwrap();
+        let kernels: Vec<Vec<usize>> = schedule.kernels.iter().map(|kernel| kernel.buffers.clone()).collect();
+        (schedule.buffers.clone(), kernels.clone(), super::plan(&schedule.buffers, &kernels, share))
+    };
     // Three kernels in a row: what the first stores is read by the second, and so on.
     let x = UOp::param(0, DType::F32, 64);
-    let value = (x.exp2().contiguous() + 1).contiguous() * 2;
-    let schedule = crate::schedule::schedule(&UOp::sink([value])).unwrap();
-    assert_eq!(schedule.kernels.len(), 3);
-    let spans: Vec<Span> = lifetimes(&schedule).into_iter().map(|(_, span)| span).collect();
+    let (buffers, kernels, shared) = plan((x.exp2().contiguous() + 1).contiguous() * 2, true);
+    let temporaries = spans_of(&buffers, &kernels, |role| role == BufferRole::Temporary);
+    let spans: Vec<Span> = temporaries.into_iter().map(|(_, span)| span).collect();
     assert_eq!(spans, [span(256, 0, 1), span(256, 1, 2)]);
-    let shared = plan(&schedule, true);
     assert_eq!((shared.gain, shared.bytes), (Gain { unplanned: 768, planned: 768, bound: 512 }, 512));
     assert_eq!(shared.offsets.iter().flatten().count(), 2);
     // Without sharing every temporary has bytes of its own for good.
-    let long = (0..5).fold(UOp::param(0, DType::F32, 64), |value, _| value.exp2().contiguous());
-    let schedule = crate::schedule::schedule(&UOp::sink([long * 2])).unwrap();
-    assert_eq!((plan(&schedule, true).bytes, plan(&schedule, false).bytes), (512, 5 * 256));
+    let long = (0..5).fold(UOp::param(0, DType::F32, 64), |value, _| value.exp2().contiguous()) * 2;
+    assert_eq!((plan(long.clone(), true).2.bytes, plan(long, false).2.bytes), (512, 5 * 256));
 }

@@ -1,3 +1,6 @@
-//! What is kept between runs of a program.
+//! What is kept between runs of a program: kernels and schedules, on disk.
 
-pub mod kernel_cache;
+pub mod disk;
+pub(crate) mod entries;
+pub(crate) mod keys;
+pub mod prune;

@@ -97,6 +97,14 @@ pub(crate) fn scheduled(kernels: usize, sink: &UOp, elapsed: Duration) {
     }
 }
 
+/// A program whose schedule was on disk, with so many kernels that were not loaded before.
+pub(crate) fn schedule_stored(kernels: usize, loaded: usize, sink: &UOp, elapsed: Duration) {
+    if wants(1) {
+        let (ms, key) = (elapsed.as_secs_f64() * 1e3, sink.structural_hash() as u32);
+        tell(1, &format!("scheduled {kernels:5} kernels in {ms:8.2} ms | from disk  {key:08x} | {loaded} loaded"));
+    }
+}
+
 pub(crate) fn compiled(kernels: usize, from_disk: usize, elapsed: Duration) {
     if kernels > 0 && wants(1) {
         let ms = elapsed.as_secs_f64() * 1e3;

@@ -99,6 +99,11 @@ pub(crate) struct Listening {
 }
 
 impl Listening {
+    /// Whether somebody wants to see how kernels are lowered.
+    pub(crate) fn to_lowering(self) -> bool {
+        self.choices || self.ast || self.linear
+    }
+
     /// As it is for this thread now.
     pub(crate) fn now() -> Listening {
         Listening { choices: wants(3), ast: wants(5), linear: wants(6), assembly: wants(7) }

@@ -1,24 +1,26 @@
-//! From the kernels of a schedule to loaded code: what is new is lowered, rendered, found on disk or compiled, and loaded.
+//! From the kernels of a schedule to loaded code: found in memory, found on disk, or lowered, rendered, compiled and loaded.
 //!
 //! Kernels of equal structure are one kernel. New ones are made on all threads; what there is to tell about each is gathered by its
-//! thread and told by the caller's, in the order of the schedule, so that output does not depend on who was first.
+//! thread and told by the caller's, in the order of the schedule, so that output does not depend on who was first. Who finds a kernel on
+//! disk by its structure need not lower it, unless somebody listens to how it is lowered.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use warpweft_compiler::UOp;
 use warpweft_compiler::ir::{Op, postorder};
 use warpweft_compiler::pipeline::{LowerOptions, lower_kernel};
 use warpweft_compiler::program::{Estimate, Program};
-use warpweft_compiler::schedule::Schedule;
+use warpweft_compiler::schedule::{Schedule, ScheduledKernel};
 use warpweft_compiler::target::{Language, Target};
 use warpweft_compiler::watch::Watch;
 use warpweft_devices::Kernel;
 
 use super::{ExecuteError, Executor};
-use crate::cache::kernel_cache::KernelKey;
+use crate::cache::disk::Key;
+use crate::cache::entries::{decode_kernel, encode_kernel};
 use crate::debug::{self, KernelReport, Listening};
 
 /// A kernel that is ready to launch.
@@ -38,57 +40,73 @@ struct Made {
 }
 
 impl Executor {
-    /// The kernels of a schedule, in its order.
-    pub(super) fn compiled(&self, schedule: &Schedule) -> Result<Vec<Arc<Compiled>>, ExecuteError> {
-        let mut ready: FxHashMap<UOp, Arc<Compiled>> = FxHashMap::default();
-        let mut new: Vec<UOp> = Vec::new();
-        {
-            let kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut seen: FxHashSet<&UOp> = FxHashSet::default();
-            for kernel in schedule.kernels.iter().filter(|kernel| seen.insert(&kernel.ast)) {
-                match kernels.get(&kernel.ast) {
-                    Some(compiled) => {
-                        ready.insert(kernel.ast.clone(), compiled.clone());
-                    }
-                    None => new.push(kernel.ast.clone()),
-                }
-            }
+    /// The kernels of a schedule with their keys, in its order.
+    pub(super) fn compiled(&self, schedule: &Schedule) -> Result<Vec<(Key, Arc<Compiled>)>, ExecuteError> {
+        let mut keys: FxHashMap<&UOp, Key> = FxHashMap::default();
+        let mut wanted: Vec<(Key, &UOp)> = Vec::new();
+        for kernel in &schedule.kernels {
+            keys.entry(&kernel.ast).or_insert_with(|| {
+                let key = self.keys.kernel(&kernel.ast);
+                wanted.push((key, &kernel.ast));
+                key
+            });
         }
+        let mut ready = self.loaded(wanted.iter().map(|(key, _)| *key));
         let from_memory = ready.len();
+        let new: Vec<(Key, &UOp)> = wanted.into_iter().filter(|(key, _)| !ready.contains_key(key)).collect();
         let started = Instant::now();
         let made = self.make_all(&new)?;
         let from_disk = made.iter().filter(|made| made.from_disk).count();
-        self.stats.kernels((made.len() - from_disk) as u64, from_disk as u64, from_memory as u64);
-        {
-            let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
-            for (ast, made) in new.iter().zip(&made) {
-                kernels.insert(ast.clone(), made.compiled.clone());
-                ready.insert(ast.clone(), made.compiled.clone());
-            }
+        if from_disk > 0 {
+            self.disk.count_hits(from_disk);
         }
+        self.stats.kernels((made.len() - from_disk) as u64, from_disk as u64, from_memory as u64);
+        ready.extend(new.iter().zip(&made).map(|((key, _), made)| (*key, made.compiled.clone())));
+        self.keep(new.iter().zip(&made).map(|((key, _), made)| (*key, made.compiled.clone())));
         for made in &made {
             debug::kernel_made(&made.report);
         }
         debug::compiled(made.len(), from_disk, started.elapsed());
-        Ok(schedule.kernels.iter().map(|kernel| ready[&kernel.ast].clone()).collect())
+        let of = |kernel: &ScheduledKernel| (keys[&kernel.ast], ready[&keys[&kernel.ast]].clone());
+        Ok(schedule.kernels.iter().map(of).collect())
+    }
+
+    /// Those kernels that are loaded.
+    pub(super) fn loaded(&self, keys: impl Iterator<Item = Key>) -> FxHashMap<Key, Arc<Compiled>> {
+        let kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
+        keys.filter_map(|key| Some((key, kernels.get(&key)?.clone()))).collect()
+    }
+
+    /// Keeps kernels loaded.
+    pub(super) fn keep(&self, new: impl Iterator<Item = (Key, Arc<Compiled>)>) {
+        let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
+        new.for_each(|(key, compiled)| kernels.insert(key, compiled));
+    }
+
+    /// The kernel of this key, if it is on disk and whole, and can be loaded.
+    pub(super) fn stored_kernel(&self, key: &Key) -> Option<(Arc<Compiled>, Vec<u8>)> {
+        let bytes = self.disk.get(key)?;
+        let (program, object) = decode_kernel(&bytes)?;
+        let kernel = self.device.load(&program, object).ok()?;
+        Some((Arc::new(Compiled { kernel, program }), object.to_vec()))
     }
 
     /// Makes kernels on as many threads as help. The first error in order is the one that counts.
-    fn make_all(&self, asts: &[UOp]) -> Result<Vec<Made>, ExecuteError> {
+    fn make_all(&self, new: &[(Key, &UOp)]) -> Result<Vec<Made>, ExecuteError> {
         let listening = Listening::now();
-        let threads = self.threads.max(1).min(asts.len());
+        let threads = self.threads.max(1).min(new.len());
         if threads <= 1 {
-            return asts.iter().map(|ast| self.make(ast, listening)).collect();
+            return new.iter().map(|(key, ast)| self.make(key, ast, listening)).collect();
         }
         let next = AtomicUsize::new(0);
-        let results: Mutex<Vec<Option<Result<Made, ExecuteError>>>> = Mutex::new(asts.iter().map(|_| None).collect());
+        let results: Mutex<Vec<Option<Result<Made, ExecuteError>>>> = Mutex::new(new.iter().map(|_| None).collect());
         std::thread::scope(|scope| {
             for _ in 0..threads {
                 scope.spawn(|| {
                     loop {
                         let number = next.fetch_add(1, Ordering::Relaxed);
-                        let Some(ast) = asts.get(number) else { return };
-                        let made = self.make(ast, listening);
+                        let Some((key, ast)) = new.get(number) else { return };
+                        let made = self.make(key, ast, listening);
                         results.lock().unwrap_or_else(PoisonError::into_inner)[number] = Some(made);
                     }
                 });
@@ -98,25 +116,29 @@ impl Executor {
         results.into_iter().flatten().collect()
     }
 
-    fn make(&self, ast: &UOp, listening: Listening) -> Result<Made, ExecuteError> {
+    fn make(&self, key: &Key, ast: &UOp, listening: Listening) -> Result<Made, ExecuteError> {
         let started = Instant::now();
         let mut report = KernelReport::new(ast, listening);
+        if !listening.to_lowering()
+            && let Some((compiled, object)) = self.stored_kernel(key)
+        {
+            let times = Times { lowered: Duration::ZERO, all: started.elapsed() };
+            report.finish(&compiled.program, &object, &*self.device, times, true);
+            return Ok(Made { compiled, from_disk: true, report });
+        }
         let program = program_of(ast, self.device.target(), self.no_opt, &mut report)?;
+        self.stats.lowered();
         let lowered = started.elapsed();
-        let key = KernelKey::new(self.device.compiler(), self.device.target(), &program);
-        let found = self.disk.get(&key);
-        let from_disk = found.is_some();
-        let object = match found {
-            Some(object) => object,
-            None => {
-                let object = self.device.compile(&program)?;
-                self.disk.put(&key, &object);
-                object
-            }
-        };
+        let stored = if listening.to_lowering() { self.stored_kernel(key) } else { None };
+        if let Some((compiled, object)) = stored.filter(|(compiled, _)| compiled.program == program) {
+            report.finish(&program, &object, &*self.device, Times { lowered, all: started.elapsed() }, true);
+            return Ok(Made { compiled, from_disk: true, report });
+        }
+        let object = self.device.compile(&program)?;
+        self.disk.put(key, &encode_kernel(&program, &object));
         let kernel = self.device.load(&program, &object)?;
-        report.finish(&program, &object, &*self.device, Times { lowered, all: started.elapsed() }, from_disk);
-        Ok(Made { compiled: Arc::new(Compiled { kernel, program }), from_disk, report })
+        report.finish(&program, &object, &*self.device, Times { lowered, all: started.elapsed() }, false);
+        Ok(Made { compiled: Arc::new(Compiled { kernel, program }), from_disk: false, report })
     }
 }
 

@@ -20,16 +20,18 @@ mod plan;
 mod replay;
 mod run;
 mod stats;
+mod stored;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use warpweft_compiler::error::CompileError;
 use warpweft_compiler::ir::{Arg, UOp};
-use warpweft_compiler::schedule::{Normalized, ScheduleOptions, normalize, schedule_with};
+use warpweft_compiler::schedule::{Normalized, ScheduleOptions, normalize};
 use warpweft_compiler::{DType, Op};
 use warpweft_devices::{Device, DeviceError};
 
-use crate::cache::kernel_cache::KernelCache;
+use crate::cache::disk::{DiskCache, Key};
+use crate::cache::keys::Keys;
 use crate::config::{Config, ConfigError};
 use crate::debug;
 use crate::memory::{Buffer, LruAllocator};
@@ -110,14 +112,15 @@ pub struct Executor {
     device: Arc<dyn Device>,
     name: Arc<str>,
     allocator: Arc<LruAllocator>,
-    disk: KernelCache,
+    disk: DiskCache,
+    keys: Keys,
     options: ScheduleOptions,
     no_opt: bool,
     shares_memory: bool,
     profile: bool,
     threads: usize,
     plans: Mutex<BoundedMap<UOp, Arc<Plan>>>,
-    kernels: Mutex<BoundedMap<UOp, Arc<Compiled>>>,
+    kernels: Mutex<BoundedMap<Key, Arc<Compiled>>>,
     stats: stats::Counters,
 }
 
@@ -243,11 +246,13 @@ impl Executor {
         let device = warpweft_devices::open(name, config.threads)?;
         debug::opened(device.name());
         let threads = config.threads.unwrap_or(device.target().threads as usize).max(1);
+        let options = ScheduleOptions { fuse: !config.no_fuse };
         Ok(Executor {
             name: device.name().into(),
             allocator: LruAllocator::new(device.clone(), config.lru_bytes),
-            disk: KernelCache::new(config.cache_folder.clone()),
-            options: ScheduleOptions { fuse: !config.no_fuse },
+            disk: DiskCache::new(config.cache_folder.clone()),
+            keys: Keys::new(device.compiler(), device.target(), config.no_opt, options),
+            options,
             no_opt: config.no_opt,
             shares_memory: !config.no_memory_planner,
             profile: config.profile,
@@ -279,8 +284,8 @@ impl Executor {
         self.threads
     }
 
-    /// Its compiled kernels on disk.
-    pub fn disk_cache(&self) -> &KernelCache {
+    /// What it keeps on disk.
+    pub fn disk_cache(&self) -> &DiskCache {
         &self.disk
     }
 
@@ -346,15 +351,11 @@ impl Executor {
             debug::schedule_found(plan.kernels.len(), sink);
             return Ok(plan.clone());
         }
-        let started = std::time::Instant::now();
-        let mut watch = debug::DecisionWatch::default();
-        let schedule = schedule_with(sink, self.options, &mut watch)?;
-        watch.emit();
-        debug::scheduled(schedule.kernels.len(), sink, started.elapsed());
-        let kernels = self.compiled(&schedule)?;
-        let plan = Arc::new(Plan::new(schedule, kernels, self.shares_memory));
+        let plan = Arc::new(match self.stored_plan(sink) {
+            Some(plan) => plan,
+            None => self.new_plan(sink)?,
+        });
         debug::memory_planned(&plan.gain);
-        self.stats.schedule_made();
         self.plans.lock().unwrap_or_else(PoisonError::into_inner).insert(sink.clone(), plan.clone());
         Ok(plan)
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use warpweft_compiler::memory_plan::{self, Gain};
-use warpweft_compiler::schedule::{BufferRole, Offsets, Schedule, ScheduleBuffer, ScheduledKernel};
+use warpweft_compiler::schedule::{BufferRole, Offsets, ScheduleBuffer};
 
 use super::compile::Compiled;
 
@@ -50,29 +50,30 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// `kernels` stand in the order of the schedule's. Unless temporaries may `share` memory, each has its own until the end.
-    pub(super) fn new(schedule: Schedule, kernels: Vec<Arc<Compiled>>, share: bool) -> Plan {
-        let memory = memory_plan::plan(&schedule, share);
-        let places = schedule.buffers.iter().zip(&memory.offsets).map(|(buffer, offset)| match (buffer.role, offset) {
+    /// The plan of these launches. Unless temporaries may `share` memory, each has its own until the end.
+    pub(super) fn new(buffers: Vec<ScheduleBuffer>, outputs: Vec<usize>, kernels: Vec<Launch>, share: bool) -> Plan {
+        let named: Vec<Vec<usize>> =
+            kernels.iter().map(|launch| launch.buffers.iter().map(|&buffer| buffer as usize).collect()).collect();
+        let memory = memory_plan::plan(&buffers, &named, share);
+        let places = buffers.iter().zip(&memory.offsets).map(|(buffer, offset)| match (buffer.role, offset) {
             (BufferRole::Param(slot), _) => Place::Given(slot),
             (_, Some(offset)) => Place::Arena(*offset as usize),
             (_, None) => Place::Own,
         });
-        let places = places.collect();
-        let launch = |(scheduled, kernel): (&ScheduledKernel, Arc<Compiled>)| {
-            let buffers = scheduled.buffers.iter().map(|&buffer| buffer as u32).collect();
-            Launch { kernel, buffers, offsets: scheduled.offsets.clone() }
-        };
-        let launches = schedule.kernels.iter().zip(kernels).map(launch).collect();
-        let params = schedule.buffers.iter().filter(|buffer| matches!(buffer.role, BufferRole::Param(_))).count();
         Plan {
-            kernels: launches,
-            places,
+            kernels,
+            places: places.collect(),
             arena_bytes: memory.bytes as usize,
             gain: memory.gain,
-            params,
-            outputs: schedule.outputs,
-            buffers: schedule.buffers,
+            params: buffers.iter().filter(|buffer| matches!(buffer.role, BufferRole::Param(_))).count(),
+            outputs,
+            buffers,
         }
+    }
+}
+
+impl Launch {
+    pub(super) fn new(kernel: Arc<Compiled>, buffers: &[usize], offsets: Offsets) -> Launch {
+        Launch { kernel, buffers: buffers.iter().map(|&buffer| buffer as u32).collect(), offsets }
     }
 }

@@ -14,6 +14,10 @@ pub struct ExecuteStats {
     pub schedules_made: u64,
     /// Programs that ran by a plan made before.
     pub schedules_found: u64,
+    /// Programs whose schedule was found on disk, with all kernels.
+    pub schedules_from_disk: u64,
+    /// Kernels that were lowered to text.
+    pub kernels_lowered: u64,
     /// Kernels that were compiled.
     pub kernels_compiled: u64,
     /// Kernels whose object was found on disk.
@@ -46,6 +50,8 @@ struct Totals {
 pub(super) struct Counters {
     schedules_made: AtomicU64,
     schedules_found: AtomicU64,
+    schedules_from_disk: AtomicU64,
+    kernels_lowered: AtomicU64,
     kernels_compiled: AtomicU64,
     kernels_from_disk: AtomicU64,
     kernels_from_memory: AtomicU64,
@@ -61,6 +67,14 @@ impl Counters {
 
     pub(super) fn schedule_found(&self) {
         self.schedules_found.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn schedule_stored(&self) {
+        self.schedules_from_disk.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn lowered(&self) {
+        self.kernels_lowered.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn kernels(&self, compiled: u64, from_disk: u64, from_memory: u64) {
@@ -90,6 +104,8 @@ impl Counters {
         ExecuteStats {
             schedules_made: read(&self.schedules_made),
             schedules_found: read(&self.schedules_found),
+            schedules_from_disk: read(&self.schedules_from_disk),
+            kernels_lowered: read(&self.kernels_lowered),
             kernels_compiled: read(&self.kernels_compiled),
             kernels_from_disk: read(&self.kernels_from_disk),
             kernels_from_memory: read(&self.kernels_from_memory),

@@ -108,7 +108,7 @@ fn is_identifier(text: &str) -> bool {
 }
 
 /// Every node below `roots`, those inside of symbolic dims too, each after the nodes that its line names.
-fn lines_below(roots: &[UOp]) -> Vec<UOp> {
+pub(super) fn lines_below(roots: &[UOp]) -> Vec<UOp> {
     let mut order = Vec::new();
     let mut listed: FxHashMap<UOp, ()> = FxHashMap::default();
     for node in postorder(roots) {

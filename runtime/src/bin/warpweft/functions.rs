@@ -89,7 +89,7 @@ pub(crate) fn threads(arguments: &Bench) -> Result<(), Failure> {
 
 /// The memory of the encoder and of a training step of the demo's network: planned, unplanned, and at the least.
 pub(crate) fn memory(arguments: &Bench) -> Result<(), Failure> {
-    let (layers, x) = starts::encoder()?;
+    let (layers, x) = starts::encoder(starts::MINILM);
     let shape: Vec<i64> = x.shape()?.into_iter().map(|len| len as i64).collect();
     let encoder = compile([spec(DType::F32, shape)], |[x]| [starts::encoded(&layers, &x)])?;
     let programs = [("encoder", encoder.memory()), ("digits_step", digits_step()?)];

@@ -35,8 +35,8 @@ enum Command {
     Tune,
     /// What `bench encoder_cold` and `encoder_warm` start: the encoder, once.
     #[command(hide = true)]
-    EncoderStart,
-    /// Where compiled kernels are kept, and how much there is; `--clear` removes them.
+    EncoderStart(starts::Sizes),
+    /// What is kept on disk between runs: where, how much, how often it was used; `clear` and `prune` remove it.
     Cache(cache::Cache),
 }
 
@@ -56,7 +56,7 @@ fn main() -> ExitCode {
         Command::Tune => {
             Err("there is no search yet: kernels are laid out by rules alone (`DEBUG=3` shows them)".into())
         }
-        Command::EncoderStart => starts::child(),
+        Command::EncoderStart(sizes) => starts::child(sizes),
         Command::Cache(arguments) => cache::run(&arguments),
     };
     profile();

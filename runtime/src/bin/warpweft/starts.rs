@@ -9,18 +9,32 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use clap::Args;
 use serde::{Deserialize, Serialize};
 use warpweft::nn::{EncoderLayer, LayerNorm, Linear};
 use warpweft::{Tensor, registry};
 
 use crate::bench::{Bench, Failure, duration};
 
-const WIDTH: i64 = 384;
-const HEADS: i64 = 12;
-const INNER: i64 = 1536;
-const LAYERS: usize = 6;
-const BATCH: i64 = 8;
-const POSITIONS: i64 = 128;
+/// Sizes of an encoder.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct Sizes {
+    #[arg(long, default_value_t = 6)]
+    layers: usize,
+    #[arg(long, default_value_t = 384)]
+    width: i64,
+    #[arg(long, default_value_t = 12)]
+    heads: i64,
+    #[arg(long, default_value_t = 1536)]
+    inner: i64,
+    #[arg(long, default_value_t = 8)]
+    batch: i64,
+    #[arg(long, default_value_t = 128)]
+    positions: i64,
+}
+
+/// Those of all-MiniLM-L6-v2.
+pub(crate) const MINILM: Sizes = Sizes { layers: 6, width: 384, heads: 12, inner: 1536, batch: 8, positions: 128 };
 
 /// What a child tells.
 #[derive(Debug, Serialize, Deserialize)]
@@ -33,6 +47,9 @@ struct Start {
     first: f64,
     /// Seconds of a second run.
     second: f64,
+    schedules_made: u64,
+    schedules_from_disk: u64,
+    lowered: u64,
     compiled: u64,
     from_disk: u64,
     sum: f32,
@@ -57,28 +74,29 @@ impl Numbers {
         Linear { weight: self.tensor(&[outputs, inputs], bound), bias: Some(self.tensor(&[outputs], bound)) }
     }
 
-    fn norm(&mut self) -> LayerNorm {
-        let (weight, bias) = (self.tensor(&[WIDTH], 0.1) + 1.0, self.tensor(&[WIDTH], 0.1));
-        LayerNorm { shape: vec![WIDTH], weight, bias, eps: 1e-12 }
+    fn norm(&mut self, width: i64) -> LayerNorm {
+        let (weight, bias) = (self.tensor(&[width], 1.0), self.tensor(&[width], 0.1));
+        LayerNorm { shape: vec![width], weight, bias, eps: 1e-12 }
     }
 }
 
 /// The encoder's layers and an input.
-pub(crate) fn encoder() -> Result<(Vec<EncoderLayer>, Tensor), Failure> {
+pub(crate) fn encoder(sizes: Sizes) -> (Vec<EncoderLayer>, Tensor) {
+    let Sizes { layers, width, heads, inner, batch, positions } = sizes;
     let mut numbers = Numbers(1);
-    let layers = (0..LAYERS).map(|_| EncoderLayer {
-        query: numbers.linear(WIDTH, WIDTH),
-        key: numbers.linear(WIDTH, WIDTH),
-        value: numbers.linear(WIDTH, WIDTH),
-        output: numbers.linear(WIDTH, WIDTH),
-        attention_norm: numbers.norm(),
-        inner: numbers.linear(WIDTH, INNER),
-        outer: numbers.linear(INNER, WIDTH),
-        norm: numbers.norm(),
-        heads: HEADS,
+    let layers = (0..layers).map(|_| EncoderLayer {
+        query: numbers.linear(width, width),
+        key: numbers.linear(width, width),
+        value: numbers.linear(width, width),
+        output: numbers.linear(width, width),
+        attention_norm: numbers.norm(width),
+        inner: numbers.linear(width, inner),
+        outer: numbers.linear(inner, width),
+        norm: numbers.norm(width),
+        heads,
     });
     let layers = layers.collect();
-    Ok((layers, numbers.tensor(&[BATCH, POSITIONS, WIDTH], 1.0)))
+    (layers, numbers.tensor(&[batch, positions, width], 1.0))
 }
 
 /// What the layers make of an input.
@@ -87,9 +105,9 @@ pub(crate) fn encoded(layers: &[EncoderLayer], x: &Tensor) -> Tensor {
 }
 
 /// Runs the encoder and tells about it: the command that the cases start.
-pub(crate) fn child() -> Result<(), Failure> {
+pub(crate) fn child(sizes: Sizes) -> Result<(), Failure> {
     let started = Instant::now();
-    let (layers, x) = encoder()?;
+    let (layers, x) = encoder(sizes);
     let weights = started.elapsed();
     let sum = encoded(&layers, &x).abs().mean(()).item::<f32>()?;
     let (first, result_at) = (started.elapsed() - weights, SystemTime::now().duration_since(UNIX_EPOCH)?);
@@ -104,6 +122,9 @@ pub(crate) fn child() -> Result<(), Failure> {
         weights: weights.as_secs_f64(),
         first: first.as_secs_f64(),
         second: second.as_secs_f64(),
+        schedules_made: stats.schedules_made,
+        schedules_from_disk: stats.schedules_from_disk,
+        lowered: stats.kernels_lowered,
         compiled: stats.kernels_compiled,
         from_disk: stats.kernels_from_disk,
         sum,

@@ -1,78 +1,96 @@
-//! Objects of kernels on disk, found again by what they were made of.
+//! A folder of files found again by what they were made of: kernels and schedules.
 //!
-//! The key of an object is the BLAKE3 hash of everything that it depends on: the compiler with its version, the target, and
-//! the source of the program. So an entry never becomes stale; another version looks for other keys. A file is
+//! The key of an entry is a BLAKE3 hash of everything that it depends on (see `keys`). So an entry never becomes stale; another
+//! version looks for other keys. A file is
 //!
 //! ```text
-//!   magic 8 | key 32 | payload length 8 | BLAKE3 of payload 32 | payload          in folder/ab/abcd...64 hex digits.object
+//!   magic 8 | key 32 | payload length 8 | BLAKE3 of payload 32 | payload          in folder/ab/abcd...64 hex digits.kernel
 //! ```
 //!
-//! Always: what [`KernelCache::get`] returns are the very bytes that were put under this key; a file that is damaged, cut or
+//! Always: what [`DiskCache::get`] returns are the very bytes that were put under this key; a file that is damaged, cut or
 //! of another key is removed and counts as a miss. A file appears under its name whole, by renaming, so that any number of
 //! processes may use one folder. Whatever the disk refuses costs one warning and the gain of the cache, nothing else.
 //!
-//! Not here: the environment (the folder is given), objects in memory, pruning. Tested at the end of this file.
+//! A file that is used a day after its last use or later is marked as used, so that pruning by age leaves it. How many entries were found
+//! is kept as the length of a file, which grows by a byte for each: appending is atomic, so processes need not agree.
+//!
+//! Not here: the environment (the folder is given), what payloads are (`entries`), pruning (`prune`). Tested at the end of this file.
 
 use std::fmt::{self, Debug};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
 
-use warpweft_compiler::program::Program;
-use warpweft_compiler::target::Target;
-
-const MAGIC: &[u8; 8] = b"WWOBJ\0\0\x01";
+const MAGIC: &[u8; 8] = b"WWCACHE\x02";
 const HEADER_BYTES: usize = 8 + 32 + 8 + 32;
-/// No object is so large; a file that is, is not ours.
+/// No entry is so large; a file that is, is not ours.
 const FILE_BYTES_MAX: u64 = 1 << 30;
+/// The file whose length is the number of entries found.
+pub(crate) const HITS_FILE: &str = "hits";
+/// A file's time of use is as old as this at most while it is used.
+const USE_MARKED_AFTER: Duration = Duration::from_secs(24 * 3600);
 
-/// What identifies an object.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct KernelKey([u8; 32]);
+/// What an entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A compiled kernel.
+    Kernel,
+    /// The kernels of a program.
+    Schedule,
+}
 
-impl KernelKey {
-    /// The key of the object that `compiler` (with its version) makes of `program` for `target`.
-    pub fn new(compiler: &str, target: &Target, program: &Program) -> KernelKey {
-        let mut hasher = blake3::Hasher::new();
-        // Each part with its length before it, so that no two lists of parts are the same bytes.
-        let mut part = |bytes: &[u8]| {
-            hasher.update(&(bytes.len() as u64).to_le_bytes());
-            hasher.update(bytes);
-        };
-        part(MAGIC);
-        part(compiler.as_bytes());
-        // Only what code generation sees: cache sizes and threads shape the source, which is a part of its own.
-        let Target { device, language, triple, processor, features, .. } = target;
-        part(device.as_bytes());
-        part(format!("{language:?}").as_bytes());
-        part(triple.as_bytes());
-        part(processor.as_bytes());
-        part(features.as_bytes());
-        part(program.entry.as_bytes());
-        part(program.source.as_bytes());
-        KernelKey(*hasher.finalize().as_bytes())
-    }
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 2] = [Kind::Kernel, Kind::Schedule];
 
-    fn hex(&self) -> String {
-        blake3::Hash::from_bytes(self.0).to_hex().to_string()
+    /// The extension of its files.
+    pub fn extension(self) -> &'static str {
+        match self {
+            Kind::Kernel => "kernel",
+            Kind::Schedule => "schedule",
+        }
     }
 }
 
-impl Debug for KernelKey {
+/// What identifies an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Key {
+    kind: Kind,
+    hash: [u8; 32],
+}
+
+impl Key {
+    /// The key of an entry that depends on what was hashed.
+    pub(crate) fn new(kind: Kind, hash: [u8; 32]) -> Key {
+        Key { kind, hash }
+    }
+
+    /// Its hash.
+    pub(crate) fn hash(&self) -> &[u8; 32] {
+        &self.hash
+    }
+
+    fn hex(&self) -> String {
+        blake3::Hash::from_bytes(self.hash).to_hex().to_string()
+    }
+}
+
+impl Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "KernelKey({})", &self.hex()[..16])
+        write!(f, "Key({} {})", self.kind.extension(), &self.hex()[..16])
     }
 }
 
 /// What a cache has done since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct KernelCacheStats {
-    /// Objects found.
+pub struct DiskStats {
+    /// Entries found.
     pub hits: u64,
-    /// Objects not found, damaged ones among them.
+    /// Entries not found, damaged ones among them.
     pub misses: u64,
-    /// Objects stored.
+    /// Entries stored.
     pub stored: u64,
     /// Files that were damaged, and removed.
     pub damaged: u64,
@@ -82,8 +100,8 @@ pub struct KernelCacheStats {
 
 type Warn = Box<dyn Fn(&str) + Send + Sync>;
 
-/// A folder of objects.
-pub struct KernelCache {
+/// A folder of entries.
+pub struct DiskCache {
     /// None when nothing is to be kept.
     folder: Option<PathBuf>,
     warn: Warn,
@@ -95,21 +113,21 @@ pub struct KernelCache {
     refused: AtomicU64,
 }
 
-impl Debug for KernelCache {
+impl Debug for DiskCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KernelCache").field("folder", &self.folder).field("stats", &self.stats()).finish()
+        f.debug_struct("DiskCache").field("folder", &self.folder).field("stats", &self.stats()).finish()
     }
 }
 
-impl KernelCache {
+impl DiskCache {
     /// A cache in this folder, which need not exist yet; none keeps nothing. Warnings go to `tracing`.
-    pub fn new(folder: Option<PathBuf>) -> KernelCache {
-        KernelCache::with_warnings(folder, Box::new(|message| tracing::warn!("{message}")))
+    pub fn new(folder: Option<PathBuf>) -> DiskCache {
+        DiskCache::with_warnings(folder, Box::new(|message| tracing::warn!("{message}")))
     }
 
     /// A cache whose warnings go to `warn`: at most one in its life.
-    pub fn with_warnings(folder: Option<PathBuf>, warn: Warn) -> KernelCache {
-        KernelCache {
+    pub fn with_warnings(folder: Option<PathBuf>, warn: Warn) -> DiskCache {
+        DiskCache {
             folder,
             warn,
             warned: AtomicBool::new(false),
@@ -121,15 +139,15 @@ impl KernelCache {
         }
     }
 
-    /// Where the objects are.
+    /// Where the entries are.
     pub fn folder(&self) -> Option<&Path> {
         self.folder.as_deref()
     }
 
     /// The counters as they are now.
-    pub fn stats(&self) -> KernelCacheStats {
+    pub fn stats(&self) -> DiskStats {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        KernelCacheStats {
+        DiskStats {
             hits: read(&self.hits),
             misses: read(&self.misses),
             stored: read(&self.stored),
@@ -138,32 +156,32 @@ impl KernelCache {
         }
     }
 
-    /// The object of this key, if it is there and whole.
-    pub fn get(&self, key: &KernelKey) -> Option<Vec<u8>> {
+    /// The payload of this key, if it is there and whole.
+    pub fn get(&self, key: &Key) -> Option<Vec<u8>> {
         let found = self.folder.as_ref().and_then(|folder| self.read_entry(&entry_path(folder, key), key));
         let counter = if found.is_some() { &self.hits } else { &self.misses };
         counter.fetch_add(1, Ordering::Relaxed);
         found
     }
 
-    /// Keeps an object under this key. A disk that refuses costs a warning.
-    pub fn put(&self, key: &KernelKey, object: &[u8]) {
+    /// Keeps a payload under this key. A disk that refuses costs a warning.
+    pub fn put(&self, key: &Key, payload: &[u8]) {
         let Some(folder) = &self.folder else { return };
-        match write_entry(&entry_path(folder, key), key, object) {
+        match write_entry(&entry_path(folder, key), key, payload) {
             Ok(()) => {
                 self.stored.fetch_add(1, Ordering::Relaxed);
             }
-            Err(error) => self.refused(&format!("kernels are not kept in {}: {error}", folder.display())),
+            Err(error) => self.refused(&format!("nothing can be kept in {}: {error}", folder.display())),
         }
     }
 
-    fn read_entry(&self, path: &Path, key: &KernelKey) -> Option<Vec<u8>> {
+    fn read_entry(&self, path: &Path, key: &Key) -> Option<Vec<u8>> {
         let bytes = match read_bounded(path) {
             Ok(Some(bytes)) => bytes,
             Ok(None) => Vec::new(), // too long for one of ours: damaged
             Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
             Err(error) => {
-                self.refused(&format!("the kernel {} is not readable: {error}", path.display()));
+                self.refused(&format!("the file {} is not readable: {error}", path.display()));
                 return None;
             }
         };
@@ -176,6 +194,15 @@ impl KernelCache {
         payload
     }
 
+    /// Adds to the number of entries that processes found in this folder. Nothing depends on it, so a disk that refuses is not told of.
+    pub(crate) fn count_hits(&self, count: usize) {
+        if let Some(folder) = &self.folder
+            && let Ok(mut file) = OpenOptions::new().append(true).create(true).open(folder.join(HITS_FILE))
+        {
+            let _ = file.write_all(&vec![b'.'; count]);
+        }
+    }
+
     fn refused(&self, message: &str) {
         self.refused.fetch_add(1, Ordering::Relaxed);
         if !self.warned.swap(true, Ordering::Relaxed) {
@@ -186,36 +213,42 @@ impl KernelCache {
     }
 }
 
-fn entry_path(folder: &Path, key: &KernelKey) -> PathBuf {
+fn entry_path(folder: &Path, key: &Key) -> PathBuf {
     let hex = key.hex();
-    folder.join(&hex[..2]).join(format!("{hex}.object"))
+    folder.join(&hex[..2]).join(format!("{hex}.{}", key.kind.extension()))
 }
 
 /// The whole file, unless it is longer than any of ours.
 fn read_bounded(path: &Path) -> io::Result<Option<Vec<u8>>> {
     let file = File::open(path)?;
-    let mut bytes = Vec::with_capacity(usize::try_from(file.metadata()?.len().min(FILE_BYTES_MAX)).unwrap_or(0));
+    let metadata = file.metadata()?;
+    let used = metadata.modified().ok().and_then(|time| time.elapsed().ok());
+    if used.is_some_and(|age| age > USE_MARKED_AFTER) {
+        // Who may read but not write loses nothing but the mark.
+        let _ = OpenOptions::new().append(true).open(path).and_then(|file| file.set_modified(SystemTime::now()));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len().min(FILE_BYTES_MAX)).unwrap_or(0));
     file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
     Ok((bytes.len() as u64 <= FILE_BYTES_MAX).then_some(bytes))
 }
 
 /// The payload of a file, if all that the header says is so.
-fn check_entry<'bytes>(bytes: &'bytes [u8], key: &KernelKey) -> Option<&'bytes [u8]> {
+fn check_entry<'bytes>(bytes: &'bytes [u8], key: &Key) -> Option<&'bytes [u8]> {
     let (magic, rest) = bytes.split_first_chunk::<8>()?;
     let (of_key, rest) = rest.split_first_chunk::<32>()?;
     let (len, rest) = rest.split_first_chunk::<8>()?;
     let (hash, payload) = rest.split_first_chunk::<32>()?;
     let whole = magic == MAGIC
-        && *of_key == key.0
+        && *of_key == key.hash
         && u64::from_le_bytes(*len) == payload.len() as u64
         && blake3::hash(payload) == blake3::Hash::from_bytes(*hash);
     whole.then_some(payload)
 }
 
-fn write_entry(path: &Path, key: &KernelKey, payload: &[u8]) -> io::Result<()> {
+fn write_entry(path: &Path, key: &Key, payload: &[u8]) -> io::Result<()> {
     let mut bytes = Vec::with_capacity(HEADER_BYTES + payload.len());
     bytes.extend_from_slice(MAGIC);
-    bytes.extend_from_slice(&key.0);
+    bytes.extend_from_slice(&key.hash);
     bytes.extend_from_slice(&(payload.len() as u64).to_le_bytes());
     bytes.extend_from_slice(blake3::hash(payload).as_bytes());
     bytes.extend_from_slice(payload);
@@ -250,36 +283,22 @@ fn create_temporary(path: &Path) -> io::Result<(File, PathBuf)> {
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use warpweft_compiler::program::Estimate;
-
     use super::*;
 
-    fn program(source: &str) -> Program {
-        Program {
-            name: "name".to_string(),
-            entry: "entry".to_string(),
-            source: source.to_string(),
-            parameters: Vec::new(),
-            variables: Vec::new(),
-            grid: 1,
-            estimate: Estimate::default(),
-        }
-    }
-
-    fn key(source: &str) -> KernelKey {
-        KernelKey::new("compiler 1", &Target::test_avx512(), &program(source))
+    fn key(name: &str) -> Key {
+        Key::new(Kind::Kernel, *blake3::hash(name.as_bytes()).as_bytes())
     }
 
     /// A cache in `folder` and the warnings that it gives.
-    fn cache(folder: &Path) -> (KernelCache, Arc<Mutex<Vec<String>>>) {
+    fn cache(folder: &Path) -> (DiskCache, Arc<Mutex<Vec<String>>>) {
         let warnings = Arc::new(Mutex::new(Vec::new()));
         let sink = warnings.clone();
         let warn = Box::new(move |message: &str| sink.lock().unwrap().push(message.to_string()));
-        (KernelCache::with_warnings(Some(folder.to_path_buf()), warn), warnings)
+        (DiskCache::with_warnings(Some(folder.to_path_buf()), warn), warnings)
     }
 
     fn files(folder: &Path) -> Vec<PathBuf> {
-        let folders = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let folders = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
         let mut files: Vec<PathBuf> =
             folders.flat_map(|shard| fs::read_dir(shard).unwrap().map(|entry| entry.unwrap().path())).collect();
         files.sort();
@@ -298,37 +317,9 @@ mod tests {
         assert_eq!(second.get(&key("a")), Some(object));
         assert_eq!(second.get(&key("empty")), Some(Vec::new()));
         assert_eq!(second.get(&key("b")), None);
-        assert_eq!(first.stats(), KernelCacheStats { misses: 1, stored: 2, ..KernelCacheStats::default() });
-        assert_eq!(second.stats(), KernelCacheStats { hits: 2, misses: 1, ..KernelCacheStats::default() });
+        assert_eq!(first.stats(), DiskStats { misses: 1, stored: 2, ..DiskStats::default() });
+        assert_eq!(second.stats(), DiskStats { hits: 2, misses: 1, ..DiskStats::default() });
         assert!(warnings.lock().unwrap().is_empty());
-    }
-
-    #[test]
-    fn keys_differ_in_whatever_the_code_depends_on() {
-        let base = Target::test_avx512();
-        let mut other_processor = base.clone();
-        other_processor.processor = "znver4".to_string();
-        let mut other_features = base.clone();
-        other_features.features = "+avx2".to_string();
-        // The same bytes in one row, cut differently.
-        let mut moved = base.clone();
-        (moved.processor, moved.features) = (format!("{}+", base.processor), String::new());
-        let mut other_entry = program("a");
-        other_entry.entry = "main".to_string();
-        let keys = [
-            KernelKey::new("compiler 1", &base, &program("a")),
-            KernelKey::new("compiler 2", &base, &program("a")),
-            KernelKey::new("compiler 1", &base, &program("b")),
-            KernelKey::new("compiler 1", &base, &other_entry),
-            KernelKey::new("compiler 1", &other_processor, &program("a")),
-            KernelKey::new("compiler 1", &other_features, &program("a")),
-            KernelKey::new("compiler 1", &moved, &program("a")),
-        ];
-        for (index, key) in keys.iter().enumerate() {
-            assert!(!keys[..index].contains(key), "{index}");
-        }
-        let renamed = Program { name: "other".to_string(), ..program("a") };
-        assert_eq!(KernelKey::new("compiler 1", &base, &renamed), keys[0]);
     }
 
     #[test]
@@ -367,6 +358,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (cache, _) = cache(folder.path());
         cache.put(&key("a"), b"object of a");
+        // Nor one of another kind, though its hash is the same.
+        assert_eq!(cache.get(&Key::new(Kind::Schedule, *key("a").hash())), None);
         let target = entry_path(folder.path(), &key("b"));
         fs::create_dir_all(target.parent().unwrap()).unwrap();
         fs::copy(entry_path(folder.path(), &key("a")), &target).unwrap();
@@ -436,10 +429,30 @@ mod tests {
     }
 
     #[test]
+    fn use_is_marked_and_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let (cache, _) = cache(folder.path());
+        cache.put(&key("a"), b"object");
+        let path = files(folder.path()).remove(0);
+        let age = || path.metadata().unwrap().modified().unwrap().elapsed().unwrap();
+        let old = |days: u64| {
+            let file = OpenOptions::new().append(true).open(&path).unwrap();
+            file.set_modified(SystemTime::now() - Duration::from_secs(days * 86_400 + 3600)).unwrap();
+        };
+        old(40);
+        assert!(age() > 39 * USE_MARKED_AFTER);
+        assert!(cache.get(&key("a")).is_some());
+        assert!(age() < USE_MARKED_AFTER);
+        cache.count_hits(3);
+        cache.count_hits(2);
+        assert_eq!(fs::metadata(folder.path().join(HITS_FILE)).unwrap().len(), 5);
+    }
+
+    #[test]
     fn without_a_folder_nothing_is_kept() {
-        let cache = KernelCache::new(None);
+        let cache = DiskCache::new(None);
         cache.put(&key("a"), b"object");
         assert_eq!(cache.get(&key("a")), None);
-        assert_eq!(cache.stats(), KernelCacheStats { misses: 1, ..KernelCacheStats::default() });
+        assert_eq!(cache.stats(), DiskStats { misses: 1, ..DiskStats::default() });
     }
 }

@@ -1,0 +1,106 @@
+//! The keys of what is kept on disk: hashes of everything that a kernel or a schedule depends on.
+//!
+//! That is the graph, by its content; the target, with everything that the optimizer and the code generator see of it; the code
+//! generator with its version; the choices of the user that change kernels; and the build of this compiler. So versions, machines and
+//! choices never mix in a folder.
+
+use warpweft_compiler::UOp;
+use warpweft_compiler::ir::content;
+use warpweft_compiler::schedule::ScheduleOptions;
+use warpweft_compiler::target::Target;
+
+use super::disk::{Key, Kind};
+
+/// Makes keys for one device and one set of choices.
+#[derive(Clone, Debug)]
+pub(crate) struct Keys {
+    base: blake3::Hasher,
+    options: ScheduleOptions,
+}
+
+impl Keys {
+    /// For a device that compiles with `compiler` for `target`.
+    pub(crate) fn new(compiler: &str, target: &Target, no_opt: bool, options: ScheduleOptions) -> Keys {
+        Keys::of_build(env!("WARPWEFT_BUILD"), compiler, target, no_opt, options)
+    }
+
+    fn of_build(build: &str, compiler: &str, target: &Target, no_opt: bool, options: ScheduleOptions) -> Keys {
+        let mut base = blake3::Hasher::new();
+        // Each part with its length before it, so that no two lists of parts are the same bytes.
+        for part in [build, compiler, &format!("{target:?}"), if no_opt { "no opt" } else { "opt" }] {
+            base.update(&(part.len() as u64).to_le_bytes());
+            base.update(part.as_bytes());
+        }
+        Keys { base, options }
+    }
+
+    /// The key of a kernel of that AST.
+    pub(crate) fn kernel(&self, ast: &UOp) -> Key {
+        Key::new(Kind::Kernel, finish(self.base.clone(), ast))
+    }
+
+    /// The key of the schedule of a normalized program.
+    pub(crate) fn schedule(&self, sink: &UOp) -> Key {
+        let mut hasher = self.base.clone();
+        let ScheduleOptions { fuse } = self.options;
+        hasher.update(if fuse { b"fused" } else { b"apart" });
+        Key::new(Kind::Schedule, finish(hasher, sink))
+    }
+}
+
+fn finish(mut hasher: blake3::Hasher, graph: &UOp) -> [u8; 32] {
+    // Pieces are of a few bytes; the hasher is fast on long ones.
+    let mut bytes = Vec::with_capacity(1 << 14);
+    content(std::slice::from_ref(graph), &mut |piece| {
+        bytes.extend_from_slice(piece);
+        if bytes.len() > 1 << 14 {
+            hasher.update(&bytes);
+            bytes.clear();
+        }
+    });
+    hasher.update(&bytes);
+    *hasher.finalize().as_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warpweft_compiler::DType;
+
+    #[test]
+    fn keys_differ_in_whatever_kernels_depend_on() {
+        let target = Target::test_avx512();
+        let fused = ScheduleOptions::default();
+        let graph = UOp::sink([UOp::param(0, DType::F32, 4) + 1]);
+        let other_graph = UOp::sink([UOp::param(0, DType::F32, 4) + 2]);
+        let with = |change: &dyn Fn(&mut Target)| {
+            let mut target = Target::test_avx512();
+            change(&mut target);
+            Keys::of_build("build", "compiler 1", &target, false, fused)
+        };
+        let base = Keys::of_build("build", "compiler 1", &target, false, fused);
+        let all = [
+            base.clone(),
+            Keys::of_build("other build", "compiler 1", &target, false, fused),
+            Keys::of_build("build", "compiler 2", &target, false, fused),
+            Keys::of_build("build", "compiler 1", &target, true, fused),
+            with(&|target| target.processor = "znver4".to_string()),
+            with(&|target| target.features = "+avx2".to_string()),
+            with(&|target| target.threads = 7),
+            with(&|target| target.cache_l2_bytes += 1),
+            // The same letters in one row, cut differently.
+            with(&|target| (target.processor, target.features) = (format!("{}+", target.processor), String::new())),
+        ];
+        let mut found = Vec::new();
+        for keys in &all {
+            found.extend([keys.kernel(&graph), keys.schedule(&graph), keys.kernel(&other_graph)]);
+        }
+        found.push(
+            Keys::of_build("build", "compiler 1", &target, false, ScheduleOptions { fuse: false }).schedule(&graph),
+        );
+        for (number, key) in found.iter().enumerate() {
+            assert!(!found[..number].contains(key), "{number}");
+        }
+        assert_eq!(base.kernel(&graph), base.clone().kernel(&UOp::sink([UOp::param(0, DType::F32, 4) + 1])));
+    }
+}
