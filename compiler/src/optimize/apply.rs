@@ -50,10 +50,13 @@ fn check_vectorizable(root: &UOp, range: &UOp) -> Result<(), &'static str> {
         let vector = |other: &UOp| other.as_range().is_some_and(|arg| arg.kind == AxisKind::Vector);
         if node.op() == Op::Range && vector(node) {
             let other = range_id(node);
-            let both = dependencies
-                .order
-                .iter()
-                .any(|value| dependencies.get(value).contains(id) && dependencies.get(value).contains(other));
+            let both = dependencies.order.iter().any(|value| {
+                let stands_in = |id: u32| {
+                    let closes = closed_ranges(value).iter().any(|range| range_id(range) == id);
+                    closes || dependencies.get(value).contains(id)
+                };
+                stands_in(id) && stands_in(other)
+            });
             if both || other == id {
                 return Err("a value would depend on two vector ranges");
             }
