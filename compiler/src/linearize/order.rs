@@ -7,22 +7,32 @@
 //! Always: see [`check`](super::check). Tested there, and by every kernel that runs.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BinaryHeap;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
 
+use super::nest::{Nest, part_loops};
 use crate::DType;
 use crate::ir::{Arg, Op, ReduceOp, Sources, UOp};
 use crate::kernel::expand::combine;
 use crate::kernel::ranges::{Dependencies, closed_ranges, is_closer, range_id};
+use crate::kernel::scratch::scratch_of;
 
 /// The micro-ops of a kernel in order; `has_fma` lets sums of products become fused multiply-adds.
 pub fn order(root: &UOp, has_fma: bool) -> Vec<UOp> {
+    let root = &part_loops(root);
     let dependencies = Dependencies::of(root);
     let nest = Nest::of(&dependencies);
-    let mut emitter =
-        Emitter { dependencies, nest, has_fma, done: FxHashMap::default(), list: Vec::new(), accumulators: 0 };
+    let mut emitter = Emitter {
+        dependencies,
+        nest,
+        has_fma,
+        done: FxHashMap::default(),
+        list: Vec::new(),
+        indices: FxHashSet::default(),
+        accumulators: 0,
+    };
     emitter.emit_constants();
     emitter.emit_scope(None);
     without_unused(emitter.list)
@@ -30,7 +40,7 @@ pub fn order(root: &UOp, has_fma: bool) -> Vec<UOp> {
 
 /// The list without ops that nothing needs, as a product that became part of a fused multiply-add.
 fn without_unused(list: Vec<UOp>) -> Vec<UOp> {
-    let mut needed: rustc_hash::FxHashSet<UOp> = rustc_hash::FxHashSet::default();
+    let mut needed: FxHashSet<UOp> = FxHashSet::default();
     let mut kept: Vec<UOp> = Vec::with_capacity(list.len());
     for op in list.into_iter().rev() {
         let acts = matches!(op.op(), Op::Store | Op::Update | Op::EndRange | Op::Range);
@@ -43,56 +53,6 @@ fn without_unused(list: Vec<UOp>) -> Vec<UOp> {
     kept
 }
 
-/// How loops nest: the loop that each stands in, and its depth.
-struct Nest {
-    parent: BTreeMap<u32, Option<u32>>,
-    depth: FxHashMap<u32, u32>,
-    closers: BTreeMap<u32, Vec<UOp>>,
-    ranges: FxHashMap<u32, UOp>,
-}
-
-impl Nest {
-    fn of(dependencies: &Dependencies) -> Nest {
-        let mut nest = Nest {
-            parent: BTreeMap::new(),
-            depth: FxHashMap::default(),
-            closers: BTreeMap::new(),
-            ranges: FxHashMap::default(),
-        };
-        // Users first, so that the loops that a closer stands in are placed before its own.
-        for closer in dependencies.order.iter().rev().filter(|node| is_closer(node)) {
-            let mut outer = nest.deepest(dependencies.get(closer).iter());
-            for range in closed_ranges(closer) {
-                let id = range_id(range);
-                nest.ranges.insert(id, range.clone());
-                nest.closers.entry(id).or_default().push(closer.clone());
-                let outer_depth = outer.map_or(0, |outer| nest.depth[&outer] + 1);
-                if nest.depth.get(&id).is_none_or(|depth| *depth < outer_depth) {
-                    nest.parent.insert(id, outer);
-                    nest.depth.insert(id, outer_depth);
-                }
-                outer = Some(id);
-            }
-        }
-        nest
-    }
-
-    fn deepest(&self, ids: impl Iterator<Item = u32>) -> Option<u32> {
-        ids.filter(|id| self.depth.contains_key(id)).max_by_key(|id| self.depth[id])
-    }
-
-    /// The loop directly inside `scope` through which `inner` is reached; `None` if `inner` is `scope` itself.
-    fn child_towards(&self, scope: Option<u32>, inner: Option<u32>) -> Option<u32> {
-        let mut at = inner;
-        let mut child = None;
-        while at != scope {
-            child = at;
-            at = at.and_then(|id| self.parent[&id]);
-        }
-        child
-    }
-}
-
 struct Emitter {
     dependencies: Dependencies,
     nest: Nest,
@@ -100,6 +60,7 @@ struct Emitter {
     /// What stands in the list for each node.
     done: FxHashMap<UOp, UOp>,
     list: Vec<UOp>,
+    indices: FxHashSet<UOp>,
     accumulators: i64,
 }
 
@@ -118,6 +79,11 @@ impl Emitter {
             return Some(range_id(node));
         }
         self.nest.deepest(self.dependencies.get(node).iter())
+    }
+
+    /// The loop in whose body a node does its work: for a closer, the innermost that it closes.
+    fn home_of(&self, node: &UOp) -> Option<u32> {
+        closed_ranges(node).last().map(range_id).or_else(|| self.scope_of(node))
     }
 
     /// Constants stand before everything else: they belong to no loop.
@@ -148,14 +114,13 @@ impl Emitter {
     fn items_of(&self, scope: Option<u32>) -> Vec<Item> {
         // The item of this scope that makes each node's value: the node, or the loop that holds it.
         let item_of = |node: &UOp| -> Item {
-            let home = if is_closer(node) { closed_ranges(node).last().map(range_id) } else { self.scope_of(node) };
-            match self.nest.child_towards(scope, home) {
+            match self.nest.child_towards(scope, self.home_of(node)) {
                 Some(id) => Item::Loop(id),
                 None => Item::Node(node.clone()),
             }
         };
         let inside = |node: &UOp| {
-            let mut at = if is_closer(node) { closed_ranges(node).last().map(range_id) } else { self.scope_of(node) };
+            let mut at = self.home_of(node);
             loop {
                 if at == scope {
                     return true;
@@ -198,13 +163,21 @@ impl Emitter {
         if is_closer(node) {
             return self.close(node);
         }
+        if node.op() == Op::Stage {
+            // Its stores stand before: from here on the memory holds what it should.
+            self.done.insert(node.clone(), self.done[scratch_of(node)].clone());
+            return;
+        }
         if matches!(node.op(), Op::Sink | Op::Range) || self.done.contains_key(node) {
             return;
         }
         let open = node.src().len() - closed_ranges(node).len();
         let src: Sources = node.src()[..open].iter().map(|operand| self.done[operand].clone()).collect();
         let new = if src[..] == *node.src() { node.clone() } else { node.with_src(src) };
-        self.push(new.clone());
+        // A store's place in scratch and a load's are one once the stage has become its memory.
+        if new.op() != Op::Index || self.indices.insert(new.clone()) {
+            self.push(new.clone());
+        }
         self.done.insert(node.clone(), new);
     }
 

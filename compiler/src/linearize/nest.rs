@@ -1,0 +1,130 @@
+//! How the loops of a kernel nest, and closers that share a loop though they stand in different ones.
+//!
+//! Loops nest as their closers say: the ranges of one closer outermost first, and the first of them inside the innermost loop that the
+//! closer's result depends on. Closers that close the same range share its loop, so they must stand in the same place. Passes that
+//! copy and simplify values can make one of them independent of a loop around it: [`part_loops`] then gives it a loop of its own.
+//!
+//! Tested below, and by every kernel that runs.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use crate::ir::{Arg, Op, RangeArg, Sources, UOp, rebuild, substitute};
+use crate::kernel::ranges::{Dependencies, RangeSet, closed_ranges, is_closer, next_range_id, range_id};
+
+/// How loops nest: the loop that each stands in, and its depth.
+pub(super) struct Nest {
+    pub(super) parent: BTreeMap<u32, Option<u32>>,
+    depth: FxHashMap<u32, u32>,
+    pub(super) closers: BTreeMap<u32, Vec<UOp>>,
+    pub(super) ranges: FxHashMap<u32, UOp>,
+}
+
+impl Nest {
+    pub(super) fn of(dependencies: &Dependencies) -> Nest {
+        let mut nest = Nest {
+            parent: BTreeMap::new(),
+            depth: FxHashMap::default(),
+            closers: BTreeMap::new(),
+            ranges: FxHashMap::default(),
+        };
+        // Users first, so that the loops that a closer stands in are placed before its own.
+        for closer in dependencies.order.iter().rev().filter(|node| is_closer(node)) {
+            let mut outer = nest.deepest(dependencies.get(closer).iter());
+            for range in closed_ranges(closer) {
+                let id = range_id(range);
+                nest.ranges.insert(id, range.clone());
+                nest.closers.entry(id).or_default().push(closer.clone());
+                let outer_depth = outer.map_or(0, |outer| nest.depth[&outer] + 1);
+                if nest.depth.get(&id).is_none_or(|depth| *depth < outer_depth) {
+                    nest.parent.insert(id, outer);
+                    nest.depth.insert(id, outer_depth);
+                }
+                outer = Some(id);
+            }
+        }
+        nest
+    }
+
+    pub(super) fn deepest(&self, ids: impl Iterator<Item = u32>) -> Option<u32> {
+        ids.filter(|id| self.depth.contains_key(id)).max_by_key(|id| self.depth[id])
+    }
+
+    /// The loop directly inside `scope` through which `inner` is reached; `None` if `inner` is `scope` itself.
+    pub(super) fn child_towards(&self, scope: Option<u32>, inner: Option<u32>) -> Option<u32> {
+        let mut at = inner;
+        let mut child = None;
+        while at != scope {
+            child = at;
+            at = at.and_then(|id| self.parent[&id]);
+        }
+        child
+    }
+}
+
+/// The kernel with loops parted that closers share without standing in the same place.
+///
+/// What is parted is computed in both loops; each round parts one loop, outer ones first.
+pub(super) fn part_loops(root: &UOp) -> UOp {
+    let mut root = root.clone();
+    while let Some(closer) = misplaced_closer(&root) {
+        let dependencies = Dependencies::of(&root);
+        let (ranges, set): (&[UOp], &RangeSet) = (closed_ranges(&closer), dependencies.get(&closer));
+        let next = next_range_id(&root);
+        let own = ranges.iter().zip(next..).filter_map(|(range, id)| {
+            let kind = range.as_range()?.kind;
+            let src: Sources = range.src().iter().cloned().collect();
+            let fresh = UOp::new(Op::Range, range.dtype(), src, Arg::Range(RangeArg { id, kind }));
+            Some((range.clone(), fresh))
+        });
+        let map: FxHashMap<UOp, UOp> = own.collect();
+        // Those that stand in the same place go on sharing.
+        root = rebuild(&root, |node, rebuilt| {
+            let goes_along = is_closer(node) && closed_ranges(node) == ranges && dependencies.get(node) == set;
+            if goes_along { substitute(&rebuilt, &map) } else { rebuilt }
+        });
+    }
+    root
+}
+
+/// A closer whose ranges another one closes in another place.
+fn misplaced_closer(root: &UOp) -> Option<UOp> {
+    let dependencies = Dependencies::of(root);
+    let nest = Nest::of(&dependencies);
+    let mut places: FxHashMap<u32, Option<u32>> = FxHashMap::default();
+    let is_inner = |node: &&UOp| is_closer(node) && !(node.op() == Op::Store && root.src().contains(node));
+    for closer in dependencies.order.iter().rev().filter(is_inner) {
+        let place = nest.deepest(dependencies.get(closer).iter());
+        // Ranges of one closer stand in each other: the first one tells where.
+        let Some(first) = closed_ranges(closer).first() else { continue };
+        if *places.entry(range_id(first)).or_insert(place) != place {
+            return Some(closer.clone());
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DType;
+    use crate::ir::{AxisKind, ReduceOp};
+
+    #[test]
+    fn a_fold_that_has_become_independent_gets_a_loop_of_its_own() {
+        let load = |slot: u32, offset: UOp| {
+            let index = vec![UOp::param(slot, DType::F32, 64), offset];
+            UOp::new(Op::Load, DType::F32, vec![UOp::new(Op::Index, DType::F32, index, Arg::None)], Arg::None)
+        };
+        let (row, term) = (UOp::range(8, 0, AxisKind::Loop), UOp::range(8, 1, AxisKind::Reduce));
+        let fold = |value: UOp| UOp::new(Op::Fold, DType::F32, vec![value, term.clone()], Arg::Fold(ReduceOp::Add));
+        let inside = fold(load(1, &row * 8 + &term));
+        let outside = fold(load(1, term.clone()));
+        let target = UOp::new(Op::Index, DType::F32, vec![UOp::param(0, DType::F32, 8), row.clone()], Arg::None);
+        let store = UOp::new(Op::Store, DType::VOID, vec![target, inside + outside, row], Arg::None);
+        let parted = part_loops(&UOp::sink([store]));
+        assert_eq!(next_range_id(&parted), 3, "{}", parted.infix());
+        assert_eq!(misplaced_closer(&parted), None);
+    }
+}
