@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::CompileError;
 use crate::ir::text::Graph;
 use crate::ir::{Arg, Op, UOp, postorder};
-use crate::kernel::{decompose, estimate, expand, index_types, loops, lower, name, transpose};
+use crate::kernel::{decompose, estimate, expand, index_types, loops, lower, name, scratch, transpose};
 use crate::linearize::{Linear, check, order};
 use crate::optimize;
 use crate::program::{Access, Parameter};
@@ -48,6 +48,7 @@ pub fn lower_kernel(
     }
     passes.run("unrolled and vector ranges are expanded", expand::expand);
     passes.run("tiles of strided loads become rows, transposed", transpose::transpose_tiles);
+    passes.run("stages get scratch of their own", scratch::number_scratch);
     passes.run("ops the target lacks become ops it has", |kernel| decompose::decompose(kernel, target));
     passes.run("indices get machine types", index_types::lower_index_types);
     let ops = order::order(&passes.kernel, target.has_fma);

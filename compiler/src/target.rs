@@ -36,6 +36,8 @@ pub struct Target {
     pub cache_l2_bytes: u64,
     /// Bytes of the last-level cache.
     pub cache_l3_bytes: u64,
+    /// Bytes of scratch memory that one thread may keep values in while it runs a kernel.
+    pub scratch_bytes: u64,
     /// Threads that may run kernels.
     pub threads: u32,
     /// Whether a fused multiply-add is one instruction.
@@ -58,6 +60,7 @@ impl Target {
             cache_l1_bytes: 32 << 10,
             cache_l2_bytes: 1 << 20,
             cache_l3_bytes: 32 << 20,
+            scratch_bytes: 256 << 10,
             threads: 2,
             has_fma: true,
             has_masked_memory: true,

@@ -18,6 +18,39 @@ fn random_kernels_agree_with_the_interpreter() {
     }
 }
 
+#[test]
+fn random_kernels_that_keep_values_agree_with_the_interpreter() {
+    let device = warpweft_devices::open("CPU", Some(2)).expect("the CPU is always there");
+    for seed in 0..std::env::var("KERNEL_SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(100) {
+        let mut generator = Generator::new(seed, 1).keeping();
+        let ast = kernel_of(&[generator.graph(2 + seed as usize % 6)]);
+        check_kernel(&*device, &ast, seed).unwrap_or_else(|message| panic!("seed {seed}: {message}"));
+    }
+}
+
+/// softmax(q k^T) v with the scores and their exponentials kept a row at a time.
+fn attention(heads: i64, len: i64, width: i64) -> UOp {
+    let input = |slot: u32| UOp::param(slot, DType::F32, (heads * len * width) as u64).reshape([heads, len, width]);
+    let four = [heads, len, len, width];
+    let q = input(1).reshape([heads, len, 1, width]).expand(four);
+    let k = input(2).reshape([heads, 1, len, width]).expand(four);
+    let scores = (q * k).reduce(ReduceOp::Add, &[3]).keep(&[2]);
+    let spread = |x: UOp| x.reshape([heads, len, 1]).expand([heads, len, len]);
+    let powers = (&scores - spread(scores.reduce(ReduceOp::Max, &[2]))).exp2().keep(&[2]);
+    let weights = powers.div(spread(powers.reduce(ReduceOp::Add, &[2])));
+    let v = input(3).reshape([heads, 1, len, width]).expand(four);
+    (weights.reshape([heads, len, len, 1]).expand(four) * v).reduce(ReduceOp::Add, &[2])
+}
+
+#[test]
+fn attention_as_one_kernel_agrees() {
+    let device = warpweft_devices::open("CPU", Some(2)).expect("the CPU is always there");
+    for (heads, len, width) in [(1, 1, 1), (2, 3, 5), (8, 16, 8), (3, 37, 64), (2, 128, 64), (1, 20, 130)] {
+        check_kernel(&*device, &kernel_of(&[attention(heads, len, width)]), 1)
+            .unwrap_or_else(|message| panic!("{heads} x {len} x {width}: {message}"));
+    }
+}
+
 fn matmul(m: i64, k: i64, n: i64) -> UOp {
     let a = UOp::param(1, DType::F32, (m * k) as u64).reshape([m, 1, k]).expand([m, n, k]);
     let b =

@@ -159,12 +159,18 @@ pub struct Generator {
     random: Random,
     params: u32,
     first_param: u32,
+    keeps: bool,
 }
 
 impl Generator {
     /// A generator whose inputs are numbered from `first_param`.
     pub fn new(seed: u64, first_param: u32) -> Generator {
-        Generator { random: Random::new(seed), params: 0, first_param }
+        Generator { random: Random::new(seed), params: 0, first_param, keeps: false }
+    }
+
+    /// The same generator, which also keeps values in scratch memory.
+    pub fn keeping(self) -> Generator {
+        Generator { keeps: true, ..self }
     }
 
     /// A new input of that shape.
@@ -181,6 +187,9 @@ impl Generator {
         let mut node = self.input(DType::F32, &shape);
         for _ in 0..steps {
             node = self.step(&node);
+            if self.keeps && self.random.below(2) == 0 {
+                node = self.kept(&node);
+            }
         }
         node
     }
@@ -230,6 +239,21 @@ impl Generator {
             }
             10 if rank > 0 => self.normalized(node, &shape),
             _ => (node * 2) + node.const_like(1),
+        }
+    }
+
+    /// Kept along some of its axes, and sometimes needed once more at another place.
+    fn kept(&mut self, node: &UOp) -> UOp {
+        let rank = node.shape().len();
+        let axes: Vec<usize> = (0..rank).filter(|_| self.random.below(3) > 0).collect();
+        let kept = node.keep(&axes);
+        match self.random.below(3) {
+            0 if rank > 0 => &kept + kept.flip(&[self.random.below(rank)]),
+            1 if rank > 0 => {
+                let shape = node.shape().as_const().expect("generated shapes are numbers");
+                self.normalized(&kept, &shape)
+            }
+            _ => kept,
         }
     }
 

@@ -85,6 +85,7 @@ pub fn rule(op: Op) -> Rule {
         Op::Bitcast => Nothing("bits are no number of which there is a derivative"),
         Op::Const | Op::Buffer | Op::Param | Op::Variable | Op::Bind | Op::Iota => Nothing("has no operand"),
         Op::Range
+        | Op::Keep
         | Op::Fold
         | Op::Store
         | Op::Index

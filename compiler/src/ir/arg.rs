@@ -48,7 +48,7 @@ pub enum Arg {
     Scalar(Scalar),
     /// The shape of a `Reshape`, `Expand` or `Iota`.
     Shape(Shape),
-    /// The order of a `Permute`, the axes of a `Flip`.
+    /// The order of a `Permute`, the axes of a `Flip` or `Keep`.
     Axes(Axes),
     /// `(before, after)` of each axis of a `Pad`; `(start, end)` of each axis of a `Shrink`.
     Bounds(Arc<[(Dim, Dim)]>),

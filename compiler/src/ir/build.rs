@@ -325,6 +325,12 @@ impl UOp {
         UOp::new(Op::Contiguous, self.dtype(), smallvec![self.clone()], Arg::None)
     }
 
+    /// In a kernel: kept in scratch memory along these axes.
+    pub fn keep(&self, axes: &[usize]) -> UOp {
+        let axes: Axes = axes.iter().map(|&axis| axis as u8).collect();
+        UOp::new(Op::Keep, self.dtype(), smallvec![self.clone()], Arg::Axes(axes))
+    }
+
     /// This, through which no gradient flows.
     pub fn detach(&self) -> UOp {
         UOp::new(Op::Detach, self.dtype(), smallvec![self.clone()], Arg::None)

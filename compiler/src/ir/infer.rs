@@ -157,6 +157,10 @@ fn tensor_shape(op: Op, src: &[UOp], arg: &Arg) -> Result<Shape, String> {
             let (before, after) = (&from[..axis], &from[axis + 1..]);
             Ok(before.iter().chain(src[1].shape().iter()).chain(after).cloned().collect())
         }
+        (Op::Keep, Arg::Axes(axes)) => match axes.iter().find(|&&axis| axis as usize >= from.len()) {
+            Some(axis) => Err(format!("{from} has no axis {axis}")),
+            None => Ok(from.clone()),
+        },
         (Op::Contiguous | Op::Detach, Arg::None) | (Op::Copy, Arg::Device(_)) | (Op::Function, Arg::Function(_)) => {
             Ok(from.clone())
         }
@@ -184,6 +188,7 @@ pub(super) fn infer_facts(op: Op, dtype: DType, src: &[UOp], arg: &Arg) -> Facts
             | Op::Shrink
             | Op::Flip
             | Op::Contiguous
+            | Op::Keep
             | Op::Detach
             | Op::Function
             | Op::Splat

@@ -121,6 +121,7 @@ ops! {
     Reduce    "reduce"    [x]                   Tensor      "Elements combined along the given axes, which go away.";
     Gather    "gather"    [x index]             Tensor      "x with position i of one axis replaced by the axes of index: x[.., index[..], ..]; 0 where out of range.";
     Contiguous "contiguous" [x]                 Tensor      "x, stored in memory in row-major order.";
+    Keep      "keep"      [x]                   Tensor      "x, computed once for the given axes inside of the loops over the others, and kept in scratch memory.";
     Detach    "detach"    [x]                   Tensor      "x, through which no gradient flows.";
     Function  "function"  [value;x]             Tensor      "value, which is the function of the x that the argument names: gradients use its known derivative, all else uses value alone.";
     Copy      "copy"      [x]                   Tensor      "x in the memory of another device.";
@@ -130,7 +131,7 @@ ops! {
     Store     "store"     [index value;range]   Memory      "value written at an index, for all of the ranges, which it closes.";
     Index     "index"     [buffer offset;gate]  Memory      "The place of one element, or with a ramp of several; no access where the gate is false.";
     Load      "load"      [index]               Memory      "The value at an index; zero where its gate is false.";
-    Stage     "stage"     [value;range]         Memory      "value kept in scratch memory for all of the ranges, which it closes; addressed row-major.";
+    Stage     "stage"     [;store]              Memory      "The scratch memory that these stores write, once they have been done.";
     Sink      "sink"      [;store]              Memory      "All that a kernel or schedule must do.";
 
     Ramp      "ramp"      [base]                Vector      "base, base + stride, base + 2 * stride, ...; the argument is the stride.";

@@ -50,6 +50,7 @@ pub fn is_defined(op: Op, operand: DType) -> bool {
         | Op::Reduce
         | Op::Gather
         | Op::Contiguous
+        | Op::Keep
         | Op::Detach
         | Op::Function
         | Op::Copy

@@ -8,7 +8,7 @@ use crate::ir::{Arg, Op, UOp};
 use crate::program::Estimate;
 
 /// Counts over a kernel in loop form, before optimization: elementwise float ops and folds as operations (a fold of products is
-/// two an element), each parameter's bytes once (at most its size), each load and store as often as it runs.
+/// two an element), each parameter's bytes once (at most its size), each load and store of a parameter as often as it runs; scratch does not count.
 pub fn estimate(root: &UOp) -> Estimate {
     let dependencies = Dependencies::of(root);
     let ranges = ranges_by_id(root);
@@ -19,7 +19,7 @@ pub fn estimate(root: &UOp) -> Estimate {
         let mut open = dependencies.get(node).clone();
         closed_ranges(node).iter().for_each(|range| open.insert(range_id(range)));
         match node.op() {
-            Op::Load | Op::Store => {
+            Op::Load | Op::Store if node.src()[0].src()[0].op() == Op::Param => {
                 let buffer = &node.src()[0].src()[0];
                 let bytes = trips(&open) * buffer.dtype().bytes() as f64;
                 total.bytes_accessed += bytes;

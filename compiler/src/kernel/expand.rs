@@ -5,7 +5,8 @@
 //! where it meets one; a store that closes it stores a vector, a fold that closes it combines the lanes.
 //!
 //! Loads and stores whose offset moves by 1 with the lane become vector accesses, by 0 scalar ones, by another constant gathers;
-//! any other offset is computed lane by lane, where rules can simplify each. Leaves: no range of these two kinds.
+//! any other offset is computed lane by lane, where rules can simplify each. A stage that depends on a lane keeps a vector where it
+//! kept a value: its scratch grows by the count of lanes, and the lanes of one place lie side by side. Leaves: no range of these two kinds.
 
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
@@ -161,6 +162,7 @@ impl Vectorizer {
             Op::Load => self.convert_load(node, &lane, count),
             // Addresses are made by the loads and stores that use them.
             Op::Index => node.clone(),
+            Op::Stage => with_mapped_sources(node, |operand| self.done[operand].clone()),
             op if op.is_elementwise() => {
                 let src: Sources = node.src().iter().map(|operand| splat(&self.done[operand], count)).collect();
                 if node.dtype().is_index() {
@@ -209,6 +211,10 @@ impl Vectorizer {
     fn convert_load(&self, load: &UOp, lane: &UOp, count: usize) -> UOp {
         let index = &load.src()[0];
         let dtype = load.dtype().with_lanes(count);
+        if self.dependencies.get(&index.src()[0]).contains(range_id(lane)) {
+            let index = self.index_of_lanes(index, self.done[&index.src()[0]].clone(), lane, count);
+            return UOp::new(Op::Load, dtype, smallvec![index], Arg::None);
+        }
         if index.src().len() == 2 && self.step(&index.src()[1], lane) == Some(-1) {
             return self.convert_reversed_load(load, lane, count);
         }
@@ -216,10 +222,31 @@ impl Vectorizer {
             Some(Ok(index)) => UOp::new(Op::Load, dtype, smallvec![index], Arg::None),
             Some(Err(scalar)) => splat(&UOp::new(Op::Load, load.dtype(), smallvec![scalar], Arg::None), count),
             None => {
-                let map = |number: i64| self.at_lane(load, lane, number);
+                let memory = &self.done[&index.src()[0]];
+                let map = |number: i64| {
+                    let place = index.src()[1..].iter().map(|part| self.at_lane(part, lane, number));
+                    let src: Sources = [memory.clone()].into_iter().chain(place).collect();
+                    let index = UOp::new(Op::Index, index.dtype(), src, Arg::None);
+                    UOp::new(Op::Load, load.dtype(), smallvec![index], Arg::None)
+                };
                 UOp::new(Op::Stack, dtype, (0..count as i64).map(map).collect::<Sources>(), Arg::None)
             }
         }
+    }
+
+    /// The address in scratch that holds a vector at each place.
+    fn index_of_lanes(&self, index: &UOp, memory: UOp, lane: &UOp, count: usize) -> UOp {
+        let offset = &index.src()[1];
+        let varies = self.dependencies.get(offset).contains(range_id(lane));
+        let offset = if varies {
+            let lengths = splat(&UOp::index(count as i64), count);
+            splat(&self.done[offset], count) * lengths + ramp(&UOp::index(0), 1, count)
+        } else {
+            simplify(&(&self.done[offset] * UOp::index(count as i64)))
+        };
+        let gate = index.src().get(2).map(|gate| splat(&self.done[gate], count));
+        let src: Sources = [memory, offset].into_iter().chain(gate).collect();
+        UOp::new(Op::Index, index.dtype().with_lanes(count), src, Arg::None)
     }
 
     /// A load that walks memory backwards is a load that walks forwards from its last element, with its lanes in reverse.
@@ -278,8 +305,24 @@ impl Vectorizer {
                     None => inner,
                 }
             }
-            _ => self.convert_store(closer, closes_lanes, kept.collect()),
+            _ => match self.lane_of(closer) {
+                Some(lane) => self.convert_store_of_lanes(closer, &lane, kept.collect()),
+                None => self.convert_store(closer, closes_lanes, kept.collect()),
+            },
         }
+    }
+
+    /// A store into scratch, in loops that are lanes of something else: of all lanes at once.
+    fn convert_store_of_lanes(&self, store: &UOp, lane: &UOp, kept: Sources) -> UOp {
+        let (index, value) = (&store.src()[0], &store.src()[1]);
+        let count = lane.src()[0].as_int().unwrap_or(1) as usize;
+        let scratch = &index.src()[0];
+        let Arg::Scratch(number, len) = scratch.arg() else {
+            panic!("bug in the compiler: a store leaves the lanes that it depends on open")
+        };
+        let scratch = UOp::new(Op::Scratch, scratch.dtype(), smallvec![], Arg::Scratch(*number, len * count as u64));
+        let index = self.index_of_lanes(index, scratch, lane, count);
+        reclose(store, &[index, splat(&self.done[value], count)], kept.into_iter())
     }
 
     fn convert_store(&self, store: &UOp, lane: Option<&UOp>, kept: Sources) -> UOp {

@@ -12,7 +12,7 @@ use crate::symbolic::linear_terms;
 /// Gives folds of equal lengths one set of ranges where one loop can compute them all.
 ///
 /// That is where neither needs the other's result and both stand in the same outer loops. The first is read off *levels*: a fold's
-/// level is one more than that of any fold in its value, so folds of one level are independent. Mean and mean of squares
+/// level is one more than that of any fold or stage in its value, so folds of one level are independent. Mean and mean of squares
 /// become one loop; the maximum and the sum of a softmax, which needs it, stay two.
 pub fn share_loops(root: &UOp) -> UOp {
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
@@ -32,6 +32,9 @@ pub fn share_loops(root: &UOp) -> UOp {
         let mut new = with_mapped_sources(&node, |operand| done[operand].clone());
         if node.op() == Op::Range {
             set.insert(range_id(&node));
+        }
+        if node.op() == Op::Stage {
+            level += 1;
         }
         if node.op() == Op::Fold {
             level += 1;

@@ -3,7 +3,9 @@
 //! The *kernel AST* is a sink of stores of tensor values into parameters. Each store gets one range per axis; its value is then
 //! asked for *at* those ranges, and the question is handed down: an elementwise op asks its operands at the same place, a
 //! movement op asks at another place, a reduction opens ranges of its own and closes them with a fold, a parameter answers with a
-//! load. A place is a list of index expressions and a gate: the condition under which it exists at all (padding makes places that
+//! load. A value that is to be *kept* (`keep`) is asked for once for all of some of its axes: a loop nest of its own stores it into
+//! scratch memory, in the innermost loop that its other indices need, and every question is answered by a load from there.
+//! A place is a list of index expressions and a gate: the condition under which it exists at all (padding makes places that
 //! do not). Asking the same node at the same place twice gives the same expression, so nothing is written twice.
 //!
 //! Always: a load's gate is false wherever its offset may be outside of its buffer. Every value can be computed in the innermost
@@ -141,6 +143,7 @@ impl Lowering {
             }
             Op::Pad => self.attempt_pad(node, place),
             Op::Reduce => self.attempt_reduce(node, place),
+            Op::Keep => self.attempt_keep(node, place),
             Op::Gather => self.attempt_gather(node, place),
             op if op.is_movement() => {
                 let [value] = self.all([(node.src()[0].clone(), moved(node, place))])?;
@@ -214,6 +217,37 @@ impl Lowering {
         Ok(fold(*op, &value, &ranges))
     }
 
+    /// A load from scratch. What may not exist is not kept: it would be computed where its own loads are not allowed.
+    fn attempt_keep(&mut self, node: &UOp, place: &Place) -> Attempt {
+        let Arg::Axes(axes) = node.arg() else { panic!("bug in the compiler: keep without axes") };
+        let (operand, shape) = (&node.src()[0], node.shape());
+        let kept: SmallVec<[usize; 4]> =
+            axes.iter().map(|&axis| axis as usize).filter(|&axis| !shape[axis].is(1)).collect();
+        if place.gate.is_some() || kept.is_empty() {
+            let [value] = self.all([(operand.clone(), place.clone())])?;
+            return Ok(value);
+        }
+        // All places that differ along the kept axes alone share one stage; its ranges are remembered under the place at 0.
+        let mut first = place.clone();
+        kept.iter().for_each(|&axis| first.indices[axis] = UOp::index(0));
+        let marker = (UOp::sink([node.clone()]), first.clone());
+        let ranges: Sources = match self.answers.get(&marker) {
+            Some(known) => known.src().iter().cloned().collect(),
+            None => {
+                let ranges: Sources = kept.iter().map(|&axis| self.new_range(&shape[axis], AxisKind::Loop)).collect();
+                self.answers.insert(marker, UOp::sink(ranges.iter().cloned()));
+                ranges
+            }
+        };
+        let mut below = first;
+        kept.iter().zip(&ranges).for_each(|(&axis, range)| below.indices[axis] = range.clone());
+        let [value] = self.all([(operand.clone(), below)])?;
+        let kept_shape: Shape = kept.iter().map(|&axis| shape[axis].clone()).collect();
+        let at: SmallVec<[UOp; 4]> = kept.iter().map(|&axis| place.indices[axis].clone()).collect();
+        let memory = stage(&value, &ranges, &kept_shape);
+        Ok(load(&memory, &flatten(&at, &kept_shape), None))
+    }
+
     fn attempt_gather(&mut self, node: &UOp, place: &Place) -> Attempt {
         let Arg::Axis(axis) = node.arg() else { panic!("bug in the compiler: gather without an axis") };
         let (table, index) = (&node.src()[0], &node.src()[1]);
@@ -254,6 +288,17 @@ pub(super) fn fold(op: ReduceOp, value: &UOp, ranges: &[UOp]) -> UOp {
     }
     let sources: Sources = std::iter::once(value.clone()).chain(ranges.iter().cloned()).collect();
     UOp::new(Op::Fold, value.dtype(), sources, Arg::Fold(op))
+}
+
+/// Scratch memory that holds `value` for all of the ranges, row-major.
+fn stage(value: &UOp, ranges: &[UOp], shape: &Shape) -> UOp {
+    let len = shape.iter().map(|dim| dim.max_value().max(0) as u64).product();
+    let scratch = UOp::new(Op::Scratch, value.dtype(), smallvec![], Arg::Scratch(0, len));
+    let offset = simplify(&flatten(ranges, shape));
+    let index = UOp::new(Op::Index, value.dtype(), smallvec![scratch, offset], Arg::None);
+    let sources: Sources = [index, value.clone()].into_iter().chain(ranges.iter().cloned()).collect();
+    let store = UOp::new(Op::Store, DType::VOID, sources, Arg::None);
+    UOp::new(Op::Stage, value.dtype(), smallvec![store], Arg::None)
 }
 
 /// A load from flat memory.

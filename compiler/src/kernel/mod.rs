@@ -1,5 +1,5 @@
 //! Kernels as loop nests: lowering from tensors ([`lower`]), facts and substitution of ranges ([`ranges`]), passes over loops
-//! ([`loops`]), expansion into lanes and straight-line code ([`expand`]), ops that a target lacks ([`decompose`]), machine types for
+//! ([`loops`]), memory inside of them ([`scratch`]), expansion into lanes and straight-line code ([`expand`]), ops that a target lacks ([`decompose`]), machine types for
 //! indices ([`index_types`]).
 
 pub mod decompose;
@@ -11,6 +11,7 @@ pub mod loops;
 pub mod lower;
 pub mod name;
 pub mod ranges;
+pub mod scratch;
 mod sine;
 pub mod transcendental;
 pub mod transpose;

@@ -1,8 +1,8 @@
-//! Names of kernels: `r` if anything is folded, else `e`, then the lengths of the loops over outputs and, after them, of the folds.
+//! Names of kernels: `r` if anything is folded, else `e`, then the lengths of the loops over outputs and, after them, of folds and stages.
 //!
 //! A name says what shape of work a kernel does; two kernels may share one.
 
-use super::ranges::{closed_ranges, range_id};
+use super::ranges::{closed_ranges, is_closer, range_id};
 use crate::ir::{Op, UOp, postorder};
 
 /// The name of a kernel in loop form, before optimization.
@@ -10,10 +10,10 @@ pub fn kernel_name(root: &UOp) -> String {
     let order = postorder(std::slice::from_ref(root));
     let mut seen: Vec<u32> = Vec::new();
     let mut parts: Vec<String> = Vec::new();
-    let stores = order.iter().filter(|node| node.op() == Op::Store);
-    let folds = order.iter().filter(|node| node.op() == Op::Fold);
-    let is_fold = folds.clone().next().is_some();
-    for closer in stores.chain(folds) {
+    let stores = root.src().iter();
+    let inner = order.iter().filter(|node| is_closer(node) && !root.src().contains(node));
+    let is_fold = order.iter().any(|node| node.op() == Op::Fold);
+    for closer in stores.chain(inner) {
         for range in closed_ranges(closer) {
             if !seen.contains(&range_id(range)) {
                 seen.push(range_id(range));

@@ -3,8 +3,9 @@
 //! It reads the kernel as *accesses*: each load or store with the step its address makes along each range, and a weight, how
 //! often it runs. Then, in this order:
 //!
-//! 1. The vector range: the output range along which most accesses (by weight) are consecutive or constant. Folds that do not
-//!    depend on it, or kernels where a reduce range is better, get one of their reduce ranges.
+//! 1. The vector ranges: the output range along which most accesses (by weight) are consecutive or constant, unless the loops inside
+//!    of it are better off with lanes of their own. Folds and stages that do not depend on it get one of their own ranges, by
+//!    the same measure: so each of several loops in a row has lanes.
 //! 2. The register tile: along the vector range several vectors, and along one more output range several rows, when some load does not
 //!    depend on that range and so is reused. The tile's accumulators fit three quarters of the vector registers.
 //! 3. A fold over lanes gets several accumulators, since an add takes about four cycles and two start in each.
@@ -19,6 +20,7 @@ use super::opt::Opt;
 use crate::ir::{Op, UOp};
 use crate::kernel::loops::{ranges_by_id, trip_count};
 use crate::kernel::ranges::{Dependencies, RangeSet, closed_ranges, range_id};
+use crate::kernel::scratch::scratch_bytes;
 use crate::symbolic::linear_terms;
 use crate::target::Target;
 
@@ -37,11 +39,16 @@ pub struct Choice {
     pub applied: Vec<Opt>,
     /// Opts that were refused or thought of and left, with the reason.
     pub reasons: Vec<String>,
+    scratch_max: u64,
 }
 
 impl Choice {
     fn attempt(&mut self, opt: Opt) -> bool {
         match apply(&self.kernel, opt) {
+            Ok(kernel) if scratch_bytes(&kernel) > self.scratch_max => {
+                self.reasons.push(format!("{opt} left: its copies of scratch would be more than {}", self.scratch_max));
+                false
+            }
             Ok(kernel) => {
                 self.kernel = kernel;
                 self.applied.push(opt);
@@ -66,11 +73,11 @@ struct Access {
     weight: f64,
 }
 
-/// A kernel as accesses, output ranges and folds.
+/// A kernel as accesses, output ranges and what loops stand inside of them.
 struct Survey {
     accesses: Vec<Access>,
     outputs: Vec<UOp>,
-    folds: Vec<FoldLoops>,
+    inner: Vec<InnerLoops>,
     ranges: FxHashMap<u32, UOp>,
     work: f64,
     /// Elementwise ops, each counted once however often it runs.
@@ -78,13 +85,24 @@ struct Survey {
     element_bytes: usize,
 }
 
-/// Folds that share their ranges.
-struct FoldLoops {
+/// Folds that share their ranges, or the store of a stage.
+struct InnerLoops {
     ranges: Vec<UOp>,
-    /// What the values depend on, the folds' own ranges included.
+    /// What the values depend on, their own ranges included.
     depends: RangeSet,
+    is_stage: bool,
     count: usize,
     weight: f64,
+}
+
+impl InnerLoops {
+    fn is_inside(&self, id: u32) -> bool {
+        self.depends.contains(id)
+    }
+
+    fn has_own(&self, id: u32) -> bool {
+        self.ranges.iter().any(|range| range_id(range) == id)
+    }
 }
 
 impl Survey {
@@ -95,7 +113,7 @@ impl Survey {
         let mut survey = Survey {
             accesses: Vec::new(),
             outputs: Vec::new(),
-            folds: Vec::new(),
+            inner: Vec::new(),
             ranges: ranges.clone(),
             work: 0.0,
             body_ops: 0,
@@ -104,17 +122,19 @@ impl Survey {
         for node in &dependencies.order {
             match node.op() {
                 Op::Load | Op::Store => survey.add_access(node, &dependencies, &trips),
-                Op::Fold => survey.add_fold(node, &dependencies, &trips),
+                Op::Fold => survey.add_inner(node, &dependencies, &trips),
                 op if op.is_elementwise() && !node.dtype().is_index() => {
                     survey.work += trips(dependencies.get(node));
                     survey.body_ops += 1;
                 }
                 _ => {}
             }
-            if node.op() == Op::Store && closed_ranges(node).len() > survey.outputs.len() {
-                survey.outputs = closed_ranges(node).to_vec();
+            if node.op() == Op::Store && node.src()[0].src()[0].op() == Op::Scratch {
+                survey.add_inner(node, &dependencies, &trips);
             }
         }
+        let longest = root.src().iter().map(closed_ranges).max_by_key(|ranges| ranges.len());
+        survey.outputs = longest.unwrap_or(&[]).to_vec();
         survey
     }
 
@@ -142,19 +162,29 @@ impl Survey {
         self.accesses.push(access);
     }
 
-    fn add_fold(&mut self, node: &UOp, dependencies: &Dependencies, trips: &dyn Fn(&RangeSet) -> f64) {
+    fn add_inner(&mut self, node: &UOp, dependencies: &Dependencies, trips: &dyn Fn(&RangeSet) -> f64) {
         let depends = open_ranges(node, dependencies);
         let weight = trips(&depends);
-        self.work += weight;
-        let ranges = closed_ranges(node).to_vec();
-        match self.folds.iter_mut().find(|fold| fold.ranges == ranges) {
-            Some(fold) => {
-                fold.count += 1;
-                fold.depends.union_with(&depends);
-                fold.weight += weight;
-            }
-            None => self.folds.push(FoldLoops { ranges, depends, count: 1, weight }),
+        let is_stage = node.op() == Op::Store;
+        if !is_stage {
+            self.work += weight;
         }
+        let ranges = closed_ranges(node).to_vec();
+        match self.inner.iter_mut().find(|inner| inner.ranges == ranges && inner.is_stage == is_stage) {
+            Some(inner) => {
+                inner.count += 1;
+                inner.depends.union_with(&depends);
+                inner.weight += weight;
+            }
+            None => self.inner.push(InnerLoops { ranges, depends, is_stage, count: 1, weight }),
+        }
+    }
+
+    /// Whether an access varies with a range, or stands in a loop that is repeated for it.
+    fn is_concerned(&self, access: &Access, id: u32) -> bool {
+        let repeated = |inner: &&InnerLoops| inner.is_inside(id) && !inner.has_own(id);
+        let stands_in = |inner: &InnerLoops| inner.ranges.iter().any(|own| access.depends.contains(range_id(own)));
+        access.depends.contains(id) || self.inner.iter().filter(repeated).any(stands_in)
     }
 
     /// How good a range would be as lanes, for the accesses that `concerns` admits: positive if more is consecutive than strided.
@@ -198,7 +228,8 @@ fn open_ranges(closer: &UOp, dependencies: &Dependencies) -> RangeSet {
 
 /// Chooses and applies opts.
 pub fn choose(root: &UOp, target: &Target) -> Choice {
-    let mut choice = Choice { kernel: root.clone(), applied: Vec::new(), reasons: Vec::new() };
+    let mut choice =
+        Choice { kernel: root.clone(), applied: Vec::new(), reasons: Vec::new(), scratch_max: target.scratch_bytes };
     let survey = Survey::of(root);
     let vector = choose_vector(&survey, target);
     if let Some((id, lanes)) = vector.output
@@ -210,8 +241,8 @@ pub fn choose(root: &UOp, target: &Target) -> Choice {
             walk_in_blocks(&mut choice, &survey, [(row, rows), (id, lanes)]);
         }
     }
-    for (fold, id) in &vector.folds {
-        vectorize_fold(&mut choice, &survey, target, &survey.folds[*fold], *id);
+    for (inner, id) in &vector.inner {
+        vectorize_inner(&mut choice, &survey, target, &survey.inner[*inner], *id);
     }
     choose_threads(&mut choice, &survey, target);
     choice
@@ -221,47 +252,54 @@ pub fn choose(root: &UOp, target: &Target) -> Choice {
 struct VectorChoice {
     /// An output range and its lanes.
     output: Option<(u32, u32)>,
-    /// Fold loops by position, and the reduce range that becomes lanes.
-    folds: Vec<(usize, u32)>,
+    /// Inner loops by position, and the range of theirs that becomes lanes.
+    inner: Vec<(usize, u32)>,
 }
 
+/// Ranges that become lanes, none inside of another: each is worth more than all that it excludes further in.
 fn choose_vector(survey: &Survey, target: &Target) -> VectorChoice {
-    // What an output range as lanes is worth, against each fold having lanes of its own.
-    let mut best_output: Option<(f64, u32)> = None;
+    let wishes: Vec<Option<(f64, u32)>> =
+        survey.inner.iter().map(|inner| best_inner_range(survey, target, inner)).collect();
+    // Loops that stand around others first.
+    let mut order: Vec<usize> = (0..survey.inner.len()).collect();
+    order.sort_by_key(|&number| survey.inner[number].depends.iter().count());
+    let worth_inside = |id: u32, excluded: &dyn Fn(&InnerLoops) -> bool| -> f64 {
+        let inside = order.iter().filter(|&&number| {
+            let inner = &survey.inner[number];
+            inner.is_inside(id) && !inner.has_own(id) && !excluded(inner)
+        });
+        inside.filter_map(|&number| wishes[number].map(|(score, _)| score)).sum()
+    };
+    let output = best_output_range(survey, target)
+        .filter(|(score, id)| *score >= worth_inside(*id, &|_| false))
+        .map(|(_, id)| (id, survey.lanes(target, survey.len(id))));
+    let mut lanes: Vec<u32> = output.iter().map(|(id, _)| *id).collect();
+    let mut choice = VectorChoice { output, inner: Vec::new() };
+    for &number in &order {
+        let Some((score, id)) = wishes[number] else { continue };
+        let excluded = |inner: &InnerLoops| lanes.iter().any(|lane| inner.is_inside(*lane));
+        if !excluded(&survey.inner[number]) && score >= worth_inside(id, &excluded) {
+            lanes.push(id);
+            choice.inner.push((number, id));
+        }
+    }
+    choice
+}
+
+fn best_output_range(survey: &Survey, target: &Target) -> Option<(f64, u32)> {
+    let mut best: Option<(f64, u32)> = None;
     for range in &survey.outputs {
         let id = range_id(range);
         if survey.len(id) < 2 || survey.lanes(target, survey.len(id)) < 2 {
             continue;
         }
         let stores_follow = survey.accesses.iter().all(|access| !access.is_store || !access.irregular.contains(id));
-        let concerned = |access: &Access| {
-            access.depends.contains(id)
-                || survey.folds.iter().any(|fold| {
-                    fold.depends.contains(id) && fold.ranges.iter().any(|own| access.depends.contains(range_id(own)))
-                })
-        };
-        let fullness = fullness(survey, target, id);
-        let score = survey.lane_score(id, concerned) * fullness;
-        if stores_follow && score > 0.0 && best_output.is_none_or(|(best, _)| score >= best) {
-            best_output = Some((score, id));
+        let score = survey.lane_score(id, |access| survey.is_concerned(access, id)) * fullness(survey, target, id);
+        if stores_follow && score > 0.0 && best.is_none_or(|(other, _)| score >= other) {
+            best = Some((score, id));
         }
     }
-    let fold_choice: Vec<Option<(f64, u32)>> =
-        survey.folds.iter().map(|fold| best_fold_range(survey, target, fold)).collect();
-    let fold_total: f64 = survey
-        .folds
-        .iter()
-        .zip(&fold_choice)
-        .filter(|(fold, _)| best_output.is_some_and(|(_, id)| fold.depends.contains(id)))
-        .filter_map(|(_, choice)| choice.map(|(score, _)| score))
-        .sum();
-    let output = best_output.filter(|(score, _)| *score >= fold_total).map(|(_, id)| id);
-    let free = |fold: &FoldLoops| output.is_none_or(|id| !fold.depends.contains(id));
-    let folds = (0..survey.folds.len())
-        .filter(|&number| free(&survey.folds[number]))
-        .filter_map(|number| fold_choice[number].map(|(_, id)| (number, id)))
-        .collect();
-    VectorChoice { output: output.map(|id| (id, survey.lanes(target, survey.len(id)))), folds }
+    best
 }
 
 /// How much of a vector the range fills, at most 1.
@@ -273,14 +311,14 @@ fn fullness(survey: &Survey, target: &Target, id: u32) -> f64 {
     if len >= full { used.max(0.5) } else { len / full }
 }
 
-fn best_fold_range(survey: &Survey, target: &Target, fold: &FoldLoops) -> Option<(f64, u32)> {
+fn best_inner_range(survey: &Survey, target: &Target, inner: &InnerLoops) -> Option<(f64, u32)> {
     let mut best: Option<(f64, u32)> = None;
-    for range in &fold.ranges {
+    for range in &inner.ranges {
         let id = range_id(range);
         if survey.len(id) < 4 || survey.lanes(target, survey.len(id)) < 2 {
             continue;
         }
-        let score = survey.lane_score(id, |access| access.depends.contains(id)) * fullness(survey, target, id);
+        let score = survey.lane_score(id, |access| survey.is_concerned(access, id)) * fullness(survey, target, id);
         if score > 0.0 && best.is_none_or(|(other, _)| score >= other) {
             best = Some((score, id));
         }
@@ -301,9 +339,9 @@ fn choose_tile(survey: &Survey, target: &Target, vector_id: u32, lanes: u32) -> 
     let budget = target.vector_registers * 3 / 4;
     let vectors_in_range = (survey.len(vector_id) as u32).div_ceil(lanes);
     let main = survey
-        .folds
+        .inner
         .iter()
-        .filter(|fold| fold.depends.contains(vector_id))
+        .filter(|inner| !inner.is_stage && inner.depends.contains(vector_id))
         .max_by(|a, b| a.weight.total_cmp(&b.weight));
     let Some(fold) = main else { return copy_tile(survey, vector_id, lanes) };
     let per_fold = (budget / fold.count as u32).max(1);
@@ -375,8 +413,10 @@ fn apply_tile(choice: &mut Choice, survey: &Survey, tile: &Tile, vector_id: u32,
     }
     if let Some((id, rows)) = tile.row {
         choice.attempt(Opt::Upcast { range: id, times: rows });
-        // Rows innermost: the panel of the operand that the rows share stays in cache while they pass.
-        if tile.vectors > 1 {
+        // Rows innermost: the panel of the operand that the rows share stays in cache while they pass. Not where something is
+        // computed once for a row: it would be computed once for each panel of it.
+        let once_a_row = survey.inner.iter().any(|inner| !inner.is_inside(vector_id) && inner.is_inside(id));
+        if tile.vectors > 1 && !once_a_row {
             choice.attempt(Opt::Outermost { range: vector_id });
         }
     }
@@ -397,20 +437,50 @@ fn walk_in_blocks(choice: &mut Choice, survey: &Survey, sides: [(u32, u32); 2]) 
     }
 }
 
-fn vectorize_fold(choice: &mut Choice, survey: &Survey, target: &Target, fold: &FoldLoops, id: u32) {
+fn vectorize_inner(choice: &mut Choice, survey: &Survey, target: &Target, inner: &InnerLoops, id: u32) {
     let len = survey.len(id);
     let lanes = survey.lanes(target, len);
     if !choice.attempt(Opt::Vectorize { range: id, lanes }) {
         return;
     }
-    let budget = (target.vector_registers / 2 / fold.count as u32).max(1);
-    let mut accumulators = 1;
-    // Rows that share a load: a tile of up to four by four of them.
+    // What stands in a tile already is there several times.
+    let tiled: Vec<(u32, u32)> = choice
+        .applied
+        .iter()
+        .filter_map(|opt| match opt {
+            Opt::Upcast { range, times } if inner.is_inside(*range) => Some((*range, *times)),
+            _ => None,
+        })
+        .collect();
+    let budget = (target.vector_registers / 2 / inner.count as u32).max(1);
+    let mut accumulators: u32 = tiled.iter().map(|(_, times)| times).product();
+    if !inner.is_stage {
+        // Rows that share a load: a tile of up to four by four of them.
+        for row in rows_that_share(survey, inner, id) {
+            let times = 4.min(survey.len(row) as u32).min(budget / accumulators);
+            let is_new = tiled.iter().all(|(range, _)| *range != row);
+            if times >= 2 && is_new && choice.attempt(Opt::Upcast { range: row, times }) {
+                accumulators *= times;
+            }
+        }
+    }
+    let vectors = (len / lanes as i64) as u32;
+    let most = if inner.is_stage { UNROLLED_OPS_MAX / survey.body_ops.max(1) } else { 8 };
+    let wanted = (most / accumulators).min(budget / accumulators).min(vectors);
+    if wanted >= 2 {
+        choice.attempt(Opt::Upcast { range: id, times: even_part(vectors, wanted) });
+    }
+}
+
+/// The two ranges around a fold over lanes along which most of its loads are the same: of outputs, or of the stage that it is in.
+fn rows_that_share(survey: &Survey, fold: &InnerLoops, id: u32) -> Vec<u32> {
+    let stages = survey.inner.iter().filter(|inner| inner.is_stage).flat_map(|stage| &stage.ranges);
     let mut rows: Vec<(f64, u32)> = survey
         .outputs
         .iter()
+        .chain(stages)
         .map(range_id)
-        .filter(|row| fold.depends.contains(*row) && survey.len(*row) >= 2)
+        .filter(|row| fold.is_inside(*row) && survey.len(*row) >= 2)
         .map(|row| {
             let shared =
                 survey.accesses.iter().filter(|access| access.depends.contains(id) && !access.depends.contains(row));
@@ -419,17 +489,7 @@ fn vectorize_fold(choice: &mut Choice, survey: &Survey, target: &Target, fold: &
         .filter(|(shared, _)| *shared > 0.0)
         .collect();
     rows.sort_by(|a, b| b.0.total_cmp(&a.0));
-    for (_, row) in rows.into_iter().take(2) {
-        let times = 4.min(survey.len(row) as u32).min(budget / accumulators);
-        if times >= 2 && choice.attempt(Opt::Upcast { range: row, times }) {
-            accumulators *= times;
-        }
-    }
-    let vectors = (len / lanes as i64) as u32;
-    let wanted = (8 / accumulators).min(budget / accumulators).min(vectors);
-    if wanted >= 2 {
-        choice.attempt(Opt::Upcast { range: id, times: even_part(vectors, wanted) });
-    }
+    rows.into_iter().take(2).map(|(_, row)| row).collect()
 }
 
 fn choose_threads(choice: &mut Choice, survey: &Survey, target: &Target) {

@@ -14,7 +14,7 @@ fn takes(op: Op, arg: &Arg) -> bool {
         Op::Param => matches!(arg, Arg::Param(_)),
         Op::Variable => matches!(arg, Arg::Variable(_)),
         Op::Iota | Op::Reshape | Op::Expand => matches!(arg, Arg::Shape(_)),
-        Op::Permute | Op::Flip => matches!(arg, Arg::Axes(_)),
+        Op::Permute | Op::Flip | Op::Keep => matches!(arg, Arg::Axes(_)),
         Op::Pad | Op::Shrink => matches!(arg, Arg::Bounds(_)),
         Op::AsStrided => matches!(arg, Arg::Strided(_)),
         Op::Reduce => matches!(arg, Arg::Reduce(..)),
@@ -25,11 +25,11 @@ fn takes(op: Op, arg: &Arg) -> bool {
         Op::Fold | Op::Across => matches!(arg, Arg::Fold(_)),
         Op::Ramp | Op::Lane | Op::Accumulator => matches!(arg, Arg::Number(_)),
         Op::Scratch => matches!(arg, Arg::Scratch(..)),
-        Op::Stage => matches!(arg, Arg::None | Arg::Number(_)),
         Op::Bind
         | Op::Contiguous
         | Op::Detach
         | Op::Store
+        | Op::Stage
         | Op::Index
         | Op::Load
         | Op::Sink

@@ -9,8 +9,9 @@ use crate::ir::{Arg, Class, Op, UOp, postorder};
 /// Checks a kernel in loop form.
 ///
 /// No tensors are left: every value is a scalar or a vector. Loads and stores name an index, an index names memory, and their
-/// types agree. A loop has one number. A closer (fold, store, stage) closes ranges that its value is made in or that repeat it,
-/// each once; below the sink no loop is open.
+/// types agree. A loop has one number. A closer (fold, store) closes ranges that its value is made in or that repeat it,
+/// each once; below the sink no loop is open. A stage is made of stores into one scratch memory, which
+/// nothing else names: loads name the stage.
 ///
 /// # Errors
 /// The first node, operands first, that breaks a rule.
@@ -24,6 +25,7 @@ pub fn check(sink: &UOp) -> Result<(), VerifyError> {
         check_node(&node)?;
         check_stage(&node, sink)?;
         check_memory(&node)?;
+        check_scratch(&node)?;
         if let Some(range) = node.as_range() {
             let first = numbers.entry(range.id).or_insert_with(|| node.clone());
             if *first != node {
@@ -101,12 +103,38 @@ pub(super) fn check_memory(node: &UOp) -> Result<(), VerifyError> {
     }
 }
 
+/// Scratch is written by the stores of one stage and read through that stage, so that no load can come before its store.
+fn check_scratch(node: &UOp) -> Result<(), VerifyError> {
+    let fail = |message: String| Err(VerifyError::new(node, message));
+    let src = node.src();
+    match node.op() {
+        Op::Load if src[0].op() == Op::Index && src[0].src()[0].op() == Op::Scratch => {
+            fail("reads scratch, which may not be written yet; load from its stage".to_string())
+        }
+        Op::Stage if src.is_empty() => fail("is made of no store".to_string()),
+        Op::Stage => match src.iter().find(|store| !writes_scratch(store, &src[0])) {
+            Some(odd) => fail(format!("is made of stores into one scratch, not of {}", odd.op())),
+            None => Ok(()),
+        },
+        _ => Ok(()),
+    }
+}
+
+/// Whether a node is a store into scratch, the same that another store writes.
+fn writes_scratch(node: &UOp, other: &UOp) -> bool {
+    let memory = |store: &UOp| match (store.op(), store.src().first()) {
+        (Op::Store, Some(index)) if index.op() == Op::Index => index.src().first().cloned(),
+        _ => None,
+    };
+    memory(node).is_some_and(|found| found.op() == Op::Scratch && memory(other) == Some(found))
+}
+
 /// The loops that are open after a node: those of its operands, less those that it closes.
 fn open_after(node: &UOp, open: &FxHashMap<UOp, FxHashSet<u32>>) -> Result<FxHashSet<u32>, VerifyError> {
     let fail = |message: String| Err(VerifyError::new(node, message));
     let closed_from = match node.op() {
         Op::Store => 2,
-        Op::Fold | Op::Stage => 1,
+        Op::Fold => 1,
         _ => node.src().len(),
     };
     let closed_from = closed_from.min(node.src().len());

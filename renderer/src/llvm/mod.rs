@@ -220,6 +220,7 @@ impl Writer {
             | Op::Reduce
             | Op::Gather
             | Op::Contiguous
+            | Op::Keep
             | Op::Detach
             | Op::Copy
             | Op::Function

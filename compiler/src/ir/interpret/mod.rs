@@ -129,7 +129,7 @@ fn value_of(node: &UOp, src: &[Value], dims: &mut Dims<'_>) -> Result<Value, Int
         (Op::Bind, _) => Ok(src[1].clone()),
         (Op::Reduce, Arg::Reduce(reduce, axes)) => reduce::reduce(*reduce, axes, &src[0]),
         (Op::Gather, Arg::Axis(axis)) => reduce::gather(*axis as usize, &src[0], &src[1]),
-        (Op::Contiguous | Op::Detach | Op::Copy | Op::Function, _) => Ok(src[0].clone()),
+        (Op::Contiguous | Op::Keep | Op::Detach | Op::Copy | Op::Function, _) => Ok(src[0].clone()),
         _ if op.is_elementwise() => elementwise::elementwise(node, src),
         _ if op.is_movement() => movement::movement(node, &src[0], dims),
         _ => leaf(node, dims),

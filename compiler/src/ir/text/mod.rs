@@ -139,7 +139,7 @@ fn default_dtype(op: Op, src: &[UOp]) -> Option<DType> {
         Op::Where => src.get(1).map(UOp::dtype),
         Op::Lane | Op::Across => first.map(DType::element),
         Op::Stack if (1..=u16::MAX as usize).contains(&src.len()) => first.map(|dtype| dtype.with_lanes(src.len())),
-        Op::Const | Op::Buffer | Op::Param | Op::Variable | Op::Cast | Op::Bitcast | Op::Scratch => None,
+        Op::Const | Op::Buffer | Op::Param | Op::Variable | Op::Cast | Op::Bitcast | Op::Scratch | Op::Stage => None,
         Op::Ramp | Op::Splat | Op::Stack => None,
         Op::Neg
         | Op::Not
@@ -174,13 +174,13 @@ fn default_dtype(op: Op, src: &[UOp]) -> Option<DType> {
         | Op::Reduce
         | Op::Gather
         | Op::Contiguous
+        | Op::Keep
         | Op::Detach
         | Op::Copy
         | Op::Function
         | Op::Fold
         | Op::Index
         | Op::Load
-        | Op::Stage
         | Op::Accumulator
         | Op::Final => first,
     }

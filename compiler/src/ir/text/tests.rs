@@ -107,13 +107,15 @@ fn kernel_forms_round_trip() {
     let lane = new(Op::Lane, DType::F32, &[&stack], Arg::Number(1));
     let across = new(Op::Across, DType::F32, &[&splat], Arg::Fold(ReduceOp::Min));
     let scratch = new(Op::Scratch, DType::F32, &[], Arg::Scratch(2, 32));
-    let stage = new(Op::Stage, DType::F32, &[&load, &inner], Arg::Number(0));
+    let kept = new(Op::Index, DType::F32, &[&scratch, &inner], Arg::None);
+    let stage =
+        new(Op::Stage, DType::F32, &[&new(Op::Store, DType::VOID, &[&kept, &load, &inner], Arg::None)], Arg::None);
     let accumulator = new(Op::Accumulator, DType::F32, &[&one], Arg::Number(5));
     let update = new(Op::Update, DType::VOID, &[&accumulator, &one], Arg::None);
     let end = new(Op::EndRange, DType::VOID, &[&inner], Arg::None);
     let last = new(Op::Final, DType::F32, &[&accumulator, &end], Arg::None);
     let sink = UOp::sink([store, store_one]);
-    let text = check_round_trip(&[sink, ramp, lane, across, scratch, stage, update, last]);
+    let text = check_round_trip(&[sink, ramp, lane, across, stage, update, last]);
     assert!(text.contains("r1 = range 8, reduce #1\n"), "{text}");
     assert!(text.contains("= store v8, 1.0\n"), "{text}");
 }
