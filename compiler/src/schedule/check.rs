@@ -78,7 +78,7 @@ fn check_kernel(schedule: &Schedule, kernel: &ScheduledKernel) -> Result<usize, 
                 }
                 loaded[slot] = true;
             }
-            (Op::Const | Op::Iota | Op::Variable | Op::Reduce | Op::Gather, _) => {}
+            (Op::Const | Op::Iota | Op::Variable | Op::Reduce | Op::Gather | Op::Keep, _) => {}
             (op, _) if op.is_elementwise() || op.is_movement() => {}
             (op, _) => return Err(format!("holds a {op}, which no kernel computes")),
         }

@@ -33,10 +33,19 @@ pub(super) const EXPRESSION_OPS_MAX: u64 = 300;
 pub(super) const KERNEL_OPS_MAX: u64 = 450;
 /// Buffers that a kernel may name.
 pub(super) const KERNEL_BUFFERS_MAX: usize = 64;
+/// Bytes between scratch memory and registers in a nanosecond.
+pub(super) const SCRATCH_BYTES_PER_NS: f64 = 64.0;
+/// Bytes of scratch memory that a kernel may keep values in.
+pub(super) const SCRATCH_BYTES_MAX: f64 = (1u64 << 16) as f64;
+/// Bytes that may be read again for each row of a kernel: they stay in the cache of one core.
+pub(super) const WORKING_SET_MAX: f64 = (1u64 << 20) as f64;
 /// Two kernels that hold contractions of more than so many ops each are faster apart.
 pub(super) const SMALL_CONTRACTION_OPS: f64 = (1u64 << 17) as f64;
 /// Two contractions of more than so many ops each want all registers for themselves.
 pub(super) const BIG_CONTRACTION_OPS: f64 = (1u64 << 22) as f64;
+
+/// A reduction whose operand is so many times longer than what it is made of is a contraction, as a matmul is.
+pub(super) const CONTRACTION_REREADS: f64 = 3.0;
 
 /// Simple ops that an op is worth once it is decomposed for a machine.
 pub(super) fn weight(op: Op) -> u64 {
@@ -60,6 +69,8 @@ pub(super) struct Cost {
     pub(super) reduce_ops: f64,
     /// Distinct weighted ops of its expression, itself among them, even if it is stored.
     pub(super) own_ops: f64,
+    /// Terms that a contraction below sums for one element, 0 where there is none.
+    pub(super) contraction_len: f64,
     /// Bytes in memory below.
     pub(super) input_bytes: f64,
     /// Whether each element needs a reduction of its own: recomputing it repeats that.
@@ -82,7 +93,11 @@ pub(super) fn costs(graph: &Graph) -> Vec<Cost> {
         let elements = graph.numel[position];
         let bytes = elements * node.dtype().bytes() as f64;
         let below = |pick: &dyn Fn(&Cost) -> f64| src.iter().map(|&k| pick(&costs[k as usize])).fold(0.0, f64::max);
-        let mut cost = Cost { reduce_ops: below(&|cost| cost.reduce_ops), ..Cost::default() };
+        let mut cost = Cost {
+            reduce_ops: below(&|cost| cost.reduce_ops),
+            contraction_len: below(&|cost| cost.contraction_len),
+            ..Cost::default()
+        };
         let mut start = u64::MAX;
         if graph.is_memory(position) {
             cost.ops = 1.0;
@@ -97,6 +112,9 @@ pub(super) fn costs(graph: &Graph) -> Vec<Cost> {
             let k = src[0] as usize;
             cost.reduce_ops += graph.numel[k] * (costs[k].ops + 1.0);
             cost.input_bytes = costs[k].input_bytes;
+            if graph.bytes(k) > CONTRACTION_REREADS * cost.input_bytes {
+                cost.contraction_len = cost.contraction_len.max(graph.numel[k] / elements.max(1.0));
+            }
             cost.is_reduction = true;
             start = counter;
             counter += 1;

@@ -1,12 +1,13 @@
 //! The taste: which values get memory of their own, and which stored values share a kernel.
 //!
 //! Nodes are visited users first. When a node is visited, every place where a kernel asks for it is known ([`Use`]), and it is
-//! either computed where it is asked for (*inlined*, once for each different place) or *stored* by a kernel of its own group and
-//! loaded where it is asked for. Outputs and `contiguous` must be stored; a movement op never is for its own sake; of all else the
+//! either computed where it is asked for (*inlined*, once for each different place), *kept* in scratch memory inside of the kernel that
+//! asks for it (`keep`), or *stored* by a kernel of its own group and loaded where it is asked for. Outputs and `contiguous` must be stored; a movement op never is for its own sake; of all else the
 //! cheaper is taken, in the units of [`cost`]:
 //!
 //! - inlined, a value costs its ops at each place, as often as the loops open there make it, and a reduction inside of another's
 //!   loop repeats all of it; kernels that inline it each load its inputs;
+//! - kept, it costs its ops once for each iteration of the loops around it, and its bytes through the nearest cache;
 //! - stored, it costs a launch, and its bytes written once and read by each kernel.
 //!
 //! A group that stores a value and a group that asks for it at the same place of the same loops become one kernel with two
@@ -21,8 +22,9 @@ use smallvec::SmallVec;
 use super::cost::{self, Cost};
 use super::graph::Graph;
 use super::groups::Groups;
+use super::keep::KeepPlan;
 use super::nest::{AxisIndex, Dependence, OuterLoops, ReductionLoop, Use};
-use crate::ir::{Arg, Dim, Op};
+use crate::ir::{Arg, Axes, Dim, Op};
 use crate::watch::{Report, Topic, Watch};
 
 /// No kernel stores the node.
@@ -33,8 +35,16 @@ const PARTNERS_MAX: usize = 6;
 /// Different places at which a value may be asked for before it is stored whatever that costs.
 const USES_MAX: usize = 16;
 
-/// Which kernel stores each node, by position; [`NOT_STORED`] for those that none does. Kernels are not numbered densely.
-pub(super) fn fuse(graph: &Graph, fuse: bool, watch: &mut dyn Watch) -> Vec<u32> {
+/// What was decided.
+pub(super) struct Fused {
+    /// Which kernel stores each node, by position; [`NOT_STORED`] for those that none does. Kernels are not numbered densely.
+    pub(super) stored: Vec<u32>,
+    /// The axes along which values that no kernel stores are kept in scratch memory, by position.
+    pub(super) kept: FxHashMap<u32, Axes>,
+}
+
+/// Decides for each node of a program.
+pub(super) fn fuse(graph: &Graph, fuse: bool, watch: &mut dyn Watch) -> Fused {
     let costs = cost::costs(graph);
     let talks = watch.wants(Topic::Fusion);
     let mut fusion = Fusion {
@@ -45,6 +55,7 @@ pub(super) fn fuse(graph: &Graph, fuse: bool, watch: &mut dyn Watch) -> Vec<u32>
         loops: Vec::new(),
         uses: vec![SmallVec::new(); graph.nodes.len()],
         stored: vec![NOT_STORED; graph.nodes.len()],
+        kept: FxHashMap::default(),
         watch,
         talks,
     };
@@ -54,30 +65,42 @@ pub(super) fn fuse(graph: &Graph, fuse: bool, watch: &mut dyn Watch) -> Vec<u32>
     if fuse {
         fusion.merge_small();
     }
-    (0..graph.nodes.len())
-        .map(|position| match fusion.stored[position] {
-            NOT_STORED => NOT_STORED,
-            group => fusion.groups.find(group),
-        })
-        .collect()
+    let stored = (0..graph.nodes.len()).map(|position| match fusion.stored[position] {
+        NOT_STORED => NOT_STORED,
+        group => fusion.groups.find(group),
+    });
+    Fused { stored: stored.collect(), kept: fusion.kept }
 }
 
-struct Fusion<'a> {
-    graph: &'a Graph,
-    costs: Vec<Cost>,
+pub(super) struct Fusion<'a> {
+    pub(super) graph: &'a Graph,
+    pub(super) costs: Vec<Cost>,
     fuse: bool,
-    groups: Groups,
-    loops: Vec<ReductionLoop>,
+    pub(super) groups: Groups,
+    pub(super) loops: Vec<ReductionLoop>,
     uses: Vec<SmallVec<[Use; 1]>>,
     stored: Vec<u32>,
+    pub(super) kept: FxHashMap<u32, Axes>,
     watch: &'a mut dyn Watch,
     talks: bool,
 }
 
-/// What it costs to inline a node at its uses, and to store it.
+/// What it costs to inline a node at its uses, to store it, and to keep it if that is possible.
 struct Prices {
     inlined_ns: f64,
     stored_ns: f64,
+    kept: Result<(f64, KeepPlan), &'static str>,
+}
+
+impl Prices {
+    fn text(&self, places: usize) -> String {
+        let kept = match &self.kept {
+            Ok((kept_ns, plan)) => format!("keeping it {kept_ns:.0} ns and {} bytes", plan.bytes),
+            Err(reason) => format!("it cannot be kept: {reason}"),
+        };
+        let (inlined, stored) = (self.inlined_ns, self.stored_ns);
+        format!("computing it {} costs {inlined:.0} ns, storing it {stored:.0} ns, {kept}", times(places))
+    }
 }
 
 impl Fusion<'_> {
@@ -123,7 +146,7 @@ impl Fusion<'_> {
     }
 
     /// How often a value asked for at this place is computed.
-    fn evaluations(&mut self, place: &Use) -> f64 {
+    pub(super) fn evaluations(&mut self, place: &Use) -> f64 {
         let open = self.open_around(place);
         self.count(place.group, &open)
     }
@@ -169,24 +192,49 @@ impl Fusion<'_> {
         let ops = (cost.ops - 1.0).max(0.0);
         let computing = evaluations * ops + repeats.max(1.0) * cost.reduce_ops;
         let once = elements * ops + cost.reduce_ops;
+        if uses.len() == 1 && evaluations <= 1.25 * elements {
+            return self.inline(position, uses);
+        }
         let prices = self.prices(position, &uses, computing, once);
+        self.take_cheapest(position, uses, prices);
+    }
+
+    fn take_cheapest(&mut self, position: usize, uses: SmallVec<[Use; 1]>, prices: Prices) {
         if uses.len() > USES_MAX {
-            self.store(position, uses, "it is asked for at too many places");
-        } else if uses.len() == 1 && evaluations <= 1.25 * elements || prices.inlined_ns <= prices.stored_ns {
+            return self.store(position, uses, "it is asked for at too many places");
+        }
+        let best = prices.inlined_ns.min(prices.stored_ns);
+        if matches!(prices.kept, Ok((kept_ns, _)) if kept_ns < best) {
+            return self.keep_for(position, uses, prices);
+        }
+        if prices.inlined_ns <= prices.stored_ns {
             self.inline(position, uses);
         } else {
             self.store_for(position, uses, &prices);
         }
     }
 
-    fn prices(&self, position: usize, uses: &[Use], computing: f64, once: f64) -> Prices {
+    fn prices(&mut self, position: usize, uses: &[Use], computing: f64, once: f64) -> Prices {
         let kernels = Self::groups_of(uses).len() as f64;
         let input_bytes = self.costs[position].input_bytes;
         let bytes = self.graph.bytes(position);
         let inlined_ns = computing / cost::OPS_PER_NS + kernels * input_bytes / cost::BYTES_PER_NS;
         let stored_ns =
             once / cost::OPS_PER_NS + (input_bytes + (1.0 + kernels) * bytes) / cost::BYTES_PER_NS + cost::LAUNCH_NS;
-        Prices { inlined_ns, stored_ns }
+        let kept = self.plan_to_keep(position, uses).map(|plan| (self.price_of_keeping(position, uses, &plan), plan));
+        Prices { inlined_ns, stored_ns, kept }
+    }
+
+    fn price_of_keeping(&mut self, position: usize, uses: &[Use], plan: &KeepPlan) -> f64 {
+        let cost = self.costs[position];
+        let elements = self.graph.numel[position].max(1.0);
+        let repeats = if cost.is_reduction { (plan.evaluations / elements).max(1.0) } else { 1.0 };
+        let computing = plan.evaluations * (cost.ops - 1.0).max(0.0) + repeats * cost.reduce_ops;
+        let work = self.groups.get(uses[0].group).work + cost.reduce_ops;
+        let moved = (plan.evaluations + plan.reads) * self.graph.nodes[position].dtype().bytes() as f64;
+        (computing + waiting(work, plan.rows)) / cost::OPS_PER_NS
+            + cost.input_bytes / cost::BYTES_PER_NS
+            + moved / cost::SCRATCH_BYTES_PER_NS
     }
 
     fn decide_reduction(&mut self, position: usize, mut uses: SmallVec<[Use; 1]>) {
@@ -205,25 +253,17 @@ impl Fusion<'_> {
             return self.store(position, uses, reason);
         }
         let mut computing = 0.0;
-        let mut waiting = 0.0;
+        let mut waits = 0.0;
         for place in &uses {
             let open = self.open_around(place);
             let evaluations = self.count(place.group, &open);
             computing += cost.reduce_ops * (evaluations / elements).max(1.0);
-            // All of the kernel is shared out by the loops around the reduction: too few leave threads without work.
             let group = self.groups.get(place.group);
-            let rows = group.outer.count(open.outer).min(cost::THREADS);
-            waiting += (cost.reduce_ops + group.work) * (1.0 / rows - 1.0 / cost::THREADS) * 2.0;
+            waits += waiting(cost.reduce_ops + group.work, group.outer.count(open.outer));
         }
         let mut prices = self.prices(position, &uses, computing, cost.reduce_ops);
-        prices.inlined_ns += waiting / cost::OPS_PER_NS;
-        if uses.len() > USES_MAX {
-            self.store(position, uses, "it is asked for at too many places");
-        } else if prices.inlined_ns <= prices.stored_ns {
-            self.inline(position, uses);
-        } else {
-            self.store_for(position, uses, &prices);
-        }
+        prices.inlined_ns += waits / cost::OPS_PER_NS;
+        self.take_cheapest(position, uses, prices);
     }
 
     /// A reason to store a reduction that is not a matter of its price.
@@ -235,7 +275,8 @@ impl Fusion<'_> {
             if group.ops + cost.ops > cost::KERNEL_OPS_MAX as f64 {
                 return Some("its kernel grows too long");
             }
-            if big && group.contraction_ops > cost::BIG_CONTRACTION_OPS {
+            // What is kept has loops of its own, one after the other: they do not compete for registers.
+            if big && group.contraction_ops > cost::BIG_CONTRACTION_OPS && !self.is_in_kept(place) {
                 return Some("its kernel holds a big contraction already, which wants all registers");
             }
         }
@@ -245,7 +286,7 @@ impl Fusion<'_> {
     /// Whether a reduction reads its inputs several times over, as a matmul does.
     fn is_contraction(&self, position: usize) -> bool {
         let operand = self.graph.src[position][0] as usize;
-        self.graph.bytes(operand) > 3.0 * self.costs[position].input_bytes
+        self.graph.bytes(operand) > cost::CONTRACTION_REREADS * self.costs[position].input_bytes
     }
 
     /// Tries to make one kernel of those that ask for a node at the same place; gives the uses that are left.
@@ -286,7 +327,7 @@ impl Fusion<'_> {
     }
 
     /// Computes the node wherever it is asked for: hands its uses down to its operands.
-    fn inline(&mut self, position: usize, uses: SmallVec<[Use; 1]>) {
+    pub(super) fn inline(&mut self, position: usize, uses: SmallVec<[Use; 1]>) {
         let graph = self.graph;
         let node = &graph.nodes[position];
         for place in &uses {
@@ -321,7 +362,8 @@ impl Fusion<'_> {
                 axes.push(AxisIndex::default());
             } else {
                 let number = self.loops.len() as u32;
-                self.loops.push(ReductionLoop { len: dim.max_value() as f64, within: within.clone() });
+                let len = dim.max_value() as f64;
+                self.loops.push(ReductionLoop { len, within: within.clone(), keeps: false });
                 within.join(&Dependence { outer: 0, loops: smallvec::smallvec![number] });
                 axes.push(AxisIndex::reduction(number));
             }
@@ -336,16 +378,16 @@ impl Fusion<'_> {
     }
 
     fn store_for(&mut self, position: usize, uses: SmallVec<[Use; 1]>, prices: &Prices) {
+        let reason = if self.talks { prices.text(uses.len()) } else { String::new() };
+        self.store(position, uses, &reason);
+    }
+
+    fn keep_for(&mut self, position: usize, uses: SmallVec<[Use; 1]>, prices: Prices) {
         if self.talks {
-            let reason = format!(
-                "computing it {} costs {:.0} ns, storing it {:.0} ns",
-                times(uses.len()),
-                prices.inlined_ns,
-                prices.stored_ns
-            );
-            self.store(position, uses, &reason);
-        } else {
-            self.store(position, uses, "");
+            self.tell(position, &format!("kept in scratch: {}", prices.text(uses.len())));
+        }
+        if let Ok((_, plan)) = prices.kept {
+            self.keep(position, &uses, plan);
         }
     }
 
@@ -473,6 +515,11 @@ impl Fusion<'_> {
         };
         self.watch.report(Report::Decision { topic: Topic::Fusion, about: &about, reason });
     }
+}
+
+/// Ops that are lost because so many rows are all that the threads can share: too few leave some without work.
+fn waiting(work: f64, rows: f64) -> f64 {
+    work * (1.0 / rows.clamp(1.0, cost::THREADS) - 1.0 / cost::THREADS) * 2.0
 }
 
 fn times(count: usize) -> String {

@@ -25,6 +25,8 @@ pub(super) struct Group {
     pub(super) contraction_ops: f64,
     /// Ops of reductions and elementwise work together: how long it may run.
     pub(super) work: f64,
+    /// Bytes of scratch memory.
+    pub(super) scratch: f64,
     /// Values that it stores or loads.
     pub(super) buffers: usize,
     /// Groups whose values it loads.
@@ -102,6 +104,9 @@ impl Groups {
         if first.buffers + second.buffers > cost::KERNEL_BUFFERS_MAX {
             return Err("one kernel of both would name too many buffers");
         }
+        if first.scratch + second.scratch > cost::SCRATCH_BYTES_MAX {
+            return Err("one kernel of both would take too much scratch memory");
+        }
         if first.contraction_ops.min(second.contraction_ops) > cost::SMALL_CONTRACTION_OPS {
             return Err("both hold a contraction, which wants all registers");
         }
@@ -126,6 +131,7 @@ impl Groups {
         group.outer = outer;
         group.ops += old.ops;
         group.work += old.work;
+        group.scratch += old.scratch;
         group.contraction_ops = group.contraction_ops.max(old.contraction_ops);
         group.buffers += old.buffers;
         group.reads.extend(old.reads);

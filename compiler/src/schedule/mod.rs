@@ -24,6 +24,7 @@ mod cost;
 mod fuse;
 mod graph;
 mod groups;
+mod keep;
 mod nest;
 mod normalize;
 mod offsets;
@@ -119,8 +120,8 @@ pub fn schedule(sink: &UOp) -> Result<Schedule, CompileError> {
 pub fn schedule_with(sink: &UOp, options: ScheduleOptions, watch: &mut dyn Watch) -> Result<Schedule, CompileError> {
     let values = realize::prepare(sink.src(), options.fuse)?;
     let graph = Graph::of(&values);
-    let stored = fuse::fuse(&graph, options.fuse, watch);
-    let pieces = order::in_order(split::split(&graph, &stored));
+    let fused = fuse::fuse(&graph, options.fuse, watch);
+    let pieces = order::in_order(split::split(&graph, &fused));
     let mut schedule = Schedule { kernels: Vec::new(), buffers: params_of(sink), outputs: Vec::new() };
     let mut buffer_of: FxHashMap<u32, usize> = FxHashMap::default();
     for (position, node) in graph.nodes.iter().enumerate() {

@@ -243,13 +243,15 @@ fn reshape_groups(from: &Shape, to: &Shape) -> Vec<(AxisList, AxisList)> {
     groups
 }
 
-/// A reduction loop.
+/// A loop inside of a kernel: of a reduction, or of a value that is kept.
 #[derive(Clone, Debug)]
 pub(super) struct ReductionLoop {
     /// Iterations.
     pub(super) len: f64,
     /// Every loop that it runs inside of.
     pub(super) within: Dependence,
+    /// Whether it fills scratch memory, instead of reducing.
+    pub(super) keeps: bool,
 }
 
 /// The outer loops of one kernel.
@@ -291,6 +293,18 @@ impl OuterLoops {
             below = pin;
         }
         self.all()
+    }
+
+    /// Iterations of the loops around a value that depends on `set`, once that is pinned.
+    pub(super) fn count_pinned(&self, set: u64) -> f64 {
+        let mut pinned = self.clone();
+        pinned.pin(set);
+        pinned.count(pinned.open_around(set))
+    }
+
+    /// Whether `set` holds the loop over the last axis.
+    pub(super) fn names_last(&self, set: u64) -> bool {
+        !self.lens.is_empty() && set >> (self.lens.len() - 1) & 1 == 1
     }
 
     /// Whether `set` can stand outermost beside all that is pinned.

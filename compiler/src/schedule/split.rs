@@ -9,7 +9,7 @@
 use rustc_hash::FxHashMap;
 use smallvec::smallvec;
 
-use super::fuse::NOT_STORED;
+use super::fuse::{Fused, NOT_STORED};
 use super::graph::Graph;
 use super::normalize::view_of;
 use crate::DType;
@@ -26,7 +26,8 @@ pub(super) struct Piece {
 }
 
 /// The kernels, in the order of the first value that each stores.
-pub(super) fn split(graph: &Graph, stored: &[u32]) -> Vec<Piece> {
+pub(super) fn split(graph: &Graph, fused: &Fused) -> Vec<Piece> {
+    let stored = &fused.stored;
     let mut numbers: FxHashMap<u32, usize> = FxHashMap::default();
     let mut members: Vec<Vec<u32>> = Vec::new();
     for (position, &group) in stored.iter().enumerate() {
@@ -40,10 +41,11 @@ pub(super) fn split(graph: &Graph, stored: &[u32]) -> Vec<Piece> {
         });
         members[number].push(position as u32);
     }
-    members.into_iter().map(|stores| piece(graph, stored, stores)).collect()
+    members.into_iter().map(|stores| piece(graph, fused, stores)).collect()
 }
 
-fn piece(graph: &Graph, stored: &[u32], stores: Vec<u32>) -> Piece {
+fn piece(graph: &Graph, fused: &Fused, stores: Vec<u32>) -> Piece {
+    let stored = &fused.stored;
     let group = stored[stores[0] as usize];
     let mut done: FxHashMap<u32, UOp> = FxHashMap::default();
     let mut loads: Vec<u32> = Vec::new();
@@ -67,7 +69,8 @@ fn piece(graph: &Graph, stored: &[u32], stores: Vec<u32>) -> Piece {
                     with_mapped_sources(node, |operand| done[&by_node[operand]].clone())
                 }
             };
-            done.insert(position, value);
+            let kept = fused.kept.get(&position).map(|axes| axes.iter().map(|&axis| axis as usize).collect::<Vec<_>>());
+            done.insert(position, kept.map_or(value.clone(), |axes| value.keep(&axes)));
         } else {
             pending.push((position, true));
             pending.extend(graph.src[position as usize].iter().rev().map(|&operand| (operand, false)));

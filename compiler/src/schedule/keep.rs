@@ -1,0 +1,125 @@
+//! Keeping: a value that a kernel needs several times is computed once and kept in scratch memory inside of its loops.
+//!
+//! The third way besides computing a value wherever it is asked for and storing it in memory. Its places must agree in some axes,
+//! the *fixed* ones, whose indices name outer loops alone; along all others, the *kept* axes, it is computed in one go, inside of the
+//! loops of the fixed axes. So the scores of one query are kept for their maximum, their exponentials and their sum:
+//!
+//! ```text
+//! for each query { for each key { keep score }; max over keys; for each key { keep power }; sum over keys; for each d { .. } }
+//! ```
+//!
+//! It may be kept where the fixed loops can stand outermost, the places always exist (no padding in between), and the memory is
+//! small. Because everything inside is walked once for each iteration of the fixed loops, what is read there again and again must stay in
+//! cache: the *working set*, as many bytes as the kept value has, times the length of the contraction that makes or uses it.
+//!
+//! Not here: whether it pays (`fuse`), how it is lowered (`kernel::lower`).
+
+use smallvec::SmallVec;
+
+use super::cost;
+use super::fuse::Fusion;
+use super::nest::{AxisIndex, Dependence, ReductionLoop, Use};
+use crate::ir::Axes;
+
+/// Elements that stand side by side in a vector, where the innermost outer loop becomes lanes.
+const LANES: f64 = 16.0;
+
+/// How a value would be kept.
+pub(super) struct KeepPlan {
+    /// Axes that are computed in one go.
+    pub(super) axes: Axes,
+    /// The loops of the other axes.
+    pub(super) fixed: Dependence,
+    /// How often the value is computed, over the whole kernel.
+    pub(super) evaluations: f64,
+    /// How often it is read.
+    pub(super) reads: f64,
+    /// Bytes of scratch memory.
+    pub(super) bytes: f64,
+    /// Iterations of the loops around it.
+    pub(super) rows: f64,
+}
+
+impl Fusion<'_> {
+    /// How a node that is asked for at these places could be kept, or why it cannot be.
+    pub(super) fn plan_to_keep(&mut self, position: usize, uses: &[Use]) -> Result<KeepPlan, &'static str> {
+        let node = &self.graph.nodes[position];
+        let Some(first) = uses.first() else { return Err("nobody asks for it") };
+        if uses.iter().any(|place| place.group != first.group) {
+            return Err("several kernels ask for it");
+        }
+        if uses.iter().any(|place| place.gate.key != 0) {
+            return Err("padding stands between");
+        }
+        let mut plan = KeepPlan {
+            axes: Axes::new(),
+            fixed: Dependence::default(),
+            evaluations: 0.0,
+            reads: 0.0,
+            bytes: node.dtype().bytes() as f64,
+            rows: 1.0,
+        };
+        let mut kept_len = 1.0;
+        for (axis, dim) in node.shape().iter().enumerate().filter(|(_, dim)| !dim.is(1)) {
+            let index = &first.axes[axis];
+            let agree = uses.iter().all(|place| place.axes[axis].key == index.key);
+            if agree && index.loops.loops.is_empty() {
+                plan.fixed.join(&index.loops);
+            } else {
+                plan.axes.push(axis as u8);
+                kept_len *= dim.max_value() as f64;
+            }
+        }
+        if plan.axes.is_empty() {
+            return Err("all places are the same");
+        }
+        plan.bytes *= kept_len;
+        let outer = &self.groups.get(first.group).outer;
+        if !outer.can_pin(plan.fixed.outer) {
+            return Err("its loops cannot stand outermost");
+        }
+        // Where the innermost outer loop becomes lanes, a vector is kept at each place.
+        let scratch = if outer.names_last(plan.fixed.outer) { plan.bytes * LANES } else { plan.bytes };
+        if scratch + self.groups.get(first.group).scratch > cost::SCRATCH_BYTES_MAX {
+            return Err("it would take too much scratch memory");
+        }
+        plan.rows = self.groups.get(first.group).outer.count_pinned(plan.fixed.outer);
+        plan.evaluations = plan.rows * kept_len;
+        let mut contraction: f64 = self.costs[position].contraction_len;
+        for place in uses {
+            let reads = self.evaluations(place).max(plan.evaluations);
+            contraction = contraction.max(reads / plan.evaluations);
+            plan.reads += reads;
+        }
+        if contraction * plan.bytes > cost::WORKING_SET_MAX {
+            return Err("what is read beside it would not stay in cache");
+        }
+        Ok(plan)
+    }
+
+    /// Keeps the node: opens the loops that compute it, and hands the one place inside of them down to its operands.
+    pub(super) fn keep(&mut self, position: usize, uses: &[Use], plan: KeepPlan) {
+        let graph = self.graph;
+        let mut place = uses[0].clone();
+        let group = self.groups.get(place.group);
+        group.outer.pin(plan.fixed.outer);
+        group.scratch += plan.bytes;
+        let mut within = plan.fixed.clone();
+        within.outer = group.outer.open_around(within.outer);
+        for &axis in &plan.axes {
+            let number = self.loops.len() as u32;
+            let len = graph.nodes[position].shape()[axis as usize].max_value() as f64;
+            self.loops.push(ReductionLoop { len, within: within.clone(), keeps: true });
+            within.join(&Dependence { outer: 0, loops: smallvec::smallvec![number] });
+            place.axes[axis as usize] = AxisIndex::reduction(number);
+        }
+        self.kept.insert(position as u32, plan.axes);
+        let place: SmallVec<[Use; 1]> = smallvec::smallvec![place];
+        self.inline(position, place);
+    }
+
+    /// Whether a place stands in loops that compute a kept value.
+    pub(super) fn is_in_kept(&self, place: &Use) -> bool {
+        place.dependence().loops.iter().any(|&number| self.loops[number as usize].keeps)
+    }
+}
