@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 use warpweft::nn::{Adam, Conv2d, Linear, Module, Optimizer};
 use warpweft::tensor::{ClassOptions, ConvOptions, PoolOptions};
-use warpweft::{Tensor, registry};
+use warpweft::{DType, Tensor, compile, registry, spec};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -121,6 +121,13 @@ impl Network {
 /// Trains, and gives the time of each step.
 fn fit(network: &Network, digits: &Digits, train: &[usize]) -> Result<Vec<Duration>, Failure> {
     let mut optimizer = Adam::new(network.parameters(), 0.004)?;
+    // Traced once: forward, backward and optimizer are one program, which every call runs over its batch and the weights as they are.
+    let step =
+        compile([spec(DType::F32, [BATCH as i64, 1, 8, 8]), spec(DType::I32, [BATCH as i64])], |[images, targets]| {
+            let loss = network.forward(&images).cross_entropy(&targets, &ClassOptions::default());
+            optimizer.step(&loss)?;
+            Ok([loss])
+        })?;
     let steps = train.len() / BATCH;
     let progress = ProgressBar::new((EPOCHS * steps) as u64);
     progress.set_style(ProgressStyle::with_template("training {bar:32} {pos}/{len} {msg}")?);
@@ -132,9 +139,7 @@ fn fit(network: &Network, digits: &Digits, train: &[usize]) -> Result<Vec<Durati
         let mut total = 0.0;
         for batch in order.chunks_exact(BATCH) {
             let start = Instant::now();
-            let logits = network.forward(&digits.images(batch));
-            let loss = logits.cross_entropy(&digits.targets(batch), &ClassOptions::default());
-            optimizer.step(&loss)?;
+            let [loss] = step.call([&digits.images(batch), &digits.targets(batch)])?;
             total += loss.item::<f32>()?;
             times.push(start.elapsed());
             progress.inc(1);

@@ -17,6 +17,11 @@ proptest! {
     }
 
     #[test]
+    fn memory_plan_legal(bytes in vec(any::<u8>(), 0..300)) {
+        check(oracle::memory_plan_legal(&bytes))?;
+    }
+
+    #[test]
     fn rewrite_keeps_value(bytes in vec(any::<u8>(), 0..100)) {
         check(oracle::rewrite_keeps_value(&bytes))?;
     }

@@ -7,6 +7,7 @@ use warpweft_compiler::dtype::Scalar;
 use warpweft_compiler::ir::text::{self, Graph};
 use warpweft_compiler::ir::{Arg, Evaluator, UOp, evaluate, substitute};
 use warpweft_compiler::kernel::{decompose, half_floats};
+use warpweft_compiler::memory_plan::{self, Span};
 use warpweft_compiler::rewrite::{Rule, RuleSet, instance};
 use warpweft_compiler::verify;
 use warpweft_compiler::view::track_movement;
@@ -57,6 +58,28 @@ fn mutate_and_parse(printed: &str, bytes: &[u8]) {
         chars[at] = *choices.one_of(&alphabet);
         let _ = text::parse(&chars.iter().collect::<String>());
     }
+}
+
+/// Any spans are placed such that no two that live at once share a byte, in no less than what lives at once and no more than all.
+///
+/// # Errors
+/// With the spans and what is wrong with their places.
+pub fn memory_plan_legal(bytes: &[u8]) -> Result<(), String> {
+    let mut choices = Choices::new(bytes);
+    let spans: Vec<Span> = (0..choices.between(0, 40))
+        .map(|_| {
+            let first = choices.between(0, 30) as u32;
+            let last = first + choices.between(0, 10) as u32;
+            Span { bytes: choices.between(0, 2000) as u64, first, last }
+        })
+        .collect();
+    let placement = memory_plan::place(&spans);
+    memory_plan::check(&spans, &placement).map_err(|why| format!("{why}: {spans:?} at {placement:?}"))?;
+    let (least, most) = (memory_plan::bound(&spans), spans.iter().map(Span::room).sum::<u64>());
+    if (least..=most).contains(&placement.bytes) {
+        return Ok(());
+    }
+    Err(format!("{} bytes are not from {least} to {most}: {spans:?}", placement.bytes))
 }
 
 /// Simplifying an expression changes its value for no assignment of its variables.

@@ -58,12 +58,15 @@ impl Executor {
     /// Runs a plan over the memory and bindings of a program; gives the node that holds each of its values.
     pub(super) fn run(&self, values: &[UOp], program: &Normalized, plan: &Plan) -> Result<Vec<UOp>, ExecuteError> {
         let mut memory: Memory = SmallVec::with_capacity(plan.buffers.len());
-        let arena = Buffer::new(&self.allocator, plan.arena_bytes);
+        let arena = (plan.arena_bytes > 0).then(|| Buffer::new(&self.allocator, plan.arena_bytes));
         for (place, buffer) in plan.places.iter().zip(&plan.buffers) {
             memory.push(Some(match *place {
                 Place::Given(slot) => given(program, slot)?,
                 Place::Own => self.new_memory(buffer),
-                Place::Arena(offset) => arena.view(offset, bytes_of(buffer))?,
+                Place::Arena(offset) => match &arena {
+                    Some(arena) => arena.view(offset, bytes_of(buffer))?,
+                    None => self.new_memory(buffer), // of no bytes
+                },
             }));
         }
         let measures = self.profile || debug::wants_kernels();

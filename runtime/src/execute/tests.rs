@@ -98,6 +98,38 @@ fn fused_and_unfused_agree_and_differ_in_kernels() {
 }
 
 #[test]
+fn planned_memory_holds_what_memory_of_its_own_does() {
+    let unplanned =
+        Executor::open("CPU", &Config { no_memory_planner: true, lru_bytes: 0, ..Config::default() }).unwrap();
+    let planned = Executor::open("CPU", &Config { lru_bytes: 0, ..Config::default() }).unwrap();
+    let run = |executor: &Executor, seed: u64| {
+        let data: Vec<f32> = (0..256).map(|k| ((k * 7 + seed) % 13) as f32 - 6.0).collect();
+        let mut made = vec![floats(executor, &data), floats(executor, &data[..64])];
+        let mut state = seed;
+        for _ in 0..30 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let pick = |shift: u64| made[(state >> shift) as usize % made.len()].clone();
+            let (a, b) = (pick(33), pick(40));
+            let whole = |x: &UOp| {
+                if x.shape()[0].is(64) { x.reshape([1, 64]).expand([4, 64]).reshape([256]) } else { x.clone() }
+            };
+            made.push(match (state >> 50) % 4 {
+                0 => (whole(&a) + whole(&b)).min(100).contiguous(),
+                1 => (&a * 2).max(-100).min(100).contiguous(),
+                2 => whole(&a).reshape([4, 64]).reduce(ReduceOp::Max, &[0]).contiguous(),
+                _ => a.flip(&[0]).contiguous(),
+            });
+        }
+        let values = [made[made.len() - 1].clone(), made[made.len() / 2].clone(), made[made.len() - 3].clone()];
+        executor.realize(&values).unwrap().iter().map(read).collect::<Vec<_>>()
+    };
+    for seed in 1..9 {
+        assert_eq!(run(&planned, seed), run(&unplanned, seed));
+    }
+    assert!(planned.allocator().stats().peak_bytes < unplanned.allocator().stats().peak_bytes);
+}
+
+#[test]
 fn constants_empty_values_and_plain_memory() {
     let executor = cpu();
     let x = floats(&executor, &[1.0, 2.0]);

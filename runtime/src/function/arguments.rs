@@ -7,17 +7,18 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use warpweft_compiler::UOp;
 use warpweft_compiler::ir::{Arg, Dim, Op, Shape, substitute};
+use warpweft_compiler::region::{Answer, views_meet};
 use warpweft_compiler::symbolic::simplify;
 use warpweft_compiler::view::ViewSpec;
 
 use super::Spec;
-use super::call::Program;
+use super::call::{Program, Target};
 use super::trace::unbound;
 use crate::debug;
 use crate::execute::{self, ExecuteError};
 use crate::memory::{Buffer, LruAllocator};
 use crate::tensor::trace::memory_node;
-use crate::tensor::{CallError, Error, Result, Tensor};
+use crate::tensor::{CallError, Cell, Error, Result, Tensor};
 
 /// An argument of a call.
 #[derive(Debug)]
@@ -70,6 +71,38 @@ impl Program {
         Ok(())
     }
 
+    /// Arguments are values: what is assigned to one is not seen through another while the function runs, as it would be in the closure
+    /// by itself. So what is assigned may share no element with what else the function reads.
+    pub(super) fn check_aliases(&self, arguments: &[&Tensor], location: &'static Location<'static>) -> Result<()> {
+        let refuse = |written: usize, other: String| -> Error {
+            let message = format!(
+                "the function assigns argument {written}, which shares memory with {other}: pass a copy of one of them, as `x.contiguous()`"
+            );
+            CallError::new("call", &[], message, location).into()
+        };
+        for value in &self.values {
+            let (cell, written) = match value.target {
+                Target::Result(_) => continue,
+                Target::Argument(number) => (arguments[number].cell(), Some(number)),
+                Target::State(number) => (Some(&self.states[number].0), None),
+            };
+            let is_its = |other: &Tensor| matches!((cell, other.cell()), (Some(a), Some(b)) if Arc::ptr_eq(a, b));
+            for (other, argument) in arguments.iter().enumerate().filter(|(_, argument)| is_its(argument)) {
+                match written {
+                    Some(written) if written == other => {}
+                    Some(written) if !meet(arguments[written], argument)? => {}
+                    Some(written) => return Err(refuse(written, format!("argument {other}"))),
+                    None => return Err(refuse_state(other, location)),
+                }
+            }
+            let is_state = |(state, _): &(Arc<Cell>, UOp)| cell.is_some_and(|cell| Arc::ptr_eq(cell, state));
+            if let Some(written) = written.filter(|_| self.states.iter().any(is_state)) {
+                return Err(refuse(written, "a tensor that its closure uses".to_string()));
+            }
+        }
+        Ok(())
+    }
+
     /// An argument, held against its spec and found in memory.
     pub(super) fn given(
         &self,
@@ -115,6 +148,22 @@ impl Program {
             }
         }
     }
+}
+
+fn refuse_state(argument: usize, location: &'static Location<'static>) -> Error {
+    let message = format!(
+        "argument {argument} shares memory with a tensor that the function assigns: pass a copy of it, as `x.contiguous()`"
+    );
+    CallError::new("call", &[], message, location).into()
+}
+
+/// Whether two views of one storage may have an element in common.
+fn meet(a: &Tensor, b: &Tensor) -> Result<bool> {
+    let (a, b) = (a.uop()?, b.uop()?);
+    Ok(match (ViewSpec::of_node(&a), ViewSpec::of_node(&b)) {
+        (Some(a), Some(b)) => views_meet(a, b) != Answer::No,
+        _ => true,
+    })
 }
 
 /// The buffer that a value lies in, in a row: whole, or from a byte on, so many bytes. None where it lies in none, or not in a row.

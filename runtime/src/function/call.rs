@@ -90,6 +90,7 @@ impl Program {
         if trace::is_active() {
             return self.inline(arguments, location);
         }
+        self.check_aliases(arguments, location)?;
         let _turn = self.assigns().then(|| self.turns.take());
         let mut given = Vec::with_capacity(arguments.len());
         for (number, argument) in arguments.iter().enumerate() {
@@ -199,6 +200,7 @@ impl Program {
 
     /// The program as part of another trace: its graph over the arguments' graphs.
     fn inline(&self, arguments: &[&Tensor], location: &'static Location<'static>) -> Result<Vec<Tensor>> {
+        self.check_aliases(arguments, location)?;
         let mut map: FxHashMap<UOp, UOp> = FxHashMap::default();
         let mut shapes = Vec::new();
         for (number, argument) in arguments.iter().enumerate() {

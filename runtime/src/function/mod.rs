@@ -25,6 +25,8 @@
 mod arguments;
 mod call;
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests;
 mod trace;
 mod turn;

@@ -182,6 +182,32 @@ fn what_is_assigned_to_an_argument_reaches_the_caller() {
     assert_eq!(floats(&base), [1.0, 2.0, 9.0, 12.0]);
 }
 
+#[test]
+fn what_is_assigned_shares_no_element_with_what_else_is_read() {
+    let weight = from(&[1.0, 2.0], &[2]);
+    let f = compile([spec(F, [2]), spec(F, [2])], |[x, y]| {
+        x.assign(&y * 2.0)?;
+        Ok([&x + &y])
+    })
+    .unwrap();
+    let base = from(&[1.0, 2.0, 3.0, 4.0], &[4]);
+    let part = |start: i64| base.shrink(&[(start, start + 2)]);
+    for (a, b) in [(part(0), part(0)), (part(1), part(2)), (part(2), part(1).flip(0))] {
+        let error = message(f.call([&a, &b]));
+        assert!(error.contains("the function assigns argument 0, which shares memory with argument 1"), "{error}");
+    }
+    assert_eq!(floats(&f.call([&part(2), &part(0)]).unwrap()[0]), [3.0, 6.0]);
+    assert_eq!(floats(&base), [1.0, 2.0, 2.0, 4.0]);
+    let g = compile([spec(F, [2])], |[x]| {
+        weight.assign(&weight + &x)?;
+        Ok([&weight * &x])
+    })
+    .unwrap();
+    let error = message(g.call([&weight]));
+    assert!(error.contains("argument 0 shares memory with a tensor that the function assigns"), "{error}");
+    assert_eq!(floats(&g.call([&(&weight + 0.0)]).unwrap()[0]), [2.0, 8.0]);
+}
+
 /// A training step with everything in it, once compiled and once not: the same weights after each step.
 #[test]
 fn a_whole_training_step_is_one_function() {

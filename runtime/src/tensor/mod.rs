@@ -123,6 +123,11 @@ impl Tensor {
         Tensor(Ok(View { cell: Cell::new(value), chain: Arc::new([]), dtype, shape }))
     }
 
+    /// The storage that it is a view of, unless it carries an error.
+    pub(crate) fn cell(&self) -> Option<&Arc<Cell>> {
+        self.0.as_ref().ok().map(|view| &view.cell)
+    }
+
     pub(crate) fn from_error(error: impl Into<Error>) -> Tensor {
         Tensor(Err(error.into()))
     }
