@@ -17,6 +17,7 @@
 //! Always: what is told, and in which order, depends on the program alone; only times differ from run to run.
 
 mod lines;
+mod progress;
 mod report;
 mod subscriber;
 
@@ -24,6 +25,8 @@ mod subscriber;
 mod tests;
 
 pub use lines::{kernel_line, linear_list, memory_line};
+pub(crate) use progress::Progress;
+pub use progress::show_progress;
 pub(crate) use report::{DecisionWatch, KernelReport, Listening};
 pub use subscriber::{Printer, install};
 

@@ -5,7 +5,7 @@
 //! disk by its structure need not lower it, unless somebody listens to how it is lowered.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
@@ -21,7 +21,10 @@ use warpweft_devices::Kernel;
 use super::{ExecuteError, Executor};
 use crate::cache::disk::Key;
 use crate::cache::entries::{decode_kernel, encode_kernel};
-use crate::debug::{self, KernelReport, Listening};
+use crate::debug::{self, KernelReport, Listening, Progress};
+
+/// How often who waits for kernels looks at the time.
+const PROGRESS_CHECKED_EVERY: Duration = Duration::from_millis(100);
 
 /// A kernel that is ready to launch.
 #[derive(Debug)]
@@ -95,24 +98,45 @@ impl Executor {
     fn make_all(&self, new: &[(Key, &UOp)]) -> Result<Vec<Made>, ExecuteError> {
         let listening = Listening::now();
         let threads = self.threads.max(1).min(new.len());
+        let mut progress = Progress::new(new.len());
         if threads <= 1 {
-            return new.iter().map(|(key, ast)| self.make(key, ast, listening)).collect();
+            let made = new.iter().enumerate().map(|(number, (key, ast))| {
+                progress.made(number);
+                self.make(key, ast, listening)
+            });
+            return made.collect();
         }
         let next = AtomicUsize::new(0);
-        let results: Mutex<Vec<Option<Result<Made, ExecuteError>>>> = Mutex::new(new.iter().map(|_| None).collect());
+        let (sender, receiver) = mpsc::channel();
+        let mut results: Vec<Option<Result<Made, ExecuteError>>> = new.iter().map(|_| None).collect();
         std::thread::scope(|scope| {
             for _ in 0..threads {
-                scope.spawn(|| {
+                let (sender, next) = (sender.clone(), &next);
+                scope.spawn(move || {
                     loop {
                         let number = next.fetch_add(1, Ordering::Relaxed);
                         let Some((key, ast)) = new.get(number) else { return };
-                        let made = self.make(key, ast, listening);
-                        results.lock().unwrap_or_else(PoisonError::into_inner)[number] = Some(made);
+                        if sender.send((number, self.make(key, ast, listening))).is_err() {
+                            return;
+                        }
                     }
                 });
             }
+            drop(sender);
+            // Ends when all threads have: each drops its sender then.
+            let mut count = 0;
+            loop {
+                match receiver.recv_timeout(PROGRESS_CHECKED_EVERY) {
+                    Ok((number, made)) => {
+                        results[number] = Some(made);
+                        count += 1;
+                    }
+                    Err(mpsc::RecvTimeoutError::Timeout) => {}
+                    Err(mpsc::RecvTimeoutError::Disconnected) => break,
+                }
+                progress.made(count);
+            }
         });
-        let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
         results.into_iter().flatten().collect()
     }
 

@@ -11,8 +11,10 @@ mod inspect;
 mod starts;
 
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
 
 use clap::{Parser, Subcommand};
+use indicatif::{ProgressBar, ProgressStyle};
 use warpweft::config::VARIABLES;
 
 /// Warpweft, a tensor compiler: look at what it makes, and measure it.
@@ -48,7 +50,22 @@ fn environment_help() -> String {
     text
 }
 
+/// A bar on stderr, if that is a terminal, for as long as kernels are made.
+fn show_progress(made: usize, of: usize) {
+    static BAR: Mutex<Option<ProgressBar>> = Mutex::new(None);
+    let mut bar = BAR.lock().unwrap_or_else(PoisonError::into_inner);
+    let style = ProgressStyle::with_template("compiling {bar:32} {pos}/{len} {elapsed}");
+    let new = || ProgressBar::new(of as u64).with_style(style.unwrap_or(ProgressStyle::default_bar()));
+    let shown = bar.get_or_insert_with(new);
+    shown.set_position(made as u64);
+    if made == of {
+        shown.finish_and_clear();
+        *bar = None;
+    }
+}
+
 fn main() -> ExitCode {
+    warpweft::debug::show_progress(show_progress);
     let result = match Arguments::parse().command {
         Command::Devices => devices::run(),
         Command::Inspect(arguments) => inspect::run(&arguments),
