@@ -100,6 +100,11 @@ impl InnerLoops {
         self.depends.contains(id)
     }
 
+    /// Whether an access varies with one of the loops' own ranges, and so stands in them.
+    fn holds(&self, access: &Access) -> bool {
+        self.ranges.iter().any(|range| access.depends.contains(range_id(range)))
+    }
+
     fn has_own(&self, id: u32) -> bool {
         self.ranges.iter().any(|range| range_id(range) == id)
     }
@@ -133,6 +138,7 @@ impl Survey {
                 survey.add_inner(node, &dependencies, &trips);
             }
         }
+        survey.weigh_accesses(&trips);
         let longest = root.src().iter().map(closed_ranges).max_by_key(|ranges| ranges.len());
         survey.outputs = longest.unwrap_or(&[]).to_vec();
         survey
@@ -180,11 +186,21 @@ impl Survey {
         }
     }
 
+    /// An access inside of a loop runs as often as that loop, whether or not it varies with the loops around that one.
+    fn weigh_accesses(&mut self, trips: &dyn Fn(&RangeSet) -> f64) {
+        for access in &mut self.accesses {
+            let mut open = access.depends.clone();
+            for inner in self.inner.iter().filter(|inner| inner.holds(access)) {
+                open.union_with(&inner.depends);
+            }
+            access.weight = trips(&open);
+        }
+    }
+
     /// Whether an access varies with a range, or stands in a loop that is repeated for it.
     fn is_concerned(&self, access: &Access, id: u32) -> bool {
         let repeated = |inner: &&InnerLoops| inner.is_inside(id) && !inner.has_own(id);
-        let stands_in = |inner: &InnerLoops| inner.ranges.iter().any(|own| access.depends.contains(range_id(own)));
-        access.depends.contains(id) || self.inner.iter().filter(repeated).any(stands_in)
+        access.depends.contains(id) || self.inner.iter().filter(repeated).any(|inner| inner.holds(access))
     }
 
     /// How good a range would be as lanes, for the accesses that `concerns` admits: positive if more is consecutive than strided.

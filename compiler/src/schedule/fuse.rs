@@ -231,7 +231,9 @@ impl Fusion<'_> {
         let repeats = if cost.is_reduction { (plan.evaluations / elements).max(1.0) } else { 1.0 };
         let computing = plan.evaluations * (cost.ops - 1.0).max(0.0) + repeats * cost.reduce_ops;
         let work = self.groups.get(uses[0].group).work + cost.reduce_ops;
-        let moved = (plan.evaluations + plan.reads) * self.graph.nodes[position].dtype().bytes() as f64;
+        // Written once and read by each user; that a contraction reads it over and over costs the same from memory.
+        let moves = plan.evaluations * (1 + uses.len()) as f64;
+        let moved = moves * self.graph.nodes[position].dtype().bytes() as f64;
         (computing + waiting(work, plan.rows)) / cost::OPS_PER_NS
             + cost.input_bytes / cost::BYTES_PER_NS
             + moved / cost::SCRATCH_BYTES_PER_NS

@@ -32,8 +32,6 @@ pub(super) struct KeepPlan {
     pub(super) fixed: Dependence,
     /// How often the value is computed, over the whole kernel.
     pub(super) evaluations: f64,
-    /// How often it is read.
-    pub(super) reads: f64,
     /// Bytes of scratch memory.
     pub(super) bytes: f64,
     /// Iterations of the loops around it.
@@ -55,7 +53,6 @@ impl Fusion<'_> {
             axes: Axes::new(),
             fixed: Dependence::default(),
             evaluations: 0.0,
-            reads: 0.0,
             bytes: node.dtype().bytes() as f64,
             rows: 1.0,
         };
@@ -89,7 +86,6 @@ impl Fusion<'_> {
         for place in uses {
             let reads = self.evaluations(place).max(plan.evaluations);
             contraction = contraction.max(reads / plan.evaluations);
-            plan.reads += reads;
         }
         if contraction * plan.bytes > cost::WORKING_SET_MAX {
             return Err("what is read beside it would not stay in cache");
