@@ -47,6 +47,7 @@ pub fn lower_kernel(
         passes.optimize(&name, target);
     }
     passes.run("unrolled and vector ranges are expanded", expand::expand);
+    passes.run("each loop stands in one place", loops::separate_loops);
     passes.run("tiles of strided loads become rows, transposed", transpose::transpose_tiles);
     passes.run("stages get scratch of their own", scratch::number_scratch);
     passes.run("ops the target lacks become ops it has", |kernel| decompose::decompose(kernel, target));
@@ -133,11 +134,11 @@ fn interface(ast: &UOp, ops: &[UOp]) -> (Vec<Parameter>, Vec<String>) {
     (parameters.collect(), variables)
 }
 
-/// Items of the parallel loop.
+/// Items of the parallel loop; the most there can be if its length is symbolic.
 fn grid(ops: &[UOp]) -> u64 {
     let parallel =
         ops.iter().find(|node| node.as_range().is_some_and(|range| range.kind == crate::ir::AxisKind::Parallel));
-    parallel.and_then(|range| range.src()[0].as_int()).unwrap_or(1) as u64
+    parallel.map_or(1, |range| range.src()[0].max_value().max(0)) as u64
 }
 
 #[cfg(test)]

@@ -59,7 +59,8 @@ pub struct Program {
     pub parameters: Vec<Parameter>,
     /// Names of the integer variables, in calling order.
     pub variables: Vec<String>,
-    /// Items of the outermost parallel loop; 1 when there is none.
+    /// Items of the outermost parallel loop; 1 when there is none. The most there can be where variables decide: a share past the
+    /// last item does nothing.
     pub grid: u64,
     /// Cost of the whole kernel.
     pub estimate: Estimate,

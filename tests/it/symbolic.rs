@@ -99,6 +99,18 @@ fn what_is_not_known_to_fit_is_refused_with_what_was_compared() {
     assert_eq!(x.reshape([-1, 2]).dims().unwrap().to_string(), (x.reshape((&n * 2, 2))).dims().unwrap().to_string());
 }
 
+#[test]
+fn threads_share_a_loop_of_symbolic_length() {
+    let n = var("n", 1, 600);
+    for value in [1, 2, 37, 599, 600] {
+        let x = Tensor::from_vec(floats(value * 200, value), (n.bind(value).unwrap(), 200));
+        let want: Vec<f32> = floats(value * 200, value).iter().map(|x| x.max(0.0) * 2.0 + 1.0).collect();
+        assert_eq!((x.relu() * 2.0 + 1.0).to_vec::<f32>().unwrap(), want, "n = {value}");
+        let sums: Vec<f32> = floats(value * 200, value).chunks(200).map(|row| row.iter().sum()).collect();
+        assert_eq!(x.sum(1).to_vec::<f32>().unwrap(), sums, "n = {value}");
+    }
+}
+
 /// An executor of its own, whose counters no other test moves.
 fn executor(device: &str) -> Executor {
     Executor::open(device, &Config { cache_folder: None, ..Config::default() }).unwrap()

@@ -1,10 +1,11 @@
-//! Two passes over loops before any choice is made: folds share loops, and adjacent loops that walk memory as one become one.
+//! Passes over loops: before any choice is made, folds share loops, and adjacent loops that walk memory as one become one; after all
+//! choices, folds that came to stand in several places get loops of their own.
 
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
 use super::ranges::{
-    Dependencies, NewRanges, RangeSet, all_ranges, closed_ranges, is_closer, range_id, substitute_ranges,
+    Dependencies, NewRanges, RangeSet, all_ranges, closed_ranges, is_closer, next_range_id, range_id, substitute_ranges,
 };
 use crate::ir::{AxisKind, Op, Sources, UOp, substitute, with_mapped_sources};
 use crate::symbolic::linear_terms;
@@ -147,6 +148,40 @@ fn merge_once(root: &UOp) -> Option<UOp> {
         map.insert(outer, NewRanges { value: UOp::index(0), ranges: SmallVec::new() });
         map.insert(inner, NewRanges { value: joined.clone(), ranges: smallvec![joined] });
         return Some(crate::symbolic::simplify(&substitute_ranges(root, &map)));
+    }
+    None
+}
+
+/// Gives folds that stand in other outer loops than the first fold over the same range a range of their own.
+///
+/// A loop stands in one place. Passes make folds of one range that do not: what is left over of a split range is folded after its
+/// loop, and a value that turned out to be a constant depends on no loop any more.
+pub fn separate_loops(root: &UOp) -> UOp {
+    let mut root = root.clone();
+    while let Some((fold, range)) = misplaced(&root) {
+        let kind = range.as_range().map_or(AxisKind::Reduce, |arg| arg.kind);
+        let own = UOp::range(range.src()[0].clone(), next_range_id(&root), kind);
+        let moved = substitute(&fold, &[(range, own)].into_iter().collect());
+        root = substitute(&root, &[(fold, moved)].into_iter().collect());
+    }
+    root
+}
+
+/// A fold, and a range that it closes, over which another fold stands in other loops.
+fn misplaced(root: &UOp) -> Option<(UOp, UOp)> {
+    let dependencies = Dependencies::of(root);
+    let mut places: FxHashMap<u32, RangeSet> = FxHashMap::default();
+    // Users first: a fold inside of another moves with it.
+    for closer in dependencies.order.iter().rev().filter(|node| is_closer(node)) {
+        let mut place = dependencies.get(closer).clone();
+        for range in closed_ranges(closer) {
+            match places.get(&range_id(range)) {
+                None => drop(places.insert(range_id(range), place.clone())),
+                Some(known) if *known == place || closer.op() == Op::Store => {}
+                Some(_) => return Some((closer.clone(), range.clone())),
+            }
+            place.insert(range_id(range));
+        }
     }
     None
 }

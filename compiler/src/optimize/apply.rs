@@ -85,8 +85,9 @@ pub fn works_in_place(root: &UOp) -> bool {
 }
 
 /// How the rest of a range that a split leaves is handled.
-fn tail_of(root: &UOp, range: &UOp, len: i64, inner: i64) -> Result<SplitTail, &'static str> {
-    if len % inner == 0 {
+fn tail_of(root: &UOp, range: &UOp, inner: i64) -> Result<SplitTail, &'static str> {
+    let len = &range.src()[0];
+    if simplify(&len.modulo(inner)).is_const(0) {
         return Ok(SplitTail::None);
     }
     if is_reduce(range) {
@@ -95,20 +96,23 @@ fn tail_of(root: &UOp, range: &UOp, len: i64, inner: i64) -> Result<SplitTail, &
     if works_in_place(root) {
         return Err("the length does not divide, and the kernel works in place");
     }
+    if len.min_value() < inner {
+        return Err("the length may be less than the part, which then has no room to begin earlier");
+    }
     Ok(SplitTail::Overlap)
 }
 
 fn split(root: &UOp, range: &UOp, inner: u32, kind: AxisKind) -> Result<UOp, &'static str> {
     let inner = inner as i64;
-    let Some(len) = range.src()[0].as_int() else { return Err("the length is not a constant") };
+    let len = &range.src()[0];
     let arg = range.as_range().ok_or("no range")?;
     if matches!(arg.kind, AxisKind::Parallel | AxisKind::Unroll | AxisKind::Vector) {
         return Err("the range has become something else already");
     }
-    if inner < 2 || inner > len {
+    if inner < 2 || inner > len.max_value() {
         return Err("the part is not between 2 and the length");
     }
-    let tail = tail_of(root, range, len, inner)?;
+    let tail = tail_of(root, range, inner)?;
     let next = next_range_id(root);
     let part = UOp::range(inner, next, kind);
     match tail {
@@ -116,14 +120,15 @@ fn split(root: &UOp, range: &UOp, inner: u32, kind: AxisKind) -> Result<UOp, &'s
         SplitTail::None if is_reduce(range) => return Ok(split_reduce(root, range, inner, kind, next)),
         SplitTail::None | SplitTail::Overlap => {}
     }
-    let outer_len = (len + inner - 1) / inner;
+    let outer_len = simplify(&(len + (inner - 1)).idiv(inner));
+    let is_one = outer_len.is_const(1);
     let outer = UOp::range(outer_len, arg.id, arg.kind);
-    let begin = match (outer_len, tail) {
-        (1, _) => UOp::index(0),
-        (_, SplitTail::Overlap) => (&outer * inner).min(len - inner),
-        _ => &outer * inner,
+    let begin = match tail {
+        _ if is_one => UOp::index(0),
+        SplitTail::Overlap => (&outer * inner).min(len - inner),
+        SplitTail::None | SplitTail::Apart => &outer * inner,
     };
-    let ranges = if outer_len == 1 { smallvec![part.clone()] } else { smallvec![outer, part.clone()] };
+    let ranges = if is_one { smallvec![part.clone()] } else { smallvec![outer, part.clone()] };
     let map: FxHashMap<UOp, NewRanges> =
         [(range.clone(), NewRanges { value: begin + part, ranges })].into_iter().collect();
     Ok(simplify(&substitute_ranges(root, &map)))
@@ -132,10 +137,13 @@ fn split(root: &UOp, range: &UOp, inner: u32, kind: AxisKind) -> Result<UOp, &'s
 /// Splits a reduce range: fold over the outer part first, then over the inner one, so that the inner one's values are independent
 /// accumulators; what is left over is folded apart.
 fn split_reduce(root: &UOp, range: &UOp, inner: i64, kind: AxisKind, next: u32) -> UOp {
-    let len = range.src()[0].as_int().unwrap_or(1);
+    let len = &range.src()[0];
     let id = range_id(range);
-    let whole = len / inner * inner;
-    let outer = UOp::range(len / inner, id, AxisKind::Reduce);
+    let parts = simplify(&len.idiv(inner));
+    let whole = simplify(&(&parts * inner));
+    let leaves_rest = !simplify(&len.modulo(inner)).is_const(0);
+    let is_one = parts.is_const(1);
+    let outer = UOp::range(parts, id, AxisKind::Reduce);
     let part = UOp::range(inner, next, if kind == AxisKind::Loop { AxisKind::Reduce } else { kind });
     let rest_part = UOp::range(inner, next + 1, if kind == AxisKind::Loop { AxisKind::Reduce } else { kind });
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
@@ -158,17 +166,17 @@ fn split_reduce(root: &UOp, range: &UOp, inner: i64, kind: AxisKind, next: u32) 
                     .flat_map(|other| if other == range { replacement.to_vec() } else { vec![other.clone()] })
                     .collect()
             };
-            let (outer_ranges, begin) = if len / inner == 1 {
+            let (outer_ranges, begin) = if is_one {
                 (others.clone(), UOp::index(0))
             } else {
                 (keep_order(std::slice::from_ref(&outer)), &outer * inner)
             };
             let main = at(begin + &part);
             let main = nested_fold(op, &main, &outer_ranges, &part, kind);
-            if whole == len {
+            if !leaves_rest {
                 main
             } else {
-                let place = UOp::index(whole) + &rest_part;
+                let place = &whole + &rest_part;
                 let inside = place.lt(len);
                 let rest = gate_loads(&at(place), &inside);
                 let identity = UOp::constant(op.identity(rest.dtype()), rest.dtype());
@@ -239,9 +247,7 @@ fn make_outermost(root: &UOp, range: &UOp) -> Result<UOp, &'static str> {
 
 /// Makes the outermost ranges of all stores one parallel range.
 fn make_parallel(root: &UOp, outer: &[UOp]) -> Result<UOp, &'static str> {
-    let mut lens = Vec::new();
     for range in outer {
-        lens.push(range.src()[0].as_int().ok_or("the length is not a constant")?);
         if range.as_range().is_none_or(|range| range.kind != AxisKind::Loop) {
             return Err("only a loop over outputs can be shared out");
         }
@@ -254,17 +260,57 @@ fn make_parallel(root: &UOp, outer: &[UOp]) -> Result<UOp, &'static str> {
     if !is_closer(&root.src()[0]) {
         return Err("the kernel has no stores");
     }
-    let parallel = UOp::range(lens.iter().product::<i64>(), range_id(&outer[0]), AxisKind::Parallel);
+    let len = outer.iter().map(|range| range.src()[0].clone()).reduce(|product, len| simplify(&(product * len)));
+    let parallel = UOp::range(len.unwrap_or_else(|| UOp::index(1)), range_id(&outer[0]), AxisKind::Parallel);
     let mut map = FxHashMap::default();
     match outer {
         [only] => {
             map.insert(only.clone(), NewRanges { value: parallel.clone(), ranges: smallvec![parallel] });
         }
         [first, second] => {
-            map.insert(first.clone(), NewRanges { value: parallel.idiv(lens[1]), ranges: smallvec![parallel.clone()] });
-            map.insert(second.clone(), NewRanges { value: parallel.modulo(lens[1]), ranges: smallvec![] });
+            let Some(len) = second.src()[0].as_int() else {
+                return Err("the length of the inner loop is not a constant");
+            };
+            map.insert(first.clone(), NewRanges { value: parallel.idiv(len), ranges: smallvec![parallel.clone()] });
+            map.insert(second.clone(), NewRanges { value: parallel.modulo(len), ranges: smallvec![] });
         }
         _ => return Err("one or two ranges can be shared out"),
     }
     Ok(simplify(&substitute_ranges(root, &map)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DType;
+    use crate::ir::Dim;
+    use crate::pipeline::{LowerOptions, lower_kernel};
+    use crate::target::Target;
+    use crate::watch::Silent;
+
+    #[test]
+    fn symbolic_loops_are_shared_out_and_those_beside_them_become_vectors() {
+        let n = UOp::variable("n", 1, 600);
+        let x = UOp::param(1, DType::F32, 600 * 200)
+            .reshape([600, 200])
+            .shrink(&[(Dim::from(0), Dim::from(&n)), (Dim::from(0), Dim::from(200))]);
+        let store = UOp::new(Op::Store, DType::VOID, vec![UOp::param(0, DType::F32, 600 * 200), x.exp2()], Arg::None);
+        let target = Target::test_avx512();
+        let linear = lower_kernel(&UOp::sink([store]), &target, &LowerOptions::default(), &mut Silent).unwrap();
+        assert_eq!(linear.grid, 600);
+        let stored = linear.ops.iter().filter(|node| node.op() == Op::Store).map(|node| node.src()[1].dtype().lanes());
+        assert!(stored.into_iter().all(|lanes| lanes > 1));
+    }
+
+    #[test]
+    fn what_is_left_of_a_reduction_has_inner_loops_of_its_own() {
+        // A reduction over 40, which leaves 8 of 16 lanes, of a reduction that depends on it.
+        let inner = UOp::param(1, DType::F32, 40 * 7).reshape([7, 40]).exp2().reduce(ReduceOp::Add, &[0]);
+        let value = inner.max(0).reduce(ReduceOp::Add, &[0]).reshape([1]);
+        let store = UOp::new(Op::Store, DType::VOID, vec![UOp::param(0, DType::F32, 1), value], Arg::None);
+        // The check of the list, which every kernel passes, finds a loop that stands in two places.
+        assert!(
+            lower_kernel(&UOp::sink([store]), &Target::test_avx512(), &LowerOptions::default(), &mut Silent).is_ok()
+        );
+    }
 }

@@ -11,7 +11,8 @@
 //! 3. A fold over lanes gets several accumulators, since an add takes about four cycles and two start in each.
 //! 4. Threads share the outermost loop, where there is work for them.
 //!
-//! The model's numbers are those of `Target`; times are measured by the benchmark, not here.
+//! A symbolic range counts with the length that it has in any case as an output, with its largest as a reduction and as threads'
+//! work. The model's numbers are those of `Target`; times are measured by the benchmark, not here.
 
 use rustc_hash::FxHashMap;
 
@@ -219,8 +220,17 @@ impl Survey {
         concerned.map(|access| score(access) * access.weight).sum()
     }
 
+    /// The length that a range has in any case: of a symbolic one, the least.
     fn len(&self, id: u32) -> i64 {
-        self.ranges.get(&id).and_then(|range| range.src()[0].as_int()).unwrap_or(0)
+        self.ranges.get(&id).map_or(0, |range| range.src()[0].min_value())
+    }
+
+    /// The length with which a range of inner loops counts: what is left over of a reduction is folded apart, so it may have less.
+    fn inner_len(&self, inner: &InnerLoops, id: u32) -> i64 {
+        match inner.is_stage {
+            true => self.len(id),
+            false => self.ranges.get(&id).map_or(0, |range| range.src()[0].max_value()),
+        }
     }
 
     fn lanes(&self, target: &Target, len: i64) -> u32 {
@@ -310,7 +320,8 @@ fn best_output_range(survey: &Survey, target: &Target) -> Option<(f64, u32)> {
             continue;
         }
         let stores_follow = survey.accesses.iter().all(|access| !access.is_store || !access.irregular.contains(id));
-        let score = survey.lane_score(id, |access| survey.is_concerned(access, id)) * fullness(survey, target, id);
+        let score =
+            survey.lane_score(id, |access| survey.is_concerned(access, id)) * fullness(survey, target, survey.len(id));
         if stores_follow && score > 0.0 && best.is_none_or(|(other, _)| score >= other) {
             best = Some((score, id));
         }
@@ -319,9 +330,9 @@ fn best_output_range(survey: &Survey, target: &Target) -> Option<(f64, u32)> {
 }
 
 /// How much of a vector the range fills, at most 1.
-fn fullness(survey: &Survey, target: &Target, id: u32) -> f64 {
+fn fullness(survey: &Survey, target: &Target, len: i64) -> f64 {
     let full = (target.vector_bytes as usize / survey.element_bytes).max(1) as f64;
-    let len = survey.len(id) as f64;
+    let len = len as f64;
     // A range that fills vectors unevenly does some work twice.
     let used = len / ((len / full).ceil() * full);
     if len >= full { used.max(0.5) } else { len / full }
@@ -331,10 +342,11 @@ fn best_inner_range(survey: &Survey, target: &Target, inner: &InnerLoops) -> Opt
     let mut best: Option<(f64, u32)> = None;
     for range in &inner.ranges {
         let id = range_id(range);
-        if survey.len(id) < 4 || survey.lanes(target, survey.len(id)) < 2 {
+        let len = survey.inner_len(inner, id);
+        if len < 4 || survey.lanes(target, len) < 2 {
             continue;
         }
-        let score = survey.lane_score(id, |access| survey.is_concerned(access, id)) * fullness(survey, target, id);
+        let score = survey.lane_score(id, |access| survey.is_concerned(access, id)) * fullness(survey, target, len);
         if score > 0.0 && best.is_none_or(|(other, _)| score >= other) {
             best = Some((score, id));
         }
@@ -454,8 +466,7 @@ fn walk_in_blocks(choice: &mut Choice, survey: &Survey, sides: [(u32, u32); 2]) 
 }
 
 fn vectorize_inner(choice: &mut Choice, survey: &Survey, target: &Target, inner: &InnerLoops, id: u32) {
-    let len = survey.len(id);
-    let lanes = survey.lanes(target, len);
+    let lanes = survey.lanes(target, survey.inner_len(inner, id));
     if !choice.attempt(Opt::Vectorize { range: id, lanes }) {
         return;
     }
@@ -480,7 +491,7 @@ fn vectorize_inner(choice: &mut Choice, survey: &Survey, target: &Target, inner:
             }
         }
     }
-    let vectors = (len / lanes as i64) as u32;
+    let vectors = (survey.len(id) / lanes as i64) as u32;
     let most = if inner.is_stage { UNROLLED_OPS_MAX / survey.body_ops.max(1) } else { 8 };
     let wanted = (most / accumulators).min(budget / accumulators).min(vectors);
     if wanted >= 2 {
@@ -522,7 +533,7 @@ fn choose_threads(choice: &mut Choice, survey: &Survey, target: &Target) {
         .filter(|range| !is_reduce(range) && range.as_range().is_some_and(|arg| arg.kind == crate::ir::AxisKind::Loop))
         .cloned()
         .collect();
-    let lens: Vec<i64> = loops.iter().map(|range| range.src()[0].as_int().unwrap_or(0)).collect();
+    let lens: Vec<i64> = loops.iter().map(|range| range.src()[0].max_value()).collect();
     let enough = target.threads as i64 * 4;
     match (loops.as_slice(), lens.as_slice()) {
         ([first, second, ..], [len, _, ..]) if *len < enough => {

@@ -85,11 +85,7 @@ impl Writer {
         let integer = spelling::register(range.dtype());
         let (name, label) = (format!("%r{}", arg.id), format!("loop{}", arg.id));
         let (start, stop) = match arg.kind {
-            AxisKind::Parallel if integer == "i64" => ("%begin".to_string(), "%end".to_string()),
-            AxisKind::Parallel => (
-                self.step(&name, "begin", &format!("trunc i64 %begin to {integer}")),
-                self.step(&name, "stop", &format!("trunc i64 %end to {integer}")),
-            ),
+            AxisKind::Parallel => self.share_of_thread(range, &name, &integer),
             AxisKind::Loop | AxisKind::Reduce | AxisKind::Unroll | AxisKind::Vector => {
                 ("0".to_string(), self.operand(&range.src()[0]).to_string())
             }
@@ -133,6 +129,25 @@ impl Writer {
         if let Some(open) = self.loops.open.last_mut() {
             open.carried = carried;
         }
+    }
+
+    /// Where a call's share of the parallel loop begins and stops.
+    ///
+    /// Shares are cut from the largest length, so where the length is symbolic a share may reach past it.
+    fn share_of_thread(&mut self, range: &UOp, name: &str, integer: &str) -> (String, String) {
+        let (begin, stop) = match integer {
+            "i64" => ("%begin".to_string(), "%end".to_string()),
+            _ => (
+                self.step(name, "begin", &format!("trunc i64 %begin to {integer}")),
+                self.step(name, "stop", &format!("trunc i64 %end to {integer}")),
+            ),
+        };
+        if range.src()[0].as_int().is_some() {
+            return (begin, stop);
+        }
+        let len = self.operand(&range.src()[0]).to_string();
+        let whole = self.step(name, "whole", &format!("icmp slt {integer} {stop}, {len}"));
+        (begin, self.step(name, "cut", &format!("select i1 {whole}, {integer} {stop}, {integer} {len}")))
     }
 
     pub(super) fn close_loop(&mut self, end: &UOp) {
