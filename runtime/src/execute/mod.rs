@@ -16,6 +16,7 @@
 
 mod bounded_map;
 pub(crate) mod compile;
+mod constants;
 mod plan;
 mod replay;
 mod run;
@@ -121,6 +122,8 @@ pub struct Executor {
     threads: usize,
     plans: Mutex<BoundedMap<UOp, Arc<Plan>>>,
     kernels: Mutex<BoundedMap<Key, Arc<Compiled>>>,
+    /// By programs apart from their float constants.
+    seen: Mutex<BoundedMap<UOp, constants::Seen>>,
     stats: stats::Counters,
 }
 
@@ -259,6 +262,7 @@ impl Executor {
             threads,
             plans: Mutex::new(BoundedMap::new(PLANS_MAX)),
             kernels: Mutex::new(BoundedMap::new(KERNELS_MAX)),
+            seen: Mutex::new(BoundedMap::new(PLANS_MAX)),
             stats: stats::Counters::default(),
             device,
         })
@@ -325,6 +329,7 @@ impl Executor {
     pub fn forget(&self) {
         self.plans.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.kernels.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     fn run_normalized(&self, values: &[UOp], program: Normalized) -> Result<Vec<UOp>, ExecuteError> {
@@ -340,16 +345,25 @@ impl Executor {
                 _ => {}
             }
         }
+        if let Some(plan) = self.plan_in_memory(&program.sink) {
+            return self.run(values, &program, &plan);
+        }
+        let program = self.without_changing_constants(program)?;
         let plan = self.plan(&program.sink)?;
         self.run(values, &program, &plan)
     }
 
+    fn plan_in_memory(&self, sink: &UOp) -> Option<Arc<Plan>> {
+        let plan = self.plans.lock().unwrap_or_else(PoisonError::into_inner).get(sink)?.clone();
+        self.stats.schedule_found();
+        debug::schedule_found(plan.kernels.len(), sink);
+        Some(plan)
+    }
+
     /// The plan of a normalized program: found, or made.
     fn plan(&self, sink: &UOp) -> Result<Arc<Plan>, ExecuteError> {
-        if let Some(plan) = self.plans.lock().unwrap_or_else(PoisonError::into_inner).get(sink) {
-            self.stats.schedule_found();
-            debug::schedule_found(plan.kernels.len(), sink);
-            return Ok(plan.clone());
+        if let Some(plan) = self.plan_in_memory(sink) {
+            return Ok(plan);
         }
         let plan = Arc::new(match self.stored_plan(sink) {
             Some(plan) => plan,

@@ -43,6 +43,31 @@ fn the_same_program_over_other_data_is_not_scheduled_again() {
 }
 
 #[test]
+fn a_constant_that_changes_compiles_twice_and_no_more() {
+    let executor = cpu();
+    let x = floats(&executor, &[1.0, 2.0, 3.0]);
+    let constant = |value: f64| UOp::float(value, DType::F32);
+    let step = |rate: f64, decay: f64| {
+        let value = (&x * &constant(rate)).exp2() + &x * &constant(decay) + &constant(0.25);
+        read(&executor.realize(&[value]).unwrap()[0])
+    };
+    let expected = |rate: f32, decay: f32| [1.0f32, 2.0, 3.0].map(|x| (x * rate).exp2() + x * decay + 0.25);
+    let near = |got: Vec<f32>, want: [f32; 3]| got.iter().zip(want).all(|(got, want)| (got - want).abs() < 1e-5);
+    for (number, rate) in [0.5, 0.3, 0.125, 0.75, -1.0, 0.5].into_iter().enumerate() {
+        assert!(near(step(rate, 3.0), expected(rate as f32, 3.0)), "{rate}");
+        assert_eq!(executor.stats().kernels_compiled, 2.min(number as u64 + 1));
+    }
+    // Another one changes too: once more, and then never.
+    for decay in [4.0, 5.0, 6.0, 3.0] {
+        assert!(near(step(decay / 10.0, decay), expected(decay as f32 / 10.0, decay as f32)), "{decay}");
+        assert_eq!(executor.stats().kernels_compiled, 3);
+    }
+    // What was compiled with its constants is still found.
+    step(0.5, 3.0);
+    assert_eq!(executor.stats().kernels_compiled, 3);
+}
+
+#[test]
 fn memory_lives_as_long_as_a_graph_needs_it() {
     let executor = cpu();
     let in_use = || executor.allocator().stats().in_use_bytes;
