@@ -40,8 +40,9 @@ fn parameters(ast: &UOp) -> Vec<Parameter> {
             parameters[slot] = Some((node.clone(), access));
         }
     };
-    for target in &targets {
-        note(target, Access::Write);
+    // A store may name a view of its param.
+    for node in postorder(&targets) {
+        note(&node, Access::Write);
     }
     for node in postorder(&values) {
         note(&node, Access::Read);

@@ -75,6 +75,7 @@ pub fn rule(op: Op) -> Rule {
         Op::Gather => Contributes(gather),
         Op::Contiguous => Contributes(|_, g| smallvec![Some(g.clone())]),
         Op::Copy => Contributes(copy),
+        Op::Write => Contributes(write),
 
         Op::Detach => Nothing("it is there to stop gradients"),
         Op::Trunc => Nothing("steps have derivative 0 wherever they have one"),
@@ -155,6 +156,15 @@ fn shrink(node: &UOp, g: &UOp) -> Contribution {
 
 fn flip(node: &UOp, g: &UOp) -> Contribution {
     smallvec![Some(UOp::new(Op::Flip, g.dtype(), vec![g.clone()], node.arg().clone()))]
+}
+
+/// To the base where it was not replaced, to the value through the view.
+fn write(node: &UOp, g: &UOp) -> Contribution {
+    let Arg::View(steps) = node.arg() else { return smallvec![None, None] };
+    let value = &node.src()[1];
+    let ones = vec![1i64; value.shape().len()];
+    let nothing = zero(node).reshape(ones).expand(value.shape().clone());
+    smallvec![Some(g.write(steps, &nothing)), Some(g.through(steps))]
 }
 
 /// Back to the device whose memory the operand reads; staying where it is if that reads none.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::dim::{Dim, Shape};
+use super::op::Op;
 use crate::dtype::Scalar;
 
 /// How elements are combined by `Reduce`, `Fold` and `Across`.
@@ -76,6 +77,8 @@ pub enum Arg {
     Device(Arc<str>),
     /// Which function the value of a `Function` is.
     Function(Function),
+    /// The view of its base that a `Write` replaces: movement ops (no `Pad`), the first next to the base.
+    View(Arc<[(Op, Arg)]>),
 }
 
 macro_rules! functions {
@@ -189,12 +192,12 @@ impl ReduceOp {
     }
 
     /// The op that combines two elements.
-    pub fn op(self) -> super::Op {
+    pub fn op(self) -> Op {
         match self {
-            ReduceOp::Add => super::Op::Add,
-            ReduceOp::Mul => super::Op::Mul,
-            ReduceOp::Max => super::Op::Max,
-            ReduceOp::Min => super::Op::Min,
+            ReduceOp::Add => Op::Add,
+            ReduceOp::Mul => Op::Mul,
+            ReduceOp::Max => Op::Max,
+            ReduceOp::Min => Op::Min,
         }
     }
 
@@ -233,6 +236,7 @@ impl Arg {
                 strides: strided.strides.iter().map(&mut *map).collect(),
                 offset: map(&strided.offset),
             })),
+            Arg::View(steps) => Arg::View(steps.iter().map(|(op, arg)| (*op, arg.map_dims(map))).collect()),
             Arg::None
             | Arg::Scalar(_)
             | Arg::Axes(_)
@@ -262,6 +266,7 @@ impl Arg {
                 strided.shape.iter().chain(strided.strides.iter()).for_each(&mut *visit);
                 visit(&strided.offset);
             }
+            Arg::View(steps) => steps.iter().for_each(|(_, arg)| arg.for_each_dim(visit)),
             Arg::None
             | Arg::Scalar(_)
             | Arg::Axes(_)

@@ -331,6 +331,17 @@ impl UOp {
         UOp::new(Op::Keep, self.dtype(), smallvec![self.clone()], Arg::Axes(axes))
     }
 
+    /// A view of this: what movement ops make of it one after the other.
+    pub fn through(&self, steps: &[(Op, Arg)]) -> UOp {
+        let start = self.clone();
+        steps.iter().fold(start, |node, (op, arg)| UOp::new(*op, node.dtype(), smallvec![node], arg.clone()))
+    }
+
+    /// This with a value, of the view's shape, in the place of what a view of it shows.
+    pub fn write(&self, view: &[(Op, Arg)], value: &UOp) -> UOp {
+        UOp::new(Op::Write, self.dtype(), smallvec![self.clone(), value.clone()], Arg::View(view.into()))
+    }
+
     /// This, through which no gradient flows.
     pub fn detach(&self) -> UOp {
         UOp::new(Op::Detach, self.dtype(), smallvec![self.clone()], Arg::None)

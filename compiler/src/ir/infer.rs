@@ -161,6 +161,21 @@ fn tensor_shape(op: Op, src: &[UOp], arg: &Arg) -> Result<Shape, String> {
             Some(axis) => Err(format!("{from} has no axis {axis}")),
             None => Ok(from.clone()),
         },
+        (Op::Write, Arg::View(steps)) => {
+            let mut target = from.clone();
+            for (op, arg) in steps.iter() {
+                if !op.is_movement() || *op == Op::Pad {
+                    return Err(format!("{op} makes no view that can be written to"));
+                }
+                target = movement_shape(*op, &target, arg)?;
+            }
+            let value = &src[1];
+            if value.dtype() != src[0].dtype() || *value.shape() != target {
+                let (given, wanted) = (value.dtype(), src[0].dtype());
+                return Err(format!("{given}{} does not go to a view {wanted}{target}", value.shape()));
+            }
+            Ok(from.clone())
+        }
         (Op::Contiguous | Op::Detach, Arg::None) | (Op::Copy, Arg::Device(_)) | (Op::Function, Arg::Function(_)) => {
             Ok(from.clone())
         }

@@ -125,6 +125,7 @@ ops! {
     Detach    "detach"    [x]                   Tensor      "x, through which no gradient flows.";
     Function  "function"  [value;x]             Tensor      "value, which is the function of the x that the argument names: gradients use its known derivative, all else uses value alone.";
     Copy      "copy"      [x]                   Tensor      "x in the memory of another device.";
+    Write     "write"     [base value]          Tensor      "base with value in the place of the elements that a view of it, the argument, shows.";
 
     Range     "range"     [len]                 Loop        "A loop variable from 0 to len - 1.";
     Fold      "fold"      [value;range]         Loop        "value combined over all of the ranges, which it closes.";

@@ -54,6 +54,7 @@ pub fn is_defined(op: Op, operand: DType) -> bool {
         | Op::Detach
         | Op::Function
         | Op::Copy
+        | Op::Write
         | Op::Range
         | Op::Fold
         | Op::Store

@@ -24,9 +24,12 @@ pub fn order(root: &UOp, has_fma: bool) -> Vec<UOp> {
     let root = &part_loops(root);
     let dependencies = Dependencies::of(root);
     let nest = Nest::of(&dependencies);
+    let loads = dependencies.order.iter().filter(|node| node.op() == Op::Load);
+    let loads = loads.map(|load| (load.src()[0].clone(), load.clone())).collect();
     let mut emitter = Emitter {
         dependencies,
         nest,
+        loads,
         has_fma,
         done: FxHashMap::default(),
         list: Vec::new(),
@@ -56,6 +59,8 @@ fn without_unused(list: Vec<UOp>) -> Vec<UOp> {
 struct Emitter {
     dependencies: Dependencies,
     nest: Nest,
+    /// The load of each place that is loaded.
+    loads: FxHashMap<UOp, UOp>,
     has_fma: bool,
     /// What stands in the list for each node.
     done: FxHashMap<UOp, UOp>,
@@ -136,18 +141,22 @@ impl Emitter {
         let mut needs: Vec<Vec<usize>> = Vec::new();
         let members: Vec<&UOp> =
             self.dependencies.order.iter().filter(|node| node.op() != Op::Sink && inside(node)).collect();
-        for node in members {
+        for node in &members {
             let item = item_of(node);
-            let number = *numbers.entry(item.clone()).or_insert_with(|| {
+            numbers.entry(item.clone()).or_insert_with(|| {
                 items.push(item);
                 needs.push(Vec::new());
                 items.len() - 1
             });
-            for operand in node.src() {
+        }
+        for node in members {
+            let number = numbers[&item_of(node)];
+            // An element is loaded before it is replaced.
+            let replaced = (node.op() == Op::Store).then(|| self.loads.get(&node.src()[0])).flatten();
+            for operand in node.src().iter().chain(replaced) {
                 if !inside(operand) {
                     continue;
                 }
-                // Operands come first in the graph's order, so theirs is numbered, unless it is the variable of this loop.
                 if let Some(&needed) = numbers.get(&item_of(operand))
                     && needed != number
                     && !needs[number].contains(&needed)

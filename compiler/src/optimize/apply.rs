@@ -8,7 +8,7 @@ use crate::ir::{Arg, AxisKind, Op, ReduceOp, Sources, UOp, postorder, substitute
 use crate::kernel::expand::combine;
 use crate::kernel::loops::ranges_by_id;
 use crate::kernel::ranges::{
-    Dependencies, NewRanges, closed_ranges, is_closer, next_range_id, range_id, substitute_ranges,
+    Dependencies, NewRanges, RangeSet, closed_ranges, is_closer, next_range_id, range_id, substitute_ranges,
 };
 use crate::symbolic::{linear_terms, simplify};
 
@@ -77,7 +77,7 @@ fn depends_on(node: &UOp, id: u32) -> bool {
 }
 
 /// Whether a kernel loads from memory that it stores to: then no element may be written twice.
-pub fn works_in_place(root: &UOp) -> bool {
+fn works_in_place(root: &UOp) -> bool {
     let nodes = postorder(std::slice::from_ref(root));
     let stored: FxHashSet<UOp> =
         nodes.iter().filter(|node| node.op() == Op::Store).map(|node| node.src()[0].src()[0].clone()).collect();
@@ -93,8 +93,10 @@ fn tail_of(root: &UOp, range: &UOp, inner: i64) -> Result<SplitTail, &'static st
     if is_reduce(range) {
         return Ok(SplitTail::Apart);
     }
-    if works_in_place(root) {
-        return Err("the length does not divide, and the kernel works in place");
+    match (works_in_place(root), len.as_int()) {
+        (true, Some(_)) => return Ok(SplitTail::Apart),
+        (true, None) => return Err("the length is not a constant, and the kernel works in place"),
+        (false, _) => {}
     }
     if len.min_value() < inner {
         return Err("the length may be less than the part, which then has no room to begin earlier");
@@ -115,12 +117,13 @@ fn split(root: &UOp, range: &UOp, inner: u32, kind: AxisKind) -> Result<UOp, &'s
     let tail = tail_of(root, range, inner)?;
     let next = next_range_id(root);
     let part = UOp::range(inner, next, kind);
-    match tail {
-        SplitTail::Apart => return Ok(split_reduce(root, range, inner, kind, next)),
-        SplitTail::None if is_reduce(range) => return Ok(split_reduce(root, range, inner, kind, next)),
-        SplitTail::None | SplitTail::Overlap => {}
+    if is_reduce(range) {
+        return Ok(split_reduce(root, range, inner, kind, next));
     }
-    let outer_len = simplify(&(len + (inner - 1)).idiv(inner));
+    let outer_len = match (tail, len.as_int()) {
+        (SplitTail::Apart, Some(len)) => UOp::index(len / inner),
+        _ => simplify(&(len + (inner - 1)).idiv(inner)),
+    };
     let is_one = outer_len.is_const(1);
     let outer = UOp::range(outer_len, arg.id, arg.kind);
     let begin = match tail {
@@ -131,7 +134,54 @@ fn split(root: &UOp, range: &UOp, inner: u32, kind: AxisKind) -> Result<UOp, &'s
     let ranges = if is_one { smallvec![part.clone()] } else { smallvec![outer, part.clone()] };
     let map: FxHashMap<UOp, NewRanges> =
         [(range.clone(), NewRanges { value: begin + part, ranges })].into_iter().collect();
-    Ok(simplify(&substitute_ranges(root, &map)))
+    let main = substitute_ranges(root, &map);
+    if tail != SplitTail::Apart {
+        return Ok(simplify(&main));
+    }
+    let whole = len.as_int().unwrap_or(0) / inner * inner;
+    let rest = tail_stores(root, range, whole, next + 1);
+    Ok(simplify(&UOp::sink(main.src().iter().chain(&rest).cloned())))
+}
+
+/// The stores that a range repeats, for what it counts from `whole` on alone.
+///
+/// They share the loops outside of the range with what they were made from; loops inside of it, those of folds too, are their own.
+fn tail_stores(root: &UOp, range: &UOp, whole: i64, next: u32) -> Vec<UOp> {
+    let stores: Vec<UOp> = root.src().iter().filter(|store| closed_ranges(store).contains(range)).cloned().collect();
+    let sink = UOp::sink(stores.iter().cloned());
+    let dependencies = Dependencies::of(&sink);
+    let mut inside = RangeSet::default();
+    inside.insert(range_id(range));
+    let mut own: Vec<UOp> = Vec::new();
+    let mut take = |taken: &[UOp], inside: &mut RangeSet| {
+        for other in taken.iter().filter(|other| *other != range) {
+            inside.insert(range_id(other));
+            if !own.contains(other) {
+                own.push(other.clone());
+            }
+        }
+    };
+    for store in &stores {
+        take(closed_ranges(store).rsplit(|other| other == range).next().unwrap_or_default(), &mut inside);
+    }
+    // Users first: what a fold stands in is known before the fold.
+    for fold in dependencies.order.iter().rev().filter(|node| node.op() == Op::Fold) {
+        if dependencies.get(fold).iter().any(|id| inside.contains(id)) {
+            take(closed_ranges(fold), &mut inside);
+        }
+    }
+    let len = range.src()[0].as_int().unwrap_or(whole) - whole;
+    let kind = range.as_range().map_or(AxisKind::Loop, |arg| arg.kind);
+    let rest = UOp::range(len, next, kind);
+    let ranges = if len == 1 { smallvec![] } else { smallvec![rest.clone()] };
+    let value = if len == 1 { UOp::index(whole) } else { UOp::index(whole) + rest };
+    let mut map: FxHashMap<UOp, NewRanges> = [(range.clone(), NewRanges { value, ranges })].into_iter().collect();
+    for (other, id) in own.into_iter().zip(next + 1..) {
+        let kind = other.as_range().map_or(AxisKind::Loop, |arg| arg.kind);
+        let renamed = UOp::range(other.src()[0].clone(), id, kind);
+        map.insert(other, NewRanges { value: renamed.clone(), ranges: smallvec![renamed] });
+    }
+    substitute_ranges(&sink, &map).src().to_vec()
 }
 
 /// Splits a reduce range: fold over the outer part first, then over the inner one, so that the inner one's values are independent

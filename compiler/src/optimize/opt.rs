@@ -58,7 +58,8 @@ pub enum SplitTail {
     /// An output range: the last part begins earlier and overlaps the one before, so some elements are written twice, with
     /// the same value.
     Overlap,
-    /// A reduce range: what is left over is folded on its own and combined.
+    /// What is left over is done on its own: of a reduce range it is folded apart and combined; of an output range it is stored by
+    /// stores of its own, where a kernel loads what it replaces and nothing may be stored twice.
     Apart,
 }
 

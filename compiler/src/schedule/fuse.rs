@@ -13,6 +13,8 @@
 //! A group that stores a value and a group that asks for it at the same place of the same loops become one kernel with two
 //! stores. So do groups that read the same big input along shared leading loops, and small kernels over equal loops.
 //!
+//! What writes to memory in place demand of a kernel is asked of `fuse_writes`.
+//!
 //! Always: groups do not need each other in a circle (`groups`); the result depends on the graph alone.
 //! Not here: whether the result is legal (`check`), what kernels look like (`split`).
 
@@ -56,6 +58,7 @@ pub(super) fn fuse(graph: &Graph, fuse: bool, watch: &mut dyn Watch) -> Fused {
         uses: vec![SmallVec::new(); graph.nodes.len()],
         stored: vec![NOT_STORED; graph.nodes.len()],
         kept: FxHashMap::default(),
+        targets: FxHashMap::default(),
         watch,
         talks,
     };
@@ -75,14 +78,16 @@ pub(super) fn fuse(graph: &Graph, fuse: bool, watch: &mut dyn Watch) -> Fused {
 pub(super) struct Fusion<'a> {
     pub(super) graph: &'a Graph,
     pub(super) costs: Vec<Cost>,
-    fuse: bool,
+    pub(super) fuse: bool,
     pub(super) groups: Groups,
     pub(super) loops: Vec<ReductionLoop>,
-    uses: Vec<SmallVec<[Use; 1]>>,
-    stored: Vec<u32>,
+    pub(super) uses: Vec<SmallVec<[Use; 1]>>,
+    pub(super) stored: Vec<u32>,
     pub(super) kept: FxHashMap<u32, Axes>,
+    /// For each write, the place of its memory that it replaces.
+    pub(super) targets: FxHashMap<u32, Use>,
     watch: &'a mut dyn Watch,
-    talks: bool,
+    pub(super) talks: bool,
 }
 
 /// What it costs to inline a node at its uses, to store it, and to keep it if that is possible.
@@ -108,7 +113,9 @@ impl Fusion<'_> {
         let graph = self.graph;
         let node = &graph.nodes[position];
         let uses = self.distinct_uses(position);
-        if graph.must_store[position] {
+        if node.op() == Op::Write {
+            self.write(position, &uses);
+        } else if graph.must_store[position] {
             self.store(position, uses, "it must exist in memory");
         } else if graph.is_memory(position) {
             for &group in &Self::groups_of(&uses) {
@@ -122,6 +129,8 @@ impl Fusion<'_> {
                 self.share_input(position, &uses);
             }
             self.inline(position, uses);
+        } else if uses.iter().any(|place| self.reads_too_late(position, place)) {
+            self.store(position, uses, "it reads what a write replaces before its kernel would run");
         } else if !self.fuse && cost::is_work(node) {
             self.store(position, uses, "nothing is fused");
         } else if self.costs[position].is_cut {
@@ -167,7 +176,7 @@ impl Fusion<'_> {
         self.groups.get(group).outer.count(loops.outer) * inner
     }
 
-    fn groups_of(uses: &[Use]) -> SmallVec<[u32; 4]> {
+    pub(super) fn groups_of(uses: &[Use]) -> SmallVec<[u32; 4]> {
         let mut groups: SmallVec<[u32; 4]> = SmallVec::new();
         for place in uses {
             if !groups.contains(&place.group) {
@@ -185,6 +194,9 @@ impl Fusion<'_> {
         }
         if Self::groups_of(&uses).len() > 1 {
             uses = self.merge_users(uses);
+            if uses.iter().any(|place| self.reads_too_late(position, place)) {
+                return self.store(position, uses, "it reads what a write of a kernel replaces");
+            }
         }
         let evaluations: f64 = uses.iter().map(|place| self.evaluations(place)).sum();
         let repeats = if cost.is_reduction { evaluations / elements } else { 1.0 };
@@ -244,6 +256,9 @@ impl Fusion<'_> {
         let elements = self.graph.numel[position].max(1.0);
         if Self::groups_of(&uses).len() > 1 {
             uses = self.merge_users(uses);
+            if uses.iter().any(|place| self.reads_too_late(position, place)) {
+                return self.store(position, uses, "it reads what a write of a kernel replaces");
+            }
         }
         for place in &uses {
             let needed = place.dependence();
@@ -333,6 +348,7 @@ impl Fusion<'_> {
         let graph = self.graph;
         let node = &graph.nodes[position];
         for place in &uses {
+            self.keep_before_guards(position, place.group);
             match (node.op(), node.arg()) {
                 (Op::Reduce, Arg::Reduce(_, axes)) => {
                     let below = self.inside_of_reduction(position, place, axes);
@@ -405,12 +421,16 @@ impl Fusion<'_> {
         for &user in &users {
             self.groups.add_read(user, group);
         }
+        if let Some(&write) = graph.overwriters.get(&(position as u32)) {
+            self.groups.add_order(self.stored[write as usize], group);
+        }
         for &user in &users {
             let places: SmallVec<[&Use; 2]> = uses.iter().filter(|place| place.group == user).collect();
             // Users write `contiguous` to keep kernels apart; a stage of a reduction is one of its own for the same reason.
             let apart = !self.fuse || node.op() == Op::Contiguous;
             let ops = self.groups.get(user).ops + self.costs[position].own_ops;
             let joins = !apart && ops <= cost::KERNEL_OPS_MAX as f64 && self.pays_to_join(position, &places, &own);
+            let joins = joins && !self.reads_too_late(position, &Use { group: user, ..own.clone() });
             if joins && let Ok(outer) = self.groups.why_not_join(user, group) {
                 self.groups.merge(user, group, outer);
             }
@@ -506,7 +526,7 @@ impl Fusion<'_> {
         }
     }
 
-    fn tell(&mut self, position: usize, reason: &str) {
+    pub(super) fn tell(&mut self, position: usize, reason: &str) {
         let node = &self.graph.nodes[position];
         let about = match node.arg() {
             Arg::Reduce(op, axes) => {

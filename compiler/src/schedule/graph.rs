@@ -4,7 +4,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::realize::without_reshapes;
-use crate::ir::{Op, UOp, postorder};
+use super::writes::Versions;
+use crate::ir::{Op, UOp};
 
 /// A program whose nodes are named by their position.
 pub(super) struct Graph {
@@ -18,12 +19,15 @@ pub(super) struct Graph {
     pub(super) must_store: Vec<bool>,
     /// Positions of the values asked for.
     pub(super) outputs: Vec<u32>,
+    /// Operands through which a node reads what a write is to replace, and that write.
+    pub(super) guards: FxHashMap<u32, SmallVec<[(usize, u32); 1]>>,
+    /// The write that replaces a version of some memory.
+    pub(super) overwriters: FxHashMap<u32, u32>,
 }
 
 impl Graph {
-    /// The graph of prepared values.
-    pub(super) fn of(values: &[UOp]) -> Graph {
-        let nodes = postorder(values);
+    /// The graph of prepared values and their nodes, in an order in which they could be computed one by one.
+    pub(super) fn of(values: &[UOp], nodes: Vec<UOp>) -> Graph {
         let positions: FxHashMap<UOp, u32> = nodes.iter().cloned().zip(0..).collect();
         let outputs: Vec<u32> = values.iter().map(|value| positions[value]).collect();
         let asked: FxHashSet<u32> = outputs.iter().copied().collect();
@@ -34,10 +38,48 @@ impl Graph {
             .enumerate()
             .map(|(position, node)| {
                 let in_memory = matches!(without_reshapes(node).op(), Op::Param | Op::Buffer);
-                !in_memory && (node.op() == Op::Contiguous || asked.contains(&(position as u32)))
+                !in_memory && (matches!(node.op(), Op::Contiguous | Op::Write) || asked.contains(&(position as u32)))
             })
             .collect();
-        Graph { nodes, src, numel, must_store, outputs }
+        let mut graph = Graph {
+            nodes,
+            src,
+            numel,
+            must_store,
+            outputs,
+            guards: FxHashMap::default(),
+            overwriters: FxHashMap::default(),
+        };
+        graph.add_versions(&positions, &asked);
+        graph
+    }
+
+    fn add_versions(&mut self, positions: &FxHashMap<UOp, u32>, asked: &FxHashSet<u32>) {
+        let versions = Versions::of(&self.nodes);
+        if versions.is_empty() {
+            return;
+        }
+        for (node, position) in self.nodes.iter().zip(0u32..) {
+            if let Some(write) = versions.overwriter(node) {
+                self.overwriters.insert(position, positions[write]);
+            }
+            let reads = versions.guarded_reads(node, asked.contains(&position));
+            // A write that reads the very elements which it replaces does so before.
+            let reads = reads.into_iter().filter(|(_, guard)| guard != node);
+            let reads: SmallVec<[(usize, u32); 1]> = reads.map(|(k, guard)| (k, positions[&guard])).collect();
+            if !reads.is_empty() {
+                self.guards.insert(position, reads);
+            }
+        }
+    }
+
+    /// Of the versions of some memory the first: what the memory is called by.
+    pub(super) fn memory_of(&self, position: u32) -> u32 {
+        let mut position = position;
+        while self.nodes[position as usize].op() == Op::Write {
+            position = self.src[position as usize][0];
+        }
+        position
     }
 
     /// Whether the node is memory that exists before the program runs.

@@ -29,7 +29,11 @@ pub(super) struct Group {
     pub(super) scratch: f64,
     /// Values that it stores or loads.
     pub(super) buffers: usize,
-    /// Groups whose values it loads.
+    /// Whether it loads elements that it replaces. Then no store may be repeated, so all stand in the same loops.
+    pub(super) is_in_place: bool,
+    /// Whether some store stands in fewer loops than another.
+    pub(super) is_mixed: bool,
+    /// Groups whose values it loads, or that must run before it for another reason.
     reads: Vec<u32>,
 }
 
@@ -74,6 +78,20 @@ impl Groups {
         }
     }
 
+    /// Records that one group must run after another, as a write after the readers of what it replaces.
+    pub(super) fn add_order(&mut self, after: u32, before: u32) {
+        let (after, before) = (self.find(after), self.find(before));
+        if after != before {
+            self.groups[after as usize].reads.push(before);
+        }
+    }
+
+    /// Whether a group must run after another.
+    pub(super) fn needs(&mut self, group: u32, other: u32) -> bool {
+        let (group, other) = (self.find(group), self.find(other));
+        self.reaches(group, other, true)
+    }
+
     /// Why two groups of which neither loads what the other stores may not be one, if they may not; else their common loops.
     pub(super) fn why_not(&mut self, a: u32, b: u32) -> Result<OuterLoops, &'static str> {
         let (a, b) = (self.find(a), self.find(b));
@@ -98,6 +116,7 @@ impl Groups {
     fn why_not_alike(&mut self, a: u32, b: u32) -> Result<OuterLoops, &'static str> {
         let (first, second) = (&self.groups[a as usize], &self.groups[b as usize]);
         let outer = first.outer.joined(&second.outer)?;
+        let lens_differ = first.outer.lens.len() != second.outer.lens.len();
         if first.ops + second.ops > cost::KERNEL_OPS_MAX as f64 {
             return Err("one kernel of both would be too long to compile fast");
         }
@@ -110,8 +129,10 @@ impl Groups {
         if first.contraction_ops.min(second.contraction_ops) > cost::SMALL_CONTRACTION_OPS {
             return Err("both hold a contraction, which wants all registers");
         }
+        if lens_differ && (first.is_in_place || second.is_in_place) {
+            return Err("one replaces what it loads, and their loops differ");
+        }
         let shared = first.outer.lens.len().min(second.outer.lens.len());
-        let lens_differ = first.outer.lens.len() != second.outer.lens.len();
         let rows = outer.count(leading(shared));
         if lens_differ && rows < 4.0 * cost::THREADS && first.work.max(second.work) > cost::OPS_PER_NS * cost::LAUNCH_NS
         {
@@ -128,6 +149,8 @@ impl Groups {
         let old = std::mem::take(&mut self.groups[gone as usize]);
         self.parent[gone as usize] = kept;
         let group = &mut self.groups[kept as usize];
+        group.is_mixed |= old.is_mixed || group.outer.lens.len() != old.outer.lens.len();
+        group.is_in_place |= old.is_in_place;
         group.outer = outer;
         group.ops += old.ops;
         group.work += old.work;

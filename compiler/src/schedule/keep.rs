@@ -49,6 +49,9 @@ impl Fusion<'_> {
         if uses.iter().any(|place| place.gate.key != 0) {
             return Err("padding stands between");
         }
+        if self.graph.guards.contains_key(&(position as u32)) {
+            return Err("it reads what a write replaces");
+        }
         let mut plan = KeepPlan {
             axes: Axes::new(),
             fixed: Dependence::default(),

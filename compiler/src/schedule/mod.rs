@@ -22,6 +22,7 @@
 pub mod check;
 mod cost;
 mod fuse;
+mod fuse_writes;
 mod graph;
 mod groups;
 mod keep;
@@ -35,6 +36,7 @@ mod realize;
 mod split;
 #[cfg(test)]
 mod tests;
+mod writes;
 
 pub use check::check;
 pub use normalize::{Normalized, normalize, view_of};
@@ -119,9 +121,14 @@ pub fn schedule(sink: &UOp) -> Result<Schedule, CompileError> {
 /// As [`schedule`].
 pub fn schedule_with(sink: &UOp, options: ScheduleOptions, watch: &mut dyn Watch) -> Result<Schedule, CompileError> {
     let values = realize::prepare(sink.src(), options.fuse)?;
-    let graph = Graph::of(&values);
+    let (values, nodes) = writes::in_order(values, watch);
+    let graph = Graph::of(&values, nodes);
     let fused = fuse::fuse(&graph, options.fuse, watch);
-    let pieces = order::in_order(split::split(&graph, &fused));
+    let pieces = order::in_order(&graph, split::split(&graph, &fused));
+    #[cfg(debug_assertions)]
+    if let Err(message) = check::check_order(&graph, &pieces) {
+        panic!("bug in the compiler: illegal schedule: {message}");
+    }
     let mut schedule = Schedule { kernels: Vec::new(), buffers: params_of(sink), outputs: Vec::new() };
     let mut buffer_of: FxHashMap<u32, usize> = FxHashMap::default();
     for (position, node) in graph.nodes.iter().enumerate() {
@@ -131,9 +138,10 @@ pub fn schedule_with(sink: &UOp, options: ScheduleOptions, watch: &mut dyn Watch
     }
     let mut first_output: FxHashMap<u32, usize> = FxHashMap::default();
     for (number, &position) in graph.outputs.iter().enumerate() {
-        first_output.entry(position).or_insert(number);
+        first_output.entry(graph.memory_of(position)).or_insert(number);
     }
     let add = |schedule: &mut Schedule, buffer_of: &mut FxHashMap<u32, usize>, position: u32| {
+        let position = graph.memory_of(position);
         *buffer_of.entry(position).or_insert_with(|| {
             let node = &graph.nodes[position as usize];
             let role = first_output.get(&position).copied().map_or(BufferRole::Temporary, BufferRole::Output);
@@ -142,8 +150,7 @@ pub fn schedule_with(sink: &UOp, options: ScheduleOptions, watch: &mut dyn Watch
         })
     };
     for piece in pieces {
-        let names: Vec<u32> = piece.stores.iter().chain(&piece.loads).copied().collect();
-        let buffers = names.into_iter().map(|position| add(&mut schedule, &mut buffer_of, position)).collect();
+        let buffers = piece.memory.iter().map(|&position| add(&mut schedule, &mut buffer_of, position)).collect();
         let (ast, offsets) = offsets::take_out_offsets(&piece.ast);
         schedule.kernels.push(ScheduledKernel { ast, buffers, offsets });
     }

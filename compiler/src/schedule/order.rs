@@ -8,13 +8,15 @@ use std::collections::BinaryHeap;
 
 use rustc_hash::FxHashMap;
 
+use super::graph::Graph;
 use super::split::Piece;
+use crate::ir::Op;
 
-/// The pieces, each after those whose values it loads.
+/// The pieces, each after those whose values it loads or replaces, and before those that replace what it loads.
 ///
 /// # Panics
 /// If two pieces need each other: a bug of `fuse`, which must keep the graph of kernels free of circles.
-pub(super) fn in_order(pieces: Vec<Piece>) -> Vec<Piece> {
+pub(super) fn in_order(graph: &Graph, pieces: Vec<Piece>) -> Vec<Piece> {
     let writers: FxHashMap<u32, usize> = pieces
         .iter()
         .enumerate()
@@ -26,6 +28,10 @@ pub(super) fn in_order(pieces: Vec<Piece>) -> Vec<Piece> {
         for writer in piece.loads.iter().filter_map(|load| writers.get(load)) {
             readers[*writer].push(number);
             missing[number] += 1;
+        }
+        for (first, second) in orders_of_writes(graph, &writers, piece, number) {
+            readers[first].push(second);
+            missing[second] += 1;
         }
     }
     let mut ready: BinaryHeap<Reverse<(u32, usize)>> = BinaryHeap::new();
@@ -46,4 +52,24 @@ pub(super) fn in_order(pieces: Vec<Piece>) -> Vec<Piece> {
     assert_eq!(order.len(), pieces.len(), "bug in the compiler: kernels that need each other");
     let mut pieces: Vec<Option<Piece>> = pieces.into_iter().map(Some).collect();
     order.into_iter().filter_map(|number| pieces[number].take()).collect()
+}
+
+/// Pairs of kernels, of which this is one, that run in this order because memory is written in place.
+pub(super) fn orders_of_writes(
+    graph: &Graph,
+    writers: &FxHashMap<u32, usize>,
+    piece: &Piece,
+    number: usize,
+) -> Vec<(usize, usize)> {
+    if graph.overwriters.is_empty() {
+        return Vec::new();
+    }
+    let mut pairs = Vec::new();
+    for &position in piece.stores.iter().filter(|&&position| graph.nodes[position as usize].op() == Op::Write) {
+        pairs.extend(writers.get(&graph.src[position as usize][0]).map(|&base| (base, number)));
+    }
+    let guards = piece.members.iter().filter_map(|position| graph.guards.get(position)).flatten();
+    pairs.extend(guards.filter_map(|(_, guard)| writers.get(guard)).map(|&guard| (number, guard)));
+    pairs.retain(|(first, second)| first != second);
+    pairs
 }

@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 use super::cost;
 use crate::error::CompileError;
 use crate::ir::{Arg, Axes, Dim, Op, ReduceOp, Shape, UOp, postorder, with_mapped_sources};
+use crate::view::collect_movement_chain;
 
 /// The values to compute with nothing in them that a kernel could not say.
 ///
@@ -22,19 +23,21 @@ pub(super) fn prepare(values: &[UOp], split: bool) -> Result<Vec<UOp>, CompileEr
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
     for node in postorder(values) {
         let mapped = with_mapped_sources(&node, |operand| done[operand].clone());
-        let new = prepare_node(mapped, split)?;
+        let new = prepare_node(&node, mapped, split)?;
         done.insert(node, new);
     }
-    Ok(values.iter().map(|value| without_reshapes(&done[value]).clone()).collect())
+    Ok(values.iter().map(|value| stored_below(&done[value]).clone()).collect())
 }
 
-fn prepare_node(node: UOp, split: bool) -> Result<UOp, CompileError> {
+/// The node as `original` has it, over prepared operands, prepared.
+fn prepare_node(original: &UOp, node: UOp, split: bool) -> Result<UOp, CompileError> {
     if has_no_elements(&node) && node.op() != Op::Const && !node.src().is_empty() && node.op() != Op::Bind {
         return Ok(filled(&node, UOp::int(0, node.dtype())));
     }
     Ok(match (node.op(), node.arg()) {
         (Op::Detach | Op::Function, _) => node.src()[0].clone(),
         (Op::Contiguous, _) => contiguous(&node.src()[0]),
+        (Op::Write, Arg::View(steps)) => write(&original.src()[0], &node.src()[0], steps, &node.src()[1]),
         (Op::Copy, Arg::Device(device)) => {
             return Err(CompileError::Unsupported { op: Op::Copy, dtype: node.dtype(), target: device.to_string() });
         }
@@ -80,11 +83,55 @@ pub(super) fn without_reshapes(node: &UOp) -> &UOp {
     node
 }
 
+/// The node whose memory, read from its start, has the elements of a value of symbolic length; without reshapes of any other.
+fn stored_below(value: &UOp) -> &UOp {
+    let base = without_reshapes(value);
+    match base.arg() {
+        Arg::Bounds(bounds) if base.op() == Op::Shrink && !base.shape().is_concrete() && bounds.len() == 1 => {
+            let memory = without_reshapes(&base.src()[0]);
+            if bounds[0].0.is(0) && is_stored(memory) { memory } else { base }
+        }
+        _ => base,
+    }
+}
+
+/// Whether a node that reshapes were taken off is memory, or is put into memory of its own.
+fn is_stored(node: &UOp) -> bool {
+    matches!(node.op(), Op::Param | Op::Buffer | Op::Contiguous | Op::Write)
+}
+
+/// A write as a write to memory: to the very memory that the base is, if it is a param or the outcome of another write, and else to
+/// memory into which the base is computed.
+///
+/// What a program says of a base that is anything else, as a `contiguous`, is that it shall have memory of its own.
+fn write(original: &UOp, base: &UOp, steps: &[(Op, Arg)], value: &UOp) -> UOp {
+    if has_no_elements(value) {
+        return base.clone();
+    }
+    let mut named = original;
+    while matches!(named.op(), Op::Reshape | Op::Shrink) {
+        named = &named.src()[0];
+    }
+    let (memory, chain) = collect_movement_chain(base);
+    if matches!(named.op(), Op::Param | Op::Buffer | Op::Write) && is_stored(&memory) {
+        let chain: Vec<(Op, Arg)> = chain.iter().map(|step| (step.op(), step.arg().clone())).collect();
+        let steps: Vec<(Op, Arg)> = chain.iter().chain(steps).cloned().collect();
+        return memory.write(&steps, value).through(&chain);
+    }
+    if steps.is_empty() {
+        return value.clone();
+    }
+    let below = without_reshapes(base);
+    let own = if below.op() == Op::Contiguous { below.clone() } else { below.contiguous() };
+    let reshape = (own.shape() != base.shape()).then(|| (Op::Reshape, Arg::Shape(base.shape().clone())));
+    let steps: Vec<(Op, Arg)> = reshape.into_iter().chain(steps.iter().cloned()).collect();
+    own.write(&steps, value).reshape(base.shape().clone())
+}
+
 /// The value stored in row-major order; itself if it is.
 fn contiguous(value: &UOp) -> UOp {
     let base = without_reshapes(value);
-    let stored =
-        matches!(base.op(), Op::Param | Op::Buffer | Op::Contiguous) && base.shape().numel() == value.shape().numel();
+    let stored = is_stored(base) && base.shape().numel() == value.shape().numel();
     if stored { value.clone() } else { base.contiguous().reshape(value.shape().clone()) }
 }
 

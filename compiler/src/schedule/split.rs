@@ -2,7 +2,8 @@
 //!
 //! A *kernel AST* is a sink of stores. Each store writes a tensor value, row-major, into a `Param`; inside of the value all memory is
 //! `Param`s, numbered from 0: first what the kernel stores, in the order of the program, then what it loads, in the order of the
-//! first visit. So kernels of equal structure are equal, wherever in whichever program they stand.
+//! first visit. A write stores into a view of the memory that it replaces part of; a kernel may also load from that memory, under the
+//! same number. So kernels of equal structure are equal, wherever in whichever program they stand.
 //!
 //! Linear in the total size of the kernels.
 
@@ -21,8 +22,12 @@ pub(super) struct Piece {
     pub(super) ast: UOp,
     /// Positions of the nodes that it stores, ascending.
     pub(super) stores: Vec<u32>,
-    /// Positions of the nodes that it loads, by slot after those of the stores.
+    /// Positions of the nodes that it loads: versions of memory.
     pub(super) loads: Vec<u32>,
+    /// Positions of the nodes that it computes without storing them, and of those that it stores.
+    pub(super) members: Vec<u32>,
+    /// The memory of each slot, by the position of its first version.
+    pub(super) memory: Vec<u32>,
 }
 
 /// The kernels, in the order of the first value that each stores.
@@ -48,8 +53,14 @@ fn piece(graph: &Graph, fused: &Fused, stores: Vec<u32>) -> Piece {
     let stored = &fused.stored;
     let group = stored[stores[0] as usize];
     let mut done: FxHashMap<u32, UOp> = FxHashMap::default();
-    let mut loads: Vec<u32> = Vec::new();
-    let mut pending: Vec<(u32, bool)> = stores.iter().rev().map(|&position| (position, false)).collect();
+    let mut piece = Piece { ast: UOp::sink([]), stores, loads: Vec::new(), members: Vec::new(), memory: Vec::new() };
+    let slots: Vec<u32> = piece.stores.iter().map(|&position| slot_of(graph, &mut piece.memory, position)).collect();
+    // A write asks for its value alone: what it replaces part of stays where it is.
+    let asked = |position: u32| match graph.nodes[position as usize].op() {
+        Op::Write => graph.src[position as usize][1],
+        _ => position,
+    };
+    let mut pending: Vec<(u32, bool)> = piece.stores.iter().rev().map(|&position| (asked(position), false)).collect();
     while let Some((position, operands_done)) = pending.pop() {
         if done.contains_key(&position) {
             continue;
@@ -57,18 +68,20 @@ fn piece(graph: &Graph, fused: &Fused, stores: Vec<u32>) -> Piece {
         let node = &graph.nodes[position as usize];
         let home = stored[position as usize];
         if graph.is_memory(position as usize) || (home != NOT_STORED && home != group) {
-            let slot = (stores.len() + loads.len()) as u32;
-            loads.push(position);
+            let slot = slot_of(graph, &mut piece.memory, position);
+            piece.loads.push(position);
             done.insert(position, loaded(node, slot));
         } else if operands_done {
             let value = match node.op() {
                 Op::Contiguous => done[&graph.src[position as usize][0]].clone(),
+                Op::Write => panic!("bug in the compiler: a kernel reads what it writes"),
                 _ => {
                     let src = &graph.src[position as usize];
                     let by_node: FxHashMap<&UOp, u32> = node.src().iter().zip(src.iter().copied()).collect();
                     with_mapped_sources(node, |operand| done[&by_node[operand]].clone())
                 }
             };
+            piece.members.push(position);
             let kept = fused.kept.get(&position).map(|axes| axes.iter().map(|&axis| axis as usize).collect::<Vec<_>>());
             done.insert(position, kept.map_or(value.clone(), |axes| value.keep(&axes)));
         } else {
@@ -76,12 +89,29 @@ fn piece(graph: &Graph, fused: &Fused, stores: Vec<u32>) -> Piece {
             pending.extend(graph.src[position as usize].iter().rev().map(|&operand| (operand, false)));
         }
     }
-    let sinks = stores.iter().zip(0..).map(|(position, slot)| {
-        let value = &done[position];
-        let target = UOp::param(slot, value.dtype(), elements(value.shape()));
+    let sinks = piece.stores.iter().zip(slots).map(|(&position, slot)| {
+        let node = &graph.nodes[position as usize];
+        let value = &done[&asked(position)];
+        let target = match node.arg() {
+            Arg::View(steps) => loaded(&node.src()[0], slot).through(steps),
+            _ => UOp::param(slot, value.dtype(), elements(value.shape())),
+        };
         UOp::new(Op::Store, DType::VOID, smallvec![target, value.clone()], Arg::None)
     });
-    Piece { ast: UOp::sink(sinks), stores, loads }
+    piece.ast = UOp::sink(sinks);
+    let writes = piece.stores.iter().copied().filter(|&position| asked(position) != position);
+    piece.members.extend(writes);
+    piece
+}
+
+/// The slot of a node's memory among a kernel's.
+fn slot_of(graph: &Graph, memory: &mut Vec<u32>, position: u32) -> u32 {
+    let first = graph.memory_of(position);
+    let slot = memory.iter().position(|&known| known == first).unwrap_or_else(|| {
+        memory.push(first);
+        memory.len() - 1
+    });
+    slot as u32
 }
 
 /// A value in memory, as a kernel that loads it sees it.

@@ -21,6 +21,7 @@ fn takes(op: Op, arg: &Arg) -> bool {
         Op::Gather => matches!(arg, Arg::Axis(_)),
         Op::Copy => matches!(arg, Arg::Device(_)),
         Op::Function => matches!(arg, Arg::Function(_)),
+        Op::Write => matches!(arg, Arg::View(_)),
         Op::Range => matches!(arg, Arg::Range(_)),
         Op::Fold | Op::Across => matches!(arg, Arg::Fold(_)),
         Op::Ramp | Op::Lane | Op::Accumulator => matches!(arg, Arg::Number(_)),

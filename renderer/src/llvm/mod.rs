@@ -223,6 +223,7 @@ impl Writer {
             | Op::Keep
             | Op::Detach
             | Op::Copy
+            | Op::Write
             | Op::Function
             | Op::Fold
             | Op::Stage => bug(node, "has no place in a linear kernel"),

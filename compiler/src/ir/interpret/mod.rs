@@ -130,8 +130,9 @@ fn value_of(node: &UOp, src: &[Value], dims: &mut Dims<'_>) -> Result<Value, Int
         (Op::Reduce, Arg::Reduce(reduce, axes)) => reduce::reduce(*reduce, axes, &src[0]),
         (Op::Gather, Arg::Axis(axis)) => reduce::gather(*axis as usize, &src[0], &src[1]),
         (Op::Contiguous | Op::Keep | Op::Detach | Op::Copy | Op::Function, _) => Ok(src[0].clone()),
+        (Op::Write, Arg::View(steps)) => store::write(&src[0], steps, &src[1], dims),
         _ if op.is_elementwise() => elementwise::elementwise(node, src),
-        _ if op.is_movement() => movement::movement(node, &src[0], dims),
+        _ if op.is_movement() => movement::movement(op, node.arg(), &src[0], dims),
         _ => leaf(node, dims),
     }
 }

@@ -5,16 +5,15 @@ use super::dims::Dims;
 use super::{InterpretError, Value, element_count};
 use crate::dtype::DType;
 use crate::dtype::arithmetic::{Element, WithElement, with_element};
-use crate::ir::{Arg, Op, UOp};
+use crate::ir::{Arg, Op};
 
-/// The value of a movement node.
+/// What a movement op makes of a value.
 // tidy: table
-pub(super) fn movement(node: &UOp, x: &Value, dims: &mut Dims<'_>) -> Result<Value, InterpretError> {
-    let op = node.op();
+pub(super) fn movement(op: Op, arg: &Arg, x: &Value, dims: &mut Dims<'_>) -> Result<Value, InterpretError> {
     let fail = |message: String| InterpretError { op, message };
     let from = x.shape();
     let strides = row_major(from);
-    match (op, node.arg()) {
+    match (op, arg) {
         (Op::Reshape, Arg::Shape(shape)) => {
             let to = dims.shape(op, shape)?;
             if element_count(op, &to)? != x.len() {

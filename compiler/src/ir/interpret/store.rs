@@ -1,10 +1,33 @@
-//! What kernels store. A store may name a view of its param: the view of the param's element numbers says where each value goes.
+//! What `write` puts where, and what kernels store. A store may name a view of its param: the view of the param's element numbers says where each value goes.
 
 use std::collections::BTreeMap;
 
-use super::{InterpretError, Value, interpret};
+use super::dims::Dims;
+use super::{InterpretError, Value, interpret, movement};
 use crate::dtype::{DType, Scalar};
 use crate::ir::{Arg, Op, ParamArg, UOp, postorder, rebuild};
+
+/// The base of a `write` with the value in the place of what the view shows: the view of element numbers says where each goes.
+pub(super) fn write(
+    base: &Value,
+    steps: &[(Op, Arg)],
+    value: &Value,
+    dims: &mut Dims<'_>,
+) -> Result<Value, InterpretError> {
+    let numbers = movement::iota(base.len() as i64).with_shape(base.shape().to_vec());
+    let places =
+        steps.iter().try_fold(numbers, |numbers, (op, arg)| movement::movement(*op, arg, &numbers, dims))?;
+    let fail = |message: String| InterpretError { op: Op::Write, message };
+    if places.len() != value.len() || value.dtype() != base.dtype() {
+        return Err(fail(format!("{} elements are written to a view of {}", value.len(), places.len())));
+    }
+    let mut elements = base.scalars();
+    for position in 0..value.len() {
+        elements[places.get(position).to_i64() as usize] = value.get(position);
+    }
+    let written = Value::from_scalars(base.dtype(), base.shape(), &elements);
+    written.ok_or_else(|| fail("elements of another type came out".to_string()))
+}
 
 /// The stores of a kernel AST carried out, in order: the whole contents of each param that is stored to.
 pub(super) fn interpret_stores(

@@ -22,6 +22,7 @@
 //! | of `gather`, `range`, `copy`, `function` | `axis 1`; `reduce #0`; `"CUDA"`; `"tanh"` |
 //! | numbers of `lane`, `ramp`, `accumulator`; of `scratch` and `param`; of `buffer` | `#3`; `#3 [64]`; `#3 [64] "CPU"` |
 //! | of `variable` in a body | `"n" 1..8` |
+//! | of `write`: a view; nothing for the whole | `through permute (1, 0) shrink [0:1, 0:3]` |
 //!
 //! Always: `parse(print(g))` is the same nodes, and printing what was parsed from printed text gives that text. Any text at all
 //! gives a graph or an error with line and column.
@@ -97,7 +98,7 @@ pub struct ParseError {
 /// Words that stand for arguments or values, so that no node can be called so.
 const RESERVED: &[&str] = &[
     "add", "mul", "max", "min", "axis", "strides", "offset", "parallel", "loop", "reduce", "unroll", "vector", "true",
-    "false", "inf", "nan", "return", "slot", "named",
+    "false", "inf", "nan", "return", "slot", "named", "through",
 ];
 
 fn is_identifier(text: &str) -> bool {
@@ -177,6 +178,7 @@ fn default_dtype(op: Op, src: &[UOp]) -> Option<DType> {
         | Op::Keep
         | Op::Detach
         | Op::Copy
+        | Op::Write
         | Op::Function
         | Op::Fold
         | Op::Index

@@ -242,6 +242,7 @@ fn node(
     };
     let arg = match (op, arg) {
         (Op::Range, None) => Arg::Range(RangeArg { id: scope.ranges, kind: AxisKind::Loop }),
+        (Op::Write, None) => Arg::View([].into()),
         (_, arg) => arg.unwrap_or_default(),
     };
     scope.ranges = scope.ranges.saturating_add((op == Op::Range) as u32);
@@ -336,10 +337,34 @@ fn argument(cursor: &mut Cursor, scope: &Scope, op: Op) -> Result<Option<Arg>, P
         cursor.expect_mark('#')?;
         return Ok(Some(Arg::Range(RangeArg { id: parse_integer(cursor, "the number of a loop")?, kind })));
     }
+    if cursor.take_word("through") {
+        return view_argument(cursor, scope).map(Some);
+    }
     if cursor.take_word("axis") {
         return Ok(Some(Arg::Axis(parse_integer(cursor, "an axis")?)));
     }
     Ok(None)
+}
+
+/// Movement ops with their arguments, one after the other.
+fn view_argument(cursor: &mut Cursor, scope: &Scope) -> Result<Arg, ParseError> {
+    let mut steps: Vec<(Op, Arg)> = Vec::new();
+    loop {
+        let op = match cursor.peek() {
+            Token::Word(word) => Op::from_name(word).filter(|op| op.is_movement()),
+            _ => None,
+        };
+        let Some(op) = op else { break };
+        cursor.take();
+        steps.push((
+            op,
+            match cursor.peek() {
+                Token::Mark('[') => dims_argument(cursor, scope, op)?,
+                _ => Arg::Axes(axes(cursor)?),
+            },
+        ));
+    }
+    if steps.is_empty() { Err(cursor.expected("a movement op")) } else { Ok(Arg::View(steps.into())) }
 }
 
 /// A text, and for a variable its bounds.

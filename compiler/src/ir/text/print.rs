@@ -145,7 +145,7 @@ pub(crate) fn write_line(text: &mut String, node: &UOp, names: &Names) {
         text.push_str(&operand(source, literal_dtype(node.op(), position, &types), names));
         separator = ", ";
     }
-    let argument = argument(node, names);
+    let argument = argument(node.arg(), node.dtype(), names);
     if !argument.is_empty() {
         text.push_str(separator);
         text.push_str(&argument);
@@ -182,10 +182,10 @@ fn axes(list: &Axes) -> String {
 }
 
 // tidy: table
-fn argument(node: &UOp, names: &Names) -> String {
-    match node.arg() {
+fn argument(arg: &Arg, dtype: DType, names: &Names) -> String {
+    match arg {
         Arg::None => String::new(),
-        Arg::Scalar(value) => print_literal(*value, node.dtype()),
+        Arg::Scalar(value) => print_literal(*value, dtype),
         Arg::Shape(shape) => dims(shape, names),
         Arg::Axes(list) => axes(list),
         Arg::Bounds(bounds) if bounds.is_empty() => "[:]".to_string(),
@@ -211,5 +211,10 @@ fn argument(node: &UOp, names: &Names) -> String {
         Arg::Scratch(number, len) => format!("#{number} [{len}]"),
         Arg::Device(device) => quoted(device),
         Arg::Function(function) => quoted(function.name()),
+        Arg::View(steps) if steps.is_empty() => String::new(),
+        Arg::View(steps) => {
+            let step = |(op, arg): &(Op, Arg)| format!(" {op} {}", argument(arg, dtype, names));
+            format!("through{}", steps.iter().map(step).collect::<String>())
+        }
     }
 }

@@ -1,0 +1,96 @@
+//! Fusion where memory is written in place: what may be computed inside of the kernel of a write, and what must run before it.
+//!
+//! A node that reads an old version of memory must run before its *guard*, the write that replaces what it reads (`writes`). It may be
+//! computed by the guard's own kernel if it reads each element at the very place at which that kernel replaces it, for a kernel loads
+//! an element before it stores it; and then all stores of that kernel must stand in the same loops, so that no element is replaced
+//! twice. It may not be computed by a kernel that needs the guard. Else it is given memory, and with it a kernel that can run in time.
+
+use super::fuse::Fusion;
+use super::nest::{OuterLoops, Use};
+use super::writes::{may_meet, target_of};
+use crate::ir::Op;
+
+impl Fusion<'_> {
+    /// A write is a kernel's store into memory that exists; what it needs computed is its value, and that memory's last version.
+    pub(super) fn write(&mut self, position: usize, uses: &[Use]) {
+        let graph = self.graph;
+        let node = &graph.nodes[position];
+        let value = graph.src[position][1];
+        let shape = graph.nodes[value as usize].shape();
+        let group = self.groups.add(OuterLoops::of_store(shape));
+        self.stored[position] = group;
+        let users = Self::groups_of(uses);
+        for &user in &users {
+            self.groups.add_read(user, group);
+        }
+        let own = Use::of_store(group, shape);
+        let target = target_of(node);
+        self.targets.insert(position as u32, place_in_base(&own, &target));
+        self.keep_before_guards(position, group);
+        let mut reason = "written in place".to_string();
+        if let Some(&next) = graph.overwriters.get(&(position as u32)) {
+            let after = self.groups.find(self.stored[next as usize]);
+            self.groups.add_order(after, group);
+            let lies_apart = !may_meet(&target, &target_of(&graph.nodes[next as usize]));
+            if self.fuse && lies_apart && !users.contains(&after) {
+                match self.groups.why_not_join(after, group) {
+                    Ok(outer) => {
+                        self.groups.merge(after, group, outer);
+                        reason.push_str(", by the kernel of a write to other elements of the same memory");
+                    }
+                    Err(why) => reason.push_str(&format!(", apart from the next write to the same memory: {why}")),
+                }
+            } else if lies_apart {
+                reason.push_str("; the next write to the same memory is to other elements");
+            }
+        }
+        if self.talks {
+            self.tell(position, &reason);
+        }
+        let group = self.groups.find(group);
+        self.uses[value as usize].push(Use { group, ..own });
+    }
+
+    /// Whether computing the node at this place would read what has been, or may have been, replaced.
+    pub(super) fn reads_too_late(&mut self, position: usize, place: &Use) -> bool {
+        let graph = self.graph;
+        let Some(reads) = graph.guards.get(&(position as u32)) else { return false };
+        let node = &graph.nodes[position];
+        reads.iter().any(|&(k, guard)| {
+            let (group, writer) = (self.groups.find(place.group), self.groups.find(self.stored[guard as usize]));
+            if group != writer {
+                return self.groups.needs(group, writer);
+            }
+            // A reduction reads many elements for each that is stored.
+            if node.op() == Op::Reduce || self.groups.get(group).is_mixed {
+                return true;
+            }
+            let read = place_in_base(&place.of_operand(node, k), &node.src()[k]);
+            let target = &self.targets[&guard];
+            read.axes != target.axes || read.gate != target.gate
+        })
+    }
+
+    /// Lets the kernels that replace what a node reads run after this kernel, which computes the node.
+    pub(super) fn keep_before_guards(&mut self, position: usize, group: u32) {
+        let Some(reads) = self.graph.guards.get(&(position as u32)) else { return };
+        for &(_, guard) in reads {
+            let writer = self.stored[guard as usize];
+            if self.groups.find(writer) == self.groups.find(group) {
+                self.groups.get(group).is_in_place = true;
+            } else {
+                self.groups.add_order(writer, group);
+            }
+        }
+    }
+}
+
+/// The place in the base of a chain of movement ops of a place in the chain's result.
+fn place_in_base(place: &Use, view: &crate::ir::UOp) -> Use {
+    let (mut place, mut node) = (place.clone(), view);
+    while node.op().is_movement() {
+        place = place.of_operand(node, 0);
+        node = &node.src()[0];
+    }
+    place
+}
