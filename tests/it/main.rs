@@ -17,3 +17,4 @@ mod symbolic_programs;
 mod tensors;
 mod tidy;
 mod views;
+mod writes;

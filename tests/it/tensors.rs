@@ -69,7 +69,7 @@ fn a_write_is_seen_through_every_view() {
     assert_eq!(column.to_vec::<f32>().unwrap(), [0.0, 30.0]);
     turned.flip(0).assign(7.0).unwrap();
     assert_eq!(row.to_vec::<f32>().unwrap(), [7.0, 7.0, 7.0]);
-    assert!(floats(&[1, 3]).expand([2, 3]).assign(0.0).unwrap_err().to_string().contains("repeats elements"));
+    assert!(floats(&[1, 3]).expand([2, 3]).assign(0.0).unwrap_err().to_string().contains("share elements"));
     // Values computed before the write keep what they read.
     let source = floats(&[2]);
     let sum = source.sum(());

@@ -172,6 +172,11 @@ impl UOp {
         self.0.held.get()?.downcast_ref()
     }
 
+    /// How many handles to the node there are, those of nodes that have it as an operand among them. Only who knows of all can rely on it.
+    pub fn owners(&self) -> usize {
+        Arc::strong_count(&self.0)
+    }
+
     /// How many nodes exist in the process, for tests of memory.
     pub fn live_nodes() -> usize {
         TABLE.iter().map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner).len()).sum()

@@ -39,7 +39,7 @@ mod tests;
 mod writes;
 
 pub use check::check;
-pub use normalize::{Normalized, normalize, view_of};
+pub use normalize::{Normalized, normalize, normalize_for_writes, view_of};
 pub use offsets::Offsets;
 
 use rustc_hash::FxHashMap;

@@ -30,6 +30,19 @@ pub struct Normalized {
 /// # Errors
 /// When one variable is bound to two values, or to one outside of its bounds.
 pub fn normalize(values: &[UOp], realised: impl Fn(&UOp) -> Option<UOp>) -> Result<Normalized, CompileError> {
+    normalize_for_writes(values, realised, |_| false)
+}
+
+/// As [`normalize`], where writes may replace the elements of those buffers for which `gives_way` holds. All others keep theirs: who
+/// writes to them writes to a copy.
+///
+/// # Errors
+/// As [`normalize`].
+pub fn normalize_for_writes(
+    values: &[UOp],
+    realised: impl Fn(&UOp) -> Option<UOp>,
+    gives_way: impl Fn(&UOp) -> bool,
+) -> Result<Normalized, CompileError> {
     let mut state = State { buffers: Vec::new(), slots: FxHashMap::default(), bindings: Vec::new() };
     let known: std::cell::RefCell<FxHashMap<UOp, UOp>> = Default::default();
     let order = postorder_until(values, |node| match realised(node) {
@@ -47,6 +60,12 @@ pub fn normalize(values: &[UOp], realised: impl Fn(&UOp) -> Option<UOp>) -> Resu
             Some(buffer) => view_of(&state.param(buffer), &state.arg_shape(node)?),
             None => state.node(node, &done)?,
         };
+        let new = match memory_written(node, &known) {
+            Some(buffer) if !gives_way(buffer) => {
+                new.with_src([new.src()[0].contiguous(), new.src()[1].clone()].to_vec())
+            }
+            _ => new,
+        };
         done.insert(node.clone(), new);
     }
     let sink = UOp::sink(values.iter().map(|value| done[value].clone()));
@@ -61,6 +80,22 @@ pub fn view_of(memory: &UOp, shape: &Shape) -> UOp {
         return memory.reshape(shape.clone());
     }
     memory.shrink(&[(Dim::from(0), numel)]).reshape(shape.clone())
+}
+
+/// The buffer whose elements a node would replace: if it is a write that was not carried out, to a buffer under a shape.
+fn memory_written<'n>(write: &'n UOp, known: &'n FxHashMap<UOp, UOp>) -> Option<&'n UOp> {
+    if write.op() != Op::Write || known.contains_key(write) {
+        return None;
+    }
+    let mut base = &write.src()[0];
+    loop {
+        match (known.get(base), base.op()) {
+            (Some(buffer), _) => return Some(buffer),
+            (None, Op::Buffer) => return Some(base),
+            (None, Op::Reshape | Op::Shrink) => base = &base.src()[0],
+            (None, _) => return None,
+        }
+    }
 }
 
 struct State {
@@ -180,6 +215,19 @@ mod tests {
         let normalized = normalize(&[&y + 1], |node| (*node == known).then(|| held.clone())).unwrap();
         assert_eq!(normalized.buffers, [buffer(2, 6)]);
         assert_eq!(normalized.sink.src()[0], UOp::param(0, DType::F32, 6).reshape([2, 3]) + 1);
+    }
+
+    #[test]
+    fn only_memory_that_gives_way_is_written_to() {
+        let x = buffer(1, 6).reshape([2, 3]);
+        let write = x.write(&[], &(&x + 1));
+        let param = UOp::param(0, DType::F32, 6).reshape([2, 3]);
+        let base = |gives_way: bool| {
+            let normalized = normalize_for_writes(&[write.clone()], |_| None, |_| gives_way).unwrap();
+            normalized.sink.src()[0].src()[0].clone()
+        };
+        assert_eq!(base(true), param);
+        assert_eq!(base(false), param.contiguous());
     }
 
     #[test]

@@ -57,11 +57,13 @@ pub(super) fn take_out_offsets(ast: &UOp) -> (UOp, Offsets) {
     let mut offsets = Offsets::default();
     let mut freed: FxHashMap<UOp, UOp> = FxHashMap::default();
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
+    let stored = ast.src().iter().filter(|store| store.op() == Op::Store);
+    let mut replaced: Replaced = stored.map(|store| (collect_movement_chain(&store.src()[0]).0, Vec::new())).collect();
     for node in postorder(std::slice::from_ref(ast)) {
         let ends_view = !is_view(&node);
         for operand in node.src().iter().filter(|operand| ends_view && is_view(operand)) {
             if !freed.contains_key(operand) {
-                let free = free_view(operand, &mut offsets).unwrap_or_else(|| done[operand].clone());
+                let free = free_view(operand, &mut offsets, &mut replaced).unwrap_or_else(|| done[operand].clone());
                 freed.insert(operand.clone(), free);
             }
         }
@@ -72,13 +74,17 @@ pub(super) fn take_out_offsets(ast: &UOp) -> (UOp, Offsets) {
     (done[ast].clone(), offsets)
 }
 
+/// For each param that is stored to, the variables of the offsets that were met, with their bounds. A place that is loaded and then
+/// replaced must be seen to be one place, so there one offset is one variable.
+type Replaced = FxHashMap<UOp, Vec<((i64, i64, i64), UOp)>>;
+
 /// Whether the node moves elements of a param and one strided view says how.
 fn is_view(node: &UOp) -> bool {
     node.op().is_movement() && node.op() != Op::Pad && ViewSpec::of_node(node).is_some()
 }
 
 /// The view with a variable offset, if it is free.
-fn free_view(node: &UOp, offsets: &mut Offsets) -> Option<UOp> {
+fn free_view(node: &UOp, offsets: &mut Offsets, replaced: &mut Replaced) -> Option<UOp> {
     let (base, _) = collect_movement_chain(node);
     if base.op() != Op::Param {
         return None;
@@ -99,7 +105,18 @@ fn free_view(node: &UOp, offsets: &mut Offsets) -> Option<UOp> {
     if least >= largest || !(least..=largest).contains(&offset) {
         return None;
     }
-    let variable = offsets.add(offset, (least, largest));
+    let place = (offset, least, largest);
+    let variable = match replaced.get_mut(&base) {
+        None => offsets.add(offset, (least, largest)),
+        Some(known) => match known.iter().find(|(other, _)| *other == place) {
+            Some((_, variable)) => variable.clone(),
+            None => {
+                let variable = offsets.add(offset, (least, largest));
+                known.push((place, variable.clone()));
+                variable
+            }
+        },
+    };
     let strides: Shape = strides.into_iter().map(Dim::Const).collect();
     Some(ViewSpec { shape: spec.shape.clone(), strides, offset: Dim::from(variable) }.on_storage(&base))
 }

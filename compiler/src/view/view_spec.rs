@@ -236,9 +236,13 @@ impl ViewSpec {
     /// If the storage is not of rank 1: positions of the spec count its elements.
     pub fn on_storage(&self, storage: &UOp) -> UOp {
         assert_eq!(storage.shape().len(), 1, "a storage is flat");
-        let strided =
-            StridedArg { shape: self.shape.clone(), strides: self.strides.clone(), offset: self.offset.clone() };
-        UOp::new(Op::AsStrided, storage.dtype(), [storage.clone()].to_vec(), Arg::Strided(strided.into()))
+        let strided = Arg::Strided(self.clone().into_arg().into());
+        UOp::new(Op::AsStrided, storage.dtype(), [storage.clone()].to_vec(), strided)
+    }
+
+    /// This as the argument of an `AsStrided` over all elements of a storage in row-major order.
+    pub fn into_arg(self) -> StridedArg {
+        StridedArg { shape: self.shape, strides: self.strides, offset: self.offset }
     }
 }
 

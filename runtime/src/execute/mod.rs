@@ -17,6 +17,7 @@
 mod bounded_map;
 pub(crate) mod compile;
 mod constants;
+mod ownership;
 mod plan;
 mod replay;
 mod run;
@@ -27,7 +28,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use warpweft_compiler::error::CompileError;
 use warpweft_compiler::ir::{Arg, UOp};
-use warpweft_compiler::schedule::{Normalized, ScheduleOptions, normalize};
+use warpweft_compiler::schedule::{Normalized, ScheduleOptions, normalize, normalize_for_writes};
 use warpweft_compiler::{DType, Op};
 use warpweft_devices::{Device, DeviceError};
 
@@ -135,6 +136,18 @@ pub struct Executor {
 /// When the program is wrong, its device cannot run it, or memory does not suffice.
 pub fn realize(values: &[UOp]) -> Result<Vec<UOp>, ExecuteError> {
     let normalized = normalize(values, computed)?;
+    executor_of(&normalized)?.run_normalized(values, normalized)
+}
+
+/// As [`realize`] for values of which each has one owner beside this list, who is going to keep the outcome in its place: where nobody
+/// else needs what a write replaces, it is replaced in its memory.
+///
+/// # Errors
+/// As [`realize`]. Unless the device failed, nothing has been replaced then.
+pub(crate) fn realize_in_place(values: &[UOp]) -> Result<Vec<UOp>, ExecuteError> {
+    let gives_way = ownership::unneeded_buffers(values);
+    let normalized = normalize_for_writes(values, computed, |buffer| gives_way.contains(buffer))?;
+    drop(gives_way);
     executor_of(&normalized)?.run_normalized(values, normalized)
 }
 

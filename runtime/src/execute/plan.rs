@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use warpweft_compiler::memory_plan::{self, Gain};
+use warpweft_compiler::program::Access;
 use warpweft_compiler::schedule::{BufferRole, Offsets, ScheduleBuffer};
 
 use super::compile::Compiled;
@@ -45,6 +46,8 @@ pub(crate) struct Plan {
     pub(crate) gain: Gain,
     /// How many of the buffers are params.
     pub(crate) params: usize,
+    /// For each of these, whether a kernel replaces elements of it.
+    pub(crate) replaced: Vec<bool>,
     /// The buffer of each value.
     pub(crate) outputs: Vec<usize>,
 }
@@ -60,12 +63,22 @@ impl Plan {
             (_, Some(offset)) => Place::Arena(*offset as usize),
             (_, None) => Place::Own,
         });
+        let params = buffers.iter().filter(|buffer| matches!(buffer.role, BufferRole::Param(_))).count();
+        let mut replaced = vec![false; params];
+        for launch in &kernels {
+            for (&buffer, parameter) in launch.buffers.iter().zip(&launch.kernel.program.parameters) {
+                if let Some(replaced) = replaced.get_mut(buffer as usize) {
+                    *replaced |= parameter.access != Access::Read;
+                }
+            }
+        }
         Plan {
             kernels,
             places: places.collect(),
+            replaced,
             arena_bytes: memory.bytes as usize,
             gain: memory.gain,
-            params: buffers.iter().filter(|buffer| matches!(buffer.role, BufferRole::Param(_))).count(),
+            params,
             outputs,
             buffers,
         }

@@ -54,6 +54,24 @@ fn given(program: &Normalized, slot: u32) -> Result<Buffer, ExecuteError> {
 
 type Memory = SmallVec<[Option<Buffer>; 8]>;
 
+/// The memory that a launch works on.
+fn slices<'m>(launch: &Launch, memory: &'m Memory) -> Result<SmallVec<[BufferSlice<'m>; 8]>, ExecuteError> {
+    let slice = |&buffer: &u32| match &memory[buffer as usize] {
+        Some(memory) => Ok(memory.slice()?),
+        None => Err(ExecuteError::NoMemory),
+    };
+    launch.buffers.iter().map(slice).collect()
+}
+
+/// The values of the variables of a launch.
+fn variables(launch: &Launch, bindings: &[(String, i64)]) -> Result<SmallVec<[i64; 4]>, ExecuteError> {
+    let value = |name: &String| {
+        let bound = || bindings.iter().find(|(bound, _)| bound == name).map(|(_, value)| *value);
+        launch.offsets.named(name).or_else(bound).ok_or_else(|| ExecuteError::Unbound { name: name.clone() })
+    };
+    launch.kernel.program.variables.iter().map(value).collect()
+}
+
 impl Executor {
     /// Runs a plan over the memory and bindings of a program; gives the node that holds each of its values.
     pub(super) fn run(&self, values: &[UOp], program: &Normalized, plan: &Plan) -> Result<Vec<UOp>, ExecuteError> {
@@ -68,6 +86,13 @@ impl Executor {
                     None => self.new_memory(buffer), // of no bytes
                 },
             }));
+        }
+        if plan.replaced.contains(&true) {
+            // What is replaced is lost, so all that can fail without a device failing comes first.
+            for launch in &plan.kernels {
+                slices(launch, &memory)?;
+                variables(launch, &program.bindings)?;
+            }
         }
         let measures = self.profile || debug::wants_kernels();
         for launch in &plan.kernels {
@@ -91,22 +116,7 @@ impl Executor {
         memory: &Memory,
         bindings: &[(String, i64)],
     ) -> Result<(), ExecuteError> {
-        let mut slices: SmallVec<[BufferSlice<'_>; 8]> = SmallVec::with_capacity(launch.buffers.len());
-        for &buffer in &launch.buffers {
-            match &memory[buffer as usize] {
-                Some(memory) => slices.push(memory.slice()?),
-                None => return Err(ExecuteError::NoMemory),
-            }
-        }
-        let names = &launch.kernel.program.variables;
-        let mut variables: SmallVec<[i64; 4]> = SmallVec::with_capacity(names.len());
-        for name in names {
-            let bound = || bindings.iter().find(|(bound, _)| bound == name).map(|(_, value)| *value);
-            match launch.offsets.named(name).or_else(bound) {
-                Some(value) => variables.push(value),
-                None => return Err(ExecuteError::Unbound { name: name.clone() }),
-            }
-        }
+        let (slices, variables) = (slices(launch, memory)?, variables(launch, bindings)?);
         Ok(launch.kernel.kernel.launch(&slices, &variables, self.threads)?)
     }
 
@@ -140,7 +150,11 @@ impl Executor {
             let node = match &nodes[output] {
                 Some(node) => node.clone(),
                 None => {
-                    let node = if output < plan.params {
+                    let node = if output < plan.params && plan.replaced[output] {
+                        // Other elements are another node, though they lie in the same memory: nodes never change.
+                        let buffer = &plan.buffers[output];
+                        buffer_node(given(program, output as u32)?, buffer.dtype, buffer.len, &self.name)
+                    } else if output < plan.params {
                         program.buffers[output].clone()
                     } else {
                         let buffer = &plan.buffers[output];

@@ -29,10 +29,11 @@ mod var;
 
 use std::fmt;
 use std::panic::Location;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use warpweft_compiler::ir::{Arg, Op, Shape};
 use warpweft_compiler::ops::{Built, check_size};
+use warpweft_compiler::view::ViewSpec;
 use warpweft_compiler::{DType, UOp};
 
 pub use convert::{AxisList, Literal, Operand, TensorElement};
@@ -64,10 +65,12 @@ type Step = (Op, Arg);
 #[derive(Clone)]
 struct View {
     cell: Arc<Cell>,
-    /// From the cell's value to this view.
+    /// From the cell's value to this view. It pads only where strides say where the elements lie nevertheless.
     chain: Arc<[Step]>,
     dtype: DType,
     shape: Shape,
+    /// Where in the storage the elements lie; asked for once.
+    spec: Arc<OnceLock<Option<ViewSpec>>>,
 }
 
 /// An array of elements of one type, computed when it is asked for. Cloning shares it.
@@ -94,15 +97,31 @@ impl Cell {
         if self.is_outside() { trace::write(self, value) } else { self.replace(value) }
     }
 
+    /// Sets what it holds to what is made of that.
+    fn change(self: &Arc<Cell>, change: impl FnOnce(&UOp) -> UOp) {
+        if self.is_outside() {
+            return self.set(change(&self.value()));
+        }
+        let mut value = self.lock();
+        let changed = change(&value);
+        let old = std::mem::replace(&mut *value, changed);
+        drop(value);
+        drop(old);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, UOp> {
+        self.value.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// What it holds, whatever a trace says.
     pub(crate) fn peek(&self) -> UOp {
-        self.value.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.lock().clone()
     }
 
     /// Sets what it holds, whatever a trace says.
     pub(crate) fn replace(&self, value: UOp) {
         // What it held may be the last owner of much: it is dropped after the lock.
-        let old = std::mem::replace(&mut *self.value.lock().unwrap_or_else(PoisonError::into_inner), value);
+        let old = std::mem::replace(&mut *self.lock(), value);
         drop(old);
     }
 }
@@ -110,9 +129,17 @@ impl Cell {
 impl View {
     /// The graph of what the view shows now.
     fn value(&self) -> UOp {
-        self.chain
-            .iter()
-            .fold(self.cell.value(), |value, (op, arg)| UOp::new(*op, value.dtype(), vec![value], arg.clone()))
+        self.cell.value().through(&self.chain)
+    }
+
+    fn new(cell: Arc<Cell>, chain: Arc<[Step]>, dtype: DType, shape: Shape) -> View {
+        View { cell, chain, dtype, shape, spec: Arc::default() }
+    }
+
+    /// Where in the storage, which is row-major, the elements of the view lie, if strides say it.
+    fn spec(&self) -> Option<&ViewSpec> {
+        let derive = || ViewSpec::of_node(&self.cell.value().contiguous().through(&self.chain)).cloned();
+        self.spec.get_or_init(derive).as_ref()
     }
 }
 
@@ -120,7 +147,7 @@ impl Tensor {
     /// A tensor of a new cell.
     pub(crate) fn from_uop(value: UOp) -> Tensor {
         let (dtype, shape) = (value.dtype(), value.shape().clone());
-        Tensor(Ok(View { cell: Cell::new(value), chain: Arc::new([]), dtype, shape }))
+        Tensor(Ok(View::new(Cell::new(value), Arc::new([]), dtype, shape)))
     }
 
     /// The storage that it is a view of, unless it carries an error.
@@ -189,7 +216,7 @@ impl Tensor {
                 Some(steps) if check_size(moved.shape()).is_ok() => {
                     let chain = view.chain.iter().cloned().chain(steps).collect();
                     let (dtype, shape) = (moved.dtype(), moved.shape().clone());
-                    Tensor(Ok(View { cell: view.cell.clone(), chain, dtype, shape }))
+                    Tensor(Ok(View::new(view.cell.clone(), chain, dtype, shape)))
                 }
                 _ => Tensor::from_built(op, &[&value], Ok(moved), location),
             },
@@ -219,19 +246,21 @@ fn nodes_of<const N: usize>(operands: [&Tensor; N]) -> Result<[UOp; N]> {
     Ok(operands.map(|operand| operand.uop().unwrap_or_else(|_| UOp::bool(false))))
 }
 
-/// The movement ops that lead from one node to another; none if anything else lies between, or padding, which is no view.
+/// The movement ops that lead from one node to another; none if anything else lies between, or padding that no later step takes off.
 fn steps_between(from: &UOp, to: &UOp) -> Option<Vec<Step>> {
     let mut steps = Vec::new();
+    let mut pads = false;
     let mut node = to;
     while node != from {
-        if !node.op().is_movement() || node.op() == Op::Pad {
+        if !node.op().is_movement() {
             return None;
         }
+        pads |= node.op() == Op::Pad;
         steps.push((node.op(), node.arg().clone()));
         node = &node.src()[0];
     }
     steps.reverse();
-    Some(steps)
+    (!pads || ViewSpec::of_node(to).is_some()).then_some(steps)
 }
 
 impl fmt::Debug for Cell {

@@ -1,14 +1,15 @@
 //! Asking: shapes, values, computation.
 
 use std::panic::Location;
+use std::sync::Arc;
 
-use warpweft_compiler::DType;
 use warpweft_compiler::dtype::{Elements, Scalar};
-use warpweft_compiler::ir::Shape;
+use warpweft_compiler::ir::{Op, Shape};
+use warpweft_compiler::{DType, UOp};
 
 use super::convert::TensorElement;
 use super::errors::CallError;
-use super::{Result, Tensor, View, trace};
+use super::{Cell, Result, Tensor, View, trace};
 use crate::execute;
 
 impl Tensor {
@@ -91,11 +92,16 @@ impl Tensor {
             pending.iter().for_each(|(view, value)| view.cell.set(value.detach()));
             return Ok(());
         }
-        let values: Vec<_> = pending.iter().map(|(_, value)| value.clone()).collect();
-        for ((view, _), stored) in pending.iter().zip(execute::realize(&values)?) {
-            view.cell.set(stored);
+        let cells: Vec<&Arc<Cell>> = pending.iter().map(|(view, _)| &view.cell).collect();
+        if !pending.iter().any(|(_, value)| writes_to_memory(value)) {
+            let values: Vec<UOp> = pending.iter().map(|(_, value)| value.clone()).collect();
+            for (cell, stored) in cells.into_iter().zip(execute::realize(&values)?) {
+                cell.set(stored);
+            }
+            return Ok(());
         }
-        Ok(())
+        drop(pending);
+        carry_out(cells)
     }
 
     /// The elements in row-major order, whatever their type, as little-endian bytes.
@@ -106,6 +112,10 @@ impl Tensor {
         let view = self.view()?;
         match view.shape.numel().value() {
             Ok(0) => Ok(Vec::new()),
+            Ok(_) if !trace::is_active() && writes_to_memory(&view.cell.peek()) => {
+                carry_out(vec![&view.cell])?;
+                Ok(execute::to_bytes(&view.value())?)
+            }
             Ok(_) => Ok(execute::to_bytes(&view.value())?),
             Err(name) => Err(execute::ExecuteError::Unbound { name }.into()),
         }
@@ -172,5 +182,55 @@ impl Tensor {
         }
         let message = format!("its elements are {}, not {}: ask for those, or cast it first", view.dtype, E::DTYPE);
         Err(CallError::new(op, &[&view.value()], message, location).into())
+    }
+}
+
+/// Whether a value is memory that is still to be written to.
+fn writes_to_memory(value: &UOp) -> bool {
+    value.op() == Op::Write && execute::computed_buffer(value).is_none() && written_memory(value).is_some()
+}
+
+/// The memory, under a shape, that a chain of writes begins with.
+fn written_memory(value: &UOp) -> Option<&UOp> {
+    let mut base = value;
+    while base.op() == Op::Write && execute::computed_buffer(base).is_none() {
+        base = &base.src()[0];
+    }
+    execute::computed_buffer(base).is_some().then_some(base)
+}
+
+/// Computes what cells hold, and carries out the writes to their memory, in place where nobody else needs what is replaced.
+///
+/// Meanwhile nobody else can look at the cells. If a single cell's writes cannot be carried out, it holds what it did before them.
+fn carry_out(mut cells: Vec<&Arc<Cell>>) -> Result<()> {
+    // Threads that need some of the same cells take them in one order.
+    cells.sort_by_key(|cell| Arc::as_ptr(cell).addr());
+    cells.dedup_by(|a, b| Arc::ptr_eq(a, b));
+    // Dropped after the locks: it may be the last owner of much.
+    let mut forgotten: Vec<UOp> = Vec::new();
+    let mut held: Vec<_> = cells.iter().map(|cell| cell.lock()).collect();
+    // Another thread may have been first.
+    held.retain(|value| execute::base_memory(value).is_none());
+    let values: Vec<UOp> = held.iter().map(|value| (**value).clone()).collect();
+    if values.is_empty() {
+        return Ok(());
+    }
+    let outcome = execute::realize_in_place(&values);
+    forgotten.extend(values);
+    match outcome {
+        Ok(stored) => {
+            for (value, stored) in held.iter_mut().zip(stored) {
+                forgotten.push(std::mem::replace(&mut **value, stored));
+            }
+            Ok(())
+        }
+        Err(error) => {
+            if let [value] = &mut held[..]
+                && let Some(before) = written_memory(value).cloned()
+            {
+                forgotten.push(std::mem::replace(&mut **value, before));
+            }
+            Err(error.into())
+        }
     }
 }

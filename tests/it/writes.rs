@@ -1,0 +1,192 @@
+//! Writes through views, hazard by hazard: every alias sees them, what was computed before keeps what it read, and memory stays where it is
+//! when nobody needs the old elements. (Random programs of views and writes: `write_programs`.)
+
+use warpweft::execute::{computed_buffer, memory_of};
+use warpweft::tensor::Index;
+use warpweft::{DType, Tensor};
+
+fn counted(shape: &[i64]) -> Tensor {
+    let count = shape.iter().product::<i64>() as usize;
+    Tensor::from_vec((0..count).map(|k| k as f32).collect(), shape.to_vec())
+}
+
+fn read(tensor: &Tensor) -> Vec<f32> {
+    tensor.to_vec::<f32>().unwrap()
+}
+
+/// Where in memory the tensor's storage begins.
+fn address(tensor: &Tensor) -> usize {
+    let mut node = tensor.uop().unwrap();
+    while node.op().is_movement() {
+        node = node.src()[0].clone();
+    }
+    let buffer = computed_buffer(&node).expect("it is realised");
+    memory_of(&buffer).unwrap().slice().unwrap().address().addr().get()
+}
+
+#[test]
+fn memory_is_written_in_place_when_nobody_needs_what_it_held() {
+    let x = counted(&[4, 5]);
+    let before = address(&x);
+    x.get(1).assign(7.0).unwrap();
+    x.realize().unwrap();
+    assert_eq!(address(&x), before);
+    x.assign(&x * 2.0).unwrap();
+    x.realize().unwrap();
+    assert_eq!(address(&x), before);
+    x.get((.., 2)).assign(x.get((.., 0)) + 1.0).unwrap();
+    assert_eq!(read(&x)[..10], [0.0, 2.0, 1.0, 6.0, 8.0, 14.0, 14.0, 15.0, 14.0, 14.0]);
+    assert_eq!(address(&x), before, "reading carries the write out where it stands");
+}
+
+#[test]
+fn a_lazy_reader_keeps_what_it_was_made_of() {
+    let x = counted(&[4]);
+    let before = address(&x);
+    let y = &x * 2.0;
+    x.assign(3.0).unwrap();
+    x.realize().unwrap();
+    assert_ne!(address(&x), before, "the reader needs the old memory");
+    assert_eq!(read(&y), [0.0, 2.0, 4.0, 6.0]);
+    assert_eq!(read(&x), [3.0; 4]);
+    // In the other order, and through a value that is part of the write.
+    let x = counted(&[4]);
+    let y = &x * 2.0;
+    x.assign(&y + 1.0).unwrap();
+    assert_eq!(read(&x), [1.0, 3.0, 5.0, 7.0]);
+    x.get(0..2).assign(0.0).unwrap();
+    assert_eq!(read(&y), [0.0, 2.0, 4.0, 6.0]);
+    assert_eq!(read(&x), [0.0, 0.0, 5.0, 7.0]);
+}
+
+#[test]
+fn a_reader_between_two_writes_sees_the_first_alone() {
+    let x = counted(&[4]);
+    x.get(0).assign(10.0).unwrap();
+    let between = x.sum(());
+    x.get(3).assign(20.0).unwrap();
+    x.realize().unwrap();
+    assert_eq!(read(&x), [10.0, 1.0, 2.0, 20.0]);
+    assert_eq!(between.item::<f32>().unwrap(), 16.0);
+}
+
+#[test]
+fn a_source_that_overlaps_its_destination_is_read_first() {
+    let x = counted(&[6]);
+    let before = address(&x);
+    x.get(1..).assign(x.get(..-1)).unwrap();
+    assert_eq!(read(&x), [0.0, 0.0, 1.0, 2.0, 3.0, 4.0]);
+    x.get(..-1).assign(x.get(1..)).unwrap();
+    assert_eq!(read(&x), [0.0, 1.0, 2.0, 3.0, 4.0, 4.0]);
+    x.assign(x.flip(0) - &x).unwrap();
+    assert_eq!(read(&x), [4.0, 3.0, 1.0, -1.0, -3.0, -4.0]);
+    let square = counted(&[3, 3]);
+    square.assign(square.t()).unwrap();
+    assert_eq!(read(&square), [0.0, 3.0, 6.0, 1.0, 4.0, 7.0, 2.0, 5.0, 8.0]);
+    square.assign(&square - square.max(0)).unwrap();
+    assert_eq!(read(&square), [-2.0, -2.0, -2.0, -1.0, -1.0, -1.0, 0.0, 0.0, 0.0]);
+    assert_eq!(address(&x), before);
+}
+
+#[test]
+fn two_tensors_exchange_their_elements() {
+    let (a, b) = (counted(&[5]), counted(&[5]) * 10.0);
+    b.realize().unwrap();
+    let old = &a + 0.0;
+    a.assign(&b).unwrap();
+    b.assign(&old).unwrap();
+    drop(old);
+    Tensor::realize_all(&[&a, &b]).unwrap();
+    assert_eq!(read(&a), [0.0, 10.0, 20.0, 30.0, 40.0]);
+    assert_eq!(read(&b), [0.0, 1.0, 2.0, 3.0, 4.0]);
+}
+
+#[test]
+fn every_kind_of_view_is_written_through() {
+    let x = counted(&[4, 4]);
+    x.diagonal(0, 0, 1).assign(-1.0).unwrap();
+    x.get((Index::Range { start: None, stop: None, step: 2 }, Index::Range { start: Some(3), stop: None, step: -2 }))
+        .assign(counted(&[2, 2]) * 100.0)
+        .unwrap();
+    assert_eq!(read(&x), [-1., 100., 2., 0., 4., -1., 6., 7., 8., 300., -1., 200., 12., 13., 14., -1.]);
+    let windows = counted(&[6]);
+    windows.unfold(0, 2, 2).get((1, ..)).assign(counted(&[2]) + 7.0).unwrap();
+    assert_eq!(read(&windows), [0.0, 1.0, 7.0, 8.0, 4.0, 5.0]);
+    // A view that no strides describe.
+    let seams = counted(&[2, 3]);
+    seams.t().reshape([6]).get(1..3).assign(9.0).unwrap();
+    assert_eq!(read(&seams), [0.0, 9.0, 2.0, 9.0, 4.0, 5.0]);
+    let error = windows.unfold(0, 3, 1).assign(0.0).unwrap_err().to_string();
+    assert!(error.contains("share elements"), "{error}");
+}
+
+#[test]
+fn what_was_never_computed_is_written_to_as_well() {
+    let x = counted(&[4]) * 2.0;
+    let view = x.get(1..3);
+    view.assign(&view + 100.0).unwrap();
+    assert_eq!(read(&view), [102.0, 104.0]);
+    assert_eq!(read(&x), [0.0, 102.0, 104.0, 6.0]);
+    let zeros = Tensor::zeros([3]);
+    zeros.get(1).assign(5.0).unwrap();
+    assert_eq!(read(&zeros), [0.0, 5.0, 0.0]);
+    // A copy has memory of its own.
+    let y = counted(&[3]);
+    let (copy, detached) = (y.contiguous(), y.detach());
+    copy.get(0).assign(9.0).unwrap();
+    detached.get(1).assign(9.0).unwrap();
+    copy.realize().unwrap();
+    detached.realize().unwrap();
+    assert_eq!(read(&y), [0.0, 1.0, 2.0]);
+    assert_eq!(read(&copy), [9.0, 1.0, 2.0]);
+    assert_eq!(read(&detached), [0.0, 9.0, 2.0]);
+}
+
+#[test]
+fn gradients_flow_through_writes_until_they_are_carried_out() {
+    let (x, v) = (counted(&[4]), counted(&[2]) + 1.0);
+    v.realize().unwrap();
+    let y = &x * 3.0;
+    y.get(1..3).assign(&v * &v).unwrap();
+    let loss = (&y * &y).sum(());
+    let gradients = loss.gradient(&[&x, &v]).unwrap();
+    assert_eq!(read(&gradients[0]), [0.0, 0.0, 0.0, 54.0]);
+    assert_eq!(read(&gradients[1]), [4.0, 32.0]);
+    // The same where memory is written to: the graph still needs the old elements, so they stay.
+    let x = counted(&[4]);
+    let before = x.uop().unwrap();
+    x.get(0..2).assign(&v * &v).unwrap();
+    let loss = (&x * &x).sum(());
+    assert_eq!(read(&x), [1.0, 4.0, 2.0, 3.0]);
+    assert_eq!(loss.item::<f32>().unwrap(), 30.0);
+    assert_eq!(read(&loss.gradient(&[&v]).unwrap()[0]), [4.0, 32.0]);
+    drop(before);
+}
+
+#[test]
+fn a_write_that_cannot_be_carried_out_loses_nothing() {
+    let x = counted(&[3]);
+    let before = address(&x);
+    x.get(0..2).assign(1.5).unwrap();
+    x.realize().unwrap();
+    let elsewhere = Tensor::from_bytes(Some("INTERPRETER"), DType::F32, [2], &[0; 8]);
+    x.get(1..3).assign(&elsewhere).unwrap();
+    assert!(x.to_vec::<f32>().unwrap_err().to_string().contains("INTERPRETER"));
+    assert_eq!(read(&x), [1.5, 1.5, 2.0]);
+    assert_eq!(address(&x), before);
+    x.get(2).assign(4.0).unwrap();
+    assert_eq!(read(&x), [1.5, 1.5, 4.0]);
+}
+
+#[test]
+fn many_writes_in_a_row_are_few_kernels_and_right() {
+    let x = counted(&[64]);
+    for k in 0..64 {
+        x.get(k).assign(100.0 + k as f32).unwrap();
+    }
+    assert_eq!(read(&x), (0..64).map(|k| 100.0 + k as f32).collect::<Vec<_>>());
+    for k in 1..64 {
+        x.get(k).assign(x.get(k - 1) + 1.0).unwrap();
+    }
+    assert_eq!(read(&x), (0..64).map(|k| 100.0 + k as f32).collect::<Vec<_>>());
+}
