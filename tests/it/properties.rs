@@ -37,6 +37,11 @@ proptest! {
     }
 
     #[test]
+    fn writes_through_views(bytes in vec(any::<u8>(), 0..220)) {
+        check(oracle::writes_through_views(&bytes, false))?;
+    }
+
+    #[test]
     fn schedule_same_value(bytes in vec(any::<u8>(), 0..120)) {
         check(oracle::schedule_same_value(&bytes, false))?;
     }
@@ -54,6 +59,11 @@ proptest! {
 proptest! {
     // Each case compiles several kernels with LLVM.
     #![proptest_config(ProptestConfig { cases: 16, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn writes_through_views_on_the_cpu(bytes in vec(any::<u8>(), 60..220)) {
+        check(oracle::writes_through_views(&bytes, true))?;
+    }
 
     #[test]
     fn schedule_same_value_on_the_cpu(bytes in vec(any::<u8>(), 0..120)) {

@@ -112,12 +112,63 @@ fn every_kind_of_view_is_written_through() {
     let windows = counted(&[6]);
     windows.unfold(0, 2, 2).get((1, ..)).assign(counted(&[2]) + 7.0).unwrap();
     assert_eq!(read(&windows), [0.0, 1.0, 7.0, 8.0, 4.0, 5.0]);
-    // A view that no strides describe.
+    // Where no strides describe a reshape it copies, and what is written to the copy stays there.
     let seams = counted(&[2, 3]);
-    seams.t().reshape([6]).get(1..3).assign(9.0).unwrap();
-    assert_eq!(read(&seams), [0.0, 9.0, 2.0, 9.0, 4.0, 5.0]);
+    let copy = seams.t().reshape([6]);
+    copy.get(1..3).assign(9.0).unwrap();
+    assert_eq!(read(&seams), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+    assert_eq!(read(&copy), [0.0, 9.0, 9.0, 4.0, 2.0, 5.0]);
+    let error = seams.t().view(&[6]).shape().unwrap_err().to_string();
+    assert!(error.contains("without a copy") && error.contains("writes.rs"), "{error}");
+    assert!(seams.view(&[3, -1]).shares_storage_with(&seams) && !copy.shares_storage_with(&seams));
     let error = windows.unfold(0, 3, 1).assign(0.0).unwrap_err().to_string();
     assert!(error.contains("share elements"), "{error}");
+    windows.unfold(0, 3, 1).fill(2).unwrap();
+    assert_eq!(read(&windows), [2.0; 6]);
+}
+
+#[test]
+fn strides_and_offsets_are_those_of_pytorch() {
+    let x = counted(&[4, 6]);
+    let strides = |tensor: &Tensor| (tensor.strides().unwrap(), tensor.storage_offset().unwrap());
+    assert_eq!(strides(&x), (vec![6, 1], 0));
+    assert_eq!(strides(&x.t()), (vec![1, 6], 0));
+    assert_eq!(strides(&x.get((1, 2..))), (vec![1], 8));
+    assert_eq!(strides(&x.get((.., Index::Range { start: Some(1), stop: None, step: 2 }))), (vec![6, 2], 1));
+    assert_eq!(strides(&x.diagonal(1, 0, 1)), (vec![7], 1));
+    assert_eq!(strides(&x.unfold(1, 3, 2)), (vec![6, 2, 1], 0));
+    assert_eq!(strides(&x.as_strided(&[2, 2], &[3, 1], Some(4))), (vec![3, 1], 4));
+    assert!(x.get(1..3).is_contiguous().unwrap() && !x.t().is_contiguous().unwrap());
+    // The same of what was not computed, and after it was.
+    let y = (&x * 2.0).get((.., 1)).expand([3, 4]);
+    assert_eq!(strides(&y), (vec![0, 6], 1));
+    y.realize().unwrap();
+    assert_eq!(strides(&y), (vec![0, 6], 1));
+    let error = x.as_strided(&[5], &[6], Some(0)).shape().unwrap_err().to_string();
+    assert!(error.contains("reaches element 24 of a storage of 24 elements"), "{error}");
+}
+
+#[test]
+fn elements_are_updated_where_they_lie() {
+    let x = counted(&[3, 2]);
+    let before = address(&x);
+    x.get(1).add_assign(10.0).unwrap();
+    x.get((.., 0)).mul_assign(&x.get((.., 1))).unwrap();
+    x.sub_assign(1.0).unwrap();
+    x.t().div_assign(2.0).unwrap();
+    assert_eq!(read(&x), [-0.5, 0.0, 77.5, 6.0, 9.5, 2.0]);
+    x.slice_assign((0..2, 0), 0.5).unwrap();
+    x.get(2).copy_from(&x.get(1)).unwrap();
+    assert_eq!(read(&x), [0.5, 0.0, 0.5, 6.0, 0.5, 6.0]);
+    assert_eq!(address(&x), before);
+    let integers = x.cast(DType::I32);
+    let error = integers.add_assign(0.5).unwrap_err().to_string();
+    assert!(error.contains("does not go into i32"), "{error}");
+    let (rows, columns) = (Tensor::from_vec(vec![2i32, 0, -1], [3]), Tensor::from_vec(vec![0i32, 1, 1], [3]));
+    x.index_assign(&[0, 1], &[&rows, &columns], counted(&[3]) + 1.0).unwrap();
+    assert_eq!(read(&x), [0.5, 2.0, 0.5, 6.0, 1.0, 3.0]);
+    x.t().index_assign(&[1], &[&Tensor::from_vec(vec![1i32, 9], [2])], 7.0).unwrap();
+    assert_eq!(read(&x), [0.5, 2.0, 7.0, 7.0, 1.0, 3.0]);
 }
 
 #[test]

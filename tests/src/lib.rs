@@ -2,6 +2,7 @@
 //!
 //! [`filetest`] runs `.uop` files by [`commands`]; [`engines`] are what can compute a graph; [`generate`] makes graphs by
 //! [`choices`], [`oracle`] says what must hold of them, for properties here and for the fuzz targets alike.
+//! [`write_programs`] are random programs of views and writes, on tensors and on a model.
 //! [`alias_programs`] holds the alias graph against [`alias_model`].
 
 pub mod alias_model;
@@ -15,3 +16,5 @@ pub mod filetest;
 pub mod generate;
 pub mod kernels;
 pub mod oracle;
+pub mod write_programs;
+mod write_views;

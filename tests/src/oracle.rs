@@ -288,3 +288,12 @@ pub fn substitution_is_evaluation(bytes: &[u8]) -> Result<(), String> {
     }
     Ok(())
 }
+
+/// Views show, and writes through views change, what a model of plain lists says, on the interpreter; on the CPU too if `on_cpu`.
+///
+/// # Errors
+/// With the steps of the program, and what differs.
+pub fn writes_through_views(bytes: &[u8], on_cpu: bool) -> Result<(), String> {
+    crate::write_programs::run(bytes, "INTERPRETER")?;
+    if on_cpu { crate::write_programs::run(bytes, "CPU") } else { Ok(()) }
+}

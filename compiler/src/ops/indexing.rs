@@ -102,36 +102,74 @@ fn from_either_end(index: &UOp, len: i64) -> UOp {
     index.lt(index.const_like(0)).select(&index + index.const_like(len), &index)
 }
 
+/// Indexed axes, side by side, as one axis with one index.
+struct MergedAxes {
+    x: UOp,
+    /// The merged axis.
+    place: usize,
+    /// Along it, in the common shape of the indices; -1 where one is out of range.
+    index: UOp,
+    /// The order of the axes of what `x` was, before they were merged.
+    order: Vec<usize>,
+}
+
+impl MergedAxes {
+    fn of(x: &UOp, axes: &[i64], indices: &[UOp]) -> Built<MergedAxes> {
+        let rank = x.shape().len();
+        if axes.len() != indices.len() || axes.is_empty() {
+            fail!("{} indices for {} axes", indices.len(), axes.len());
+        }
+        let axes = axes.iter().map(|&axis| resolve_axis(axis, rank)).collect::<Built<Vec<usize>>>()?;
+        if axes.windows(2).any(|pair| pair[0] >= pair[1]) {
+            fail!("the axes {axes:?} are not ascending");
+        }
+        let lengths = concrete(x)?;
+        indices.iter().try_for_each(check_index)?;
+        let shape = broadcast_shapes(&indices.iter().map(UOp::shape).collect::<Vec<_>>())?;
+        let neighbours = axes.windows(2).all(|pair| pair[1] == pair[0] + 1);
+        let place = if neighbours { axes[0] } else { 0 };
+        let others: Vec<usize> = (0..rank).filter(|k| !axes.contains(k)).collect();
+        let order: Vec<usize> = others[..place].iter().chain(&axes).chain(&others[place..]).copied().collect();
+        let merged = merge_axes(&reorder(x, &order), place, place + axes.len());
+        let mut inside = UOp::bool(true);
+        let mut combined = UOp::int(0, DType::I64);
+        for (&axis, index) in axes.iter().zip(indices) {
+            let wrapped = broadcast_to(&from_either_end(index, lengths[axis]), &shape)?;
+            inside = in_range(&wrapped, lengths[axis]).and(&inside);
+            combined = &combined * UOp::int(lengths[axis], DType::I64) + wrapped;
+        }
+        let dtype = place_dtype(concrete(&merged)?[place]);
+        let index = inside.select(combined, UOp::int(-1, DType::I64)).cast(dtype);
+        Ok(MergedAxes { x: merged, place, index, order })
+    }
+}
+
 /// x indexed by several tensors at once, which broadcast: x[a, :, b] for axes 0 and 2.
 ///
 /// The axes of the indices stand where the indexed axes stood if these are neighbours, in front otherwise.
 pub fn index(x: &UOp, axes: &[i64], indices: &[UOp]) -> Built {
-    let rank = x.shape().len();
-    if axes.len() != indices.len() || axes.is_empty() {
-        fail!("{} indices for {} axes", indices.len(), axes.len());
-    }
-    let axes = axes.iter().map(|&axis| resolve_axis(axis, rank)).collect::<Built<Vec<usize>>>()?;
-    if axes.windows(2).any(|pair| pair[0] >= pair[1]) {
-        fail!("the axes {axes:?} are not ascending");
-    }
-    let lengths = concrete(x)?;
-    indices.iter().try_for_each(check_index)?;
-    let shape = broadcast_shapes(&indices.iter().map(UOp::shape).collect::<Vec<_>>())?;
-    // The indexed axes, side by side, are one axis with a combined index.
-    let neighbours = axes.windows(2).all(|pair| pair[1] == pair[0] + 1);
-    let place = if neighbours { axes[0] } else { 0 };
-    let others: Vec<usize> = (0..rank).filter(|k| !axes.contains(k)).collect();
-    let order: Vec<usize> = others[..place].iter().chain(&axes).chain(&others[place..]).copied().collect();
-    let merged = merge_axes(&reorder(x, &order), place, place + axes.len());
-    let mut inside = UOp::bool(true);
-    let mut combined = UOp::int(0, DType::I64);
-    for (&axis, index) in axes.iter().zip(indices) {
-        let wrapped = broadcast_to(&from_either_end(index, lengths[axis]), &shape)?;
-        inside = in_range(&wrapped, lengths[axis]).and(&inside);
-        combined = &combined * UOp::int(lengths[axis], DType::I64) + wrapped;
-    }
-    let dtype = place_dtype(concrete(&merged)?[place]);
-    take(&merged, place, &inside.select(combined, UOp::int(-1, DType::I64)).cast(dtype))
+    let merged = MergedAxes::of(x, axes, indices)?;
+    take(&merged.x, merged.place, &merged.index)
+}
+
+/// x with the elements that [`index`] would give replaced by `value`, which broadcasts to them. Of several values for one element the
+/// last counts.
+pub fn index_put(x: &UOp, axes: &[i64], indices: &[UOp], value: &UOp) -> Built {
+    let chosen = index(x, axes, indices)?;
+    let value = broadcast_to(&value.cast(x.dtype()), chosen.shape())?;
+    let merged = MergedAxes::of(x, axes, indices)?;
+    let rank = merged.index.shape().len();
+    let (count, place) = (merged.index.shape().numel(), merged.place);
+    let value = merge_axes(&value, place, place + rank);
+    // One index for each element of the value.
+    let mut lengths: Vec<Dim> = vec![Dim::Const(1); value.shape().len()];
+    lengths[place] = count;
+    let index = merged.index.cast(DType::I64).reshape(lengths).expand(value.shape().clone());
+    let put = super::scatter::scatter(&merged.x, place as i64, &index, &value)?;
+    let shape: Vec<Dim> = merged.order.iter().map(|&axis| x.shape()[axis].clone()).collect();
+    let mut inverse = vec![0; merged.order.len()];
+    merged.order.iter().enumerate().for_each(|(at, &axis)| inverse[axis] = at);
+    Ok(reorder(&put.reshape(shape), &inverse))
 }
 
 /// x with part of it replaced: `value` broadcasts to what [`super::slicing::slice`] would give.

@@ -11,9 +11,9 @@
 use rustc_hash::FxHashMap;
 use rustc_hash::FxHashSet;
 
+use super::{BufferRole, Schedule, ScheduledKernel};
 #[cfg(debug_assertions)]
 use super::{graph::Graph, split::Piece};
-use super::{BufferRole, Schedule, ScheduledKernel};
 use crate::ir::{Arg, Op, ParamArg, UOp, postorder};
 use crate::view::collect_movement_chain;
 

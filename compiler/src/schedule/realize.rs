@@ -113,7 +113,13 @@ fn write(original: &UOp, base: &UOp, steps: &[(Op, Arg)], value: &UOp) -> UOp {
         named = &named.src()[0];
     }
     let (memory, chain) = collect_movement_chain(base);
-    if matches!(named.op(), Op::Param | Op::Buffer | Op::Write) && is_stored(&memory) {
+    // A write that was dissolved into its value has no memory of its own, even if the value is memory.
+    let is_meant = match named.op() {
+        Op::Param | Op::Buffer => is_stored(&memory),
+        Op::Write => memory.op() == Op::Write,
+        _ => false,
+    };
+    if is_meant {
         let chain: Vec<(Op, Arg)> = chain.iter().map(|step| (step.op(), step.arg().clone())).collect();
         let steps: Vec<(Op, Arg)> = chain.iter().chain(steps).cloned().collect();
         return memory.write(&steps, value).through(&chain);

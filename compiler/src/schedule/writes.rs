@@ -278,9 +278,11 @@ impl<'a> Waiting<'a> {
 /// The nodes in the same order, with copies made before the writes that they are for.
 fn with_copies(values: &[UOp], order: Vec<UOp>, copied: &Copied) -> (Vec<UOp>, Vec<UOp>) {
     let mut before: FxHashMap<&UOp, Vec<UOp>> = FxHashMap::default();
-    for (reader, k, write) in order.iter().filter_map(|node| Some((node, copied.get(node)?))).flat_map(|(node, list)| {
-        list.iter().map(move |(k, write)| (node, *k, write))
-    }) {
+    for (reader, k, write) in order
+        .iter()
+        .filter_map(|node| Some((node, copied.get(node)?)))
+        .flat_map(|(node, list)| list.iter().map(move |(k, write)| (node, *k, write)))
+    {
         before.entry(write).or_default().push(reader.src()[k].clone());
     }
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();

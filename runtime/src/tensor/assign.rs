@@ -11,13 +11,15 @@
 use std::panic::Location;
 
 use warpweft_compiler::UOp;
-use warpweft_compiler::ir::{Arg, Op};
-use warpweft_compiler::ops::{Built, OpError, broadcast_to};
+use warpweft_compiler::ir::Op;
+use warpweft_compiler::ops::broadcast_to;
+use warpweft_compiler::ops::indexing::index_put;
 use warpweft_compiler::region::ExactJudge;
 use warpweft_compiler::view::{WriteKind, WriteSource, plan_write};
 
 use super::errors::CallError;
-use super::{Error, Operand, Result, Step, Tensor, View};
+use super::index::IndexList;
+use super::{Error, Literal, Operand, Result, Step, Tensor};
 use crate::execute;
 
 impl Tensor {
@@ -34,35 +36,114 @@ impl Tensor {
         self.write("assign", WriteKind::Copy, &value, Location::caller())
     }
 
-    pub(super) fn write(
+    /// As [`Tensor::assign`], of a tensor.
+    ///
+    /// # Errors
+    /// As [`Tensor::assign`].
+    #[track_caller]
+    pub fn copy_from(&self, source: &Tensor) -> Result<()> {
+        self.write("copy_from", WriteKind::Copy, source, Location::caller())
+    }
+
+    /// Sets all elements to one number, in the tensor's type; also where positions of this view share elements.
+    ///
+    /// # Errors
+    /// If the tensor carries one.
+    #[track_caller]
+    pub fn fill(&self, number: impl Into<Literal>) -> Result<()> {
+        let location = Location::caller();
+        let value = Tensor::from_uop(UOp::constant(number.into().scalar().cast(self.dtype()?), self.dtype()?));
+        self.write("fill", WriteKind::Fill, &value, location)
+    }
+
+    /// Adds to all elements, where they lie.
+    ///
+    /// # Errors
+    /// As [`Tensor::assign`]; or if a float is added to integers.
+    #[track_caller]
+    pub fn add_assign(&self, value: impl Operand) -> Result<()> {
+        self.update("add_assign", &self.plus(value), Location::caller())
+    }
+
+    /// Subtracts from all elements, where they lie.
+    ///
+    /// # Errors
+    /// As [`Tensor::add_assign`].
+    #[track_caller]
+    pub fn sub_assign(&self, value: impl Operand) -> Result<()> {
+        self.update("sub_assign", &self.minus(value), Location::caller())
+    }
+
+    /// Multiplies all elements, where they lie.
+    ///
+    /// # Errors
+    /// As [`Tensor::add_assign`].
+    #[track_caller]
+    pub fn mul_assign(&self, value: impl Operand) -> Result<()> {
+        self.update("mul_assign", &self.times(value), Location::caller())
+    }
+
+    /// Divides all elements, where they lie.
+    ///
+    /// # Errors
+    /// As [`Tensor::add_assign`]; a quotient of integers is a float.
+    #[track_caller]
+    pub fn div_assign(&self, value: impl Operand) -> Result<()> {
+        self.update("div_assign", &self.over(value), Location::caller())
+    }
+
+    /// Assigns to the part that an index names: `x.get(index).assign(value)`.
+    ///
+    /// # Errors
+    /// As [`Tensor::assign`]; or if the index does not fit.
+    #[track_caller]
+    pub fn slice_assign(&self, index: impl IndexList, value: impl Operand) -> Result<()> {
+        let part = self.get(index);
+        let value = value.beside(&part);
+        part.write("slice_assign", WriteKind::Copy, &value, Location::caller())
+    }
+
+    /// Assigns to the elements that tensors of integers name: `x[.., index, ..] = value`, with the axes and indices of [`Tensor::index`].
+    ///
+    /// Of several values for one element the last counts; an index out of range names nothing.
+    ///
+    /// # Errors
+    /// As [`Tensor::assign`]; or if the indices do not fit.
+    #[track_caller]
+    pub fn index_assign(&self, axes: &[i64], indices: &[&Tensor], value: impl Operand) -> Result<()> {
+        let location = Location::caller();
+        let value = value.beside(self);
+        let all: Vec<&Tensor> = [self, &value].into_iter().chain(indices.iter().copied()).collect();
+        let changed =
+            Tensor::joined("index_assign", &all, |nodes| index_put(&nodes[0], axes, &nodes[2..], &nodes[1]));
+        self.write("index_assign", WriteKind::Update, &changed, location)
+    }
+
+    fn update(&self, op: &'static str, value: &Tensor, location: &'static Location<'static>) -> Result<()> {
+        let (own, other) = (self.dtype()?, value.dtype()?);
+        if other.is_float() && !own.is_float() {
+            let message = format!("gives {other}, which does not go into {own} as it is: cast it first, and assign it");
+            return Err(CallError::new(op, &[&self.uop()?], message, location).into());
+        }
+        self.write(op, WriteKind::Update, value, location)
+    }
+
+    fn write(
         &self,
         op: &'static str,
         kind: WriteKind,
         value: &Tensor,
         location: &'static Location<'static>,
     ) -> Result<()> {
-        let view = self.0.as_ref().map_err(Clone::clone)?;
+        let view = self.as_view()?;
         let value = value.uop()?;
         let fail = |message: String| -> Error { CallError::new(op, &[&view.value(), &value], message, location).into() };
-        let value = prepared(view, kind, &value).map_err(|error| fail(error.message))?;
+        let value = broadcast_to(&value.cast(view.dtype), &view.shape).map_err(|error| fail(error.message))?;
+        plan_write(kind, view.spec(), WriteSource::Scalar, &ExactJudge).map_err(|error| fail(error.to_string()))?;
         if !value.shape().numel().is(0) {
-            let steps = view.steps();
-            view.cell.change(|old| written(old, &steps, value));
+            view.cell.change(|old| written(old, &view.chain, value));
         }
         Ok(())
-    }
-}
-
-/// The value as it is written to a view, if it may be.
-fn prepared(view: &View, kind: WriteKind, value: &UOp) -> Built {
-    let value = broadcast_to(&value.cast(view.dtype), &view.shape)?;
-    match view.spec() {
-        Some(spec) => plan_write(kind, spec, WriteSource::Scalar, &ExactJudge)
-            .map(|_| value)
-            .map_err(|error| OpError::new(error.to_string())),
-        // Reshapes across seams show each element once; what repeats elements below them is not known to.
-        None if view.chain.iter().all(|(op, _)| !matches!(op, Op::Expand | Op::AsStrided | Op::Pad)) => Ok(value),
-        None => Err(OpError::new("no strides say where the elements of this view lie: write to a copy")),
     }
 }
 
@@ -77,16 +158,4 @@ fn written(old: &UOp, steps: &[Step], value: UOp) -> UOp {
         base = &base.src()[0];
     }
     if base.op() == Op::Write || execute::computed_buffer(base).is_some() { base.write(&[], &value) } else { value }
-}
-
-impl View {
-    /// The movement ops from the storage to the view, none of them padding where strides say where its elements lie.
-    fn steps(&self) -> Vec<Step> {
-        match self.spec() {
-            Some(spec) if self.chain.iter().any(|(op, _)| *op == Op::Pad) => {
-                vec![(Op::AsStrided, Arg::Strided(spec.clone().into_arg().into()))]
-            }
-            _ => self.chain.to_vec(),
-        }
-    }
 }

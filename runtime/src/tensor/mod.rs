@@ -1,13 +1,13 @@
 //! Tensors: lazy, shared, and never panicking.
 //!
 //! A [`Tensor`] is a *view* (a chain of movement ops) of a *storage cell*. An operation makes a new cell whose value is a graph;
-//! nothing runs until a value is asked for. Movement shares the cell and lengthens the chain, so that a write through one view
-//! is seen through all. Asking computes the cell's graph and puts the memory in its place.
+//! nothing runs until a value is asked for. Movement shares the cell and lengthens the chain, as long as strides can say where the
+//! elements lie (else it copies), so that a write through one view is seen through all. Asking computes the cell's graph and puts the memory in its place.
 //!
 //! A call that cannot be done gives a tensor that carries the error, with the op, the operands' shapes and the caller's file and
 //! line; what is computed from it carries the same error. [`Tensor::shape`] and everything that runs return it.
 //!
-//! Methods are grouped by file: `create`, `elementwise`, `movement`, `reduce`, `linalg`, `layers`, `index`, `assign`, `read`,
+//! Methods are grouped by file: `create`, `elementwise`, `movement`, `views`, `reduce`, `linalg`, `layers`, `index`, `assign`, `read`,
 //! `gradient`, `var` (lengths that are not known yet). What they compute is `compiler::ops`; here are only operands, errors and cells.
 
 mod assign;
@@ -26,6 +26,7 @@ mod reduce;
 mod show;
 pub(crate) mod trace;
 mod var;
+mod views;
 
 use std::fmt;
 use std::panic::Location;
@@ -65,12 +66,12 @@ type Step = (Op, Arg);
 #[derive(Clone)]
 struct View {
     cell: Arc<Cell>,
-    /// From the cell's value to this view. It pads only where strides say where the elements lie nevertheless.
+    /// From the cell's value to this view. What no strides describe is no view but a copy.
     chain: Arc<[Step]>,
     dtype: DType,
     shape: Shape,
-    /// Where in the storage the elements lie; asked for once.
-    spec: Arc<OnceLock<Option<ViewSpec>>>,
+    /// Where in the storage, which is row-major, the elements lie; of a whole storage made when it is asked for.
+    spec: OnceLock<Arc<ViewSpec>>,
 }
 
 /// An array of elements of one type, computed when it is asked for. Cloning shares it.
@@ -132,14 +133,34 @@ impl View {
         self.cell.value().through(&self.chain)
     }
 
-    fn new(cell: Arc<Cell>, chain: Arc<[Step]>, dtype: DType, shape: Shape) -> View {
-        View { cell, chain, dtype, shape, spec: Arc::default() }
+    /// All of a cell.
+    fn whole(cell: Arc<Cell>, dtype: DType, shape: Shape) -> View {
+        View { cell, chain: Arc::new([]), dtype, shape, spec: OnceLock::new() }
     }
 
-    /// Where in the storage, which is row-major, the elements of the view lie, if strides say it.
-    fn spec(&self) -> Option<&ViewSpec> {
-        let derive = || ViewSpec::of_node(&self.cell.value().contiguous().through(&self.chain)).cloned();
-        self.spec.get_or_init(derive).as_ref()
+    /// Where in the storage the elements lie.
+    fn spec(&self) -> &Arc<ViewSpec> {
+        self.spec.get_or_init(|| Arc::new(ViewSpec::of_storage(self.shape.clone())))
+    }
+
+    /// The view of the same storage after more steps, if strides say where its elements lie.
+    fn moved(&self, steps: Vec<Step>, shape: &Shape) -> Option<View> {
+        let (cell, dtype, shape) = (self.cell.clone(), self.dtype, shape.clone());
+        let mut chain: Vec<Step> = self.chain.iter().cloned().chain(steps.iter().cloned()).collect();
+        let step_by_step = |spec: ViewSpec, (op, arg): &Step| spec.apply(*op, arg);
+        let spec = match steps.iter().try_fold((**self.spec()).clone(), step_by_step) {
+            Some(spec) => spec,
+            // A later step may take off what an earlier one padded.
+            None if steps.iter().any(|(op, _)| *op == Op::Pad) => {
+                ViewSpec::of_node(&cell.value().contiguous().through(&chain))?.clone()
+            }
+            None => return None,
+        };
+        if chain.iter().any(|(op, _)| *op == Op::Pad) {
+            // Written as strides, for padding cannot be written through.
+            chain = vec![(Op::AsStrided, Arg::Strided(spec.clone().into_arg().into()))];
+        }
+        Some(View { cell, chain: chain.into(), dtype, shape, spec: OnceLock::from(Arc::new(spec)) })
     }
 }
 
@@ -147,7 +168,7 @@ impl Tensor {
     /// A tensor of a new cell.
     pub(crate) fn from_uop(value: UOp) -> Tensor {
         let (dtype, shape) = (value.dtype(), value.shape().clone());
-        Tensor(Ok(View::new(Cell::new(value), Arc::new([]), dtype, shape)))
+        Tensor(Ok(View::whole(Cell::new(value), dtype, shape)))
     }
 
     /// The storage that it is a view of, unless it carries an error.
@@ -212,14 +233,13 @@ impl Tensor {
         };
         let value = view.value();
         match build(&value) {
-            Ok(moved) => match steps_between(&value, &moved) {
-                Some(steps) if check_size(moved.shape()).is_ok() => {
-                    let chain = view.chain.iter().cloned().chain(steps).collect();
-                    let (dtype, shape) = (moved.dtype(), moved.shape().clone());
-                    Tensor(Ok(View::new(view.cell.clone(), chain, dtype, shape)))
+            Ok(moved) => {
+                let steps = steps_between(&value, &moved).filter(|_| check_size(moved.shape()).is_ok());
+                match steps.and_then(|steps| view.moved(steps, moved.shape())) {
+                    Some(view) => Tensor(Ok(view)),
+                    None => Tensor::from_built(op, &[&value], Ok(moved), location),
                 }
-                _ => Tensor::from_built(op, &[&value], Ok(moved), location),
-            },
+            }
             error => Tensor::from_built(op, &[&value], error, location),
         }
     }
@@ -246,21 +266,19 @@ fn nodes_of<const N: usize>(operands: [&Tensor; N]) -> Result<[UOp; N]> {
     Ok(operands.map(|operand| operand.uop().unwrap_or_else(|_| UOp::bool(false))))
 }
 
-/// The movement ops that lead from one node to another; none if anything else lies between, or padding that no later step takes off.
+/// The movement ops that lead from one node to another; none if anything else lies between.
 fn steps_between(from: &UOp, to: &UOp) -> Option<Vec<Step>> {
     let mut steps = Vec::new();
-    let mut pads = false;
     let mut node = to;
     while node != from {
         if !node.op().is_movement() {
             return None;
         }
-        pads |= node.op() == Op::Pad;
         steps.push((node.op(), node.arg().clone()));
         node = &node.src()[0];
     }
     steps.reverse();
-    (!pads || ViewSpec::of_node(to).is_some()).then_some(steps)
+    Some(steps)
 }
 
 impl fmt::Debug for Cell {

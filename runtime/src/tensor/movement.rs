@@ -8,7 +8,7 @@ use super::{AxisList, PadMode, Result, Tensor};
 
 /// Movement of one tensor.
 impl Tensor {
-    /// The elements under another shape; one length may be -1, and is then computed.
+    /// The elements under another shape; one length may be -1, and is then computed. A view where strides can say it, else a copy.
     #[track_caller]
     pub fn reshape(&self, shape: impl Into<Shape>) -> Tensor {
         let shape = shape.into();

@@ -13,7 +13,7 @@ use super::{Cell, Result, Tensor, View, trace};
 use crate::execute;
 
 impl Tensor {
-    fn view(&self) -> Result<&View> {
+    pub(super) fn as_view(&self) -> Result<&View> {
         self.0.as_ref().map_err(Clone::clone)
     }
 
@@ -22,7 +22,7 @@ impl Tensor {
     /// # Errors
     /// If the tensor carries one.
     pub fn shape(&self) -> Result<Vec<usize>> {
-        Ok(self.view()?.shape.iter().map(|dim| dim.value_or_most().max(0) as usize).collect())
+        Ok(self.as_view()?.shape.iter().map(|dim| dim.value_or_most().max(0) as usize).collect())
     }
 
     /// The lengths of the axes, symbolic ones as such.
@@ -30,7 +30,7 @@ impl Tensor {
     /// # Errors
     /// If the tensor carries one.
     pub fn dims(&self) -> Result<Shape> {
-        Ok(self.view()?.shape.clone())
+        Ok(self.as_view()?.shape.clone())
     }
 
     /// The type of an element.
@@ -38,7 +38,7 @@ impl Tensor {
     /// # Errors
     /// If the tensor carries one.
     pub fn dtype(&self) -> Result<DType> {
-        Ok(self.view()?.dtype)
+        Ok(self.as_view()?.dtype)
     }
 
     /// The number of axes.
@@ -46,7 +46,7 @@ impl Tensor {
     /// # Errors
     /// If the tensor carries one.
     pub fn rank(&self) -> Result<usize> {
-        Ok(self.view()?.shape.len())
+        Ok(self.as_view()?.shape.len())
     }
 
     /// The number of elements; with a variable without a value, the most there can be.
@@ -54,12 +54,12 @@ impl Tensor {
     /// # Errors
     /// If the tensor carries one.
     pub fn numel(&self) -> Result<usize> {
-        Ok(self.view()?.shape.numel().value_or_most().max(0) as usize)
+        Ok(self.as_view()?.shape.numel().value_or_most().max(0) as usize)
     }
 
     /// Whether its elements are in memory.
     pub fn is_realized(&self) -> bool {
-        self.view().is_ok_and(|view| execute::computed_buffer(&view.cell.peek()).is_some())
+        self.as_view().is_ok_and(|view| execute::computed_buffer(&view.cell.peek()).is_some())
     }
 
     /// Computes the tensor, once; it then lies in memory and forgets how it was computed. Gives itself, for chaining.
@@ -78,7 +78,7 @@ impl Tensor {
     /// # Errors
     /// If a tensor carries one, or the program cannot run.
     pub fn realize_all(tensors: &[&Tensor]) -> Result<()> {
-        let views = tensors.iter().map(|tensor| tensor.view()).collect::<Result<Vec<&View>>>()?;
+        let views = tensors.iter().map(|tensor| tensor.as_view()).collect::<Result<Vec<&View>>>()?;
         let pending: Vec<(&View, _)> = views
             .into_iter()
             .map(|view| (view, view.cell.value()))
@@ -109,7 +109,7 @@ impl Tensor {
     /// # Errors
     /// If the tensor carries one, or the program cannot run.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
-        let view = self.view()?;
+        let view = self.as_view()?;
         match view.shape.numel().value() {
             Ok(0) => Ok(Vec::new()),
             Ok(_) if !trace::is_active() && writes_to_memory(&view.cell.peek()) => {
@@ -128,7 +128,7 @@ impl Tensor {
     #[track_caller]
     pub fn elements(&self) -> Result<Elements> {
         let location = Location::caller();
-        let view = self.view()?;
+        let view = self.as_view()?;
         let bytes = self.to_bytes()?;
         Elements::from_bytes(view.dtype, &bytes).ok_or_else(|| {
             let message = format!("{} bytes came back, which are no {} elements", bytes.len(), view.dtype);
@@ -166,7 +166,7 @@ impl Tensor {
     #[track_caller]
     pub fn item_scalar(&self) -> Result<Scalar> {
         let location = Location::caller();
-        let view = self.view()?;
+        let view = self.as_view()?;
         let count = view.shape.numel().value().map_err(|name| execute::ExecuteError::Unbound { name })?;
         if count != 1 {
             let message = format!("it has {count} elements; only one element is an item");
@@ -176,7 +176,7 @@ impl Tensor {
     }
 
     fn check_type<E: TensorElement>(&self, op: &'static str, location: &'static Location<'static>) -> Result<()> {
-        let view = self.view()?;
+        let view = self.as_view()?;
         if view.dtype == E::DTYPE {
             return Ok(());
         }

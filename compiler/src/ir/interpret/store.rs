@@ -15,8 +15,7 @@ pub(super) fn write(
     dims: &mut Dims<'_>,
 ) -> Result<Value, InterpretError> {
     let numbers = movement::iota(base.len() as i64).with_shape(base.shape().to_vec());
-    let places =
-        steps.iter().try_fold(numbers, |numbers, (op, arg)| movement::movement(*op, arg, &numbers, dims))?;
+    let places = steps.iter().try_fold(numbers, |numbers, (op, arg)| movement::movement(*op, arg, &numbers, dims))?;
     let fail = |message: String| InterpretError { op: Op::Write, message };
     if places.len() != value.len() || value.dtype() != base.dtype() {
         return Err(fail(format!("{} elements are written to a view of {}", value.len(), places.len())));
