@@ -166,7 +166,8 @@ impl Executor {
                 }
             };
             let base = without_reshapes(value);
-            if *base != node {
+            // Nodes of constants are shared by all programs, on whatever devices, so they cannot stand for memory of one.
+            if *base != node && !program.buffers.is_empty() {
                 // What is stored is the value under its reshapes, row-major as all of them.
                 base.hold(Arc::new(Realised(node.clone())));
                 value.hold(Arc::new(Realised(node.clone())));

@@ -114,8 +114,7 @@ impl Tensor {
         let location = Location::caller();
         let value = value.beside(self);
         let all: Vec<&Tensor> = [self, &value].into_iter().chain(indices.iter().copied()).collect();
-        let changed =
-            Tensor::joined("index_assign", &all, |nodes| index_put(&nodes[0], axes, &nodes[2..], &nodes[1]));
+        let changed = Tensor::joined("index_assign", &all, |nodes| index_put(&nodes[0], axes, &nodes[2..], &nodes[1]));
         self.write("index_assign", WriteKind::Update, &changed, location)
     }
 
@@ -137,7 +136,8 @@ impl Tensor {
     ) -> Result<()> {
         let view = self.as_view()?;
         let value = value.uop()?;
-        let fail = |message: String| -> Error { CallError::new(op, &[&view.value(), &value], message, location).into() };
+        let fail =
+            |message: String| -> Error { CallError::new(op, &[&view.value(), &value], message, location).into() };
         let value = broadcast_to(&value.cast(view.dtype), &view.shape).map_err(|error| fail(error.message))?;
         plan_write(kind, view.spec(), WriteSource::Scalar, &ExactJudge).map_err(|error| fail(error.to_string()))?;
         if !value.shape().numel().is(0) {

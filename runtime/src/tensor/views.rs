@@ -80,7 +80,9 @@ impl Tensor {
                 let step = (Op::AsStrided, Arg::Strided(spec.clone().into_arg().into()));
                 match storage.moved(vec![step], &spec.shape) {
                     Some(view) => Tensor(Ok(view)),
-                    None => Tensor::refused("as_strided", "the storage has a symbolic shape, which strides cannot walk"),
+                    None => {
+                        Tensor::refused("as_strided", "the storage has a symbolic shape, which strides cannot walk")
+                    }
                 }
             }
             Err(error) => self.no_view("as_strided", error, location),
