@@ -223,7 +223,7 @@ mod tests {
         let write = x.write(&[], &(&x + 1));
         let param = UOp::param(0, DType::F32, 6).reshape([2, 3]);
         let base = |gives_way: bool| {
-            let normalized = normalize_for_writes(&[write.clone()], |_| None, |_| gives_way).unwrap();
+            let normalized = normalize_for_writes(std::slice::from_ref(&write), |_| None, |_| gives_way).unwrap();
             normalized.sink.src()[0].src()[0].clone()
         };
         assert_eq!(base(true), param);

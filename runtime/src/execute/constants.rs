@@ -41,7 +41,10 @@ impl Executor {
         let param = |number: usize, constant: &UOp| {
             UOp::param((first_slot + number) as u32, constant.dtype(), 1).reshape(Shape::scalar())
         };
-        let params: Vec<UOp> = constants.iter().enumerate().map(|(number, node)| param(number, node)).collect();
+        // Apart, constants have slots that no memory has, or a program of more memory and fewer constants would look the same.
+        let last_slots = u32::MAX as usize - first_slot - constants.len();
+        let params: Vec<UOp> =
+            constants.iter().enumerate().map(|(number, node)| param(last_slots + number, node)).collect();
         let all: FxHashMap<UOp, UOp> = constants.iter().cloned().zip(params).collect();
         let varies = self.varying(&substitute(&program.sink, &all), &constants);
         if !varies.contains(&true) {

@@ -203,15 +203,22 @@ fn written_memory(value: &UOp) -> Option<&UOp> {
 ///
 /// Meanwhile nobody else can look at the cells. If a single cell's writes cannot be carried out, it holds what it did before them.
 fn carry_out(mut cells: Vec<&Arc<Cell>>) -> Result<()> {
-    // Threads that need some of the same cells take them in one order.
-    cells.sort_by_key(|cell| Arc::as_ptr(cell).addr());
-    cells.dedup_by(|a, b| Arc::ptr_eq(a, b));
+    let mut seen: Vec<*const Cell> = Vec::new();
+    cells.retain(|cell| {
+        let is_new = !seen.contains(&Arc::as_ptr(cell));
+        seen.push(Arc::as_ptr(cell));
+        is_new
+    });
+    // Threads that need some of the same cells lock them in one order; the program has them in the caller's, whatever their addresses.
+    let mut order: Vec<usize> = (0..cells.len()).collect();
+    order.sort_by_key(|&number| Arc::as_ptr(cells[number]).addr());
     // Dropped after the locks: it may be the last owner of much.
     let mut forgotten: Vec<UOp> = Vec::new();
-    let mut held: Vec<_> = cells.iter().map(|cell| cell.lock()).collect();
+    let mut held: Vec<(usize, _)> = order.into_iter().map(|number| (number, cells[number].lock())).collect();
+    held.sort_by_key(|(number, _)| *number);
     // Another thread may have been first.
-    held.retain(|value| execute::base_memory(value).is_none());
-    let values: Vec<UOp> = held.iter().map(|value| (**value).clone()).collect();
+    held.retain(|(_, value)| execute::base_memory(value).is_none());
+    let values: Vec<UOp> = held.iter().map(|(_, value)| (**value).clone()).collect();
     if values.is_empty() {
         return Ok(());
     }
@@ -219,13 +226,13 @@ fn carry_out(mut cells: Vec<&Arc<Cell>>) -> Result<()> {
     forgotten.extend(values);
     match outcome {
         Ok(stored) => {
-            for (value, stored) in held.iter_mut().zip(stored) {
+            for ((_, value), stored) in held.iter_mut().zip(stored) {
                 forgotten.push(std::mem::replace(&mut **value, stored));
             }
             Ok(())
         }
         Err(error) => {
-            if let [value] = &mut held[..]
+            if let [(_, value)] = &mut held[..]
                 && let Some(before) = written_memory(value).cloned()
             {
                 forgotten.push(std::mem::replace(&mut **value, before));
