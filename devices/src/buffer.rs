@@ -16,6 +16,8 @@ use std::ptr::NonNull;
 
 use memmap2::{MmapMut, MmapOptions};
 
+use warpweft_compiler::dtype::Elements;
+
 use crate::error::DeviceError;
 
 /// Bytes to which every buffer is aligned at least.
@@ -31,6 +33,19 @@ enum Owner {
     Heap(Layout),
     /// Pages of its own: unmapped when this drops.
     Pages { _map: MmapMut },
+    /// Somebody else's memory, which is theirs again when this drops.
+    Foreign { _keeper: Keeper },
+}
+
+/// Whatever keeps foreign memory alive.
+struct Keeper {
+    _keeps: Box<dyn Send + Sync>,
+}
+
+impl std::fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Keeper")
+    }
 }
 
 /// Memory of a device, freed on drop.
@@ -80,6 +95,35 @@ impl RawBuffer {
         // SAFETY: `skipped` is less than HUGE_PAGE_BYTES, by which the mapping is longer than the rounded `bytes`.
         let address = NonNull::new(unsafe { first.add(skipped) })?;
         Some(RawBuffer { address, bytes, owner: Owner::Pages { _map: map } })
+    }
+
+    /// Memory of somebody else, as long as the keeper is not dropped.
+    ///
+    /// # Safety
+    /// From `address` on, `bytes` bytes are initialised and stay valid until the keeper drops.
+    pub(crate) unsafe fn foreign(address: NonNull<u8>, bytes: usize, keeper: Box<dyn Send + Sync>) -> RawBuffer {
+        RawBuffer { address, bytes, owner: Owner::Foreign { _keeper: Keeper { _keeps: keeper } } }
+    }
+
+    /// The elements of a vector as memory, without a copy.
+    pub fn from_elements(mut data: Elements) -> RawBuffer {
+        macro_rules! place {
+            ($($variant:ident)*) => {
+                match &mut data {
+                    $(Elements::$variant(data) => (data.as_mut_ptr().cast::<u8>(), std::mem::size_of_val(data.as_slice())),)*
+                }
+            };
+        }
+        let (address, bytes) = place! { Bool I8 I16 I32 I64 U8 U16 U32 U64 F16 BF16 F32 F64 };
+        let address = NonNull::new(address).unwrap_or(NonNull::dangling());
+        // SAFETY: a vector's elements stay where they are when the vector moves, and are freed when it drops. They are numbers, so
+        // every byte of them is initialised.
+        unsafe { RawBuffer::foreign(address, bytes, Box::new(data)) }
+    }
+
+    /// Whether it is somebody else's memory, which may be read but not written to.
+    pub fn is_foreign(&self) -> bool {
+        matches!(self.owner, Owner::Foreign { .. })
     }
 
     /// Length in bytes.
@@ -180,7 +224,7 @@ impl BufferSlice<'_> {
     /// [`DeviceError::OutOfBounds`] when the slice is too short.
     pub fn copy_out(&self, offset: usize, data: &mut [u8]) -> Result<(), DeviceError> {
         self.check(offset, data.len())?;
-        // SAFETY: checked as in `copy_in`; the memory was zeroed when allocated, so all of it is initialised.
+        // SAFETY: checked as in `copy_in`; the memory was zeroed when allocated, or promised to be initialised, so all of it is.
         unsafe { std::ptr::copy(self.address.add(offset).as_ptr(), data.as_mut_ptr(), data.len()) }
         Ok(())
     }

@@ -14,6 +14,7 @@
 pub mod buffer;
 pub mod cpu;
 pub mod device;
+pub mod dlpack;
 pub mod error;
 pub mod interpreter;
 pub mod launch_list;

@@ -7,6 +7,7 @@ mod bad_input;
 mod coverage;
 mod filetests;
 mod gradients;
+mod interchange;
 mod kernels;
 mod machine_code;
 mod properties;

@@ -30,7 +30,7 @@ use warpweft_compiler::error::CompileError;
 use warpweft_compiler::ir::{Arg, UOp};
 use warpweft_compiler::schedule::{Normalized, ScheduleOptions, normalize, normalize_for_writes};
 use warpweft_compiler::{DType, Op};
-use warpweft_devices::{Device, DeviceError};
+use warpweft_devices::{Device, DeviceError, RawBuffer};
 
 use crate::cache::disk::{DiskCache, Key};
 use crate::cache::keys::Keys;
@@ -336,6 +336,12 @@ impl Executor {
         let memory = Buffer::new(&self.allocator, room as usize * dtype.bytes());
         memory.copy_in(0, data)?;
         Ok(run::buffer_node(memory, dtype, room, &self.name))
+    }
+
+    /// A `Buffer` node over somebody else's memory, which holds elements of that type and goes back to them with the node.
+    pub fn adopt(&self, memory: RawBuffer, dtype: DType) -> UOp {
+        let len = memory.bytes() / dtype.bytes().max(1);
+        run::buffer_node(Buffer::foreign(&self.allocator, memory), dtype, len as u64, &self.name)
     }
 
     /// Forgets all programs and kernels, those on disk excepted.

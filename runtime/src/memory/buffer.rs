@@ -7,7 +7,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use warpweft_devices::{BufferSlice, DeviceError};
+use warpweft_devices::{BufferSlice, DeviceError, RawBuffer};
 
 use super::lru::{Block, LruAllocator};
 
@@ -42,6 +42,22 @@ impl Buffer {
         let buffer = Buffer::new(allocator, data.len());
         buffer.copy_in(0, data)?;
         Ok(buffer)
+    }
+
+    /// A buffer over somebody else's memory, which goes back to them when its last handle drops.
+    pub fn foreign(allocator: &Arc<LruAllocator>, memory: RawBuffer) -> Buffer {
+        let bytes = memory.bytes();
+        let block = OnceLock::from(Block::foreign(allocator, memory));
+        let storage = Storage { allocator: allocator.clone(), bytes, block };
+        Buffer { storage: Arc::new(storage), offset: 0, bytes }
+    }
+
+    /// The memory of the whole storage, for somebody who may keep it longer than the buffer; asks for it if that did not happen yet.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`].
+    pub fn shared_memory(&self) -> Result<Arc<RawBuffer>, DeviceError> {
+        Ok(self.block()?.shared().clone())
     }
 
     /// Length in bytes.
@@ -87,9 +103,15 @@ impl Buffer {
         Arc::strong_count(&self.storage)
     }
 
-    /// Whether there is no other handle to the storage now. Only who holds all handles can rely on the answer.
+    /// Whether there is no other handle to the storage now, nor does somebody else share its memory. Only who holds all handles can
+    /// rely on the answer.
     pub fn is_only_handle(&self) -> bool {
-        Arc::strong_count(&self.storage) == 1
+        Arc::strong_count(&self.storage) == 1 && self.is_own()
+    }
+
+    /// Whether the memory is seen by tensors alone: what came from somebody else or was given out must not be written in place.
+    pub fn is_own(&self) -> bool {
+        self.storage.block.get().is_none_or(Block::is_own)
     }
 
     /// The memory of the storage; asks for it if that did not happen yet.

@@ -75,26 +75,43 @@ impl Kept {
     }
 }
 
-/// Memory in use, of at least the bytes that were asked for. Dropping it gives it back to its allocator.
+/// Memory in use, of at least the bytes that were asked for. Dropping it gives it back to its allocator, unless it is shared with
+/// others still: then the last of them frees it.
 #[derive(Debug)]
 pub struct Block {
     /// Present until drop.
-    memory: Option<RawBuffer>,
-    class: usize,
+    memory: Option<Arc<RawBuffer>>,
+    /// None for memory that did not come from the allocator.
+    class: Option<usize>,
     allocator: Arc<LruAllocator>,
 }
 
 impl Block {
+    /// Somebody else's memory, which goes back to them and not to the allocator.
+    pub fn foreign(allocator: &Arc<LruAllocator>, memory: RawBuffer) -> Block {
+        Block { memory: Some(Arc::new(memory)), class: None, allocator: allocator.clone() }
+    }
+
     /// The memory.
     pub fn memory(&self) -> &RawBuffer {
+        self.shared()
+    }
+
+    /// A handle to the memory that outlives the block.
+    pub fn shared(&self) -> &Arc<RawBuffer> {
         self.memory.as_ref().expect("taken by drop only")
+    }
+
+    /// Whether nobody outside of this process's tensors can see the memory now.
+    pub fn is_own(&self) -> bool {
+        self.class.is_some() && Arc::strong_count(self.shared()) == 1
     }
 }
 
 impl Drop for Block {
     fn drop(&mut self) {
-        if let Some(memory) = self.memory.take() {
-            self.allocator.free(self.class, memory);
+        if let (Some(memory), Some(class)) = (self.memory.take(), self.class) {
+            self.allocator.free(class, Arc::into_inner(memory));
         }
     }
 }
@@ -135,7 +152,7 @@ impl LruAllocator {
                 memory
             }
         };
-        Ok(Block { memory: Some(memory), class, allocator: self.clone() })
+        Ok(Block { memory: Some(Arc::new(memory)), class: Some(class), allocator: self.clone() })
     }
 
     fn allocate_on_device(&self, class: usize) -> Result<RawBuffer, DeviceError> {
@@ -160,11 +177,13 @@ impl LruAllocator {
         self.lock().stats
     }
 
-    fn free(&self, class: usize, memory: RawBuffer) {
+    /// Takes memory back; none if others have a share of it.
+    fn free(&self, class: usize, memory: Option<RawBuffer>) {
         let mut too_large = None;
         let evicted = {
             let mut kept = self.lock();
             kept.stats.in_use_bytes -= class;
+            let Some(memory) = memory else { return };
             if class > self.limit_bytes {
                 // It would push out everything else and then itself.
                 too_large = Some(memory);

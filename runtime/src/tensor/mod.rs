@@ -8,8 +8,11 @@
 //! line; what is computed from it carries the same error. [`Tensor::shape`] and everything that runs return it.
 //!
 //! Methods are grouped by file: `create`, `elementwise`, `movement`, `views`, `reduce`, `linalg`, `layers`, `index`, `assign`, `read`,
-//! `gradient`, `var` (lengths that are not known yet). What they compute is `compiler::ops`; here are only operands, errors and cells.
+//! `gradient`, `var` (lengths that are not known yet), `interchange` and `arrays` (other libraries' memory). What they compute is
+//! `compiler::ops`; here are only operands, errors and cells.
 
+#[cfg(feature = "ndarray")]
+mod arrays;
 mod assign;
 mod convert;
 mod create;
@@ -17,6 +20,7 @@ mod elementwise;
 mod errors;
 mod gradient;
 mod index;
+mod interchange;
 mod layers;
 mod linalg;
 mod movement;
@@ -52,6 +56,7 @@ pub use warpweft_compiler::ops::padding::PadMode;
 pub use warpweft_compiler::ops::pooling::PoolOptions;
 pub use warpweft_compiler::ops::resize::Resize;
 pub use warpweft_compiler::ops::scatter::ScatterReduce;
+pub use warpweft_devices::dlpack::{self, Capsule};
 
 /// What tensors that view one storage share: its value, as a graph or, once computed, as memory.
 pub(crate) struct Cell {

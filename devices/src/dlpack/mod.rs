@@ -1,0 +1,283 @@
+//! DLPack: arrays that cross from one library to another without a copy.
+//!
+//! A [`Capsule`] owns one `DLManagedTensor` of either layout. Taking one in ([`Capsule::into_memory`]) gives a [`RawBuffer`] over the
+//! producer's memory and a [`Layout`] of where elements are; the producer's deleter runs when the buffer drops. Giving one
+//! out ([`Capsule::of_memory`]) shares a buffer of ours, which lives until the consumer calls our deleter.
+//!
+//! Always: a deleter is called once, whether the capsule is taken in, refused, converted or dropped. Memory of other devices, types
+//! that tensors lack, negative lengths and addresses that no element may have are refused, with what was wrong.
+//!
+//! Not here: Python's capsule objects, which wrap the same pointers. Tests: `tests`, against producers and consumers by hand.
+#![allow(unsafe_code, reason = "reads and frees structs behind raw pointers, as the C interface demands")]
+
+pub mod abi;
+mod layout;
+#[cfg(test)]
+mod tests;
+
+use std::ffi::c_void;
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use self::abi::{CPU, DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLTensor, IS_COPIED, READ_ONLY, VERSION};
+pub use self::layout::{DlpackError, Layout};
+use self::layout::{dtype_of, element_of, row_major, wrong};
+use crate::buffer::RawBuffer;
+
+/// More axes than any library has: what says more is no capsule.
+const AXES_MAX: i32 = 64;
+
+/// A managed tensor of either layout, owned.
+pub struct Capsule(Handle);
+
+enum Handle {
+    Unversioned(NonNull<DLManagedTensor>),
+    Versioned(NonNull<DLManagedTensorVersioned>),
+    /// Given away: nothing is left to free.
+    Gone,
+}
+
+// SAFETY: the pointer is owned, and who made the capsule promised in `from_raw` that the struct may be read and freed on any
+// thread; those that we make hold an `Arc<RawBuffer>` and vectors, which are `Send`.
+unsafe impl Send for Capsule {}
+// SAFETY: `&Capsule` only reads the struct, which nobody writes while the capsule lives.
+unsafe impl Sync for Capsule {}
+
+impl Capsule {
+    /// Takes over a managed tensor of the layout before version 1.
+    ///
+    /// # Safety
+    /// `managed` points to a managed tensor that the caller owns and from now on leaves alone. Until its deleter is called, its fields
+    /// and memory stay valid and initialised, and nobody writes to the memory while a kernel or a copy reads it. Deleter and
+    /// reads may come from any thread.
+    pub unsafe fn from_raw(managed: NonNull<DLManagedTensor>) -> Capsule {
+        Capsule(Handle::Unversioned(managed))
+    }
+
+    /// Takes over a managed tensor of the layout since version 1.
+    ///
+    /// # Safety
+    /// As for [`Capsule::from_raw`]; of a struct of another major version, only `version`, `manager_ctx` and `deleter` are read.
+    pub unsafe fn from_raw_versioned(managed: NonNull<DLManagedTensorVersioned>) -> Capsule {
+        Capsule(Handle::Versioned(managed))
+    }
+
+    /// A capsule over memory of ours, flagged read-only unless it `is_copy`: made for the consumer alone.
+    ///
+    /// # Errors
+    /// If an element would lie outside of the memory, or its type has no name in DLPack.
+    pub fn of_memory(memory: Arc<RawBuffer>, layout: &Layout, is_copy: bool) -> Result<Capsule, DlpackError> {
+        let dtype = element_of(layout.dtype)?;
+        let width = layout.dtype.bytes() as i128;
+        let (low, high) = layout.reach()?.unwrap_or((0, -1));
+        let (first, end) =
+            (i128::from(layout.offset) + i128::from(low), i128::from(layout.offset) + i128::from(high) + 1);
+        if layout.offset < 0 || first < 0 || end * width > memory.bytes() as i128 {
+            return wrong(format!("elements {first}..{end} of {width} bytes are outside of {} bytes", memory.bytes()));
+        }
+        let Some(address) = memory.host_address() else { return wrong("the memory is not the host's") };
+        // SAFETY: the first element lies in the memory, or at its end if there are none: checked above.
+        let data = unsafe { address.as_ptr().add(layout.offset as usize * width as usize) };
+        let mut kept = Box::new(Kept { _memory: memory, shape: layout.shape.clone(), strides: layout.strides.clone() });
+        let tensor = DLTensor {
+            data: data.cast::<c_void>(),
+            device: DLDevice { device_type: CPU, device_id: 0 },
+            ndim: layout.shape.len() as i32,
+            dtype,
+            shape: kept.shape.as_mut_ptr(),
+            strides: kept.strides.as_mut_ptr(),
+            byte_offset: 0,
+        };
+        Ok(Capsule::versioned(tensor, kept, if is_copy { IS_COPIED } else { READ_ONLY }))
+    }
+
+    /// A managed tensor of ours whose fields point into `kept`, which its deleter drops.
+    fn versioned<T: Send + Sync + 'static>(dl_tensor: DLTensor, kept: Box<T>, flags: u64) -> Capsule {
+        let manager_ctx = Box::into_raw(kept).cast::<c_void>();
+        let managed = DLManagedTensorVersioned {
+            version: VERSION,
+            manager_ctx,
+            deleter: Some(delete_versioned::<T>),
+            flags,
+            dl_tensor,
+        };
+        Capsule(Handle::Versioned(NonNull::from(Box::leak(Box::new(managed)))))
+    }
+
+    /// The pointer to give to a consumer that knows the layout since version 1; its deleter is the consumer's to call.
+    pub fn into_raw_versioned(mut self) -> NonNull<DLManagedTensorVersioned> {
+        match std::mem::replace(&mut self.0, Handle::Gone) {
+            Handle::Versioned(managed) => managed,
+            other => {
+                let inner = Capsule(other);
+                let tensor = *inner.tensor();
+                Capsule::versioned(tensor, Box::new(inner), 0).into_raw_versioned()
+            }
+        }
+    }
+
+    /// The pointer to give to a consumer that knows the layout before version 1, which cannot say that memory is read-only; its
+    /// deleter is the consumer's to call.
+    pub fn into_raw(mut self) -> NonNull<DLManagedTensor> {
+        match std::mem::replace(&mut self.0, Handle::Gone) {
+            Handle::Unversioned(managed) => managed,
+            other => {
+                let inner = Capsule(other);
+                let dl_tensor = *inner.tensor();
+                let manager_ctx = Box::into_raw(Box::new(inner)).cast::<c_void>();
+                let managed = DLManagedTensor { dl_tensor, manager_ctx, deleter: Some(delete_unversioned::<Capsule>) };
+                NonNull::from(Box::leak(Box::new(managed)))
+            }
+        }
+    }
+
+    /// Whether the producer forbids writing to the memory. Capsules before version 1 cannot say so.
+    pub fn is_read_only(&self) -> bool {
+        match self.0 {
+            // SAFETY: an owned pointer to a live struct, by the contract of the constructors.
+            Handle::Versioned(managed) => unsafe { managed.as_ref() }.flags & READ_ONLY != 0,
+            Handle::Unversioned(_) | Handle::Gone => false,
+        }
+    }
+
+    fn tensor(&self) -> &DLTensor {
+        match &self.0 {
+            // SAFETY: an owned pointer to a live struct, by the contract of the constructors; it lives as long as `self`.
+            Handle::Versioned(managed) => unsafe { &managed.as_ref().dl_tensor },
+            // SAFETY: as above.
+            Handle::Unversioned(managed) => unsafe { &managed.as_ref().dl_tensor },
+            Handle::Gone => panic!("a capsule that was given away is not used any more"),
+        }
+    }
+
+    /// What the capsule says of its memory, the offset counted from its lowest element; and that element's address and how many
+    /// elements there are from it to the highest. `None` if there are no elements.
+    fn read(&self) -> Result<(Layout, Option<(NonNull<u8>, usize)>), DlpackError> {
+        if let Handle::Versioned(managed) = self.0 {
+            // SAFETY: an owned pointer to a live struct; `version` is its first field in every version.
+            let version = unsafe { managed.as_ref() }.version;
+            if version.major != VERSION.major {
+                return Err(DlpackError::Version { major: version.major, minor: version.minor });
+            }
+        }
+        let tensor = self.tensor();
+        if tensor.device.device_type != CPU {
+            return Err(DlpackError::Device { device_type: tensor.device.device_type });
+        }
+        let dtype = dtype_of(tensor.dtype)?;
+        if !(0..=AXES_MAX).contains(&tensor.ndim) {
+            return wrong(format!("{} axes", tensor.ndim));
+        }
+        let axes = tensor.ndim as usize;
+        let numbers = |pointer: *mut i64| match NonNull::new(pointer) {
+            // SAFETY: the standard says that a pointer that is not null points to `ndim` numbers, and the constructors demand
+            // that fields are as the standard says.
+            Some(pointer) if axes > 0 => Some(unsafe { std::slice::from_raw_parts(pointer.as_ptr(), axes) }.to_vec()),
+            Some(_) | None => None,
+        };
+        let shape = match numbers(tensor.shape) {
+            Some(shape) => shape,
+            None if axes == 0 => Vec::new(),
+            None => return wrong("there are axes but no lengths"),
+        };
+        let strides = numbers(tensor.strides).unwrap_or_else(|| row_major(&shape));
+        let mut layout = Layout { dtype, shape, strides, offset: 0 };
+        let Some((low, high)) = layout.reach()? else { return Ok((layout, None)) };
+        let lowest =
+            tensor.data.addr() as i128 + i128::from(tensor.byte_offset) + i128::from(low) * dtype.bytes() as i128;
+        let width = dtype.bytes();
+        if tensor.data.is_null() {
+            return wrong("there are elements but no memory");
+        }
+        let Ok(lowest) = usize::try_from(lowest) else { return wrong("the elements begin before all memory") };
+        if !lowest.is_multiple_of(width) {
+            return wrong(format!("elements of {width} bytes lie at an address that is no multiple of that"));
+        }
+        layout.offset = -low;
+        match NonNull::new(tensor.data.cast::<u8>().with_addr(lowest)) {
+            Some(address) => Ok((layout, Some((address, (high - low + 1) as usize)))),
+            None => wrong("the elements begin before all memory"),
+        }
+    }
+
+    /// The capsule's memory, from its lowest element to its highest, and where elements are in it. The producer's deleter runs
+    /// when the buffer drops; at once if the capsule is refused or has no elements.
+    ///
+    /// # Errors
+    /// If the memory is another device's, its elements are of a type that tensors lack, or lengths or addresses make no sense.
+    pub fn into_memory(self) -> Result<(RawBuffer, Layout), DlpackError> {
+        let (layout, memory) = self.read()?;
+        let Some((address, elements)) = memory else {
+            let empty =
+                RawBuffer::host("CPU", 0).map_err(|error| DlpackError::Layout { message: error.to_string() })?;
+            return Ok((empty, layout));
+        };
+        // SAFETY: `reach` gave the bounds of all elements, which by the contract of the constructors are valid and initialised
+        // until the deleter runs, which is when the capsule drops: with the buffer.
+        let buffer = unsafe { RawBuffer::foreign(address, elements * layout.dtype.bytes(), Box::new(self)) };
+        Ok((buffer, layout))
+    }
+}
+
+impl Drop for Capsule {
+    fn drop(&mut self) {
+        match std::mem::replace(&mut self.0, Handle::Gone) {
+            Handle::Versioned(managed) => {
+                // SAFETY: an owned pointer to a live struct, whose first fields are the same in every version.
+                if let Some(deleter) = unsafe { managed.as_ref() }.deleter {
+                    // SAFETY: the standard's contract: called once, with the struct itself. `Gone` stands in its place already.
+                    unsafe { deleter(managed.as_ptr()) }
+                }
+            }
+            Handle::Unversioned(managed) => {
+                // SAFETY: an owned pointer to a live struct.
+                if let Some(deleter) = unsafe { managed.as_ref() }.deleter {
+                    // SAFETY: as above.
+                    unsafe { deleter(managed.as_ptr()) }
+                }
+            }
+            Handle::Gone => {}
+        }
+    }
+}
+
+impl fmt::Debug for Capsule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.0 {
+            Handle::Versioned(_) => "versioned",
+            Handle::Unversioned(_) => "unversioned",
+            Handle::Gone => "gone",
+        };
+        write!(f, "Capsule({kind})")
+    }
+}
+
+/// What the fields of a capsule of ours point to.
+struct Kept {
+    _memory: Arc<RawBuffer>,
+    shape: Vec<i64>,
+    strides: Vec<i64>,
+}
+
+/// Frees a struct that `Capsule::versioned::<T>` made.
+///
+/// # Safety
+/// `managed` is such a struct, and this is called once.
+unsafe extern "C" fn delete_versioned<T>(managed: *mut DLManagedTensorVersioned) {
+    // SAFETY: made by `Box::leak` of a box of this type; the caller calls this once.
+    let managed = unsafe { Box::from_raw(managed) };
+    // SAFETY: `manager_ctx` was made by `Box::into_raw` of a box of `T`, which this function was chosen for.
+    drop(unsafe { Box::from_raw(managed.manager_ctx.cast::<T>()) });
+}
+
+/// Frees a struct that [`Capsule::into_raw`] made.
+///
+/// # Safety
+/// As for [`delete_versioned`].
+unsafe extern "C" fn delete_unversioned<T>(managed: *mut DLManagedTensor) {
+    // SAFETY: as in `delete_versioned`.
+    let managed = unsafe { Box::from_raw(managed) };
+    // SAFETY: as in `delete_versioned`.
+    drop(unsafe { Box::from_raw(managed.manager_ctx.cast::<T>()) });
+}
