@@ -151,9 +151,9 @@ impl Capsule {
         }
     }
 
-    /// What the capsule says of its memory, the offset counted from its lowest element; and that element's address and how many
-    /// elements there are from it to the highest. `None` if there are no elements.
-    fn read(&self) -> Result<(Layout, Option<(NonNull<u8>, usize)>), DlpackError> {
+    /// What the capsule says of its memory, the offset counted from its lowest element; and where that memory is. `None` if there are no
+    /// elements.
+    fn read(&self) -> Result<(Layout, Option<Span>), DlpackError> {
         if let Handle::Versioned(managed) = self.0 {
             // SAFETY: an owned pointer to a live struct; `version` is its first field in every version.
             let version = unsafe { managed.as_ref() }.version;
@@ -196,7 +196,7 @@ impl Capsule {
         }
         layout.offset = -low;
         match NonNull::new(tensor.data.cast::<u8>().with_addr(lowest)) {
-            Some(address) => Ok((layout, Some((address, (high - low + 1) as usize)))),
+            Some(lowest) => Ok((layout, Some(Span { lowest, elements: (high - low + 1) as usize }))),
             None => wrong("the elements begin before all memory"),
         }
     }
@@ -207,17 +207,23 @@ impl Capsule {
     /// # Errors
     /// If the memory is another device's, its elements are of a type that tensors lack, or lengths or addresses make no sense.
     pub fn into_memory(self) -> Result<(RawBuffer, Layout), DlpackError> {
-        let (layout, memory) = self.read()?;
-        let Some((address, elements)) = memory else {
+        let (layout, span) = self.read()?;
+        let Some(Span { lowest, elements }) = span else {
             let empty =
                 RawBuffer::host("CPU", 0).map_err(|error| DlpackError::Layout { message: error.to_string() })?;
             return Ok((empty, layout));
         };
         // SAFETY: `reach` gave the bounds of all elements, which by the contract of the constructors are valid and initialised
         // until the deleter runs, which is when the capsule drops: with the buffer.
-        let buffer = unsafe { RawBuffer::foreign(address, elements * layout.dtype.bytes(), Box::new(self)) };
+        let buffer = unsafe { RawBuffer::foreign(lowest, elements * layout.dtype.bytes(), Box::new(self)) };
         Ok((buffer, layout))
     }
+}
+
+/// The memory from the lowest element to the highest.
+struct Span {
+    lowest: NonNull<u8>,
+    elements: usize,
 }
 
 impl Drop for Capsule {
