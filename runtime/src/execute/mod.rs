@@ -146,7 +146,9 @@ pub fn realize(values: &[UOp]) -> Result<Vec<UOp>, ExecuteError> {
 /// As [`realize`]. Unless the device failed, nothing has been replaced then.
 pub(crate) fn realize_in_place(values: &[UOp]) -> Result<Vec<UOp>, ExecuteError> {
     let gives_way = ownership::unneeded_buffers(values);
-    let normalized = normalize_for_writes(values, computed, |buffer| gives_way.contains(buffer))?;
+    // What came from another library or was given to one is not ours to replace.
+    let is_own = |buffer: &UOp| memory_of(buffer).is_some_and(Buffer::is_own);
+    let normalized = normalize_for_writes(values, computed, |buffer| gives_way.contains(buffer) && is_own(buffer))?;
     drop(gives_way);
     executor_of(&normalized)?.run_normalized(values, normalized)
 }

@@ -158,7 +158,7 @@ impl Program {
             let Source::Argument(number) = self.sources[slot] else { continue };
             let memory = &pieces[slot];
             // Two handles are ours: of the argument and of its slot. Any more, and somebody still looks at it.
-            if given[number].memory.shares_storage_with(memory) && memory.handles() == 2 {
+            if given[number].memory.shares_storage_with(memory) && memory.handles() == 2 && memory.is_own() {
                 reused.push((buffer, memory.clone()));
             }
         }
