@@ -8,6 +8,7 @@ mod coverage;
 mod filetests;
 mod gradients;
 mod interchange;
+mod kernel_counts;
 mod kernels;
 mod machine_code;
 mod properties;
