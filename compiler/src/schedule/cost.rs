@@ -38,7 +38,11 @@ pub(super) const SCRATCH_BYTES_PER_NS: f64 = 64.0;
 /// Bytes of scratch memory that a kernel may keep values in.
 pub(super) const SCRATCH_BYTES_MAX: f64 = (1u64 << 16) as f64;
 /// Bytes that may be read again for each row of a kernel: they stay in the cache of one core.
-pub(super) const WORKING_SET_MAX: f64 = (1u64 << 20) as f64;
+pub(super) const WORKING_SET_MAX: f64 = (1u64 << 18) as f64;
+/// Terms that a contraction with a kernel of its own sums in a nanosecond.
+pub(super) const TERMS_PER_NS: f64 = 50.0;
+/// The part of its time that a contraction must at least save to be kept inside of another kernel, where it runs less well.
+pub(super) const CONTRACTION_GAIN: f64 = 0.25;
 /// Two kernels that hold contractions of more than so many ops each are faster apart.
 pub(super) const SMALL_CONTRACTION_OPS: f64 = (1u64 << 17) as f64;
 /// Two contractions of more than so many ops each want all registers for themselves.
@@ -69,6 +73,8 @@ pub(super) struct Cost {
     pub(super) reduce_ops: f64,
     /// Distinct weighted ops of its expression, itself among them, even if it is stored.
     pub(super) own_ops: f64,
+    /// Terms that all contractions below sum.
+    pub(super) contraction_ops: f64,
     /// Terms that a contraction below sums for one element, 0 where there is none.
     pub(super) contraction_len: f64,
     /// Bytes in memory below.
@@ -83,7 +89,12 @@ pub(super) struct Cost {
 ///
 /// Ops are numbered in the order of the graph. An expression that reaches back further than `EXPRESSION_OPS_MAX` is cut at the
 /// operand that reaches back. That bounds the distinct ops of an expression from above, however often they are shared.
-pub(super) fn costs(graph: &Graph) -> Vec<Cost> {
+///
+/// `earlier` has the costs and the stored values of an earlier decision. What was stored then counts as memory to those that use it, and
+/// what was cut stays so.
+pub(super) fn costs(graph: &Graph, earlier: Option<(&[Cost], &[bool])>) -> Vec<Cost> {
+    let mut own_costs: Vec<Cost> = Vec::with_capacity(graph.nodes.len());
+    // What a node costs those that use it.
     let mut costs: Vec<Cost> = Vec::with_capacity(graph.nodes.len());
     // Number of the first op of the expression that ends in a node; `u64::MAX` where it holds none.
     let mut first: Vec<u64> = Vec::with_capacity(graph.nodes.len());
@@ -95,6 +106,7 @@ pub(super) fn costs(graph: &Graph) -> Vec<Cost> {
         let below = |pick: &dyn Fn(&Cost) -> f64| src.iter().map(|&k| pick(&costs[k as usize])).fold(0.0, f64::max);
         let mut cost = Cost {
             reduce_ops: below(&|cost| cost.reduce_ops),
+            contraction_ops: below(&|cost| cost.contraction_ops),
             contraction_len: below(&|cost| cost.contraction_len),
             ..Cost::default()
         };
@@ -113,6 +125,7 @@ pub(super) fn costs(graph: &Graph) -> Vec<Cost> {
             cost.reduce_ops += graph.numel[k] * (costs[k].ops + 1.0);
             cost.input_bytes = costs[k].input_bytes;
             if graph.bytes(k) > CONTRACTION_REREADS * cost.input_bytes {
+                cost.contraction_ops += graph.numel[k];
                 cost.contraction_len = cost.contraction_len.max(graph.numel[k] / elements.max(1.0));
             }
             cost.is_reduction = true;
@@ -127,7 +140,7 @@ pub(super) fn costs(graph: &Graph) -> Vec<Cost> {
                 .collect();
             for &k in &far {
                 let base = graph.below_movement(k);
-                costs[base as usize].is_cut = true;
+                own_costs[base as usize].is_cut = true;
                 first[base as usize] = u64::MAX;
                 first[k as usize] = u64::MAX;
             }
@@ -144,14 +157,18 @@ pub(super) fn costs(graph: &Graph) -> Vec<Cost> {
                 src.iter().any(|&k| costs[k as usize].is_reduction && graph.numel[k as usize] * 2.0 > elements);
         }
         cost.own_ops = if start == u64::MAX { 1.0 } else { (counter - start) as f64 };
+        let in_memory = Cost { ops: 1.0, input_bytes: bytes, own_ops: cost.own_ops, ..Cost::default() };
         if graph.must_store[position] {
-            start = u64::MAX;
-            cost = Cost { ops: 1.0, input_bytes: bytes, own_ops: cost.own_ops, ..Cost::default() };
+            cost = in_memory;
         }
-        first.push(start);
-        costs.push(cost);
+        let was_stored = earlier.is_some_and(|(_, stored)| stored[position]);
+        cost.is_cut |= earlier.is_some_and(|(costs, _)| costs[position].is_cut);
+        let is_stored = graph.must_store[position] || was_stored;
+        first.push(if is_stored { u64::MAX } else { start });
+        own_costs.push(cost);
+        costs.push(if is_stored { in_memory } else { cost });
     }
-    costs
+    own_costs
 }
 
 /// Whether an op's result is worth asking for a kernel of its own when nothing is fused.

@@ -27,7 +27,7 @@ use super::groups::Groups;
 use super::keep::KeepPlan;
 use super::nest::{AxisIndex, Dependence, OuterLoops, ReductionLoop, Use};
 use crate::ir::{Arg, Axes, Dim, Op};
-use crate::watch::{Report, Topic, Watch};
+use crate::watch::{Report, Silent, Topic, Watch};
 
 /// No kernel stores the node.
 pub(super) const NOT_STORED: u32 = u32::MAX;
@@ -47,7 +47,18 @@ pub(super) struct Fused {
 
 /// Decides for each node of a program.
 pub(super) fn fuse(graph: &Graph, fuse: bool, watch: &mut dyn Watch) -> Fused {
-    let costs = cost::costs(graph);
+    // Costs of a first decision count everything down to the program's memory, as if nothing below were stored; those of the second
+    // begin at what the first stored.
+    let costs = cost::costs(graph, None);
+    if !fuse {
+        return decide(graph, costs, fuse, watch);
+    }
+    let first = decide(graph, costs.clone(), fuse, &mut Silent);
+    let stored: Vec<bool> = first.stored.iter().map(|group| *group != NOT_STORED).collect();
+    decide(graph, cost::costs(graph, Some((&costs, &stored))), fuse, watch)
+}
+
+fn decide(graph: &Graph, costs: Vec<Cost>, fuse: bool, watch: &mut dyn Watch) -> Fused {
     let talks = watch.wants(Topic::Fusion);
     let mut fusion = Fusion {
         graph,
@@ -216,7 +227,8 @@ impl Fusion<'_> {
             return self.store(position, uses, "it is asked for at too many places");
         }
         let best = prices.inlined_ns.min(prices.stored_ns);
-        if matches!(prices.kept, Ok((kept_ns, _)) if kept_ns < best) {
+        let gain = cost::CONTRACTION_GAIN * self.costs[position].contraction_ops / cost::TERMS_PER_NS;
+        if matches!(prices.kept, Ok((kept_ns, _)) if kept_ns + gain < best) {
             return self.keep_for(position, uses, prices);
         }
         if prices.inlined_ns <= prices.stored_ns {

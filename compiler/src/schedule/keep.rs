@@ -90,6 +90,10 @@ impl Fusion<'_> {
             let reads = self.evaluations(place).max(plan.evaluations);
             contraction = contraction.max(reads / plan.evaluations);
         }
+        let is_leading = plan.fixed.outer & (plan.fixed.outer + 1) == 0;
+        if self.costs[position].contraction_ops > cost::SMALL_CONTRACTION_OPS && !is_leading {
+            return Err("a big contraction does not change the order of the outer loops");
+        }
         if contraction * plan.bytes > cost::WORKING_SET_MAX {
             return Err("what is read beside it would not stay in cache");
         }
