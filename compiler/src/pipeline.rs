@@ -39,6 +39,7 @@ pub fn lower_kernel(
     let mut passes = Passes { kernel: ast.clone(), watch };
     passes.run("tensors become loops", lower::lower_to_loops);
     passes.run("simplify", symbolic::simplify);
+    passes.run("ranges are taken apart into digits", loops::split_digits);
     passes.run("folds share loops", loops::share_loops);
     passes.run("adjacent loops become one", loops::merge_ranges);
     let estimate = estimate::estimate(&passes.kernel);
@@ -47,7 +48,6 @@ pub fn lower_kernel(
         passes.optimize(&name, target);
     }
     passes.run("unrolled and vector ranges are expanded", expand::expand);
-    passes.run("each loop stands in one place", loops::separate_loops);
     passes.run("tiles of strided loads become rows, transposed", transpose::transpose_tiles);
     passes.run("stages get scratch of their own", scratch::number_scratch);
     passes.run("ops the target lacks become ops it has", |kernel| decompose::decompose(kernel, target));

@@ -1,5 +1,5 @@
-//! Passes over loops: before any choice is made, folds share loops, and adjacent loops that walk memory as one become one; after all
-//! choices, folds that came to stand in several places get loops of their own.
+//! Passes over loops before any choice is made: ranges of which indices take digits become two, folds share loops, and adjacent loops
+//! that walk memory as one become one.
 
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
@@ -152,38 +152,45 @@ fn merge_once(root: &UOp) -> Option<UOp> {
     None
 }
 
-/// Gives folds that stand in other outer loops than the first fold over the same range a range of their own.
-///
-/// A loop stands in one place. Passes make folds of one range that do not: what is left over of a split range is folded after its
-/// loop, and a value that turned out to be a constant depends on no loop any more.
-pub fn separate_loops(root: &UOp) -> UOp {
+/// Shorter loops would be left with less than a vector; the lanes of the whole range have digits that are constants.
+const DIGITS_MIN: i64 = 16;
+
+/// Takes ranges apart whose values are only needed as digits: where an index holds `r // c` or `r % c`, the loop over r becomes one over
+/// the quotient around one over the remainder, and both are loop variables that walk memory evenly.
+pub fn split_digits(root: &UOp) -> UOp {
     let mut root = root.clone();
-    while let Some((fold, range)) = misplaced(&root) {
-        let kind = range.as_range().map_or(AxisKind::Reduce, |arg| arg.kind);
-        let own = UOp::range(range.src()[0].clone(), next_range_id(&root), kind);
-        let moved = substitute(&fold, &[(range, own)].into_iter().collect());
-        root = substitute(&root, &[(fold, moved)].into_iter().collect());
+    // Each round takes one range apart; what is left of it may have digits again.
+    while let Some((range, base)) = range_of_digits(&root) {
+        let next = next_range_id(&root);
+        let (Some(len), Some(arg)) = (range.src()[0].as_int(), range.as_range()) else { break };
+        let quotient = UOp::range(len / base, arg.id, arg.kind);
+        let remainder = UOp::range(base, next, arg.kind);
+        let mut map = FxHashMap::default();
+        let value = &quotient * base + &remainder;
+        map.insert(range.clone(), NewRanges { value, ranges: smallvec![quotient, remainder] });
+        root = crate::symbolic::simplify(&substitute_ranges(&root, &map));
     }
     root
 }
 
-/// A fold, and a range that it closes, over which another fold stands in other loops.
-fn misplaced(root: &UOp) -> Option<(UOp, UOp)> {
-    let dependencies = Dependencies::of(root);
-    let mut places: FxHashMap<u32, RangeSet> = FxHashMap::default();
-    // Users first: a fold inside of another moves with it.
-    for closer in dependencies.order.iter().rev().filter(|node| is_closer(node)) {
-        let mut place = dependencies.get(closer).clone();
-        for range in closed_ranges(closer) {
-            match places.get(&range_id(range)) {
-                None => drop(places.insert(range_id(range), place.clone())),
-                Some(known) if *known == place || closer.op() == Op::Store => {}
-                Some(_) => return Some((closer.clone(), range.clone())),
-            }
-            place.insert(range_id(range));
+/// A range of which an index takes digits, and the base: the least one, of which all others are multiples.
+fn range_of_digits(root: &UOp) -> Option<(UOp, i64)> {
+    let mut bases: Vec<(UOp, i64)> = Vec::new();
+    for node in crate::ir::postorder(std::slice::from_ref(root)) {
+        let (Op::IDiv | Op::Mod, [range, base]) = (node.op(), node.src()) else { continue };
+        let (Op::Range, Some(base)) = (range.op(), base.as_int()) else { continue };
+        let Some(len) = range.src()[0].as_int() else { continue };
+        if base < DIGITS_MIN || base >= len || len % base != 0 {
+            continue;
+        }
+        match bases.iter_mut().find(|(known, _)| known == range) {
+            // 0: there is no base that serves all.
+            Some((_, known)) if *known == 0 || (base % *known != 0 && *known % base != 0) => *known = 0,
+            Some((_, known)) => *known = base.min(*known),
+            None => bases.push((range.clone(), base)),
         }
     }
-    None
+    bases.into_iter().find(|(_, base)| *base > 0)
 }
 
 /// The total number of times that the body of these ranges runs; symbolic lengths count at their largest.

@@ -3,6 +3,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
 
+use super::keep;
 use super::opt::{Opt, Refused, SplitTail};
 use crate::ir::{Arg, AxisKind, Op, ReduceOp, Sources, UOp, postorder, substitute};
 use crate::kernel::expand::combine;
@@ -32,6 +33,8 @@ pub fn apply(root: &UOp, opt: Opt) -> Result<UOp, Refused> {
             let kind = range.as_range().map_or(AxisKind::Loop, |arg| arg.kind);
             split(root, &range, len, kind).map_err(&refuse)
         }
+        Opt::KeepFolds { range } => keep::keep_folds(root, &find(range)?).map_err(&refuse),
+        Opt::Pack { lane, row } => keep::pack(root, &find(lane)?, &find(row)?).map_err(&refuse),
         Opt::Outermost { range } => make_outermost(root, &find(range)?).map_err(&refuse),
         Opt::Thread { range } => make_parallel(root, &[find(range)?]).map_err(&refuse),
         Opt::ThreadPair { range, inner } => make_parallel(root, &[find(range)?, find(inner)?]).map_err(&refuse),

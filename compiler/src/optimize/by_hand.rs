@@ -3,28 +3,29 @@
 //! It reads the kernel as *accesses*: each load or store with the step its address makes along each range, and a weight, how
 //! often it runs. Then, in this order:
 //!
-//! 1. The vector ranges: the output range along which most accesses (by weight) are consecutive or constant, unless the loops inside
+//! 1. Stages that let loops run in lanes which they could not have otherwise (`staging`).
+//! 2. The vector ranges: the output range along which most accesses (by weight) are consecutive or constant, unless the loops inside
 //!    of it are better off with lanes of their own. Folds and stages that do not depend on it get one of their own ranges, by
 //!    the same measure: so each of several loops in a row has lanes.
-//! 2. The register tile: along the vector range several vectors, and along one more output range several rows, when some load does not
+//! 3. The register tile: along the vector range several vectors, and along one more output range several rows, when some load does not
 //!    depend on that range and so is reused. The tile's accumulators fit three quarters of the vector registers.
-//! 3. A fold over lanes gets several accumulators, since an add takes about four cycles and two start in each.
-//! 4. Threads share the outermost loop, where there is work for them.
+//! 4. A fold over lanes gets several accumulators, since an add takes about four cycles and two start in each.
+//! 5. Threads share the outermost loop, where there is work for them.
 //!
 //! A symbolic range counts with the length that it has in any case as an output, with its largest as a reduction and as threads'
 //! work. The model's numbers are those of `Target`; times are measured by the benchmark, not here.
 
-use rustc_hash::FxHashMap;
-
 use super::apply::{apply, is_reduce};
 use super::opt::Opt;
-use crate::ir::{Op, UOp};
-use crate::kernel::loops::{ranges_by_id, trip_count};
-use crate::kernel::ranges::{Dependencies, RangeSet, closed_ranges, range_id};
+use super::staging::add_stage;
+use super::survey::{Access, InnerLoops, Survey};
+use crate::ir::UOp;
+use crate::kernel::ranges::{closed_ranges, range_id};
 use crate::kernel::scratch::scratch_bytes;
-use crate::symbolic::linear_terms;
 use crate::target::Target;
 
+/// Stages that may be added to a kernel.
+const STAGES_MAX: usize = 4;
 /// Ops of a straight elementwise body after it was repeated for several vectors.
 const UNROLLED_OPS_MAX: u32 = 128;
 /// Tiles along each side of a block that crosses memory.
@@ -40,11 +41,11 @@ pub struct Choice {
     pub applied: Vec<Opt>,
     /// Opts that were refused or thought of and left, with the reason.
     pub reasons: Vec<String>,
-    scratch_max: u64,
+    pub(super) scratch_max: u64,
 }
 
 impl Choice {
-    fn attempt(&mut self, opt: Opt) -> bool {
+    pub(super) fn attempt(&mut self, opt: Opt) -> bool {
         match apply(&self.kernel, opt) {
             Ok(kernel) if scratch_bytes(&kernel) > self.scratch_max => {
                 self.reasons.push(format!("{opt} left: its copies of scratch would be more than {}", self.scratch_max));
@@ -63,201 +64,20 @@ impl Choice {
     }
 }
 
-/// One load or store.
-struct Access {
-    steps: FxHashMap<u32, i64>,
-    /// Ranges that its address depends on in another way than by a constant step.
-    irregular: RangeSet,
-    depends: RangeSet,
-    is_store: bool,
-    bytes: usize,
-    weight: f64,
-}
-
-/// A kernel as accesses, output ranges and what loops stand inside of them.
-struct Survey {
-    accesses: Vec<Access>,
-    outputs: Vec<UOp>,
-    inner: Vec<InnerLoops>,
-    ranges: FxHashMap<u32, UOp>,
-    work: f64,
-    /// Elementwise ops, each counted once however often it runs.
-    body_ops: u32,
-    element_bytes: usize,
-}
-
-/// Folds that share their ranges, or the store of a stage.
-struct InnerLoops {
-    ranges: Vec<UOp>,
-    /// What the values depend on, their own ranges included.
-    depends: RangeSet,
-    is_stage: bool,
-    count: usize,
-    weight: f64,
-}
-
-impl InnerLoops {
-    fn is_inside(&self, id: u32) -> bool {
-        self.depends.contains(id)
-    }
-
-    /// Whether an access varies with one of the loops' own ranges, and so stands in them.
-    fn holds(&self, access: &Access) -> bool {
-        self.ranges.iter().any(|range| access.depends.contains(range_id(range)))
-    }
-
-    fn has_own(&self, id: u32) -> bool {
-        self.ranges.iter().any(|range| range_id(range) == id)
-    }
-}
-
-impl Survey {
-    fn of(root: &UOp) -> Survey {
-        let dependencies = Dependencies::of(root);
-        let ranges = ranges_by_id(root);
-        let trips = |set: &RangeSet| trip_count(set.iter().filter_map(|id| ranges.get(&id).cloned()));
-        let mut survey = Survey {
-            accesses: Vec::new(),
-            outputs: Vec::new(),
-            inner: Vec::new(),
-            ranges: ranges.clone(),
-            work: 0.0,
-            body_ops: 0,
-            element_bytes: 1,
-        };
-        for node in &dependencies.order {
-            match node.op() {
-                Op::Load | Op::Store => survey.add_access(node, &dependencies, &trips),
-                Op::Fold => survey.add_inner(node, &dependencies, &trips),
-                op if op.is_elementwise() && !node.dtype().is_index() => {
-                    survey.work += trips(dependencies.get(node));
-                    survey.body_ops += 1;
-                }
-                _ => {}
-            }
-            if node.op() == Op::Store && node.src()[0].src()[0].op() == Op::Scratch {
-                survey.add_inner(node, &dependencies, &trips);
-            }
-        }
-        survey.weigh_accesses(&trips);
-        let longest = root.src().iter().map(closed_ranges).max_by_key(|ranges| ranges.len());
-        survey.outputs = longest.unwrap_or(&[]).to_vec();
-        survey
-    }
-
-    fn add_access(&mut self, node: &UOp, dependencies: &Dependencies, trips: &dyn Fn(&RangeSet) -> f64) {
-        let offset = &node.src()[0].src()[1];
-        let is_store = node.op() == Op::Store;
-        let depends = if is_store { open_ranges(node, dependencies) } else { dependencies.get(node).clone() };
-        let mut access = Access {
-            steps: FxHashMap::default(),
-            irregular: RangeSet::default(),
-            weight: trips(&depends),
-            depends,
-            is_store,
-            bytes: node.src()[0].dtype().bytes(),
-        };
-        for (term, factor) in linear_terms(offset).0 {
-            if term.op() == Op::Range {
-                *access.steps.entry(range_id(&term)).or_default() += factor;
-            } else {
-                access.irregular.union_with(Dependencies::of(&term).get(&term));
-            }
-        }
-        self.element_bytes = self.element_bytes.max(access.bytes);
-        self.work += access.weight;
-        self.accesses.push(access);
-    }
-
-    fn add_inner(&mut self, node: &UOp, dependencies: &Dependencies, trips: &dyn Fn(&RangeSet) -> f64) {
-        let depends = open_ranges(node, dependencies);
-        let weight = trips(&depends);
-        let is_stage = node.op() == Op::Store;
-        if !is_stage {
-            self.work += weight;
-        }
-        let ranges = closed_ranges(node).to_vec();
-        match self.inner.iter_mut().find(|inner| inner.ranges == ranges && inner.is_stage == is_stage) {
-            Some(inner) => {
-                inner.count += 1;
-                inner.depends.union_with(&depends);
-                inner.weight += weight;
-            }
-            None => self.inner.push(InnerLoops { ranges, depends, is_stage, count: 1, weight }),
-        }
-    }
-
-    /// An access inside of a loop runs as often as that loop, whether or not it varies with the loops around that one.
-    fn weigh_accesses(&mut self, trips: &dyn Fn(&RangeSet) -> f64) {
-        for access in &mut self.accesses {
-            let mut open = access.depends.clone();
-            for inner in self.inner.iter().filter(|inner| inner.holds(access)) {
-                open.union_with(&inner.depends);
-            }
-            access.weight = trips(&open);
-        }
-    }
-
-    /// Whether an access varies with a range, or stands in a loop that is repeated for it.
-    fn is_concerned(&self, access: &Access, id: u32) -> bool {
-        let repeated = |inner: &&InnerLoops| inner.is_inside(id) && !inner.has_own(id);
-        access.depends.contains(id) || self.inner.iter().filter(repeated).any(|inner| inner.holds(access))
-    }
-
-    /// How good a range would be as lanes, for the accesses that `concerns` admits: positive if more is consecutive than strided.
-    fn lane_score(&self, id: u32, concerns: impl Fn(&Access) -> bool) -> f64 {
-        let score = |access: &Access| {
-            if access.irregular.contains(id) {
-                return -1.0;
-            }
-            match access.steps.get(&id) {
-                Some(1) => 1.0,
-                Some(0) | None => 0.4,
-                Some(_) => -0.6,
-            }
-        };
-        let concerned = self.accesses.iter().filter(|access| concerns(access));
-        concerned.map(|access| score(access) * access.weight).sum()
-    }
-
-    /// The length that a range has in any case: of a symbolic one, the least.
-    fn len(&self, id: u32) -> i64 {
-        self.ranges.get(&id).map_or(0, |range| range.src()[0].min_value())
-    }
-
-    /// The length with which a range of inner loops counts: what is left over of a reduction is folded apart, so it may have less.
-    fn inner_len(&self, inner: &InnerLoops, id: u32) -> i64 {
-        match inner.is_stage {
-            true => self.len(id),
-            false => self.ranges.get(&id).map_or(0, |range| range.src()[0].max_value()),
-        }
-    }
-
-    fn lanes(&self, target: &Target, len: i64) -> u32 {
-        let full = (target.vector_bytes as usize / self.element_bytes).max(1) as i64;
-        let mut lanes = full;
-        while lanes > len {
-            lanes /= 2;
-        }
-        lanes.max(1) as u32
-    }
-}
-
-/// The ranges that are open inside a closer.
-fn open_ranges(closer: &UOp, dependencies: &Dependencies) -> RangeSet {
-    let mut set = dependencies.get(closer).clone();
-    for range in closed_ranges(closer) {
-        set.insert(range_id(range));
-    }
-    set
-}
-
 /// Chooses and applies opts.
 pub fn choose(root: &UOp, target: &Target) -> Choice {
     let mut choice =
         Choice { kernel: root.clone(), applied: Vec::new(), reasons: Vec::new(), scratch_max: target.scratch_bytes };
-    let survey = Survey::of(root);
-    let vector = choose_vector(&survey, target);
+    let mut survey = Survey::of(root);
+    let mut vector = choose_vector(&survey, target);
+    // A stage more makes a kernel of other loops: everything is asked anew.
+    for _ in 0..STAGES_MAX {
+        if !add_stage(&mut choice, &survey, &vector) {
+            break;
+        }
+        survey = Survey::of(&choice.kernel);
+        vector = choose_vector(&survey, target);
+    }
     if let Some((id, lanes)) = vector.output
         && choice.attempt(Opt::Vectorize { range: id, lanes })
     {
@@ -275,11 +95,11 @@ pub fn choose(root: &UOp, target: &Target) -> Choice {
 }
 
 #[derive(Default)]
-struct VectorChoice {
+pub(super) struct VectorChoice {
     /// An output range and its lanes.
-    output: Option<(u32, u32)>,
+    pub(super) output: Option<(u32, u32)>,
     /// Inner loops by position, and the range of theirs that becomes lanes.
-    inner: Vec<(usize, u32)>,
+    pub(super) inner: Vec<(usize, u32)>,
 }
 
 /// Ranges that become lanes, none inside of another: each is worth more than all that it excludes further in.
@@ -492,8 +312,14 @@ fn vectorize_inner(choice: &mut Choice, survey: &Survey, target: &Target, inner:
         }
     }
     let vectors = (survey.len(id) / lanes as i64) as u32;
-    let most = if inner.is_stage { UNROLLED_OPS_MAX / survey.body_ops.max(1) } else { 8 };
-    let wanted = (most / accumulators).min(budget / accumulators).min(vectors);
+    let holds_folds = survey.inner.iter().any(|other| !other.is_stage && other.is_inside(id));
+    let most = match (inner.is_stage, holds_folds) {
+        (false, _) => budget.min(8),
+        // A register tile: its accumulators fit three quarters of the registers.
+        (true, true) => target.vector_registers * 3 / 4,
+        (true, false) => budget.min(UNROLLED_OPS_MAX / survey.body_ops.max(1)),
+    };
+    let wanted = (most / accumulators).min(vectors);
     if wanted >= 2 {
         choice.attempt(Opt::Upcast { range: id, times: even_part(vectors, wanted) });
     }

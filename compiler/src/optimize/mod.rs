@@ -3,7 +3,10 @@
 
 pub mod apply;
 pub mod by_hand;
+mod keep;
 pub mod opt;
+mod staging;
+mod survey;
 
 pub use apply::apply;
 pub use by_hand::choose;

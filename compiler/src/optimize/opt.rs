@@ -31,6 +31,18 @@ pub enum Opt {
         /// Length of the inner loop.
         len: u32,
     },
+    /// Folds that depend on a range are kept in scratch along all of it, before what is computed from them.
+    KeepFolds {
+        /// Number of the range.
+        range: u32,
+    },
+    /// Loads that step through memory along a range are copied, so that they lie side by side.
+    Pack {
+        /// Number of the range along which copies are consecutive.
+        lane: u32,
+        /// Number of the other range for all of which they are made.
+        row: u32,
+    },
     /// A range becomes the outermost loop.
     Outermost {
         /// Number of the range.
@@ -79,6 +91,8 @@ impl fmt::Display for Opt {
             Opt::Vectorize { range, lanes } => write!(f, "vectorize(r{range}, {lanes})"),
             Opt::Upcast { range, times } => write!(f, "upcast(r{range}, {times})"),
             Opt::Split { range, len } => write!(f, "split(r{range}, {len})"),
+            Opt::KeepFolds { range } => write!(f, "keep(r{range})"),
+            Opt::Pack { lane, row } => write!(f, "pack(r{lane}, r{row})"),
             Opt::Outermost { range } => write!(f, "outermost(r{range})"),
             Opt::Thread { range } => write!(f, "thread(r{range})"),
             Opt::ThreadPair { range, inner } => write!(f, "thread(r{range}, r{inner})"),

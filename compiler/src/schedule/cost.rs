@@ -93,17 +93,43 @@ pub(super) struct Cost {
 /// `earlier` has the costs and the stored values of an earlier decision. What was stored then counts as memory to those that use it, and
 /// what was cut stays so.
 pub(super) fn costs(graph: &Graph, earlier: Option<(&[Cost], &[bool])>) -> Vec<Cost> {
-    let mut own_costs: Vec<Cost> = Vec::with_capacity(graph.nodes.len());
-    // What a node costs those that use it.
-    let mut costs: Vec<Cost> = Vec::with_capacity(graph.nodes.len());
-    // Number of the first op of the expression that ends in a node; `u64::MAX` where it holds none.
-    let mut first: Vec<u64> = Vec::with_capacity(graph.nodes.len());
-    let mut counter = 0u64;
-    for (position, node) in graph.nodes.iter().enumerate() {
+    let mut pricing = Pricing { graph, own: Vec::new(), for_users: Vec::new(), first: Vec::new(), counter: 0 };
+    for position in 0..graph.nodes.len() {
+        let (mut cost, start) = pricing.price(position);
+        cost.own_ops = if start == u64::MAX { 1.0 } else { (pricing.counter - start) as f64 };
+        let bytes = graph.bytes(position);
+        let in_memory = Cost { ops: 1.0, input_bytes: bytes, own_ops: cost.own_ops, ..Cost::default() };
+        if graph.must_store[position] {
+            cost = in_memory;
+        }
+        let was_stored = earlier.is_some_and(|(_, stored)| stored[position]);
+        cost.is_cut |= earlier.is_some_and(|(costs, _)| costs[position].is_cut);
+        let is_stored = graph.must_store[position] || was_stored;
+        pricing.first.push(if is_stored { u64::MAX } else { start });
+        pricing.own.push(cost);
+        pricing.for_users.push(if is_stored { in_memory } else { cost });
+    }
+    pricing.own
+}
+
+struct Pricing<'a> {
+    graph: &'a Graph,
+    own: Vec<Cost>,
+    /// What each node costs those that use it.
+    for_users: Vec<Cost>,
+    /// Number of the first op of the expression that ends in each node; `u64::MAX` where it holds none.
+    first: Vec<u64>,
+    counter: u64,
+}
+
+impl Pricing<'_> {
+    /// The cost of a node that is not stored, and where its expression begins.
+    fn price(&mut self, position: usize) -> (Cost, u64) {
+        let (graph, node) = (self.graph, &self.graph.nodes[position]);
         let src = &graph.src[position];
         let elements = graph.numel[position];
-        let bytes = elements * node.dtype().bytes() as f64;
-        let below = |pick: &dyn Fn(&Cost) -> f64| src.iter().map(|&k| pick(&costs[k as usize])).fold(0.0, f64::max);
+        let below =
+            |pick: &dyn Fn(&Cost) -> f64| src.iter().map(|&k| pick(&self.for_users[k as usize])).fold(0.0, f64::max);
         let mut cost = Cost {
             reduce_ops: below(&|cost| cost.reduce_ops),
             contraction_ops: below(&|cost| cost.contraction_ops),
@@ -113,62 +139,59 @@ pub(super) fn costs(graph: &Graph, earlier: Option<(&[Cost], &[bool])>) -> Vec<C
         let mut start = u64::MAX;
         if graph.is_memory(position) {
             cost.ops = 1.0;
-            cost.input_bytes = bytes;
+            cost.input_bytes = graph.bytes(position);
         } else if node.op().is_movement() || node.op() == Op::Contiguous {
             let k = src[0] as usize;
-            cost.ops = costs[k].ops;
-            cost.input_bytes = costs[k].input_bytes.min(bytes);
-            cost.is_reduction = costs[k].is_reduction && graph.numel[k] * 2.0 > elements;
-            start = first[k];
+            let operand = self.for_users[k];
+            cost.ops = operand.ops;
+            cost.input_bytes = operand.input_bytes.min(graph.bytes(position));
+            cost.is_reduction = operand.is_reduction && graph.numel[k] * 2.0 > elements;
+            start = self.first[k];
         } else if node.op() == Op::Reduce {
             let k = src[0] as usize;
-            cost.reduce_ops += graph.numel[k] * (costs[k].ops + 1.0);
-            cost.input_bytes = costs[k].input_bytes;
+            cost.reduce_ops += graph.numel[k] * (self.for_users[k].ops + 1.0);
+            cost.input_bytes = self.for_users[k].input_bytes;
             if graph.bytes(k) > CONTRACTION_REREADS * cost.input_bytes {
                 cost.contraction_ops += graph.numel[k];
                 cost.contraction_len = cost.contraction_len.max(graph.numel[k] / elements.max(1.0));
             }
             cost.is_reduction = true;
-            start = counter;
-            counter += 1;
+            start = self.counter;
+            self.counter += 1;
         } else if !src.is_empty() {
-            let own = weight(node.op());
-            let far: SmallVec<[u32; 3]> = src
-                .iter()
-                .copied()
-                .filter(|&k| first[k as usize] != u64::MAX && counter + own - first[k as usize] > EXPRESSION_OPS_MAX)
-                .collect();
-            for &k in &far {
-                let base = graph.below_movement(k);
-                own_costs[base as usize].is_cut = true;
-                first[base as usize] = u64::MAX;
-                first[k as usize] = u64::MAX;
-            }
-            start = counter;
-            for &k in src.iter().filter(|k| !far.contains(k)) {
-                start = start.min(first[k as usize]);
-            }
-            counter += own;
-            let span = (counter - start) as f64;
-            let sum = |pick: &dyn Fn(&Cost) -> f64| src.iter().map(|&k| pick(&costs[k as usize])).sum::<f64>();
-            cost.ops = (sum(&|cost| cost.ops) + own as f64).min(span + src.len() as f64);
-            cost.input_bytes = sum(&|cost| cost.input_bytes).min(64.0 * elements.max(1.0));
-            cost.is_reduction =
-                src.iter().any(|&k| costs[k as usize].is_reduction && graph.numel[k as usize] * 2.0 > elements);
+            start = self.price_elementwise(position, &mut cost);
         }
-        cost.own_ops = if start == u64::MAX { 1.0 } else { (counter - start) as f64 };
-        let in_memory = Cost { ops: 1.0, input_bytes: bytes, own_ops: cost.own_ops, ..Cost::default() };
-        if graph.must_store[position] {
-            cost = in_memory;
-        }
-        let was_stored = earlier.is_some_and(|(_, stored)| stored[position]);
-        cost.is_cut |= earlier.is_some_and(|(costs, _)| costs[position].is_cut);
-        let is_stored = graph.must_store[position] || was_stored;
-        first.push(if is_stored { u64::MAX } else { start });
-        own_costs.push(cost);
-        costs.push(if is_stored { in_memory } else { cost });
+        (cost, start)
     }
-    own_costs
+
+    /// Adds an op to the expressions of its operands, but for those that reach back too far, which are cut.
+    fn price_elementwise(&mut self, position: usize, cost: &mut Cost) -> u64 {
+        let graph = self.graph;
+        let src = &graph.src[position];
+        let elements = graph.numel[position];
+        let own = weight(graph.nodes[position].op());
+        let is_far = |k: u32| {
+            let first = self.first[k as usize];
+            first != u64::MAX && self.counter + own - first > EXPRESSION_OPS_MAX
+        };
+        let far: SmallVec<[u32; 3]> = src.iter().copied().filter(|&k| is_far(k)).collect();
+        for &k in &far {
+            let base = graph.below_movement(k);
+            self.own[base as usize].is_cut = true;
+            self.first[base as usize] = u64::MAX;
+            self.first[k as usize] = u64::MAX;
+        }
+        let near = src.iter().filter(|k| !far.contains(k)).map(|&k| self.first[k as usize]);
+        let start = near.fold(self.counter, u64::min);
+        self.counter += own;
+        let span = (self.counter - start) as f64;
+        let costs = || src.iter().map(|&k| &self.for_users[k as usize]);
+        cost.ops = (costs().map(|cost| cost.ops).sum::<f64>() + own as f64).min(span + src.len() as f64);
+        cost.input_bytes = costs().map(|cost| cost.input_bytes).sum::<f64>().min(64.0 * elements.max(1.0));
+        cost.is_reduction =
+            src.iter().any(|&k| self.for_users[k as usize].is_reduction && graph.numel[k as usize] * 2.0 > elements);
+        start
+    }
 }
 
 /// Whether an op's result is worth asking for a kernel of its own when nothing is fused.

@@ -1,0 +1,100 @@
+//! Keeping values in scratch memory because loops run better so: two opts that add a stage to a kernel.
+//!
+//! *Folds kept along a range.* A fold whose lanes are its own leaves one number; what is computed from it after that is computed number
+//! by number. Kept along an output range, the folds fill scratch first, and what follows runs over that range in whole vectors.
+//!
+//! *Packed loads.* A load that steps through memory along a range that should be lanes is copied, so that lanes lie side by side; the copy
+//! is made in the loops that it depends on alone, and serves all iterations of the others.
+//!
+//! Always: a kept value is the value, and so is a packed one. Whether it pays is the choice's business (`by_hand`).
+
+use rustc_hash::FxHashMap;
+use smallvec::smallvec;
+
+use super::apply::is_reduce;
+use crate::DType;
+use crate::ir::{Arg, AxisKind, Op, Sources, UOp, substitute};
+use crate::kernel::ranges::{Dependencies, closed_ranges, next_range_id, range_id};
+use crate::symbolic::{linear_terms, simplify};
+
+/// Every fold that stands in an output range, and in no other fold or stage, kept along that range.
+///
+/// # Errors
+/// Why not.
+pub(super) fn keep_folds(root: &UOp, range: &UOp) -> Result<UOp, &'static str> {
+    if is_reduce(range) {
+        return Err("the range is one of a fold");
+    }
+    if range.src()[0].as_int().is_none() {
+        return Err("the length is not a constant");
+    }
+    let dependencies = Dependencies::of(root);
+    let outputs: Vec<u32> = root.src().iter().flat_map(closed_ranges).map(range_id).collect();
+    let stands_outside = |fold: &UOp| dependencies.get(fold).iter().all(|id| outputs.contains(&id));
+    let is_kept =
+        |node: &UOp| node.op() == Op::Fold && dependencies.get(node).contains(range_id(range)) && stands_outside(node);
+    // Folds in the value of a fold that is kept are part of it.
+    let mut inside: Vec<UOp> = dependencies.order.iter().filter(|node| is_kept(node)).cloned().collect();
+    let values = crate::ir::postorder(&inside.iter().map(|fold| fold.src()[0].clone()).collect::<Vec<_>>());
+    inside.retain(|fold| !values.contains(fold));
+    if inside.is_empty() {
+        return Err("no fold depends on the range");
+    }
+    let kept = inside.iter().zip(next_range_id(root)..);
+    let map = kept.map(|(fold, id)| (fold.clone(), kept_along(fold, &[(range.clone(), id)]))).collect();
+    Ok(simplify(&substitute(root, &map)))
+}
+
+/// Loads of memory that cross `lane` in steps, packed for all of `row` and `lane`.
+///
+/// # Errors
+/// Why not.
+pub(super) fn pack(root: &UOp, lane: &UOp, row: &UOp) -> Result<UOp, &'static str> {
+    if [lane, row].iter().any(|range| range.src()[0].as_int().is_none()) {
+        return Err("a length is not a constant");
+    }
+    let dependencies = Dependencies::of(root);
+    let next = next_range_id(root);
+    let crosses = |node: &&UOp| {
+        if node.op() != Op::Load || node.src()[0].src().len() != 2 || node.src()[0].src()[0].op() != Op::Param {
+            return false;
+        }
+        let terms = linear_terms(&node.src()[0].src()[1]).0;
+        let step = |range: &UOp| terms.iter().find(|(term, _)| term == range).map_or(0, |(_, step)| *step);
+        let set = dependencies.get(node);
+        let plain = terms.iter().all(|(term, _)| term.op() == Op::Range);
+        plain && set.contains(range_id(lane)) && step(lane).abs() > 1 && step(row).abs() >= 1
+    };
+    let loads: Vec<UOp> = dependencies.order.iter().filter(crosses).cloned().collect();
+    if loads.is_empty() {
+        return Err("no load crosses the range in steps");
+    }
+    let ids = (next..).step_by(2);
+    let map: FxHashMap<UOp, UOp> = loads
+        .iter()
+        .zip(ids)
+        .map(|(load, id)| (load.clone(), kept_along(load, &[(row.clone(), id), (lane.clone(), id + 1)])))
+        .collect();
+    Ok(simplify(&substitute(root, &map)))
+}
+
+/// The value loaded from a stage that computes it for all of some ranges, under new numbers.
+fn kept_along(value: &UOp, ranges: &[(UOp, u32)]) -> UOp {
+    let len = |range: &UOp| range.src()[0].as_int().unwrap_or(1);
+    let fresh: Vec<UOp> = ranges.iter().map(|(range, id)| UOp::range(len(range), *id, AxisKind::Loop)).collect();
+    let map = ranges.iter().map(|(range, _)| range.clone()).zip(fresh.iter().cloned()).collect();
+    let offset = |at: &[UOp]| {
+        let flat = at.iter().zip(ranges).fold(UOp::index(0), |flat, (index, (range, _))| flat * len(range) + index);
+        simplify(&flat)
+    };
+    let total: i64 = ranges.iter().map(|(range, _)| len(range)).product();
+    let dtype = value.dtype();
+    let index = |memory: UOp, at: &[UOp]| UOp::new(Op::Index, dtype, smallvec![memory, offset(at)], Arg::None);
+    let scratch = UOp::new(Op::Scratch, dtype, smallvec![], Arg::Scratch(0, total as u64));
+    let sources: Sources =
+        [index(scratch, &fresh), substitute(value, &map)].into_iter().chain(fresh.iter().cloned()).collect();
+    let store = UOp::new(Op::Store, DType::VOID, sources, Arg::None);
+    let stage = UOp::new(Op::Stage, dtype, smallvec![store], Arg::None);
+    let place: Vec<UOp> = ranges.iter().map(|(range, _)| range.clone()).collect();
+    UOp::new(Op::Load, dtype, smallvec![index(stage, &place)], Arg::None)
+}

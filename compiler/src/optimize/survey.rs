@@ -1,0 +1,224 @@
+//! What the choice by hand knows of a kernel: its loads and stores with the steps that addresses make along each range, its output
+//! ranges, and the loops that stand inside of them.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::ir::{Op, UOp};
+use crate::kernel::loops::{ranges_by_id, trip_count};
+use crate::kernel::ranges::{Dependencies, RangeSet, closed_ranges, range_id};
+use crate::symbolic::linear_terms;
+use crate::target::Target;
+
+/// One load or store.
+pub(super) struct Access {
+    pub(super) steps: FxHashMap<u32, i64>,
+    /// Ranges that its address depends on in another way than by a constant step.
+    pub(super) irregular: RangeSet,
+    pub(super) depends: RangeSet,
+    pub(super) is_store: bool,
+    pub(super) bytes: usize,
+    pub(super) weight: f64,
+}
+
+/// A kernel as accesses, output ranges and what loops stand inside of them.
+pub(super) struct Survey {
+    pub(super) accesses: Vec<Access>,
+    pub(super) outputs: Vec<UOp>,
+    pub(super) inner: Vec<InnerLoops>,
+    pub(super) ranges: FxHashMap<u32, UOp>,
+    pub(super) work: f64,
+    /// Elementwise ops, each counted once however often it runs.
+    pub(super) body_ops: u32,
+    pub(super) element_bytes: usize,
+    /// Simple ops, about, that are computed from folds for one element of an output, after all loops inside.
+    pub(super) ops_after_folds: f64,
+}
+
+/// Folds that share their ranges, or the store of a stage.
+pub(super) struct InnerLoops {
+    pub(super) ranges: Vec<UOp>,
+    /// What the values depend on, their own ranges included.
+    pub(super) depends: RangeSet,
+    pub(super) is_stage: bool,
+    pub(super) count: usize,
+    pub(super) weight: f64,
+}
+
+impl InnerLoops {
+    pub(super) fn is_inside(&self, id: u32) -> bool {
+        self.depends.contains(id)
+    }
+
+    /// Whether an access varies with one of the loops' own ranges, and so stands in them.
+    pub(super) fn holds(&self, access: &Access) -> bool {
+        self.ranges.iter().any(|range| access.depends.contains(range_id(range)))
+    }
+
+    pub(super) fn has_own(&self, id: u32) -> bool {
+        self.ranges.iter().any(|range| range_id(range) == id)
+    }
+}
+
+impl Survey {
+    pub(super) fn of(root: &UOp) -> Survey {
+        let dependencies = Dependencies::of(root);
+        let ranges = ranges_by_id(root);
+        let trips = |set: &RangeSet| trip_count(set.iter().filter_map(|id| ranges.get(&id).cloned()));
+        let mut survey = Survey {
+            accesses: Vec::new(),
+            outputs: Vec::new(),
+            inner: Vec::new(),
+            ranges: ranges.clone(),
+            work: 0.0,
+            body_ops: 0,
+            element_bytes: 1,
+            ops_after_folds: 0.0,
+        };
+        for node in &dependencies.order {
+            match node.op() {
+                Op::Load | Op::Store => survey.add_access(node, &dependencies, &trips),
+                Op::Fold => survey.add_inner(node, &dependencies, &trips),
+                op if op.is_elementwise() && !node.dtype().is_index() => {
+                    survey.work += trips(dependencies.get(node));
+                    survey.body_ops += 1;
+                }
+                _ => {}
+            }
+            if node.op() == Op::Store && node.src()[0].src()[0].op() == Op::Scratch {
+                survey.add_inner(node, &dependencies, &trips);
+            }
+        }
+        survey.weigh_accesses(&trips);
+        survey.ops_after_folds = ops_after_folds(&dependencies, root);
+        let longest = root.src().iter().map(closed_ranges).max_by_key(|ranges| ranges.len());
+        survey.outputs = longest.unwrap_or(&[]).to_vec();
+        survey
+    }
+
+    fn add_access(&mut self, node: &UOp, dependencies: &Dependencies, trips: &dyn Fn(&RangeSet) -> f64) {
+        let offset = &node.src()[0].src()[1];
+        let is_store = node.op() == Op::Store;
+        let depends = if is_store { open_ranges(node, dependencies) } else { dependencies.get(node).clone() };
+        let mut access = Access {
+            steps: FxHashMap::default(),
+            irregular: RangeSet::default(),
+            weight: trips(&depends),
+            depends,
+            is_store,
+            bytes: node.src()[0].dtype().bytes(),
+        };
+        for (term, factor) in linear_terms(offset).0 {
+            if term.op() == Op::Range {
+                *access.steps.entry(range_id(&term)).or_default() += factor;
+            } else {
+                access.irregular.union_with(Dependencies::of(&term).get(&term));
+            }
+        }
+        self.element_bytes = self.element_bytes.max(access.bytes);
+        self.work += access.weight;
+        self.accesses.push(access);
+    }
+
+    fn add_inner(&mut self, node: &UOp, dependencies: &Dependencies, trips: &dyn Fn(&RangeSet) -> f64) {
+        let depends = open_ranges(node, dependencies);
+        let weight = trips(&depends);
+        let is_stage = node.op() == Op::Store;
+        if !is_stage {
+            self.work += weight;
+        }
+        let ranges = closed_ranges(node).to_vec();
+        match self.inner.iter_mut().find(|inner| inner.ranges == ranges && inner.is_stage == is_stage) {
+            Some(inner) => {
+                inner.count += 1;
+                inner.depends.union_with(&depends);
+                inner.weight += weight;
+            }
+            None => self.inner.push(InnerLoops { ranges, depends, is_stage, count: 1, weight }),
+        }
+    }
+
+    /// An access inside of a loop runs as often as that loop, whether or not it varies with the loops around that one.
+    fn weigh_accesses(&mut self, trips: &dyn Fn(&RangeSet) -> f64) {
+        for access in &mut self.accesses {
+            let mut open = access.depends.clone();
+            for inner in self.inner.iter().filter(|inner| inner.holds(access)) {
+                open.union_with(&inner.depends);
+            }
+            access.weight = trips(&open);
+        }
+    }
+
+    /// Whether an access varies with a range, or stands in a loop that is repeated for it.
+    pub(super) fn is_concerned(&self, access: &Access, id: u32) -> bool {
+        let repeated = |inner: &&InnerLoops| inner.is_inside(id) && !inner.has_own(id);
+        access.depends.contains(id) || self.inner.iter().filter(repeated).any(|inner| inner.holds(access))
+    }
+
+    /// How good a range would be as lanes, for the accesses that `concerns` admits: positive if more is consecutive than strided.
+    pub(super) fn lane_score(&self, id: u32, concerns: impl Fn(&Access) -> bool) -> f64 {
+        let score = |access: &Access| {
+            if access.irregular.contains(id) {
+                return -1.0;
+            }
+            match access.steps.get(&id) {
+                Some(1) => 1.0,
+                Some(0) | None => 0.4,
+                Some(_) => -0.6,
+            }
+        };
+        let concerned = self.accesses.iter().filter(|access| concerns(access));
+        concerned.map(|access| score(access) * access.weight).sum()
+    }
+
+    /// The length that a range has in any case: of a symbolic one, the least.
+    pub(super) fn len(&self, id: u32) -> i64 {
+        self.ranges.get(&id).map_or(0, |range| range.src()[0].min_value())
+    }
+
+    /// The length with which a range of inner loops counts: what is left over of a reduction is folded apart, so it may have less.
+    pub(super) fn inner_len(&self, inner: &InnerLoops, id: u32) -> i64 {
+        match inner.is_stage {
+            true => self.len(id),
+            false => self.ranges.get(&id).map_or(0, |range| range.src()[0].max_value()),
+        }
+    }
+
+    pub(super) fn lanes(&self, target: &Target, len: i64) -> u32 {
+        let full = (target.vector_bytes as usize / self.element_bytes).max(1) as i64;
+        let mut lanes = full;
+        while lanes > len {
+            lanes /= 2;
+        }
+        lanes.max(1) as u32
+    }
+}
+
+/// The ranges that are open inside a closer.
+fn open_ranges(closer: &UOp, dependencies: &Dependencies) -> RangeSet {
+    let mut set = dependencies.get(closer).clone();
+    for range in closed_ranges(closer) {
+        set.insert(range_id(range));
+    }
+    set
+}
+
+/// The ops above a fold that stand in the loops of outputs alone, by what they cost once they are decomposed.
+fn ops_after_folds(dependencies: &Dependencies, root: &UOp) -> f64 {
+    let outputs: Vec<u32> = root.src().iter().flat_map(closed_ranges).map(range_id).collect();
+    let mut above: FxHashSet<&UOp> = FxHashSet::default();
+    let mut ops = 0.0;
+    for node in &dependencies.order {
+        if node.op() == Op::Fold || node.src().iter().any(|operand| above.contains(operand)) {
+            above.insert(node);
+            let outside = dependencies.get(node).iter().all(|id| outputs.contains(&id));
+            if node.op().is_elementwise() && outside {
+                ops += match node.op() {
+                    Op::Exp2 | Op::Log2 | Op::Sin => 16.0,
+                    Op::Div | Op::Sqrt => 4.0,
+                    _ => 1.0,
+                };
+            }
+        }
+    }
+    ops
+}
