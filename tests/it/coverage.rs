@@ -77,3 +77,21 @@ fn every_rule_applies_and_keeps_the_value() {
     }
     assert!(never.is_empty(), "{} rules never applied: {never:?}", never.len());
 }
+
+#[test]
+fn blocks_of_networks_are_stored_computed_again_and_kept() {
+    use warpweft_compiler::UOp;
+    use warpweft_compiler::ir::Op;
+    use warpweft_compiler::schedule::schedule;
+    let (mut several, mut kept) = (0, 0);
+    for seed in 0..100 {
+        let mut random = Random::new(seed);
+        let bytes: Vec<u8> = (0..60).map(|_| random.next_bits() as u8).collect();
+        let graph = warpweft_tests::block_programs::block_program(&mut Choices::new(&bytes));
+        let kernels = schedule(&UOp::sink(graph.roots)).unwrap().kernels;
+        several += usize::from(kernels.len() > 1);
+        let keeps = |ast: &UOp| postorder(std::slice::from_ref(ast)).iter().any(|node| node.op() == Op::Keep);
+        kept += usize::from(kernels.iter().any(|kernel| keeps(&kernel.ast)));
+    }
+    assert!(several >= 20 && kept >= 20, "{several} programs have several kernels, {kept} keep values");
+}

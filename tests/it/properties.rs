@@ -42,6 +42,11 @@ proptest! {
     }
 
     #[test]
+    fn fusion_same_value(bytes in vec(any::<u8>(), 0..60)) {
+        check(oracle::fusion_same_value(&bytes, false))?;
+    }
+
+    #[test]
     fn schedule_same_value(bytes in vec(any::<u8>(), 0..120)) {
         check(oracle::schedule_same_value(&bytes, false))?;
     }
@@ -63,6 +68,11 @@ proptest! {
     #[test]
     fn writes_through_views_on_the_cpu(bytes in vec(any::<u8>(), 60..220)) {
         check(oracle::writes_through_views(&bytes, true))?;
+    }
+
+    #[test]
+    fn fusion_same_value_on_the_cpu(bytes in vec(any::<u8>(), 4..60)) {
+        check(oracle::fusion_same_value(&bytes, true))?;
     }
 
     #[test]

@@ -52,6 +52,9 @@ pub fn named(name: &str) -> Option<Vec<Engine>> {
             Engine { name: "cpu", run: |graph, inputs| on_device(&CPU, graph, inputs, FUSED) },
             Engine { name: "cpu, unoptimized", run: |graph, inputs| on_device(&CPU, graph, inputs, UNOPTIMIZED) },
         ]),
+        "cpu_unfused" => {
+            Some(vec![Engine { name: "cpu, unfused", run: |graph, inputs| on_device(&CPU, graph, inputs, UNFUSED) }])
+        }
         "cuda" => Some(vec![Engine {
             name: "cuda",
             run: |_, _| Err(EngineError::Skipped("there is no such device".to_string())),
@@ -62,7 +65,7 @@ pub fn named(name: &str) -> Option<Vec<Engine>> {
 
 /// The words that [`named`] knows.
 pub fn names() -> &'static str {
-    "there are interpreter, cpu, cuda"
+    "there are interpreter, cpu, cpu_unfused, cuda"
 }
 
 type OpenDevice = LazyLock<Result<Arc<dyn Device>, DeviceError>>;

@@ -2,11 +2,12 @@
 //!
 //! [`filetest`] runs `.uop` files by [`commands`]; [`engines`] are what can compute a graph; [`generate`] makes graphs by
 //! [`choices`], [`oracle`] says what must hold of them, for properties here and for the fuzz targets alike.
-//! [`write_programs`] are random programs of views and writes, on tensors and on a model.
+//! [`block_programs`] makes graphs of the blocks of networks. [`write_programs`] are random programs of views and writes, on tensors and on a model.
 //! [`alias_programs`] holds the alias graph against [`alias_model`].
 
 pub mod alias_model;
 pub mod alias_programs;
+pub mod block_programs;
 pub mod choices;
 pub mod commands;
 pub mod compare;

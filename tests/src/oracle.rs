@@ -13,6 +13,7 @@ use warpweft_compiler::verify;
 use warpweft_compiler::view::track_movement;
 use warpweft_compiler::{DType, linearize, symbolic};
 
+use crate::block_programs;
 use crate::choices::Choices;
 use crate::compare::{Tolerance, compare};
 use crate::engines;
@@ -248,20 +249,35 @@ fn unravel(mut position: i64, shape: &[i64]) -> Vec<i64> {
 /// With the program and what differs.
 pub fn schedule_same_value(bytes: &[u8], on_cpu: bool) -> Result<(), String> {
     let graph = generate::tensor_program(&mut Choices::new(bytes));
+    let on_cpu: &[&str] = if on_cpu { &["cpu"] } else { &[] };
+    same_value(&graph, bytes.len() as u64, on_cpu, Tolerance::Relative(1e-4))
+}
+
+/// Programs of the blocks of networks have the same value fused, unfused and interpreted.
+///
+/// # Errors
+/// As [`schedule_same_value`].
+pub fn fusion_same_value(bytes: &[u8], on_cpu: bool) -> Result<(), String> {
+    let graph = block_programs::block_program(&mut Choices::new(bytes));
+    let on_cpu: &[&str] = if on_cpu { &["cpu", "cpu_unfused"] } else { &[] };
+    same_value(&graph, bytes.len() as u64, on_cpu, Tolerance::Relative(1e-3))
+}
+
+/// The graph's value is what the interpreter says, on the interpreter's device and on others, fused and not.
+fn same_value(graph: &Graph, seed: u64, more: &[&str], tolerance: Tolerance) -> Result<(), String> {
     if let Err(error) = verify::tensor::check(&graph.roots) {
-        return Err(report(&error.to_string(), "verify tensor", &graph));
+        return Err(report(&error.to_string(), "verify tensor", graph));
     }
-    let inputs = generate::random_inputs(&graph, bytes.len() as u64);
+    let inputs = generate::random_inputs(graph, seed);
     let header = "run interpreter cpu";
-    let expected = engines::interpret(&graph, &inputs).map_err(|error| report(&error.to_string(), header, &graph))?;
-    let mut names = vec!["interpreter"];
-    names.extend(on_cpu.then_some("cpu"));
-    for engine in names.into_iter().filter_map(engines::named).flatten() {
-        let found = (engine.run)(&graph, &inputs);
-        let found = found.map_err(|error| report(&format!("{}: {error:?}", engine.name), header, &graph))?;
+    let expected = engines::interpret(graph, &inputs).map_err(|error| report(&error.to_string(), header, graph))?;
+    let names = std::iter::once(&"interpreter").chain(more);
+    for engine in names.copied().filter_map(engines::named).flatten() {
+        let found = (engine.run)(graph, &inputs);
+        let found = found.map_err(|error| report(&format!("{}: {error:?}", engine.name), header, graph))?;
         for (wanted, found) in expected.iter().zip(&found) {
-            let result = compare(wanted, found, Tolerance::Relative(1e-4));
-            result.map_err(|why| report(&format!("{}: {why}", engine.name), header, &graph))?;
+            let result = compare(wanted, found, tolerance);
+            result.map_err(|why| report(&format!("{}: {why}", engine.name), header, graph))?;
         }
     }
     Ok(())
