@@ -25,7 +25,7 @@ use crate::tensor::{CallError, Cell, Error, Result, Tensor};
 pub(super) struct Given {
     /// Its elements in row-major order, from the first byte on.
     pub(super) memory: Buffer,
-    /// The `Buffer` node of that memory, where it is the whole of one.
+    /// A node of these elements, which keeps the memory from being written to; none where the memory is the call's own.
     pub(super) node: Option<UOp>,
     pub(super) shape: Shape,
 }
@@ -110,6 +110,7 @@ impl Program {
         argument: &Tensor,
         location: &'static Location<'static>,
     ) -> Result<Given> {
+        argument.settle()?;
         let value = argument.uop()?;
         self.check(number, &value, location)?;
         let shape = numbers(value.shape());
@@ -144,7 +145,7 @@ impl Program {
             Some(_) => {
                 let rest = memory.bytes().saturating_sub(offset);
                 let memory = memory.view(offset, rest).map_err(ExecuteError::from)?;
-                Ok(Given { memory, node: None, shape })
+                Ok(Given { memory, node: Some(value), shape })
             }
         }
     }
@@ -171,7 +172,7 @@ fn found(value: &UOp) -> Option<(UOp, usize, Option<usize>)> {
     if let Some(node) = execute::computed_buffer(value) {
         return Some((node, 0, None));
     }
-    let view = ViewSpec::of_node(value).filter(|view| view.is_contiguous())?;
+    let view = ViewSpec::of_node(value).filter(|view| view.is_contiguous() && value.shape().is_concrete())?;
     let mut base = value;
     while base.op().is_movement() {
         base = &base.src()[0];

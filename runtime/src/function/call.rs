@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use warpweft_compiler::UOp;
-use warpweft_compiler::ir::{Dim, Shape, substitute};
+use warpweft_compiler::ir::{Dim, Op, Shape, substitute};
 use warpweft_compiler::schedule::view_of;
 
 use super::Spec;
@@ -106,9 +106,16 @@ impl Program {
             pieces.push(memory);
             nodes.push(node);
         }
+        // Nothing below asks for another cell while these are held.
+        let mut held = self.hold_replaced(&mut pieces)?;
         self.add_stored(&mut pieces, arguments, &mut given, &mut nodes);
         self.executor.replay(&self.replay, &mut pieces, &variables.by_number)?;
-        self.finish(arguments, &pieces, nodes, &variables.by_node)
+        let stored = self.stored(&pieces, nodes, &variables.by_node);
+        let old: SmallVec<[UOp; 4]> = held.iter_mut().map(|held| held.replace(&self.values, &stored)).collect();
+        let of_held: SmallVec<[usize; 4]> = held.iter().map(|held| held.number).collect();
+        drop(held);
+        drop(old); // after the locks: it may be the last owner of much
+        self.finish(arguments, stored, &of_held)
     }
 
     /// The memory of a slot, and its `Buffer` node if it is a whole one.
@@ -126,8 +133,11 @@ impl Program {
                 given.lengthen(bytes, self.executor.allocator())?;
                 Ok((given.memory.clone(), given.node.clone()))
             }
+            Source::State(_) if self.replay.plan.replaced[slot] => {
+                Ok((Buffer::new(self.executor.allocator(), 0), None)) // set when its cell is held
+            }
             Source::State(number) => {
-                let value = self.states[*number].0.peek();
+                let value = self.states[*number].0.settled()?;
                 let node = trace::memory_node(&value)?;
                 let memory = node.held::<Buffer>().ok_or_else(|| execute::missing(&node))?.clone();
                 let mut state = Given { memory, node: Some(node), shape: value.shape().clone() };
@@ -171,27 +181,36 @@ impl Program {
         }
     }
 
-    /// Puts every value in its place; gives the results.
-    fn finish(
+    /// A node for each value, over the memory that holds it now.
+    fn stored(
         &self,
-        arguments: &[&Tensor],
         pieces: &Pieces,
         mut nodes: SmallVec<[Option<UOp>; 16]>,
         bound: &FxHashMap<UOp, UOp>,
-    ) -> Result<Vec<Tensor>> {
+    ) -> SmallVec<[UOp; 8]> {
         nodes.resize(pieces.len(), None);
         let device = self.executor.device_name();
-        let mut results = Vec::with_capacity(self.values.len());
+        let mut stored = SmallVec::with_capacity(self.values.len());
         for (number, value) in self.values.iter().enumerate() {
             let buffer = &self.replay.plan.buffers[self.replay.plan.outputs[number]];
             let piece = self.replay.piece_of(number);
             let node = nodes[piece]
                 .get_or_insert_with(|| execute::buffer_node(pieces[piece].clone(), buffer.dtype, buffer.len, &device));
             let shape = if value.symbolic { concrete(&value.shape, bound) } else { value.shape.clone() };
-            let stored = view_of(node, &shape);
+            // A part of memory is known by its view, which keeps the whole from being written to.
+            stored.push(if node.op() == Op::Buffer { view_of(node, &shape) } else { node.reshape(shape) });
+        }
+        stored
+    }
+
+    /// Puts every value in its place, but for those of tensors that were held; gives the results.
+    fn finish(&self, arguments: &[&Tensor], stored: SmallVec<[UOp; 8]>, held: &[usize]) -> Result<Vec<Tensor>> {
+        let mut results = Vec::with_capacity(self.values.len());
+        for (value, stored) in self.values.iter().zip(stored) {
             match value.target {
                 Target::Result(_) => results.push(Tensor::from_uop(stored)),
                 Target::Argument(number) => arguments[number].assign(&Tensor::from_uop(stored))?,
+                Target::State(number) if held.contains(&number) => {}
                 Target::State(number) => self.states[number].0.replace(stored),
             }
         }

@@ -19,11 +19,13 @@
 //! numbers, is one function, and calls of a function that assigns come one after another.
 //!
 //! Always: results are new tensors, whatever the arguments are: lazy, views, the same tensor twice, results of earlier calls. A call that fails
-//! has assigned nothing. No graph is built, hashed or scheduled by a call. No lock is held while kernels run.
+//! has assigned nothing. No graph is built, hashed or scheduled by a call. No lock is held while kernels run,
+//! but for tensors of the outside of which some elements are replaced in memory (`held`).
 //! Not here: how a closure is watched (`tensor::trace`), how launches are replayed (`execute::replay`).
 
 mod arguments;
 mod call;
+mod held;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]

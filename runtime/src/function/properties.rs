@@ -78,19 +78,24 @@ fn read(tensors: &[&Tensor]) -> Vec<Vec<f32>> {
     tensors.iter().map(|tensor| tensor.to_vec::<f32>().unwrap()).collect()
 }
 
-/// What all tensors hold after each of three rounds.
+/// What all tensors hold after each of three rounds; and in the end, what results and lazy tensors of every round hold then.
 fn rounds(
     kind: u8,
     states: &[Tensor; 2],
     mut call: impl FnMut([&Tensor; 2]) -> Result<[Tensor; 2]>,
 ) -> Result<Vec<Vec<Vec<f32>>>> {
-    let round = |round| {
+    let (mut seen, mut kept) = (Vec::new(), Vec::new());
+    for round in 0..3 {
         let arguments = arguments(round, kind);
-        let results = call([&arguments[0], &arguments[1]])?;
-        let [x, y] = &results;
-        Ok(read(&[x, y, &arguments[0], &arguments[1], &states[0], &states[1]]))
-    };
-    (0..3).map(round).collect()
+        let [x, y] = call([&arguments[0], &arguments[1]])?;
+        seen.push(read(&[&x, &y, &arguments[0], &arguments[1], &states[0], &states[1]]));
+        if round == 1 {
+            kept.extend([&states[1] * 1.0, arguments[0].t()]);
+        }
+        kept.extend([x, y]);
+    }
+    seen.push(read(&kept.iter().collect::<Vec<_>>()));
+    Ok(seen)
 }
 
 fn states() -> [Tensor; 2] {

@@ -22,6 +22,11 @@ fn read<E: TensorElement>(tensor: &Tensor) -> Vec<E> {
 /// Held by tests that count on the sequence of random numbers, which the process has one of.
 static SEQUENCE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
+fn memory_address(tensor: &Tensor) -> usize {
+    let node = crate::execute::computed_buffer(&tensor.uop().unwrap()).unwrap();
+    crate::execute::memory_of(&node).unwrap().slice().unwrap().address().addr().get()
+}
+
 fn static_assertion<T: Send + Sync>() {}
 
 #[test]
@@ -150,6 +155,85 @@ fn captured_tensors_that_are_assigned_change_with_each_call_and_not_by_tracing()
     counter.assign(from(&[5.0, 6.0], &[2])).unwrap();
     f.call([&one]).unwrap();
     assert_eq!(floats(&counter), [6.0, 14.0]);
+}
+
+#[test]
+fn an_assigned_tensor_is_computed_in_one_kernel_without_a_copy() {
+    let (whole, part) = (from(&[1.0; 64], &[64]), from(&[1.0; 64], &[64]));
+    let f = compile([spec(F, [64])], |[x]| {
+        whole.assign(&whole * 2.0 + &x)?;
+        Ok([])
+    })
+    .unwrap();
+    assert_eq!(f.kernels(), 1);
+    let g = compile([spec(F, [2])], |[x]| {
+        part.shrink(&[(3, 5)]).assign(&x)?;
+        Ok([])
+    })
+    .unwrap();
+    assert_eq!(g.kernels(), 1);
+    let (old, x) = (&whole + 0.0, from(&[1.0; 64], &[64]));
+    let (first, twos) = (memory_address(&part), from(&[2.0; 2], &[2]));
+    for _ in 0..2 {
+        f.call([&x]).unwrap();
+        g.call([&twos]).unwrap();
+    }
+    assert_eq!((floats(&whole), floats(&old)), (vec![7.0; 64], vec![1.0; 64]));
+    assert_eq!(floats(&part), [[1.0; 3].to_vec(), [2.0; 2].to_vec(), [1.0; 59].to_vec()].concat());
+    assert_eq!(memory_address(&part), first);
+}
+
+#[test]
+fn rows_are_replaced_in_memory_unless_somebody_needs_the_old_ones() {
+    let cache = from(&[0.0; 12], &[4, 3]);
+    let row = |k: i64| cache.shrink(&[(k, k + 1), (0, 3)]);
+    let f = compile([spec(F, [1, 3])], |[x]| {
+        row(2).assign(row(1) + &x)?;
+        row(1).assign(&x)?;
+        Ok([cache.sum(()), cache.clone()])
+    })
+    .unwrap();
+    let x = from(&[1.0, 2.0, 3.0], &[1, 3]);
+    let lazy = &cache * 1.0;
+    let [total, whole] = f.call([&x]).unwrap();
+    assert_eq!((total.item::<f32>().unwrap(), floats(&lazy)), (12.0, vec![0.0; 12]));
+    let shown = [[0.0; 3], [1.0, 2.0, 3.0], [1.0, 2.0, 3.0], [0.0; 3]].concat();
+    assert_eq!((floats(&cache), floats(&whole)), (shown.clone(), shown.clone()));
+    // The result of the call before is kept, and so is a view of the memory that the function was called with.
+    let g = compile([spec(F, [2, 3])], |[x]| [x.reshape([6])]).unwrap();
+    let [part] = g.call([&cache.shrink(&[(1, 3), (0, 3)])]).unwrap();
+    f.call([&(&x * 10.0)]).unwrap();
+    cache.shrink(&[(2, 3), (0, 3)]).assign(0.5).unwrap();
+    cache.realize().unwrap();
+    assert_eq!((floats(&whole), floats(&part)), (shown.clone(), shown[3..9].to_vec()));
+    assert_eq!(floats(&cache)[3..9], [10.0, 20.0, 30.0, 0.5, 0.5, 0.5]);
+    // A write that was asked for and not carried out yet comes first.
+    row(1).assign(7.0).unwrap();
+    f.call([&x]).unwrap();
+    assert_eq!(floats(&cache)[3..9], [1.0, 2.0, 3.0, 8.0, 9.0, 10.0]);
+}
+
+#[test]
+fn who_reads_while_a_function_replaces_sees_all_of_it_or_nothing() {
+    let table = from(&[0.0; 4096], &[64, 64]);
+    let f = compile([], |[]| {
+        let part = table.shrink(&[(1, 63), (0, 64)]);
+        part.assign(&part + 1.0)?;
+        Ok([])
+    })
+    .unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for _ in 0..100 {
+                    let seen = floats(&(&table + 0.0));
+                    assert!(seen[64..63 * 64].iter().all(|value| *value == seen[64]), "{seen:?}");
+                }
+            });
+            scope.spawn(|| assert!((0..100).all(|_| f.call([]).is_ok())));
+        }
+    });
+    assert_eq!((floats(&table)[0], floats(&table)[64]), (0.0, 200.0));
 }
 
 #[test]
@@ -326,13 +410,9 @@ fn donated_memory_is_used_again() {
     let g =
         compile([spec(F, [64]).donated()], |[x]| [(x.sum(0).contiguous() + 1.0).expand([64]).contiguous()]).unwrap();
     let x = from(&[1.0; 64], &[64]);
-    let address = |tensor: &Tensor| {
-        let node = crate::execute::computed_buffer(&tensor.uop().unwrap()).unwrap();
-        crate::execute::memory_of(&node).unwrap().slice().unwrap().address().addr().get()
-    };
-    let before = address(&x);
+    let before = memory_address(&x);
     let [y] = g.call([&x]).unwrap();
-    assert_eq!(address(&y), before);
+    assert_eq!(memory_address(&y), before);
 }
 
 fn message<T: fmt::Debug>(result: Result<T>) -> String {

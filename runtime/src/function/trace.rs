@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use warpweft_compiler::UOp;
 use warpweft_compiler::ir::{Arg, Dim, Shape};
-use warpweft_compiler::schedule::normalize;
+use warpweft_compiler::schedule::normalize_for_writes;
 
 use super::Spec;
 use super::arguments::Bindings;
 use super::call::{Program, Source, Target, Value};
+use super::held::gives_way;
 use super::turn::Turns;
 use crate::execute::{self, Executor, Replay};
 use crate::memory::Buffer;
@@ -44,7 +45,10 @@ pub(super) fn program(
     let traced = traced(specs, closure, &executor)?;
     let nodes: Vec<UOp> = traced.values.iter().map(|value| value.node.clone()).collect();
     check_shapes(&traced, specs, location)?;
-    let normalized = normalize(&nodes, execute::computed).map_err(execute::ExecuteError::from)?;
+    let replaced: Vec<&UOp> =
+        traced.trace.states.iter().filter(|state| gives_way(state)).map(|state| &state.placeholder).collect();
+    let normalized = normalize_for_writes(&nodes, execute::computed, |buffer| replaced.contains(&buffer));
+    let normalized = normalized.map_err(execute::ExecuteError::from)?;
     let mut sources = Vec::with_capacity(normalized.buffers.len());
     for buffer in &normalized.buffers {
         check_device(buffer, &executor, location)?;

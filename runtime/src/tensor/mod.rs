@@ -115,7 +115,8 @@ impl Cell {
         drop(old);
     }
 
-    fn lock(&self) -> MutexGuard<'_, UOp> {
+    /// What it holds, whatever a trace says, held as long as the guard lives: whoever asks meanwhile waits.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, UOp> {
         self.value.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -185,6 +185,29 @@ impl Tensor {
     }
 }
 
+impl Tensor {
+    /// Carries out what is still to be written to its memory, if anything is.
+    pub(crate) fn settle(&self) -> Result<()> {
+        match self.cell() {
+            Some(cell) => cell.settled().map(|_| ()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Cell {
+    /// What it holds, whatever a trace says, once what is still to be written to its memory was.
+    pub(crate) fn settled(self: &Arc<Cell>) -> Result<UOp> {
+        let value = self.peek();
+        if !writes_to_memory(&value) {
+            return Ok(value);
+        }
+        drop(value);
+        carry_out(vec![self])?;
+        Ok(self.peek())
+    }
+}
+
 /// Whether a value is memory that is still to be written to.
 fn writes_to_memory(value: &UOp) -> bool {
     value.op() == Op::Write && execute::computed_buffer(value).is_none() && written_memory(value).is_some()

@@ -109,7 +109,7 @@ pub(super) fn read(cell: &Arc<Cell>) -> UOp {
         return value;
     }
     let value = cell.peek();
-    match state_of(cell, &value) {
+    match cell.settled().and_then(|value| state_of(cell, &value)) {
         Ok(state) => TRACE.with_borrow_mut(|trace| {
             trace.by_cell.insert(key(cell), trace.states.len());
             let before = state.before.clone();
