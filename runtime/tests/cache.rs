@@ -7,7 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 const SIZES: [&str; 12] =
-    ["--layers", "2", "--width", "16", "--heads", "2", "--inner", "24", "--batch", "2", "--positions", "6"];
+    ["--layers", "1", "--width", "16", "--heads", "2", "--inner", "24", "--batch", "2", "--positions", "6"];
 
 /// What a process said.
 struct Run {
