@@ -111,6 +111,50 @@ fn threads_share_a_loop_of_symbolic_length() {
     }
 }
 
+#[test]
+fn gradients_flow_through_a_batch_of_any_size() {
+    let n = var("n", 1, 12);
+    for value in [1, 2, 7, 12] {
+        let loss = |count: Dim| {
+            let (weights, bias) = (Tensor::from_vec(floats(12, 1), [4, 3]), Tensor::from_vec(floats(4, 2), [4]));
+            let x = Tensor::from_vec(floats(value * 3, 3), (count.clone(), 3));
+            let target = Tensor::from_vec((0..value as i32).map(|k| k % 4).collect(), (count.clone(),));
+            let scores = x.linear(&weights, Some(&bias)).relu();
+            let picked =
+                scores.narrow(0, 0, (&count + 1) / 2).softmax(0).sum(()) + scores.pad(&[(1, 2), (0, 1)]).max(0).sum(());
+            let loss = scores.cross_entropy(&target, &Default::default()) + picked;
+            let gradients = loss.gradient(&[&weights, &bias, &x]).unwrap();
+            gradients.iter().map(|gradient| gradient.to_vec::<f32>().unwrap()).collect::<Vec<_>>()
+        };
+        let (got, want) = (loss(n.bind(value).unwrap()), loss(Dim::from(value)));
+        for (got, want) in got.iter().flatten().zip(want.iter().flatten()) {
+            assert!((got - want).abs() < 1e-5, "n = {value}: {got} is not {want}");
+        }
+        assert_eq!(got.iter().map(Vec::len).collect::<Vec<_>>(), [12, 4, value as usize * 3]);
+    }
+}
+
+#[test]
+fn gradients_of_convolutions_keep_a_batch_of_any_size() {
+    let n = var("n", 1, 6);
+    for value in [1, 4, 6] {
+        let gradients = |count: Dim| {
+            let filters = Tensor::from_vec(floats(2 * 9, 1), [2, 1, 3, 3]);
+            let x = Tensor::from_vec(floats(value * 36, 3), (count, 1, 6, 6));
+            let pooled = x
+                .conv(&filters, None, &Default::default())
+                .avg_pool(&warpweft::tensor::PoolOptions { kernel: vec![2], ..Default::default() });
+            let gradients = (&pooled * &pooled).mean(()).gradient(&[&filters, &x]).unwrap();
+            gradients.iter().map(|gradient| gradient.to_vec::<f32>().unwrap()).collect::<Vec<_>>()
+        };
+        let (got, want) = (gradients(n.bind(value).unwrap()), gradients(Dim::from(value)));
+        for (got, want) in got.iter().flatten().zip(want.iter().flatten()) {
+            assert!((got - want).abs() < 1e-4, "n = {value}: {got} is not {want}");
+        }
+        assert_eq!(got.iter().map(Vec::len).collect::<Vec<_>>(), [18, value as usize * 36]);
+    }
+}
+
 /// An executor of its own, whose counters no other test moves.
 fn executor(device: &str) -> Executor {
     Executor::open(device, &Config { cache_folder: None, ..Config::default() }).unwrap()

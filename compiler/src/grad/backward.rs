@@ -97,6 +97,7 @@ fn summed_to(contribution: &UOp, operand: &UOp) -> UOp {
         let ones = contribution.reshape(vec![1i64; operand.shape().len()]);
         return ones.expand(operand.shape().clone());
     }
+    debug_assert!(operand.shape().is_empty(), "{} of {}", contribution.shape(), operand.shape());
     let axes: Vec<usize> = (0..contribution.shape().len()).collect();
     let dtype = contribution.dtype();
     contribution.cast(accumulate(dtype)).reduce(ReduceOp::Add, &axes).cast(dtype)

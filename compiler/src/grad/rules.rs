@@ -143,7 +143,8 @@ fn pad(node: &UOp, g: &UOp) -> Contribution {
     let lengths = node.src()[0].shape();
     let kept: Vec<(Dim, Dim)> =
         bounds.iter().zip(lengths.iter()).map(|((before, _), len)| (before.clone(), before + len)).collect();
-    smallvec![Some(g.shrink(&kept))]
+    // Symbolic lengths may be written otherwise than the operand's.
+    smallvec![Some(g.shrink(&kept).reshape(lengths.clone()))]
 }
 
 fn shrink(node: &UOp, g: &UOp) -> Contribution {
@@ -151,7 +152,7 @@ fn shrink(node: &UOp, g: &UOp) -> Contribution {
     let lengths = node.src()[0].shape();
     let cut: Vec<(Dim, Dim)> =
         bounds.iter().zip(lengths.iter()).map(|((start, end), len)| (start.clone(), len - end)).collect();
-    smallvec![Some(g.pad(&cut))]
+    smallvec![Some(g.pad(&cut).reshape(lengths.clone()))]
 }
 
 fn flip(node: &UOp, g: &UOp) -> Contribution {

@@ -35,16 +35,29 @@ struct Reads {
 pub(super) fn as_strided(node: &UOp, g: &UOp) -> Contribution {
     let Arg::Strided(view) = node.arg() else { return smallvec![None] };
     let base = node.src()[0].shape();
-    let plan = (base.as_const()).and_then(|lengths| Some((take_apart(&lengths, view)?, lengths)));
+    let plan =
+        lengths_to_plan(base, view).and_then(|(lengths, shape)| Some((take_apart(&lengths, &shape, view)?, lengths)));
     smallvec![Some(match plan {
         Some((reads, lengths)) => gathered(g, &lengths, reads, view),
         None => searched(g, base, view),
     })]
 }
 
+/// The lengths of base and view as numbers. A first axis that is one axis of both may be symbolic, as a batch is: nothing that is made of
+/// the other axes depends on it, and its largest length stands for it.
+fn lengths_to_plan(base: &Shape, view: &StridedArg) -> Option<(Vec<i64>, Vec<i64>)> {
+    let is_batch = base.first() == view.shape.first() && view.strides.first() == base.row_major_strides().first();
+    let numbers = |dims: &[Dim]| -> Option<Vec<i64>> {
+        let number =
+            |(axis, dim): (usize, &Dim)| if axis == 0 && is_batch { Some(dim.max_value()) } else { dim.as_const() };
+        dims.iter().enumerate().map(number).collect()
+    };
+    Some((numbers(base)?, numbers(&view.shape)?))
+}
+
 /// What is read of each base axis, if the view takes them apart.
-fn take_apart(lengths: &[i64], view: &StridedArg) -> Option<Vec<Reads>> {
-    let (shape, strides) = (view.shape.as_const()?, view.strides.as_const()?);
+fn take_apart(lengths: &[i64], shape: &[i64], view: &StridedArg) -> Option<Vec<Reads>> {
+    let strides = view.strides.as_const()?;
     let mut rest = view.offset.as_const()?;
     if lengths.contains(&0) || shape.contains(&0) {
         return None;

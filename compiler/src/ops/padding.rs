@@ -28,8 +28,8 @@ pub fn pad(x: &UOp, padding: &[(i64, i64)], mode: PadMode) -> Built {
         fail!("{} pairs for {} axes", padding.len(), x.shape().len());
     }
     let mut result = x.clone();
-    // An axis that is not padded may have any length.
-    for (axis, &(before, after)) in padding.iter().enumerate().filter(|(_, pair)| **pair != (0, 0)) {
+    // An axis of which nothing is cut off may have any length.
+    for (axis, &(before, after)) in padding.iter().enumerate().filter(|(_, pair)| pair.0 < 0 || pair.1 < 0) {
         let len = concrete_axis(x, axis)?;
         let (cut_before, cut_after) = (before.saturating_neg().max(0), after.saturating_neg().max(0));
         if cut_before.saturating_add(cut_after) > len {

@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::ir::{Dim, Op, UOp, substitute};
-use crate::symbolic::{proven_bounds, simplify};
+use crate::symbolic::{linear_terms, proven_bounds, simplify};
 
 /// The length in its simplest form.
 pub(crate) fn simplified(dim: Dim) -> Dim {
@@ -37,9 +37,36 @@ pub(crate) fn same(a: &Dim, b: &Dim) -> bool {
 pub(crate) fn at_most(a: &Dim, b: &Dim) -> bool {
     match &without_values(b) - &without_values(a) {
         Dim::Const(distance) => distance >= 0,
-        Dim::Expr(distance) => proven_bounds(&distance).0 >= 0,
+        Dim::Expr(distance) => proven_bounds(&distance).0 >= 0 || is_at_least_0(&distance),
     }
 }
+
+/// Whether a sum with quotients cannot be negative.
+///
+/// Bounds of the terms alone do not show that `n - (n + 1) // 2` is not: its least quotient goes with its least n. So the sum is
+/// multiplied by each divisor, and its quotient taken for what it is at worst: of `x // c`, c times is from `x - c + 1` to `x`.
+fn is_at_least_0(sum: &UOp) -> bool {
+    // An integer is 0 or more if it is more than -1; after multiplying, if it is more than -scale.
+    let (mut sum, mut scale) = (simplify(sum), 1i64);
+    for _ in 0..QUOTIENTS_MAX {
+        let (terms, constant) = linear_terms(&sum);
+        let divided = |term: &UOp| match (term.op(), term.src()) {
+            (Op::IDiv, [x, c]) => c.as_int().filter(|c| *c > 0).map(|c| (x.clone(), c)),
+            _ => None,
+        };
+        let quotient = terms.iter().find_map(|(term, factor)| divided(term).map(|(x, c)| (term, *factor, x, c)));
+        let Some((found, factor, x, c)) = quotient else { break };
+        let (Some(next), Some(constant)) = (scale.checked_mul(c), constant.checked_mul(c)) else { return false };
+        let worst = if factor < 0 { x } else { x - (c - 1) };
+        let others = terms.iter().filter(|(term, _)| term != found);
+        let others = others.fold(UOp::index(constant), |total, (term, factor)| total + term * *factor * c);
+        (sum, scale) = (simplify(&(others + worst * factor)), next);
+    }
+    scale > 1 && proven_bounds(&sum).0 > -scale
+}
+
+/// Sums of more quotients are left alone.
+const QUOTIENTS_MAX: usize = 8;
 
 /// The expression over variables alone, whatever values are bound to them.
 fn without_values(dim: &Dim) -> Dim {
@@ -124,6 +151,8 @@ mod tests {
         assert!(same(&n, &seven) && same(&(&n * 2 + 2), &((&seven + 1) * 2)));
         assert!(!same(&seven, &Dim::Const(7)));
         assert!(at_most(&seven, &Dim::Const(9)) && !at_most(&seven, &Dim::Const(8)));
+        assert!(at_most(&((&n + 1) / 2), &n) && at_most(&(&n / 2 + &n / 3), &n) && at_most(&(&n / 4 * 3), &n));
+        assert!(!at_most(&((&n + 3) / 2), &n) && !at_most(&n, &(&n / 2 * 2)) && at_most(&n, &(&n / 2 * 2 + 1)));
         assert!(at_most(&n, &(&seven + 1)) && at_most(&Dim::Const(1), &n) && !at_most(&(&n + 1), &n));
     }
 }
