@@ -41,6 +41,7 @@ pub fn lower_kernel(
     passes.run("simplify", symbolic::simplify);
     passes.run("ranges are taken apart into digits", loops::split_digits);
     passes.run("folds share loops", loops::share_loops);
+    passes.run("outer loops are ordered by what needs them", loops::order_outputs);
     passes.run("adjacent loops become one", loops::merge_ranges);
     let estimate = estimate::estimate(&passes.kernel);
     let name: Arc<str> = name::kernel_name(&passes.kernel).into();

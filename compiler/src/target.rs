@@ -60,7 +60,7 @@ impl Target {
             cache_l1_bytes: 32 << 10,
             cache_l2_bytes: 1 << 20,
             cache_l3_bytes: 32 << 20,
-            scratch_bytes: 256 << 10,
+            scratch_bytes: 512 << 10,
             threads: 2,
             has_fma: true,
             has_masked_memory: true,

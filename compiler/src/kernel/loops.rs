@@ -1,5 +1,5 @@
-//! Passes over loops before any choice is made: ranges of which indices take digits become two, folds share loops, and adjacent loops
-//! that walk memory as one become one.
+//! Passes over loops before any choice is made: ranges of which indices take digits become two, folds share loops, loops over outputs are
+//! ordered by what stands in them, and adjacent loops that walk memory as one become one.
 
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
@@ -52,6 +52,42 @@ pub fn share_loops(root: &UOp) -> UOp {
         done.insert(node, new);
     }
     done.remove(root).unwrap_or_else(|| root.clone())
+}
+
+/// Puts the loops over outputs in an order in which folds and stages stand outside of the loops that they do not depend on.
+///
+/// A loop can stand outside of another only once. Where two want different orders, the one with more work has its way; what is left
+/// keeps the order of the axes.
+pub fn order_outputs(root: &UOp) -> UOp {
+    let dependencies = Dependencies::of(root);
+    let ranges = ranges_by_id(root);
+    let mut outputs = RangeSet::default();
+    root.src().iter().flat_map(closed_ranges).for_each(|range| outputs.insert(range_id(range)));
+    let mut wishes: Vec<(f64, Vec<u32>)> = Vec::new();
+    for closer in dependencies.order.iter().filter(|node| is_closer(node) && !root.src().contains(node)) {
+        let set: Vec<u32> = dependencies.get(closer).iter().filter(|id| outputs.contains(*id)).collect();
+        let around = dependencies.get(closer).iter().filter_map(|id| ranges.get(&id).cloned());
+        let work = trip_count(around.chain(closed_ranges(closer).iter().cloned()));
+        if !set.is_empty() {
+            wishes.push((work, set));
+        }
+    }
+    wishes.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let within = |a: &[u32], b: &[u32]| a.iter().all(|id| b.contains(id));
+    let mut chain: Vec<Vec<u32>> = Vec::new();
+    for (_, set) in wishes {
+        if chain.iter().all(|other| within(&set, other) || within(other, &set)) {
+            chain.push(set);
+        }
+    }
+    chain.sort_by_key(Vec::len);
+    let rank = |range: &UOp| chain.iter().position(|set| set.contains(&range_id(range))).unwrap_or(chain.len());
+    let stores = root.src().iter().map(|store| {
+        let mut closed = closed_ranges(store).to_vec();
+        closed.sort_by_key(rank);
+        store.with_src(store.src()[..2].iter().cloned().chain(closed).collect::<Sources>())
+    });
+    UOp::sink(stores)
 }
 
 /// The maximal index expressions of a kernel as sums: all places where a range's value matters.

@@ -257,7 +257,11 @@ fn even_part(len: u32, most: u32) -> u32 {
 
 fn apply_tile(choice: &mut Choice, survey: &Survey, tile: &Tile, vector_id: u32, lanes: u32) {
     if tile.vectors >= 2 && survey.len(vector_id) > lanes as i64 {
-        choice.attempt(Opt::Upcast { range: vector_id, times: tile.vectors });
+        // Fewer, where scratch would not hold so many copies.
+        let mut times = tile.vectors;
+        while times >= 2 && !choice.attempt(Opt::Upcast { range: vector_id, times }) {
+            times /= 2;
+        }
     }
     if let Some((id, rows)) = tile.row {
         choice.attempt(Opt::Upcast { range: id, times: rows });

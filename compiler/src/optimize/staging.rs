@@ -16,7 +16,7 @@ const LEN_MIN: i64 = 16;
 /// Most bytes that folds are kept in, for each of a tile's rows.
 const KEPT_BYTES_MAX: i64 = 32 << 10;
 /// Most bytes that loads are packed in: they stay in the nearest caches.
-const PACKED_BYTES_MAX: i64 = 128 << 10;
+const PACKED_BYTES_MAX: i64 = 256 << 10;
 /// How often packed loads are read again, at least.
 const REREADS_MIN: i64 = 16;
 

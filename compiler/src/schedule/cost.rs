@@ -79,6 +79,8 @@ pub(super) struct Cost {
     pub(super) contraction_len: f64,
     /// Bytes in memory below.
     pub(super) input_bytes: f64,
+    /// Bytes in memory or of results of reductions, whichever comes first below.
+    pub(super) leaf_bytes: f64,
     /// Whether each element needs a reduction of its own: recomputing it repeats that.
     pub(super) is_reduction: bool,
     /// Whether the expression has to be cut here, since it grows too long.
@@ -98,7 +100,8 @@ pub(super) fn costs(graph: &Graph, earlier: Option<(&[Cost], &[bool])>) -> Vec<C
         let (mut cost, start) = pricing.price(position);
         cost.own_ops = if start == u64::MAX { 1.0 } else { (pricing.counter - start) as f64 };
         let bytes = graph.bytes(position);
-        let in_memory = Cost { ops: 1.0, input_bytes: bytes, own_ops: cost.own_ops, ..Cost::default() };
+        let in_memory =
+            Cost { ops: 1.0, input_bytes: bytes, leaf_bytes: bytes, own_ops: cost.own_ops, ..Cost::default() };
         if graph.must_store[position] {
             cost = in_memory;
         }
@@ -140,18 +143,21 @@ impl Pricing<'_> {
         if graph.is_memory(position) {
             cost.ops = 1.0;
             cost.input_bytes = graph.bytes(position);
+            cost.leaf_bytes = cost.input_bytes;
         } else if node.op().is_movement() || node.op() == Op::Contiguous {
             let k = src[0] as usize;
             let operand = self.for_users[k];
             cost.ops = operand.ops;
             cost.input_bytes = operand.input_bytes.min(graph.bytes(position));
+            cost.leaf_bytes = operand.leaf_bytes.min(graph.bytes(position));
             cost.is_reduction = operand.is_reduction && graph.numel[k] * 2.0 > elements;
             start = self.first[k];
         } else if node.op() == Op::Reduce {
             let k = src[0] as usize;
             cost.reduce_ops += graph.numel[k] * (self.for_users[k].ops + 1.0);
             cost.input_bytes = self.for_users[k].input_bytes;
-            if graph.bytes(k) > CONTRACTION_REREADS * cost.input_bytes {
+            cost.leaf_bytes = graph.bytes(position);
+            if graph.bytes(k) > CONTRACTION_REREADS * self.for_users[k].leaf_bytes {
                 cost.contraction_ops += graph.numel[k];
                 cost.contraction_len = cost.contraction_len.max(graph.numel[k] / elements.max(1.0));
             }
@@ -188,6 +194,7 @@ impl Pricing<'_> {
         let costs = || src.iter().map(|&k| &self.for_users[k as usize]);
         cost.ops = (costs().map(|cost| cost.ops).sum::<f64>() + own as f64).min(span + src.len() as f64);
         cost.input_bytes = costs().map(|cost| cost.input_bytes).sum::<f64>().min(64.0 * elements.max(1.0));
+        cost.leaf_bytes = costs().map(|cost| cost.leaf_bytes).sum::<f64>().min(64.0 * elements.max(1.0));
         cost.is_reduction =
             src.iter().any(|&k| self.for_users[k as usize].is_reduction && graph.numel[k as usize] * 2.0 > elements);
         start

@@ -315,7 +315,7 @@ impl Fusion<'_> {
     /// Whether a reduction reads its inputs several times over, as a matmul does.
     fn is_contraction(&self, position: usize) -> bool {
         let operand = self.graph.src[position][0] as usize;
-        self.graph.bytes(operand) > cost::CONTRACTION_REREADS * self.costs[position].input_bytes
+        self.graph.bytes(operand) > cost::CONTRACTION_REREADS * self.costs[operand].leaf_bytes
     }
 
     /// Tries to make one kernel of those that ask for a node at the same place; gives the uses that are left.

@@ -32,7 +32,7 @@ pub(super) fn host(threads: Option<usize>) -> Result<Target, DeviceError> {
         cache_l1_bytes: cache(1, 32 << 10),
         cache_l2_bytes: cache(2, 512 << 10),
         cache_l3_bytes: cache(3, 4 << 20),
-        scratch_bytes: 256 << 10,
+        scratch_bytes: 512 << 10,
         threads: u32::try_from(threads.unwrap_or(available).max(1)).unwrap_or(u32::MAX),
         has_fma: has_fma(),
         has_masked_memory: vector_bytes == 64,
