@@ -42,6 +42,37 @@ fn program(folder: &tempfile::TempDir) -> String {
 }
 
 #[test]
+fn inspect_draws_views() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("views.uop");
+    let source = "graph %views(x: f32[4, 6]) {
+  a = shrink x, [0:2, 1:4]
+  b = permute x, (1, 0)
+  c = shrink b, [4:6, 0:4]
+  p = exp2 a
+  q = as_strided x, [3] strides [7] offset 0
+  y = write x, q, through shrink [3:4, 0:3] reshape [3]
+  return p, c, y
+}
+";
+    std::fs::write(&file, source).unwrap();
+    let drawn = prints(&["inspect", file.to_str().unwrap(), "--stage", "region"]);
+    let expected = "\
+view 0 of x: reshape, shrink
+  [2, 3] strides [6, 1] offset 1
+  6 of 24 elements, each once, in 1 pieces
+.111..
+.111..
+......
+......
+";
+    assert!(drawn.starts_with(expected), "{drawn}");
+    assert!(drawn.contains("1.....\n.1....\n..1...\n......\n"), "{drawn}");
+    assert!(drawn.contains("....11\n....11\n....11\n....11\n"), "{drawn}");
+    assert!(drawn.contains("views 0 and 1 lie apart\nviews 0 and 2 share elements\n"), "{drawn}");
+}
+
+#[test]
 fn inspect_prints_every_stage() {
     let folder = tempfile::tempdir().unwrap();
     let file = program(&folder);

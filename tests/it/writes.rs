@@ -241,3 +241,52 @@ fn many_writes_in_a_row_are_few_kernels_and_right() {
     }
     assert_eq!(read(&x), (0..64).map(|k| 100.0 + k as f32).collect::<Vec<_>>());
 }
+
+#[test]
+fn an_optimizer_steps_in_place() {
+    use warpweft::nn::{Optimizer, Sgd};
+    let weight = counted(&[8, 6]) * 0.01;
+    weight.realize().unwrap();
+    let before = address(&weight);
+    let expected = &weight + 0.0;
+    let input = counted(&[4, 8]) * 0.1;
+    let mut optimizer = Sgd::new(vec![weight.clone()], 0.1, 0.0, 0.0).unwrap();
+    for _ in 0..3 {
+        let loss = |weight: &Tensor| input.matmul(weight).square().mean(());
+        let gradient = loss(&expected).gradient(&[&expected]).unwrap().remove(0);
+        let stepped = (&expected - gradient * 0.1).contiguous();
+        stepped.realize().unwrap();
+        expected.assign(&stepped).unwrap();
+        expected.realize().unwrap();
+        let own = loss(&weight);
+        optimizer.step(&own).unwrap();
+    }
+    assert_eq!(address(&weight), before);
+    for (got, want) in read(&weight).iter().zip(read(&expected)) {
+        assert!((got - want).abs() <= 1e-6 * want.abs().max(1.0), "{got} is not {want}");
+    }
+}
+
+#[test]
+fn threads_that_read_see_a_write_whole_or_not_at_all() {
+    let x = Tensor::zeros([1 << 14]);
+    x.realize().unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            let x = x.clone();
+            scope.spawn(move || {
+                for _ in 0..40 {
+                    let seen = read(&x);
+                    assert!(seen.iter().all(|value| *value == seen[0]), "a write was seen in part");
+                    let sum = (&x - seen[0]).get(0..64).max(()) - (&x - seen[0]).get(0..64).min(());
+                    assert!(sum.item::<f32>().unwrap().is_finite());
+                }
+            });
+        }
+        for number in 1..40 {
+            x.fill(number).unwrap();
+            x.realize().unwrap();
+        }
+    });
+    assert_eq!(read(&x)[0], 39.0);
+}

@@ -5,7 +5,9 @@ use warpweft_compiler::dtype::Scalar;
 use warpweft_compiler::ir::interpret::Value;
 use warpweft_compiler::ir::text::Graph;
 use warpweft_compiler::ir::{Arg, Dim, Op, ReduceOp, Shape, StridedArg, UOp, is_defined};
+use warpweft_compiler::region::view_overlaps_itself;
 use warpweft_compiler::rewrite::Maker;
+use warpweft_compiler::view::ViewSpec;
 
 use crate::choices::Choices;
 
@@ -66,11 +68,12 @@ pub fn tensor_program(choices: &mut Choices<'_>) -> Graph {
     }
     for _ in 0..choices.between(1, 10) {
         let operand = choices.one_of(&values).clone();
-        let new = match choices.between(0, 9) {
+        let new = match choices.between(0, 11) {
             0..=3 => elementwise(choices, &values, &operand),
             4..=7 => movement(choices, &operand),
             8 => reduce(choices, &operand),
-            _ => gather(choices, &operand),
+            9 => gather(choices, &operand),
+            _ => write(choices, &values, &operand),
         };
         if let Some(new) = new.filter(|new| new.shape().numel().as_const().is_some_and(|len| len <= ELEMENTS_MAX)) {
             values.push(new);
@@ -159,6 +162,32 @@ fn movement(choices: &mut Choices<'_>, x: &UOp) -> Option<UOp> {
         5 => Some(x.flip(&(0..rank).filter(|_| choices.once_in(2)).collect::<Vec<usize>>())),
         _ => as_strided(choices, x),
     }
+}
+
+/// A write into a view of x, of another value of its shape or of one made of what is replaced.
+fn write(choices: &mut Choices<'_>, values: &[UOp], x: &UOp) -> Option<UOp> {
+    let mut target = x.clone();
+    let mut steps: Vec<(Op, Arg)> = Vec::new();
+    for _ in 0..choices.between(0, 3) {
+        if let Some(moved) = movement(choices, &target).filter(|moved| *moved != target && moved.op() != Op::Pad) {
+            steps.push((moved.op(), moved.arg().clone()));
+            target = moved;
+        }
+    }
+    // Where positions of the view share elements, a write has no defined result.
+    let stored = x.contiguous().through(&steps);
+    if view_overlaps_itself(ViewSpec::of_node(&stored)?).may_be() {
+        return None;
+    }
+    let fits = |value: &&UOp| value.dtype() == x.dtype() && value.shape() == target.shape();
+    let partners: Vec<&UOp> = values.iter().filter(fits).collect();
+    let value = if partners.is_empty() || choices.once_in(3) {
+        let with_target: Vec<UOp> = values.iter().chain([&target]).cloned().collect();
+        elementwise(choices, &with_target, &target).filter(|value| fits(&value))?
+    } else {
+        (*choices.one_of(&partners)).clone()
+    };
+    Some(x.write(&steps, &value))
 }
 
 fn bounds(rank: usize, mut each: impl FnMut(usize) -> (i64, i64)) -> Vec<(Dim, Dim)> {

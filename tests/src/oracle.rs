@@ -13,6 +13,7 @@ use warpweft_compiler::verify;
 use warpweft_compiler::view::track_movement;
 use warpweft_compiler::{DType, linearize, symbolic};
 
+use crate::alias_programs;
 use crate::block_programs;
 use crate::choices::Choices;
 use crate::compare::{Tolerance, compare};
@@ -312,4 +313,13 @@ pub fn substitution_is_evaluation(bytes: &[u8]) -> Result<(), String> {
 pub fn writes_through_views(bytes: &[u8], on_cpu: bool) -> Result<(), String> {
     crate::write_programs::run(bytes, "INTERPRETER")?;
     if on_cpu { crate::write_programs::run(bytes, "CPU") } else { Ok(()) }
+}
+
+/// Random programs of allocations and views: whatever is asked of which elements they share has the answer that lists of elements give.
+///
+/// # Errors
+/// With the first query that differs, and its tensor.
+pub fn alias_answers(bytes: &[u8]) -> Result<(), String> {
+    alias_programs::check_program(bytes)?;
+    alias_programs::check_strided_views(bytes)
 }

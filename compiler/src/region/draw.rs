@@ -1,5 +1,6 @@
 //! Drawings of sets in ASCII: `1` for what is in the set, `.` for what is not.
 
+use super::integer_set::IntegerSet;
 use super::region::Region;
 use super::sett::Sett;
 
@@ -20,7 +21,22 @@ pub fn draw_sett(sett: &Sett, lower: i64, upper: i64) -> String {
 /// ```
 #[must_use]
 pub fn draw_region(region: &Region) -> String {
-    let shape = region.shape();
+    draw_rows(region.shape(), |index| region.contains(index))
+}
+
+/// As [`draw_region`], for elements of a tensor of that shape, numbered in row-major order.
+///
+/// ```
+/// use warpweft_compiler::region::{IntegerSet, draw::draw_elements};
+/// assert_eq!(draw_elements(&IntegerSet::range(2, 7), &[3, 4]), "..11\n111.\n....\n");
+/// ```
+#[must_use]
+pub fn draw_elements(elements: &IntegerSet, shape: &[i64]) -> String {
+    let number = |index: &[i64]| index.iter().zip(shape).fold(0, |number, (at, extent)| number * extent + at);
+    draw_rows(shape, |index| elements.contains(number(index)))
+}
+
+fn draw_rows(shape: &[i64], is_in: impl Fn(&[i64]) -> bool) -> String {
     let split = shape.len().saturating_sub(2);
     let (outer, inner) = shape.split_at(split);
     let (rows, columns) = match inner {
@@ -48,7 +64,7 @@ pub fn draw_region(region: &Region) -> String {
                 if inner.len() == 2 {
                     index[split] = row;
                 }
-                drawing.push(if region.contains(&index) { '1' } else { '.' });
+                drawing.push(if is_in(&index) { '1' } else { '.' });
             }
             drawing.push('\n');
         }

@@ -5,10 +5,11 @@
 //! an element before it stores it; and then all stores of that kernel must stand in the same loops, so that no element is replaced
 //! twice. It may not be computed by a kernel that needs the guard. Else it is given memory, and with it a kernel that can run in time.
 
+use super::cost;
 use super::fuse::Fusion;
 use super::nest::{OuterLoops, Use};
 use super::writes::{may_meet, target_of};
-use crate::ir::Op;
+use crate::ir::{Arg, Op, UOp};
 
 impl Fusion<'_> {
     /// A write is a kernel's store into memory that exists; what it needs computed is its value, and that memory's last version.
@@ -19,36 +20,72 @@ impl Fusion<'_> {
         let shape = graph.nodes[value as usize].shape();
         let group = self.groups.add(OuterLoops::of_store(shape));
         self.stored[position] = group;
-        let users = Self::groups_of(uses);
-        for &user in &users {
+        for user in Self::groups_of(uses) {
             self.groups.add_read(user, group);
         }
         let own = Use::of_store(group, shape);
         let target = target_of(node);
-        self.targets.insert(position as u32, place_in_base(&own, &target));
+        let place = place_in_base(&own, &target);
         self.keep_before_guards(position, group);
         let mut reason = "written in place".to_string();
+        self.join_readers(position, uses, &place, &mut reason);
+        self.keep_readers_apart(position, uses);
+        self.targets.insert(position as u32, place);
         if let Some(&next) = graph.overwriters.get(&(position as u32)) {
             let after = self.groups.find(self.stored[next as usize]);
-            self.groups.add_order(after, group);
             let lies_apart = !may_meet(&target, &target_of(&graph.nodes[next as usize]));
-            if self.fuse && lies_apart && !users.contains(&after) {
-                match self.groups.why_not_join(after, group) {
-                    Ok(outer) => {
-                        self.groups.merge(after, group, outer);
-                        reason.push_str(", by the kernel of a write to other elements of the same memory");
-                    }
-                    Err(why) => reason.push_str(&format!(", apart from the next write to the same memory: {why}")),
+            match self.groups.why_not(after, group) {
+                Ok(outer) if self.fuse && lies_apart => {
+                    self.groups.merge(after, group, outer);
+                    reason.push_str(", by the kernel of a write to other elements of the same memory");
                 }
-            } else if lies_apart {
-                reason.push_str("; the next write to the same memory is to other elements");
+                Err(why) if lies_apart => {
+                    reason
+                        .push_str(&format!(", apart from the next write, to other elements of the same memory: {why}"));
+                }
+                _ => {}
             }
+            self.groups.add_order(after, group);
         }
         if self.talks {
             self.tell(position, &reason);
         }
         let group = self.groups.find(group);
         self.uses[value as usize].push(Use { group, ..own });
+    }
+
+    /// Makes the kernels that read what a write of all elements writes, each at the very place where it is written, kernels of the write.
+    /// They use the value, and load nothing.
+    fn join_readers(&mut self, position: usize, uses: &[Use], place: &Use, reason: &mut String) {
+        let graph = self.graph;
+        let value = graph.src[position][1] as usize;
+        if !self.fuse || !writes_all(&graph.nodes[position]) {
+            return;
+        }
+        let next = graph.overwriters.get(&(position as u32)).map(|&next| self.stored[next as usize]);
+        for user in Self::groups_of(uses) {
+            let reads_there = |read: &&Use| read.group == user;
+            let at_place = |read: &Use| read.axes == place.axes && read.gate == place.gate;
+            // Of two writes to one place in a kernel, it would not be said which comes last.
+            let is_next = next.is_some_and(|next| self.groups.find(next) == self.groups.find(user));
+            let joins = !is_next
+                && uses.iter().filter(reads_there).all(at_place)
+                && !self
+                    .reads_too_late(position, &Use { group: user, ..Use::of_store(user, graph.nodes[value].shape()) })
+                && self.groups.get(user).ops + self.costs[value].own_ops <= cost::KERNEL_OPS_MAX as f64;
+            let group = self.stored[position];
+            if joins && let Ok(outer) = self.groups.why_not_join(user, group) {
+                self.groups.merge(user, group, outer);
+                reason.push_str(", by a kernel that uses it");
+            }
+        }
+    }
+
+    /// Keeps the kernels that read what a write leaves in memory from becoming one with its kernel.
+    fn keep_readers_apart(&mut self, position: usize, uses: &[Use]) {
+        for user in Self::groups_of(uses) {
+            self.groups.add_order(user, self.stored[position]);
+        }
     }
 
     /// Whether computing the node at this place would read what has been, or may have been, replaced.
@@ -85,8 +122,14 @@ impl Fusion<'_> {
     }
 }
 
+/// Whether a write replaces all elements of its base, in their order.
+pub(super) fn writes_all(write: &UOp) -> bool {
+    let Arg::View(steps) = write.arg() else { return false };
+    steps.iter().all(|(op, _)| *op == Op::Reshape)
+}
+
 /// The place in the base of a chain of movement ops of a place in the chain's result.
-fn place_in_base(place: &Use, view: &crate::ir::UOp) -> Use {
+fn place_in_base(place: &Use, view: &UOp) -> Use {
     let (mut place, mut node) = (place.clone(), view);
     while node.op().is_movement() {
         place = place.of_operand(node, 0);

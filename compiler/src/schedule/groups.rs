@@ -35,6 +35,8 @@ pub(super) struct Group {
     pub(super) is_mixed: bool,
     /// Groups whose values it loads, or that must run before it for another reason.
     reads: Vec<u32>,
+    /// Groups that must run before it and can never be one with it: what it reads or replaces, they leave in memory.
+    apart: Vec<u32>,
 }
 
 /// All groups.
@@ -78,12 +80,21 @@ impl Groups {
         }
     }
 
-    /// Records that one group must run after another, as a write after the readers of what it replaces.
+    /// Records that one group must run after another, as a write after the readers of what it replaces, and a reader after the write.
     pub(super) fn add_order(&mut self, after: u32, before: u32) {
         let (after, before) = (self.find(after), self.find(before));
         if after != before {
             self.groups[after as usize].reads.push(before);
+            self.groups[after as usize].apart.push(before);
         }
+    }
+
+    /// Whether one must run before the other and cannot be one with it.
+    fn are_apart(&mut self, a: u32, b: u32) -> bool {
+        let names = |groups: &mut Groups, a: u32, b: u32| {
+            (0..groups.groups[a as usize].apart.len()).any(|k| groups.find(groups.groups[a as usize].apart[k]) == b)
+        };
+        names(self, a, b) || names(self, b, a)
     }
 
     /// Whether a group must run after another.
@@ -114,6 +125,9 @@ impl Groups {
     }
 
     fn why_not_alike(&mut self, a: u32, b: u32) -> Result<OuterLoops, &'static str> {
+        if self.are_apart(a, b) {
+            return Err("one reads or replaces what the other leaves in memory");
+        }
         let (first, second) = (&self.groups[a as usize], &self.groups[b as usize]);
         let outer = first.outer.joined(&second.outer)?;
         let lens_differ = first.outer.lens.len() != second.outer.lens.len();
@@ -158,6 +172,7 @@ impl Groups {
         group.contraction_ops = group.contraction_ops.max(old.contraction_ops);
         group.buffers += old.buffers;
         group.reads.extend(old.reads);
+        group.apart.extend(old.apart);
         kept
     }
 

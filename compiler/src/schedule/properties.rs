@@ -1,7 +1,7 @@
 //! Random programs: every schedule is legal, and its kernels one after the other compute what the program says.
 //!
 //! Programs are built from numbers: square matrices under elementwise ops, movement, row and column reductions (spread again),
-//! matmuls, gathers, `contiguous`, and several outputs. Where only legality is asked, matrices are large, since cost decides and small ones
+//! matmuls, gathers, `contiguous`, writes, and several outputs. Where only legality is asked, matrices are large, since cost decides and small ones
 //! are all fused; where values are, they are small and hold small integers, so that every order of summation gives the same.
 
 use proptest::prelude::*;
@@ -22,7 +22,7 @@ fn spread(x: &UOp, op: ReduceOp, axis: usize) -> UOp {
 
 fn step(n: i64, (kind, a, b): &Step, values: &[UOp]) -> UOp {
     let (x, y) = (a.get(values), b.get(values));
-    match kind % 16 {
+    match kind % 20 {
         0 | 1 => x + y,
         2 => x.max(y),
         3 => x - y,
@@ -44,7 +44,18 @@ fn step(n: i64, (kind, a, b): &Step, values: &[UOp]) -> UOp {
             x.shrink(&part).pad(&[(Dim::from(2), Dim::from(0)), (Dim::from(1), Dim::from(1))])
         }
         14 => x.gather(&y.cast(DType::I32).reduce(ReduceOp::Max, &[1]), 0),
-        _ => spread(&spread(x, ReduceOp::Max, 1), ReduceOp::Max, 0) - y,
+        15 => spread(&spread(x, ReduceOp::Max, 1), ReduceOp::Max, 0) - y,
+        16 => x.write(&[], y),
+        17 => x.write(&[(Op::Permute, Arg::Axes([1, 0].into_iter().collect()))], &(y + 1)),
+        18 => {
+            let rows = |from: i64| Arg::Bounds([(Dim::from(from), Dim::from(from + 2)), (0.into(), n.into())].into());
+            let part = y.through(&[(Op::Shrink, rows(0))]);
+            x.write(&[(Op::Shrink, rows(1))], &(part + 1))
+        }
+        _ => {
+            let cut = |from: i64, to: i64| Arg::Bounds([(0.into(), n.into()), (Dim::from(from), Dim::from(to))].into());
+            x.write(&[(Op::Shrink, cut(n / 2, n))], &y.through(&[(Op::Shrink, cut(0, n / 2))]))
+        }
     }
 }
 

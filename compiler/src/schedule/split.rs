@@ -11,6 +11,7 @@ use rustc_hash::FxHashMap;
 use smallvec::smallvec;
 
 use super::fuse::{Fused, NOT_STORED};
+use super::fuse_writes::writes_all;
 use super::graph::Graph;
 use super::normalize::view_of;
 use crate::DType;
@@ -74,7 +75,9 @@ fn piece(graph: &Graph, fused: &Fused, stores: Vec<u32>) -> Piece {
         } else if operands_done {
             let value = match node.op() {
                 Op::Contiguous => done[&graph.src[position as usize][0]].clone(),
-                Op::Write => panic!("bug in the compiler: a kernel reads what it writes"),
+                // What replaces all elements is read at the places where it does: what is read is the value.
+                Op::Write if writes_all(node) => done[&graph.src[position as usize][1]].reshape(node.shape().clone()),
+                Op::Write => panic!("bug in the compiler: a kernel reads part of what it writes"),
                 _ => {
                     let src = &graph.src[position as usize];
                     let by_node: FxHashMap<&UOp, u32> = node.src().iter().zip(src.iter().copied()).collect();
@@ -86,7 +89,9 @@ fn piece(graph: &Graph, fused: &Fused, stores: Vec<u32>) -> Piece {
             done.insert(position, kept.map_or(value.clone(), |axes| value.keep(&axes)));
         } else {
             pending.push((position, true));
-            pending.extend(graph.src[position as usize].iter().rev().map(|&operand| (operand, false)));
+            let skipped = (node.op() == Op::Write) as usize;
+            let operands = graph.src[position as usize][skipped..].iter().rev();
+            pending.extend(operands.map(|&operand| (operand, false)));
         }
     }
     let sinks = piece.stores.iter().zip(slots).map(|(&position, slot)| {

@@ -152,3 +152,45 @@ fn equal_programs_give_equal_schedules() {
     let build = || UOp::sink([softmax(&x, 1), matmul(&x, &x).exp2(), x.reduce(ReduceOp::Add, &[0])]);
     assert_eq!(schedule(&build()).unwrap(), schedule(&build()).unwrap());
 }
+
+#[test]
+fn updates_are_done_in_place_and_together() {
+    // A step of gradient descent with momentum: two memories of one shape, one kernel.
+    let (weight, velocity, gradient) = (param(0, &[64, 32]), param(1, &[64, 32]), param(2, &[64, 32]));
+    let moved = velocity.write(&[], &(&velocity * &UOp::float(0.5, DType::F32) + &gradient));
+    let stepped = weight.write(&[], &(&weight - &moved));
+    let schedule = kernels(&[moved, stepped], 1);
+    assert_eq!(schedule.outputs, [1, 0], "both lie in the memory that they were given in");
+    assert!(schedule.buffers.iter().all(|buffer| matches!(buffer.role, BufferRole::Param(_))), "nothing is copied");
+    let (a, b) = (param(0, &[64]), param(1, &[64]));
+    let schedule = kernels(&[a.write(&[], &(&a + 1)), b.write(&[], &(&b + 2))], 1);
+    assert_eq!(schedule.kernels[0].buffers.len(), 2);
+}
+
+#[test]
+fn writes_to_other_elements_share_a_kernel() {
+    let x = param(0, &[64]);
+    let part = |from: i64| (Op::Shrink, Arg::Bounds([(Dim::from(from), Dim::from(from + 16))].into()));
+    let first = x.write(&[part(0)], &param(1, &[16]));
+    let second = first.write(&[part(16)], &param(2, &[16]));
+    kernels(&[second], 1);
+    let over = first.write(&[part(8)], &param(2, &[16]));
+    kernels(&[over], 2);
+}
+
+#[test]
+fn what_was_decided_for_a_write_is_told() {
+    let told = |values: &[UOp]| {
+        let mut notes = Notes::of(&[Topic::Fusion]);
+        schedule_with(&UOp::sink(values.iter().cloned()), ScheduleOptions::default(), &mut notes).unwrap();
+        notes.lines.into_iter().filter(|line| line.starts_with("write")).collect::<Vec<String>>().join("; ")
+    };
+    let x = param(0, &[8]);
+    let double = x.write(&[], &(&x * 2));
+    assert_eq!(told(std::slice::from_ref(&double)), "write [8]: written in place");
+    assert!(told(&[x.clone(), double.clone()]).contains("copied: its old contents are asked for"));
+    let part = |from: i64| (Op::Shrink, Arg::Bounds([(Dim::from(from), Dim::from(from + 7))].into()));
+    let shifted = x.write(&[part(1)], &x.through(&[part(0)]));
+    assert!(told(&[shifted]).contains("through a temporary: its value is another view of the same elements"));
+    assert!(told(&[&double - &x]).contains("after a copy of the old elements"));
+}

@@ -21,7 +21,7 @@ use std::collections::BinaryHeap;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use crate::ir::{Arg, Op, UOp, postorder, with_mapped_sources};
+use crate::ir::{Arg, Dim, Op, UOp, postorder, with_mapped_sources};
 use crate::region::views_meet;
 use crate::view::{ViewSpec, collect_movement_chain};
 use crate::watch::{Report, Topic, Watch};
@@ -289,13 +289,12 @@ fn with_copies(values: &[UOp], order: Vec<UOp>, copied: &Copied) -> (Vec<UOp>, V
     let mut copies: FxHashMap<UOp, UOp> = FxHashMap::default();
     let mut nodes: Vec<UOp> = Vec::with_capacity(order.len() + before.len());
     let mut listed: FxHashSet<UOp> = FxHashSet::default();
+    let known: FxHashSet<&UOp> = order.iter().collect();
     for node in &order {
         for view in before.get(node).into_iter().flatten() {
-            let copy = done[view].contiguous();
-            if listed.insert(copy.clone()) {
-                nodes.push(copy.clone());
-            }
-            copies.insert(view.clone(), copy);
+            let steps = copy_of(&done[view], |copy| known.contains(copy));
+            nodes.extend(steps.iter().filter(|step| listed.insert((*step).clone())).cloned());
+            copies.extend(steps.last().map(|copy| (view.clone(), copy.clone())));
         }
         let from_copy = copied.get(node);
         let src: crate::ir::Sources = (node.src().iter().enumerate())
@@ -311,4 +310,22 @@ fn with_copies(values: &[UOp], order: Vec<UOp>, copied: &Copied) -> (Vec<UOp>, V
         done.insert(node.clone(), new);
     }
     (values.iter().map(|value| done[value].clone()).collect(), nodes)
+}
+
+/// A copy of a view that is a node of its own, and what is made on the way to it. A copy that the program has already may itself be
+/// written to.
+fn copy_of(view: &UOp, is_known: impl Fn(&UOp) -> bool) -> Vec<UOp> {
+    let plain = view.contiguous();
+    if !is_known(&plain) {
+        return vec![plain];
+    }
+    let mut lens = view.shape().to_vec();
+    loop {
+        lens.push(Dim::Const(1));
+        let longer = view.reshape(lens.clone());
+        let copy = longer.contiguous();
+        if !is_known(&copy) {
+            return vec![longer, copy.clone(), copy.reshape(view.shape().clone())];
+        }
+    }
 }

@@ -20,6 +20,16 @@ pub fn collect_movement_chain(node: &UOp) -> (UOp, Vec<UOp>) {
     (base, steps)
 }
 
+/// The same view of another base of the same shape, as of the memory that the old base was computed into.
+///
+/// # Panics
+/// If the base has another shape: a bug of the caller.
+pub fn rebuild_view(view: &UOp, base: &UOp) -> UOp {
+    let (old, steps) = collect_movement_chain(view);
+    assert_eq!(old.shape(), base.shape(), "a view is rebuilt over a base of the same shape");
+    steps.iter().fold(base.clone(), |below, step| step.with_src([below].to_vec()))
+}
+
 /// The base of a node, and what the movement on it does as a shape tracker.
 pub fn track_movement(node: &UOp) -> (UOp, ShapeTracker) {
     let (base, steps) = collect_movement_chain(node);
@@ -32,6 +42,16 @@ pub fn track_movement(node: &UOp) -> (UOp, ShapeTracker) {
 mod tests {
     use super::*;
     use crate::{DType, Op};
+
+    #[test]
+    fn a_view_lives_on_over_what_its_base_became() {
+        let computed = (UOp::param(0, DType::F32, 12) + 1).reshape([3, 4]);
+        let view = computed.permute(&[1, 0]).flip(&[0]);
+        let memory = UOp::buffer(1, DType::F32, 12, &"CPU".into());
+        let rebuilt = rebuild_view(&view, &memory);
+        assert_eq!(rebuilt, memory.reshape([3, 4]).permute(&[1, 0]).flip(&[0]));
+        assert_eq!(super::super::ViewSpec::of_node(&rebuilt), super::super::ViewSpec::of_node(&view));
+    }
 
     #[test]
     fn the_walk_stops_at_what_is_no_movement() {

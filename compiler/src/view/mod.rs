@@ -21,7 +21,7 @@ mod write_plan;
 #[cfg(test)]
 mod properties;
 
-pub use chain::{collect_movement_chain, track_movement};
+pub use chain::{collect_movement_chain, rebuild_view, track_movement};
 pub use merge::merge;
 pub use tracker::{BindError, ShapeTracker};
 pub use view::{Bounds, View};

@@ -228,6 +228,16 @@ pub(crate) fn missing(buffer: &UOp) -> ExecuteError {
     }
 }
 
+/// Lets a value that was computed hold the node with its elements.
+fn hold_stored(value: &UOp, stored: &UOp) {
+    let base = without_reshapes(value);
+    if let Some(node) = base_memory(stored).filter(|node| *node != base) {
+        // What is stored is the value under its reshapes, row-major as all of them.
+        base.hold(Arc::new(Realised(node.clone())));
+        value.hold(Arc::new(Realised(node.clone())));
+    }
+}
+
 /// The bytes of a node that [`realize`] gave.
 fn read_stored(stored: &UOp) -> Result<Vec<u8>, ExecuteError> {
     let base = base_memory(stored).ok_or(ExecuteError::NoMemory)?;
@@ -366,12 +376,21 @@ impl Executor {
                 _ => {}
             }
         }
-        if let Some(plan) = self.plan_in_memory(&program.sink) {
-            return self.run(values, &program, &plan);
+        // Nodes of constants are shared by all programs, on whatever devices, so they cannot stand for memory of one.
+        let are_constants = program.buffers.is_empty();
+        let (program, plan) = match self.plan_in_memory(&program.sink) {
+            Some(plan) => (program, plan),
+            None => {
+                let program = self.without_changing_constants(program)?;
+                let plan = self.plan(&program.sink)?;
+                (program, plan)
+            }
+        };
+        let stored = self.run(values, &program, &plan)?;
+        if !are_constants {
+            values.iter().zip(&stored).for_each(|(value, stored)| hold_stored(value, stored));
         }
-        let program = self.without_changing_constants(program)?;
-        let plan = self.plan(&program.sink)?;
-        self.run(values, &program, &plan)
+        Ok(stored)
     }
 
     fn plan_in_memory(&self, sink: &UOp) -> Option<Arc<Plan>> {

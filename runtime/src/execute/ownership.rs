@@ -13,6 +13,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use warpweft_compiler::ir::{Op, UOp, postorder_until};
 
 use super::computed;
+use crate::debug;
 
 /// The `Buffer` nodes below `values` that nothing outside of the program of these values depends on.
 ///
@@ -37,8 +38,26 @@ pub(super) fn unneeded_buffers(values: &[UOp]) -> FxHashSet<UOp> {
             node.src().iter().for_each(|operand| is_held[numbers[operand]] = true);
         }
     }
+    if debug::wants(3) {
+        tell_copied(&order, &numbers, &is_held);
+    }
     let unneeded = order.iter().zip(&is_held).filter(|(node, is_held)| node.op() == Op::Buffer && !**is_held);
     unneeded.map(|(node, _)| node.clone()).collect()
+}
+
+/// Says for each write to memory that is needed elsewhere that it goes to a copy.
+fn tell_copied(order: &[UOp], numbers: &FxHashMap<&UOp, usize>, is_held: &[bool]) {
+    for write in order.iter().filter(|node| node.op() == Op::Write && computed(node).is_none()) {
+        let mut base = &write.src()[0];
+        while base.op().is_movement() && computed(base).is_none() {
+            base = &base.src()[0];
+        }
+        let is_memory = base.op() == Op::Buffer || computed(base).is_some();
+        if is_memory && (is_held[numbers[base]] || base.op() != Op::Buffer) {
+            let (value, whole) = (write.src()[1].shape(), write.shape());
+            debug::tell(3, &format!("write {value} in {whole}: copied: a graph elsewhere needs the old elements"));
+        }
+    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use warpweft_compiler::schedule::{Normalized, ScheduleBuffer, view_of};
 use warpweft_devices::BufferSlice;
 
 use super::plan::{Launch, Place, Plan};
-use super::{ExecuteError, Executor, Realised, without_reshapes};
+use super::{ExecuteError, Executor};
 use crate::debug;
 use crate::memory::Buffer;
 
@@ -135,7 +135,7 @@ impl Executor {
         );
     }
 
-    /// A node for each value, which the value holds from now on.
+    /// A node for each value, under its shape.
     fn results(
         &self,
         values: &[UOp],
@@ -165,13 +165,6 @@ impl Executor {
                     node
                 }
             };
-            let base = without_reshapes(value);
-            // Nodes of constants are shared by all programs, on whatever devices, so they cannot stand for memory of one.
-            if *base != node && !program.buffers.is_empty() {
-                // What is stored is the value under its reshapes, row-major as all of them.
-                base.hold(Arc::new(Realised(node.clone())));
-                value.hold(Arc::new(Realised(node.clone())));
-            }
             results.push(view_of(&node, value.shape()));
         }
         Ok(results)

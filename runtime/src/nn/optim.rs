@@ -25,6 +25,8 @@ pub trait Optimizer {
     fn step(&mut self, loss: &Tensor) -> Result<()> {
         let gradients = loss.gradient(&self.parameters().iter().collect::<Vec<_>>())?;
         let changed = self.update(&gradients)?;
+        // Nobody else shall need the old parameters: then the new ones take their place in memory.
+        drop(gradients);
         let mut all: Vec<&Tensor> = changed.iter().collect();
         all.push(loss);
         Tensor::realize_all(&all)

@@ -12,7 +12,7 @@ use warpweft::config::{Config, config};
 use warpweft::execute::Executor;
 use warpweft_compiler::{DType, UOp};
 
-use crate::{cases, functions, starts};
+use crate::{cases, functions, regions, starts};
 
 /// Arguments of `warpweft bench`.
 #[derive(Args)]
@@ -70,7 +70,7 @@ const OWN_CASES: &[&str] = &[
 
 /// Runs the cases.
 pub(crate) fn run(arguments: &Bench) -> Result<(), Failure> {
-    let names: Vec<&str> = OWN_CASES.iter().copied().chain(cases::NAMES.iter().copied()).collect();
+    let names: Vec<&str> = [OWN_CASES, regions::NAMES, cases::NAMES].concat();
     if arguments.list {
         names.iter().for_each(|name| println!("{name}"));
         return Ok(());
@@ -87,6 +87,9 @@ pub(crate) fn run(arguments: &Bench) -> Result<(), Failure> {
             "threads_2" => functions::threads(arguments)?,
             "memory" => functions::memory(arguments)?,
             "encoder_cold" | "encoder_warm" => starts::run(arguments, name)?,
+            _ if regions::NAMES.contains(&name) => {
+                report(arguments, name, Cost::default(), &regions::run(name, arguments.seconds)?);
+            }
             _ => match name.strip_prefix("fresh_chain_") {
                 Some(len) => report(arguments, name, Cost::default(), &fresh_chain(arguments, len.parse()?)?),
                 None => {
@@ -147,6 +150,7 @@ pub(crate) fn report(arguments: &Bench, name: &str, cost: Cost, times: &Times) {
 /// A time with a unit that suits it.
 pub(crate) fn duration(seconds: f64) -> String {
     match seconds {
+        s if s < 1e-6 => format!("{:.2} ns", s * 1e9),
         s if s < 1e-3 => format!("{:.2} us", s * 1e6),
         s if s < 1.0 => format!("{:.3} ms", s * 1e3),
         s => format!("{s:.3} s"),

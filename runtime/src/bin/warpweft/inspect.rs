@@ -14,12 +14,14 @@ use warpweft_compiler::schedule::{ScheduleOptions, normalize, schedule_with};
 use warpweft_compiler::target::Language;
 use warpweft_compiler::watch::{Report, Topic, Watch};
 
+use crate::inspect_region;
+
 /// Arguments of `warpweft inspect`.
 #[derive(Args)]
 pub(crate) struct Inspect {
     /// The graph: values to compute, or a sink of stores (one kernel).
     file: PathBuf,
-    /// What to print: graph, normalized, schedule, passes, linear, source, assembly, or the name of a pass.
+    /// What to print: graph, region (its views, drawn), normalized, schedule, passes, linear, source, assembly, or the name of a pass.
     #[arg(long, default_value = "source")]
     stage: String,
     /// The device to compile for; its name in any case.
@@ -40,6 +42,10 @@ pub(crate) fn run(arguments: &Inspect) -> Result<(), Box<dyn Error>> {
     let graph = parse(&text).map_err(|error| format!("{}: {error}", arguments.file.display()))?;
     if arguments.stage == "graph" {
         print!("{}", print(&graph));
+        return Ok(());
+    }
+    if arguments.stage == "region" {
+        print!("{}", inspect_region::text(&graph));
         return Ok(());
     }
     let is_kernel = |root: &UOp| root.op() == Op::Sink && root.src().iter().all(|store| store.op() == Op::Store);

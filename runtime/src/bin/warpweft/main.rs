@@ -8,6 +8,8 @@ mod cases;
 mod devices;
 mod functions;
 mod inspect;
+mod inspect_region;
+mod regions;
 mod starts;
 
 use std::process::ExitCode;
