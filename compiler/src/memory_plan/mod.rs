@@ -1,7 +1,8 @@
 //! The memory planner: where the temporaries of a program lie in one arena, so that those that never live at once share bytes.
 //!
 //! ```text
-//! schedule --lifetimes--> spans --place--> offsets in one arena      (check: no two that live at once overlap)
+//! schedule --lifetimes--> spans --lend--> memory of outputs that are stored later
+//!                               --place--> offsets in one arena        (check: no two that live at once overlap)
 //! ```
 //!
 //! A *span* is a buffer's bytes and the kernels from the one that first stores it to the last that names it, both included: what a
@@ -10,6 +11,7 @@
 //! Always: offsets are multiples of [`ALIGNMENT`]; the outcome is a function of the spans. Not here: memory itself (`runtime`).
 
 mod check;
+mod lend;
 mod place;
 #[cfg(test)]
 mod tests;
@@ -68,8 +70,10 @@ impl Span {
 /// Where the temporaries of a schedule lie in its arena.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryPlan {
-    /// First byte of each of the schedule's buffers that is a temporary.
+    /// First byte of each of the schedule's buffers that is a temporary in the arena.
     pub offsets: Vec<Option<u64>>,
+    /// The output in whose memory, from its first byte on, each of the schedule's buffers lies that is a temporary and not in the arena.
+    pub lenders: Vec<Option<usize>>,
     /// Bytes of the arena.
     pub bytes: u64,
     /// What it gained.
@@ -77,32 +81,54 @@ pub struct MemoryPlan {
 }
 
 /// Places the temporaries among the buffers of a schedule, of which each kernel names some; each beside all others unless they
-/// may `share`.
+/// may `share`. A temporary lies in the arena or in the memory of an output.
 pub fn plan(buffers: &[ScheduleBuffer], kernels: &[Vec<usize>], share: bool) -> MemoryPlan {
-    let lifetimes = spans_of(buffers, kernels, |role| matches!(role, BufferRole::Temporary));
-    let (numbers, spans): (Vec<usize>, Vec<Span>) = lifetimes.into_iter().unzip();
-    let placement = if share { place(&spans) } else { side_by_side(&spans) };
-    let mut offsets = vec![None; buffers.len()];
-    for (number, offset) in numbers.into_iter().zip(&placement.offsets) {
-        offsets[number] = Some(*offset);
+    let (numbers, temporaries) = spans_of(buffers, kernels, |role| matches!(role, BufferRole::Temporary));
+    let (lending, outputs) = spans_of(buffers, kernels, |role| matches!(role, BufferRole::Output(_)));
+    let mut lenders = vec![None; temporaries.len()];
+    let mut placement = if share { place(&temporaries) } else { side_by_side(&temporaries) };
+    if share {
+        let loans = lend::lend(&outputs, &temporaries);
+        let smaller = place(&without(&temporaries, &loans));
+        if smaller.bytes < placement.bytes {
+            (lenders, placement) = (loans, smaller);
+        }
     }
     #[cfg(debug_assertions)]
-    if let Err(message) = check(&spans, &placement) {
+    if let Err(message) = check(&without(&temporaries, &lenders), &placement) {
         panic!("bug in the compiler: illegal memory plan: {message}");
     }
-    MemoryPlan { offsets, bytes: placement.bytes, gain: gain(buffers, kernels, spans, placement.bytes) }
+    let gain = gain(kernels.len(), outputs, &temporaries, placement.bytes);
+    let mut plan = MemoryPlan {
+        offsets: vec![None; buffers.len()],
+        lenders: vec![None; buffers.len()],
+        bytes: placement.bytes,
+        gain,
+    };
+    let mut offsets = placement.offsets.into_iter();
+    for (number, lender) in numbers.into_iter().zip(lenders) {
+        match lender {
+            Some(output) => plan.lenders[number] = Some(lending[output]),
+            None => plan.offsets[number] = offsets.next(),
+        }
+    }
+    plan
+}
+
+/// The spans that borrow nothing.
+fn without(spans: &[Span], loans: &[Option<usize>]) -> Vec<Span> {
+    spans.iter().zip(loans).filter(|(_, loan)| loan.is_none()).map(|(span, _)| *span).collect()
 }
 
 /// Outputs live until the end of the program, and count in all three numbers.
-fn gain(buffers: &[ScheduleBuffer], kernels: &[Vec<usize>], temporaries: Vec<Span>, arena: u64) -> Gain {
-    let end = kernels.len().saturating_sub(1) as u32;
-    let outputs = spans_of(buffers, kernels, |role| matches!(role, BufferRole::Output(_)));
-    let outputs: Vec<Span> = outputs.into_iter().map(|(_, span)| Span { last: end, ..span }).collect();
+fn gain(kernels: usize, outputs: Vec<Span>, temporaries: &[Span], arena: u64) -> Gain {
+    let end = kernels.saturating_sub(1) as u32;
+    let outputs: Vec<Span> = outputs.into_iter().map(|span| Span { last: end, ..span }).collect();
     let output_bytes: u64 = outputs.iter().map(Span::room).sum();
     Gain {
         unplanned: output_bytes + temporaries.iter().map(Span::room).sum::<u64>(),
         planned: output_bytes + arena,
-        bound: bound(&[outputs, temporaries].concat()),
+        bound: bound(&[&outputs, temporaries].concat()),
     }
 }
 
@@ -134,12 +160,12 @@ pub fn bound(spans: &[Span]) -> u64 {
     most
 }
 
-/// The spans of the buffers of a role, each with its number, in order.
+/// The buffers of a role in order, and their spans.
 fn spans_of(
     buffers: &[ScheduleBuffer],
     kernels: &[Vec<usize>],
     wanted: impl Fn(BufferRole) -> bool,
-) -> Vec<(usize, Span)> {
+) -> (Vec<usize>, Vec<Span>) {
     let mut spans: Vec<Option<Span>> = vec![None; buffers.len()];
     for (number, named) in kernels.iter().enumerate() {
         let number = number as u32;
@@ -151,5 +177,5 @@ fn spans_of(
             }
         }
     }
-    spans.into_iter().enumerate().filter_map(|(index, span)| Some((index, span?))).collect()
+    spans.into_iter().enumerate().filter_map(|(index, span)| Some((index, span?))).unzip()
 }

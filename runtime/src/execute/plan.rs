@@ -29,6 +29,8 @@ pub(crate) enum Place {
     Own,
     /// In the arena that all temporaries share, from this byte on.
     Arena(usize),
+    /// In the memory of this output, which is stored later.
+    Lent(usize),
 }
 
 /// A program that is ready to run over any memory and bindings.
@@ -58,10 +60,12 @@ impl Plan {
         let named: Vec<Vec<usize>> =
             kernels.iter().map(|launch| launch.buffers.iter().map(|&buffer| buffer as usize).collect()).collect();
         let memory = memory_plan::plan(&buffers, &named, share);
-        let places = buffers.iter().zip(&memory.offsets).map(|(buffer, offset)| match (buffer.role, offset) {
+        let homes = memory.offsets.iter().zip(&memory.lenders);
+        let places = buffers.iter().zip(homes).map(|(buffer, home)| match (buffer.role, home) {
             (BufferRole::Param(slot), _) => Place::Given(slot),
-            (_, Some(offset)) => Place::Arena(*offset as usize),
-            (_, None) => Place::Own,
+            (_, (Some(offset), _)) => Place::Arena(*offset as usize),
+            (_, (None, Some(output))) => Place::Lent(*output),
+            (_, (None, None)) => Place::Own,
         });
         let params = buffers.iter().filter(|buffer| matches!(buffer.role, BufferRole::Param(_))).count();
         let mut replaced = vec![false; params];

@@ -45,10 +45,13 @@ impl Replay {
         bytes_of(&self.plan.buffers[buffer])
     }
 
-    /// Whether every kernel that names the first buffer comes after every kernel that names the second.
+    /// Whether every kernel that works on the memory of the first buffer comes after every kernel that names the second.
     pub(crate) fn is_after(&self, first: usize, second: usize) -> bool {
-        let names =
-            |buffer: usize| self.plan.kernels.iter().map(move |launch| launch.buffers.contains(&(buffer as u32)));
+        let is_in = |buffer: usize, home: usize| buffer == home || self.plan.places[buffer] == Place::Lent(home);
+        let names = |home: usize| {
+            let launches = self.plan.kernels.iter();
+            launches.map(move |launch| launch.buffers.iter().any(|&buffer| is_in(buffer as usize, home)))
+        };
         let begins = names(first).position(|names| names);
         let ends = names(second).rposition(|names| names);
         match (begins, ends) {
@@ -76,9 +79,14 @@ impl Executor {
                 next - 1
             }
             // Set below, when the number of pieces is known.
-            Place::Arena(_) => usize::MAX,
+            Place::Arena(_) | Place::Lent(_) => usize::MAX,
         };
         let mut pieces: Vec<usize> = plan.places.iter().map(&mut piece).collect();
+        for (buffer, place) in plan.places.iter().enumerate() {
+            if let Place::Lent(output) = *place {
+                pieces[buffer] = pieces[output];
+            }
+        }
         pieces.iter_mut().filter(|piece| **piece == usize::MAX).for_each(|piece| *piece = next);
         let mut variables: Vec<String> = Vec::new();
         for launch in &plan.kernels {
@@ -146,6 +154,7 @@ impl Executor {
         let parts = plan.places.iter().zip(&plan.buffers).zip(&replay.pieces).map(|((place, buffer), &piece)| {
             Ok(Some(match *place {
                 Place::Arena(offset) => pieces[piece].view(offset, bytes_of(buffer))?,
+                Place::Lent(_) => pieces[piece].view(0, bytes_of(buffer))?,
                 Place::Given(_) | Place::Own => pieces[piece].clone(),
             }))
         });

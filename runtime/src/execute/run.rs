@@ -85,7 +85,18 @@ impl Executor {
                     Some(arena) => arena.view(offset, bytes_of(buffer))?,
                     None => self.new_memory(buffer), // of no bytes
                 },
+                Place::Lent(_) => {
+                    memory.push(None);
+                    continue;
+                }
             }));
+        }
+        for (buffer, place) in plan.places.iter().enumerate() {
+            if let Place::Lent(output) = *place
+                && let Some(lender) = &memory[output]
+            {
+                memory[buffer] = Some(lender.view(0, bytes_of(&plan.buffers[buffer]))?);
+            }
         }
         if plan.replaced.contains(&true) {
             // What is replaced is lost, so all that can fail without a device failing comes first.
