@@ -1,7 +1,6 @@
 //! Rules that simplify parts of an expression by the conditions under which they are used.
 
 use super::compare::canonical_less;
-use super::integer::out_of_order;
 use super::terms::{atom_order, is_long};
 use super::valid::{CLAUSES_MAX, as_bounds, clauses, given, operands_of, weight};
 use crate::dtype::DType;
@@ -58,8 +57,13 @@ fn rebuilt(root: &UOp, op: Op, mut parts: Vec<UOp>) -> Option<UOp> {
     parts.dedup();
     let neutral = UOp::bool(op == Op::And);
     parts.retain(|part| *part != neutral);
-    let new = parts.into_iter().reduce(|chain, part| UOp::binary(op, &chain, &part)).unwrap_or(neutral);
-    (new != *root && (weight(&new) < weight(root) || !out_of_order(&new))).then_some(new)
+    // Each link in the order that its operands are put in by themselves, or the two orders would undo each other for ever.
+    let link = |chain: UOp, part: UOp| {
+        let [first, second] = if atom_order(&chain, &part).is_gt() { [&part, &chain] } else { [&chain, &part] };
+        UOp::binary(op, first, second)
+    };
+    let new = parts.into_iter().reduce(link).unwrap_or(neutral);
+    (new != *root).then_some(new)
 }
 
 /// One lower and one upper bound for each sum; false where they exclude each other, an equality where they leave one value.

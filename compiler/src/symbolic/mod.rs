@@ -116,6 +116,32 @@ mod tests {
     }
 
     #[test]
+    fn conjunctions_of_any_order_and_nesting_end_in_one_form() {
+        let x = UOp::variable("x", 0, 9);
+        // Of several ops, so that some stand before and some after a conjunction in the order of operands.
+        let place = UOp::new(
+            Op::Index,
+            crate::DType::BOOL,
+            vec![UOp::param(0, crate::DType::BOOL, 10), x.clone()],
+            crate::ir::Arg::None,
+        );
+        let load = UOp::new(Op::Load, crate::DType::BOOL, vec![place], crate::ir::Arg::None);
+        let parts = [x.lt(4), UOp::index(0).lt(&x), (&x + 1).modulo(2).lt(1), load];
+        let and = |a: &UOp, b: &UOp| UOp::binary(Op::And, a, b);
+        let mut forms = Vec::new();
+        for order in 0..24usize {
+            let mut left = parts.to_vec();
+            let taken = [order % 4, order / 4 % 3, order / 12].map(|at| left.remove(at));
+            let [a, b, c] = &taken;
+            let d = &left[0];
+            for nested in [and(&and(&and(a, b), c), d), and(a, &and(b, &and(c, d))), and(&and(a, b), &and(c, d))] {
+                forms.push(simplify(&nested));
+            }
+        }
+        assert!(forms.iter().all(|form| *form == forms[0]), "{}", forms[0].infix());
+    }
+
+    #[test]
     fn a_long_sum_ends() {
         let mut node = UOp::index(0);
         for number in 0..5_000 {
