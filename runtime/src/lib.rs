@@ -10,6 +10,6 @@ pub mod nn;
 pub mod registry;
 pub mod tensor;
 
-pub use function::{Function, compile, spec};
+pub use function::{Function, compile, compile_with, spec};
 pub use tensor::{Dim, Error, Result, Tensor, Var};
 pub use warpweft_compiler::DType;

@@ -1,19 +1,14 @@
-//! Arguments of a call: held against their specs, found in memory, and asked what the variables of symbolic shapes are.
+//! Arguments of a call: held against their specs and against each other, and found in memory.
 
 use std::panic::Location;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
 use warpweft_compiler::UOp;
-use warpweft_compiler::ir::{Arg, Dim, Op, Shape, substitute};
+use warpweft_compiler::ir::{Arg, Dim, Shape};
 use warpweft_compiler::region::{Answer, views_meet};
-use warpweft_compiler::symbolic::simplify;
 use warpweft_compiler::view::ViewSpec;
 
-use super::Spec;
 use super::call::{Program, Target};
-use super::trace::unbound;
 use crate::debug;
 use crate::execute::{self, ExecuteError};
 use crate::memory::{Buffer, LruAllocator};
@@ -188,136 +183,4 @@ fn found(value: &UOp) -> Option<(UOp, usize, Option<usize>)> {
 fn numbers(shape: &Shape) -> Shape {
     let number = |dim: &Dim| dim.value().map_or_else(|_| dim.clone(), Dim::Const);
     if shape.is_concrete() { shape.clone() } else { shape.iter().map(number).collect() }
-}
-
-/// Where the values of a program's variables come from.
-#[derive(Debug, Default)]
-pub(super) struct Bindings {
-    /// Variables of the specs.
-    pub(super) variables: Vec<UOp>,
-    /// The value of each variable of the kernels: that of a variable of the specs, or one bound in the closure.
-    pub(super) by_number: Vec<Bound>,
-}
-
-/// The value of one variable.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Bound {
-    /// That of the variable of the specs of this number.
-    Spec(usize),
-    /// Always this.
-    Always(i64),
-}
-
-/// The values of a call's variables.
-#[derive(Debug, Default)]
-pub(super) struct Values {
-    /// In the order of the kernels' variables.
-    pub(super) by_number: SmallVec<[i64; 4]>,
-    /// Each variable's value as a constant.
-    pub(super) by_node: FxHashMap<UOp, UOp>,
-}
-
-impl Bindings {
-    /// Where the kernels find the variables that they name.
-    pub(super) fn new(
-        specs: &[Spec],
-        names: &[String],
-        bound: &[(String, i64)],
-    ) -> std::result::Result<Bindings, ExecuteError> {
-        let mut variables: Vec<UOp> = Vec::new();
-        for variable in specs.iter().flat_map(|spec| unbound(&spec.shape)) {
-            if !variables.contains(&variable) {
-                variables.push(variable);
-            }
-        }
-        let find = |name: &String| {
-            let is_it = |variable: &UOp| matches!(variable.arg(), Arg::Variable(arg) if arg.name == *name);
-            let of_spec = variables.iter().position(is_it).map(Bound::Spec);
-            let always = || bound.iter().find(|(bound, _)| bound == name).map(|(_, value)| Bound::Always(*value));
-            of_spec.or_else(always).ok_or_else(|| ExecuteError::Unbound { name: name.clone() })
-        };
-        let by_number = names.iter().map(find).collect::<std::result::Result<_, _>>()?;
-        Ok(Bindings { variables, by_number })
-    }
-
-    /// The values that the shapes of arguments give.
-    pub(super) fn values(
-        &self,
-        specs: &[Spec],
-        given: &[Given],
-        location: &'static Location<'static>,
-    ) -> Result<Values> {
-        if self.variables.is_empty() && self.by_number.is_empty() {
-            return Ok(Values::default());
-        }
-        let shapes: Vec<Shape> = given.iter().map(|given| given.shape.clone()).collect();
-        let by_node = self.bind(specs, &shapes, location)?;
-        let value = |bound: &Bound| match bound {
-            Bound::Spec(number) => by_node.get(&self.variables[*number]).and_then(UOp::as_int).unwrap_or(0),
-            Bound::Always(value) => *value,
-        };
-        Ok(Values { by_number: self.by_number.iter().map(value).collect(), by_node })
-    }
-
-    /// Each variable's value, as the shapes of arguments give it.
-    ///
-    /// # Errors
-    /// When a variable would have two values or one out of its bounds, or a length is not what its spec makes of the others.
-    pub(super) fn bind(
-        &self,
-        specs: &[Spec],
-        shapes: &[Shape],
-        location: &'static Location<'static>,
-    ) -> Result<FxHashMap<UOp, UOp>> {
-        let error = |message: String| -> Error { CallError::new("call", &[], message, location).into() };
-        let mut bound: FxHashMap<UOp, UOp> = FxHashMap::default();
-        let axes = || {
-            let axis = |(number, (spec, shape))| {
-                let (spec, shape): (&Spec, &Shape) = (spec, shape);
-                let pairs: Vec<(Dim, Dim)> = spec.shape.iter().cloned().zip(shape.iter().cloned()).collect();
-                pairs.into_iter().enumerate().map(move |(axis, (wanted, len))| (number, axis, wanted, len))
-            };
-            specs.iter().zip(shapes).enumerate().flat_map(axis)
-        };
-        for (number, axis, wanted, len) in axes() {
-            let Dim::Expr(variable) = &wanted else { continue };
-            let Arg::Variable(arg) = variable.arg() else { continue };
-            let name = &arg.name;
-            let Some(value) = len.as_const() else {
-                return Err(error(format!(
-                    "argument {number}, axis {axis}: its length {len} is no number: bind it first"
-                )));
-            };
-            if value < arg.min || value > arg.max {
-                let (min, max) = (arg.min, arg.max);
-                return Err(error(format!(
-                    "argument {number}, axis {axis}: {name} is {value}, outside of {min}..={max}"
-                )));
-            }
-            let value = UOp::index(value);
-            match bound.get(variable) {
-                Some(other) if *other != value => {
-                    let (a, b) = (other.as_int().unwrap_or(0), value.as_int().unwrap_or(0));
-                    return Err(error(format!(
-                        "argument {number}, axis {axis}: {name} is {b} here, and {a} in an axis before: they must agree"
-                    )));
-                }
-                _ => bound.insert(variable.clone(), value),
-            };
-        }
-        for (number, axis, wanted, len) in axes() {
-            if let Dim::Expr(expr) = &wanted
-                && expr.op() != Op::Variable
-            {
-                let value = simplify(&substitute(expr, &bound));
-                if value.as_int() != len.as_const() {
-                    let known = value.as_int().map_or("not known".to_string(), |value| value.to_string());
-                    return Err(error(format!(
-                        "argument {number}, axis {axis}: {wanted} is {known}, and its length is {len}"
-                    )));
-                }
-            }
-        }
-        Ok(bound)
-    }
 }

@@ -10,12 +10,13 @@ use warpweft_compiler::ir::{Dim, Op, Shape, substitute};
 use warpweft_compiler::schedule::view_of;
 
 use super::Spec;
-use super::arguments::{Bindings, Given};
+use super::arguments::Given;
+use super::bindings::Bindings;
 use super::turn::Turns;
 use crate::execute::{self, Executor, Pieces, Replay};
 use crate::memory::Buffer;
 use crate::tensor::trace;
-use crate::tensor::{Cell, Result, Tensor};
+use crate::tensor::{Cell, Result, Tensor, Var};
 
 /// Where a call finds the memory of a slot.
 #[derive(Clone, Debug)]
@@ -86,9 +87,14 @@ impl Program {
     }
 
     /// Runs it. Where this thread traces, its graph becomes part of that trace instead.
-    pub(super) fn call(&self, arguments: &[&Tensor], location: &'static Location<'static>) -> Result<Vec<Tensor>> {
+    pub(super) fn call(
+        &self,
+        named: &[(&Var, i64)],
+        arguments: &[&Tensor],
+        location: &'static Location<'static>,
+    ) -> Result<Vec<Tensor>> {
         if trace::is_active() {
-            return self.inline(arguments, location);
+            return self.inline(named, arguments, location);
         }
         self.check_aliases(arguments, location)?;
         let _turn = self.assigns().then(|| self.turns.take());
@@ -96,7 +102,7 @@ impl Program {
         for (number, argument) in arguments.iter().enumerate() {
             given.push(self.given(number, argument, location)?);
         }
-        let variables = self.bindings.values(&self.specs, &given, location)?;
+        let variables = self.bindings.values(named, &self.specs, &given, location)?;
         // In the order of the closure's draws, so that numbers are those that it would draw by itself.
         let draws: SmallVec<[[u32; 3]; 4]> = self.draws.iter().map(|_| crate::tensor::next_draw()).collect();
         let mut nodes: SmallVec<[Option<UOp>; 16]> = SmallVec::new();
@@ -218,7 +224,12 @@ impl Program {
     }
 
     /// The program as part of another trace: its graph over the arguments' graphs.
-    fn inline(&self, arguments: &[&Tensor], location: &'static Location<'static>) -> Result<Vec<Tensor>> {
+    fn inline(
+        &self,
+        named: &[(&Var, i64)],
+        arguments: &[&Tensor],
+        location: &'static Location<'static>,
+    ) -> Result<Vec<Tensor>> {
         self.check_aliases(arguments, location)?;
         let mut map: FxHashMap<UOp, UOp> = FxHashMap::default();
         let mut shapes = Vec::new();
@@ -228,7 +239,7 @@ impl Program {
             shapes.push(value.shape().clone());
             map.insert(self.placeholders[number].clone(), flat_like(&value, &self.placeholders[number]));
         }
-        map.extend(self.bindings.bind(&self.specs, &shapes, location)?);
+        map.extend(self.bindings.bind(named, &self.specs, &shapes, location)?);
         for (cell, placeholder) in &self.states {
             map.insert(placeholder.clone(), flat_like(&trace::value(cell), placeholder));
         }

@@ -24,6 +24,7 @@
 //! Not here: how a closure is watched (`tensor::trace`), how launches are replayed (`execute::replay`).
 
 mod arguments;
+mod bindings;
 mod call;
 mod held;
 #[cfg(test)]
@@ -38,10 +39,10 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use warpweft_compiler::DType;
-use warpweft_compiler::ir::Shape;
+use warpweft_compiler::ir::{Dim, Shape};
 use warpweft_compiler::memory_plan::Gain;
 
-use crate::tensor::{Result, Tensor};
+use crate::tensor::{Result, Tensor, Var};
 use call::Program;
 
 /// What an argument of a function must be.
@@ -105,13 +106,28 @@ pub fn compile<const N: usize, const M: usize, R: Outputs<M>>(
     specs: [Spec; N],
     closure: impl FnOnce([Tensor; N]) -> R,
 ) -> Result<Function<N, M>> {
+    compile_with(&[], specs, closure)
+}
+
+/// As [`compile`], with variables that the caller gives values to, beside those that the shapes of arguments tell: a position in a
+/// cache, say. Each is given at each call, by [`Function::call_with`].
+///
+/// # Errors
+/// As [`compile`].
+#[track_caller]
+pub fn compile_with<const N: usize, const M: usize, R: Outputs<M>>(
+    variables: &[&Var],
+    specs: [Spec; N],
+    closure: impl FnOnce([Tensor; N]) -> R,
+) -> Result<Function<N, M>> {
     let location = Location::caller();
+    let variables: Vec<_> = variables.iter().map(|variable| Dim::from(*variable).to_uop()).collect();
     let run = |arguments: Vec<Tensor>| match <[Tensor; N]>::try_from(arguments) {
         Ok(arguments) => closure(arguments).outputs().map(Vec::from),
         // One tensor was made for each spec.
         Err(_) => Ok(Vec::new()),
     };
-    Ok(Function(Arc::new(trace::program(&specs, run, location)?)))
+    Ok(Function(Arc::new(trace::program(&variables, &specs, run, location)?)))
 }
 
 impl<const N: usize, const M: usize> Function<N, M> {
@@ -121,7 +137,16 @@ impl<const N: usize, const M: usize> Function<N, M> {
     /// When an argument is not what its spec says or has no value, or memory does not suffice.
     #[track_caller]
     pub fn call(&self, arguments: [&Tensor; N]) -> Result<[Tensor; M]> {
-        let results = self.0.call(&arguments, Location::caller())?;
+        self.call_with(&[], arguments)
+    }
+
+    /// As [`Function::call`], with values for variables.
+    ///
+    /// # Errors
+    /// As [`Function::call`]; or when a variable has no value, one out of its bounds, or two.
+    #[track_caller]
+    pub fn call_with(&self, variables: &[(&Var, i64)], arguments: [&Tensor; N]) -> Result<[Tensor; M]> {
+        let results = self.0.call(variables, &arguments, Location::caller())?;
         // There is one for each tensor that the closure gave.
         let missing = || Tensor::refused("call", "a result is missing");
         let mut results = results.into_iter();

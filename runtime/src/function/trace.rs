@@ -8,7 +8,7 @@ use warpweft_compiler::ir::{Arg, Dim, Shape};
 use warpweft_compiler::schedule::normalize_for_writes;
 
 use super::Spec;
-use super::arguments::Bindings;
+use super::bindings::Bindings;
 use super::call::{Program, Source, Target, Value};
 use super::held::gives_way;
 use super::turn::Turns;
@@ -33,6 +33,7 @@ fn error(message: impl Into<String>, location: &'static Location<'static>) -> Er
 
 /// Traces and compiles a closure.
 pub(super) fn program(
+    variables: &[UOp],
     specs: &[Spec],
     closure: impl FnOnce(Vec<Tensor>) -> Result<Vec<Tensor>>,
     location: &'static Location<'static>,
@@ -44,7 +45,7 @@ pub(super) fn program(
     let executor = executor_of(specs, location)?;
     let traced = traced(specs, closure, &executor)?;
     let nodes: Vec<UOp> = traced.values.iter().map(|value| value.node.clone()).collect();
-    check_shapes(&traced, specs, location)?;
+    check_shapes(&traced, variables, specs, location)?;
     let replaced: Vec<&UOp> =
         traced.trace.states.iter().filter(|state| gives_way(state)).map(|state| &state.placeholder).collect();
     let normalized = normalize_for_writes(&nodes, execute::computed, |buffer| replaced.contains(&buffer));
@@ -56,7 +57,7 @@ pub(super) fn program(
     }
     let replay = executor.prepare(&normalized.sink)?;
     let donations = donations(specs, &replay, &sources);
-    let bindings = Bindings::new(specs, &replay.variables, &normalized.bindings)?;
+    let bindings = Bindings::new(variables, specs, &replay.variables, &normalized.bindings, location)?;
     let Traced { placeholders, values, trace } = traced;
     let states = trace.states.into_iter().map(|state| (state.cell, state.placeholder)).collect();
     Ok(Program {
@@ -131,15 +132,21 @@ fn elements(shape: &Shape) -> u64 {
 }
 
 /// Each length of a result must follow from the arguments.
-fn check_shapes(traced: &Traced, specs: &[Spec], location: &'static Location<'static>) -> Result<()> {
-    let known: Vec<UOp> = specs.iter().flat_map(|spec| unbound(&spec.shape)).collect();
+fn check_shapes(
+    traced: &Traced,
+    variables: &[UOp],
+    specs: &[Spec],
+    location: &'static Location<'static>,
+) -> Result<()> {
+    let mut known: Vec<UOp> = variables.to_vec();
+    known.extend(specs.iter().flat_map(|spec| unbound(&spec.shape)));
     for value in &traced.values {
         let missing = unbound(&value.shape).into_iter().find(|variable| !known.contains(variable));
         if let (Some(Arg::Variable(variable)), Target::Result(number)) = (missing.as_ref().map(UOp::arg), value.target)
         {
             let name = &variable.name;
             let message = format!(
-                "result {number} has the shape {}, and no argument tells {name}: give a spec a length of {name}, or bind {name} to a number",
+                "result {number} has the shape {}, and no argument tells {name}: give a spec a length of {name}, name it in `compile_with`, or bind it to a number",
                 value.shape
             );
             return Err(error(message, location));
