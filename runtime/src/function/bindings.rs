@@ -103,18 +103,7 @@ impl Bindings {
         location: &'static Location<'static>,
     ) -> Result<FxHashMap<UOp, UOp>> {
         let error = |message: String| -> Error { CallError::new("call", &[], message, location).into() };
-        let mut bound: FxHashMap<UOp, UOp> = FxHashMap::default();
-        for (variable, value) in named {
-            let node = Dim::from(*variable).to_uop();
-            if !self.variables.contains(&node) {
-                return Err(error(format!("the function has no variable {variable:?}")));
-            }
-            if !variable.bounds().contains(value) {
-                let (min, max) = variable.bounds().into_inner();
-                return Err(error(format!("{variable} is {value}, outside of {min}..={max}")));
-            }
-            bound.insert(node, UOp::index(*value));
-        }
+        let mut bound = self.named(named, location)?;
         let axes = || {
             let axis = |(number, (spec, shape))| {
                 let (spec, shape): (&Spec, &Shape) = (spec, shape);
@@ -169,5 +158,23 @@ impl Bindings {
             }
             None => Ok(bound),
         }
+    }
+
+    /// The values that the caller gives.
+    fn named(&self, named: &[(&Var, i64)], location: &'static Location<'static>) -> Result<FxHashMap<UOp, UOp>> {
+        let error = |message: String| -> Error { CallError::new("call", &[], message, location).into() };
+        let mut bound: FxHashMap<UOp, UOp> = FxHashMap::default();
+        for (variable, value) in named {
+            let node = Dim::from(*variable).to_uop();
+            if !self.variables.contains(&node) {
+                return Err(error(format!("the function has no variable {variable:?}")));
+            }
+            if !variable.bounds().contains(value) {
+                let (min, max) = variable.bounds().into_inner();
+                return Err(error(format!("{variable} is {value}, outside of {min}..={max}")));
+            }
+            bound.insert(node, UOp::index(*value));
+        }
+        Ok(bound)
     }
 }
