@@ -7,6 +7,7 @@ use std::fmt;
 use std::ops::{Add, Deref, Div, Mul, Rem, Sub};
 use std::sync::Arc;
 
+use super::dim_sum::joined;
 use super::facts::{floor_div, floor_mod};
 use super::op::Op;
 use super::scalar_op::Evaluator;
@@ -167,7 +168,7 @@ fn sum(a: &Dim, b: &Dim) -> Dim {
     match (a, b) {
         (Dim::Const(a), Dim::Const(b)) => Dim::Const(a.saturating_add(*b)),
         (Dim::Const(0), dim) | (dim, Dim::Const(0)) => dim.clone(),
-        (_, _) => Dim::from(a.to_uop() + b.to_uop()),
+        (_, _) => joined(a, b, 1).unwrap_or_else(|| Dim::from(a.to_uop() + b.to_uop())),
     }
 }
 
@@ -176,7 +177,7 @@ fn difference(a: &Dim, b: &Dim) -> Dim {
         (Dim::Const(a), Dim::Const(b)) => Dim::Const(a.saturating_sub(*b)),
         (dim, Dim::Const(0)) => dim.clone(),
         (_, _) if a == b => Dim::Const(0),
-        (_, _) => Dim::from(a.to_uop() - b.to_uop()),
+        (_, _) => joined(a, b, -1).unwrap_or_else(|| Dim::from(a.to_uop() - b.to_uop())),
     }
 }
 

@@ -8,6 +8,7 @@ pub mod arg;
 mod build;
 mod content;
 mod dim;
+mod dim_sum;
 mod facts;
 mod infer;
 mod infix;

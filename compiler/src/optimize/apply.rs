@@ -96,15 +96,16 @@ fn tail_of(root: &UOp, range: &UOp, inner: i64) -> Result<SplitTail, &'static st
     if is_reduce(range) {
         return Ok(SplitTail::Apart);
     }
-    match (works_in_place(root), len.as_int()) {
-        (true, Some(_)) => return Ok(SplitTail::Apart),
-        (true, None) => return Err("the length is not a constant, and the kernel works in place"),
-        (false, _) => {}
+    // A length that may be less than the part leaves no room to begin earlier.
+    if !works_in_place(root) && len.min_value() >= inner {
+        return Ok(SplitTail::Overlap);
     }
-    if len.min_value() < inner {
-        return Err("the length may be less than the part, which then has no room to begin earlier");
+    let dependencies = Dependencies::of(root);
+    let is_inside = |node: &UOp| dependencies.get(node).contains(range_id(range));
+    if dependencies.order.iter().any(|node| node.op() == Op::Stage && is_inside(node)) {
+        return Err("what is left over would be done on its own, and something is kept in scratch inside of the loop");
     }
-    Ok(SplitTail::Overlap)
+    Ok(SplitTail::Apart)
 }
 
 fn split(root: &UOp, range: &UOp, inner: u32, kind: AxisKind) -> Result<UOp, &'static str> {
@@ -123,9 +124,9 @@ fn split(root: &UOp, range: &UOp, inner: u32, kind: AxisKind) -> Result<UOp, &'s
     if is_reduce(range) {
         return Ok(split_reduce(root, range, inner, kind, next));
     }
-    let outer_len = match (tail, len.as_int()) {
-        (SplitTail::Apart, Some(len)) => UOp::index(len / inner),
-        _ => simplify(&(len + (inner - 1)).idiv(inner)),
+    let outer_len = match tail {
+        SplitTail::Apart => simplify(&len.idiv(inner)),
+        SplitTail::None | SplitTail::Overlap => simplify(&(len + (inner - 1)).idiv(inner)),
     };
     let is_one = outer_len.is_const(1);
     let outer = UOp::range(outer_len, arg.id, arg.kind);
@@ -141,15 +142,14 @@ fn split(root: &UOp, range: &UOp, inner: u32, kind: AxisKind) -> Result<UOp, &'s
     if tail != SplitTail::Apart {
         return Ok(simplify(&main));
     }
-    let whole = len.as_int().unwrap_or(0) / inner * inner;
-    let rest = tail_stores(root, range, whole, next + 1);
+    let rest = tail_stores(root, range, &simplify(&(len.idiv(inner) * inner)), next + 1);
     Ok(simplify(&UOp::sink(main.src().iter().chain(&rest).cloned())))
 }
 
 /// The stores that a range repeats, for what it counts from `whole` on alone.
 ///
 /// They share the loops outside of the range with what they were made from; loops inside of it, those of folds too, are their own.
-fn tail_stores(root: &UOp, range: &UOp, whole: i64, next: u32) -> Vec<UOp> {
+fn tail_stores(root: &UOp, range: &UOp, whole: &UOp, next: u32) -> Vec<UOp> {
     let stores: Vec<UOp> = root.src().iter().filter(|store| closed_ranges(store).contains(range)).cloned().collect();
     let sink = UOp::sink(stores.iter().cloned());
     let dependencies = Dependencies::of(&sink);
@@ -173,11 +173,12 @@ fn tail_stores(root: &UOp, range: &UOp, whole: i64, next: u32) -> Vec<UOp> {
             take(closed_ranges(fold), &mut inside);
         }
     }
-    let len = range.src()[0].as_int().unwrap_or(whole) - whole;
+    let len = simplify(&(&range.src()[0] - whole));
     let kind = range.as_range().map_or(AxisKind::Loop, |arg| arg.kind);
+    let is_one = len.is_const(1);
     let rest = UOp::range(len, next, kind);
-    let ranges = if len == 1 { smallvec![] } else { smallvec![rest.clone()] };
-    let value = if len == 1 { UOp::index(whole) } else { UOp::index(whole) + rest };
+    let ranges = if is_one { smallvec![] } else { smallvec![rest.clone()] };
+    let value = if is_one { whole.clone() } else { whole + rest };
     let mut map: FxHashMap<UOp, NewRanges> = [(range.clone(), NewRanges { value, ranges })].into_iter().collect();
     for (other, id) in own.into_iter().zip(next + 1..) {
         let kind = other.as_range().map_or(AxisKind::Loop, |arg| arg.kind);
@@ -340,6 +341,23 @@ mod tests {
     use crate::pipeline::{LowerOptions, lower_kernel};
     use crate::target::Target;
     use crate::watch::Silent;
+
+    /// Lanes of what the stores of a kernel store, in order.
+    fn stored_lanes(value: UOp, room: u64) -> Vec<usize> {
+        let store = UOp::new(Op::Store, DType::VOID, vec![UOp::param(0, DType::F32, room), value], Arg::None);
+        let options = LowerOptions::default();
+        let linear = lower_kernel(&UOp::sink([store]), &Target::test_avx512(), &options, &mut Silent).unwrap();
+        let stores = linear.ops.iter().filter(|node| node.op() == Op::Store);
+        stores.map(|node| node.src()[1].dtype().lanes()).collect()
+    }
+
+    #[test]
+    fn what_does_not_fill_the_lanes_of_a_symbolic_loop_is_stored_one_by_one() {
+        let part = |n: UOp| UOp::param(1, DType::F32, 512).shrink(&[(Dim::from(0), Dim::from(n))]).exp2();
+        assert_eq!(stored_lanes(part(UOp::variable("n", 1, 512)), 512), [16, 1]);
+        assert_eq!(stored_lanes(part(UOp::variable("n", 16, 512)), 512), [16]);
+        assert_eq!(stored_lanes(part(UOp::variable("n", 1, 32) * 16), 512), [16]);
+    }
 
     #[test]
     fn symbolic_loops_are_shared_out_and_those_beside_them_become_vectors() {

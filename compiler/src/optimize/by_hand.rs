@@ -118,7 +118,7 @@ fn choose_vector(survey: &Survey, target: &Target) -> VectorChoice {
     };
     let output = best_output_range(survey, target)
         .filter(|(score, id)| *score >= worth_inside(*id, &|_| false))
-        .map(|(_, id)| (id, survey.lanes(target, survey.len(id))));
+        .map(|(_, id)| (id, survey.lanes(target, survey.most(id))));
     let mut lanes: Vec<u32> = output.iter().map(|(id, _)| *id).collect();
     let mut choice = VectorChoice { output, inner: Vec::new() };
     for &number in &order {
@@ -136,12 +136,12 @@ fn best_output_range(survey: &Survey, target: &Target) -> Option<(f64, u32)> {
     let mut best: Option<(f64, u32)> = None;
     for range in &survey.outputs {
         let id = range_id(range);
-        if survey.len(id) < 2 || survey.lanes(target, survey.len(id)) < 2 {
+        if survey.most(id) < 2 || survey.lanes(target, survey.most(id)) < 2 {
             continue;
         }
         let stores_follow = survey.accesses.iter().all(|access| !access.is_store || !access.irregular.contains(id));
         let score =
-            survey.lane_score(id, |access| survey.is_concerned(access, id)) * fullness(survey, target, survey.len(id));
+            survey.lane_score(id, |access| survey.is_concerned(access, id)) * fullness(survey, target, survey.most(id));
         if stores_follow && score > 0.0 && best.is_none_or(|(other, _)| score >= other) {
             best = Some((score, id));
         }
@@ -203,11 +203,18 @@ fn choose_tile(survey: &Survey, target: &Target, vector_id: u32, lanes: u32) -> 
             .map(|access| access.weight)
             .sum()
     };
+    // Rows of a symbolic range are split in two stores, so that only panels can be shared out: there must be enough of them.
+    let enough_panels = vectors_in_range >= 4 * target.threads || survey.work < PARALLEL_WORK_MIN;
+    let once_a_row = |id: u32| survey.inner.iter().any(|inner| !inner.is_inside(vector_id) && inner.is_inside(id));
+    let rows_in = |id: u32| match survey.len(id) {
+        len if len < 2 && enough_panels && !once_a_row(id) => survey.most(id),
+        len => len,
+    };
     let row = survey
         .outputs
         .iter()
         .map(range_id)
-        .filter(|id| *id != vector_id && fold.depends.contains(*id) && survey.len(*id) >= 2)
+        .filter(|id| *id != vector_id && fold.depends.contains(*id) && rows_in(*id) >= 2)
         .map(|id| (reused(id), id))
         .filter(|(reuse, _)| *reuse > 0.0)
         .max_by(|a, b| a.0.total_cmp(&b.0));
@@ -215,7 +222,7 @@ fn choose_tile(survey: &Survey, target: &Target, vector_id: u32, lanes: u32) -> 
         Some((_, id)) => {
             let vectors = vectors_in_range.min(4).min(per_fold);
             let vectors = even_part(vectors_in_range, vectors);
-            let rows = (per_fold / vectors).clamp(1, 14).min(survey.len(id) as u32);
+            let rows = (per_fold / vectors).clamp(1, 14).min(rows_in(id) as u32);
             Tile { vectors, row: (rows >= 2).then_some((id, rows)), crosses: false }
         }
         None => {

@@ -71,7 +71,8 @@ pub enum SplitTail {
     /// the same value.
     Overlap,
     /// What is left over is done on its own: of a reduce range it is folded apart and combined; of an output range it is stored by
-    /// stores of its own, where a kernel loads what it replaces and nothing may be stored twice.
+    /// stores of its own, where a kernel loads what it replaces and nothing may be stored twice, or where a symbolic length may be less
+    /// than the part.
     Apart,
 }
 

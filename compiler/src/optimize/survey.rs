@@ -175,12 +175,14 @@ impl Survey {
         self.ranges.get(&id).map_or(0, |range| range.src()[0].min_value())
     }
 
+    /// The largest length that a range can have, for splits that do what is left over on its own.
+    pub(super) fn most(&self, id: u32) -> i64 {
+        self.ranges.get(&id).map_or(0, |range| range.src()[0].max_value())
+    }
+
     /// The length with which a range of inner loops counts: what is left over of a reduction is folded apart, so it may have less.
     pub(super) fn inner_len(&self, inner: &InnerLoops, id: u32) -> i64 {
-        match inner.is_stage {
-            true => self.len(id),
-            false => self.ranges.get(&id).map_or(0, |range| range.src()[0].max_value()),
-        }
+        if inner.is_stage { self.len(id) } else { self.most(id) }
     }
 
     pub(super) fn lanes(&self, target: &Target, len: i64) -> u32 {
