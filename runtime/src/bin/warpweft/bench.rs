@@ -68,9 +68,16 @@ const OWN_CASES: &[&str] = &[
     "fresh_chain_8000",
 ];
 
+/// What names of cases end with that run one kernel for each op.
+const UNFUSED: &str = "_unfused";
+
+/// Cases once more without fusion, for comparison.
+const UNFUSED_CASES: &[&str] =
+    &["softmax_4096x1024_unfused", "layernorm_4096x1024_unfused", "attention_8x128x64_unfused"];
+
 /// Runs the cases.
 pub(crate) fn run(arguments: &Bench) -> Result<(), Failure> {
-    let names: Vec<&str> = [OWN_CASES, regions::NAMES, cases::NAMES].concat();
+    let names: Vec<&str> = [OWN_CASES, regions::NAMES, cases::NAMES, UNFUSED_CASES].concat();
     if arguments.list {
         names.iter().for_each(|name| println!("{name}"));
         return Ok(());
@@ -90,6 +97,7 @@ pub(crate) fn run(arguments: &Bench) -> Result<(), Failure> {
             _ if regions::NAMES.contains(&name) => {
                 report(arguments, name, Cost::default(), &regions::run(name, arguments.seconds)?);
             }
+            _ if name.ends_with(UNFUSED) => unfused(arguments, name)?,
             _ => match name.strip_prefix("fresh_chain_") {
                 Some(len) => report(arguments, name, Cost::default(), &fresh_chain(arguments, len.parse()?)?),
                 None => {
@@ -155,6 +163,25 @@ pub(crate) fn duration(seconds: f64) -> String {
         s if s < 1.0 => format!("{:.3} ms", s * 1e3),
         s => format!("{s:.3} s"),
     }
+}
+
+/// A case with one kernel for each op: in a process of its own, since how to schedule is a process's choice.
+fn unfused(arguments: &Bench, name: &str) -> Result<(), Failure> {
+    let mut command = std::process::Command::new(std::env::current_exe()?);
+    command.env("NOFUSE", "1").args(["bench", name.trim_end_matches(UNFUSED), "--json"]);
+    command.args(["--seconds", &arguments.seconds.to_string()]);
+    command.args(arguments.device.iter().flat_map(|device| ["--device", device]));
+    let output = command.output()?;
+    if !output.status.success() {
+        return Err(format!("{name} failed: {}", String::from_utf8_lossy(&output.stderr)).into());
+    }
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    let number = |field: &str| told[field].as_f64().ok_or(format!("{name} told no {field}"));
+    // The median of the least, the median and the median is the median.
+    let (least, median) = (number("min_s")?, number("median_s")?);
+    let times = Times { calls: vec![least, median, median], first: number("first_s")? };
+    report(arguments, name, Cost { flops: number("flops")?, bytes: number("bytes")? }, &times);
+    Ok(())
 }
 
 fn ceilings(arguments: &Bench) -> Result<(), Failure> {
