@@ -155,7 +155,8 @@ pub fn softmax(x: &UOp, axis: i64) -> Built {
     softmax_over(x, axis, |shifted, axes| {
         let power = super::math::exp(shifted);
         let sum = along(&power, ReduceOp::Add, axes, true);
-        Ok(power.div(broadcast_to(&sum, shifted.shape())?))
+        // One division for each sum, not one for each element: vector units divide slowly.
+        Ok(&power * broadcast_to(&super::elementwise::reciprocal(&sum), shifted.shape())?)
     })
 }
 

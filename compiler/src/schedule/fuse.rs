@@ -209,6 +209,9 @@ impl Fusion<'_> {
                 return self.store(position, uses, "it reads what a write of a kernel replaces");
             }
         }
+        if cost.is_reduction {
+            self.pin(&uses);
+        }
         let evaluations: f64 = uses.iter().map(|place| self.evaluations(place)).sum();
         let repeats = if cost.is_reduction { evaluations / elements } else { 1.0 };
         // One op of each evaluation is spent on the load when the value is stored.
@@ -263,6 +266,16 @@ impl Fusion<'_> {
             + moved / cost::SCRATCH_BYTES_PER_NS
     }
 
+    /// Lets the loops that a value with a reduction below depends on stand outermost, where they can.
+    fn pin(&mut self, uses: &[Use]) {
+        for place in uses {
+            let needed = place.dependence();
+            if needed.loops.is_empty() && self.groups.get(place.group).outer.can_pin(needed.outer) {
+                self.groups.get(place.group).outer.pin(needed.outer);
+            }
+        }
+    }
+
     fn decide_reduction(&mut self, position: usize, mut uses: SmallVec<[Use; 1]>) {
         let cost = self.costs[position];
         let elements = self.graph.numel[position].max(1.0);
@@ -272,12 +285,7 @@ impl Fusion<'_> {
                 return self.store(position, uses, "it reads what a write of a kernel replaces");
             }
         }
-        for place in &uses {
-            let needed = place.dependence();
-            if needed.loops.is_empty() && self.groups.get(place.group).outer.can_pin(needed.outer) {
-                self.groups.get(place.group).outer.pin(needed.outer);
-            }
-        }
+        self.pin(&uses);
         if let Some(reason) = self.why_stored(position, &uses) {
             return self.store(position, uses, reason);
         }
