@@ -290,3 +290,21 @@ fn threads_that_read_see_a_write_whole_or_not_at_all() {
     });
     assert_eq!(read(&x)[0], 39.0);
 }
+
+#[test]
+fn a_whole_write_of_a_view_of_another_tensor_leaves_that_alone() {
+    let x = counted(&[2, 2]) + 1.0;
+    x.realize().unwrap();
+    let y = &x + &x;
+    x.mul_assign(2.0).unwrap();
+    y.copy_from(&x.as_strided(&[1, 1], &[0, 0], Some(0))).unwrap();
+    y.get(0).fill(7).unwrap();
+    x.t().fill(0).unwrap();
+    assert_eq!(read(&x), [0.0; 4]);
+    assert_eq!(read(&y), [7.0, 7.0, 2.0, 2.0]);
+    let z = counted(&[4]);
+    z.copy_from(&x.reshape([4])).unwrap();
+    z.get(0).fill(1).unwrap();
+    assert_eq!(read(&z), [1.0, 0.0, 0.0, 0.0]);
+    assert_eq!(read(&x), [0.0; 4]);
+}

@@ -7,7 +7,7 @@
 //!
 //! Always: every value keeps its elements. Linear in the size of the graph.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::cost;
@@ -21,23 +21,33 @@ use crate::view::collect_movement_chain;
 /// For a `copy`: there is but one device in a schedule.
 pub(super) fn prepare(values: &[UOp], split: bool) -> Result<Vec<UOp>, CompileError> {
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
+    // Writes that are writes to memory of their own still, and did not become their value.
+    let mut writing: FxHashSet<UOp> = FxHashSet::default();
     for node in postorder(values) {
         let mapped = with_mapped_sources(&node, |operand| done[operand].clone());
-        let new = prepare_node(&node, mapped, split)?;
+        let new = match mapped.arg() {
+            Arg::View(steps) if !has_no_elements(&mapped) => {
+                let keeps_memory = names_memory(&node.src()[0], &writing);
+                let (new, is_write) = write(keeps_memory, &mapped.src()[0], steps, &mapped.src()[1]);
+                if is_write {
+                    writing.insert(node.clone());
+                }
+                new
+            }
+            _ => prepare_node(mapped, split)?,
+        };
         done.insert(node, new);
     }
     Ok(values.iter().map(|value| stored_below(&done[value]).clone()).collect())
 }
 
-/// The node as `original` has it, over prepared operands, prepared.
-fn prepare_node(original: &UOp, node: UOp, split: bool) -> Result<UOp, CompileError> {
+fn prepare_node(node: UOp, split: bool) -> Result<UOp, CompileError> {
     if has_no_elements(&node) && node.op() != Op::Const && !node.src().is_empty() && node.op() != Op::Bind {
         return Ok(filled(&node, UOp::int(0, node.dtype())));
     }
     Ok(match (node.op(), node.arg()) {
         (Op::Detach | Op::Function, _) => node.src()[0].clone(),
         (Op::Contiguous, _) => contiguous(&node.src()[0]),
-        (Op::Write, Arg::View(steps)) => write(&original.src()[0], &node.src()[0], steps, &node.src()[1]),
         (Op::Copy, Arg::Device(device)) => {
             return Err(CompileError::Unsupported { op: Op::Copy, dtype: node.dtype(), target: device.to_string() });
         }
@@ -100,38 +110,37 @@ fn is_stored(node: &UOp) -> bool {
     matches!(node.op(), Op::Param | Op::Buffer | Op::Contiguous | Op::Write)
 }
 
-/// A write as a write to memory: to the very memory that the base is, if it is a param or the outcome of another write, and else to
-/// memory into which the base is computed.
+/// Whether the base of a write is memory that the program means to be written to: a param, or the outcome of a write that is kept.
 ///
 /// What a program says of a base that is anything else, as a `contiguous`, is that it shall have memory of its own.
-fn write(original: &UOp, base: &UOp, steps: &[(Op, Arg)], value: &UOp) -> UOp {
-    if has_no_elements(value) {
-        return base.clone();
-    }
-    let mut named = original;
+fn names_memory(base: &UOp, writing: &FxHashSet<UOp>) -> bool {
+    let mut named = base;
     while matches!(named.op(), Op::Reshape | Op::Shrink) {
         named = &named.src()[0];
     }
-    let (memory, chain) = collect_movement_chain(base);
-    // A write that was dissolved into its value has no memory of its own, even if the value is memory.
-    let is_meant = match named.op() {
-        Op::Param | Op::Buffer => is_stored(&memory),
-        Op::Write => memory.op() == Op::Write,
-        _ => false,
-    };
-    if is_meant {
+    matches!(named.op(), Op::Param | Op::Buffer) || writing.contains(named)
+}
+
+/// A write as a write to memory: to that of the prepared base if it `keeps` it, and else to memory into which the base is computed; and whether
+/// it still is one.
+fn write(keeps: bool, base: &UOp, steps: &[(Op, Arg)], value: &UOp) -> (UOp, bool) {
+    if has_no_elements(value) {
+        return (base.clone(), keeps);
+    }
+    if keeps {
+        let (memory, chain) = collect_movement_chain(base);
         let chain: Vec<(Op, Arg)> = chain.iter().map(|step| (step.op(), step.arg().clone())).collect();
         let steps: Vec<(Op, Arg)> = chain.iter().chain(steps).cloned().collect();
-        return memory.write(&steps, value).through(&chain);
+        return (memory.write(&steps, value).through(&chain), true);
     }
     if steps.is_empty() {
-        return value.clone();
+        return (value.clone(), false);
     }
     let below = without_reshapes(base);
     let own = if below.op() == Op::Contiguous { below.clone() } else { below.contiguous() };
     let reshape = (own.shape() != base.shape()).then(|| (Op::Reshape, Arg::Shape(base.shape().clone())));
     let steps: Vec<(Op, Arg)> = reshape.into_iter().chain(steps.iter().cloned()).collect();
-    own.write(&steps, value).reshape(base.shape().clone())
+    (own.write(&steps, value).reshape(base.shape().clone()), true)
 }
 
 /// The value stored in row-major order; itself if it is.
