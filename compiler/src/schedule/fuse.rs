@@ -32,6 +32,10 @@ use crate::watch::{Report, Silent, Topic, Watch};
 /// No kernel stores the node.
 pub(super) const NOT_STORED: u32 = u32::MAX;
 
+/// What keeping a value must gain at the least, of the work of its kernel: it fixes the order of the outer loops, and what else the kernel
+/// computes is then laid out in fewer ways.
+const KEPT_GAIN_MIN: f64 = 0.02;
+
 /// Groups that are asked whether they can share a kernel because of one input.
 const PARTNERS_MAX: usize = 6;
 /// Different places at which a value may be asked for before it is stored whatever that costs.
@@ -231,7 +235,8 @@ impl Fusion<'_> {
         }
         let best = prices.inlined_ns.min(prices.stored_ns);
         let gain = cost::CONTRACTION_GAIN * self.costs[position].contraction_ops / cost::TERMS_PER_NS;
-        if matches!(prices.kept, Ok((kept_ns, _)) if kept_ns + gain < best) {
+        let fixing = KEPT_GAIN_MIN * self.groups.get(uses[0].group).work / cost::OPS_PER_NS;
+        if matches!(prices.kept, Ok((kept_ns, _)) if kept_ns + gain + fixing < best) {
             return self.keep_for(position, uses, prices);
         }
         if prices.inlined_ns <= prices.stored_ns {
