@@ -33,6 +33,10 @@ pub fn scratch_of(stage: &UOp) -> &UOp {
 
 /// Bytes of scratch memory that all stages of a kernel take together, once its tiles and lanes are expanded.
 pub fn scratch_bytes(root: &UOp) -> u64 {
+    let stages = stages(root);
+    if stages.is_empty() {
+        return 0;
+    }
     let dependencies = Dependencies::of(root);
     let ranges = ranges_by_id(root);
     // A stage inside of a tile is there once for each of the tile's parts.
@@ -47,7 +51,7 @@ pub fn scratch_bytes(root: &UOp) -> u64 {
         Arg::Scratch(_, len) => len * stage.dtype().element().bytes() as u64 * copies(stage),
         _ => 0,
     };
-    stages(root).iter().map(bytes).sum()
+    stages.iter().map(bytes).sum()
 }
 
 /// Gives each stage scratch memory of its own, numbered in the order of the graph.

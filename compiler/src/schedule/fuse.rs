@@ -449,6 +449,7 @@ impl Fusion<'_> {
         if let Some(&write) = graph.overwriters.get(&(position as u32)) {
             self.groups.add_order(self.stored[write as usize], group);
         }
+        let mut refused = "it is asked for at other places than it is stored at";
         for &user in &users {
             let places: SmallVec<[&Use; 2]> = uses.iter().filter(|place| place.group == user).collect();
             // Users write `contiguous` to keep kernels apart; a stage of a reduction is one of its own for the same reason.
@@ -456,18 +457,28 @@ impl Fusion<'_> {
             let ops = self.groups.get(user).ops + self.costs[position].own_ops;
             let joins = !apart && ops <= cost::KERNEL_OPS_MAX as f64 && self.pays_to_join(position, &places, &own);
             let joins = joins && !self.reads_too_late(position, &Use { group: user, ..own.clone() });
-            if joins && let Ok(outer) = self.groups.why_not_join(user, group) {
-                self.groups.merge(user, group, outer);
+            if apart {
+                refused = "it was asked to be apart";
+                continue;
+            }
+            if !joins && !self.talks {
+                continue;
+            }
+            match self.groups.why_not_join(user, group) {
+                Ok(outer) if joins => drop(self.groups.merge(user, group, outer)),
+                Ok(_) => {}
+                Err(why) => refused = why,
             }
         }
         let group = self.groups.find(group);
         if self.talks {
-            let joined = if users.iter().any(|&user| self.groups.find(user) == group) {
-                ", by a kernel that uses it"
-            } else {
-                ""
+            let joined = users.iter().any(|&user| self.groups.find(user) == group);
+            let text = match (joined, users.is_empty()) {
+                (true, _) => format!("stored, by a kernel that uses it: {reason}"),
+                (false, true) => format!("stored: {reason}"),
+                (false, false) => format!("stored: {reason}; apart from who uses it: {refused}"),
             };
-            self.tell(position, &format!("stored{joined}: {reason}"));
+            self.tell(position, &text);
         }
         let mut inside: SmallVec<[Use; 1]> = SmallVec::new();
         for mut place in std::iter::once(own).chain(uses) {
