@@ -1,7 +1,7 @@
 //! Random programs over symbolic shapes against the same programs built with plain numbers.
 //!
 //! A program is a list of numbers; each is read as a step on the tensor so far, the choice depending on the lengths as expressions
-//! alone. What the symbolic tensor refuses is left out of both. Values stay small whole numbers, so results are equal to the last bit.
+//! alone. What the symbolic tensor refuses is left out of both. Values stay small whole numbers, so results are equal.
 
 use proptest::prelude::*;
 use warpweft::tensor::Dims;
@@ -49,7 +49,7 @@ fn small(x: &Tensor) -> Tensor {
 fn step(x: &Tensor, code: u32, lengths: &Lengths, device: &str) -> Result<Tensor> {
     let dims = x.dims()?;
     let rank = dims.len();
-    let (kind, detail) = (code % 19, code / 19);
+    let (kind, detail) = (code % 20, code / 20);
     let axis = if rank == 0 { 0 } else { (detail % rank as u32) as usize };
     let more = detail / 7;
     let at = axis as i64;
@@ -88,6 +88,17 @@ fn step(x: &Tensor, code: u32, lengths: &Lengths, device: &str) -> Result<Tensor
         16 if rank > 0 => Tensor::cat(&[x, &(x + 5)], at),
         17 if rank > 1 => small(&x.matmul(&x.transpose(-1, -2))),
         18 => x.realize()?.clone(),
+        19 if rank > 0 => {
+            // Written in parts, the second of which overlaps what it is read from.
+            let written = x + 0;
+            if more % 2 == 0 {
+                written.realize()?;
+            }
+            let half = (&dims[axis] + 1) / 2;
+            written.narrow(at, &dims[axis] - 1, 1).assign(7)?;
+            written.narrow(at, 0, &half).assign(written.narrow(at, &dims[axis] - &half, &half))?;
+            written
+        }
         _ => x.clone(),
     };
     next.dims()?;
@@ -117,7 +128,11 @@ fn check(n: i64, m: i64, codes: &[u32], device: &str, floats: bool) {
         x = next;
     }
     assert_eq!(x.shape().unwrap(), want.shape().unwrap(), "n = {n}, m = {m}, {device}, steps {taken:?}");
-    let same = x.to_bytes().unwrap() == want.to_bytes().unwrap();
+    // A sum over an axis that is known to have one element keeps the sign of a zero, any other sum does not.
+    let same = match floats {
+        true => x.to_vec::<f32>().unwrap() == want.to_vec::<f32>().unwrap(),
+        false => x.to_vec::<i32>().unwrap() == want.to_vec::<i32>().unwrap(),
+    };
     assert!(same, "n = {n}, m = {m}, {device}, floats {floats}, steps {taken:?}\n{x}\nis not\n{want}");
 }
 
@@ -127,7 +142,7 @@ proptest! {
     #[test]
     fn programs_over_variables_agree_with_those_over_numbers(
         (n, m) in prop_oneof![(1i64..=12, 1i64..=12), (16i64..=40, 16i64..=40)],
-        codes in prop::collection::vec(0u32..19 * 7 * 5, 1..9),
+        codes in prop::collection::vec(0u32..20 * 7 * 5, 1..9),
         floats: bool,
     ) {
         for device in ["INTERPRETER", "CPU"] {
