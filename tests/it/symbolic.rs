@@ -93,6 +93,10 @@ fn what_is_not_known_to_fit_is_refused_with_what_was_compared() {
     let sums = Tensor::ones((n.bind(3).unwrap(),)).sum(()) + Tensor::ones((n.bind(4).unwrap(),)).sum(());
     let error = sums.item::<f32>().unwrap_err().to_string();
     assert!(error.contains("n is bound to 3 and to 4 in one program"), "{error}");
+    let other = var("n", 1, 9);
+    let sums = Tensor::ones((n.bind(3).unwrap(),)).sum(()) + Tensor::ones((other.bind(3).unwrap(),)).sum(());
+    let error = sums.item::<f32>().unwrap_err().to_string();
+    assert!(error.contains("n has bounds 1..=8 and 1..=9 in one program; use one variable"), "{error}");
     // What fits for every value is taken.
     assert_eq!(x.narrow(0, &n - 1, 1).shape().unwrap(), [1, 4]);
     assert_eq!(x.reshape((2, &n * 2)).shape().unwrap(), [2, 16]);

@@ -43,7 +43,8 @@ pub fn normalize_for_writes(
     realised: impl Fn(&UOp) -> Option<UOp>,
     gives_way: impl Fn(&UOp) -> bool,
 ) -> Result<Normalized, CompileError> {
-    let mut state = State { buffers: Vec::new(), slots: FxHashMap::default(), bindings: Vec::new() };
+    let mut state =
+        State { buffers: Vec::new(), slots: FxHashMap::default(), variables: Vec::new(), bindings: Vec::new() };
     let known: std::cell::RefCell<FxHashMap<UOp, UOp>> = Default::default();
     let order = postorder_until(values, |node| match realised(node) {
         Some(buffer) => {
@@ -101,6 +102,8 @@ fn memory_written<'n>(write: &'n UOp, known: &'n FxHashMap<UOp, UOp>) -> Option<
 struct State {
     buffers: Vec<UOp>,
     slots: FxHashMap<UOp, u32>,
+    /// One for each name.
+    variables: Vec<UOp>,
     bindings: Vec<(String, i64)>,
 }
 
@@ -122,6 +125,7 @@ impl State {
         match node.op() {
             Op::Buffer => return Ok(self.param(node)),
             Op::Bind => return self.bind(node),
+            Op::Variable => self.note_variable(node)?,
             _ => {}
         }
         let src: Sources = node.src().iter().map(|operand| done[operand].clone()).collect();
@@ -154,6 +158,10 @@ impl State {
         for node in postorder_until(std::slice::from_ref(expr), |node| node.op() == Op::Bind) {
             let new = match node.op() {
                 Op::Bind => self.bind(&node)?,
+                Op::Variable => {
+                    self.note_variable(&node)?;
+                    node.clone()
+                }
                 _ => {
                     let src: Sources = node.src().iter().map(|operand| done[operand].clone()).collect();
                     if src[..] == *node.src() { node.clone() } else { node.with_src(src) }
@@ -164,11 +172,28 @@ impl State {
         Ok(Dim::from(done[expr].clone()))
     }
 
+    /// A name is one variable in a program, for it is how kernels find its value.
+    fn note_variable(&mut self, variable: &UOp) -> Result<(), CompileError> {
+        let Arg::Variable(arg) = variable.arg() else { return Ok(()) };
+        let same_name = |known: &&UOp| matches!(known.arg(), Arg::Variable(known) if known.name == arg.name);
+        match self.variables.iter().find(same_name).map(UOp::arg) {
+            None => self.variables.push(variable.clone()),
+            Some(Arg::Variable(known)) if known != arg => {
+                let (bounds, others) = (format!("{}..={}", known.min, known.max), format!("{}..={}", arg.min, arg.max));
+                let message = format!("{} has bounds {bounds} and {others} in one program; use one variable", arg.name);
+                return Err(ProgramError::new(Op::Variable, message).into());
+            }
+            Some(_) => {}
+        }
+        Ok(())
+    }
+
     fn bind(&mut self, node: &UOp) -> Result<UOp, CompileError> {
         let (variable, value) = (&node.src()[0], &node.src()[1]);
         let (Arg::Variable(arg), Some(value)) = (variable.arg(), value.as_int()) else {
             return Err(ProgramError::new(Op::Bind, "binds a variable to an integer, nothing else").into());
         };
+        self.note_variable(variable)?;
         if value < arg.min || value > arg.max {
             let message = format!("{} is bound to {value}, outside of its bounds {}..={}", arg.name, arg.min, arg.max);
             return Err(ProgramError::new(Op::Bind, message).into());
