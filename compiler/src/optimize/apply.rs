@@ -80,7 +80,7 @@ fn depends_on(node: &UOp, id: u32) -> bool {
 }
 
 /// Whether a kernel loads from memory that it stores to: then no element may be written twice.
-fn works_in_place(root: &UOp) -> bool {
+pub(super) fn works_in_place(root: &UOp) -> bool {
     let nodes = postorder(std::slice::from_ref(root));
     let stored: FxHashSet<UOp> =
         nodes.iter().filter(|node| node.op() == Op::Store).map(|node| node.src()[0].src()[0].clone()).collect();

@@ -11,7 +11,7 @@
 use rustc_hash::FxHashMap;
 use smallvec::smallvec;
 
-use super::apply::is_reduce;
+use super::apply::{is_reduce, works_in_place};
 use crate::DType;
 use crate::ir::{Arg, AxisKind, Op, Sources, UOp, substitute};
 use crate::kernel::ranges::{Dependencies, closed_ranges, next_range_id, range_id};
@@ -22,6 +22,9 @@ use crate::symbolic::{linear_terms, simplify};
 /// # Errors
 /// Why not.
 pub(super) fn keep_folds(root: &UOp, range: &UOp) -> Result<UOp, &'static str> {
+    if works_in_place(root) {
+        return Err("the kernel works in place: what is kept could be overwritten");
+    }
     if is_reduce(range) {
         return Err("the range is one of a fold");
     }
@@ -50,6 +53,9 @@ pub(super) fn keep_folds(root: &UOp, range: &UOp) -> Result<UOp, &'static str> {
 /// # Errors
 /// Why not.
 pub(super) fn pack(root: &UOp, lane: &UOp, row: &UOp) -> Result<UOp, &'static str> {
+    if works_in_place(root) {
+        return Err("the kernel works in place: what is packed could be overwritten");
+    }
     if [lane, row].iter().any(|range| range.src()[0].as_int().is_none()) {
         return Err("a length is not a constant");
     }
