@@ -308,3 +308,33 @@ fn a_whole_write_of_a_view_of_another_tensor_leaves_that_alone() {
     assert_eq!(read(&z), [1.0, 0.0, 0.0, 0.0]);
     assert_eq!(read(&x), [0.0; 4]);
 }
+
+#[test]
+fn large_updates_touch_each_element_once() {
+    // Long enough for threads, of lengths that vectors and tiles do not divide.
+    for shape in [vec![300_001], vec![601, 333], vec![7, 129, 131]] {
+        let x = counted(&shape);
+        let before = address(&x);
+        let inner: Vec<Index> =
+            shape.iter().map(|len| Index::Range { start: Some(1), stop: Some(len - 1), step: 1 }).collect();
+        x.add_assign(1.0).unwrap();
+        x.get(inner.clone()).mul_assign(-1.0).unwrap();
+        x.get(inner.clone()).sub_assign(0.5).unwrap();
+        let steps = Index::Range { start: None, stop: None, step: 3 };
+        x.get(steps).add_assign(2.0).unwrap();
+        let mut wanted: Vec<f32> = (0..shape.iter().product::<i64>()).map(|k| k as f32 + 1.0).collect();
+        let row: i64 = shape[1..].iter().product();
+        for (k, value) in wanted.iter_mut().enumerate() {
+            let mut rest = k as i64;
+            let is_inner = shape.iter().rev().all(|len| {
+                let at = rest % len;
+                rest /= len;
+                at > 0 && at < len - 1
+            });
+            *value = if is_inner { -*value - 0.5 } else { *value };
+            *value += if k as i64 / row % 3 == 0 { 2.0 } else { 0.0 };
+        }
+        assert!(read(&x) == wanted, "{shape:?}");
+        assert_eq!(address(&x), before);
+    }
+}
