@@ -73,9 +73,10 @@ impl State<'_, '_> {
             5 => self.new_value(),
             6 => self.forget(),
             7 => {
-                let number = self.any();
-                self.say(format!("realize t{number}"));
-                let outcome = self.pairs[number].tensor.realize().map(|_| ());
+                let numbers: Vec<usize> = (0..self.choices.between(1, 3)).map(|_| self.any()).collect();
+                self.say(format!("realize t{numbers:?}"));
+                let tensors: Vec<&Tensor> = numbers.iter().map(|&number| &self.pairs[number].tensor).collect();
+                let outcome = Tensor::realize_all(&tensors);
                 outcome.map_err(|error| self.failed(&error.to_string()))?;
             }
             8 => {
@@ -238,6 +239,16 @@ impl State<'_, '_> {
             (3, Some(values)) => {
                 let sums = self.values(to).iter().zip(&values).map(|(x, y)| x + y).collect();
                 (format!("add_assign t{from}"), target.add_assign(&self.pairs[from].tensor), sums, overlaps)
+            }
+            (4, Some(values)) if self.choices.once_in(2) => {
+                // Sums along rows of what is replaced beside another value.
+                let (own, len) = (self.values(to), shape.last().copied().unwrap_or(1).max(1) as usize);
+                let sums: Vec<f32> = own.chunks(len).map(|row| row.iter().sum()).collect();
+                let other = &self.pairs[from].tensor;
+                let rows = if shape.is_empty() { target.clone() } else { target.sum(-1).unsqueeze(-1) };
+                let values =
+                    values.iter().enumerate().map(|(at, value)| (value - sums[at / len]).rem_euclid(31.0)).collect();
+                (format!("assign (t{from} - sum of rows) % 31"), target.assign((other - rows) % 31.0), values, overlaps)
             }
             (4, Some(values)) => {
                 // Two readings of the storage in one value, one of them of all of it.

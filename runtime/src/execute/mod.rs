@@ -26,6 +26,7 @@ mod stored;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rustc_hash::FxHashSet;
 use warpweft_compiler::error::CompileError;
 use warpweft_compiler::ir::{Arg, UOp};
 use warpweft_compiler::schedule::{Normalized, ScheduleOptions, normalize, normalize_for_writes};
@@ -228,14 +229,33 @@ pub(crate) fn missing(buffer: &UOp) -> ExecuteError {
     }
 }
 
-/// Lets a value that was computed hold the node with its elements.
+/// Lets a value that was computed hold the node with its elements. Nodes of constants are shared by all programs, on whatever devices, so they
+/// cannot stand for memory of one.
 fn hold_stored(value: &UOp, stored: &UOp) {
+    if !reads_memory(value) {
+        return;
+    }
     let base = without_reshapes(value);
     if let Some(node) = base_memory(stored).filter(|node| *node != base) {
         // What is stored is the value under its reshapes, row-major as all of them.
         base.hold(Arc::new(Realised(node.clone())));
         value.hold(Arc::new(Realised(node.clone())));
     }
+}
+
+/// Whether a value is made of memory, and not of constants alone.
+fn reads_memory(value: &UOp) -> bool {
+    let mut seen: FxHashSet<&UOp> = FxHashSet::default();
+    let mut pending = vec![value];
+    while let Some(node) = pending.pop() {
+        if node.op() == Op::Buffer || node.held::<Realised>().is_some() {
+            return true;
+        }
+        if seen.insert(node) {
+            pending.extend(node.src());
+        }
+    }
+    false
 }
 
 /// The bytes of a node that [`realize`] gave.
@@ -376,8 +396,6 @@ impl Executor {
                 _ => {}
             }
         }
-        // Nodes of constants are shared by all programs, on whatever devices, so they cannot stand for memory of one.
-        let are_constants = program.buffers.is_empty();
         let (program, plan) = match self.plan_in_memory(&program.sink) {
             Some(plan) => (program, plan),
             None => {
@@ -387,9 +405,7 @@ impl Executor {
             }
         };
         let stored = self.run(values, &program, &plan)?;
-        if !are_constants {
-            values.iter().zip(&stored).for_each(|(value, stored)| hold_stored(value, stored));
-        }
+        values.iter().zip(&stored).for_each(|(value, stored)| hold_stored(value, stored));
         Ok(stored)
     }
 
