@@ -28,8 +28,8 @@ use crate::target::Target;
 const STAGES_MAX: usize = 4;
 /// Ops of a straight elementwise body after it was repeated for several vectors.
 const UNROLLED_OPS_MAX: u32 = 128;
-/// Tiles along each side of a block that crosses memory.
-const BLOCK_TILES: u32 = 4;
+/// Tiles along each side of a block that crosses memory: processors fetch lines in pairs.
+const BLOCK_TILES: u32 = 2;
 /// Least element operations in a kernel for a second thread to be worth its start: about 20 us of work.
 const PARALLEL_WORK_MIN: f64 = 65_536.0;
 
