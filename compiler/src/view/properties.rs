@@ -266,11 +266,11 @@ proptest! {
 
     #[test]
     fn symbolic_trackers_bound_are_concrete_ones(n in 1..7i64, choices in prop::collection::vec(0..6u8, 1..6)) {
-        // Padding makes the memory of the model grow fast.
-        prop_assume!(choices.iter().filter(|choice| **choice == 2).count() < 3);
         let variable = UOp::variable("n", 1, 6);
         let symbolic = symbolic_program(&Dim::from(variable), &choices).bind_vars(&[("n", n)]).expect("within bounds");
         let concrete = symbolic_program(&Dim::Const(n), &choices);
+        // Padding multiplies positions, each of which is evaluated.
+        prop_assume!(concrete.shape().numel().max_value() <= 4000);
         prop_assert!(symbolic.is_concrete());
         prop_assert_eq!(symbolic.shape(), concrete.shape());
         prop_assert_eq!(elements(&symbolic), elements(&concrete));
