@@ -1,6 +1,7 @@
-//! `conformance KIND FILE.json [--device NAME] [--filter TEXT]`: runs a file of cases and prints which did not pass.
+//! `conformance KIND FILE.json [--device NAME] [--filter TEXT]`: runs a file of cases, plain or compressed (`.json.gz`), and prints which
+//! did not pass.
 //!
-//! Exit code 0 if none failed and none is unsupported, 1 if some did, 2 if the file could not be read.
+//! Exit code 0 if some passed, none failed and none is unsupported; 1 if not; 2 if the file could not be read.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
 
@@ -14,7 +15,7 @@ use warpweft_tests::conformance::{self, Report};
 struct Arguments {
     /// What the file holds.
     kind: Kind,
-    /// The cases.
+    /// The cases: JSON, or JSON compressed by gzip if the name ends in `.gz`.
     file: PathBuf,
     /// The device that computes values; kinds without values ignore it.
     #[arg(long)]
@@ -36,11 +37,10 @@ enum Kind {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let read = std::fs::read_to_string(&arguments.file).map_err(|error| error.to_string());
-    let cases = match read.and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string())) {
+    let cases = match conformance::corpus::read(&arguments.file) {
         Ok(cases) => cases,
         Err(error) => {
-            eprintln!("{}: {error}", arguments.file.display());
+            eprintln!("{error}");
             return ExitCode::from(2);
         }
     };

@@ -61,7 +61,11 @@ fn judge(case: &Value, device: Option<&str>) -> Result<u64, Stop> {
     let tolerance =
         |name: &str| case[name].as_f64().ok_or_else(|| Stop::unsupported(format!("field {name} is no number")));
     let (rtol, atol) = (tolerance("rtol")?, tolerance("atol")?);
-    for (number, (output, want)) in outputs.iter().zip(field::list(case, "expected")?).enumerate() {
+    let expected = field::list(case, "expected")?;
+    if outputs.len() != expected.len() {
+        return Err(Stop::unsupported(format!("{} outputs with {} expected values", outputs.len(), expected.len())));
+    }
+    for (number, (output, want)) in outputs.iter().zip(expected).enumerate() {
         compare(output, want, rtol, atol, device).map_err(|why| Stop::failed(format!("output {number}: {why}")))?;
     }
     Ok(kernels)

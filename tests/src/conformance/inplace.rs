@@ -1,7 +1,7 @@
 //! In-place proposals (`cases`) and programs whose value may depend on an order that nothing fixes (`ambiguity_cases`).
 //!
-//! Two ambiguity cases with one program and opposite expectations contradict each other: no answer could satisfy both,
-//! so the one that disagrees gets a line and is not counted.
+//! Two ambiguity cases with one program and opposite expectations contradict each other: no answer could satisfy both. The one that
+//! disagrees has failed like any other, and its line names the one that contradicts it.
 
 use super::alias_graph::{Names, broken, is_view, view};
 use super::{Outcome, Report, Stop, field, run_list};
@@ -13,23 +13,18 @@ use warpweft_compiler::region::inplace::{Checks, InplaceGraph, Verdict};
 pub fn run(cases: &Value, filter: Option<&str>) -> Report {
     let mut report = Report::default();
     run_list(&mut report, &cases["cases"], filter, judge_proposals);
-    let ambiguity = cases["ambiguity_cases"].as_array().map_or(&[][..], Vec::as_slice);
-    for case in ambiguity {
-        let id = case["id"].as_str().unwrap_or("?");
-        if filter.is_some_and(|filter| !id.contains(filter)) {
-            continue;
-        }
-        let outcome = judge_ambiguity(case).map_or_else(|stop| stop.0, |()| Outcome::Passed);
-        let twin = ambiguity.iter().find(|o| o["program"] == case["program"] && o["ambiguous"] != case["ambiguous"]);
-        match (&outcome, twin) {
-            (Outcome::Failed(_), Some(twin)) => {
-                report
-                    .lines
-                    .push(format!("contradicted {id}: {} has the same program and the other answer", twin["id"]));
+    let ambiguity = &cases["ambiguity_cases"];
+    run_list(&mut report, ambiguity, filter, |case| {
+        let judged = judge_ambiguity(case);
+        let list = ambiguity.as_array().map_or(&[][..], Vec::as_slice);
+        let twin = list.iter().find(|o| o["program"] == case["program"] && o["ambiguous"] != case["ambiguous"]);
+        match (judged, twin) {
+            (Err(Stop(Outcome::Failed(why))), Some(twin)) => {
+                Err(Stop::failed(format!("{why}; {} has the same program and the other answer", twin["id"])))
             }
-            _ => report.record(id, outcome),
+            (judged, _) => judged,
         }
-    }
+    });
     report
 }
 

@@ -2,13 +2,18 @@
 //!
 //! One module a kind of file, each with `run(cases, filter) -> Report`. A case passes, fails, or is unsupported, that
 //! is, asks for something that the project does not offer or does not decide. Readers are strict: a field or an op that
-//! they do not know makes a case unsupported, never passed.
+//! they do not know makes a case unsupported, never passed; and a run in which no case passed is not clean, whatever the reason.
 
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::Value;
 
 pub mod alias;
 pub mod alias_graph;
 pub mod alias_sets;
+pub mod corpus;
 pub mod fusion;
 pub mod inplace;
 pub mod ops;
@@ -58,10 +63,16 @@ impl Report {
         }
     }
 
-    /// None failed and none is unsupported.
+    /// Some passed, none failed and none is unsupported.
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        self.failed == 0 && self.unsupported == 0
+        self.passed > 0 && self.failed == 0 && self.unsupported == 0
+    }
+
+    /// The cases that were judged.
+    #[must_use]
+    pub fn judged(&self) -> usize {
+        self.passed + self.failed + self.unsupported
     }
 }
 
@@ -69,6 +80,9 @@ impl fmt::Display for Report {
     /// The lines, then `N passed, M failed, K unsupported`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.lines.iter().try_for_each(|line| writeln!(f, "{line}"))?;
+        if self.judged() == 0 {
+            writeln!(f, "no case was judged: the file holds none of this kind, or none whose id holds the filter")?;
+        }
         write!(f, "{} passed, {} failed, {} unsupported", self.passed, self.failed, self.unsupported)
     }
 }
@@ -85,7 +99,7 @@ impl Stop {
 
     /// The same, with what it is about.
     #[must_use]
-    pub fn about(self, what: &serde_json::Value) -> Self {
+    pub fn about(self, what: &Value) -> Self {
         match self.0 {
             Outcome::Passed => Stop(Outcome::Passed),
             Outcome::Failed(why) => Stop::failed(format!("{what}: {why}")),
@@ -99,20 +113,70 @@ impl Stop {
     }
 }
 
-/// Runs every case of a list whose id holds `filter`.
+/// The cases of a list whose id holds `filter`, each with its id. What is no list is one case that cannot be judged; a list that is
+/// not there has no cases.
+fn selected<'c>(report: &mut Report, cases: &'c Value, filter: Option<&str>) -> Vec<(String, &'c Value)> {
+    let list = match cases {
+        Value::Array(list) => &list[..],
+        Value::Null => &[],
+        _ => {
+            report.record("the list of cases", Outcome::Unsupported("it is no list".to_owned()));
+            &[]
+        }
+    };
+    let named = list.iter().enumerate().map(|(number, case)| {
+        let id = case["id"].as_str().map_or_else(|| format!("case {number}"), str::to_owned);
+        (id, case)
+    });
+    named.filter(|(id, _)| filter.is_none_or(|filter| id.contains(filter))).collect()
+}
+
+/// How a case ends. A panic is a bug of the library; the other cases are worth running all the same.
+fn ended(judge: impl FnOnce() -> Result<(), Stop>) -> Outcome {
+    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(judge)) {
+        Ok(judged) => judged.map_or_else(|stop| stop.0, |()| Outcome::Passed),
+        Err(_) => Outcome::Failed("the library panicked".to_owned()),
+    }
+}
+
+/// Runs every case of a list whose id holds `filter`, one after the other.
 pub fn run_list(
     report: &mut Report,
-    cases: &serde_json::Value,
+    cases: &Value,
     filter: Option<&str>,
-    mut judge: impl FnMut(&serde_json::Value) -> Result<(), Stop>,
+    mut judge: impl FnMut(&Value) -> Result<(), Stop>,
 ) {
-    for (number, case) in cases.as_array().into_iter().flatten().enumerate() {
-        let id = case["id"].as_str().map_or_else(|| format!("case {number}"), str::to_owned);
-        if filter.is_some_and(|filter| !id.contains(filter)) {
-            continue;
+    for (id, case) in selected(report, cases, filter) {
+        report.record(&id, ended(|| judge(case)));
+    }
+}
+
+/// As [`run_list`], for cases that have nothing to do with each other: on all cores, reported in the order of the list.
+pub fn run_list_in_parallel(
+    report: &mut Report,
+    cases: &Value,
+    filter: Option<&str>,
+    judge: impl Fn(&Value) -> Result<(), Stop> + Sync,
+) {
+    let selected = selected(report, cases, filter);
+    let next = AtomicUsize::new(0);
+    let outcomes: Vec<Mutex<Option<Outcome>>> = selected.iter().map(|_| Mutex::new(None)).collect();
+    let work = || {
+        while let Some((slot, (_, case))) = {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            outcomes.get(number).zip(selected.get(number))
+        } {
+            *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended(|| judge(case)));
         }
-        let outcome = judge(case).map_or_else(|stop| stop.0, |()| Outcome::Passed);
-        report.record(&id, outcome);
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work);
+        }
+    });
+    for ((id, _), outcome) in selected.iter().zip(outcomes) {
+        let outcome = outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
+        report.record(id, outcome.unwrap_or_else(|| Outcome::Failed("it was not judged".to_owned())));
     }
 }
 
@@ -162,5 +226,51 @@ pub mod field {
     pub fn dims(value: &Value, name: &str) -> Result<Vec<usize>, Stop> {
         let complaint = |_| Stop::unsupported(format!("field {name} holds a negative dimension"));
         integers(value, name)?.into_iter().map(|dim| usize::try_from(dim).map_err(complaint)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn positive(case: &Value) -> Result<(), Stop> {
+        match case["value"].as_i64() {
+            Some(0) => panic!("a bug"),
+            Some(value) if value > 0 => Ok(()),
+            Some(value) => Err(Stop::failed(format!("{value} is negative"))),
+            None => Err(Stop::unsupported("no value")),
+        }
+    }
+
+    /// The report of a list, which must be the same one case after the other and on all cores.
+    fn report(cases: &Value, filter: Option<&str>) -> Report {
+        let (mut serial, mut parallel) = (Report::default(), Report::default());
+        run_list(&mut serial, cases, filter, positive);
+        run_list_in_parallel(&mut parallel, cases, filter, positive);
+        assert_eq!(serial, parallel);
+        serial
+    }
+
+    #[test]
+    fn each_case_counts_once_and_a_panic_is_a_failure() {
+        let cases = json!([{"id": "a", "value": 1}, {"id": "b", "value": -1}, {"id": "c"}, {"id": "d", "value": 0}]);
+        let all = report(&cases, None);
+        assert_eq!((all.passed, all.failed, all.unsupported), (1, 2, 1));
+        assert_eq!(
+            all.lines,
+            ["failed b: -1 is negative", "unsupported c: no value", "failed d: the library panicked"]
+        );
+        assert!(report(&cases, Some("a")).is_clean());
+    }
+
+    #[test]
+    fn a_run_without_cases_is_not_clean() {
+        for (cases, filter) in [(json!([]), None), (Value::Null, None), (json!([{"id": "a", "value": 1}]), Some("z"))] {
+            let report = report(&cases, filter);
+            assert!(!report.is_clean());
+            assert!(report.to_string().starts_with("no case was judged"), "{report}");
+        }
+        assert_eq!(report(&json!({"id": "a"}), None).unsupported, 1);
     }
 }

@@ -11,16 +11,14 @@ use warpweft::{DType, Tensor};
 use warpweft_compiler::dtype::{Elements, Scalar};
 
 use super::ops_table::apply;
-use super::{Report, Stop, field, run_list};
+use super::{Report, Stop, field, run_list_in_parallel};
 
 /// Judges every case whose id holds `filter`, on the device of that name or the default one.
 pub fn run(cases: &Value, filter: Option<&str>, device: Option<&str>) -> Report {
     let mut report = Report::default();
-    run_list(&mut report, cases, filter, |case| {
-        // A panic is a bug of the library; the other cases are worth running all the same.
-        let judged = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| judge(case, device)));
-        judged.unwrap_or_else(|_| Err(Stop::failed("the library panicked")))
-    });
+    // Either the list itself, or the list with what is to be said about it.
+    let list = if cases.is_object() { &cases["cases"] } else { cases };
+    run_list_in_parallel(&mut report, list, filter, |case| judge(case, device));
     report
 }
 
@@ -63,9 +61,13 @@ struct Expected {
 fn read_expected(value: &Value) -> Result<Expected, Stop> {
     let name = field::text(value, "dtype")?;
     let dtype = DType::from_name(name).ok_or_else(|| Stop::unsupported(format!("type {name}")))?;
-    let data =
+    let data: Vec<Scalar> =
         field::list(value, "data")?.iter().map(|element| read_scalar(element, dtype)).collect::<Result<_, _>>()?;
-    Ok(Expected { dtype, shape: field::integers(value, "shape")?, data })
+    let shape = field::integers(value, "shape")?;
+    if shape.iter().product::<i64>() != data.len() as i64 {
+        return Err(Stop::unsupported(format!("{} elements in a tensor of shape {shape:?}", data.len())));
+    }
+    Ok(Expected { dtype, shape, data })
 }
 
 fn read_scalar(element: &Value, dtype: DType) -> Result<Scalar, Stop> {
@@ -101,7 +103,11 @@ pub(super) fn compare(got: &Tensor, want: &Value, rtol: f64, atol: f64, device: 
     if (dtype, &shape) != (want.dtype, &want.shape) {
         return Err(format!("{dtype}{shape:?} instead of {}{:?}", want.dtype, want.shape));
     }
-    for (k, (got, want)) in elements(got, device)?.scalars().into_iter().zip(&want.data).enumerate() {
+    let got = elements(got, device)?.scalars();
+    if got.len() != want.data.len() {
+        return Err(format!("{} elements instead of {}", got.len(), want.data.len()));
+    }
+    for (k, (got, want)) in got.into_iter().zip(&want.data).enumerate() {
         if !close(got, *want, rtol, atol) {
             return Err(format!("element {k} is {}, not {}", written(got), written(*want)));
         }

@@ -4,13 +4,14 @@
 //! `i64` arithmetic: nothing of the compiler judges the compiler, except that its result is computed by its evaluator.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use serde_json::Value;
 use warpweft_compiler::dtype::{DType, Scalar};
 use warpweft_compiler::ir::{Evaluator, Op, UOp, postorder};
 use warpweft_compiler::symbolic::{proven_bounds, simplify};
 
-use super::{Report, Stop, field, run_list};
+use super::{Report, Stop, field, run_list_in_parallel};
 
 /// A domain of at most so many assignments is enumerated.
 const ENUMERATED_MAX: i64 = 3_000;
@@ -21,17 +22,18 @@ const SAMPLES: u64 = 1_000;
 /// Runs the cases; prints how many operations are left beside how many the reference leaves.
 pub fn run(cases: &Value, filter: Option<&str>) -> Report {
     let mut report = Report::default();
-    let (mut left, mut reference) = (0, 0);
-    run_list(&mut report, cases, filter, |case| {
-        reference += field::integer(case, "ops")?;
+    let (left, reference) = (AtomicI64::new(0), AtomicI64::new(0));
+    run_list_in_parallel(&mut report, cases, filter, |case| {
+        reference.fetch_add(field::integer(case, "ops")?, Ordering::Relaxed);
         let variables = read_variables(case)?;
         let program = Program::read(field::text(case, "expr")?, &variables)?;
         let expr = program.to_uop(&variables)?;
         let simpler = simplify(&expr);
-        left += operations(&simpler);
+        left.fetch_add(operations(&simpler), Ordering::Relaxed);
         check_values(&program, &simpler, &variables)?;
         check_bounds(case, &program, proven_bounds(&expr), &variables)
     });
+    let (left, reference) = (left.into_inner(), reference.into_inner());
     report.lines.push(format!("ops total: {left} (reference {reference})"));
     report
 }
