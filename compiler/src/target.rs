@@ -67,6 +67,22 @@ impl Target {
         }
     }
 
+    /// A CPU with AVX2 and fused multiply-adds, for tests.
+    pub fn test_avx2() -> Target {
+        Target { processor: "x86-64-v3".to_string(), vector_bytes: 32, vector_registers: 16, ..Target::test_avx512() }
+    }
+
+    /// The plainest CPU of 64 bits, with SSE2 alone, for tests.
+    pub fn test_sse2() -> Target {
+        Target {
+            processor: "x86-64".to_string(),
+            vector_bytes: 16,
+            has_fma: false,
+            has_masked_memory: false,
+            ..Target::test_avx2()
+        }
+    }
+
     /// The target of the interpreter device, which takes kernels as they are.
     pub fn interpreter() -> Target {
         Target {

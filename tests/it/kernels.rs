@@ -2,7 +2,7 @@
 
 use warpweft_compiler::DType;
 use warpweft_compiler::UOp;
-use warpweft_compiler::ir::ReduceOp;
+use warpweft_compiler::ir::{Arg, Op, ReduceOp};
 use warpweft_compiler::pipeline::{LowerOptions, lower_kernel};
 use warpweft_compiler::target::Target;
 use warpweft_compiler::watch::Silent;
@@ -79,6 +79,32 @@ fn transposes_of_every_width_agree() {
             let x = UOp::param(1, dtype, (rows * columns) as u64).reshape([rows, columns]);
             let ast = kernel_of(&[x.permute(&[1, 0]) + UOp::int(1, dtype)]);
             check_kernel(&*device, &ast, 1).unwrap_or_else(|message| panic!("{dtype} {rows} x {columns}: {message}"));
+        }
+    }
+}
+
+/// A kernel that stores each value to the param of that slot.
+fn storing(values: &[(u32, UOp)]) -> UOp {
+    UOp::sink(values.iter().map(|(slot, value)| {
+        let len = value.shape().numel().as_const().unwrap_or(0) as u64;
+        UOp::new(Op::Store, DType::VOID, vec![UOp::param(*slot, value.dtype(), len), value.clone()], Arg::None)
+    }))
+}
+
+#[test]
+fn an_element_is_read_before_it_is_replaced() {
+    let device = warpweft_devices::open("CPU", Some(2)).expect("the CPU is always there");
+    for shape in [[1, 1], [3, 5], [16, 16], [7, 33], [2, 100], [64, 48]] {
+        let len = (shape[0] * shape[1]) as u64;
+        let x = |slot: u32| UOp::param(slot, DType::F32, len).reshape(shape);
+        let rows = |value: UOp| value.reduce(ReduceOp::Add, &[1]).reshape([shape[0], 1]).expand(shape);
+        for (name, ast) in [
+            ("swapped", storing(&[(0, x(1)), (1, x(0))])),
+            ("turned around", storing(&[(0, x(1)), (1, x(2)), (2, x(0))])),
+            ("replaced by what is new", storing(&[(0, x(2) + 1), (1, x(0) * 2)])),
+            ("replaced, and its row summed elsewhere", storing(&[(0, x(0) * 2 + 1), (1, x(0) * rows(x(2)))])),
+        ] {
+            check_kernel(&*device, &ast, 1).unwrap_or_else(|message| panic!("{shape:?} {name}: {message}"));
         }
     }
 }

@@ -11,6 +11,7 @@ mod gradients;
 mod interchange;
 mod kernel_counts;
 mod kernels;
+mod lists;
 mod machine_code;
 mod properties;
 mod region;

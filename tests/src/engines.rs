@@ -1,4 +1,5 @@
-//! Everything that can compute a graph: the interpreter on the whole graph (the reference), and devices on its schedule.
+//! Everything that can compute a graph: the interpreter on the whole graph (the reference), devices on its schedule, and the
+//! interpreter of the lists that a CPU compiles.
 //!
 //! An engine takes a graph and its inputs in the order of the header. Engines know nothing of `runtime`: they schedule, lower, render and
 //! launch by the crates below it, so that a test that fails here is not about caches or allocators.
@@ -15,13 +16,19 @@ use warpweft_compiler::target::Language;
 use warpweft_compiler::watch::Silent;
 use warpweft_devices::{BufferSlice, Device, DeviceError, RawBuffer};
 
+use crate::kernels::POISON;
+use crate::lists;
+
 /// Computes a graph.
 pub struct Engine {
     /// How it is called in messages.
     pub name: &'static str,
     /// Does it.
-    pub run: fn(&Graph, &[Value]) -> Result<Vec<Value>, EngineError>,
+    pub run: Box<RunGraph>,
 }
+
+/// How an engine computes a graph.
+type RunGraph = dyn Fn(&Graph, &[Value]) -> Result<Vec<Value>, EngineError>;
 
 /// Why an engine gave no values.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,39 +40,48 @@ pub enum EngineError {
 }
 
 impl EngineError {
-    fn failed(error: impl ToString) -> EngineError {
+    pub(crate) fn failed(error: impl ToString) -> EngineError {
         EngineError::Failed(error.to_string())
     }
 }
 
-/// The engines that a header word stands for: each device fused and not, optimized and not.
+/// The engines that a header word stands for: each device fused and not, optimized and not, and for a CPU the lists that it compiles.
 pub fn named(name: &str) -> Option<Vec<Engine>> {
+    let device = |name, device: &'static OpenDevice, choices| {
+        let run = move |graph: &Graph, inputs: &[Value]| on_device(device, graph, inputs, choices);
+        Engine { name, run: Box::new(run) }
+    };
+    let lists = |ways: &'static [lists::Way], fuse: bool| {
+        ways.iter().map(move |&lists::Way { name, target, no_opt }| {
+            let run = move |graph: &Graph, inputs: &[Value]| lists::run_graph(graph, inputs, target, no_opt, fuse);
+            Engine { name, run: Box::new(run) }
+        })
+    };
     match name {
         "interpreter" => Some(vec![
-            Engine { name: "interpreter, fused", run: |graph, inputs| on_device(&INTERPRETER, graph, inputs, FUSED) },
-            Engine {
-                name: "interpreter, unfused",
-                run: |graph, inputs| on_device(&INTERPRETER, graph, inputs, UNFUSED),
-            },
+            device("interpreter, fused", &INTERPRETER, FUSED),
+            device("interpreter, unfused", &INTERPRETER, UNFUSED),
         ]),
-        "cpu" => Some(vec![
-            Engine { name: "cpu", run: |graph, inputs| on_device(&CPU, graph, inputs, FUSED) },
-            Engine { name: "cpu, unoptimized", run: |graph, inputs| on_device(&CPU, graph, inputs, UNOPTIMIZED) },
-        ]),
-        "cpu_unfused" => {
-            Some(vec![Engine { name: "cpu, unfused", run: |graph, inputs| on_device(&CPU, graph, inputs, UNFUSED) }])
+        "cpu" => {
+            let cpu = [device("cpu", &CPU, FUSED), device("cpu, unoptimized", &CPU, UNOPTIMIZED)];
+            Some(cpu.into_iter().chain(lists(lists::ON_HOST, true)).chain(lists(lists::NARROWER, true)).collect())
         }
-        "cuda" => Some(vec![Engine {
-            name: "cuda",
-            run: |_, _| Err(EngineError::Skipped("there is no such device".to_string())),
-        }]),
+        "cpu_unfused" => {
+            Some([device("cpu, unfused", &CPU, UNFUSED)].into_iter().chain(lists(lists::ON_HOST, false)).collect())
+        }
+        "linear" => Some(lists(lists::ON_HOST, true).collect()),
+        "linear_unfused" => Some(lists(lists::ON_HOST, false).collect()),
+        "cuda" => {
+            let run = |_: &Graph, _: &[Value]| Err(EngineError::Skipped("there is no such device".to_string()));
+            Some(vec![Engine { name: "cuda", run: Box::new(run) }])
+        }
         _ => None,
     }
 }
 
 /// The words that [`named`] knows.
 pub fn names() -> &'static str {
-    "there are interpreter, cpu, cpu_unfused, cuda"
+    "there are interpreter, cpu, cpu_unfused, linear, linear_unfused, cuda"
 }
 
 type OpenDevice = LazyLock<Result<Arc<dyn Device>, DeviceError>>;
@@ -114,15 +130,13 @@ fn on_device(
     let mut memory: Vec<RawBuffer> = Vec::new();
     for buffer in &schedule.buffers {
         let bytes = buffer.len as usize * buffer.dtype.bytes();
-        memory.push(device.allocate(bytes).map_err(EngineError::failed)?);
+        let fresh = device.allocate(bytes).map_err(EngineError::failed)?;
+        device.copy_in(&fresh, 0, &vec![POISON; bytes]).map_err(EngineError::failed)?;
+        memory.push(fresh);
     }
-    for (parameter, input) in graph.parameters.iter().zip(inputs) {
-        let param = if parameter.node.op() == Op::Param { Some(&parameter.node) } else { parameter.node.src().first() };
+    for (buffer, input) in given_buffers(graph, inputs) {
         // A param that nothing uses has no buffer.
-        if let Some(Arg::Param(param)) = param.map(UOp::arg)
-            && let Some(buffer) = memory.get(param.slot as usize)
-            && buffer.bytes() > 0
-        {
+        if let Some(buffer) = memory.get(buffer).filter(|buffer| buffer.bytes() > 0) {
             device.copy_in(buffer, 0, &input.to_bytes()).map_err(EngineError::failed)?;
         }
     }
@@ -131,6 +145,45 @@ fn on_device(
     }
     let outputs = graph.roots.iter().zip(&schedule.outputs);
     outputs.map(|(root, buffer)| output(device.as_ref(), graph, inputs, root, &memory[*buffer])).collect()
+}
+
+/// The schedule's buffer of each input that is a param, with the input.
+pub(crate) fn given_buffers<'v>(graph: &'v Graph, inputs: &'v [Value]) -> impl Iterator<Item = (usize, &'v Value)> {
+    graph.parameters.iter().zip(inputs).filter_map(|(parameter, input)| {
+        let node = &parameter.node;
+        let param = if node.op() == Op::Param { Some(node) } else { node.src().first() };
+        match param.map(UOp::arg) {
+            Some(Arg::Param(param)) => Some((param.slot as usize, input)),
+            _ => None,
+        }
+    })
+}
+
+/// The values of a kernel's variables.
+pub(crate) fn variables_of(
+    graph: &Graph,
+    inputs: &[Value],
+    kernel: &ScheduledKernel,
+    names: &[String],
+) -> Result<Vec<i64>, EngineError> {
+    let value_of = |name: &String| {
+        if let Some(offset) = kernel.offsets.named(name) {
+            return Ok(offset);
+        }
+        let is_named = |node: &UOp| matches!(node.arg(), Arg::Variable(variable) if variable.name == *name);
+        let position = graph.parameters.iter().position(|parameter| is_named(&parameter.node));
+        let value = position.and_then(|position| inputs.get(position));
+        let value = value.ok_or_else(|| EngineError::Failed(format!("no value was given for {name}")))?;
+        Ok(value.get(0).to_i64())
+    };
+    names.iter().map(value_of).collect()
+}
+
+/// The shape of a root, with the inputs' lengths.
+pub(crate) fn shape_of(graph: &Graph, inputs: &[Value], root: &UOp) -> Result<Vec<i64>, EngineError> {
+    let dims: Vec<UOp> = root.shape().iter().map(|dim| dim.to_uop()).collect();
+    let dims = interpret::interpret(&dims, &|leaf| input_of(graph, inputs, leaf)).map_err(EngineError::failed)?;
+    Ok(dims.iter().map(|dim| dim.get(0).to_i64()).collect())
 }
 
 fn program(device: &dyn Device, kernel: &UOp, choices: Choices) -> Result<Program, EngineError> {
@@ -155,21 +208,8 @@ fn launch(
     let object = device.compile(&program).map_err(with_source)?;
     let loaded = device.load(&program, &object).map_err(with_source)?;
     let slices: Vec<BufferSlice<'_>> = kernel.buffers.iter().map(|buffer| memory[*buffer].all()).collect();
-    let variables: Result<Vec<i64>, EngineError> = program
-        .variables
-        .iter()
-        .map(|name| {
-            if let Some(offset) = kernel.offsets.named(name) {
-                return Ok(offset);
-            }
-            let is_named = |node: &UOp| matches!(node.arg(), Arg::Variable(variable) if variable.name == *name);
-            let position = graph.parameters.iter().position(|parameter| is_named(&parameter.node));
-            let value = position.and_then(|position| inputs.get(position));
-            let value = value.ok_or_else(|| EngineError::Failed(format!("no value was given for {name}")))?;
-            Ok(value.get(0).to_i64())
-        })
-        .collect();
-    loaded.launch(&slices, &variables?, 2).map_err(with_source)
+    let variables = variables_of(graph, inputs, kernel, &program.variables)?;
+    loaded.launch(&slices, &variables, 2).map_err(with_source)
 }
 
 fn output(
@@ -179,9 +219,7 @@ fn output(
     root: &UOp,
     buffer: &RawBuffer,
 ) -> Result<Value, EngineError> {
-    let dims: Vec<UOp> = root.shape().iter().map(|dim| dim.to_uop()).collect();
-    let dims = interpret::interpret(&dims, &|leaf| input_of(graph, inputs, leaf)).map_err(EngineError::failed)?;
-    let shape: Vec<i64> = dims.iter().map(|dim| dim.get(0).to_i64()).collect();
+    let shape = shape_of(graph, inputs, root)?;
     let bytes = shape.iter().product::<i64>() as usize * root.dtype().bytes();
     let mut data = vec![0; bytes];
     device.copy_out(buffer, 0, &mut data).map_err(EngineError::failed)?;

@@ -1,14 +1,19 @@
-//! Kernels on the CPU against the interpreter: a generator of random kernel ASTs, and the comparison.
+//! Kernels on the CPU and as linear lists against the interpreter: a generator of random kernel ASTs, and the comparison.
 //!
-//! The interpreter evaluates the tensor graph, the CPU runs what the graph was lowered to, with and without optimization. Values
+//! The interpreter evaluates the tensor graph, the CPU runs what the graph was lowered to, with and without optimization, and so
+//! does the interpreter of linear lists, which watches all memory. Values
 //! must agree within a relative error that grows with the number of terms that a sum may add in another order.
 
 use warpweft_compiler::DType;
 use warpweft_compiler::ir::interpret::{Value, interpret_kernel};
 use warpweft_compiler::ir::{Arg, Op, ReduceOp, Sources, UOp, postorder};
+use warpweft_compiler::linearize::Linear;
 use warpweft_compiler::pipeline::{LowerOptions, lower_kernel};
+use warpweft_compiler::target::Target;
 use warpweft_compiler::watch::Silent;
 use warpweft_devices::Device;
+
+use crate::lists;
 
 /// A small generator of pseudo-random numbers (SplitMix64, public domain, S. Vigna), so that a seed names a program for good.
 #[derive(Clone, Debug)]
@@ -80,14 +85,29 @@ pub fn run_interpreter(ast: &UOp, inputs: &[Value]) -> Result<Vec<Value>, String
 /// # Errors
 /// What the compiler or device says.
 pub fn run_cpu(device: &dyn Device, ast: &UOp, inputs: &[Value], no_opt: bool) -> Result<Vec<Value>, String> {
-    let linear =
-        lower_kernel(ast, device.target(), &LowerOptions { no_opt }, &mut Silent).map_err(|error| error.to_string())?;
-    let program = warpweft_renderer::render(&linear, device.target());
+    run_on(device, ast, &lower(ast, device.target(), no_opt)?, inputs)
+}
+
+/// The list of a kernel.
+fn lower(ast: &UOp, target: &Target, no_opt: bool) -> Result<Linear, String> {
+    lower_kernel(ast, target, &LowerOptions { no_opt }, &mut Silent).map_err(|error| error.to_string())
+}
+
+/// What memory holds, byte by byte, that a kernel must write before anybody reads it.
+pub(crate) const POISON: u8 = 0xff;
+
+/// What a device stores that runs the list of this kernel.
+fn run_on(device: &dyn Device, ast: &UOp, linear: &Linear, inputs: &[Value]) -> Result<Vec<Value>, String> {
+    let program = warpweft_renderer::render(linear, device.target());
     let object = device.compile(&program).map_err(|error| format!("{error}\n{}", program.source))?;
     let kernel = device.load(&program, &object).map_err(|error| error.to_string())?;
     let mut memory = Vec::new();
-    for value in inputs {
-        let bytes = value.to_bytes();
+    for (slot, value) in inputs.iter().enumerate() {
+        let mut bytes = value.to_bytes();
+        if lists::is_overwritten(ast, slot as u32) {
+            // Whoever reads this as a float reads NaN.
+            bytes.fill(POISON);
+        }
         let buffer = device.allocate(bytes.len()).map_err(|error| error.to_string())?;
         device.copy_in(&buffer, 0, &bytes).map_err(|error| error.to_string())?;
         memory.push(buffer);
@@ -104,14 +124,14 @@ pub fn run_cpu(device: &dyn Device, ast: &UOp, inputs: &[Value], no_opt: bool) -
     Ok(results)
 }
 
-/// Inputs for a kernel: small numbers, the same for the same seed; outputs start as zeros.
+/// Inputs for a kernel: small numbers, the same for the same seed; zeros for what the kernel overwrites.
 pub fn random_inputs(ast: &UOp, random: &mut Random) -> Vec<Value> {
-    let outputs = ast.src().len();
     parameters(ast)
         .iter()
         .enumerate()
         .map(|(slot, (dtype, len))| {
-            let mut number = || match (slot < outputs, dtype.is_float()) {
+            let is_overwritten = lists::is_overwritten(ast, slot as u32);
+            let mut number = || match (is_overwritten, dtype.is_float()) {
                 (true, _) => 0.0,
                 (false, true) => (random.below(4001) as f64 - 2000.0) / 1000.0,
                 (false, false) => random.below(7) as f64 - if dtype.is_signed() { 3.0 } else { 0.0 },
@@ -140,18 +160,26 @@ pub fn compare(want: &[Value], got: &[Value], tolerance: f64) -> Result<(), Stri
     Ok(())
 }
 
-/// Runs a kernel on the interpreter and, with and without optimization, on the CPU.
+/// Runs a kernel on the interpreter and, with and without optimization, on the CPU and as linear lists.
 ///
 /// # Errors
-/// A difference or failure, with the way the CPU ran.
+/// A difference or failure, with the way the kernel ran.
 pub fn check_kernel(device: &dyn Device, ast: &UOp, seed: u64) -> Result<(), String> {
     let inputs = random_inputs(ast, &mut Random::new(seed));
     let want = run_interpreter(ast, &inputs)?;
     for no_opt in [true, false] {
-        let got = run_cpu(device, ast, &inputs, no_opt).map_err(|message| format!("no_opt {no_opt}: {message}"))?;
-        compare(&want, &got, 1e-4).map_err(|message| format!("no_opt {no_opt}: {message}"))?;
+        let linear = lower(ast, device.target(), no_opt)?;
+        let (on_cpu, as_list) = (format!("no_opt {no_opt}"), format!("linear list, no_opt {no_opt}"));
+        let got = run_on(device, ast, &linear, &inputs).map_err(|message| format!("{on_cpu}: {message}"))?;
+        compare(&want, &got, 1e-4).map_err(|message| format!("{on_cpu}: {message}"))?;
+        let got = lists::run_kernel(ast, &linear, &inputs).map_err(|message| format!("{as_list}: {message}"))?;
+        compare(&want, &got, 1e-4).map_err(|message| format!("{as_list}: {message}"))?;
     }
-    Ok(())
+    // Another machine for each seed: to make the lists takes most of the time.
+    let target = if seed.is_multiple_of(2) { &*lists::AVX2 } else { &*lists::SSE2 };
+    let narrower = |message| format!("linear list for vectors of {} bytes: {message}", target.vector_bytes);
+    let got = lists::run_kernel(ast, &lower(ast, target, false)?, &inputs).map_err(narrower)?;
+    compare(&want, &got, 1e-4).map_err(narrower)
 }
 
 /// Grows random tensor graphs that one kernel may hold.

@@ -244,14 +244,14 @@ fn unravel(mut position: i64, shape: &[i64]) -> Vec<i64> {
     place
 }
 
-/// A program has the same values whole, as kernels fused, and as kernels of one op each; on the CPU too if `on_cpu`.
+/// A program has the same values whole, as kernels fused, as kernels of one op each, and as linear lists; on the CPU too if `on_cpu`.
 ///
 /// # Errors
 /// With the program and what differs.
 pub fn schedule_same_value(bytes: &[u8], on_cpu: bool) -> Result<(), String> {
     let graph = generate::tensor_program(&mut Choices::new(bytes));
-    let on_cpu: &[&str] = if on_cpu { &["cpu"] } else { &[] };
-    same_value(&graph, bytes.len() as u64, on_cpu, Tolerance::Relative(1e-4))
+    let more: &[&str] = if on_cpu { &["cpu"] } else { &["linear"] };
+    same_value(&graph, bytes.len() as u64, more, Tolerance::Relative(1e-4))
 }
 
 /// Programs of the blocks of networks have the same value fused, unfused and interpreted.
@@ -260,8 +260,8 @@ pub fn schedule_same_value(bytes: &[u8], on_cpu: bool) -> Result<(), String> {
 /// As [`schedule_same_value`].
 pub fn fusion_same_value(bytes: &[u8], on_cpu: bool) -> Result<(), String> {
     let graph = block_programs::block_program(&mut Choices::new(bytes));
-    let on_cpu: &[&str] = if on_cpu { &["cpu", "cpu_unfused"] } else { &[] };
-    same_value(&graph, bytes.len() as u64, on_cpu, Tolerance::Relative(1e-3))
+    let more: &[&str] = if on_cpu { &["cpu", "cpu_unfused"] } else { &["linear"] };
+    same_value(&graph, bytes.len() as u64, more, Tolerance::Relative(1e-3))
 }
 
 /// The graph's value is what the interpreter says, on the interpreter's device and on others, fused and not.

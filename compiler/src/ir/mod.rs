@@ -26,7 +26,7 @@ pub use dim::{Dim, Shape};
 pub use facts::{Facts, floor_div, floor_mod, gcd};
 pub use infer::IrError;
 pub use op::{Class, Op};
-pub use scalar_op::{Evaluator, evaluate, fold_constants, is_defined, scalar_op};
+pub use scalar_op::{Evaluator, ScalarFunction, evaluate, fold_constants, is_defined, scalar_function, scalar_op};
 pub use uop::{Sources, UOp};
 pub use walk::{postorder, postorder_until, rebuild, substitute, with_mapped_sources};
 

@@ -160,6 +160,44 @@ pub fn scalar_op(op: Op, dtype: DType, operand: DType, src: &[Scalar]) -> Option
     }
 }
 
+/// An elementwise op on constants of one type, prepared to be computed many times: it takes its operands in order.
+pub type ScalarFunction = Box<dyn Fn(&[Scalar]) -> Scalar>;
+
+struct Prepare(Op);
+
+impl WithElement for Prepare {
+    type Output = Option<ScalarFunction>;
+    fn with<E: Element>(self) -> Option<ScalarFunction> {
+        if self.0 == Op::MulAdd {
+            let from = E::from_scalar;
+            return Some(Box::new(move |src| from(src[0]).muladd(from(src[1]), from(src[2])).to_scalar()));
+        }
+        if let Some(function) = unary_function::<E>(self.0) {
+            return Some(Box::new(move |src| function(E::from_scalar(src[0])).to_scalar()));
+        }
+        if let Some(function) = binary_function::<E>(self.0) {
+            return Some(Box::new(move |src| function(E::from_scalar(src[0]), E::from_scalar(src[1])).to_scalar()));
+        }
+        let function = comparison_function::<E>(self.0)?;
+        Some(Box::new(move |src| Scalar::Bool(function(E::from_scalar(src[0]), E::from_scalar(src[1])))))
+    }
+}
+
+/// What [`scalar_op`] computes, for one op and its types. `None` if the op is not elementwise or not defined on that type.
+///
+/// The function panics if it is given fewer operands than the op has.
+pub fn scalar_function(op: Op, dtype: DType, operand: DType) -> Option<ScalarFunction> {
+    if !is_defined(op, operand) {
+        return None;
+    }
+    match op {
+        Op::Where => Some(Box::new(|src| if src[0].to_bool() { src[1] } else { src[2] })),
+        Op::Cast => Some(Box::new(move |src| src[0].cast(dtype))),
+        Op::Bitcast => Some(Box::new(move |src| Scalar::from_bits(src[0].to_bits(operand), dtype))),
+        _ => with_element(operand, Prepare(op)).flatten(),
+    }
+}
+
 /// As [`scalar_op`], for the node's own op and types.
 pub fn fold_constants(node: &UOp, src: &[Scalar]) -> Option<Scalar> {
     scalar_op(node.op(), node.dtype(), operand_type(node)?, src)
@@ -264,7 +302,9 @@ mod tests {
                     _ if op == Op::Where => vec![Scalar::Bool(true), one, one],
                     _ => vec![one, one, one],
                 };
-                assert_eq!(scalar_op(op, dtype, dtype, &src).is_some(), is_defined(op, dtype), "{op} {dtype}");
+                let value = scalar_op(op, dtype, dtype, &src);
+                assert_eq!(value.is_some(), is_defined(op, dtype), "{op} {dtype}");
+                assert_eq!(value, scalar_function(op, dtype, dtype).map(|function| function(&src)), "{op} {dtype}");
             }
         }
     }

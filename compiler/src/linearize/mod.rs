@@ -21,6 +21,7 @@
 //! No node is of dtype `Index` any more. [`check::check`] holds every list to these rules.
 
 pub mod check;
+pub mod interpret;
 mod nest;
 pub mod order;
 pub mod text;

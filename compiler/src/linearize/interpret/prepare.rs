@@ -1,0 +1,361 @@
+//! A list made ready to run: each op with the registers that it reads and sets, each loop with its end.
+//!
+//! Checked here: operands stand before their users and in loops that are still open, loops nest, and elementwise ops are defined.
+
+use rustc_hash::FxHashMap;
+
+use crate::dtype::{DType, Scalar};
+use crate::ir::{Arg, AxisKind, Op, ScalarFunction, UOp, scalar_function};
+use crate::linearize::Linear;
+
+/// The place of an op that is wrong, and what is wrong.
+type Wrong = (usize, String);
+
+/// Where an op's result stands among the registers: one register a lane.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    pub(super) first: usize,
+    pub(super) lanes: usize,
+}
+
+impl Slot {
+    /// The register of a lane; a scalar is the same in every lane.
+    pub(super) fn at(self, lane: usize) -> usize {
+        self.first + if self.lanes == 1 { 0 } else { lane }
+    }
+}
+
+/// Which memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    Parameter(usize),
+    Scratch(usize),
+}
+
+/// The elements that a load or store names.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) target: Target,
+    pub(super) offset: Slot,
+    pub(super) lanes: usize,
+    pub(super) gate: Option<Slot>,
+    /// The type of an element.
+    pub(super) dtype: DType,
+}
+
+/// Scratch memory of a list.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ScratchArg {
+    /// Its number in the text form.
+    pub(super) number: u32,
+    pub(super) len: usize,
+}
+
+/// Elements that one scratch may have: a bound on what a wrong list can ask for.
+const SCRATCH_ELEMENTS_MAX: u64 = 1 << 31;
+
+pub(super) enum Action {
+    /// A pointer, an address or the end of a list: nothing to do.
+    Nothing,
+    Constant(Scalar),
+    Variable {
+        position: usize,
+        bounds: (i64, i64),
+        dtype: DType,
+    },
+    Open(Loop),
+    Close {
+        open: usize,
+    },
+    /// The same value: an accumulator that starts, is updated or is final.
+    Copy {
+        from: Slot,
+    },
+    Load(Place),
+    Store {
+        place: Place,
+        value: Slot,
+    },
+    Ramp {
+        base: Slot,
+        stride: i64,
+        dtype: DType,
+    },
+    Stack(Vec<Slot>),
+    Lane {
+        from: Slot,
+        lane: usize,
+    },
+    Across {
+        from: Slot,
+        combine: ScalarFunction,
+    },
+    Compute {
+        function: ScalarFunction,
+        src: Vec<Slot>,
+    },
+}
+
+pub(super) struct Loop {
+    pub(super) len: Slot,
+    pub(super) is_parallel: bool,
+    pub(super) dtype: DType,
+    pub(super) id: u32,
+    /// The position of its `end`.
+    pub(super) end: usize,
+    /// Scratch that is fresh in each iteration.
+    pub(super) renews: Vec<usize>,
+}
+
+pub(super) struct Step {
+    pub(super) action: Action,
+    /// The registers that it sets.
+    pub(super) to: Slot,
+}
+
+/// A list, ready to run.
+pub(super) struct List {
+    /// As many as the list has ops.
+    pub(super) steps: Vec<Step>,
+    pub(super) registers: usize,
+    /// Each scratch memory, in the order of the list.
+    pub(super) scratch: Vec<ScratchArg>,
+}
+
+/// Makes a list ready.
+pub(super) fn prepare(linear: &Linear) -> Result<List, Wrong> {
+    let mut maker = Maker {
+        linear,
+        visible: FxHashMap::default(),
+        open: Vec::new(),
+        registers: 0,
+        scratch: Vec::new(),
+        homes: Vec::new(),
+        steps: Vec::with_capacity(linear.ops.len()),
+    };
+    for (number, node) in linear.ops.iter().enumerate() {
+        maker.add(node).map_err(|message| (number, message))?;
+    }
+    if let Some(open) = maker.open.last() {
+        return Err((open.step, "the loop has no end".to_string()));
+    }
+    maker.place_renewals();
+    Ok(List { steps: maker.steps, registers: maker.registers, scratch: maker.scratch })
+}
+
+/// What stands for a node that may be named as an operand.
+#[derive(Clone, Copy)]
+enum Meaning {
+    Value(Slot),
+    Memory(Target),
+    Address(Place),
+    /// A store, an update, the end of a loop.
+    Done,
+}
+
+struct OpenLoop {
+    range: UOp,
+    step: usize,
+    /// What was listed in its body.
+    inside: Vec<UOp>,
+}
+
+struct Maker<'l> {
+    linear: &'l Linear,
+    visible: FxHashMap<UOp, Meaning>,
+    open: Vec<OpenLoop>,
+    registers: usize,
+    scratch: Vec<ScratchArg>,
+    /// For each scratch the steps of the loops that hold all of its uses so far, outermost first.
+    homes: Vec<Option<Vec<usize>>>,
+    steps: Vec<Step>,
+}
+
+impl Maker<'_> {
+    fn add(&mut self, node: &UOp) -> Result<(), String> {
+        // An update sets the registers of its accumulator, and a constant or address is listed once.
+        let to = match node.op() {
+            Op::Update => self.value(node, 0)?,
+            _ => self.fresh(node.dtype()),
+        };
+        let (action, meaning) = self.meaning(node, to)?;
+        self.steps.push(Step { action, to });
+        if self.visible.insert(node.clone(), meaning).is_none()
+            && let Some(open) = self.open.last_mut()
+        {
+            open.inside.push(node.clone());
+        }
+        Ok(())
+    }
+
+    /// Registers for a result.
+    fn fresh(&mut self, dtype: DType) -> Slot {
+        let slot = Slot { first: self.registers, lanes: dtype.lanes() };
+        self.registers += slot.lanes;
+        slot
+    }
+
+    fn operand(&self, node: &UOp, position: usize) -> Result<(Meaning, UOp), String> {
+        let operand = node.src().get(position).ok_or_else(|| format!("has no operand {position}"))?;
+        match self.visible.get(operand) {
+            Some(meaning) => Ok((*meaning, operand.clone())),
+            None => {
+                Err(format!("its operand {} is not listed before it, or stands in a loop that has ended", operand.op()))
+            }
+        }
+    }
+
+    fn value(&self, node: &UOp, position: usize) -> Result<Slot, String> {
+        match self.operand(node, position)? {
+            (Meaning::Value(slot), _) => Ok(slot),
+            (_, operand) => Err(format!("uses {} as a value", operand.op())),
+        }
+    }
+
+    fn address(&self, node: &UOp) -> Result<Place, String> {
+        match self.operand(node, 0)? {
+            (Meaning::Address(place), _) => Ok(place),
+            (_, operand) => Err(format!("needs an index, not {}", operand.op())),
+        }
+    }
+
+    fn meaning(&mut self, node: &UOp, to: Slot) -> Result<(Action, Meaning), String> {
+        let value = Meaning::Value(to);
+        Ok(match (node.op(), node.arg()) {
+            (Op::Const, Arg::Scalar(scalar)) => (Action::Constant(*scalar), value),
+            (Op::Param, Arg::Param(param)) => {
+                if param.slot as usize >= self.linear.parameters.len() {
+                    return Err("is no parameter of the header".to_string());
+                }
+                (Action::Nothing, Meaning::Memory(Target::Parameter(param.slot as usize)))
+            }
+            (Op::Scratch, Arg::Scratch(number, len)) => {
+                if *len > SCRATCH_ELEMENTS_MAX {
+                    return Err(format!("has more than {SCRATCH_ELEMENTS_MAX} elements"));
+                }
+                self.scratch.push(ScratchArg { number: *number, len: *len as usize });
+                self.homes.push(None);
+                (Action::Nothing, Meaning::Memory(Target::Scratch(self.scratch.len() - 1)))
+            }
+            (Op::Variable, Arg::Variable(variable)) => {
+                let position = self.linear.variables.iter().position(|name| *name == variable.name);
+                let position = position.ok_or_else(|| "is no variable of the header".to_string())?;
+                let bounds = (variable.min, variable.max);
+                (Action::Variable { position, bounds, dtype: node.dtype() }, value)
+            }
+            (Op::Range, Arg::Range(_)) => (self.open_loop(node)?, value),
+            (Op::EndRange, Arg::None) => (self.close_loop(node)?, Meaning::Done),
+            (Op::Accumulator, _) => (Action::Copy { from: self.value(node, 0)? }, value),
+            (Op::Update, _) => (Action::Copy { from: self.value(node, 1)? }, Meaning::Done),
+            (Op::Final, _) => {
+                self.operand(node, 1)?;
+                (Action::Copy { from: self.value(node, 0)? }, value)
+            }
+            (Op::Index, _) => (Action::Nothing, Meaning::Address(self.index(node)?)),
+            (Op::Load, _) => {
+                let place = self.address(node)?;
+                self.note_use(place.target);
+                (Action::Load(place), value)
+            }
+            (Op::Store, _) => {
+                let (place, stored) = (self.address(node)?, self.value(node, 1)?);
+                self.note_use(place.target);
+                (Action::Store { place, value: stored }, Meaning::Done)
+            }
+            _ => (self.computed(node)?, value),
+        })
+    }
+
+    /// What gives a value of values alone.
+    fn computed(&self, node: &UOp) -> Result<Action, String> {
+        let dtype = node.dtype().element();
+        Ok(match (node.op(), node.arg()) {
+            (Op::Ramp, Arg::Number(stride)) => Action::Ramp { base: self.value(node, 0)?, stride: *stride, dtype },
+            (Op::Splat, _) => Action::Copy { from: self.value(node, 0)? },
+            (Op::Stack, _) => {
+                let lanes = (0..node.src().len()).map(|position| self.value(node, position));
+                Action::Stack(lanes.collect::<Result<_, _>>()?)
+            }
+            (Op::Lane, Arg::Number(lane)) => {
+                let from = self.value(node, 0)?;
+                let lane = usize::try_from(*lane).ok().filter(|lane| *lane < from.lanes);
+                Action::Lane { from, lane: lane.ok_or_else(|| "the vector has no such lane".to_string())? }
+            }
+            (Op::Across, Arg::Fold(combine)) => {
+                let combine = scalar_function(combine.op(), dtype, dtype);
+                Action::Across {
+                    from: self.value(node, 0)?,
+                    combine: combine.ok_or_else(|| "is not defined".to_string())?,
+                }
+            }
+            (op, _) if op.is_elementwise() => {
+                let src: Vec<Slot> =
+                    (0..node.src().len()).map(|position| self.value(node, position)).collect::<Result<_, _>>()?;
+                let operand = node.src()[usize::from(op == Op::Where)].dtype().element();
+                let function = scalar_function(op, dtype, operand);
+                Action::Compute { function: function.ok_or_else(|| format!("is not defined on {operand}"))?, src }
+            }
+            (op, _) => return Err(format!("{op} has no place in a list")),
+        })
+    }
+
+    fn index(&self, node: &UOp) -> Result<Place, String> {
+        let target = match self.operand(node, 0)? {
+            (Meaning::Memory(target), _) => target,
+            (_, operand) => return Err(format!("points into {}, which is no memory", operand.op())),
+        };
+        let gate = if node.src().len() > 2 { Some(self.value(node, 2)?) } else { None };
+        let dtype = node.dtype();
+        Ok(Place { target, offset: self.value(node, 1)?, lanes: dtype.lanes(), gate, dtype: dtype.element() })
+    }
+
+    fn open_loop(&mut self, node: &UOp) -> Result<Action, String> {
+        let arg = node.as_range().ok_or_else(|| "has no number".to_string())?;
+        let len = self.value(node, 0)?;
+        self.open.push(OpenLoop { range: node.clone(), step: self.steps.len(), inside: Vec::new() });
+        Ok(Action::Open(Loop {
+            len,
+            is_parallel: arg.kind == AxisKind::Parallel,
+            dtype: node.dtype(),
+            id: arg.id,
+            end: 0,
+            renews: Vec::new(),
+        }))
+    }
+
+    fn close_loop(&mut self, node: &UOp) -> Result<Action, String> {
+        let open = self.open.pop().filter(|open| node.src().first() == Some(&open.range));
+        let open = open.ok_or_else(|| "does not close the innermost loop".to_string())?;
+        for listed in &open.inside {
+            self.visible.remove(listed);
+        }
+        let end = self.steps.len();
+        if let Action::Open(open) = &mut self.steps[open.step].action {
+            open.end = end;
+        }
+        Ok(Action::Close { open: open.step })
+    }
+
+    /// Narrows the loops that hold all uses of a scratch to those that are open now.
+    fn note_use(&mut self, target: Target) {
+        let Target::Scratch(number) = target else { return };
+        let around: Vec<usize> = self.open.iter().map(|open| open.step).collect();
+        let home = match self.homes[number].take() {
+            None => around,
+            Some(home) => home.into_iter().zip(around).take_while(|(a, b)| a == b).map(|(step, _)| step).collect(),
+        };
+        self.homes[number] = Some(home);
+    }
+
+    /// Tells each loop which scratch is fresh in each of its iterations.
+    fn place_renewals(&mut self) {
+        for (number, home) in self.homes.iter().enumerate() {
+            let innermost = home.as_ref().and_then(|home| home.last());
+            if let Some(&step) = innermost
+                && let Action::Open(open) = &mut self.steps[step].action
+            {
+                open.renews.push(number);
+            }
+        }
+    }
+}
