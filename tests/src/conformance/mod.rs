@@ -17,6 +17,8 @@ pub mod corpus;
 pub mod fusion;
 pub mod inplace;
 pub mod ops;
+mod ops_call;
+mod ops_layers;
 pub mod ops_table;
 pub mod symbolic;
 pub mod view_memory;
