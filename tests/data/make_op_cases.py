@@ -142,8 +142,9 @@ def elementwise():
     add("masked_fill", {"value": 1.5}, [(3, 4), whole((3, 1), "m", 0, 2).bool()], lambda x, m: x.masked_fill(m, 1.5))
     add("lerp", {}, [(3, 4), (4,), (3, 1)], torch.lerp)
     for equal_nan in (False, True):
-        near = torch.tensor([1.0, 1.02, 1.2, 0.0, -3.0, math.nan, math.inf, math.inf])
-        base = torch.tensor([1.0, 1.0, 1.0, 0.04, -3.2, math.nan, math.inf, -math.inf])
+        # The fifth and sixth tell the relative tolerance of one operand from that of the other.
+        near = torch.tensor([1.0, 1.02, 1.2, 0.0, 10.355, -10.0, math.nan, math.inf, math.inf])
+        base = torch.tensor([1.0, 1.0, 1.0, 0.04, 10.0, -10.355, math.nan, math.inf, -math.inf])
         add("isclose", {"rtol": 0.03, "atol": 0.05, "equal_nan": equal_nan}, [near, base],
             lambda a, b: torch.isclose(a, b, 0.03, 0.05, equal_nan), grads=False)
     for nan, high, low in ((0.0, None, None), (7.0, 5.0, -6.0)):
