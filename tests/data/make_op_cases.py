@@ -201,6 +201,8 @@ def movement():
     add("permute", {"order": [1, 2, 0]}, [(2, 3, 4)], lambda x: x.permute(1, 2, 0))
     add("transpose", {"dim0": 0, "dim1": -1}, [(2, 3, 4)], lambda x: x.transpose(0, -1))
     add("t", {}, [(3, 4)], lambda x: x.t())
+    add("contiguous", {}, [(3, 4)], lambda x: x.contiguous())
+    add("detach", {}, [(3, 4)], lambda x: x.detach())
     for start, end in ((0, 2), (2, 0), (-1, 0)):
         add("movedim", {"from": start, "to": end}, [(2, 3, 4)], lambda x: torch.movedim(x, start, end))
     add("narrow", {"axis": 1, "start": 1, "length": 2}, [(3, 4)], lambda x: x.narrow(1, 1, 2))

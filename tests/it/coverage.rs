@@ -1,4 +1,5 @@
-//! The generators make what they promise: every op of tensors and of index arithmetic, and values of many shapes.
+//! The generators make what they promise: every op of tensors and of index arithmetic, and values of many shapes. Every function of
+//! tensors is one that conformance cases can call.
 
 use std::collections::BTreeSet;
 
@@ -94,4 +95,59 @@ fn blocks_of_networks_are_stored_computed_again_and_kept() {
         kept += usize::from(kernels.iter().any(|kernel| keeps(&kernel.ast)));
     }
     assert!(several >= 20 && kept >= 20, "{several} programs have several kernels, {kept} keep values");
+}
+
+/// Functions of tensors that no conformance case calls by name, and why that is right.
+const WITHOUT_CASES: &[(&str, &str)] = &[
+    ("plus minus times over modulo negative", "operators, which cases use"),
+    ("bitwise_not bitwise_and bitwise_or bitwise_xor lshift rshift", "operators, which cases use"),
+    ("floor_div clamp_min clamp_max pad pad_with", "one option of a function that has cases"),
+    ("assign copy_from fill strides storage_offset is_contiguous view", "in the cases of views"),
+    ("shares_storage_with", "about storage, not values"),
+    ("full zeros ones linspace eye", "the same with a type has cases"),
+    ("full_like zeros_like ones_like", "full of another tensor's shape and type"),
+    ("from_vec from_slice from_bytes", "data goes in as it is"),
+    ("rand rand_of randn randn_of randint uniform randperm manual_seed random_state dropout", "random"),
+];
+
+/// The public functions of a file of `Tensor` methods: those written out, and those that its macros make, a line each.
+fn functions(text: &str) -> Vec<&str> {
+    let mut found: Vec<&str> = Vec::new();
+    let mut in_macro = false;
+    for line in text.lines() {
+        let code = line.trim();
+        if let Some(rest) = code.strip_prefix("pub fn ").filter(|rest| !rest.starts_with('$')) {
+            found.extend(rest.split(['(', '<']).next());
+        }
+        in_macro = (in_macro || (line.ends_with("! {") && !line.starts_with("macro_rules"))) && line != "}";
+        if in_macro && line.starts_with("    ") && code.ends_with(';') && !code.starts_with("//") {
+            found.extend(code.split(' ').take_while(|word| word.chars().all(|c| c == '_' || c.is_alphanumeric())));
+        }
+    }
+    found
+}
+
+#[test]
+fn every_function_of_tensors_has_cases() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |path: &str| std::fs::read_to_string(folder.join(path)).unwrap();
+    let table = read("src/conformance/ops_table.rs") + &read("src/conformance/ops_layers.rs");
+    let mut excused: Vec<&str> = WITHOUT_CASES.iter().flat_map(|(names, _)| names.split(' ')).collect();
+    let mut missing = Vec::new();
+    for file in "elementwise reduce movement index layers linalg assign views create".split(' ') {
+        let text = read(&format!("../runtime/src/tensor/{file}.rs"));
+        let found = functions(&text);
+        assert!(found.len() > 4, "{file}: {found:?}");
+        for name in found {
+            let is_called = table.contains(&format!(".{name}(")) || table.contains(&format!("::{name}("));
+            let is_excused = excused.iter().position(|excuse| *excuse == name).map(|at| excused.remove(at)).is_some();
+            if is_called == is_excused {
+                missing.push(format!(
+                    "{file}: {name} {}",
+                    if is_called { "is excused and called" } else { "has no cases" }
+                ));
+            }
+        }
+    }
+    assert_eq!((missing, excused), (Vec::new(), Vec::new()), "without cases, or excused and not there");
 }

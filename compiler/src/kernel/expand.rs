@@ -162,7 +162,11 @@ impl Vectorizer {
             Op::Load => self.convert_load(node, &lane, count),
             // Addresses are made by the loads and stores that use them.
             Op::Index => node.clone(),
-            Op::Stage => with_mapped_sources(node, |operand| self.done[operand].clone()),
+            Op::Stage => with_mapped_sources(node, |store| match self.lane_of(store) {
+                Some(_) => self.done[store].clone(),
+                // Its value became the same in all lanes, but who reads the stage finds a vector at each of its places.
+                None => self.convert_store_of_lanes(store, &lane, self.kept_ranges(store)),
+            }),
             op if op.is_elementwise() => {
                 let src: Sources = node.src().iter().map(|operand| splat(&self.done[operand], count)).collect();
                 if node.dtype().is_index() {
@@ -286,16 +290,20 @@ impl Vectorizer {
         Some(Ok(UOp::new(Op::Index, index.dtype().with_lanes(count), src, Arg::None)))
     }
 
+    /// The ranges of a closer that stay loops.
+    fn kept_ranges(&self, closer: &UOp) -> Sources {
+        let kept = closed_ranges(closer).iter().filter(|range| kind_of(range) != AxisKind::Vector);
+        kept.map(|range| self.done[range].clone()).collect()
+    }
+
     fn convert_closer(&self, closer: &UOp) -> UOp {
-        let ranges = closed_ranges(closer);
-        let kept =
-            ranges.iter().filter(|range| kind_of(range) != AxisKind::Vector).map(|range| self.done[range].clone());
-        let closes_lanes = ranges.iter().find(|range| kind_of(range) == AxisKind::Vector);
+        let kept = self.kept_ranges(closer);
+        let closes_lanes = closed_ranges(closer).iter().find(|range| kind_of(range) == AxisKind::Vector);
         match closer.op() {
             Op::Fold => {
                 let value = self.done[&closer.src()[0]].clone();
                 let op = fold_op(closer);
-                let inner = reclose(closer, std::slice::from_ref(&value), kept);
+                let inner = reclose(closer, std::slice::from_ref(&value), kept.into_iter());
                 match closes_lanes {
                     Some(lane) => {
                         let count = lane.src()[0].as_int().unwrap_or(1) as usize;
@@ -306,8 +314,8 @@ impl Vectorizer {
                 }
             }
             _ => match self.lane_of(closer) {
-                Some(lane) => self.convert_store_of_lanes(closer, &lane, kept.collect()),
-                None => self.convert_store(closer, closes_lanes, kept.collect()),
+                Some(lane) => self.convert_store_of_lanes(closer, &lane, kept),
+                None => self.convert_store(closer, closes_lanes, kept),
             },
         }
     }
