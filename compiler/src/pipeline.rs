@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::CompileError;
 use crate::ir::text::Graph;
 use crate::ir::{Arg, Op, UOp, postorder};
-use crate::kernel::{decompose, estimate, expand, index_types, loops, lower, name, scratch, transpose};
+use crate::kernel::{decompose, effects, estimate, expand, index_types, loops, lower, name, scratch, transpose};
 use crate::linearize::{Linear, check, order};
 use crate::optimize;
 use crate::program::{Access, Parameter};
@@ -39,6 +39,7 @@ pub fn lower_kernel(
     let mut passes = Passes { kernel: ast.clone(), watch };
     passes.run("tensors become loops", lower::lower_to_loops);
     passes.run("simplify", symbolic::simplify);
+    passes.run("what is replaced is loaded first", effects::order_effects);
     passes.run("ranges are taken apart into digits", loops::split_digits);
     passes.run("folds share loops", loops::share_loops);
     passes.run("outer loops are ordered by what needs them", loops::order_outputs);

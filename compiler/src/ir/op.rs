@@ -129,7 +129,7 @@ ops! {
 
     Range     "range"     [len]                 Loop        "A loop variable from 0 to len - 1.";
     Fold      "fold"      [value;range]         Loop        "value combined over all of the ranges, which it closes.";
-    Store     "store"     [index value;range]   Memory      "value written at an index, for all of the ranges, which it closes.";
+    Store     "store"     [index value;more]    Memory      "value written at an index, after the loads that stand behind it, for all of the ranges at the end, which it closes.";
     Index     "index"     [buffer offset;gate]  Memory      "The place of one element, or with a ramp of several; no access where the gate is false.";
     Load      "load"      [index]               Memory      "The value at an index; zero where its gate is false.";
     Stage     "stage"     [;store]              Memory      "The scratch memory that these stores write, once they have been done.";

@@ -11,7 +11,8 @@
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
-use super::ranges::{Dependencies, closed_ranges, is_closer, range_id};
+use super::effects::loads_before;
+use super::ranges::{Dependencies, closed_ranges, is_closer, open_operands, range_id};
 use crate::dtype::Scalar;
 use crate::ir::{Arg, AxisKind, Op, ReduceOp, Sources, UOp, postorder, substitute, with_mapped_sources};
 use crate::symbolic::{linear_terms, simplify};
@@ -65,7 +66,7 @@ fn unroll(root: &UOp) -> UOp {
 fn unroll_closer(closer: &UOp) -> SmallVec<[UOp; 1]> {
     let (unrolled, kept): (Vec<UOp>, Vec<UOp>) =
         closed_ranges(closer).iter().cloned().partition(|range| kind_of(range) == AxisKind::Unroll);
-    let open = &closer.src()[..closer.src().len() - closed_ranges(closer).len()];
+    let open = open_operands(closer);
     let mut copies: Vec<Vec<UOp>> = vec![open.to_vec()];
     for range in &unrolled {
         let len =
@@ -335,17 +336,20 @@ impl Vectorizer {
 
     fn convert_store(&self, store: &UOp, lane: Option<&UOp>, kept: Sources) -> UOp {
         let (index, value) = (&store.src()[0], &store.src()[1]);
+        let operands = |index: UOp, value: UOp| -> Vec<UOp> {
+            [index, value].into_iter().chain(loads_before(store).iter().map(|load| self.done[load].clone())).collect()
+        };
         let Some(lane) = lane else {
-            return reclose(store, &[self.done[index].clone(), self.done[value].clone()], kept.into_iter());
+            return reclose(store, &operands(self.done[index].clone(), self.done[value].clone()), kept.into_iter());
         };
         let count = lane.src()[0].as_int().unwrap_or(1) as usize;
         let vector = splat(&self.done[value], count);
         match self.vector_index(index, lane, count) {
-            Some(Ok(index)) => reclose(store, &[index, vector], kept.into_iter()),
+            Some(Ok(index)) => reclose(store, &operands(index, vector), kept.into_iter()),
             Some(Err(scalar)) => {
                 // Every lane writes one place: the last one stays, as it would in a loop.
                 let last = lane_of_vector(&vector, count - 1);
-                reclose(store, &[scalar, last], kept.into_iter())
+                reclose(store, &operands(scalar, last), kept.into_iter())
             }
             None => panic!("bug in the compiler: a store whose place no rule can follow over a vector range"),
         }

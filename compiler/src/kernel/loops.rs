@@ -5,7 +5,8 @@ use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
 use super::ranges::{
-    Dependencies, NewRanges, RangeSet, all_ranges, closed_ranges, is_closer, next_range_id, range_id, substitute_ranges,
+    Dependencies, NewRanges, RangeSet, all_ranges, closed_ranges, is_closer, next_range_id, open_operands, range_id,
+    substitute_ranges,
 };
 use crate::ir::{AxisKind, Op, Sources, UOp, substitute, with_mapped_sources};
 use crate::symbolic::linear_terms;
@@ -23,8 +24,7 @@ pub fn share_loops(root: &UOp) -> UOp {
     for node in crate::ir::postorder(std::slice::from_ref(root)) {
         let mut level = node.src().iter().map(|operand| levels[operand]).max().unwrap_or(0);
         let mut set = RangeSet::default();
-        let open = node.src().len() - closed_ranges(&node).len();
-        for operand in &node.src()[..open] {
+        for operand in open_operands(&node) {
             set.union_with(&sets[operand]);
         }
         for range in closed_ranges(&node) {
@@ -85,7 +85,7 @@ pub fn order_outputs(root: &UOp) -> UOp {
     let stores = root.src().iter().map(|store| {
         let mut closed = closed_ranges(store).to_vec();
         closed.sort_by_key(rank);
-        store.with_src(store.src()[..2].iter().cloned().chain(closed).collect::<Sources>())
+        store.with_src(open_operands(store).iter().cloned().chain(closed).collect::<Sources>())
     });
     UOp::sink(stores)
 }
@@ -104,8 +104,7 @@ impl IndexSums {
             if user.dtype().is_index() && user.op() != Op::Fold {
                 continue;
             }
-            let open = user.src().len() - closed_ranges(user).len();
-            for operand in &user.src()[..open] {
+            for operand in open_operands(user) {
                 if operand.dtype().is_index() && seen.insert(operand.clone()) {
                     roots.push(operand.clone());
                 }

@@ -3,6 +3,7 @@
 //! indices ([`index_types`]).
 
 pub mod decompose;
+pub mod effects;
 pub mod estimate;
 pub mod expand;
 pub mod half_floats;

@@ -78,9 +78,18 @@ pub fn is_closer(node: &UOp) -> bool {
 pub fn closed_ranges(closer: &UOp) -> &[UOp] {
     match closer.op() {
         Op::Fold => &closer.src()[1..],
-        Op::Store => &closer.src()[2..],
+        // Behind the value stands what must be loaded before (`effects`), then the ranges.
+        Op::Store => {
+            let waits = closer.src()[2..].iter().take_while(|operand| operand.op() != Op::Range).count();
+            &closer.src()[2 + waits..]
+        }
         _ => &[],
     }
+}
+
+/// The operands of a node that are not ranges which it closes.
+pub fn open_operands(node: &UOp) -> &[UOp] {
+    &node.src()[..node.src().len() - closed_ranges(node).len()]
 }
 
 /// What each node below a root depends on.
@@ -97,8 +106,7 @@ impl Dependencies {
         let mut sets: FxHashMap<UOp, RangeSet> = FxHashMap::default();
         for node in &order {
             let mut set = RangeSet::default();
-            let open = if is_closer(node) { node.src().len() - closed_ranges(node).len() } else { node.src().len() };
-            for operand in &node.src()[..open] {
+            for operand in open_operands(node) {
                 set.union_with(&sets[operand]);
             }
             if node.op() == Op::Range {
@@ -143,8 +151,7 @@ pub fn substitute_ranges(root: &UOp, map: &FxHashMap<UOp, NewRanges>) -> UOp {
         let new = if let Some(new) = map.get(&node) {
             new.value.clone()
         } else if is_closer(&node) {
-            let open = node.src().len() - closed_ranges(&node).len();
-            let mut src: Sources = node.src()[..open].iter().map(|operand| done[operand].clone()).collect();
+            let mut src: Sources = open_operands(&node).iter().map(|operand| done[operand].clone()).collect();
             for range in closed_ranges(&node) {
                 match map.get(range) {
                     Some(new) => src.extend(new.ranges.iter().cloned()),

@@ -95,11 +95,12 @@ fn misplaced_closer(root: &UOp) -> Option<UOp> {
     let mut places: FxHashMap<u32, Option<u32>> = FxHashMap::default();
     let is_inner = |node: &&UOp| is_closer(node) && !(node.op() == Op::Store && root.src().contains(node));
     for closer in dependencies.order.iter().rev().filter(is_inner) {
-        let place = nest.deepest(dependencies.get(closer).iter());
-        // Ranges of one closer stand in each other: the first one tells where.
-        let Some(first) = closed_ranges(closer).first() else { continue };
-        if *places.entry(range_id(first)).or_insert(place) != place {
-            return Some(closer.clone());
+        let mut place = nest.deepest(dependencies.get(closer).iter());
+        for range in closed_ranges(closer) {
+            if *places.entry(range_id(range)).or_insert(place) != place {
+                return Some(closer.clone());
+            }
+            place = Some(range_id(range));
         }
     }
     None

@@ -2,7 +2,8 @@
 //!
 //! A value stands in the innermost loop that it depends on. Loops nest as their closers say: the ranges of one closer outermost
 //! first, and the first of them inside the innermost loop that the closer's result depends on. Within one loop, what stands in
-//! it (single ops and whole inner loops) is ordered so that each comes after what it needs, and otherwise as in the graph.
+//! it (single ops and whole inner loops) is ordered so that each comes after what it needs, and otherwise as in the graph. What a store
+//! needs are also the loads of what it replaces (`kernel::effects`), which the list itself no longer names.
 //!
 //! Always: see [`check`](super::check). Tested there, and by every kernel that runs.
 
@@ -16,7 +17,7 @@ use super::nest::{Nest, part_loops};
 use crate::DType;
 use crate::ir::{Arg, Op, ReduceOp, Sources, UOp};
 use crate::kernel::expand::combine;
-use crate::kernel::ranges::{Dependencies, closed_ranges, is_closer, range_id};
+use crate::kernel::ranges::{Dependencies, closed_ranges, is_closer, open_operands, range_id};
 use crate::kernel::scratch::scratch_of;
 
 /// The micro-ops of a kernel in order; `has_fma` lets sums of products become fused multiply-adds.
@@ -24,12 +25,9 @@ pub fn order(root: &UOp, has_fma: bool) -> Vec<UOp> {
     let root = &part_loops(root);
     let dependencies = Dependencies::of(root);
     let nest = Nest::of(&dependencies);
-    let loads = dependencies.order.iter().filter(|node| node.op() == Op::Load);
-    let loads = loads.map(|load| (load.src()[0].clone(), load.clone())).collect();
     let mut emitter = Emitter {
         dependencies,
         nest,
-        loads,
         has_fma,
         done: FxHashMap::default(),
         list: Vec::new(),
@@ -59,8 +57,6 @@ fn without_unused(list: Vec<UOp>) -> Vec<UOp> {
 struct Emitter {
     dependencies: Dependencies,
     nest: Nest,
-    /// The load of each place that is loaded.
-    loads: FxHashMap<UOp, UOp>,
     has_fma: bool,
     /// What stands in the list for each node.
     done: FxHashMap<UOp, UOp>,
@@ -151,9 +147,7 @@ impl Emitter {
         }
         for node in members {
             let number = numbers[&item_of(node)];
-            // An element is loaded before it is replaced.
-            let replaced = (node.op() == Op::Store).then(|| self.loads.get(&node.src()[0])).flatten();
-            for operand in node.src().iter().chain(replaced) {
+            for operand in node.src() {
                 if !inside(operand) {
                     continue;
                 }
@@ -180,8 +174,7 @@ impl Emitter {
         if matches!(node.op(), Op::Sink | Op::Range) || self.done.contains_key(node) {
             return;
         }
-        let open = node.src().len() - closed_ranges(node).len();
-        let src: Sources = node.src()[..open].iter().map(|operand| self.done[operand].clone()).collect();
+        let src: Sources = open_operands(node).iter().map(|operand| self.done[operand].clone()).collect();
         let new = if src[..] == *node.src() { node.clone() } else { node.with_src(src) };
         // A store's place in scratch and a load's are one once the stage has become its memory.
         if new.op() != Op::Index || self.indices.insert(new.clone()) {

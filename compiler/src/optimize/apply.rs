@@ -6,10 +6,12 @@ use smallvec::smallvec;
 use super::keep;
 use super::opt::{Opt, Refused, SplitTail};
 use crate::ir::{Arg, AxisKind, Op, ReduceOp, Sources, UOp, postorder, substitute};
+use crate::kernel::effects::{loads_before, replaces_what_was_read};
 use crate::kernel::expand::combine;
 use crate::kernel::loops::ranges_by_id;
 use crate::kernel::ranges::{
-    Dependencies, NewRanges, RangeSet, closed_ranges, is_closer, next_range_id, range_id, substitute_ranges,
+    Dependencies, NewRanges, RangeSet, closed_ranges, is_closer, next_range_id, open_operands, range_id,
+    substitute_ranges,
 };
 use crate::symbolic::{linear_terms, simplify};
 
@@ -79,14 +81,6 @@ fn depends_on(node: &UOp, id: u32) -> bool {
     postorder(std::slice::from_ref(node)).iter().any(|node| node.op() == Op::Range && range_id(node) == id)
 }
 
-/// Whether a kernel loads from memory that it stores to: then no element may be written twice.
-pub(super) fn works_in_place(root: &UOp) -> bool {
-    let nodes = postorder(std::slice::from_ref(root));
-    let stored: FxHashSet<UOp> =
-        nodes.iter().filter(|node| node.op() == Op::Store).map(|node| node.src()[0].src()[0].clone()).collect();
-    nodes.iter().any(|node| node.op() == Op::Load && stored.contains(&node.src()[0].src()[0]))
-}
-
 /// How the rest of a range that a split leaves is handled.
 fn tail_of(root: &UOp, range: &UOp, inner: i64) -> Result<SplitTail, &'static str> {
     let len = &range.src()[0];
@@ -96,16 +90,13 @@ fn tail_of(root: &UOp, range: &UOp, inner: i64) -> Result<SplitTail, &'static st
     if is_reduce(range) {
         return Ok(SplitTail::Apart);
     }
-    // A length that may be less than the part leaves no room to begin earlier.
-    if !works_in_place(root) && len.min_value() >= inner {
+    let mut outputs = root.src().iter().filter(|store| closed_ranges(store).contains(range)).peekable();
+    let is_output = outputs.peek().is_some();
+    // What was replaced cannot be computed again. A length that may be less than the part leaves no room to begin earlier.
+    if !outputs.any(replaces_what_was_read) && len.min_value() >= inner {
         return Ok(SplitTail::Overlap);
     }
-    let dependencies = Dependencies::of(root);
-    let is_inside = |node: &UOp| dependencies.get(node).contains(range_id(range));
-    if dependencies.order.iter().any(|node| node.op() == Op::Stage && is_inside(node)) {
-        return Err("what is left over would be done on its own, and something is kept in scratch inside of the loop");
-    }
-    Ok(SplitTail::Apart)
+    if is_output { Ok(SplitTail::Apart) } else { Err("the loop fills scratch and may be shorter than the part") }
 }
 
 fn split(root: &UOp, range: &UOp, inner: u32, kind: AxisKind) -> Result<UOp, &'static str> {
@@ -146,9 +137,39 @@ fn split(root: &UOp, range: &UOp, inner: u32, kind: AxisKind) -> Result<UOp, &'s
     Ok(simplify(&UOp::sink(main.src().iter().chain(&rest).cloned())))
 }
 
+/// Some loops, and those of the folds and stages that stand in them or in others that are given by number; each once.
+fn loops_inside(dependencies: &Dependencies, first: Vec<UOp>, around: RangeSet) -> Vec<UOp> {
+    let mut inside = around;
+    let mut own: Vec<UOp> = Vec::new();
+    let mut seen: FxHashSet<UOp> = FxHashSet::default();
+    let mut take = |taken: &[UOp], inside: &mut RangeSet| {
+        for range in taken {
+            inside.insert(range_id(range));
+            if seen.insert(range.clone()) {
+                own.push(range.clone());
+            }
+        }
+    };
+    take(&first, &mut inside);
+    // Users first: what a fold or stage stands in is known before it.
+    for closer in dependencies.order.iter().rev().filter(|node| is_closer(node)) {
+        let is_inner = closer.op() == Op::Fold || closer.src()[0].src()[0].op() == Op::Scratch;
+        if is_inner && dependencies.get(closer).iter().any(|id| inside.contains(id)) {
+            take(closed_ranges(closer), &mut inside);
+        }
+    }
+    own
+}
+
+/// The range under another number.
+fn with_number(range: &UOp, id: u32) -> UOp {
+    let kind = range.as_range().map_or(AxisKind::Loop, |arg| arg.kind);
+    UOp::range(range.src()[0].clone(), id, kind)
+}
+
 /// The stores that a range repeats, for what it counts from `whole` on alone.
 ///
-/// They share the loops outside of the range with what they were made from; loops inside of it, those of folds too, are their own.
+/// They share the loops outside of the range with what they were made from; loops inside of it, those of folds and stages too, are their own.
 fn tail_stores(root: &UOp, range: &UOp, whole: &UOp, next: u32) -> Vec<UOp> {
     let stores: Vec<UOp> = root.src().iter().filter(|store| closed_ranges(store).contains(range)).cloned().collect();
     let sink = UOp::sink(stores.iter().cloned());
@@ -156,23 +177,10 @@ fn tail_stores(root: &UOp, range: &UOp, whole: &UOp, next: u32) -> Vec<UOp> {
     let mut inside = RangeSet::default();
     inside.insert(range_id(range));
     let mut own: Vec<UOp> = Vec::new();
-    let mut take = |taken: &[UOp], inside: &mut RangeSet| {
-        for other in taken.iter().filter(|other| *other != range) {
-            inside.insert(range_id(other));
-            if !own.contains(other) {
-                own.push(other.clone());
-            }
-        }
-    };
     for store in &stores {
-        take(closed_ranges(store).rsplit(|other| other == range).next().unwrap_or_default(), &mut inside);
+        own.extend_from_slice(closed_ranges(store).rsplit(|other| other == range).next().unwrap_or_default());
     }
-    // Users first: what a fold stands in is known before the fold.
-    for fold in dependencies.order.iter().rev().filter(|node| node.op() == Op::Fold) {
-        if dependencies.get(fold).iter().any(|id| inside.contains(id)) {
-            take(closed_ranges(fold), &mut inside);
-        }
-    }
+    let own = loops_inside(&dependencies, own, inside);
     let len = simplify(&(&range.src()[0] - whole));
     let kind = range.as_range().map_or(AxisKind::Loop, |arg| arg.kind);
     let is_one = len.is_const(1);
@@ -181,9 +189,8 @@ fn tail_stores(root: &UOp, range: &UOp, whole: &UOp, next: u32) -> Vec<UOp> {
     let value = if is_one { whole.clone() } else { whole + rest };
     let mut map: FxHashMap<UOp, NewRanges> = [(range.clone(), NewRanges { value, ranges })].into_iter().collect();
     for (other, id) in own.into_iter().zip(next + 1..) {
-        let kind = other.as_range().map_or(AxisKind::Loop, |arg| arg.kind);
-        let renamed = UOp::range(other.src()[0].clone(), id, kind);
-        map.insert(other, NewRanges { value: renamed.clone(), ranges: smallvec![renamed] });
+        let fresh = with_number(&other, id);
+        map.insert(other, NewRanges { value: fresh.clone(), ranges: smallvec![fresh] });
     }
     substitute_ranges(&sink, &map).src().to_vec()
 }
@@ -200,6 +207,9 @@ fn split_reduce(root: &UOp, range: &UOp, inner: i64, kind: AxisKind, next: u32) 
     let outer = UOp::range(parts, id, AxisKind::Reduce);
     let part = UOp::range(inner, next, if kind == AxisKind::Loop { AxisKind::Reduce } else { kind });
     let rest_part = UOp::range(inner, next + 1, if kind == AxisKind::Loop { AxisKind::Reduce } else { kind });
+    let mut next = next + 2;
+    // The loops of what is left over, for those that it cannot share.
+    let mut fresh: FxHashMap<UOp, UOp> = FxHashMap::default();
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
     for node in postorder(std::slice::from_ref(root)) {
         let src: Sources = node.src().iter().map(|operand| done[operand].clone()).collect();
@@ -208,22 +218,18 @@ fn split_reduce(root: &UOp, range: &UOp, inner: i64, kind: AxisKind, next: u32) 
             if src[..] == *node.src() { node.clone() } else { node.with_src(src) }
         } else {
             let op = fold_op(&node);
-            let others: Sources = closed_ranges(&node).iter().filter(|other| *other != range).cloned().collect();
+            let position = closed_ranges(&node).iter().position(|other| other == range).unwrap_or_default();
+            let (before, after) = (&closed_ranges(&node)[..position], &closed_ranges(&node)[position + 1..]);
             let value = &src[0];
             let at = |place: UOp| {
                 let map: FxHashMap<UOp, UOp> = [(range.clone(), place)].into_iter().collect();
                 substitute(value, &map)
             };
-            let keep_order = |replacement: &[UOp]| -> Sources {
-                closed_ranges(&node)
-                    .iter()
-                    .flat_map(|other| if other == range { replacement.to_vec() } else { vec![other.clone()] })
-                    .collect()
-            };
+            let around = |outer: &[UOp], inner: &[UOp]| [before, outer, inner].concat();
             let (outer_ranges, begin) = if is_one {
-                (others.clone(), UOp::index(0))
+                (around(&[], after), UOp::index(0))
             } else {
-                (keep_order(std::slice::from_ref(&outer)), &outer * inner)
+                (around(std::slice::from_ref(&outer), after), &outer * inner)
             };
             let main = at(begin + &part);
             let main = nested_fold(op, &main, &outer_ranges, &part, kind);
@@ -235,7 +241,18 @@ fn split_reduce(root: &UOp, range: &UOp, inner: i64, kind: AxisKind, next: u32) 
                 let rest = gate_loads(&at(place), &inside);
                 let identity = UOp::constant(op.identity(rest.dtype()), rest.dtype());
                 let rest = inside.select(&rest, &identity);
-                combine(op, &main, &nested_fold(op, &rest, &others, &rest_part, kind))
+                // Loops inside of the range would stand in two places, in its loop and beside it.
+                let mut inside = RangeSet::default();
+                inside.insert(id);
+                for loop_inside in loops_inside(&Dependencies::of(&node.src()[0]), after.to_vec(), inside) {
+                    fresh.entry(loop_inside.clone()).or_insert_with(|| {
+                        next += 1;
+                        with_number(&loop_inside, next - 1)
+                    });
+                }
+                let after: Vec<UOp> = after.iter().map(|other| fresh[other].clone()).collect();
+                let rest = substitute(&rest, &fresh);
+                combine(op, &main, &nested_fold(op, &rest, &around(&[], &after), &rest_part, kind))
             }
         };
         done.insert(node, new);
@@ -293,10 +310,16 @@ fn make_outermost(root: &UOp, range: &UOp) -> Result<UOp, &'static str> {
         found = true;
         let ranges = closed_ranges(&rebuilt);
         let (first, others): (Vec<UOp>, Vec<UOp>) = ranges.iter().cloned().partition(|other| other == range);
-        let src: Sources = rebuilt.src()[..2].iter().cloned().chain(first).chain(others).collect();
+        let src: Sources = open_operands(&rebuilt).iter().cloned().chain(first).chain(others).collect();
         rebuilt.with_src(src)
     });
-    if found { Ok(new) } else { Err("no store closes the range") }
+    // A store in other loops would be done once for each iteration of the range.
+    let repeats = |store: &UOp| replaces_what_was_read(store) && !closed_ranges(store).contains(range);
+    match root.src().iter().any(repeats) {
+        true => Err("a store that replaces what it read would be repeated"),
+        false if !found => Err("no store closes the range"),
+        false => Ok(new),
+    }
 }
 
 /// Makes the outermost ranges of all stores one parallel range.
@@ -313,6 +336,11 @@ fn make_parallel(root: &UOp, outer: &[UOp]) -> Result<UOp, &'static str> {
     }
     if !is_closer(&root.src()[0]) {
         return Err("the kernel has no stores");
+    }
+    let dependencies = Dependencies::of(root);
+    let is_own = |read: &UOp| outer.iter().all(|range| dependencies.get(read).contains(range_id(range)));
+    if !root.src().iter().flat_map(loads_before).all(is_own) {
+        return Err("one thread would replace what another still has to read");
     }
     let len = outer.iter().map(|range| range.src()[0].clone()).reduce(|product, len| simplify(&(product * len)));
     let parallel = UOp::range(len.unwrap_or_else(|| UOp::index(1)), range_id(&outer[0]), AxisKind::Parallel);

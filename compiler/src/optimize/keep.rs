@@ -11,9 +11,10 @@
 use rustc_hash::FxHashMap;
 use smallvec::smallvec;
 
-use super::apply::{is_reduce, works_in_place};
+use super::apply::is_reduce;
 use crate::DType;
 use crate::ir::{Arg, AxisKind, Op, Sources, UOp, substitute};
+use crate::kernel::effects::memory_in_place;
 use crate::kernel::ranges::{Dependencies, closed_ranges, next_range_id, range_id};
 use crate::symbolic::{linear_terms, simplify};
 
@@ -22,9 +23,6 @@ use crate::symbolic::{linear_terms, simplify};
 /// # Errors
 /// Why not.
 pub(super) fn keep_folds(root: &UOp, range: &UOp) -> Result<UOp, &'static str> {
-    if works_in_place(root) {
-        return Err("the kernel works in place: what is kept could be overwritten");
-    }
     if is_reduce(range) {
         return Err("the range is one of a fold");
     }
@@ -43,6 +41,10 @@ pub(super) fn keep_folds(root: &UOp, range: &UOp) -> Result<UOp, &'static str> {
     if inside.is_empty() {
         return Err("no fold depends on the range");
     }
+    let replaced = memory_in_place(root);
+    if values.iter().any(|node| node.op() == Op::Load && replaced.contains(&node.src()[0].src()[0])) {
+        return Err("what is kept could be replaced before");
+    }
     let kept = inside.iter().zip(next_range_id(root)..);
     let map = kept.map(|(fold, id)| (fold.clone(), kept_along(fold, &[(range.clone(), id)]))).collect();
     Ok(simplify(&substitute(root, &map)))
@@ -53,16 +55,18 @@ pub(super) fn keep_folds(root: &UOp, range: &UOp) -> Result<UOp, &'static str> {
 /// # Errors
 /// Why not.
 pub(super) fn pack(root: &UOp, lane: &UOp, row: &UOp) -> Result<UOp, &'static str> {
-    if works_in_place(root) {
-        return Err("the kernel works in place: what is packed could be overwritten");
-    }
     if [lane, row].iter().any(|range| range.src()[0].as_int().is_none()) {
         return Err("a length is not a constant");
     }
     let dependencies = Dependencies::of(root);
     let next = next_range_id(root);
+    let replaced = memory_in_place(root);
     let crosses = |node: &&UOp| {
         if node.op() != Op::Load || node.src()[0].src().len() != 2 || node.src()[0].src()[0].op() != Op::Param {
+            return false;
+        }
+        // What is copied before it is asked for must not change in between.
+        if replaced.contains(&node.src()[0].src()[0]) {
             return false;
         }
         let terms = linear_terms(&node.src()[0].src()[1]).0;

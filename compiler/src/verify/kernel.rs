@@ -133,7 +133,8 @@ fn writes_scratch(node: &UOp, other: &UOp) -> bool {
 fn open_after(node: &UOp, open: &FxHashMap<UOp, FxHashSet<u32>>) -> Result<FxHashSet<u32>, VerifyError> {
     let fail = |message: String| Err(VerifyError::new(node, message));
     let closed_from = match node.op() {
-        Op::Store => 2,
+        // Behind the value: what must be loaded before, then the ranges.
+        Op::Store => node.src().iter().skip(2).position(|operand| operand.as_range().is_some()).map_or(usize::MAX, |first| first + 2),
         Op::Fold => 1,
         _ => node.src().len(),
     };
