@@ -6,7 +6,7 @@ use crate::error::CompileError;
 use crate::ir::text::Graph;
 use crate::ir::{Arg, Op, UOp, postorder};
 use crate::kernel::{decompose, effects, estimate, expand, index_types, loops, lower, name, scratch, transpose};
-use crate::linearize::{Linear, check, order};
+use crate::linearize::{self, Linear, check, order};
 use crate::optimize;
 use crate::program::{Access, Parameter};
 use crate::symbolic;
@@ -56,7 +56,9 @@ pub fn lower_kernel(
     passes.run("indices get machine types", index_types::lower_index_types);
     let ops = order::order(&passes.kernel, target.has_fma);
     if cfg!(debug_assertions)
-        && let Err(message) = check::check(&ops).and(verify::linear::check(&ops).map_err(|error| error.to_string()))
+        && let Err(message) = check::check(&ops)
+            .and(verify::linear::check(&ops).map_err(|error| error.to_string()))
+            .and(linearize::effects::check(&ops))
     {
         panic!("bug in the compiler: {message}, in the kernel {name}");
     }

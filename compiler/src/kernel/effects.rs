@@ -93,7 +93,8 @@ fn readers_within(
     if stands_within(load) {
         return vec![load.clone()];
     }
-    let mut readers: Vec<UOp> = holders.get(load).into_iter().flatten().filter(|node| stands_within(node)).cloned().collect();
+    let mut readers: Vec<UOp> =
+        holders.get(load).into_iter().flatten().filter(|node| stands_within(node)).cloned().collect();
     // A store into scratch is below its stage, which is what others wait for.
     readers.iter_mut().for_each(|reader| {
         if reader.op() == Op::Store {

@@ -18,9 +18,11 @@
 //! | `ramp`, `splat`, `stack`, `lane`, `across` | vectors made, taken apart, combined |
 //! | elementwise ops | on scalars, or lane by lane on vectors of one lane count |
 //!
-//! No node is of dtype `Index` any more. [`check::check`] holds every list to these rules.
+//! No node is of dtype `Index` any more. [`check::check`] holds every list to these rules, and [`effects::check`] proves that nothing is loaded
+//! after it was replaced.
 
 pub mod check;
+pub mod effects;
 pub mod interpret;
 mod nest;
 pub mod order;

@@ -134,7 +134,12 @@ fn open_after(node: &UOp, open: &FxHashMap<UOp, FxHashSet<u32>>) -> Result<FxHas
     let fail = |message: String| Err(VerifyError::new(node, message));
     let closed_from = match node.op() {
         // Behind the value: what must be loaded before, then the ranges.
-        Op::Store => node.src().iter().skip(2).position(|operand| operand.as_range().is_some()).map_or(usize::MAX, |first| first + 2),
+        Op::Store => node
+            .src()
+            .iter()
+            .skip(2)
+            .position(|operand| operand.as_range().is_some())
+            .map_or(usize::MAX, |first| first + 2),
         Op::Fold => 1,
         _ => node.src().len(),
     };

@@ -1,0 +1,336 @@
+//! Proves of a finished list that nothing is read after it was replaced.
+//!
+//! Where a list loads and stores the same memory, every element must be loaded before it is stored, in whatever order iterations run:
+//!
+//! - two *different* iterations of the loops that a load and a store share touch different elements, and
+//! - in the *same* iteration, the load stands before the store, or they touch different elements.
+//!
+//! Offsets are sums of loop variables with factors, so the question is whether `a1*t1 + a2*t2 + ... + c = 0` has a solution within bounds
+//! where one of the `t` is the distance between two iterations. It is searched for, largest factor first: what the remaining terms can add up to leaves few
+//! values for each, one in the common case of rows and columns. Offsets that are no such sums (quotients, lengths that are variables times a loop)
+//! are compared as they stand: a load and a store at one expression, the load first, are right if the store's view shows no element
+//! twice, which whoever writes through a view has checked.
+//!
+//! This shares no code with the passes that order effects (`kernel::effects`, `linearize::order`), so that one mistake is not made twice. It runs on every
+//! kernel in debug builds. Tested below with lists that are wrong.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::ir::{Arg, Op, UOp};
+
+/// Values tried in one search before it is given up.
+const SEARCH_MAX: usize = 20_000;
+
+/// What a search for two accesses of one element found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    Nothing,
+    Conflict,
+    /// The search took too long, or an offset is no sum.
+    Unknown,
+}
+
+/// A load or store of memory that the list both loads and stores.
+struct Access<'a> {
+    position: usize,
+    /// The loops that are open, outermost first.
+    loops: Vec<&'a UOp>,
+    index: &'a UOp,
+    is_store: bool,
+    offset: Option<Sum>,
+}
+
+/// A term of an offset: a loop variable, a value that does not change, or the number of the lane.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Term {
+    Loop(u32),
+    Fixed(UOp),
+    Lane,
+}
+
+/// An offset: a constant, and factors of terms with the least and largest value of each.
+#[derive(Clone, Default)]
+struct Sum {
+    constant: i128,
+    factors: FxHashMap<Term, i128>,
+    bounds: FxHashMap<Term, (i128, i128)>,
+}
+
+/// What is wrong with the order of loads and stores in a list: a bug in the compiler.
+///
+/// # Errors
+/// A sentence that names the load and the store.
+pub fn check(list: &[UOp]) -> Result<(), String> {
+    let accesses = accesses_of(list);
+    for load in accesses.iter().filter(|access| !access.is_store) {
+        let same_memory = |store: &&Access| store.is_store && store.index.src()[0] == load.index.src()[0];
+        for store in accesses.iter().filter(same_memory) {
+            check_pair(load, store)
+                .map_err(|why| format!("op {} loads what op {} replaces: {why}", load.position, store.position))?;
+        }
+    }
+    Ok(())
+}
+
+fn accesses_of(list: &[UOp]) -> Vec<Access<'_>> {
+    let memory = |node: &UOp| node.src()[0].src()[0].clone();
+    let of_op = |wanted: Op| {
+        let nodes = list.iter().filter(move |node| node.op() == wanted);
+        nodes.map(memory).filter(|memory| memory.op() == Op::Param).collect::<FxHashSet<UOp>>()
+    };
+    let (loaded, stored) = (of_op(Op::Load), of_op(Op::Store));
+    let mut open: Vec<&UOp> = Vec::new();
+    let mut accesses = Vec::new();
+    for (position, node) in list.iter().enumerate() {
+        match node.op() {
+            Op::Range => open.push(node),
+            Op::EndRange => drop(open.pop()),
+            Op::Load | Op::Store => {
+                let memory = memory(node);
+                if loaded.contains(&memory) && stored.contains(&memory) {
+                    let index = &node.src()[0];
+                    let (loops, is_store) = (open.clone(), node.op() == Op::Store);
+                    accesses.push(Access { position, loops, index, is_store, offset: offset_of(index) });
+                }
+            }
+            _ => {}
+        }
+    }
+    accesses
+}
+
+fn check_pair(load: &Access, store: &Access) -> Result<(), String> {
+    let shared = load.loops.iter().zip(&store.loops).take_while(|(a, b)| a == b).count();
+    let is_first = load.position < store.position;
+    let same_place = is_first && load.index.src()[1] == store.index.src()[1] && shared == load.loops.len();
+    let found = match (&load.offset, &store.offset) {
+        (Some(a), Some(b)) => search(a, b, &load.loops[..shared], is_first),
+        _ => Found::Unknown,
+    };
+    match found {
+        Found::Nothing => Ok(()),
+        Found::Unknown if same_place => Ok(()),
+        Found::Unknown => Err("it is not known to come first".to_string()),
+        Found::Conflict if is_first => Err("another iteration may have replaced it".to_string()),
+        Found::Conflict => Err("it comes later".to_string()),
+    }
+}
+
+/// The offset of an access as a sum; `None` if it is none.
+fn offset_of(index: &UOp) -> Option<Sum> {
+    let mut sum = Sum::default();
+    let mut pending: Vec<(&UOp, i128)> = vec![(&index.src()[1], 1)];
+    while let Some((node, factor)) = pending.pop() {
+        match (node.op(), node.src()) {
+            (Op::Const, _) => sum.constant += factor * node.as_int()? as i128,
+            (Op::Add, [a, b]) => pending.extend([(a, factor), (b, factor)]),
+            (Op::Sub, [a, b]) => pending.extend([(a, factor), (b, -factor)]),
+            (Op::Neg, [a]) => pending.push((a, -factor)),
+            (Op::Splat | Op::Cast, [a]) if a.dtype().element().is_integer() => pending.push((a, factor)),
+            (Op::Mul, [a, b]) => match (a.as_int(), b.as_int()) {
+                (_, Some(number)) => pending.push((a, factor * number as i128)),
+                (Some(number), _) => pending.push((b, factor * number as i128)),
+                _ => return None,
+            },
+            (Op::Shl, [a, b]) => pending.push((a, factor << b.as_int().filter(|bits| (0..48).contains(bits))?)),
+            (Op::Ramp, [base]) => {
+                let Arg::Number(step) = node.arg() else { return None };
+                sum.add(Term::Lane, factor * *step as i128, (0, node.dtype().lanes() as i128 - 1));
+                pending.push((base, factor));
+            }
+            (Op::Range, [len]) => {
+                let id = node.as_range()?.id;
+                sum.add(Term::Loop(id), factor, (0, len.max_value() as i128 - 1));
+            }
+            (Op::Variable, _) => {
+                sum.add(Term::Fixed(node.clone()), factor, (node.min_value() as i128, node.max_value() as i128));
+            }
+            _ => return None,
+        }
+    }
+    // A vector at one offset is that many elements in a row.
+    let lanes = index.dtype().lanes() as i128;
+    if lanes > 1 && index.src()[1].dtype().lanes() == 1 {
+        sum.add(Term::Lane, 1, (0, lanes - 1));
+    }
+    Some(sum)
+}
+
+impl Sum {
+    fn add(&mut self, term: Term, factor: i128, bounds: (i128, i128)) {
+        *self.factors.entry(term.clone()).or_default() += factor;
+        self.bounds.insert(term, bounds);
+    }
+}
+
+/// An unknown of the search.
+#[derive(Clone, Copy, Debug)]
+struct Unknown {
+    factor: i128,
+    low: i128,
+    high: i128,
+    /// Whether it is the distance between two iterations of a shared loop.
+    is_distance: bool,
+}
+
+/// Looks for elements that both touch: in different iterations of the shared loops; in the same one too if the load does not come first.
+fn search(load: &Sum, store: &Sum, shared: &[&UOp], is_first: bool) -> Found {
+    let Some((mut unknowns, constant)) = equation(load, store, shared) else { return Found::Unknown };
+    unknowns.sort_by_key(|unknown| std::cmp::Reverse(unknown.factor.abs()));
+    // What the unknowns from each on can add up to.
+    let mut reach = vec![(0i128, 0i128); unknowns.len() + 1];
+    for (number, unknown) in unknowns.iter().enumerate().rev() {
+        let ends = [unknown.factor * unknown.low, unknown.factor * unknown.high];
+        let (low, high) = reach[number + 1];
+        reach[number] = (low + ends[0].min(ends[1]), high + ends[0].max(ends[1]));
+    }
+    let mut tried = 0;
+    // Each: the next unknown, what is missing to zero, and whether the iterations differ so far.
+    let mut pending: Vec<(usize, i128, bool)> = vec![(0, -constant, false)];
+    while let Some((number, missing, differ)) = pending.pop() {
+        tried += 1;
+        if tried > SEARCH_MAX {
+            return Found::Unknown;
+        }
+        if missing < reach[number].0 || missing > reach[number].1 {
+            continue;
+        }
+        let may_differ = differ || unknowns[number..].iter().any(|unknown| unknown.is_distance);
+        if is_first && !may_differ {
+            continue;
+        }
+        let Some(unknown) = unknowns.get(number) else { return Found::Conflict };
+        let (least, most) = values_that_reach(unknown, missing, reach[number + 1]);
+        if most - least > SEARCH_MAX as i128 {
+            return Found::Unknown;
+        }
+        for value in least..=most {
+            let differ = differ || (unknown.is_distance && value != 0);
+            pending.push((number + 1, missing - unknown.factor * value, differ));
+        }
+    }
+    Found::Nothing
+}
+
+/// The values of an unknown that leave something which the others can make up.
+fn values_that_reach(unknown: &Unknown, missing: i128, others: (i128, i128)) -> (i128, i128) {
+    if unknown.factor == 0 {
+        // It changes nothing: one value of each kind stands for all.
+        return (unknown.low.max(0), unknown.high.min(1));
+    }
+    let (low, high) = (missing - others.1, missing - others.0);
+    let (low, high) = if unknown.factor > 0 { (low, high) } else { (-high, -low) };
+    let factor = unknown.factor.abs();
+    let least = low.div_euclid(factor) + (low.rem_euclid(factor) != 0) as i128;
+    (least.max(unknown.low), high.div_euclid(factor).min(unknown.high))
+}
+
+/// The difference of two offsets: unknowns with factors, and a constant. Where it is zero, both touch one element.
+fn equation(load: &Sum, store: &Sum, shared: &[&UOp]) -> Option<(Vec<Unknown>, i128)> {
+    let mut unknowns = Vec::new();
+    let mut common: FxHashSet<Term> = FxHashSet::default();
+    for range in shared {
+        let term = Term::Loop(range.as_range()?.id);
+        let most = range.src()[0].max_value() as i128 - 1;
+        let [loaded, stored] = [load, store].map(|sum| sum.factors.get(&term).copied().unwrap_or(0));
+        // The load's iteration, and how many iterations later the store's is.
+        if most > 0 {
+            unknowns.push(Unknown { factor: loaded - stored, low: 0, high: most, is_distance: false });
+            unknowns.push(Unknown { factor: -stored, low: -most, high: most, is_distance: true });
+        }
+        common.insert(term);
+    }
+    unknowns.retain(|unknown| unknown.is_distance || unknown.factor != 0);
+    for (sum, sign) in [(load, 1), (store, -1)] {
+        for (term, factor) in sum.factors.iter().filter(|(term, _)| !common.contains(*term)) {
+            let fixed = matches!(term, Term::Fixed(_));
+            // A value that does not change is the same in both.
+            let factor = if fixed {
+                let other = |sum: &Sum| sum.factors.get(term).copied().unwrap_or(0);
+                if sign < 0 && other(load) != 0 { continue } else { other(load) - other(store) }
+            } else {
+                sign * factor
+            };
+            let (low, high) = sum.bounds[term];
+            if factor != 0 {
+                unknowns.push(Unknown { factor, low, high, is_distance: false });
+            }
+        }
+    }
+    Some((unknowns, load.constant - store.constant))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DType;
+    use crate::ir::Sources;
+    use crate::pipeline::{LowerOptions, lower_kernel};
+    use crate::target::Target;
+    use crate::watch::Silent;
+
+    fn x() -> UOp {
+        UOp::param(0, DType::F32, 96)
+    }
+
+    /// The list of a kernel that stores into memory that it loads.
+    fn list(stores: &[(UOp, UOp)], no_opt: bool) -> Vec<UOp> {
+        let stores = stores.iter().map(|(target, value)| {
+            let src: Sources = [target.clone(), value.clone()].into_iter().collect();
+            UOp::new(Op::Store, DType::VOID, src, Arg::None)
+        });
+        let options = LowerOptions { no_opt, ..LowerOptions::default() };
+        let ops =
+            lower_kernel(&UOp::sink(stores), &Target::test_avx512(), &options, &mut Silent).map(|linear| linear.ops);
+        ops.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    #[test]
+    fn updates_in_place_are_right_however_they_are_laid_out() {
+        let square = x().reshape([8, 12]);
+        let column = |from: i64| square.shrink(&[(0.into(), 8.into()), (from.into(), (from + 3).into())]);
+        let other = UOp::param(1, DType::F32, 24).reshape([8, 3]);
+        let sum = x().reduce(crate::ir::ReduceOp::Add, &[0]).reshape([1]).expand([96]);
+        for no_opt in [true, false] {
+            assert_eq!(check(&list(&[(x(), &x() * 2 + 1)], no_opt)), Ok(()));
+            assert_eq!(check(&list(&[(square.permute(&[1, 0]), square.permute(&[1, 0]).exp2())], no_opt)), Ok(()));
+            assert_eq!(check(&list(&[(x().flip(&[0]), x().flip(&[0]).exp2())], no_opt)), Ok(()));
+            // Columns that are read beside columns that are replaced.
+            assert_eq!(check(&list(&[(column(1), column(4) + &other)], no_opt)), Ok(()));
+            assert_eq!(check(&list(&[(x(), x() - &sum)], no_opt)), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_load_behind_the_store_is_found() {
+        let w = UOp::param(1, DType::F32, 96);
+        let mut ops = list(&[(x(), UOp::param(2, DType::F32, 96)), (w, x() * 3)], true);
+        assert_eq!(check(&ops), Ok(()));
+        let is = |node: &UOp, op: Op, slot: u32| {
+            node.op() == op && matches!(node.src()[0].src()[0].arg(), Arg::Param(param) if param.slot == slot)
+        };
+        let load = ops.iter().position(|node| is(node, Op::Load, 0)).expect("a load");
+        let store = ops.iter().position(|node| is(node, Op::Store, 0)).expect("a store");
+        let moved = ops.remove(load);
+        ops.insert(store, moved);
+        let error = check(&ops).unwrap_err();
+        assert!(error.ends_with("it comes later"), "{error}");
+    }
+
+    #[test]
+    fn an_element_that_another_iteration_replaces_is_found() {
+        let error = check(&unchecked(&x().flip(&[0]))).unwrap_err();
+        assert!(error.ends_with("another iteration may have replaced it"), "{error}");
+        // A quotient is no sum: nothing is known of it.
+        let error = check(&unchecked(&x().reshape([8, 12]).permute(&[1, 0]).reshape([96]))).unwrap_err();
+        assert!(error.ends_with("it is not known to come first"), "{error}");
+    }
+
+    /// The list of `x = value` as it stands, which `lower_kernel` would refuse.
+    fn unchecked(value: &UOp) -> Vec<UOp> {
+        let src: Sources = [x(), value.clone()].into_iter().collect();
+        let kernel = UOp::sink([UOp::new(Op::Store, DType::VOID, src, Arg::None)]);
+        let loops = crate::symbolic::simplify(&crate::kernel::lower::lower_to_loops(&kernel));
+        super::super::order::order(&crate::kernel::index_types::lower_index_types(&loops), true)
+    }
+}
