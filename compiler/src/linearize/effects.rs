@@ -40,10 +40,12 @@ struct Access<'a> {
     offset: Option<Sum>,
 }
 
-/// A term of an offset: a loop variable, a value that does not change, or the number of the lane.
+/// A term of an offset: a loop variable, its quotient or remainder by a number, a value that does not change, or the number of the lane.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Term {
     Loop(u32),
+    Quotient(u32, i128),
+    Remainder(u32, i128),
     Fixed(UOp),
     Lane,
 }
@@ -142,6 +144,22 @@ fn offset_of(index: &UOp) -> Option<Sum> {
                 let id = node.as_range()?.id;
                 sum.add(Term::Loop(id), factor, (0, len.max_value() as i128 - 1));
             }
+            (Op::IDiv | Op::CDiv | Op::Mod | Op::CMod | Op::Shr | Op::And, [a, b]) => {
+                let (range, number) = (without_casts(a).as_range()?.id, b.as_int()? as i128);
+                let most = without_casts(a).src()[0].max_value() as i128 - 1;
+                let is_quotient = matches!(node.op(), Op::IDiv | Op::CDiv | Op::Shr);
+                let base = match node.op() {
+                    Op::Shr if (0..48).contains(&number) => 1 << number,
+                    Op::And if (number + 1).count_ones() == 1 => number + 1,
+                    Op::Shr | Op::And => return None,
+                    _ => number,
+                };
+                match is_quotient {
+                    _ if base < 1 => return None,
+                    true => sum.add(Term::Quotient(range, base), factor, (0, most / base)),
+                    false => sum.add(Term::Remainder(range, base), factor, (0, most.min(base - 1))),
+                }
+            }
             (Op::Variable, _) => {
                 sum.add(Term::Fixed(node.clone()), factor, (node.min_value() as i128, node.max_value() as i128));
             }
@@ -156,7 +174,19 @@ fn offset_of(index: &UOp) -> Option<Sum> {
     Some(sum)
 }
 
+fn without_casts(node: &UOp) -> &UOp {
+    let mut node = node;
+    while node.op() == Op::Cast && node.src()[0].dtype().is_integer() {
+        node = &node.src()[0];
+    }
+    node
+}
+
 impl Sum {
+    fn factor(&self, term: &Term) -> i128 {
+        self.factors.get(term).copied().unwrap_or(0)
+    }
+
     fn add(&mut self, term: Term, factor: i128, bounds: (i128, i128)) {
         *self.factors.entry(term.clone()).or_default() += factor;
         self.bounds.insert(term, bounds);
@@ -230,15 +260,30 @@ fn equation(load: &Sum, store: &Sum, shared: &[&UOp]) -> Option<(Vec<Unknown>, i
     let mut unknowns = Vec::new();
     let mut common: FxHashSet<Term> = FxHashSet::default();
     for range in shared {
-        let term = Term::Loop(range.as_range()?.id);
-        let most = range.src()[0].max_value() as i128 - 1;
-        let [loaded, stored] = [load, store].map(|sum| sum.factors.get(&term).copied().unwrap_or(0));
-        // The load's iteration, and how many iterations later the store's is.
-        if most > 0 {
-            unknowns.push(Unknown { factor: loaded - stored, low: 0, high: most, is_distance: false });
-            unknowns.push(Unknown { factor: -stored, low: -most, high: most, is_distance: true });
+        let (id, len) = (range.as_range()?.id, range.src()[0].max_value() as i128);
+        let whole = Term::Loop(id);
+        common.insert(whole.clone());
+        // What has been split into digits is counted in digits: a number is its quotient * base + its remainder.
+        let digits = match base_of(id, [load, store]) {
+            Err(()) => return None,
+            Ok(None) => vec![(whole.clone(), 1, len - 1)],
+            Ok(Some(base)) => vec![
+                (Term::Quotient(id, base), base, (len - 1) / base),
+                (Term::Remainder(id, base), 1, (base - 1).min(len - 1)),
+            ],
+        };
+        for (term, weight, most) in digits {
+            let [loaded, stored] = [load, store].map(|sum| match &term {
+                Term::Loop(_) => sum.factor(&term),
+                _ => sum.factor(&term) + weight * sum.factor(&whole),
+            });
+            // The load's iteration, and how many iterations later the store's is.
+            if most > 0 {
+                unknowns.push(Unknown { factor: loaded - stored, low: 0, high: most, is_distance: false });
+                unknowns.push(Unknown { factor: -stored, low: -most, high: most, is_distance: true });
+            }
+            common.insert(term);
         }
-        common.insert(term);
     }
     unknowns.retain(|unknown| unknown.is_distance || unknown.factor != 0);
     for (sum, sign) in [(load, 1), (store, -1)] {
@@ -246,8 +291,10 @@ fn equation(load: &Sum, store: &Sum, shared: &[&UOp]) -> Option<(Vec<Unknown>, i
             let fixed = matches!(term, Term::Fixed(_));
             // A value that does not change is the same in both.
             let factor = if fixed {
-                let other = |sum: &Sum| sum.factors.get(term).copied().unwrap_or(0);
-                if sign < 0 && other(load) != 0 { continue } else { other(load) - other(store) }
+                if sign < 0 && load.factors.contains_key(term) {
+                    continue;
+                }
+                load.factor(term) - store.factor(term)
             } else {
                 sign * factor
             };
@@ -258,6 +305,21 @@ fn equation(load: &Sum, store: &Sum, shared: &[&UOp]) -> Option<(Vec<Unknown>, i
         }
     }
     Some((unknowns, load.constant - store.constant))
+}
+
+/// The number by which a loop variable is split into digits, if it is; an error if there are two.
+fn base_of(id: u32, sums: [&Sum; 2]) -> Result<Option<i128>, ()> {
+    let mut found = None;
+    for term in sums.iter().flat_map(|sum| sum.factors.keys()) {
+        match term {
+            Term::Quotient(other, base) | Term::Remainder(other, base) if *other == id => match found {
+                Some(known) if known != *base => return Err(()),
+                _ => found = Some(*base),
+            },
+            _ => {}
+        }
+    }
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -321,8 +383,10 @@ mod tests {
     fn an_element_that_another_iteration_replaces_is_found() {
         let error = check(&unchecked(&x().flip(&[0]))).unwrap_err();
         assert!(error.ends_with("another iteration may have replaced it"), "{error}");
-        // A quotient is no sum: nothing is known of it.
         let error = check(&unchecked(&x().reshape([8, 12]).permute(&[1, 0]).reshape([96]))).unwrap_err();
+        assert!(error.ends_with("another iteration may have replaced it"), "{error}");
+        // A loop in digits of two bases is no sum: nothing is known of it.
+        let error = check(&unchecked(&x().reshape([4, 4, 6]).permute(&[2, 1, 0]).reshape([96]))).unwrap_err();
         assert!(error.ends_with("it is not known to come first"), "{error}");
     }
 

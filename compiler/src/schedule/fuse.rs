@@ -400,9 +400,9 @@ impl Fusion<'_> {
         let mut axes: SmallVec<[AxisIndex; 4]> = SmallVec::new();
         for (axis, dim) in operand.shape().iter().enumerate() {
             if !reduced.contains(&(axis as u8)) {
-                axes.push(kept.next().cloned().unwrap_or_default());
+                axes.push(kept.next().cloned().unwrap_or_else(AxisIndex::zero));
             } else if dim.is(1) {
-                axes.push(AxisIndex::default());
+                axes.push(AxisIndex::zero());
             } else {
                 let number = self.loops.len() as u32;
                 let len = dim.max_value() as f64;
@@ -456,7 +456,10 @@ impl Fusion<'_> {
             let apart = !self.fuse || node.op() == Op::Contiguous;
             let ops = self.groups.get(user).ops + self.costs[position].own_ops;
             let joins = !apart && ops <= cost::KERNEL_OPS_MAX as f64 && self.pays_to_join(position, &places, &own);
-            let joins = joins && !self.reads_too_late(position, &Use { group: user, ..own.clone() });
+            // A kernel that stores the value computes it at every place where it asks for it, and does not load it.
+            let mut computed = std::iter::once(&own).chain(places.iter().copied());
+            let joins =
+                joins && !computed.any(|place| self.reads_too_late(position, &Use { group: user, ..place.clone() }));
             if apart {
                 refused = "it was asked to be apart";
                 continue;
@@ -517,9 +520,9 @@ impl Fusion<'_> {
         }
         let mut leaders: SmallVec<[&Use; 4]> = SmallVec::new();
         for place in uses {
-            let first = place.axes.iter().find(|index| index.key != 0);
+            let first = place.axes.iter().find(|index| !index.is_zero());
             let partner =
-                leaders.iter().find(|leader| leader.axes.iter().find(|index| index.key != 0) == first).copied();
+                leaders.iter().find(|leader| leader.axes.iter().find(|index| !index.is_zero()) == first).copied();
             match partner {
                 Some(leader) if first.is_some_and(|index| *index == AxisIndex::outer(0)) => {
                     let (a, b) = (self.groups.find(leader.group), self.groups.find(place.group));

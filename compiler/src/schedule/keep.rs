@@ -46,7 +46,7 @@ impl Fusion<'_> {
         if uses.iter().any(|place| place.group != first.group) {
             return Err("several kernels ask for it");
         }
-        if uses.iter().any(|place| place.gate.key != 0) {
+        if uses.iter().any(|place| !place.gate.is_zero()) {
             return Err("padding stands between");
         }
         if self.graph.guards.contains_key(&(position as u32)) {

@@ -2,8 +2,9 @@
 //!
 //! A kernel has *outer* loops, one for each axis of its stored values that is longer than 1, known by their position; stores of
 //! one kernel share their leading loops. Each reduction inside opens loops of its own, known by a number. A [`Use`] is one place
-//! where a kernel asks for a node: for each axis, the loops that its index [depends](Dependence) on, and a *key* that is equal
-//! for equal indices, so that asking twice at the same place counts once.
+//! where a kernel asks for a node: for each axis, the loops that its index [depends](Dependence) on, and a *key*, a node that says how the
+//! index is made of loops. Nodes are hash-consed, so two places with one key are one place, and asking twice at the same place counts
+//! once; that memory may be written in place rests on this, so a key is no hash, of which two may be equal by chance.
 //!
 //! A value is computed in the innermost loop that it depends on. A reduction that depends on some of the outer loops alone is
 //! computed once for each of their iterations if these can stand outside of all others. Sets of loops that some reduction needs
@@ -16,9 +17,7 @@
 //!
 //! Dependence through reshapes is taken from whole groups of axes, so it may name a loop too many, never one too few.
 
-use rustc_hash::FxHasher;
 use smallvec::{SmallVec, smallvec};
-use std::hash::{Hash, Hasher};
 
 use crate::ir::{Arg, Dim, Op, Shape, UOp};
 
@@ -43,10 +42,10 @@ impl Dependence {
 }
 
 /// The index of one axis.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct AxisIndex {
-    /// Equal for equal indices; 0 for the constant 0.
-    pub(super) key: u64,
+    /// How it is made: equal for equal indices.
+    pub(super) key: UOp,
     /// The loops that it names.
     pub(super) loops: Dependence,
 }
@@ -62,29 +61,60 @@ pub(super) struct Use {
     pub(super) gate: AxisIndex,
 }
 
-fn mix(parts: impl Hash) -> u64 {
-    let mut hasher = FxHasher::default();
-    parts.hash(&mut hasher);
-    hasher.finish() | 1
+/// How an index is made, the first part of its key.
+#[derive(Clone, Copy)]
+enum Making {
+    OuterLoop,
+    ReductionLoop,
+    Flip,
+    Shrink,
+    Pad,
+    PadGate,
+    Reshape,
+    Gather,
+    View,
+    Part,
+}
+
+/// The key of a making with its numbers or nodes, and the keys that it is made of. The makings' own parts are as many for each making,
+/// or say how many they are.
+fn key(how: Making, parts: impl IntoIterator<Item = UOp>, of: impl IntoIterator<Item = UOp>) -> UOp {
+    UOp::sink(std::iter::once(UOp::index(how as i64)).chain(parts).chain(of))
 }
 
 impl AxisIndex {
+    /// The constant 0, as of an axis of length 1.
+    pub(super) fn zero() -> AxisIndex {
+        AxisIndex { key: UOp::index(0), loops: Dependence::default() }
+    }
+
+    /// Whether it is the constant 0.
+    pub(super) fn is_zero(&self) -> bool {
+        self.key.is_const(0)
+    }
+
     /// The index that is an outer loop.
     pub(super) fn outer(position: usize) -> AxisIndex {
-        AxisIndex { key: mix(("outer", position)), loops: Dependence { outer: 1 << position, loops: SmallVec::new() } }
+        let loops = Dependence { outer: 1 << position, loops: SmallVec::new() };
+        AxisIndex { key: key(Making::OuterLoop, [UOp::index(position as i64)], []), loops }
     }
 
     /// The index that is a reduction loop.
     pub(super) fn reduction(number: u32) -> AxisIndex {
-        AxisIndex { key: mix(("loop", number)), loops: Dependence { outer: 0, loops: smallvec![number] } }
+        let loops = Dependence { outer: 0, loops: smallvec![number] };
+        AxisIndex { key: key(Making::ReductionLoop, [UOp::index(number as i64)], []), loops }
     }
 
-    /// An index made of others; `how` tells different makings apart.
-    fn made(how: impl Hash, of: &[AxisIndex]) -> AxisIndex {
+    /// An index made of others.
+    fn made(how: Making, parts: impl IntoIterator<Item = UOp>, of: &[AxisIndex]) -> AxisIndex {
         let mut loops = Dependence::default();
         of.iter().for_each(|index| loops.join(&index.loops));
-        let keys: SmallVec<[u64; 4]> = of.iter().map(|index| index.key).collect();
-        AxisIndex { key: mix((mix(how), keys)), loops }
+        AxisIndex { key: key(how, parts, of.iter().map(|index| index.key.clone())), loops }
+    }
+
+    /// One of the indices that an index is taken apart into.
+    fn part(&self, number: usize) -> AxisIndex {
+        AxisIndex::made(Making::Part, [UOp::index(number as i64)], std::slice::from_ref(self))
     }
 }
 
@@ -94,12 +124,12 @@ impl Use {
         let mut position = 0;
         let axes = shape.iter().map(|dim| {
             if dim.is(1) {
-                return AxisIndex::default();
+                return AxisIndex::zero();
             }
             position += 1;
             AxisIndex::outer(position - 1)
         });
-        Use { group, axes: axes.collect(), gate: AxisIndex::default() }
+        Use { group, axes: axes.collect(), gate: AxisIndex::zero() }
     }
 
     /// Every loop that the place depends on.
@@ -128,7 +158,7 @@ impl Use {
         let chosen = &self.axes[start..end];
         let axes = match k {
             0 => {
-                let row = AxisIndex::made(("gather", node.src()[1].structural_hash()), chosen);
+                let row = AxisIndex::made(Making::Gather, [node.src()[1].clone()], chosen);
                 self.axes[..start].iter().chain([&row]).chain(&self.axes[end..]).cloned().collect()
             }
             _ => chosen.iter().cloned().collect(),
@@ -149,18 +179,19 @@ impl Use {
             }
             (Op::Expand, _) => {
                 let pairs = self.axes.iter().zip(from.iter());
-                pairs.map(|(index, dim)| if dim.is(1) { AxisIndex::default() } else { index.clone() }).collect()
+                pairs.map(|(index, dim)| if dim.is(1) { AxisIndex::zero() } else { index.clone() }).collect()
             }
             (Op::Flip, Arg::Axes(flipped)) => {
                 let mut axes = self.axes.clone();
                 for &axis in flipped {
-                    axes[axis as usize] = AxisIndex::made("flip", std::slice::from_ref(&self.axes[axis as usize]));
+                    axes[axis as usize] =
+                        AxisIndex::made(Making::Flip, [], std::slice::from_ref(&self.axes[axis as usize]));
                 }
                 axes
             }
             (Op::Shrink, Arg::Bounds(bounds)) => {
                 let pairs = self.axes.iter().zip(bounds.iter());
-                pairs.map(|(index, (start, _))| shifted("shrink", index, start)).collect()
+                pairs.map(|(index, (start, _))| shifted(Making::Shrink, index, start)).collect()
             }
             (Op::Pad, Arg::Bounds(bounds)) => {
                 let pairs = self.axes.iter().zip(bounds.iter());
@@ -168,39 +199,42 @@ impl Use {
                     .chain(pairs.clone().filter(|(_, (a, b))| !(a.is(0) && b.is(0))).map(|(index, _)| index.clone()))
                     .collect();
                 if gated.len() > 1 {
-                    gate = AxisIndex::made(("pad", node.arg(), from), &gated);
+                    let ends = bounds.iter().flat_map(|(before, after)| [before.to_uop(), after.to_uop()]);
+                    let lens = from.iter().map(Dim::to_uop);
+                    let rank = UOp::index(from.len() as i64);
+                    gate = AxisIndex::made(Making::PadGate, std::iter::once(rank).chain(ends).chain(lens), &gated);
                 }
-                pairs.map(|(index, (before, _))| shifted("pad", index, before)).collect()
+                pairs.map(|(index, (before, _))| shifted(Making::Pad, index, before)).collect()
             }
             _ => {
-                let all = AxisIndex::made((node.op(), node.arg()), &self.axes);
-                (0..from.len()).map(|axis| AxisIndex { key: mix((all.key, axis)), loops: all.loops.clone() }).collect()
+                let all = AxisIndex::made(Making::View, [node.clone()], &self.axes);
+                (0..from.len()).map(|axis| all.part(axis)).collect()
             }
         };
         Use { group: self.group, axes, gate }
     }
 
     fn reshaped(&self, from: &Shape, to: &Shape) -> SmallVec<[AxisIndex; 4]> {
-        let mut axes: SmallVec<[AxisIndex; 4]> = smallvec![AxisIndex::default(); from.len()];
+        let mut axes: SmallVec<[AxisIndex; 4]> = smallvec![AxisIndex::zero(); from.len()];
         for (old, new) in reshape_groups(from, to) {
             if let ([old], [new]) = (&old[..], &new[..]) {
                 axes[*old] = self.axes[*new].clone();
                 continue;
             }
             let part: SmallVec<[AxisIndex; 4]> = new.iter().map(|&axis| self.axes[axis].clone()).collect();
-            let lens: SmallVec<[&Dim; 4]> =
-                new.iter().map(|&axis| &to[axis]).chain(old.iter().map(|&axis| &from[axis])).collect();
-            let flat = AxisIndex::made(("reshape", &lens[..]), &part);
+            let lens = new.iter().map(|&axis| &to[axis]).chain(old.iter().map(|&axis| &from[axis]));
+            let count = UOp::index(lens.clone().count() as i64);
+            let flat = AxisIndex::made(Making::Reshape, std::iter::once(count).chain(lens.map(Dim::to_uop)), &part);
             for (number, &axis) in old.iter().enumerate() {
-                axes[axis] = AxisIndex { key: mix((flat.key, number)), loops: flat.loops.clone() };
+                axes[axis] = flat.part(number);
             }
         }
         axes
     }
 }
 
-fn shifted(how: &str, index: &AxisIndex, by: &Dim) -> AxisIndex {
-    if by.is(0) { index.clone() } else { AxisIndex::made((how, by), std::slice::from_ref(index)) }
+fn shifted(how: Making, index: &AxisIndex, by: &Dim) -> AxisIndex {
+    if by.is(0) { index.clone() } else { AxisIndex::made(how, [by.to_uop()], std::slice::from_ref(index)) }
 }
 
 type AxisList = SmallVec<[usize; 4]>;
