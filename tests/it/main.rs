@@ -20,5 +20,6 @@ mod symbolic;
 mod symbolic_programs;
 mod tensors;
 mod tidy;
+mod updates;
 mod views;
 mod writes;

@@ -166,7 +166,8 @@ impl Bindings {
         let mut bound: FxHashMap<UOp, UOp> = FxHashMap::default();
         for (variable, value) in named {
             let node = Dim::from(*variable).to_uop();
-            if !self.variables.contains(&node) {
+            // A variable of one value is a number wherever it was used.
+            if node.op() == Op::Variable && !self.variables.contains(&node) {
                 return Err(error(format!("the function has no variable {variable:?}")));
             }
             if !variable.bounds().contains(value) {

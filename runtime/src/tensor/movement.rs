@@ -123,10 +123,10 @@ impl Tensor {
     /// A matrix with this on a diagonal, or the diagonal of a matrix.
     #[track_caller]
     pub fn diag(&self, offset: i64) -> Tensor {
-        self.moved("diag", |x| ops::diag(x, offset))
+        Tensor::compute("diag", [self], |[x]| ops::diag(x, offset))
     }
 
-    /// Padded with zeros by `(before, after)` of each axis; negative amounts cut off.
+    /// Padded with zeros by `(before, after)` of each axis; negative amounts cut off. A new tensor, also where nothing is added.
     #[track_caller]
     pub fn pad<D: Into<Dim> + Clone>(&self, padding: &[(D, D)]) -> Tensor {
         self.pad_by(padding, PadMode::Constant(Literal::Int(0).scalar()))
@@ -142,7 +142,7 @@ impl Tensor {
     #[track_caller]
     pub fn pad_by<D: Into<Dim> + Clone>(&self, padding: &[(D, D)], mode: PadMode) -> Tensor {
         let padding = dims_of(padding);
-        self.moved("pad", |x| padding::pad_by_dims(x, &padding, mode))
+        Tensor::compute("pad", [self], |[x]| padding::pad_by_dims(x, &padding, mode))
     }
 
     /// Zeros above the given diagonal of the last two axes.

@@ -89,7 +89,8 @@ impl Var {
         if !(min..=max).contains(&value) {
             return Err(VarError::Value { name: self.name().to_string(), value, min, max });
         }
-        Ok(Dim::from(self.0.bind(value)))
+        // With one value there is nothing to leave open, and the length is that number everywhere.
+        Ok(if min == max { Dim::from(value) } else { Dim::from(self.0.bind(value)) })
     }
 
     /// Its name.
@@ -123,13 +124,14 @@ impl fmt::Debug for Var {
 
 impl From<&Var> for Dim {
     fn from(variable: &Var) -> Dim {
-        Dim::from(&variable.0)
+        let bounds = variable.bounds();
+        if bounds.start() == bounds.end() { Dim::from(*bounds.start()) } else { Dim::from(&variable.0) }
     }
 }
 
 impl From<Var> for Dim {
     fn from(variable: Var) -> Dim {
-        Dim::from(variable.0)
+        Dim::from(&variable)
     }
 }
 
