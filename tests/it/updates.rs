@@ -42,7 +42,11 @@ fn check(about: &str, program: impl Fn(Way) -> Vec<Tensor>) {
     for (number, (x, wanted)) in outcome.iter().zip(&wanted).enumerate() {
         let found = x.to_vec::<f32>().unwrap();
         assert_eq!(found.len(), wanted.len(), "{about}, value {number}");
-        let wrong = found.iter().zip(wanted).filter(|(found, wanted)| !((*found - *wanted).abs() <= OFF_BY)).count();
+        let wrong = found
+            .iter()
+            .zip(wanted)
+            .filter(|(found, wanted)| (*found - *wanted).abs() > OFF_BY || found.is_nan())
+            .count();
         assert!(
             wrong == 0,
             "{about}, value {number}: {wrong} of {} are wrong: {found:?}, not {wanted:?}",
