@@ -3,9 +3,11 @@
 //! 1. *half floats*: arithmetic on `f16` and `bf16` becomes `f32` arithmetic, rounded after each op ([`HALF_FLOATS`]).
 //! 2. *division*: quotients and remainders that round to minus infinity become shifts, masks, or division toward zero with a
 //!    correction where signs may differ.
-//! 3. *contraction*, where the target has the instruction: products that are summed become fused multiply-adds. It comes before
-//!    the fourth stage, whose error-free sums of products it would break.
-//! 4. *transcendental*: exponentials, logarithms and sines become polynomials ([`TRANSCENDENTAL`]).
+//! 3. *transcendental*: exponentials, logarithms and sines become polynomials ([`TRANSCENDENTAL`]).
+//!
+//! What a program writes as a product and a sum is never made one fused multiply-add: it would round once here and twice where the product
+//! is stored or used beside, and one value would have two results. Fused are a `muladd` of the program, steps of polynomials, and the product that
+//! a fold adds to its accumulator, which nobody else sees.
 //!
 //! Afterwards no `idiv`, `mod`, `exp2`, `log2` or `sin` is left, and no arithmetic on half floats. All of it
 //! works on scalars and on vectors alike.
@@ -15,7 +17,6 @@
 
 use super::half_floats::HALF_FLOATS;
 use super::transcendental::{TRANSCENDENTAL, TRANSCENDENTAL_FUSED};
-use crate::dtype::ScalarType;
 use crate::ir::UOp;
 use crate::rewrite::{RuleSet, rewrite};
 use crate::rules;
@@ -36,14 +37,12 @@ pub fn stages(target: &Target) -> Vec<Stage> {
         // The interpreter has every op.
         Language::Text => Vec::new(),
         Language::Llvm | Language::Ptx => {
-            let mut stages =
-                vec![stage("half floats compute in f32", &HALF_FLOATS), stage("division becomes simple", &DIVISION)];
-            if target.has_fma {
-                stages.push(stage("products and sums are fused", &CONTRACTION));
-            }
             let transcendental = if target.has_fma { &TRANSCENDENTAL_FUSED } else { &TRANSCENDENTAL };
-            stages.push(stage("transcendental functions become polynomials", transcendental));
-            stages
+            vec![
+                stage("half floats compute in f32", &HALF_FLOATS),
+                stage("division becomes simple", &DIVISION),
+                stage("transcendental functions become polynomials", transcendental),
+            ]
         }
     }
 }
@@ -67,14 +66,6 @@ rules! {
     "mod-no-signs":   [a, b]  a.modulo(b)  => a.cmod(b), if never_negative(a) && never_negative(b);
     "idiv-by-any":    [a, b]  a.idiv(b)    => corrected_quotient(a, b);
     "mod-by-any":     [a, b]  a.modulo(b)  => corrected_remainder(a, b);
-}
-
-rules! {
-    /// Sums of products, rounded once instead of twice; a product that has other users is computed for them all the same.
-    pub CONTRACTION |root| for matches!(root.dtype().scalar(), ScalarType::F32 | ScalarType::F64) =>
-    "product-plus":   [a, b, x]  a * b + x  => a.muladd(b, x);
-    "product-minus":  [a, b, x]  a * b - x  => a.muladd(b, &minus(x));
-    "minus-product":  [a, b, x]  x - a * b  => minus(a).muladd(b, x);
 }
 
 fn never_negative(node: &UOp) -> bool {
@@ -110,13 +101,6 @@ fn corrected_quotient(a: &UOp, b: &UOp) -> UOp {
 fn corrected_remainder(a: &UOp, b: &UOp) -> UOp {
     let remainder = a.cmod(b);
     rounded_up(&remainder, b).select(&remainder + b, &remainder)
-}
-
-fn minus(node: &UOp) -> UOp {
-    match node.as_scalar() {
-        Some(value) => UOp::float(-value.to_f64(), node.dtype()),
-        None => node.negate(),
-    }
 }
 
 #[cfg(test)]
@@ -184,15 +168,12 @@ mod tests {
     }
 
     #[test]
-    fn products_and_sums_are_fused_for_floats_alone() {
+    fn products_and_sums_of_a_program_round_twice() {
         let float = |number| unknown(number, DType::F32);
-        let fused = |root: &UOp| rewrite(root, &[&CONTRACTION]).unwrap();
         let (a, b, c) = (float(0), float(1), float(2));
-        assert_eq!(fused(&(&c + &a * &b)), a.muladd(&b, &c));
-        assert_eq!(fused(&(&a * &b - 1)), a.muladd(&b, &UOp::float(-1.0, DType::F32)));
-        assert_eq!(fused(&(&c - &a * &b)), (-&a).muladd(&b, &c));
-        let x = UOp::variable("x", 0, 9);
-        assert_eq!(fused(&(&x * 3 + &x)), &x * 3 + &x);
+        for root in [&c + &a * &b, &a * &b - &c, &c - &a * &b, a.muladd(&b, &c)] {
+            assert_eq!(decompose(&root, &Target::test_avx512()), root);
+        }
     }
 
     #[test]

@@ -6,9 +6,9 @@ use crate::rewrite::{Bindings, Pattern, Rule, RuleSet};
 use smallvec::SmallVec;
 use std::sync::LazyLock;
 
-/// For every elementwise op, for loops that run once and variables of one value: a node that can have but one value is that constant.
+/// For every elementwise op but those that machines approximate, for loops that run once and variables of one value: a node that can have but one value is that constant.
 pub static FOLD: LazyLock<RuleSet> = LazyLock::new(|| {
-    let elementwise = Op::ALL.iter().copied().filter(|op| op.is_elementwise());
+    let elementwise = Op::ALL.iter().copied().filter(|op| op.is_elementwise() && !is_approximated(*op));
     let rules = elementwise.chain([Op::Range, Op::Variable]).map(|op| {
         // Rule names live as long as the process, as the rules do.
         let name: &'static str = format!("fold-{op}").leak();
@@ -31,6 +31,12 @@ fn known_value(root: &UOp, _: &Bindings<'_>) -> Option<UOp> {
         return None;
     }
     Some(UOp::constant(fold_constants(root, &values)?, dtype))
+}
+
+/// Whether a machine computes an op by a formula of its own, so that its result may be another than that of constant folding in the last
+/// place: a value must not depend on whether it was known beforehand.
+fn is_approximated(op: Op) -> bool {
+    matches!(op, Op::Exp2 | Op::Log2 | Op::Sin)
 }
 
 fn overflows(op: Op, values: &[Scalar]) -> bool {
