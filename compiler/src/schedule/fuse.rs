@@ -10,6 +10,9 @@
 //! - kept, it costs its ops once for each iteration of the loops around it, and its bytes through the nearest cache;
 //! - stored, it costs a launch, and its bytes written once and read by each kernel.
 //!
+//! A float sum or product that is asked for at several places is never inlined: the loops of each place would add in an order of
+//! their own, and one value would have several results.
+//!
 //! A group that stores a value and a group that asks for it at the same place of the same loops become one kernel with two
 //! stores. So do groups that read the same big input along shared leading loops, and small kernels over equal loops.
 //!
@@ -26,7 +29,7 @@ use super::graph::Graph;
 use super::groups::Groups;
 use super::keep::KeepPlan;
 use super::nest::{AxisIndex, Dependence, OuterLoops, ReductionLoop, Use};
-use crate::ir::{Arg, Axes, Dim, Op};
+use crate::ir::{Arg, Axes, Dim, Op, ReduceOp, UOp};
 use crate::watch::{Report, Silent, Topic, Watch};
 
 /// No kernel stores the node.
@@ -305,6 +308,9 @@ impl Fusion<'_> {
         }
         let mut prices = self.prices(position, &uses, computing, cost.reduce_ops);
         prices.inlined_ns += waits / cost::OPS_PER_NS;
+        if uses.len() > 1 && depends_on_order(&self.graph.nodes[position]) {
+            prices.inlined_ns = f64::INFINITY;
+        }
         self.take_cheapest(position, uses, prices);
     }
 
@@ -576,6 +582,12 @@ impl Fusion<'_> {
         };
         self.watch.report(Report::Decision { topic: Topic::Fusion, about: &about, reason });
     }
+}
+
+/// Whether a reduction's result depends on the order in which elements are combined: each loop nest has an order of its own, so that two
+/// of them would make two results of one value.
+fn depends_on_order(node: &UOp) -> bool {
+    node.dtype().is_float() && matches!(node.arg(), Arg::Reduce(ReduceOp::Add | ReduceOp::Mul, _))
 }
 
 /// Ops that are lost because so many rows are all that the threads can share: too few leave some without work.
