@@ -5,7 +5,9 @@ use std::sync::Arc;
 use crate::error::CompileError;
 use crate::ir::text::Graph;
 use crate::ir::{Arg, Op, UOp, postorder};
-use crate::kernel::{decompose, effects, estimate, expand, index_types, loops, lower, name, scratch, transpose};
+use crate::kernel::{
+    blocks, decompose, effects, estimate, expand, index_types, loops, lower, name, scratch, transpose,
+};
 use crate::linearize::{self, Linear, check, order};
 use crate::optimize;
 use crate::program::{Access, Parameter};
@@ -49,6 +51,7 @@ pub fn lower_kernel(
     if !options.no_opt {
         passes.optimize(&name, target);
     }
+    passes.run("long sums go by blocks", blocks::sum_by_blocks);
     passes.run("unrolled and vector ranges are expanded", expand::expand);
     passes.run("tiles of strided loads become rows, transposed", transpose::transpose_tiles);
     passes.run("stages get scratch of their own", scratch::number_scratch);

@@ -1,7 +1,8 @@
 //! Kernels as loop nests: lowering from tensors ([`lower`]), facts and substitution of ranges ([`ranges`]), passes over loops
-//! ([`loops`]), memory inside of them ([`scratch`]), expansion into lanes and straight-line code ([`expand`]), ops that a target lacks ([`decompose`]), machine types for
+//! ([`loops`]), long sums by blocks ([`blocks`]), memory inside of them ([`scratch`]), expansion into lanes and straight-line code ([`expand`]), ops that a target lacks ([`decompose`]), machine types for
 //! indices ([`index_types`]).
 
+pub mod blocks;
 pub mod decompose;
 pub mod effects;
 pub mod estimate;

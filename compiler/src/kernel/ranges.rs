@@ -1,7 +1,7 @@
 //! Facts about loops in kernel form: which ranges a value depends on, and substitution of ranges.
 //!
 //! A *closer* is a fold or store: it names ranges that end with it. A value *depends on* a range if it names the range, directly or
-//! below, and nothing between has closed it. Every transformation of loops in this crate is one call of [`substitute_ranges`].
+//! below, and nothing between has closed it; a closer also on what the lengths of its ranges name. Every transformation of loops in this crate is one call of [`substitute_ranges`].
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -111,6 +111,10 @@ impl Dependencies {
             }
             if node.op() == Op::Range {
                 set.insert(range_id(node));
+            }
+            // The length of a loop may name loops around it.
+            for range in closed_ranges(node) {
+                set.union_with(&sets[&range.src()[0]]);
             }
             for range in closed_ranges(node) {
                 set.remove(range_id(range));

@@ -156,10 +156,11 @@ fn open_after(node: &UOp, open: &FxHashMap<UOp, FxHashSet<u32>>) -> Result<FxHas
         if !closed.insert(arg.id) {
             return fail(format!("closes loop {} twice", arg.id));
         }
-        result.remove(&arg.id);
-        // The length of a loop may itself depend on outer loops.
-        result.extend(range.src().iter().flat_map(|len| &open[len]));
+        // The length of a loop may itself depend on outer loops, which the same closer may close.
+        let outer = range.src().iter().flat_map(|len| &open[len]).copied();
+        result.extend(outer.filter(|id| !closed.contains(id)));
     }
+    result.retain(|id| !closed.contains(id));
     if let Some(range) = node.as_range() {
         result.insert(range.id);
     }

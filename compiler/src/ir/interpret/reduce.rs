@@ -1,5 +1,5 @@
 //! Reductions and gathers. Elements are combined in row-major order, starting from the op's identity, each step rounded to the
-//! node's type: slow and exact about what is meant.
+//! node's type; sums of floats are rounded once, at their end, so that they stand for the sum that is meant and not for one order of it.
 
 use super::movement::{Walk, row_major};
 use super::{InterpretError, Value, element_count};
@@ -41,6 +41,52 @@ impl WithElement for Combine<'_> {
     }
 }
 
+/// A sum of floats with what its additions lost, which Knuth's two-sum finds.
+#[derive(Clone, Copy, Default)]
+struct ExactSum {
+    total: f64,
+    lost: f64,
+}
+
+impl ExactSum {
+    fn add(&mut self, x: f64) {
+        let total = self.total + x;
+        if total.is_finite() {
+            let part = total - self.total;
+            self.lost += (self.total - (total - part)) + (x - part);
+        }
+        self.total = total;
+    }
+
+    fn value(self) -> f64 {
+        if self.total.is_finite() { self.total + self.lost } else { self.total }
+    }
+}
+
+struct Sum<'v> {
+    x: &'v Value,
+    shape: Vec<i64>,
+    walk: Walk,
+}
+
+impl WithElement for Sum<'_> {
+    type Output = Option<Value>;
+    fn with<E: Element>(self) -> Option<Value> {
+        let Sum { x, shape, walk } = self;
+        let mut sums = vec![ExactSum::default(); shape.iter().product::<i64>() as usize];
+        let mut source = x.slice::<E>();
+        let (len, stride) = walk.row();
+        walk.for_each_row(|start| {
+            let (row, rest) = source.split_at(len as usize);
+            source = rest;
+            for (at, x) in row.iter().enumerate() {
+                sums[start as usize + if stride == 0 { 0 } else { at }].add(x.convert::<f64>());
+            }
+        });
+        Some(Value::of(x.dtype(), shape, sums.into_iter().map(|sum| E::from_f64(sum.value())).collect()))
+    }
+}
+
 /// `x` combined along `axes`, which go away.
 pub(super) fn reduce(op: ReduceOp, axes: &[u8], x: &Value) -> Result<Value, InterpretError> {
     if !is_defined(op.op(), x.dtype()) {
@@ -58,7 +104,10 @@ pub(super) fn reduce(op: ReduceOp, axes: &[u8], x: &Value) -> Result<Value, Inte
     }
     element_count(Op::Reduce, &shape)?;
     let walk = Walk { shape: x.shape().to_vec(), strides, offset: 0 };
-    let result = with_element(x.dtype(), Combine { op, x, shape, walk }).flatten();
+    let result = match op {
+        ReduceOp::Add if x.dtype().is_float() => with_element(x.dtype(), Sum { x, shape, walk }).flatten(),
+        _ => with_element(x.dtype(), Combine { op, x, shape, walk }).flatten(),
+    };
     result.ok_or_else(|| InterpretError { op: Op::Reduce, message: format!("is not defined on {}", x.dtype()) })
 }
 
