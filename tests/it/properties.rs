@@ -47,6 +47,16 @@ proptest! {
     }
 
     #[test]
+    fn value_is_itself(bytes in vec(any::<u8>(), 0..60)) {
+        check(oracle::value_is_itself(&bytes, false))?;
+    }
+
+    #[test]
+    fn elementwise_bits(bytes in vec(any::<u8>(), 0..60)) {
+        check(oracle::elementwise_bits(&bytes, false))?;
+    }
+
+    #[test]
     fn schedule_same_value(bytes in vec(any::<u8>(), 0..120)) {
         check(oracle::schedule_same_value(&bytes, false))?;
     }
@@ -73,6 +83,16 @@ proptest! {
     #[test]
     fn fusion_same_value_on_the_cpu(bytes in vec(any::<u8>(), 4..60)) {
         check(oracle::fusion_same_value(&bytes, true))?;
+    }
+
+    #[test]
+    fn value_is_itself_on_the_cpu(bytes in vec(any::<u8>(), 10..60)) {
+        check(oracle::value_is_itself(&bytes, true))?;
+    }
+
+    #[test]
+    fn elementwise_bits_on_the_cpu(bytes in vec(any::<u8>(), 10..60)) {
+        check(oracle::elementwise_bits(&bytes, true))?;
     }
 
     #[test]

@@ -87,16 +87,16 @@ impl Program {
 }
 
 /// Within -2 and 2, so that exponentials and long chains stay small.
-fn bounded(x: &UOp) -> UOp {
+pub(crate) fn bounded(x: &UOp) -> UOp {
     x.max(-2).min(2)
 }
 
-fn lens(x: &UOp) -> Vec<i64> {
+pub(crate) fn lens(x: &UOp) -> Vec<i64> {
     x.shape().as_const().unwrap_or_default()
 }
 
 /// A reduction over axes, spread over them again.
-fn spread(x: &UOp, op: ReduceOp, axes: &[usize]) -> UOp {
+pub(crate) fn spread(x: &UOp, op: ReduceOp, axes: &[usize]) -> UOp {
     if axes.is_empty() {
         return x.clone();
     }
@@ -105,21 +105,21 @@ fn spread(x: &UOp, op: ReduceOp, axes: &[usize]) -> UOp {
     x.reduce(op, axes).reshape(kept).expand(x.shape().clone())
 }
 
-fn softmax(x: &UOp, axis: usize) -> UOp {
+pub(crate) fn softmax(x: &UOp, axis: usize) -> UOp {
     let powers = (x - spread(x, ReduceOp::Max, &[axis])).exp2();
     powers.div(spread(&powers, ReduceOp::Add, &[axis]))
 }
 
 /// Mean 0 and variance about 1 along an axis.
-fn normalised(x: &UOp, axis: usize) -> UOp {
-    let part = UOp::float(1.0 / lens(x)[axis] as f64, DType::F32);
+pub(crate) fn normalised(x: &UOp, axis: usize) -> UOp {
+    let part = UOp::float(1.0 / lens(x)[axis] as f64, x.dtype());
     let centered = x - spread(x, ReduceOp::Add, &[axis]) * &part;
     let variance = spread(&(&centered * &centered), ReduceOp::Add, &[axis]) * &part;
-    centered.div((variance + UOp::float(0.5, DType::F32)).sqrt())
+    centered.div((variance + UOp::float(0.5, x.dtype())).sqrt())
 }
 
 /// The matrix products of [b, m, k] and [b, k, n].
-fn product(a: &UOp, b: &UOp) -> UOp {
+pub(crate) fn product(a: &UOp, b: &UOp) -> UOp {
     let (left, right) = (lens(a), lens(b));
     let all = [left[0], left[1], right[2], left[2]];
     let a = a.reshape([left[0], left[1], 1, left[2]]).expand(all);
@@ -127,13 +127,13 @@ fn product(a: &UOp, b: &UOp) -> UOp {
     (a * b).reduce(ReduceOp::Add, &[3])
 }
 
-fn attention(query: &UOp, key: &UOp, value: &UOp) -> UOp {
-    let scores = bounded(&(product(query, &key.permute(&[0, 2, 1])) * UOp::float(0.25, DType::F32)));
+pub(crate) fn attention(query: &UOp, key: &UOp, value: &UOp) -> UOp {
+    let scores = bounded(&(product(query, &key.permute(&[0, 2, 1])) * UOp::float(0.25, query.dtype())));
     product(&softmax(&scores, 2), value)
 }
 
 /// Moved by one along an axis; zeros come in.
-fn shifted(x: &UOp, axis: usize) -> UOp {
+pub(crate) fn shifted(x: &UOp, axis: usize) -> UOp {
     let bounds = |of: &dyn Fn(usize, i64) -> (i64, i64)| -> Vec<(Dim, Dim)> {
         let each = lens(x).into_iter().enumerate().map(|(k, len)| of(k, len));
         each.map(|(from, to)| (Dim::from(from), Dim::from(to))).collect()

@@ -49,6 +49,24 @@ pub fn compare(expected: &Value, found: &Value, tolerance: Tolerance) -> Result<
     Ok(())
 }
 
+/// Compares two tensors bit by bit; NaN is one value, zeros of different sign are two.
+///
+/// # Errors
+/// With the first element that differs.
+pub fn compare_bits(expected: &Value, found: &Value) -> Result<(), String> {
+    if (expected.dtype(), expected.len()) != (found.dtype(), found.len()) {
+        let text = |value: &Value| format!("{} of {}", value.len(), value.dtype());
+        return Err(format!("expected {}, found {}", text(expected), text(found)));
+    }
+    for (position, (wanted, got)) in expected.scalars().into_iter().zip(found.scalars()).enumerate() {
+        let both_nan = wanted.to_f64().is_nan() && got.to_f64().is_nan();
+        if wanted != got && !both_nan {
+            return Err(format!("element {position} of {:?} is {got:?}, not {wanted:?}", expected.shape()));
+        }
+    }
+    Ok(())
+}
+
 /// The unit of the last place of a float of that type at that magnitude.
 fn unit(magnitude: f64, dtype: DType) -> f64 {
     let (digits, least) = match dtype.scalar() {

@@ -69,6 +69,7 @@ pub fn named(name: &str) -> Option<Vec<Engine>> {
         "cpu_unfused" => {
             Some([device("cpu, unfused", &CPU, UNFUSED)].into_iter().chain(lists(lists::ON_HOST, false)).collect())
         }
+        "cpu_one_thread" => Some(vec![device("cpu, one thread", &CPU, Choices { threads: 1, ..FUSED })]),
         "linear" => Some(lists(lists::ON_HOST, true).collect()),
         "linear_unfused" => Some(lists(lists::ON_HOST, false).collect()),
         "cuda" => {
@@ -81,7 +82,7 @@ pub fn named(name: &str) -> Option<Vec<Engine>> {
 
 /// The words that [`named`] knows.
 pub fn names() -> &'static str {
-    "there are interpreter, cpu, cpu_unfused, linear, linear_unfused, cuda"
+    "there are interpreter, cpu, cpu_unfused, cpu_one_thread, linear, linear_unfused, cuda"
 }
 
 type OpenDevice = LazyLock<Result<Arc<dyn Device>, DeviceError>>;
@@ -94,11 +95,12 @@ static CPU: OpenDevice = LazyLock::new(|| warpweft_devices::open("CPU", Some(2))
 struct Choices {
     fuse: bool,
     no_opt: bool,
+    threads: usize,
 }
 
-const FUSED: Choices = Choices { fuse: true, no_opt: false };
-const UNFUSED: Choices = Choices { fuse: false, no_opt: false };
-const UNOPTIMIZED: Choices = Choices { fuse: true, no_opt: true };
+const FUSED: Choices = Choices { fuse: true, no_opt: false, threads: 2 };
+const UNFUSED: Choices = Choices { fuse: false, no_opt: false, threads: 2 };
+const UNOPTIMIZED: Choices = Choices { fuse: true, no_opt: true, threads: 2 };
 
 /// The reference: the interpreter on the whole graph.
 ///
@@ -209,7 +211,7 @@ fn launch(
     let loaded = device.load(&program, &object).map_err(with_source)?;
     let slices: Vec<BufferSlice<'_>> = kernel.buffers.iter().map(|buffer| memory[*buffer].all()).collect();
     let variables = variables_of(graph, inputs, kernel, &program.variables)?;
-    loaded.launch(&slices, &variables, 2).map_err(with_source)
+    loaded.launch(&slices, &variables, choices.threads).map_err(with_source)
 }
 
 fn output(

@@ -2,7 +2,7 @@
 //!
 //! [`filetest`] runs `.uop` files by [`commands`]; [`engines`] are what can compute a graph; [`generate`] makes graphs by
 //! [`choices`], [`oracle`] says what must hold of them, for properties here and for the fuzz targets alike.
-//! [`block_programs`] makes graphs of the blocks of networks. [`write_programs`] are random programs of views and writes, on tensors and on a model.
+//! [`block_programs`] makes graphs of the blocks of networks, [`self_programs`] values that are compared with themselves. [`write_programs`] are random programs of views and writes, on tensors and on a model.
 //! [`lists`] runs what optimization made of kernels, and watches their memory. [`alias_programs`] holds the alias graph against [`alias_model`].
 
 pub mod alias_model;
@@ -18,5 +18,6 @@ pub mod generate;
 pub mod kernels;
 pub mod lists;
 pub mod oracle;
+pub mod self_programs;
 pub mod write_programs;
 mod write_views;

@@ -16,9 +16,10 @@ use warpweft_compiler::{DType, linearize, symbolic};
 use crate::alias_programs;
 use crate::block_programs;
 use crate::choices::Choices;
-use crate::compare::{Tolerance, compare};
+use crate::compare::{Tolerance, compare, compare_bits};
 use crate::engines;
 use crate::generate;
+use crate::self_programs;
 
 /// The graph as a filetest with this header, after what went wrong.
 fn report(why: &str, header: &str, graph: &Graph) -> String {
@@ -262,6 +263,56 @@ pub fn fusion_same_value(bytes: &[u8], on_cpu: bool) -> Result<(), String> {
     let graph = block_programs::block_program(&mut Choices::new(bytes));
     let more: &[&str] = if on_cpu { &["cpu", "cpu_unfused"] } else { &["linear"] };
     same_value(&graph, bytes.len() as u64, more, Tolerance::Relative(1e-3))
+}
+
+/// A value is itself wherever it is computed: claims of it hold on the interpreter, fused and not; on the CPU too if `on_cpu`, optimized and
+/// not, on one thread and on two.
+///
+/// # Errors
+/// With the program and the claim that does not hold.
+pub fn value_is_itself(bytes: &[u8], on_cpu: bool) -> Result<(), String> {
+    let program = self_programs::self_program(&mut Choices::new(bytes));
+    let graph = &program.graph;
+    if let Err(error) = verify::tensor::check(&graph.roots) {
+        return Err(report(&error.to_string(), "verify tensor", graph));
+    }
+    let inputs = generate::random_inputs(graph, bytes.len() as u64);
+    for engine in engines_of(on_cpu) {
+        let found = (engine.run)(graph, &inputs);
+        let found = found.map_err(|error| report(&format!("{}: {error:?}", engine.name), "run cpu", graph))?;
+        for (claim, root) in program.claims.iter().zip(&found) {
+            let fails = root.scalars().iter().filter(|holds| !holds.to_bool()).count();
+            if fails > 0 {
+                let why = format!("{}: it is not so at {fails} of {} places that {claim}", engine.name, root.len());
+                return Err(report(&why, "run cpu", graph));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A value of elementwise ops that the interpreter defines has its bits on every engine, however it is compiled.
+///
+/// # Errors
+/// With the program and the first element that differs.
+pub fn elementwise_bits(bytes: &[u8], on_cpu: bool) -> Result<(), String> {
+    let graph = self_programs::exact_program(&mut Choices::new(bytes));
+    let inputs = generate::random_inputs(&graph, bytes.len() as u64);
+    let expected =
+        engines::interpret(&graph, &inputs).map_err(|error| report(&error.to_string(), "run cpu", &graph))?;
+    for engine in engines_of(on_cpu) {
+        let found = (engine.run)(&graph, &inputs);
+        let found = found.map_err(|error| report(&format!("{}: {error:?}", engine.name), "run cpu", &graph))?;
+        for (wanted, found) in expected.iter().zip(&found) {
+            compare_bits(wanted, found).map_err(|why| report(&format!("{}: {why}", engine.name), "run cpu", &graph))?;
+        }
+    }
+    Ok(())
+}
+
+fn engines_of(on_cpu: bool) -> impl Iterator<Item = engines::Engine> {
+    let cpu: &[&str] = if on_cpu { &["cpu", "cpu_unfused", "cpu_one_thread"] } else { &[] };
+    std::iter::once(&"interpreter").chain(cpu).copied().filter_map(engines::named).flatten()
 }
 
 /// The graph's value is what the interpreter says, on the interpreter's device and on others, fused and not.
