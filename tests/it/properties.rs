@@ -42,6 +42,11 @@ proptest! {
     }
 
     #[test]
+    fn effects(bytes in vec(any::<u8>(), 40..240)) {
+        check(oracle::effects(&bytes, false))?;
+    }
+
+    #[test]
     fn fusion_same_value(bytes in vec(any::<u8>(), 0..60)) {
         check(oracle::fusion_same_value(&bytes, false))?;
     }

@@ -3,7 +3,9 @@
 //! [`filetest`] runs `.uop` files by [`commands`]; [`engines`] are what can compute a graph; [`generate`] makes graphs by
 //! [`choices`], [`oracle`] says what must hold of them, for properties here and for the fuzz targets alike.
 //! [`block_programs`] makes graphs of the blocks of networks, [`self_programs`] values that are compared with themselves. [`write_programs`] are random programs of views and writes, on tensors and on a model.
+//! [`effects`] are larger programs, with values of every kind and compiled functions; [`in_place`] are kernels that work in place.
 //! [`lists`] runs what optimization made of kernels, and watches their memory. [`alias_programs`] holds the alias graph against [`alias_model`].
+//! [`soak`] runs all generators for as long as one likes; [`mutants`] plants faults in the project and sees whether its tests notice.
 
 pub mod alias_model;
 pub mod alias_programs;
@@ -12,12 +14,16 @@ pub mod choices;
 pub mod commands;
 pub mod compare;
 pub mod conformance;
+pub mod effects;
 pub mod engines;
 pub mod filetest;
 pub mod generate;
+pub mod in_place;
 pub mod kernels;
 pub mod lists;
+pub mod mutants;
 pub mod oracle;
 pub mod self_programs;
+pub mod soak;
 pub mod write_programs;
 mod write_views;

@@ -366,6 +366,16 @@ pub fn writes_through_views(bytes: &[u8], on_cpu: bool) -> Result<(), String> {
     if on_cpu { crate::write_programs::run(bytes, "CPU") } else { Ok(()) }
 }
 
+/// Tensors show what a model of plain lists says through programs of views, values, writes and compiled functions, on the interpreter;
+/// on the CPU too if `on_cpu`.
+///
+/// # Errors
+/// With the program as Rust, and what differs.
+pub fn effects(bytes: &[u8], on_cpu: bool) -> Result<(), String> {
+    crate::effects::check(bytes, "INTERPRETER")?;
+    if on_cpu { crate::effects::check(bytes, "CPU") } else { Ok(()) }
+}
+
 /// Random programs of allocations and views: whatever is asked of which elements they share has the answer that lists of elements give.
 ///
 /// # Errors

@@ -1,0 +1,274 @@
+//! Random programs of every kind against every oracle, for as long as one likes: what `./x soak` runs.
+//!
+//! A *kind* is a generator and an oracle: bytes in, an error out. Bytes follow from the seed, the kind and the program's number, so
+//! these three name a program for good. [`worker`] runs programs, one process a core, and says which it is at; [`parent`] counts, ends workers
+//! that hang, and starts them anew where they crashed; [`shrink`] makes the bytes of what fails fewer and smaller.
+
+pub mod parent;
+pub mod shrink;
+pub mod worker;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use warpweft_devices::Device;
+
+use crate::choices::Choices;
+use crate::kernels::{Generator, Random, check_kernel, kernel_of};
+use crate::{effects, in_place, oracle};
+
+/// How often each rule is tried, on other instances each time.
+pub const TRIES_OF_A_RULE: u64 = 10_000;
+
+/// A generator and what must hold of what it makes.
+pub struct Kind {
+    /// What it is called.
+    pub name: &'static str,
+    /// How much of the time it gets, beside others.
+    pub share: u32,
+    /// How many bytes a program is made of.
+    pub bytes: (usize, usize),
+    /// Programs that are run between two looks at the clock.
+    pub batch: u64,
+    /// Programs that there are, if they are counted.
+    pub programs: Option<fn() -> u64>,
+    /// The oracle: of the number of a program and its bytes.
+    pub check: fn(u64, &[u8]) -> Result<(), String>,
+    /// A reduction of its own, by the structure of programs; else the bytes are made fewer.
+    pub reduce: Option<fn(&[u8], Duration) -> Option<String>>,
+}
+
+/// The CPU, as kernels are run on it.
+static CPU: LazyLock<Option<Arc<dyn Device>>> = LazyLock::new(|| warpweft_devices::open("CPU", Some(2)).ok());
+
+fn cpu() -> Result<&'static dyn Device, String> {
+    CPU.as_deref().ok_or_else(|| "the CPU cannot be opened".to_string())
+}
+
+fn random_kernel(number: u64, bytes: &[u8]) -> Result<(), String> {
+    let seed = bytes.iter().fold(0u64, |seed, byte| seed.wrapping_mul(257).wrapping_add(*byte as u64 + 1));
+    let mut generator = Generator::new(seed, 1);
+    if number % 2 == 1 {
+        generator = generator.keeping();
+    }
+    let ast = kernel_of(&[generator.graph(2 + seed as usize % 7)]);
+    let text = || warpweft_compiler::ir::text::Graph::new("kernel", [ast.clone()]);
+    check_kernel(cpu()?, &ast, seed).map_err(|why| format!("{why}\n--- the kernel ---\n{}", text()))
+}
+
+fn rules() -> Vec<(&'static warpweft_compiler::rewrite::RuleSet, &'static warpweft_compiler::rewrite::Rule)> {
+    let sets = oracle::exact_rule_sets();
+    sets.into_iter().flat_map(|set| set.rules().iter().map(move |rule| (set, rule))).collect()
+}
+
+fn rule(number: u64, bytes: &[u8]) -> Result<(), String> {
+    let rules = rules();
+    let (set, rule) = rules[number as usize % rules.len()];
+    oracle::try_rule(set, rule, &mut Choices::new(bytes)).map(|_| ())
+}
+
+/// Every kind.
+// tidy: table
+pub const KINDS: &[Kind] = &[
+    Kind {
+        name: "effects_cpu",
+        share: 8,
+        bytes: (40, 240),
+        batch: 1,
+        programs: None,
+        check: |_, bytes| effects::check(bytes, "CPU"),
+        reduce: Some(|bytes, time| effects::reduced(bytes, "CPU", time)),
+    },
+    Kind {
+        name: "effects_interpreter",
+        share: 8,
+        bytes: (40, 240),
+        batch: 4,
+        programs: None,
+        check: |_, bytes| effects::check(bytes, "INTERPRETER"),
+        reduce: Some(|bytes, time| effects::reduced(bytes, "INTERPRETER", time)),
+    },
+    Kind {
+        name: "in_place_cpu",
+        share: 4,
+        bytes: (10, 70),
+        batch: 1,
+        programs: None,
+        check: |_, bytes| in_place::check(bytes, Some(cpu()?)),
+        reduce: None,
+    },
+    Kind {
+        name: "in_place_lists",
+        share: 4,
+        bytes: (10, 70),
+        batch: 1,
+        programs: None,
+        check: |_, bytes| in_place::check(bytes, None),
+        reduce: None,
+    },
+    Kind { name: "kernels", share: 3, bytes: (8, 8), batch: 1, programs: None, check: random_kernel, reduce: None },
+    Kind {
+        name: "writes_cpu",
+        share: 4,
+        bytes: (60, 220),
+        batch: 1,
+        programs: None,
+        check: |_, bytes| crate::write_programs::run(bytes, "CPU"),
+        reduce: None,
+    },
+    Kind {
+        name: "writes_interpreter",
+        share: 4,
+        bytes: (0, 220),
+        batch: 8,
+        programs: None,
+        check: |_, bytes| crate::write_programs::run(bytes, "INTERPRETER"),
+        reduce: None,
+    },
+    Kind {
+        name: "fusion_cpu",
+        share: 3,
+        bytes: (4, 60),
+        batch: 1,
+        programs: None,
+        check: |_, bytes| oracle::fusion_same_value(bytes, true),
+        reduce: None,
+    },
+    Kind {
+        name: "fusion_interpreter",
+        share: 3,
+        bytes: (0, 60),
+        batch: 4,
+        programs: None,
+        check: |_, bytes| oracle::fusion_same_value(bytes, false),
+        reduce: None,
+    },
+    Kind {
+        name: "programs_cpu",
+        share: 3,
+        bytes: (0, 120),
+        batch: 1,
+        programs: None,
+        check: |_, bytes| oracle::schedule_same_value(bytes, true),
+        reduce: None,
+    },
+    Kind {
+        name: "programs_interpreter",
+        share: 3,
+        bytes: (0, 120),
+        batch: 8,
+        programs: None,
+        check: |_, bytes| oracle::schedule_same_value(bytes, false),
+        reduce: None,
+    },
+    Kind {
+        name: "rules",
+        share: 4,
+        bytes: (8, 60),
+        batch: 200,
+        programs: Some(|| rules().len() as u64 * TRIES_OF_A_RULE),
+        check: rule,
+        reduce: None,
+    },
+    Kind {
+        name: "expressions",
+        share: 2,
+        bytes: (0, 100),
+        batch: 20,
+        programs: None,
+        check: |_, bytes| oracle::rewrite_keeps_value(bytes),
+        reduce: None,
+    },
+    Kind {
+        name: "substitutions",
+        share: 1,
+        bytes: (0, 100),
+        batch: 20,
+        programs: None,
+        check: |_, bytes| oracle::substitution_is_evaluation(bytes),
+        reduce: None,
+    },
+    Kind {
+        name: "views",
+        share: 1,
+        bytes: (0, 100),
+        batch: 20,
+        programs: None,
+        check: |_, bytes| oracle::view_elements(bytes),
+        reduce: None,
+    },
+    Kind {
+        name: "aliases",
+        share: 1,
+        bytes: (0, 120),
+        batch: 20,
+        programs: None,
+        check: |_, bytes| oracle::alias_answers(bytes),
+        reduce: None,
+    },
+    Kind {
+        name: "memory_plans",
+        share: 1,
+        bytes: (0, 300),
+        batch: 50,
+        programs: None,
+        check: |_, bytes| oracle::memory_plan_legal(bytes),
+        reduce: None,
+    },
+    Kind {
+        name: "texts",
+        share: 1,
+        bytes: (0, 120),
+        batch: 20,
+        programs: None,
+        check: |_, bytes| oracle::text_roundtrip(bytes),
+        reduce: None,
+    },
+];
+
+/// The kind of that name.
+pub fn kind(name: &str) -> Option<(usize, &'static Kind)> {
+    KINDS.iter().enumerate().find(|(_, kind)| kind.name == name)
+}
+
+impl Kind {
+    /// The bytes of a program.
+    pub fn bytes_of(&self, seed: u64, number: u64) -> Vec<u8> {
+        let of_name = self.name.bytes().fold(0u64, |hash, byte| hash.wrapping_mul(131).wrapping_add(byte as u64));
+        let mut random = Random::new(seed);
+        let mut random = Random::new(random.next_bits() ^ Random::new(of_name).next_bits() ^ number);
+        let (least, most) = self.bytes;
+        let len = least + random.below(most - least + 1);
+        (0..len).map(|_| random.next_bits() as u8).collect()
+    }
+
+    /// What the oracle says; a panic is an error.
+    ///
+    /// # Errors
+    /// What differs.
+    pub fn check(&self, number: u64, bytes: &[u8]) -> Result<(), String> {
+        let outcome = catch_unwind(AssertUnwindSafe(|| (self.check)(number, bytes)));
+        outcome.unwrap_or_else(|panic| Err(format!("a panic: {}", text_of(&*panic))))
+    }
+
+    /// What goes wrong, made as small as it gets in about this time.
+    pub fn reduced(&self, number: u64, bytes: &[u8], time: Duration, alive: &mut dyn FnMut()) -> String {
+        if let Some(reduce) = self.reduce {
+            return reduce(bytes, time).unwrap_or_else(|| "it does not fail again".to_string());
+        }
+        let Err(why) = self.check(number, bytes) else { return "it does not fail again".to_string() };
+        let sort = shrink::sort_of(&why);
+        let smaller = shrink::shrink(bytes, time, &mut |bytes| {
+            alive();
+            self.check(number, bytes).is_err_and(|why| shrink::sort_of(&why) == sort)
+        });
+        self.check(number, &smaller).err().unwrap_or(why)
+    }
+}
+
+/// The text of a panic.
+pub fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    text.or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string())).unwrap_or_default()
+}
