@@ -177,7 +177,7 @@ impl Maker<'_, '_> {
             9 => View::Unsqueeze(choices.between(0, rank as i64) as usize),
             10 => {
                 let start = choices.between(0, len - 1);
-                let most = choices.between(2.min(len - start), len - start);
+                let most = choices.between(1, len - start);
                 let is = choices.between(1, most);
                 let variable = Some((self.next, most));
                 View::Narrow(axis, Start::At(start), Len { is, variable })
