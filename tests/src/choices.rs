@@ -53,3 +53,16 @@ impl<'b> Choices<'b> {
         &things[self.between(0, things.len() as i64 - 1) as usize]
     }
 }
+
+/// What an oracle says; a panic is an error, so that what panicked can be told of.
+///
+/// # Errors
+/// The oracle's, or the text of the panic.
+pub fn caught(oracle: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(oracle));
+    outcome.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string()));
+        Err(format!("a panic: {}", text.unwrap_or_default()))
+    })
+}

@@ -13,6 +13,16 @@ pub enum Tolerance {
     Relative(f64),
 }
 
+impl Tolerance {
+    /// As filetests write it.
+    pub fn text(self) -> String {
+        match self {
+            Tolerance::Ulp(ulps) => format!("{ulps} ulp"),
+            Tolerance::Relative(part) => format!("{part}"),
+        }
+    }
+}
+
 /// Compares two tensors.
 ///
 /// # Errors

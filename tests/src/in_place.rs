@@ -16,7 +16,7 @@ use warpweft_compiler::target::Target;
 use warpweft_compiler::watch::Silent;
 use warpweft_devices::Device;
 
-use crate::choices::Choices;
+use crate::choices::{Choices, caught};
 use crate::kernels::{self, Random, parameters};
 use crate::lists;
 
@@ -241,7 +241,7 @@ impl Maker<'_, '_> {
 /// With the kernel and the first element that is wrong.
 pub fn check(bytes: &[u8], device: Option<&dyn Device>) -> Result<(), String> {
     let kernel = kernel(&mut Choices::new(bytes));
-    check_kernel(&kernel, device, bytes.len() as u64).map_err(|why| {
+    caught(|| check_kernel(&kernel, device, bytes.len() as u64)).map_err(|why| {
         let n = kernel.n.map_or(String::new(), |n| format!(" (n = {n})"));
         format!("{why}{n}\n--- the kernel ---\n{}", Graph::new("kernel", [kernel.ast.clone()]))
     })

@@ -4,6 +4,7 @@
 
 use rustc_hash::FxHashMap;
 use warpweft_compiler::dtype::Scalar;
+use warpweft_compiler::ir::interpret::Value;
 use warpweft_compiler::ir::text::{self, Graph};
 use warpweft_compiler::ir::{Arg, Evaluator, UOp, evaluate, substitute};
 use warpweft_compiler::kernel::{decompose, half_floats};
@@ -15,7 +16,7 @@ use warpweft_compiler::{DType, linearize, symbolic};
 
 use crate::alias_programs;
 use crate::block_programs;
-use crate::choices::Choices;
+use crate::choices::{Choices, caught};
 use crate::compare::{Tolerance, compare, compare_bits};
 use crate::engines;
 use crate::generate;
@@ -323,13 +324,27 @@ fn same_value(graph: &Graph, seed: u64, more: &[&str], tolerance: Tolerance) -> 
     let inputs = generate::random_inputs(graph, seed);
     let header = "run interpreter cpu";
     let expected = engines::interpret(graph, &inputs).map_err(|error| report(&error.to_string(), header, graph))?;
+    let agree = || agree(graph, &inputs, &expected, more, tolerance);
+    caught(agree).map_err(|why| {
+        let arguments: Vec<String> = (seed..).take(inputs.len()).map(|seed| format!("random {seed}")).collect();
+        let run = format!("; run: %{}({}) within {}\n", graph.name, arguments.join(", "), tolerance.text());
+        report(&why, header, graph) + &run
+    })
+}
+
+/// Every engine gives these values.
+fn agree(
+    graph: &Graph,
+    inputs: &[Value],
+    expected: &[Value],
+    more: &[&str],
+    tolerance: Tolerance,
+) -> Result<(), String> {
     let names = std::iter::once(&"interpreter").chain(more);
     for engine in names.copied().filter_map(engines::named).flatten() {
-        let found = (engine.run)(graph, &inputs);
-        let found = found.map_err(|error| report(&format!("{}: {error:?}", engine.name), header, graph))?;
+        let found = (engine.run)(graph, inputs).map_err(|error| format!("{}: {error:?}", engine.name))?;
         for (wanted, found) in expected.iter().zip(&found) {
-            let result = compare(wanted, found, tolerance);
-            result.map_err(|why| report(&format!("{}: {why}", engine.name), header, graph))?;
+            compare(wanted, found, tolerance).map_err(|why| format!("{}: {why}", engine.name))?;
         }
     }
     Ok(())

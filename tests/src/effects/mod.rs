@@ -19,12 +19,10 @@ mod text;
 pub mod values;
 mod views;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use crate::choices::Choices;
+use crate::choices::{Choices, caught};
 use crate::soak::shrink::sort_of;
-use crate::soak::text_of;
 use program::Program;
 
 /// Runs the program that the bytes make, twice with other numbers, on a device.
@@ -56,8 +54,7 @@ fn report(program: &Program, why: &str) -> String {
 /// What differs.
 pub fn check_program(program: &Program, device: &'static str) -> Result<(), String> {
     for moved in [0, 1000] {
-        let outcome = catch_unwind(AssertUnwindSafe(|| run::run(program, device, moved)));
-        outcome.unwrap_or_else(|panic| Err(format!("a panic: {}", text_of(&*panic))))?;
+        caught(|| run::run(program, device, moved))?;
     }
     Ok(())
 }

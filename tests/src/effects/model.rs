@@ -194,8 +194,8 @@ impl Model {
 
 /// What calls of functions refuse.
 impl Model {
-    /// Whether what a function wrote to is known to it by one name: memory of an argument by that argument, memory of the outside not
-    /// by an argument too.
+    /// Whether what a function wrote to is known to it by one name: memory of an argument by that argument, which shows no element
+    /// twice, memory of the outside not by an argument too.
     fn is_apart(&self, function: &Function, before: &[(Rc<[f64]>, f64)]) -> bool {
         let own: Vec<Id> = function.body.iter().flat_map(Step::makes).collect();
         let arguments = function.arguments.each_ref().map(|(id, ..)| *id);
@@ -205,6 +205,9 @@ impl Model {
         let is_written = |at: usize| !Rc::ptr_eq(&self.storages[at].0, &before[at].0);
         arguments.iter().all(|argument| {
             let Some(own) = storage(argument).filter(|&at| is_written(at)) else { return true };
+            if self.overlaps(*argument, None) {
+                return false;
+            }
             let others = outside.iter().chain(&arguments).filter(|id| *id != argument);
             others.filter_map(storage).all(|other| other != own)
         })

@@ -72,7 +72,8 @@ impl Machine {
             Step::Forget(id) => {
                 self.tensors.remove(id);
             }
-            Step::Define(id, function) => self.define(*id, function)?,
+            Step::Define(id, function) if !self.define(*id, function)? => return Ok(false),
+            Step::Define(..) => {}
             Step::Call(id, at, arguments, results) => {
                 let (function, position) = &self.functions[id];
                 let variables: Vec<(&Var, i64)> = position.iter().map(|position| (position, *at)).collect();
@@ -97,11 +98,13 @@ impl Machine {
         Ok(self.model.apply(step, None).is_some())
     }
 
-    fn define(&mut self, id: Id, function: &Function) -> Result<(), String> {
+    /// Compiles a function; not if it writes to what overlaps itself, which is refused.
+    fn define(&mut self, id: Id, function: &Function) -> Result<bool, String> {
         let position = function.position.map(|most| Var::new(&format!("position{id}"), 0..=most).map_err(text));
         let position = position.transpose()?;
         let specs = [0, 1].map(|at| spec(function.arguments[at].1, function.arguments[at].2.clone()).on(self.device));
         let mut failed = None;
+        let mut is_program = true;
         let variables: Vec<&Var> = position.iter().collect();
         let compiled = compile_with(&variables, specs, |given: [Tensor; 2]| {
             // The model follows, so that shapes are known; what it computes is thrown away.
@@ -112,8 +115,10 @@ impl Machine {
                 tensors.insert(*id, tensor);
             }
             for step in &function.body {
+                let overlaps = matches!(step, Step::Write(to, write) if model.overlaps(*to, Some(write)));
                 let mut tracer = Tracer { device: self.device, model: &mut model, tensors: &mut tensors };
                 if let Err(why) = tracer.step(step, position.as_ref(), true) {
+                    is_program &= !(overlaps && why.contains("share elements"));
                     failed = Some(format!("in the function: {}\n{why}", statement(step, &model)));
                 }
                 let _ = model.apply(step, Some(0));
@@ -122,10 +127,11 @@ impl Machine {
             Ok(function.results.map(|id| tensors[&id].clone()))
         });
         match (failed, compiled) {
+            _ if !is_program => Ok(false),
             (Some(why), _) => Err(why),
             (None, compiled) => {
                 self.functions.insert(id, (compiled.map_err(text)?, position));
-                Ok(())
+                Ok(true)
             }
         }
     }

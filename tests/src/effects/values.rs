@@ -72,7 +72,7 @@ impl Array {
         let stride = shape[axis + 1..].iter().product::<i64>() as usize;
         let len = shape[axis] as usize;
         for first in 0..self.values.len() {
-            if first / stride % len == 0 {
+            if (first / stride).is_multiple_of(len) {
                 let line: Vec<usize> = (0..len).map(|k| first + k * stride).collect();
                 each(&line);
             }

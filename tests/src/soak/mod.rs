@@ -8,13 +8,12 @@ pub mod parent;
 pub mod shrink;
 pub mod worker;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use warpweft_devices::Device;
 
-use crate::choices::Choices;
+use crate::choices::{Choices, caught};
 use crate::kernels::{Generator, Random, check_kernel, kernel_of};
 use crate::{effects, in_place, oracle};
 
@@ -36,8 +35,11 @@ pub struct Kind {
     /// The oracle: of the number of a program and its bytes.
     pub check: fn(u64, &[u8]) -> Result<(), String>,
     /// A reduction of its own, by the structure of programs; else the bytes are made fewer.
-    pub reduce: Option<fn(&[u8], Duration) -> Option<String>>,
+    pub reduce: Option<Reduce>,
 }
+
+/// Makes what fails smaller, in about this time: the bytes of a program, and what goes wrong with it.
+pub type Reduce = fn(&[u8], Duration) -> Option<String>;
 
 /// The CPU, as kernels are run on it.
 static CPU: LazyLock<Option<Arc<dyn Device>>> = LazyLock::new(|| warpweft_devices::open("CPU", Some(2)).ok());
@@ -54,7 +56,8 @@ fn random_kernel(number: u64, bytes: &[u8]) -> Result<(), String> {
     }
     let ast = kernel_of(&[generator.graph(2 + seed as usize % 7)]);
     let text = || warpweft_compiler::ir::text::Graph::new("kernel", [ast.clone()]);
-    check_kernel(cpu()?, &ast, seed).map_err(|why| format!("{why}\n--- the kernel ---\n{}", text()))
+    let device = cpu()?;
+    caught(|| check_kernel(device, &ast, seed)).map_err(|why| format!("{why}\n--- the kernel ---\n{}", text()))
 }
 
 fn rules() -> Vec<(&'static warpweft_compiler::rewrite::RuleSet, &'static warpweft_compiler::rewrite::Rule)> {
@@ -248,8 +251,7 @@ impl Kind {
     /// # Errors
     /// What differs.
     pub fn check(&self, number: u64, bytes: &[u8]) -> Result<(), String> {
-        let outcome = catch_unwind(AssertUnwindSafe(|| (self.check)(number, bytes)));
-        outcome.unwrap_or_else(|panic| Err(format!("a panic: {}", text_of(&*panic))))
+        caught(|| (self.check)(number, bytes))
     }
 
     /// What goes wrong, made as small as it gets in about this time.
@@ -265,10 +267,4 @@ impl Kind {
         });
         self.check(number, &smaller).err().unwrap_or(why)
     }
-}
-
-/// The text of a panic.
-pub fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().cloned();
-    text.or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string())).unwrap_or_default()
 }
