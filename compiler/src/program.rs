@@ -4,14 +4,21 @@
 //! of the compiler. The calling convention of a CPU kernel is
 //!
 //! ```text
-//! void entry(ptr buffers, ptr variables, i64 begin, i64 end)
+//! void entry(ptr buffers, ptr variables, ptr scratch, i64 begin, i64 end)
 //! ```
 //!
 //! `buffers[k]` points at the memory of parameter k, `variables[k]` is the value of variable k, and `begin..end` is the share
 //! of the kernel's outermost parallel loop (`grid` items in all) that this call must do: any partition of `0..grid` into calls,
-//! on any threads, in any order, does the whole work.
+//! on any threads, in any order, does the whole work. `scratch` points at `scratch_bytes` bytes, aligned to [`SCRATCH_ALIGNMENT`], that
+//! are this call's alone while it runs; what is in them is of no meaning before and after. Where `scratch_bytes` is 0 it is not looked at.
 
 use crate::dtype::DType;
+
+/// The number of the calling convention: part of the key of stored objects, so that code of another convention is never called.
+pub const CALLING_CONVENTION: u32 = 2;
+
+/// Bytes to which scratch memory is aligned, and each piece of it: a line of the cache, and the widest vector.
+pub const SCRATCH_ALIGNMENT: u64 = 64;
 
 /// How a kernel uses one of its buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -62,6 +69,8 @@ pub struct Program {
     /// Items of the outermost parallel loop; 1 when there is none. The most there can be where variables decide: a share past the
     /// last item does nothing.
     pub grid: u64,
+    /// Bytes of scratch memory that each call of the entry point needs for itself.
+    pub scratch_bytes: u64,
     /// Cost of the whole kernel.
     pub estimate: Estimate,
 }

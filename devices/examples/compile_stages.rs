@@ -18,7 +18,7 @@ use warpweft_devices::cpu::{CpuDevice, PASSES, compile_with};
 /// A loop over vectors of 16 with `ops` dependent operations on what is loaded and on `constants` different constants.
 fn chain(ops: usize, constants: usize) -> Program {
     let mut source = String::from(
-        "define void @k(ptr %buffers, ptr %variables, i64 %begin, i64 %end) {
+        "define void @k(ptr %buffers, ptr %variables, ptr %scratch, i64 %begin, i64 %end) {
 entry:
   %out = load ptr, ptr %buffers
   %slot = getelementptr ptr, ptr %buffers, i64 1
@@ -55,6 +55,7 @@ done:
         parameters: vec![Parameter { dtype: DType::F32, len: 16, access: Access::ReadWrite }; 2],
         variables: Vec::new(),
         grid: 1,
+        scratch_bytes: 0,
         estimate: Estimate::default(),
     }
 }

@@ -32,6 +32,7 @@ pub fn render(linear: &Linear, target: &Target) -> Program {
         parameters: linear.parameters.clone(),
         variables: linear.variables.clone(),
         grid: linear.grid,
+        scratch_bytes: linear.scratch().bytes,
         estimate: linear.estimate,
     }
 }

@@ -21,6 +21,7 @@ pub fn render_ast(ast: &UOp, name: &str, estimate: Estimate) -> Program {
         parameters: parameters(ast),
         variables: variables(ast),
         grid: 1,
+        scratch_bytes: 0,
         estimate,
     }
 }

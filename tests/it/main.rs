@@ -17,6 +17,7 @@ mod one_value;
 mod properties;
 mod region;
 mod renderer_goldens;
+mod scratch;
 mod sums;
 mod symbolic;
 mod symbolic_programs;

@@ -5,9 +5,9 @@ use warpweft_compiler::program::{Access, Estimate, Parameter, Program};
 
 /// What the bodies of the goldens name, and an entry point that the device knows.
 const FRAME: (&str, &str) = (
-    "define internal void @body(ptr %p0, ptr %p1, ptr %p2, i64 %\"var.rows left\", i64 %begin, i64 %end) {\n",
-    "  ret void\n}\ndefine void @test(ptr %buffers, ptr %variables, i64 %begin, i64 %end) {\n  \
-     call void @body(ptr null, ptr null, ptr null, i64 0, i64 0, i64 1)\n  ret void\n}\n",
+    "define internal void @body(ptr %p0, ptr %p1, ptr %p2, i64 %\"var.rows left\", ptr %s0, i64 %begin, i64 %end) {\n",
+    "  ret void\n}\ndefine void @test(ptr %buffers, ptr %variables, ptr %scratch, i64 %begin, i64 %end) {\n  \
+     call void @body(ptr null, ptr null, ptr null, i64 0, ptr null, i64 0, i64 1)\n  ret void\n}\n",
 );
 
 /// The texts between the marks of `expect!`.
@@ -32,6 +32,7 @@ fn llvm_reads_every_golden() {
             parameters: vec![Parameter { dtype: DType::F32, len: 1, access: Access::ReadWrite }],
             variables: Vec::new(),
             grid: 1,
+            scratch_bytes: 0,
             estimate: Estimate::default(),
         };
         let object = device.compile(&program).unwrap_or_else(|error| panic!("{error}\n{}", program.source));

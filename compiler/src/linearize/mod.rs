@@ -6,7 +6,7 @@
 //! | op | meaning |
 //! |---|---|
 //! | `const` | the value, in every lane of its dtype |
-//! | `param`, `scratch` | a pointer to the elements of its dtype; scratch is private to one call |
+//! | `param`, `scratch` | a pointer to the elements of its dtype; scratch is private to one call, at the place that [`ScratchLayout`] says |
 //! | `variable` | the integer given at launch, as `i64` |
 //! | `range` | opens a loop from 0 to its operand - 1; kind `parallel`: from the call's `begin` to its `end` |
 //! | `end` | closes the loop of its operand |
@@ -26,12 +26,14 @@ pub mod effects;
 pub mod interpret;
 mod nest;
 pub mod order;
+mod scratch;
 pub mod text;
 
 use std::sync::Arc;
 
 use crate::ir::UOp;
 use crate::program::{Estimate, Parameter};
+pub use scratch::{ScratchLayout, ScratchPlace};
 
 /// One kernel, ready to be rendered.
 #[derive(Clone, Debug)]
@@ -48,4 +50,11 @@ pub struct Linear {
     pub ops: Vec<UOp>,
     /// What the kernel costs.
     pub estimate: Estimate,
+}
+
+impl Linear {
+    /// Where the scratch memory of a call lies, and how much it is.
+    pub fn scratch(&self) -> ScratchLayout {
+        ScratchLayout::of(&self.ops)
+    }
 }

@@ -61,6 +61,7 @@ pub fn measure(device: &dyn Device, threads: usize) -> Result<Ceilings, DeviceEr
                 .collect(),
             variables: Vec::new(),
             grid,
+            scratch_bytes: 0,
             estimate,
         };
         let kernel = device.load(&program, &device.compile(&program)?)?;
@@ -86,7 +87,7 @@ pub fn measure(device: &dyn Device, threads: usize) -> Result<Ceilings, DeviceEr
 /// A kernel around `body`, which is run for each `%part`, with `%target` and `%source`.
 fn kernel_text(body: &str) -> String {
     format!(
-        "define void @k(ptr noalias %buffers, ptr %variables, i64 %begin, i64 %end) {{
+        "define void @k(ptr noalias %buffers, ptr %variables, ptr %scratch, i64 %begin, i64 %end) {{
 entry:
   %target = load ptr, ptr %buffers
   %slot = getelementptr ptr, ptr %buffers, i64 1

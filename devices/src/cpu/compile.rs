@@ -194,6 +194,7 @@ fn check_entry(module: &Module<'_>, program: &Program) -> Result<(), DeviceError
         [
             BasicMetadataTypeEnum::PointerType(_),
             BasicMetadataTypeEnum::PointerType(_),
+            BasicMetadataTypeEnum::PointerType(_),
             BasicMetadataTypeEnum::IntType(begin),
             BasicMetadataTypeEnum::IntType(end),
         ] if begin.get_bit_width() == 64 && end.get_bit_width() == 64
@@ -201,7 +202,7 @@ fn check_entry(module: &Module<'_>, program: &Program) -> Result<(), DeviceError
     if right && matches!(AnyTypeEnum::from(kind), AnyTypeEnum::FunctionType(_)) && kind.get_return_type().is_none() {
         return Ok(());
     }
-    Err(failed(format!("`{}` must be `void (ptr, ptr, i64, i64)`", program.entry)))
+    Err(failed(format!("`{}` must be `void (ptr, ptr, ptr, i64, i64)`", program.entry)))
 }
 
 /// An error of parsing or verifying, with the line of the source where LLVM names one (`kernel:LINE:COLUMN: error: ...`).

@@ -3,20 +3,22 @@
 //! A launch checks its arguments, gathers the addresses of its buffers on the stack and calls the code: on the calling thread
 //! when the kernel is short or has no parallel loop, else in shares through the pool.
 //!
-//! Always: the code stays mapped while the kernel lives; nothing is allocated for up to [`POINTERS_ON_STACK`] buffers; nothing
-//! is locked.
+//! Always: the code stays mapped while the kernel lives; nothing is allocated for up to [`POINTERS_ON_STACK`] buffers, but for scratch
+//! memory by the first kernel of a thread that needs so much; nothing is locked.
 #![allow(unsafe_code, reason = "calls machine code")]
+
+use std::ptr::NonNull;
 
 use warpweft_compiler::program::{Estimate, Program};
 
 use super::loader::LoadedCode;
-use super::threads;
+use super::{scratch, threads};
 use crate::buffer::BufferSlice;
 use crate::device::Kernel;
 use crate::error::DeviceError;
 
-/// The calling convention of `Program`: buffers, variables, and the share of the parallel loop.
-pub(super) type Entry = unsafe extern "C" fn(*const *mut u8, *const i64, i64, i64);
+/// The calling convention of `Program`: buffers, variables, scratch, and the share of the parallel loop.
+pub(super) type Entry = unsafe extern "C" fn(*const *mut u8, *const i64, *mut u8, i64, i64);
 
 const POINTERS_ON_STACK: usize = 32;
 /// What one thread does at the least in a nanosecond: used only to see which kernels are short.
@@ -35,6 +37,7 @@ pub(super) struct CpuKernel {
     parameter_bytes: Box<[usize]>,
     variable_count: usize,
     grid: i64,
+    scratch_bytes: usize,
     /// Threads that the work is enough for.
     threads_useful: usize,
 }
@@ -58,6 +61,8 @@ impl CpuKernel {
                 .ok()
                 .filter(|&grid| grid <= i64::MAX / 2)
                 .ok_or_else(|| wrong("the grid does not fit in 62 bits"))?,
+            scratch_bytes: usize::try_from(program.scratch_bytes)
+                .map_err(|_| wrong("its scratch memory has more bytes than can be addressed"))?,
             threads_useful: threads_useful(&program.estimate, program.grid),
         })
     }
@@ -74,6 +79,11 @@ impl CpuKernel {
         self.grid
     }
 
+    /// Bytes of scratch memory that a call needs.
+    pub(super) fn scratch_bytes(&self) -> usize {
+        self.scratch_bytes
+    }
+
     /// Threads that the work is enough for.
     pub(super) fn threads_useful(&self) -> usize {
         self.threads_useful
@@ -86,27 +96,47 @@ impl CpuKernel {
             && bytes.zip(&self.parameter_bytes).all(|(bytes, &needed)| bytes >= needed)
     }
 
-    fn call(&self, pointers: &[*mut u8], variables: &[i64], threads: usize) {
+    fn call(&self, pointers: &[*mut u8], variables: &[i64], threads: usize) -> Result<(), DeviceError> {
+        let CpuKernel { grid, scratch_bytes, .. } = *self;
+        let work = Work {
+            entry: self.entry(),
+            pointers: pointers.as_ptr(),
+            variables: variables.as_ptr(),
+            grid,
+            scratch_bytes,
+        };
+        let scratch = scratch::of_this_thread(scratch_bytes)?;
         // SAFETY: `launch` asserted that there is a pointer for every parameter, to at least as many bytes as the program
-        // says that it touches, in live buffers, and a value for every variable. That the code keeps to this is the promise
-        // of the program's maker, stated at `Kernel::launch`.
-        unsafe { call(self.entry(), pointers, variables, self.grid, threads.min(self.threads_useful)) }
+        // says that it touches, in live buffers, and a value for every variable; there is as much scratch as it says. That the
+        // code keeps to this is the promise of the program's maker, stated at `Kernel::launch`.
+        unsafe { call(&work, scratch, threads.min(self.threads_useful)) }
+        Ok(())
     }
+}
+
+/// The arguments of a launch.
+pub(super) struct Work {
+    pub(super) entry: Entry,
+    pub(super) pointers: *const *mut u8,
+    pub(super) variables: *const i64,
+    pub(super) grid: i64,
+    /// What each thread that takes part needs.
+    pub(super) scratch_bytes: usize,
 }
 
 /// Runs the whole grid of a kernel, on the calling thread or in shares.
 ///
 /// # Safety
-/// `entry` may be called with these pointers and variables for any part of `0..grid`, from any thread, and parts at once.
-pub(super) unsafe fn call(entry: Entry, pointers: &[*mut u8], variables: &[i64], grid: i64, threads: usize) {
-    let (pointers, variables) = (pointers.as_ptr(), variables.as_ptr());
+/// `work.entry` may be called with these pointers and variables for any part of `0..work.grid`, from any thread, and parts at once, if
+/// each call has `work.scratch_bytes` bytes of scratch memory for itself; and `scratch` points at so many of this thread's.
+pub(super) unsafe fn call(work: &Work, scratch: NonNull<u8>, threads: usize) {
     if threads > 1 {
-        // SAFETY: the caller's promise; `pointers` and `variables` outlive the call, which returns only when no thread works
+        // SAFETY: the caller's promise; what `work` points at outlives the call, which returns only when no thread works
         // on it any more.
-        unsafe { threads::run(&threads::Work { entry, pointers, variables, grid }, threads) }
+        unsafe { threads::run(work, scratch, threads) }
     } else {
         // SAFETY: the caller's promise.
-        unsafe { entry(pointers, variables, 0, grid) }
+        unsafe { (work.entry)(work.pointers, work.variables, scratch.as_ptr(), 0, work.grid) }
     }
 }
 
@@ -127,12 +157,11 @@ impl Kernel for CpuKernel {
             for (pointer, buffer) in pointers.iter_mut().zip(buffers) {
                 *pointer = buffer.address().as_ptr();
             }
-            self.call(&pointers[..buffers.len()], variables, threads);
+            self.call(&pointers[..buffers.len()], variables, threads)
         } else {
             let pointers: Vec<*mut u8> = buffers.iter().map(|buffer| buffer.address().as_ptr()).collect();
-            self.call(&pointers, variables, threads);
+            self.call(&pointers, variables, threads)
         }
-        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@
 //! for each run. A run then writes the address of every argument of every kernel into one table, and calls one kernel after the
 //! other with its part of the table. The table is kept by the thread from run to run.
 //!
-//! Always: a run allocates nothing once its thread has run a list as long; nothing is locked; the code stays mapped while the
+//! Always: a run allocates nothing once its thread has run a list as long, with kernels of as much scratch memory; nothing is locked; the code stays mapped while the
 //! list lives.
 #![allow(unsafe_code, reason = "calls machine code")]
 
@@ -12,7 +12,8 @@ use std::any::Any;
 use std::cell::Cell;
 use std::sync::Arc;
 
-use super::kernel::{CpuKernel, Entry, call};
+use super::kernel::{CpuKernel, Entry, Work, call};
+use super::scratch;
 use crate::buffer::BufferSlice;
 use crate::device::Kernel;
 use crate::error::DeviceError;
@@ -23,6 +24,7 @@ use crate::launch_list::{LaunchList, Step, bytes_needed};
 struct Launch {
     entry: Entry,
     grid: i64,
+    scratch_bytes: usize,
     threads_useful: usize,
     pointers: usize,
     variables: usize,
@@ -37,6 +39,8 @@ pub(super) struct CpuLaunchList {
     /// Number of each variable of all launches in a row.
     variables: Box<[u32]>,
     variable_count: usize,
+    /// Bytes of scratch memory that serve all launches.
+    scratch_bytes: usize,
     /// Bytes that each piece of memory must have.
     bytes_needed: Box<[usize]>,
     /// Keeps the code of the entries mapped.
@@ -62,6 +66,7 @@ impl CpuLaunchList {
             launches.push(Launch {
                 entry: kernel.entry(),
                 grid: kernel.grid(),
+                scratch_bytes: kernel.scratch_bytes(),
                 threads_useful: kernel.threads_useful(),
                 pointers: arguments.len(),
                 variables: variables.len(),
@@ -74,6 +79,7 @@ impl CpuLaunchList {
             }
         }
         Some(CpuLaunchList {
+            scratch_bytes: launches.iter().map(|launch| launch.scratch_bytes).max().unwrap_or(0),
             launches: launches.into(),
             arguments: arguments.into(),
             variable_count: variables.iter().map(|&number| number as usize + 1).max().unwrap_or(0),
@@ -91,6 +97,7 @@ impl LaunchList for CpuLaunchList {
         for (index, (piece, &bytes)) in memory.iter().zip(&self.bytes_needed).enumerate() {
             assert!(piece.bytes() >= bytes, "launch list: memory {index} has {} bytes of {bytes}", piece.bytes());
         }
+        let scratch = scratch::of_this_thread(self.scratch_bytes)?;
         let mut pointers = POINTERS.take();
         pointers.clear();
         pointers.extend(self.arguments.iter().map(|&(index, offset)| {
@@ -101,11 +108,17 @@ impl LaunchList for CpuLaunchList {
         values.clear();
         values.extend(self.variables.iter().map(|&number| variables[number as usize]));
         for launch in &self.launches {
-            let (pointers, values) = (&pointers[launch.pointers..], &values[launch.variables..]);
+            let work = Work {
+                entry: launch.entry,
+                pointers: pointers[launch.pointers..].as_ptr(),
+                variables: values[launch.variables..].as_ptr(),
+                grid: launch.grid,
+                scratch_bytes: launch.scratch_bytes,
+            };
             // SAFETY: `new` saw that there is an argument for every parameter, of as many bytes as the program says that it
-            // touches, and a variable for each; `new` and the assertion above that those bytes lie in live memory. That the
+            // touches, and a variable for each; `new` and the assertion above that those bytes lie in live memory, and `scratch` serves the launch that needs most. That the
             // code keeps to this is the promise of the program's maker, stated at `Kernel::launch`.
-            unsafe { call(launch.entry, pointers, values, launch.grid, threads.min(launch.threads_useful)) }
+            unsafe { call(&work, scratch, threads.min(launch.threads_useful)) }
         }
         POINTERS.set(pointers);
         VARIABLES.set(values);

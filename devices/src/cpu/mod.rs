@@ -13,6 +13,7 @@ mod kernel;
 mod launch_list;
 mod llvm_library;
 mod loader;
+mod scratch;
 mod symbols;
 mod target;
 mod threads;
@@ -22,7 +23,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use warpweft_compiler::program::Program;
+use warpweft_compiler::program::{CALLING_CONVENTION, Program};
 use warpweft_compiler::target::Target;
 
 pub use self::compile::{PASSES, compile_with, llvm_version};
@@ -57,7 +58,11 @@ impl CpuDevice {
     /// [`DeviceError::CompilerMissing`] when LLVM is not installed, or has no code generator for it.
     pub fn for_target(target: Target) -> Result<CpuDevice, DeviceError> {
         compile::check_generator(&target)?;
-        let compiler = format!("warpweft {}, LLVM {}, {PASSES}", env!("CARGO_PKG_VERSION"), llvm_version()?);
+        let compiler = format!(
+            "warpweft {}, calls {CALLING_CONVENTION}, LLVM {}, {PASSES}",
+            env!("CARGO_PKG_VERSION"),
+            llvm_version()?
+        );
         Ok(CpuDevice { target, compiler })
     }
 }

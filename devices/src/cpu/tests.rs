@@ -22,6 +22,7 @@ fn program(source: &str, lens: &[u64]) -> Program {
         parameters: lens.iter().map(|&len| Parameter { dtype: DType::F32, len, access: Access::ReadWrite }).collect(),
         variables: Vec::new(),
         grid: 1,
+        scratch_bytes: 0,
         estimate: Estimate::default(),
     }
 }
@@ -49,7 +50,7 @@ fn values_of(buffer: &RawBuffer) -> Vec<f32> {
 }
 
 const ADD_16: &str = "
-define void @k(ptr %buffers, ptr %variables, i64 %begin, i64 %end) {
+define void @k(ptr %buffers, ptr %variables, ptr %scratch, i64 %begin, i64 %end) {
   %out = load ptr, ptr %buffers
   %slot1 = getelementptr ptr, ptr %buffers, i64 1
   %a = load ptr, ptr %slot1
@@ -109,7 +110,7 @@ fn a_launch_list_refuses_memory_that_is_too_short() {
 
 /// out[i] = out[i] + 3 * i + variables[0], for the items of a share.
 const GRID: &str = "
-define void @k(ptr %buffers, ptr %variables, i64 %begin, i64 %end) {
+define void @k(ptr %buffers, ptr %variables, ptr %scratch, i64 %begin, i64 %end) {
 entry:
   %out = load ptr, ptr %buffers
   %v = load i64, ptr %variables
@@ -163,7 +164,7 @@ fn a_call_of_the_mathematics_library_and_constants_work() {
 @table = private unnamed_addr constant [4 x float] [float 1.0, float 2.0, float 4.0, float 8.0], align 16
 declare float @fmodf(float, float)
 declare float @llvm.exp.f32(float)
-define void @k(ptr %buffers, ptr %variables, i64 %begin, i64 %end) {
+define void @k(ptr %buffers, ptr %variables, ptr %scratch, i64 %begin, i64 %end) {
   %out = load ptr, ptr %buffers
   %x = load float, ptr %out
   %i = fptosi float %x to i64
@@ -195,7 +196,7 @@ fn vectors_with_masks_sum_what_the_mask_lets_through() {
     let source = "
 declare <16 x float> @llvm.masked.load.v16f32.p0(ptr, i32, <16 x i1>, <16 x float>)
 declare float @llvm.vector.reduce.fadd.v16f32(float, <16 x float>)
-define void @k(ptr %buffers, ptr %variables, i64 %begin, i64 %end) {
+define void @k(ptr %buffers, ptr %variables, ptr %scratch, i64 %begin, i64 %end) {
 entry:
   %out = load ptr, ptr %buffers
   %slot1 = getelementptr ptr, ptr %buffers, i64 1
@@ -239,7 +240,7 @@ fn large_copies_and_switches_load() {
     let blocks: String = (0..12).map(|i| format!("a{i}:\n  call void @llvm.memset.p0.i64(ptr %out, i8 {i}, i64 %n, i1 false)\n  store volatile i8 {}, ptr %out\n  ret void\n", i * 3)).collect();
     let source = format!(
         "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
-define void @k(ptr %buffers, ptr %variables, i64 %begin, i64 %end) {{
+define void @k(ptr %buffers, ptr %variables, ptr %scratch, i64 %begin, i64 %end) {{
   %out = load ptr, ptr %buffers
   %n = load i64, ptr %variables
   %slot = getelementptr i64, ptr %variables, i64 1
@@ -268,7 +269,7 @@ fn half_floats_convert_on_a_machine_without_instructions_for_them() {
     (target.processor, target.features) = ("x86-64".to_string(), String::new());
     let device = CpuDevice::for_target(target).unwrap();
     let source = "
-define void @k(ptr %buffers, ptr %variables, i64 %begin, i64 %end) {
+define void @k(ptr %buffers, ptr %variables, ptr %scratch, i64 %begin, i64 %end) {
   %out = load ptr, ptr %buffers
   %x = load float, ptr %out
   %h = fptrunc float %x to half
@@ -311,14 +312,14 @@ fn the_same_program_gives_the_same_object() {
 
 #[test]
 fn errors_of_the_source_name_the_line() {
-    let source = "define void @k(ptr %buffers, ptr %variables, i64 %begin, i64 %end) {\n  %x = fadd float 1.0, %y\n  ret void\n}";
+    let source = "define void @k(ptr %buffers, ptr %variables, ptr %scratch, i64 %begin, i64 %end) {\n  %x = fadd float 1.0, %y\n  ret void\n}";
     let error = device().compile(&program(source, &[])).unwrap_err();
     assert_eq!(
         error.to_string(),
         "kernel `hand_written` is not valid LLVM IR: use of undefined value '%y'\n  line 2: %x = fadd float 1.0, %y"
     );
     // Valid by its grammar, but not by its sense.
-    let source = "define void @k(ptr %buffers, ptr %variables, i64 %begin, i64 %end) {\n  br label %next\nnext:\n  %x = phi i64 [ 0, %next ]\n  ret void\n}";
+    let source = "define void @k(ptr %buffers, ptr %variables, ptr %scratch, i64 %begin, i64 %end) {\n  br label %next\nnext:\n  %x = phi i64 [ 0, %next ]\n  ret void\n}";
     assert!(matches!(device().compile(&program(source, &[])), Err(DeviceError::Program { line: None, .. })));
 }
 
@@ -327,9 +328,15 @@ fn a_wrong_entry_point_is_refused_before_it_can_be_called() {
     for (source, said) in [
         ("define void @other() {\n  ret void\n}", "the source defines no function `k`"),
         ("declare void @k(ptr, ptr, i64, i64)", "the source defines no function `k`"),
-        ("define i64 @k(ptr %a, ptr %b, i64 %c, i64 %d) {\n  ret i64 0\n}", "`k` must be `void (ptr, ptr, i64, i64)`"),
-        ("define void @k(ptr %a, ptr %b, i64 %c) {\n  ret void\n}", "`k` must be `void (ptr, ptr, i64, i64)`"),
-        ("define void @k(ptr %a, ptr %b, i32 %c, i64 %d) {\n  ret void\n}", "`k` must be `void (ptr, ptr, i64, i64)`"),
+        (
+            "define i64 @k(ptr %a, ptr %b, i64 %c, i64 %d) {\n  ret i64 0\n}",
+            "`k` must be `void (ptr, ptr, ptr, i64, i64)`",
+        ),
+        ("define void @k(ptr %a, ptr %b, i64 %c) {\n  ret void\n}", "`k` must be `void (ptr, ptr, ptr, i64, i64)`"),
+        (
+            "define void @k(ptr %a, ptr %b, ptr %s, i32 %c, i64 %d) {\n  ret void\n}",
+            "`k` must be `void (ptr, ptr, ptr, i64, i64)`",
+        ),
     ] {
         let error = device().compile(&program(source, &[])).unwrap_err().to_string();
         assert!(error.ends_with(said), "{error}");
@@ -341,13 +348,13 @@ fn unknown_functions_and_state_are_refused_by_name() {
     let refused = |body: &str| {
         let source = format!(
             "@state = global i64 7\ndeclare void @system(ptr)\n
-             define void @k(ptr %buffers, ptr %variables, i64 %begin, i64 %end) {{\n  {body}\n  ret void\n}}"
+             define void @k(ptr %buffers, ptr %variables, ptr %scratch, i64 %begin, i64 %end) {{\n  {body}\n  ret void\n}}"
         );
         let program = program(&source, &[]);
         device().load(&program, &device().compile(&program).unwrap()).unwrap_err().to_string()
     };
     assert!(refused("call void @system(ptr %buffers)").contains("section .data is writable"));
-    let source = "declare void @system(ptr)\ndefine void @k(ptr %a, ptr %b, i64 %c, i64 %d) {\n  call void @system(ptr %a)\n  ret void\n}";
+    let source = "declare void @system(ptr)\ndefine void @k(ptr %a, ptr %b, ptr %s, i64 %c, i64 %d) {\n  call void @system(ptr %a)\n  ret void\n}";
     let program = program(source, &[]);
     let error = device().load(&program, &device().compile(&program).unwrap()).unwrap_err();
     assert!(error.to_string().contains("it calls `system`, which kernels cannot"), "{error}");
@@ -410,4 +417,96 @@ proptest! {
             prop_assert!(loader::load(&damaged, "k").is_ok());
         }
     }
+}
+
+/// Fills scratch memory with the item's number, then adds it up into the item's element.
+const SCRATCH: &str = "
+define void @k(ptr %buffers, ptr %variables, ptr %scratch, i64 %begin, i64 %end) {
+entry:
+  %out = load ptr, ptr %buffers
+  %any = icmp slt i64 %begin, %end
+  br i1 %any, label %items, label %done
+items:
+  %i = phi i64 [ %begin, %entry ], [ %next, %stored ]
+  %number = sitofp i64 %i to float
+  br label %fill
+fill:
+  %k = phi i64 [ 0, %items ], [ %k1, %fill ]
+  %p = getelementptr float, ptr %scratch, i64 %k
+  store volatile float %number, ptr %p
+  %k1 = add i64 %k, 1
+  %more = icmp slt i64 %k1, 16384
+  br i1 %more, label %fill, label %sum
+sum:
+  %n = phi i64 [ 0, %fill ], [ %n1, %sum ]
+  %total = phi float [ 0.0, %fill ], [ %added, %sum ]
+  %q = getelementptr float, ptr %scratch, i64 %n
+  %x = load volatile float, ptr %q
+  %added = fadd float %total, %x
+  %n1 = add i64 %n, 1
+  %again = icmp slt i64 %n1, 16384
+  br i1 %again, label %sum, label %stored
+stored:
+  %place = getelementptr float, ptr %out, i64 %i
+  store float %added, ptr %place
+  %next = add i64 %i, 1
+  %left = icmp slt i64 %next, %end
+  br i1 %left, label %items, label %done
+done:
+  ret void
+}";
+
+fn scratch_program(items: u64) -> Program {
+    let mut program = program(SCRATCH, &[items]);
+    program.grid = items;
+    program.scratch_bytes = 4 * 16384;
+    program.estimate.operations = 1e9; // claimed, so that threads are used
+    program
+}
+
+#[test]
+fn calls_at_the_same_time_have_scratch_memory_of_their_own() {
+    let kernel = kernel(&scratch_program(40));
+    let expected: Vec<f32> = (0..40).map(|item| (item * 16384) as f32).collect();
+    std::thread::scope(|scope| {
+        for caller in 0..4 {
+            let (kernel, expected) = (&kernel, &expected);
+            // A stack that is shorter than the scratch memory.
+            let thread = std::thread::Builder::new().stack_size(32 << 10);
+            let run = move || {
+                let out = buffer_of(&[0.0; 40]);
+                for threads in [1, 2, 4] {
+                    kernel.launch(&[out.all()], &[], threads).unwrap();
+                    assert_eq!(&values_of(&out), expected, "caller {caller}, {threads} threads");
+                }
+            };
+            thread.spawn_scoped(scope, run).unwrap();
+        }
+    });
+}
+
+#[test]
+fn launch_lists_give_each_launch_the_scratch_memory_that_it_needs() {
+    let argument = Argument { memory: 0, offset: 0, bytes: 16 };
+    let step = |program: &Program, variables| Step { kernel: kernel(program), arguments: vec![argument], variables };
+    let list = device().launch_list(vec![step(&grid_program(4), vec![0]), step(&scratch_program(4), vec![])]);
+    let out = buffer_of(&[0.0; 4]);
+    list.run(&[out.all()], &[1], 2).unwrap();
+    assert_eq!(values_of(&out), [0.0, 16384.0, 32768.0, 49152.0]);
+}
+
+#[test]
+fn more_scratch_memory_than_there_is_is_an_error() {
+    let mut program = scratch_program(4);
+    program.scratch_bytes = 1 << 60;
+    let out = buffer_of(&[0.0; 4]);
+    let error = DeviceError::OutOfMemory { device: "CPU".to_string(), bytes: 1 << 60 };
+    assert_eq!(kernel(&program).launch(&[out.all()], &[], 2), Err(error.clone()));
+    let argument = Argument { memory: 0, offset: 0, bytes: 16 };
+    let list =
+        device().launch_list(vec![Step { kernel: kernel(&program), arguments: vec![argument], variables: vec![] }]);
+    assert_eq!(list.run(&[out.all()], &[], 2), Err(error));
+    // The thread goes on with what fits.
+    kernel(&scratch_program(4)).launch(&[out.all()], &[], 1).unwrap();
+    assert_eq!(values_of(&out)[3], 49152.0);
 }

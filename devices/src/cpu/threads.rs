@@ -19,12 +19,14 @@
 //! Tested in `cpu/tests.rs` and at the end of this file.
 #![allow(unsafe_code, reason = "shares a caller's stack between threads and calls machine code")]
 
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use super::kernel::Entry;
+use super::kernel::Work;
+use super::scratch;
 
 /// More threads than this are never started.
 const THREADS_MAX: usize = 256;
@@ -32,16 +34,8 @@ const THREADS_MAX: usize = 256;
 const SPIN: Duration = Duration::from_micros(30);
 /// Shares a thread gets on average: enough to even out threads that are slowed down by others.
 const SHARES_PER_THREAD: i64 = 8;
-/// Kernels may keep packed panels on the stack.
-const STACK_BYTES: usize = 8 << 20;
-
-/// The arguments of a launch.
-pub(super) struct Work {
-    pub(super) entry: Entry,
-    pub(super) pointers: *const *mut u8,
-    pub(super) variables: *const i64,
-    pub(super) grid: i64,
-}
+/// Kernels keep registers on the stack that they have not enough of, and no more: scratch memory is apart.
+const STACK_BYTES: usize = 256 << 10;
 
 /// A launch that is shared: its arguments, and which items are taken.
 struct Job<'work> {
@@ -51,19 +45,19 @@ struct Job<'work> {
 }
 
 impl Job<'_> {
-    /// Runs shares until none is left.
+    /// Runs shares until none is left, with scratch memory of this thread.
     ///
     /// # Safety
     /// As for [`run`].
-    unsafe fn take_shares(&self) {
-        let Work { entry, pointers, variables, grid } = *self.work;
+    unsafe fn take_shares(&self, scratch: NonNull<u8>) {
+        let Work { entry, pointers, variables, grid, scratch_bytes: _ } = *self.work;
         loop {
             let begin = self.next.fetch_add(self.share, Ordering::Relaxed);
             if begin >= grid {
                 return;
             }
             // SAFETY: `begin..end` lies in `0..grid` and no other thread gets any of it; the rest is the caller's promise.
-            unsafe { entry(pointers, variables, begin, grid.min(begin + self.share)) }
+            unsafe { entry(pointers, variables, scratch.as_ptr(), begin, grid.min(begin + self.share)) }
         }
     }
 }
@@ -109,15 +103,16 @@ fn pool() -> &'static Pool {
 /// Runs all of `work` on at most `threads` threads, the caller among them, and returns when all is done.
 ///
 /// # Safety
-/// For each part `begin..end` of `0..work.grid`, `work.entry` may be called with `work.pointers`, `work.variables`, `begin` and
-/// `end`, from any thread, and parts at the same time.
-pub(super) unsafe fn run(work: &Work, threads: usize) {
+/// For each part `begin..end` of `0..work.grid`, `work.entry` may be called with `work.pointers`, `work.variables`, scratch memory of
+/// `work.scratch_bytes` bytes that no other call uses at that time, `begin` and `end`, from any thread, and parts at the same time; and
+/// `scratch` points at so many bytes of this thread.
+pub(super) unsafe fn run(work: &Work, scratch: NonNull<u8>, threads: usize) {
     let pool = pool();
     let threads = threads.min(THREADS_MAX);
     let alone = threads <= 1 || pool.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err();
     if alone {
         // SAFETY: the caller's promise, for the whole grid.
-        unsafe { (work.entry)(work.pointers, work.variables, 0, work.grid) };
+        unsafe { (work.entry)(work.pointers, work.variables, scratch.as_ptr(), 0, work.grid) };
         return;
     }
     pool.start_workers(threads - 1);
@@ -125,7 +120,7 @@ pub(super) unsafe fn run(work: &Work, threads: usize) {
     let job = Job { work, share, next: AtomicI64::new(0) };
     pool.open(&job, threads - 1);
     // SAFETY: the caller's promise; machine code does not unwind, so that `close` is reached.
-    unsafe { job.take_shares() };
+    unsafe { job.take_shares(scratch) };
     pool.close();
     pool.taken.store(false, Ordering::Release);
 }
@@ -195,8 +190,13 @@ impl Pool {
                 continue;
             }
             // SAFETY: we hold a seat of an open offer. `open` stored the job before it opened, and `close` does not return
-            // before we leave below, so the job is alive; `take_shares` is safe by the promise made to `run`.
-            unsafe { (*self.job.load(Ordering::Relaxed)).take_shares() };
+            // before we leave below, so the job is alive.
+            let job = unsafe { &*self.job.load(Ordering::Relaxed) };
+            // Without scratch memory this thread leaves its part to the others; the caller has had its own before.
+            if let Ok(scratch) = scratch::of_this_thread(job.work.scratch_bytes) {
+                // SAFETY: the promise made to `run`; the scratch memory is this thread's.
+                unsafe { job.take_shares(scratch) };
+            }
             self.state.fetch_sub(WORKING, Ordering::Release);
         }
     }
@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     /// A stand-in for a kernel: adds 1 to each item of its share, and spends some time.
-    unsafe extern "C" fn count(pointers: *const *mut u8, _: *const i64, begin: i64, end: i64) {
+    unsafe extern "C" fn count(pointers: *const *mut u8, _: *const i64, _: *mut u8, begin: i64, end: i64) {
         for item in begin..end {
             // SAFETY: the tests below pass a pointer to as many counters as the grid has items.
             let counter = unsafe { &*(*pointers).cast::<AtomicU64>().add(item as usize) };
@@ -249,9 +249,10 @@ mod tests {
     fn run_once(items: usize, threads: usize) -> Vec<u64> {
         let counters: Vec<AtomicU64> = (0..items).map(|_| AtomicU64::new(0)).collect();
         let pointers = [counters.as_ptr().cast_mut().cast::<u8>()];
-        let work = Work { entry: count, pointers: pointers.as_ptr(), variables: std::ptr::null(), grid: items as i64 };
+        let (pointers, variables) = (pointers.as_ptr(), std::ptr::null());
+        let work = Work { entry: count, pointers, variables, grid: items as i64, scratch_bytes: 0 };
         // SAFETY: `count` adds atomically to counters that outlive the call.
-        unsafe { run(&work, threads) };
+        unsafe { run(&work, NonNull::dangling(), threads) };
         counters.into_iter().map(AtomicU64::into_inner).collect()
     }
 

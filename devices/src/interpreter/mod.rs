@@ -149,6 +149,7 @@ mod tests {
             parameters: lens.iter().map(|&len| Parameter { dtype: DType::F32, len, access: Access::Read }).collect(),
             variables: variables.iter().map(|name| name.to_string()).collect(),
             grid: 1,
+            scratch_bytes: 0,
             estimate: Estimate::default(),
         }
     }

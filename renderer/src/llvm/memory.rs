@@ -6,21 +6,11 @@
 //! | scalar | vector | consecutive elements at once; a gate with lanes becomes a mask, a scalar gate a branch |
 //! | vector | vector | a gather or scatter; a gate with lanes becomes its mask, a scalar gate a branch |
 
-use warpweft_compiler::ir::Arg;
 use warpweft_compiler::{DType, Op, UOp};
 
 use super::{Writer, bug, is_vector, spelling};
 
 impl Writer {
-    pub(super) fn scratch(&mut self, node: &UOp) {
-        let Arg::Scratch(number, len) = node.arg() else { bug(node, "has no size") };
-        let name = format!("%s{number}");
-        // Memory of the whole call: at the start of the body, wherever the list first names it.
-        let text = format!("  {name} = alloca [{len} x {}], align 64", spelling::memory(node.dtype()));
-        self.entry_lines.push(text);
-        self.set(node, name);
-    }
-
     pub(super) fn index(&mut self, node: &UOp) {
         let (buffer, offset) = (&node.src()[0], &node.src()[1]);
         if offset.is_const(0) && !is_vector(offset.dtype()) {

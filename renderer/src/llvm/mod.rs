@@ -2,7 +2,8 @@
 //!
 //! Two functions per kernel. The *entry* has the calling convention of [`warpweft_compiler::program`]: it loads the pointers and
 //! variables from their arrays and calls the *body*, whose pointer parameters are `noalias`, which is what lets LLVM keep
-//! values in registers across stores. So buffers that a kernel is given must not overlap, unless it only reads them.
+//! values in registers across stores. So buffers that a kernel is given must not overlap, unless it only reads them. Each scratch is such a
+//! parameter too: its place in the scratch memory of the call.
 //!
 //! Always:
 //! - Every micro-op becomes the instructions of its meaning, in the order of the list; vectors stay vectors.
@@ -26,8 +27,8 @@ mod vectors;
 
 use rustc_hash::FxHashMap;
 use warpweft_compiler::ir::Arg;
-use warpweft_compiler::linearize::Linear;
-use warpweft_compiler::program::{Access, Parameter};
+use warpweft_compiler::linearize::{Linear, ScratchPlace};
+use warpweft_compiler::program::{Access, Parameter, SCRATCH_ALIGNMENT};
 use warpweft_compiler::target::Target;
 use warpweft_compiler::{DType, Op, UOp};
 
@@ -58,18 +59,22 @@ fn module(linear: &Linear, target: &Target, entry: &str, body: &Writer) -> Strin
     }
     let declared = body_parameters(linear, true).join(", ");
     text += &format!("\ndefine internal void @{entry}.body({declared}) #0 {{\nentry:\n");
-    for line in body.entry_lines.iter().chain(&body.lines) {
+    for line in &body.lines {
         text += line;
         text.push('\n');
     }
     text += "  ret void\n}\n";
 
-    text += &format!("\ndefine void @{entry}(ptr %buffers, ptr %variables, i64 %begin, i64 %end) #0 {{\n");
+    text +=
+        &format!("\ndefine void @{entry}(ptr %buffers, ptr %variables, ptr %scratch, i64 %begin, i64 %end) #0 {{\n");
     for slot in 0..linear.parameters.len() {
         text += &load_from_array(&format!("%p{slot}"), "ptr", "%buffers", slot);
     }
     for (position, name) in linear.variables.iter().enumerate() {
         text += &load_from_array(&names::variable(name), "i64", "%variables", position);
+    }
+    for ScratchPlace { number, offset, .. } in linear.scratch().places {
+        text += &format!("  %s{number} = getelementptr inbounds i8, ptr %scratch, i64 {offset}\n");
     }
     let given = body_parameters(linear, false).join(", ");
     text += &format!("  tail call void @{entry}.body({given})\n  ret void\n}}\n\n");
@@ -77,7 +82,7 @@ fn module(linear: &Linear, target: &Target, entry: &str, body: &Writer) -> Strin
     text
 }
 
-/// What the body takes: buffers by slot, variables, and the share of the parallel loop.
+/// What the body takes: buffers by slot, variables, scratches, and the share of the parallel loop.
 fn body_parameters(linear: &Linear, with_attributes: bool) -> Vec<String> {
     let buffer = |(slot, parameter): (usize, &Parameter)| {
         let promise = match parameter.access {
@@ -90,7 +95,11 @@ fn body_parameters(linear: &Linear, with_attributes: bool) -> Vec<String> {
     };
     let buffers = linear.parameters.iter().enumerate().map(buffer);
     let variables = linear.variables.iter().map(|name| format!("i64 {}", names::variable(name)));
-    buffers.chain(variables).chain(["i64 %begin".to_string(), "i64 %end".to_string()]).collect()
+    let scratch = linear.scratch().places.into_iter().map(|ScratchPlace { number, bytes, .. }| match with_attributes {
+        true if bytes > 0 => format!("ptr noalias align {SCRATCH_ALIGNMENT} dereferenceable({bytes}) %s{number}"),
+        _ => format!("ptr %s{number}"),
+    });
+    buffers.chain(variables).chain(scratch).chain(["i64 %begin".to_string(), "i64 %end".to_string()]).collect()
 }
 
 fn load_from_array(name: &str, element: &str, array: &str, position: usize) -> String {
@@ -122,8 +131,6 @@ enum Outcome {
 
 /// Writes the instructions of the body.
 struct Writer {
-    /// What must stand before all lines: scratch memory.
-    entry_lines: Vec<String>,
     lines: Vec<String>,
     /// What to write for a node that stands as an operand.
     values: FxHashMap<UOp, String>,
@@ -136,7 +143,6 @@ struct Writer {
 impl Writer {
     fn new(loops: Loops) -> Writer {
         Writer {
-            entry_lines: Vec::new(),
             lines: Vec::new(),
             values: FxHashMap::default(),
             names: Counter::default(),
@@ -157,7 +163,10 @@ impl Writer {
                 _ => bug(node, "has no slot"),
             },
             Op::Variable => self.variable(node),
-            Op::Scratch => self.scratch(node),
+            Op::Scratch => match node.arg() {
+                Arg::Scratch(number, _) => self.set(node, format!("%s{number}")),
+                _ => bug(node, "has no number"),
+            },
             Op::Range => self.open_loop(node),
             Op::EndRange => self.close_loop(node),
             Op::Accumulator => self.accumulator(node),

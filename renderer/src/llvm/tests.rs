@@ -179,7 +179,7 @@ fn a_whole_module() {
           ret void
         }
 
-        define void @test(ptr %buffers, ptr %variables, i64 %begin, i64 %end) #0 {
+        define void @test(ptr %buffers, ptr %variables, ptr %scratch, i64 %begin, i64 %end) #0 {
           %buffers.0 = getelementptr inbounds ptr, ptr %buffers, i64 0
           %p0 = load ptr, ptr %buffers.0, align 8
           %buffers.1 = getelementptr inbounds ptr, ptr %buffers, i64 1
@@ -320,7 +320,25 @@ fn gates_become_branches_and_masks() {
 }
 
 #[test]
-fn scratch_stands_before_everything() {
+fn each_scratch_has_a_place_of_its_own() {
+    let mut list = List::default();
+    let out = list.param(0, DType::F32, 64);
+    for number in [4, 1] {
+        let scratch = list.push(Op::Scratch, DType::F32, &[], Arg::Scratch(number, 3));
+        list.store(&scratch, &i64(0), None, &UOp::float(0.5, DType::F32));
+        let value = list.load(&scratch, 1, &i64(0), None);
+        list.store(&out, &i64(number as i64), None, &value);
+    }
+    let source = source(list, &Target::test_avx512());
+    let scratches = "ptr noalias align 64 dereferenceable(12) %s4, ptr noalias align 64 dereferenceable(12) %s1";
+    assert!(source.contains(&format!("(ptr noalias writeonly %p0, {scratches}, i64 %begin, i64 %end)")), "{source}");
+    assert!(source.contains("%s4 = getelementptr inbounds i8, ptr %scratch, i64 0\n"), "{source}");
+    assert!(source.contains("%s1 = getelementptr inbounds i8, ptr %scratch, i64 64\n"), "{source}");
+    assert!(!source.contains("alloca"), "{source}");
+}
+
+#[test]
+fn scratch_is_an_argument_of_the_body() {
     let mut list = List::default();
     let out = list.param(0, DType::F32, 64);
     let r = list.range(0, &UOp::int(64, DType::U32), AxisKind::Loop);
@@ -333,7 +351,6 @@ fn scratch_stands_before_everything() {
         list,
         expect![[r#"
             entry:
-              %s0 = alloca [64 x float], align 64
               br label %loop0
             loop0:
                 %r0 = phi i32 [ 0, %entry ], [ %r0.next, %loop0 ]

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-const MAGIC: &[u8; 8] = b"WWCACHE\x02";
+const MAGIC: &[u8; 8] = b"WWCACHE\x03";
 const HEADER_BYTES: usize = 8 + 32 + 8 + 32;
 /// No entry is so large; a file that is, is not ours.
 const FILE_BYTES_MAX: u64 = 1 << 30;

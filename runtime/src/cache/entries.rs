@@ -24,6 +24,7 @@ struct Header {
     parameters: Vec<(String, u64, u8)>,
     variables: Vec<String>,
     grid: u64,
+    scratch_bytes: u64,
     /// As bits, so that every number survives.
     estimate: [u64; 3],
 }
@@ -48,7 +49,7 @@ struct ScheduleText {
 
 /// A program and its object as bytes.
 pub(crate) fn encode_kernel(program: &Program, object: &[u8]) -> Vec<u8> {
-    let Program { name, entry, source, parameters, variables, grid, estimate } = program;
+    let Program { name, entry, source, parameters, variables, grid, scratch_bytes, estimate } = program;
     let access = |access: Access| match access {
         Access::Read => 0,
         Access::Write => 1,
@@ -63,6 +64,7 @@ pub(crate) fn encode_kernel(program: &Program, object: &[u8]) -> Vec<u8> {
             .collect(),
         variables: variables.clone(),
         grid: *grid,
+        scratch_bytes: *scratch_bytes,
         estimate: [estimate.operations, estimate.bytes_unique, estimate.bytes_accessed].map(f64::to_bits),
     };
     let header = serde_json::to_vec(&header).unwrap_or_default();
@@ -97,6 +99,7 @@ pub(crate) fn decode_kernel(bytes: &[u8]) -> Option<(Program, &[u8])> {
         parameters: parameters.collect::<Option<_>>()?,
         variables: header.variables,
         grid: header.grid,
+        scratch_bytes: header.scratch_bytes,
         estimate: Estimate { operations, bytes_unique, bytes_accessed },
     };
     Some((program, object))
@@ -171,6 +174,7 @@ mod tests {
             ],
             variables: vec!["@0".to_string(), "n".to_string()],
             grid: 7,
+            scratch_bytes: 70_000,
             estimate: Estimate { operations: 1e300, bytes_unique: f64::INFINITY, bytes_accessed: 0.1 },
         }
     }

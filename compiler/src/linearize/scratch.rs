@@ -1,0 +1,66 @@
+//! Where the scratch memory of a kernel lies: each scratch of the list after the one before it, from the next multiple of
+//! [`SCRATCH_ALIGNMENT`] on. One call of the kernel needs all of them at once; calls that run at the same time each have their own.
+//!
+//! Always: no two scratches share a byte. Tested below.
+
+use crate::ir::{Arg, UOp};
+use crate::program::SCRATCH_ALIGNMENT;
+
+/// The scratch memory of one call of a kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScratchLayout {
+    /// Bytes of all scratches together, the gaps between them counted; the most there is if they are more than can be said.
+    pub bytes: u64,
+    /// Number, first byte and bytes of each scratch, in the order of the list.
+    pub places: Vec<ScratchPlace>,
+}
+
+/// One scratch of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScratchPlace {
+    /// Its number in the list.
+    pub number: u32,
+    /// Its first byte, a multiple of [`SCRATCH_ALIGNMENT`].
+    pub offset: u64,
+    /// Its length in bytes.
+    pub bytes: u64,
+}
+
+impl ScratchLayout {
+    /// The layout of the scratches of a list.
+    pub(super) fn of(ops: &[UOp]) -> ScratchLayout {
+        let mut layout = ScratchLayout::default();
+        for node in ops {
+            let Arg::Scratch(number, len) = *node.arg() else { continue };
+            let offset = layout.bytes.checked_next_multiple_of(SCRATCH_ALIGNMENT).unwrap_or(u64::MAX);
+            let bytes = len.saturating_mul(node.dtype().bytes() as u64);
+            layout.places.push(ScratchPlace { number, offset, bytes });
+            layout.bytes = offset.saturating_add(bytes);
+        }
+        layout
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DType;
+    use crate::ir::Op;
+
+    #[test]
+    fn scratches_follow_each_other_on_lines_of_their_own() {
+        let scratch = |number, dtype, len| UOp::new(Op::Scratch, dtype, vec![], Arg::Scratch(number, len));
+        assert_eq!(ScratchLayout::of(&[]), ScratchLayout::default());
+        let layout = ScratchLayout::of(&[
+            scratch(1, DType::F32, 3),
+            UOp::index(4),
+            scratch(0, DType::U8, 65),
+            scratch(2, DType::F64, 0),
+            scratch(3, DType::BOOL, 8),
+        ]);
+        let place = |number, offset, bytes| ScratchPlace { number, offset, bytes };
+        assert_eq!(layout.places, [place(1, 0, 12), place(0, 64, 65), place(2, 192, 0), place(3, 192, 8)]);
+        assert_eq!(layout.bytes, 200);
+        assert_eq!(ScratchLayout::of(&[scratch(0, DType::F64, u64::MAX), scratch(1, DType::U8, 1)]).bytes, u64::MAX);
+    }
+}
