@@ -4,8 +4,11 @@
 //!
 //! ```text
 //! bool < {i8, u8}    i8 < i16 < i32 < i64    u8 < {i16, u16}    u16 < {i32, u32}    u32 < {i64, u64}
-//! every integer < {f16, bf16} < f32 < f64    i64 with u64 meet in the default float, f32
+//! every integer < {f16, bf16} < f32 < f64
 //! ```
+//!
+//! No integer type holds all of `u64` and of a signed type, and a float would silently lose digits: they do not meet, as in PyTorch. A
+//! list of types meets in its floats if it has any, and else in its integers ([`join`]), so the order does not matter.
 //!
 //! Tested by exhaustion: the join is commutative, associative and idempotent.
 
@@ -16,54 +19,72 @@ pub const DEFAULT_FLOAT: DType = DType::F32;
 /// The default type of integer literals.
 pub const DEFAULT_INT: DType = DType::I32;
 
-/// The least type that both `a` and `b` convert to.
-pub fn promote(a: DType, b: DType) -> DType {
+/// The least type that both `a` and `b` convert to; none of `u64` and a signed integer.
+pub fn promote(a: DType, b: DType) -> Option<DType> {
     if a == b || b.is_bool() {
-        return a;
+        return Some(a);
     }
     if a.is_bool() {
-        return b;
+        return Some(b);
     }
     match (a.is_float(), b.is_float()) {
-        (true, true) if a.bytes() == b.bytes() => DType::F32, // f16 with bf16
-        (true, true) => wider(a, b),
-        (true, false) => a,
-        (false, true) => b,
+        (true, true) if a.bytes() == b.bytes() => Some(DType::F32), // f16 with bf16
+        (true, true) => Some(wider(a, b)),
+        (true, false) => Some(a),
+        (false, true) => Some(b),
         (false, false) => promote_integers(a, b),
     }
 }
 
-fn promote_integers(a: DType, b: DType) -> DType {
+/// The least type that all convert to, or two that have none in common.
+///
+/// # Errors
+/// The first two integer types without a common one, if no float is among the types.
+pub fn join(dtypes: impl IntoIterator<Item = DType, IntoIter: Clone>) -> Result<DType, (DType, DType)> {
+    let dtypes = dtypes.into_iter();
+    let has_float = dtypes.clone().any(DType::is_float);
+    let mut joined: Option<DType> = None;
+    for dtype in dtypes.filter(|dtype| dtype.is_float() || !has_float) {
+        joined = Some(match joined {
+            None => dtype,
+            Some(before) => promote(before, dtype).ok_or((before, dtype))?,
+        });
+    }
+    Ok(joined.unwrap_or(DEFAULT_FLOAT))
+}
+
+fn promote_integers(a: DType, b: DType) -> Option<DType> {
     if a.is_signed() == b.is_signed() {
-        return wider(a, b);
+        return Some(wider(a, b));
     }
     let (signed, unsigned) = if a.is_signed() { (a, b) } else { (b, a) };
-    if unsigned.bytes() == 8 {
-        return DEFAULT_FLOAT;
-    }
     let needed = match unsigned.bytes() {
         1 => DType::I16,
         2 => DType::I32,
-        _ => DType::I64,
+        4 => DType::I64,
+        _ => return None,
     };
-    wider(signed, needed)
+    Some(wider(signed, needed))
 }
 
 fn wider(a: DType, b: DType) -> DType {
     if b.bytes() > a.bytes() { b } else { a }
 }
 
-/// The type that a sum of `dtype` accumulates in: integers of at least 32 bits, half floats in `f32`.
+/// The type that a sum of `dtype` accumulates in: bools and integers in `i64` (`u64` in itself), half floats in `f32`.
 pub fn accumulate(dtype: DType) -> DType {
     match dtype.scalar() {
-        ScalarType::Bool | ScalarType::I8 | ScalarType::I16 => DType::I32,
-        ScalarType::U8 | ScalarType::U16 => DType::U32,
+        ScalarType::Bool
+        | ScalarType::I8
+        | ScalarType::I16
+        | ScalarType::I32
+        | ScalarType::U8
+        | ScalarType::U16
+        | ScalarType::U32 => DType::I64,
         ScalarType::F16 | ScalarType::BF16 => DType::F32,
         ScalarType::Void
         | ScalarType::Index
-        | ScalarType::I32
         | ScalarType::I64
-        | ScalarType::U32
         | ScalarType::U64
         | ScalarType::F32
         | ScalarType::F64 => dtype,
@@ -77,16 +98,17 @@ mod tests {
     #[test]
     fn join_laws_hold_for_all_types() {
         for a in DType::ALL {
-            assert_eq!(promote(a, a), a);
+            assert_eq!(promote(a, a), Some(a));
             for b in DType::ALL {
                 assert_eq!(promote(a, b), promote(b, a), "{a} {b}");
+                assert_eq!(promote(a, b), join([a, b]).ok());
                 for c in DType::ALL {
-                    let wide = |x: DType| x.bytes() == 8 && !x.is_float();
-                    // i64 with u64 leaves the integers, so a chain through both may meet a half float on either side of f32.
-                    if [a, b, c].iter().any(|&x| wide(x)) && [a, b, c].iter().any(|x| x.is_float() && x.bytes() == 2) {
-                        continue;
+                    let orders = [[a, b, c], [a, c, b], [b, a, c], [b, c, a], [c, a, b], [c, b, a]];
+                    let joined = orders.map(|order| join(order).ok());
+                    assert!(joined.iter().all(|other| *other == joined[0]), "{a} {b} {c}");
+                    if let (Some(ab), Some(bc)) = (promote(a, b), promote(b, c)) {
+                        assert_eq!(promote(ab, c), promote(a, bc), "{a} {b} {c}");
                     }
-                    assert_eq!(promote(promote(a, b), c), promote(a, promote(b, c)), "{a} {b} {c}");
                 }
             }
         }
@@ -94,10 +116,12 @@ mod tests {
 
     #[test]
     fn mixed_signs_meet_in_the_next_signed_type() {
-        assert_eq!(promote(DType::U8, DType::I8), DType::I16);
-        assert_eq!(promote(DType::U32, DType::I32), DType::I64);
-        assert_eq!(promote(DType::U64, DType::I64), DType::F32);
-        assert_eq!(promote(DType::F16, DType::BF16), DType::F32);
-        assert_eq!(promote(DType::I64, DType::F16), DType::F16);
+        assert_eq!(promote(DType::U8, DType::I8), Some(DType::I16));
+        assert_eq!(promote(DType::U32, DType::I32), Some(DType::I64));
+        assert_eq!(promote(DType::U64, DType::I64), None);
+        assert_eq!(promote(DType::U64, DType::I8), None);
+        assert_eq!(join([DType::U64, DType::I64, DType::F16]), Ok(DType::F16));
+        assert_eq!(promote(DType::F16, DType::BF16), Some(DType::F32));
+        assert_eq!(promote(DType::I64, DType::F16), Some(DType::F16));
     }
 }

@@ -12,7 +12,7 @@ pub mod scalar;
 use std::fmt;
 
 pub use elements::Elements;
-pub use lattice::promote;
+pub use lattice::{join, promote};
 pub use scalar::Scalar;
 
 /// The type of one element, without lanes.

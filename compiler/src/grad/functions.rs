@@ -1,15 +1,27 @@
 //! Derivatives of known functions, in closed form, written with the function's own value where that is shorter or more exact.
 
+use smallvec::smallvec;
+
+use super::reductions;
 use super::rules::{Contribution, number, zero};
 use crate::UOp;
 use crate::dtype::lattice::accumulate;
 use crate::ir::{Arg, Function};
-use crate::ops::elementwise::sign;
+use crate::ops::elementwise::{at_most, sign};
+use crate::ops::extreme::Tie;
 use crate::ops::{math, power};
 
 /// What a function passes on to its operands. Half floats are computed in `f32`.
 pub(super) fn function(node: &UOp, g: &UOp) -> Contribution {
     let Arg::Function(function) = node.arg() else { return Contribution::new() };
+    match function {
+        Function::Alike => return smallvec![None, Some(g.clone())],
+        Function::FirstExtreme => return reductions::by_place(node, g, Tie::First),
+        Function::LastExtreme => return reductions::by_place(node, g, Tie::Last),
+        Function::EvenExtreme => return reductions::evenly(node, g),
+        Function::GatherAlong => return reductions::gather_along(node, g),
+        _ => {}
+    }
     let dtype = node.dtype();
     let wide = accumulate(dtype);
     let (y, gradient) = (node.cast(wide), g.cast(wide));
@@ -18,7 +30,14 @@ pub(super) fn function(node: &UOp, g: &UOp) -> Contribution {
         (Function::Pow, [a, b]) => power_parts(&y, &gradient, a, b),
         (Function::Atan2, [height, width]) => {
             let square = height * height + width * width;
-            vec![&gradient * width.div(&square), &gradient * height.negate().div(&square)]
+            // At the origin there is no angle to change.
+            let part = |side: &UOp| square.equals(&zero(&square)).select(zero(&square), &gradient * side.div(&square));
+            vec![part(width), part(&height.negate())]
+        }
+        (Function::BinaryCrossEntropy, [x, target]) => {
+            let one = number(1.0, x);
+            let spread = (x * (&one - x)).max(number(1e-12, x));
+            vec![&gradient * (x - target).div(spread), &gradient * (math::log(&(&one - x)) - math::log(x))]
         }
         (_, [x]) => vec![of_one(*function, x, &y, &gradient)],
         _ => Vec::new(),
@@ -32,7 +51,8 @@ fn of_one(function: Function, x: &UOp, y: &UOp, g: &UOp) -> UOp {
     let one = number(1.0, x);
     match function {
         Function::Abs => g * sign(x),
-        Function::Relu => zero(x).lt(x).select(g, zero(g)),
+        Function::Relu => at_most(x, &zero(x)).select(zero(g), g),
+        Function::Root => y.equals(&zero(y)).select(zero(g), g.div(y + y)),
         Function::Exp => g * y,
         Function::Expm1 => g * (y + &one),
         Function::Log => g.div(x),
@@ -51,7 +71,14 @@ fn of_one(function: Function, x: &UOp, y: &UOp, g: &UOp) -> UOp {
         Function::Erf => g * (math::exp(&(x * x).negate()) * number(std::f64::consts::FRAC_2_SQRT_PI, x)),
         Function::Sigmoid => g * (y * (&one - y)),
         Function::Softplus => g * crate::ops::activation::sigmoid(x),
-        Function::Pow | Function::Atan2 => g.clone(),
+        Function::Pow
+        | Function::Atan2
+        | Function::BinaryCrossEntropy
+        | Function::Alike
+        | Function::FirstExtreme
+        | Function::LastExtreme
+        | Function::EvenExtreme
+        | Function::GatherAlong => g.clone(),
     }
 }
 
@@ -72,17 +99,28 @@ fn power_parts(y: &UOp, g: &UOp, a: &UOp, b: &UOp) -> Vec<UOp> {
 mod tests {
     use super::*;
     use crate::DType;
+    use crate::ir::ReduceOp;
 
     #[test]
     fn every_function_has_a_derivative() {
         let x = UOp::param(0, DType::F32, 4);
         for &known in Function::ALL {
-            let count = if matches!(known, Function::Pow | Function::Atan2) { 2 } else { 1 };
-            let sources = vec![x.clone(); count + 1];
-            let node = UOp::new(crate::Op::Function, DType::F32, sources, Arg::Function(known));
-            let parts = function(&node, &x);
-            assert_eq!(parts.len(), count + 1, "{}", known.name());
-            assert!(parts[1..].iter().all(Option::is_some), "{}", known.name());
+            let largest = x.reduce(ReduceOp::Max, &[0]);
+            let index = UOp::param(1, DType::I32, 4);
+            let (value, operands, floats) = match known {
+                Function::Pow | Function::Atan2 | Function::BinaryCrossEntropy => (&x, vec![&x, &x], 2),
+                Function::FirstExtreme | Function::LastExtreme | Function::EvenExtreme => (&largest, vec![&x], 1),
+                Function::GatherAlong => (&x, vec![&x, &index, &UOp::index(0)], 1),
+                _ => (&x, vec![&x], 1),
+            };
+            let sources: Vec<UOp> = std::iter::once(value).chain(operands).cloned().collect();
+            let node = UOp::new(crate::Op::Function, DType::F32, sources.clone(), Arg::Function(known));
+            let parts = function(&node, value);
+            assert_eq!(parts.len(), sources.len(), "{}", known.name());
+            for (part, operand) in parts[1..=floats].iter().zip(&sources[1..]) {
+                let part = part.as_ref().unwrap_or_else(|| panic!("{} passes nothing on", known.name()));
+                assert_eq!(part.shape(), operand.shape(), "{}", known.name());
+            }
         }
     }
 }

@@ -116,13 +116,13 @@ pub(super) fn sum(x: &UOp, axes: &[usize]) -> UOp {
     x.cast(accumulate(x.dtype())).reduce(ReduceOp::Add, axes).cast(x.dtype())
 }
 
-/// To the larger (or smaller) of two; to both by half where they are equal.
+/// To the larger (or smaller) of two; to both by half where they are equal, and all of it to both where one is NaN.
 fn larger(node: &UOp, g: &UOp, smaller: bool) -> Contribution {
     let (a, b) = (&node.src()[0], &node.src()[1]);
-    let (first, second) = if smaller { (a.lt(b), b.lt(a)) } else { (b.lt(a), a.lt(b)) };
-    let (half, zero) = (g * number(0.5, g), number(0.0, g));
-    let tie = a.equals(b).select(&half, &zero);
-    smallvec![Some(first.select(g, &tie)), Some(second.select(g, &tie))]
+    let (first_loses, second_loses) = if smaller { (b.lt(a), a.lt(b)) } else { (a.lt(b), b.lt(a)) };
+    let zero = number(0.0, g);
+    let shared = a.equals(b).select(g * number(0.5, g), g);
+    smallvec![Some(first_loses.select(&zero, &shared)), Some(second_loses.select(&zero, &shared))]
 }
 
 fn permute(node: &UOp, g: &UOp) -> Contribution {

@@ -127,6 +127,13 @@ functions! {
     Sigmoid  "sigmoid"   "1 / (1 + exp(-x)).";
     Softplus "softplus"  "log(1 + exp(x)).";
     Pow      "pow"       "The first operand to the power of the second.";
+    Root     "root"      "Square root, whose derivative at 0 is taken to be 0: of lengths, which cannot shrink there.";
+    BinaryCrossEntropy "binary_cross_entropy" "Loss of a probability, the first operand, where the second is wanted.";
+    Alike    "alike"     "The operand, computed in a better way: it has the same value, and the derivative.";
+    FirstExtreme "first_extreme" "What the value, a reduction, finds in the first operand (where the second, if any, holds). The first such element gets the gradient.";
+    LastExtreme "last_extreme" "The same; the last such element gets the gradient.";
+    EvenExtreme "even_extreme" "The same; all such elements share the gradient.";
+    GatherAlong "gather_along" "Elements of the first operand, which the second, an index, names along the axis that the third says.";
 }
 
 /// See [`Arg::Strided`].

@@ -22,7 +22,7 @@ pub struct AttentionOptions {
     pub enable_gqa: bool,
 }
 
-/// softmax(q k^T scale + mask) v over the last two axes.
+/// softmax(q k^T scale + mask) v over the last two axes. A query whose keys are all hidden gets zeros, as in PyTorch.
 pub fn scaled_dot_product_attention(q: &UOp, k: &UOp, v: &UOp, options: &AttentionOptions) -> Built {
     let (q, k, v) = (to_float(q), to_float(k), to_float(v));
     if let Some(x) = [&q, &k, &v].into_iter().find(|x| x.shape().len() < 2) {
@@ -51,7 +51,9 @@ pub fn scaled_dot_product_attention(q: &UOp, k: &UOp, v: &UOp, options: &Attenti
             elementwise::add(&scores, &mask.cast(wide))?
         };
     }
-    Ok(matmul(&reduce::softmax(&scores, -1)?, &v.cast(wide))?.cast(q.dtype()))
+    // Only a mask can hide all keys of a query.
+    let weights = if options.mask.is_some() { reduce::softmax_or_zero(&scores, -1)? } else { reduce::softmax(&scores, -1)? };
+    Ok(matmul(&weights, &v.cast(wide))?.cast(q.dtype()))
 }
 
 /// Key heads repeated so that there is one for each query head.

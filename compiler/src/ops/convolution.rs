@@ -3,11 +3,11 @@
 use super::matmul::sum_of_products;
 use super::movement::{Window, reorder, windows};
 use super::padding::{PadMode, pad};
-use super::shapes::{check_size, concrete, concrete_axis, concrete_last};
+use super::shapes::{check_size, common_dtype, concrete, concrete_axis, concrete_last};
 use super::slicing::spread;
 use super::{Built, broadcast_to, elementwise, fail};
 use crate::UOp;
-use crate::dtype::{Scalar, promote};
+use crate::dtype::Scalar;
 use crate::ir::{Dim, Shape};
 
 /// How windows lie on the spatial axes; a list of one number stands for the same on each axis.
@@ -64,7 +64,7 @@ fn check(x: &UOp, weight: &UOp, groups: i64) -> Built<Checked> {
 
 /// Convolution (correlation) of x [batch, channels, ..] with a weight [out channels, channels / groups, ..].
 pub fn conv(x: &UOp, weight: &UOp, bias: Option<&UOp>, options: &ConvOptions) -> Built {
-    let dtype = promote(x.dtype(), weight.dtype());
+    let dtype = common_dtype([x, weight])?;
     let Checked { spatial, input, weight: kernel } = check(x, weight, options.groups)?;
     let groups = options.groups;
     if kernel[1] * groups != input[1] || kernel[0] % groups != 0 {
@@ -148,7 +148,7 @@ fn add_bias(result: &UOp, bias: Option<&UOp>) -> Built {
 
 /// The transpose of a convolution: x [batch, channels, ..] spread by the stride, with a weight [channels, out channels / groups, ..].
 pub fn conv_transpose(x: &UOp, weight: &UOp, bias: Option<&UOp>, options: &ConvOptions) -> Built {
-    let dtype = promote(x.dtype(), weight.dtype());
+    let dtype = common_dtype([x, weight])?;
     let Checked { spatial, input, weight: kernel } = check(x, weight, options.groups)?;
     let groups = options.groups;
     if kernel[0] != input[1] {

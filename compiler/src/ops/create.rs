@@ -1,14 +1,15 @@
 //! Tensors made of nothing but their shape: constants, ranges, identity, triangles.
 
-use super::shapes::check_size;
+use super::shapes::{check_fits, check_size};
 use super::{Built, fail};
 use crate::dtype::Scalar;
 use crate::ir::{Dim, Shape};
 use crate::{DType, UOp};
 
-/// One value everywhere.
+/// One value everywhere; it must fit the type.
 pub fn full(shape: &Shape, value: Scalar, dtype: DType) -> Built {
     check_size(shape)?;
+    check_fits(value, dtype)?;
     let constant = UOp::constant(value.cast(dtype), dtype);
     if shape.is_empty() {
         return Ok(constant);
@@ -27,7 +28,7 @@ pub(super) fn full_like(x: &UOp, value: i64) -> UOp {
 }
 
 /// 0, 1, ... along one axis of a shape, repeated along the others; of dtype `Index`.
-pub(super) fn positions(shape: &Shape, axis: usize) -> UOp {
+pub(crate) fn positions(shape: &Shape, axis: usize) -> UOp {
     let line: Shape = (0..shape.len()).map(|k| if k == axis { shape[k].clone() } else { Dim::Const(1) }).collect();
     UOp::iota(shape[axis].clone()).reshape(line).expand(shape.clone())
 }
@@ -38,20 +39,33 @@ pub fn iota(len: &Dim) -> Built {
     Ok(UOp::iota(len.clone()).cast(DType::I32))
 }
 
+/// How many integers a range has; none if it is one of floats or its step is 0.
+fn whole_count(start: Scalar, stop: Scalar, step: Scalar) -> Option<i64> {
+    let is_float = [start, stop, step].iter().any(|value| matches!(value, Scalar::Float(_)));
+    let (from, to, by) = (start.to_i64() as i128, stop.to_i64() as i128, step.to_i64() as i128);
+    if is_float || by == 0 {
+        return None;
+    }
+    let count = if by > 0 { (to - from + by - 1).div_euclid(by) } else { (from - to - by - 1).div_euclid(-by) };
+    Some(i64::try_from(count.max(0)).unwrap_or(i64::MAX))
+}
+
+/// The last integer of a range, or its start if it has none; nothing if it is one of floats or its step is 0.
+pub fn arange_last(start: Scalar, stop: Scalar, step: Scalar) -> Option<i64> {
+    let count = whole_count(start, stop, step)? as i128;
+    let last = start.to_i64() as i128 + (count - 1).max(0) * step.to_i64() as i128;
+    // It lies between start and stop.
+    Some(last as i64)
+}
+
 /// start, start + step, ... up to but without stop.
 pub fn arange(start: Scalar, stop: Scalar, step: Scalar, dtype: DType) -> Built {
     let (from, to, by) = (start.to_f64(), stop.to_f64(), step.to_f64());
     if by == 0.0 || !by.is_finite() || !from.is_finite() || !to.is_finite() {
         fail!("from {from} to {to} by {by} is no range: the step must not be 0, and all must be finite");
     }
-    let whole = [start, stop, step].iter().all(|value| !matches!(value, Scalar::Float(_)));
-    let len = if whole {
-        let (from, to, by) = (start.to_i64() as i128, stop.to_i64() as i128, step.to_i64() as i128);
-        let count = if by > 0 { (to - from + by - 1).div_euclid(by) } else { (from - to - by - 1).div_euclid(-by) };
-        i64::try_from(count.max(0)).unwrap_or(i64::MAX)
-    } else {
-        ((to - from) / by).ceil().max(0.0) as i64
-    };
+    let whole = whole_count(start, stop, step);
+    let len = whole.unwrap_or_else(|| ((to - from) / by).ceil().max(0.0) as i64);
     check_size(&[len].into())?;
     let index = UOp::iota(len);
     if dtype.is_float() {
@@ -62,7 +76,7 @@ pub fn arange(start: Scalar, stop: Scalar, step: Scalar, dtype: DType) -> Built 
     if dtype.is_bool() {
         fail!("bools have no ranges: choose an integer or float type");
     }
-    if whole {
+    if whole.is_some() {
         let constant = |value: Scalar| UOp::constant(value.cast(dtype), dtype);
         return Ok(index.cast(dtype) * constant(step) + constant(start));
     }

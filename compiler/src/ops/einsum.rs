@@ -6,10 +6,9 @@
 use super::matmul::sum_of_products;
 use super::movement::{diagonal, reorder};
 use super::reduce::along;
-use super::shapes::broadcast_only;
+use super::shapes::{broadcast_only, common_dtype};
 use super::{Built, fail};
 use crate::UOp;
-use crate::dtype::promote;
 use crate::ir::{Dim, ReduceOp, Shape};
 
 /// A named axis: a letter, or one of those that `...` stands for, counted from the last.
@@ -27,7 +26,7 @@ struct Equation {
 /// Sum of products by an equation.
 pub fn einsum(equation: &str, operands: &[UOp]) -> Built {
     let parsed = parse(equation, operands)?;
-    let dtype = operands.iter().fold(operands[0].dtype(), |dtype, x| promote(dtype, x.dtype()));
+    let dtype = common_dtype(operands)?;
     let mut terms = Vec::with_capacity(operands.len());
     for (x, labels) in operands.iter().zip(&parsed.operands) {
         terms.push(take_diagonals(&x.cast(dtype), labels)?);

@@ -4,8 +4,10 @@
 //! NaN are false, but for `ne`. `eq`, `lt` and the rest give bools.
 
 use super::math::{atan2_same, bits_dtype, is_negative, known, magnitude, with_sign};
-use super::shapes::broadcast_only;
+use super::shapes::{broadcast_only, check_fits, common_dtype};
 use super::{Built, broadcast, fail, number, to_float};
+use crate::dtype::Scalar;
+use crate::dtype::lattice::{DEFAULT_FLOAT, DEFAULT_INT};
 use crate::ir::{Function, Op};
 use crate::{DType, UOp};
 
@@ -62,13 +64,14 @@ binary! {
 }
 
 /// Not `b < a`, which would hold for NaN.
-pub(super) fn at_most(a: &UOp, b: &UOp) -> UOp {
+pub(crate) fn at_most(a: &UOp, b: &UOp) -> UOp {
     if a.dtype().is_float() { a.lt(b).or(&a.equals(b)) } else { b.lt(a).not() }
 }
 
-/// a, or its negative if the sign bits differ; so that the derivative by a is 1 or -1.
+/// a, or its negative if the sign bits differ; so that the derivative by a is 1 or -1, and 0 at 0, where the sign means nothing.
 fn signed_like(a: &UOp, b: &UOp) -> UOp {
-    is_negative(a).differs(is_negative(b)).select(a.negate(), a)
+    let value = is_negative(a).differs(is_negative(b)).select(a.negate(), a);
+    a.equals(&number(0.0, a)).select(value.detach(), value)
 }
 
 /// Whether not zero.
@@ -274,32 +277,66 @@ pub fn isclose(a: &UOp, b: &UOp, rtol: f64, atol: f64, equal_nan: bool) -> Built
 
 /// a where the condition holds, else b.
 pub fn where_(condition: &UOp, a: &UOp, b: &UOp) -> Built {
-    let dtype = crate::dtype::promote(a.dtype(), b.dtype());
+    let dtype = common_dtype([a, b])?;
     let (condition, a, b) = (truth(condition), a.cast(dtype), b.cast(dtype));
     let [condition, a, b] = &broadcast_only([&condition, &a, &b])?;
     Ok(condition.select(a, b))
 }
 
-/// x, with `value` where the mask holds; keeps the type of x.
+/// x, with `value` where the mask holds; keeps the type of x, which must hold the value if it is a constant.
 pub fn masked_fill(x: &UOp, mask: &UOp, value: &UOp) -> Built {
+    if let Some(number) = value.as_scalar() {
+        check_fits(number, x.dtype())?;
+    }
     where_(mask, &value.cast(x.dtype()), x)
 }
 
-/// Between two bounds; either may be absent. Where x is at a bound, the gradient goes to x.
-pub fn clamp(x: &UOp, lowest: Option<&UOp>, highest: Option<&UOp>) -> Built {
-    if lowest.is_none() && highest.is_none() {
+/// Between two numbers, either of which may be absent; the highest wins where they cross. Integers beside a float bound become floats.
+///
+/// A bound counts by its value: one that integers of the type cannot pass changes nothing. No gradient where x is at a bound or beyond.
+///
+/// # Errors
+/// If there is no bound, or one that the type cannot hold would have to be the result.
+pub fn clamp(x: &UOp, lowest: Option<Scalar>, highest: Option<Scalar>) -> Built {
+    let numbers = [lowest, highest];
+    if numbers == [None, None] {
         fail!("needs a lowest or a highest value");
     }
-    let mut result = x.clone();
-    if let Some(lowest) = lowest {
-        let [x, lowest] = &broadcast([&result, lowest])?;
-        result = x.lt(lowest).select(lowest, x);
+    let is_float = |number: &Option<Scalar>| matches!(number, Some(Scalar::Float(_)));
+    let x = &x.cast(match x.dtype() {
+        dtype if dtype.is_float() => dtype,
+        _ if numbers.iter().any(is_float) => DEFAULT_FLOAT,
+        DType::BOOL if numbers.iter().flatten().all(|&number| check_fits(number, DEFAULT_INT).is_ok()) => DEFAULT_INT,
+        DType::BOOL => DType::I64,
+        dtype => dtype,
+    });
+    let mut value = x.clone();
+    let mut inside = UOp::bool(true);
+    for (number, is_lowest) in [(lowest, true), (highest, false)] {
+        let Some(number) = number else { continue };
+        if let Some(bound) = bound(number, x.dtype(), is_lowest)? {
+            value = if is_lowest { value.max(&bound) } else { value.min(&bound) };
+            inside = inside.and(&if is_lowest { bound.lt(x) } else { x.lt(&bound) });
+        }
     }
-    if let Some(highest) = highest {
-        let [x, highest] = &broadcast([&result, highest])?;
-        result = highest.lt(x).select(highest, x);
+    if !x.dtype().is_float() {
+        return Ok(value);
     }
-    Ok(result)
+    let alike = inside.select(x, value.detach());
+    Ok(known(Function::Alike, value, &[&alike]))
+}
+
+/// A bound as a constant; none if no value of the type is beyond it.
+fn bound(number: Scalar, dtype: DType, is_lowest: bool) -> Built<Option<UOp>> {
+    if let (Some((low, high)), Scalar::Int(value)) = (dtype.integer_bounds(), number)
+        && !(low..=high).contains(&value)
+    {
+        if (value < low) == is_lowest {
+            return Ok(None);
+        }
+        fail!("the bound {value} is beyond all that {dtype} holds, {low} to {high}: cast the tensor to a larger type first");
+    }
+    Ok(Some(UOp::constant(number.cast(dtype), dtype)))
 }
 
 /// a + weight (b - a).

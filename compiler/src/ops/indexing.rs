@@ -5,11 +5,12 @@
 
 use super::create::positions;
 use super::elementwise::where_;
+use super::math::known;
 use super::movement::{merge_axes, reorder};
 use super::shapes::{broadcast_only, broadcast_shapes, check_size, concrete};
 use super::slicing::{Slice, complete, resolve, resolve_index};
 use super::{Built, broadcast_to, fail, resolve_axis};
-use crate::ir::{Dim, Shape};
+use crate::ir::{Dim, Function, Shape};
 use crate::{DType, UOp};
 
 /// An integer tensor as an index; anything else is refused.
@@ -80,7 +81,12 @@ pub fn gather(x: &UOp, index: &UOp, axis: i64) -> Built {
         place = along * UOp::int(stride.max_value(), dtype) + place;
     }
     let place = inside.select(place, UOp::int(-1, dtype));
-    Ok(x.reshape([count]).gather(&place, 0))
+    let value = x.reshape([count]).gather(&place, 0);
+    if !x.dtype().is_float() {
+        return Ok(value);
+    }
+    // Differentiated line by line, not each place against each element.
+    Ok(known(Function::GatherAlong, value, &[x, index, &UOp::index(axis as i64)]))
 }
 
 /// Whether 0 <= index < len.

@@ -2,10 +2,9 @@
 
 use super::create::positions;
 use super::movement::{insert_axis, pad_axis, shrink_axis};
-use super::shapes::{as_shape, check_size, common_length, concrete_axis};
+use super::shapes::{as_shape, check_size, common_dtype, common_length, concrete_axis};
 use super::{Built, broadcast_shapes, broadcast_to, fail, resolve_axis};
 use crate::UOp;
-use crate::dtype::promote;
 use crate::ir::{Dim, Shape};
 use crate::view::dims::simplified;
 
@@ -19,7 +18,7 @@ pub fn cat(tensors: &[UOp], axis: i64) -> Built {
         fail!("tensors without axes cannot be joined along one: use stack");
     }
     let axis = resolve_axis(axis, rank)?;
-    let dtype = tensors.iter().fold(first.dtype(), |dtype, x| promote(dtype, x.dtype()));
+    let dtype = common_dtype(tensors)?;
     let mut total = Dim::Const(0);
     let mut shape = first.shape().to_vec();
     for x in tensors {

@@ -3,10 +3,11 @@
 use super::activation::softplus;
 use super::elementwise::{abs, sub, where_};
 use super::indexing::is_class;
-use super::math::log;
+use super::math::{known, log};
 use super::reduce::{log_softmax, mean_along, sum_along};
 use super::shapes::{common_length, concrete_axis};
 use super::{Built, broadcast, fail, number, to_float};
+use crate::ir::Function;
 use crate::{DType, UOp};
 
 /// What becomes of the loss of each element.
@@ -70,7 +71,8 @@ pub fn binary_cross_entropy(x: &UOp, target: &UOp, reduction: Reduction) -> Buil
     let one = number(1.0, x);
     let floor = number(-100.0, x);
     let (inside, outside) = (log(x).max(&floor), log(&(&one - x)).max(&floor));
-    Ok(reduced(&(target * inside + (&one - target) * outside).negate(), reduction))
+    let value = (target * inside + (&one - target) * outside).negate();
+    Ok(reduced(&known(Function::BinaryCrossEntropy, value, &[x, target]), reduction))
 }
 
 /// Cross entropy of the sigmoid of x: (1 - target) x + log(1 + exp(-x)), without overflow; `positive_weight` scales the positive part.

@@ -3,15 +3,14 @@
 //! Half floats are multiplied and summed in `f32` (their products are exact there) and rounded once; integers keep their type.
 
 use super::movement::{insert_axis, reorder};
-use super::shapes::check_size;
+use super::shapes::{check_size, common_dtype};
 use super::{Built, broadcast, broadcast_shapes, broadcast_to, fail};
 use crate::UOp;
-use crate::dtype::promote;
 use crate::ir::{ReduceOp, Shape};
 
 /// Matrix product over the last two axes, the others broadcast; a vector counts as a row on the left, as a column on the right.
 pub fn matmul(a: &UOp, b: &UOp) -> Built {
-    let dtype = promote(a.dtype(), b.dtype());
+    let dtype = common_dtype([a, b])?;
     let (rank_a, rank_b) = (a.shape().len(), b.shape().len());
     if rank_a == 0 || rank_b == 0 {
         fail!(

@@ -20,6 +20,7 @@ pub mod convolution;
 pub mod create;
 pub mod einsum;
 pub mod elementwise;
+pub mod extreme;
 pub mod indexing;
 pub mod join;
 pub mod loss;
@@ -45,7 +46,7 @@ use std::fmt;
 use crate::ir::IrError;
 use crate::{DType, UOp};
 
-pub use shapes::{broadcast, broadcast_shapes, broadcast_to, check_size, resolve_axes, resolve_axis};
+pub use shapes::{broadcast, broadcast_shapes, broadcast_to, check_fits, check_size, resolve_axes, resolve_axis};
 
 /// Why an op could not be built: what was wrong and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -76,7 +76,7 @@ pub fn movedim(x: &UOp, from: i64, to: i64) -> Built {
     Ok(move_axis(x, from, to))
 }
 
-pub(super) fn move_axis(x: &UOp, from: usize, to: usize) -> UOp {
+pub(crate) fn move_axis(x: &UOp, from: usize, to: usize) -> UOp {
     let mut order: Vec<usize> = (0..x.shape().len()).collect();
     let axis = order.remove(from);
     order.insert(to, axis);
@@ -117,7 +117,7 @@ pub fn unsqueeze(x: &UOp, axis: i64) -> Built {
     Ok(insert_axis(x, axis))
 }
 
-pub(super) fn insert_axis(x: &UOp, axis: usize) -> UOp {
+pub(crate) fn insert_axis(x: &UOp, axis: usize) -> UOp {
     let mut lengths = x.shape().to_vec();
     lengths.insert(axis, Dim::Const(1));
     x.reshape(lengths)

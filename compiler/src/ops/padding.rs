@@ -2,7 +2,7 @@
 
 use super::create::full_like;
 use super::movement::shrink_axis;
-use super::shapes::{check_size, concrete_axis, settled};
+use super::shapes::{check_fits, check_size, concrete_axis, settled};
 use super::{Built, fail, join};
 use crate::dtype::Scalar;
 use crate::ir::{Dim, Shape};
@@ -44,7 +44,10 @@ pub fn pad(x: &UOp, padding: &[(i64, i64)], mode: PadMode) -> Built {
         return Ok(result);
     }
     match mode {
-        PadMode::Constant(value) => Ok(pad_with(&result, &padding, value)),
+        PadMode::Constant(value) => {
+            check_fits(value, x.dtype())?;
+            Ok(pad_with(&result, &padding, value))
+        }
         PadMode::Reflect | PadMode::Replicate | PadMode::Circular => {
             for (axis, &(before, after)) in padding.iter().enumerate() {
                 result = pad_from_itself(&result, axis, before, after, mode)?;
@@ -67,13 +70,14 @@ pub fn pad_by_dims(x: &UOp, padding: &[(Dim, Dim)], mode: PadMode) -> Built {
     if let Some(amount) = padding.iter().flat_map(|(b, a)| [b, a]).find(|amount| !at_most(&Dim::Const(0), amount)) {
         fail!("{amount} is not known to be 0 or more: its least value is {}", amount.min_value());
     }
+    check_fits(value, x.dtype())?;
     let padded = pad_with(x, padding, value);
     check_size(padded.shape())?;
     Ok(padded)
 }
 
 /// Padded by a value; zero comes for free.
-pub(super) fn pad_with<D: Into<Dim> + Clone>(x: &UOp, padding: &[(D, D)], value: Scalar) -> UOp {
+pub(crate) fn pad_with<D: Into<Dim> + Clone>(x: &UOp, padding: &[(D, D)], value: Scalar) -> UOp {
     let bounds: Vec<(Dim, Dim)> =
         padding.iter().map(|(before, after)| (before.clone().into(), after.clone().into())).collect();
     let padded = settled(x.pad(&bounds));

@@ -1,13 +1,15 @@
 //! Pooling over windows of spatial axes: the last two of [batch, channels, ..], or as many as the kernel names.
 
 use super::convolution::{ConvOptions, per_axis, window_list};
+use super::extreme::{Tie, place_of};
+use super::math::known;
 use super::movement::{Window, windows};
 use super::padding::pad_with;
 use super::reduce::{along, sum_along};
 use super::shapes::concrete_last;
 use super::{Built, fail, to_float};
 use crate::dtype::Scalar;
-use crate::ir::ReduceOp;
+use crate::ir::{Function, ReduceOp, Shape};
 use crate::{DType, UOp};
 
 /// How pooling windows lie.
@@ -83,12 +85,32 @@ fn layout(x: &UOp, options: &PoolOptions) -> Built<Layout> {
     Ok(Layout { padding: pairs, counted, conv, kernel })
 }
 
-/// Largest of each window; what is padded never wins.
+/// Largest of each window; what is padded never wins. The gradient goes to the first such element.
 pub fn max_pool(x: &UOp, options: &PoolOptions) -> Built {
     let layout = layout(x, options)?;
+    let Windows { values, inside, list } = largest_windows(x, &layout)?;
+    let value = along(&values, ReduceOp::Max, &kernel_axes(x, &list), false);
+    if !x.dtype().is_float() {
+        return Ok(value);
+    }
+    let operands: Vec<&UOp> = std::iter::once(&values).chain(&inside).collect();
+    Ok(known(Function::FirstExtreme, value, &operands))
+}
+
+/// The elements of each window along new axes, and where they are elements of x, if any are not.
+struct Windows {
+    values: UOp,
+    inside: Option<UOp>,
+    list: Vec<Window>,
+}
+
+fn largest_windows(x: &UOp, layout: &Layout) -> Built<Windows> {
     let padded = pad_with(x, &layout.padding, Scalar::lowest(x.dtype()));
     let list = window_list(&padded, &layout.kernel, &layout.conv)?;
-    Ok(along(&windows(&padded, &list), ReduceOp::Max, &kernel_axes(x, &list), false))
+    let is_padded = layout.padding.iter().any(|&pair| pair != (0, 0));
+    let ones = || super::create::full_like(&x.cast(DType::BOOL), 1);
+    let inside = is_padded.then(|| windows(&pad_with(&ones(), &layout.padding, Scalar::Bool(false)), &list));
+    Ok(Windows { values: windows(&padded, &list), inside, list })
 }
 
 /// Mean of each window.
@@ -132,19 +154,22 @@ pub fn max_pool_indices(x: &UOp, options: &PoolOptions) -> Built {
     let axes = layout.kernel.len();
     let rank = x.shape().len();
     let lengths = concrete_last(x, axes)?;
-    let mut place = UOp::int(0, DType::I32);
-    for (axis, &len) in lengths.iter().enumerate().skip(rank - axes) {
-        let along = super::create::positions(x.shape(), axis).cast(DType::I32);
-        place = place * UOp::int(len, DType::I32) + along;
-    }
-    let padded = pad_with(x, &layout.padding, Scalar::lowest(x.dtype()));
-    let list = window_list(&padded, &layout.kernel, &layout.conv)?;
-    let values = windows(&padded, &list);
-    let highest = Scalar::highest(DType::I32);
-    let places = windows(&pad_with(&place, &layout.padding, highest), &list);
+    let Windows { values, inside, list } = largest_windows(x, &layout)?;
     let kernel = kernel_axes(x, &list);
-    let best = along(&values, ReduceOp::Max, &kernel, true);
-    let holds = values.equals(super::broadcast_to(&best, values.shape())?);
-    let holds = if x.dtype().is_float() { holds.or(&super::elementwise::isnan(&values)) } else { holds };
-    Ok(along(&holds.select(places, UOp::constant(highest, DType::I32)), ReduceOp::Min, &kernel, false))
+    let found = place_of(&values, ReduceOp::Max, &kernel, inside.as_ref(), Tie::First)?;
+    let found = found.reshape(values.shape()[..rank].iter().cloned().collect::<Shape>());
+    // The place within a window, taken apart from the last axis on, and from there the place in x.
+    let (mut rest, mut unit) = (found.clone(), 1i64);
+    let mut place = UOp::int(0, DType::I32);
+    for axis in (0..axes).rev() {
+        let at = rank - axes + axis;
+        let within = rest.modulo(layout.kernel[axis]);
+        rest = rest.idiv(&UOp::int(layout.kernel[axis], DType::I32));
+        let window = super::create::positions(found.shape(), at).cast(DType::I32);
+        let start = window * UOp::int(layout.conv.stride[axis], DType::I32) - UOp::int(layout.padding[at].0, DType::I32);
+        let along = start + within * UOp::int(layout.conv.dilation[axis], DType::I32);
+        place = place + along * UOp::int(unit, DType::I32);
+        unit *= lengths[at];
+    }
+    Ok(place)
 }

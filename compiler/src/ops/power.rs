@@ -6,14 +6,14 @@
 
 use super::create::full_like;
 use super::math::{is_negative, known, magnitude};
+use super::shapes::common_dtype;
 use super::{Built, broadcast, fail, number, to_float};
-use crate::dtype::promote;
 use crate::ir::Function;
 use crate::{DType, UOp};
 
 /// a to the power b.
 pub fn pow(a: &UOp, b: &UOp) -> Built {
-    let dtype = promote(a.dtype(), b.dtype());
+    let dtype = common_dtype([a, b])?;
     if b.shape().is_empty() && b.as_scalar().is_some() {
         if dtype.is_float() {
             if let Some(power) = constant_power(&a.cast(dtype), b.as_scalar().map_or(0.0, |value| value.to_f64())) {
@@ -38,7 +38,8 @@ fn constant_power(a: &UOp, exponent: f64) -> Option<UOp> {
     let a = to_float(a);
     let inverse = |x: &UOp| number(1.0, x).div(x);
     match exponent {
-        0.0 => Some(full_like(&a, 1)),
+        // Differentiated as a power, by which the base gets zeros.
+        0.0 => Some(known(Function::Pow, full_like(&a, 1), &[&a, &number(0.0, &a)])),
         1.0 => Some(a),
         2.0 | 3.0 | 4.0 => Some(integer_power(&a, exponent as u64)),
         0.5 => Some(a.sqrt()),

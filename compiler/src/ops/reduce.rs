@@ -1,14 +1,16 @@
 //! Elements combined along axes.
 //!
-//! `axes` names them, from the end if negative; none named means all. With `keep` they stay with length 1. Sums and products of
-//! small types are taken in a wider one ([`accumulate`]): integers stay there, half floats are rounded back at the end.
+//! `axes` names them, from the end if negative; none named means all. With `keep` they stay with length 1. Sums and products
+//! are taken in a wide type ([`accumulate`]): those of bools and integers are `i64` (of `u64` themselves), half floats are rounded back
+//! at the end.
 
-use super::create::positions;
-use super::elementwise::{isnan, truth};
+use super::elementwise::truth;
+use super::extreme::{Tie, place_of};
+use super::math::known;
 use super::shapes::concrete;
-use super::{Built, broadcast_to, fail, number, resolve_axes, resolve_axis, to_float};
+use super::{Built, broadcast_to, fail, number, resolve_axes, to_float};
 use crate::dtype::lattice::accumulate;
-use crate::ir::{Dim, ReduceOp, Shape};
+use crate::ir::{Dim, Function, ReduceOp, Shape};
 use crate::view::dims::at_most;
 use crate::{DType, UOp};
 
@@ -33,30 +35,33 @@ fn accumulated(x: &UOp, op: ReduceOp, axes: &[usize], keep: bool) -> UOp {
     if x.dtype().is_float() { wide.cast(x.dtype()) } else { wide }
 }
 
-/// Sum. Bools and small integers give 32-bit integers.
+/// Sum; of bools and integers `i64`.
 pub fn sum(x: &UOp, axes: &[i64], keep: bool) -> Built {
     Ok(sum_along(x, &resolve_axes(axes, x.shape().len())?, keep))
 }
 
-/// Product. Bools and small integers give 32-bit integers.
+/// Product; of bools and integers `i64`.
 pub fn prod(x: &UOp, axes: &[i64], keep: bool) -> Built {
     Ok(accumulated(x, ReduceOp::Mul, &resolve_axes(axes, x.shape().len())?, keep))
 }
 
-/// Largest; NaN if there is one.
+/// Largest; NaN if there is one. Along one axis the gradient goes to the first such element, along several or all to all of them in
+/// equal parts.
 pub fn max(x: &UOp, axes: &[i64], keep: bool) -> Built {
     extreme(x, ReduceOp::Max, axes, keep)
 }
 
-/// Smallest; NaN if there is one.
+/// Smallest; NaN if there is one. Gradients as in [`max`].
 pub fn min(x: &UOp, axes: &[i64], keep: bool) -> Built {
     extreme(x, ReduceOp::Min, axes, keep)
 }
 
 fn extreme(x: &UOp, op: ReduceOp, axes: &[i64], keep: bool) -> Built {
+    let is_one = axes.len() == 1;
     let axes = resolve_axes(axes, x.shape().len())?;
     check_not_empty(x, &axes)?;
-    Ok(along(x, op, &axes, keep))
+    let value = along(x, op, &axes, keep);
+    Ok(if is_one || !x.dtype().is_float() { value } else { known(Function::EvenExtreme, value, &[x]) })
 }
 
 /// The extreme of no elements does not exist, unless the result has no elements either.
@@ -111,25 +116,16 @@ pub fn argmin(x: &UOp, axis: Option<i64>, keep: bool) -> Built {
     arg_extreme(x, ReduceOp::Min, axis, keep)
 }
 
-/// The largest distance from the end among the places that hold the extreme value.
 fn arg_extreme(x: &UOp, op: ReduceOp, axis: Option<i64>, keep: bool) -> Built {
-    let Some(axis) = axis else {
-        let flat = x.reshape([x.shape().numel()]);
-        let index = arg_extreme(&flat, op, Some(0), false)?;
-        return Ok(if keep { index.reshape(vec![1i64; x.shape().len()]) } else { index });
+    let axes = match axis {
+        Some(axis) => resolve_axes(&[axis], x.shape().len())?,
+        None => (0..x.shape().len()).collect(),
     };
-    if x.shape().is_empty() {
-        resolve_axes(&[axis], 0)?;
-        return Ok(UOp::int(0, DType::I32));
-    }
-    let axis = resolve_axis(axis, x.shape().len())?;
-    check_not_empty(x, &[axis])?;
-    let best = broadcast_to(&along(x, op, &[axis], true), x.shape())?;
-    let holds = if x.dtype().is_float() { x.equals(&best).or(&isnan(x)) } else { x.equals(&best) };
-    let len = x.shape()[axis].to_uop();
-    let from_end = (&len - positions(x.shape(), axis)).cast(DType::I32);
-    let nearest = along(&holds.select(&from_end, from_end.const_like(0)), ReduceOp::Max, &[axis], keep);
-    Ok(len.cast(DType::I32) - nearest)
+    check_not_empty(x, &axes)?;
+    let place = place_of(x, op, &axes, None, Tie::First)?;
+    let kept = kept_shape(x.shape(), &axes);
+    let left: Shape = (0..x.shape().len()).filter(|axis| !axes.contains(axis)).map(|k| x.shape()[k].clone()).collect();
+    Ok(place.reshape(if keep { kept } else { left }))
 }
 
 /// log of the sum of exponentials, without overflow.
@@ -158,6 +154,17 @@ pub fn softmax(x: &UOp, axis: i64) -> Built {
         // One division for each sum, not one for each element: vector units divide slowly.
         Ok(&power * broadcast_to(&super::elementwise::reciprocal(&sum), shifted.shape())?)
     })
+}
+
+/// As [`softmax`], but zeros where all are minus infinity.
+pub(super) fn softmax_or_zero(x: &UOp, axis: i64) -> Built {
+    let axes = resolve_axes(&[axis], x.shape().len())?;
+    let shifted = x - broadcast_to(&finite_largest(x, &axes), x.shape())?;
+    let power = super::math::exp(&shifted);
+    let sum = along(&power, ReduceOp::Add, &axes, true);
+    // It is 0 only where all are; else the largest adds 1.
+    let sum = sum.equals(&number(0.0, &sum)).select(number(1.0, &sum), &sum);
+    Ok(&power * broadcast_to(&super::elementwise::reciprocal(&sum), x.shape())?)
 }
 
 /// Logarithm of [`softmax`], without loss.

@@ -5,40 +5,42 @@
 //! block length and not n squared.
 
 use super::create::positions;
-use super::math::{exp, log};
+use super::elementwise::isnan;
+use super::math::{exp, known, log};
 use super::movement::{insert_axis, move_axis, shrink_axis};
 use super::padding::pad_with;
 use super::reduce::along;
 use super::shapes::concrete_axis;
 use super::{Built, broadcast_to, fail, number, resolve_axis, to_float};
-use crate::UOp;
 use crate::dtype::lattice::accumulate;
-use crate::ir::{Dim, ReduceOp, Shape};
+use crate::ir::{Dim, Function, ReduceOp, Shape};
+use crate::{DType, UOp};
 
 /// Axes longer than this are scanned in blocks of this length.
 const BLOCK: i64 = 256;
 
-/// Running sum; integers as in `sum`.
+/// Running sum; integers as in `sum`, but for `i32`, which stays: positions are counted in it.
 pub fn cumsum(x: &UOp, axis: i64) -> Built {
     accumulated(x, ReduceOp::Add, axis)
 }
 
-/// Running product; integers as in `prod`.
+/// Running product; integers as in `cumsum`.
 pub fn cumprod(x: &UOp, axis: i64) -> Built {
     accumulated(x, ReduceOp::Mul, axis)
 }
 
 fn accumulated(x: &UOp, op: ReduceOp, axis: i64) -> Built {
-    let wide = scan(&x.cast(accumulate(x.dtype())), op, axis)?;
+    let dtype = if x.dtype() == DType::I32 { DType::I32 } else { accumulate(x.dtype()) };
+    let wide = scan(&x.cast(dtype), op, axis)?;
     Ok(if x.dtype().is_float() { wide.cast(x.dtype()) } else { wide })
 }
 
-/// Largest so far; NaN from the first NaN on.
+/// Largest so far; NaN from the first NaN on. The gradient goes to the latest such element.
 pub fn cummax(x: &UOp, axis: i64) -> Built {
     scan(x, ReduceOp::Max, axis)
 }
 
-/// Smallest so far; NaN from the first NaN on.
+/// Smallest so far; NaN from the first NaN on. The gradient goes to the latest such element.
 pub fn cummin(x: &UOp, axis: i64) -> Built {
     scan(x, ReduceOp::Min, axis)
 }
@@ -60,7 +62,10 @@ fn scan_last(x: &UOp, op: ReduceOp) -> Built {
     if len <= BLOCK {
         let pairs = pairs_so_far(x, len)?;
         let identity = UOp::constant(op.identity(x.dtype()), x.dtype());
-        return Ok(along(&pairs.kept.select(&pairs.earlier, identity), op, &[axis + 1], false));
+        let value = along(&pairs.kept.select(&pairs.earlier, identity), op, &[axis + 1], false);
+        let is_extreme = matches!(op, ReduceOp::Max | ReduceOp::Min) && x.dtype().is_float();
+        let operands = [&pairs.earlier, &pairs.kept];
+        return Ok(if is_extreme { known(Function::LastExtreme, value, &operands) } else { value });
     }
     let blocks = (len - 1) / BLOCK + 1;
     let missing = blocks * BLOCK - len;
@@ -77,10 +82,21 @@ fn scan_last(x: &UOp, op: ReduceOp) -> Built {
     let mut before = vec![(0, 0); axis + 1];
     before[axis] = (1, 0);
     let before = insert_axis(&pad_with(&running, &before, op.identity(x.dtype())), axis + 1);
-    let joined = UOp::binary(op.op(), &inside, &broadcast_to(&before, inside.shape())?);
+    let joined = joined(op, &inside, &broadcast_to(&before, inside.shape())?);
     let mut flat = x.shape().to_vec();
     flat[axis] = Dim::Const(blocks * BLOCK);
     Ok(shrink_axis(&joined.reshape(flat), axis, 0, len))
+}
+
+/// What came before a block together with what came in it; of extremes one is chosen, and of equal ones the later.
+fn joined(op: ReduceOp, inside: &UOp, before: &UOp) -> UOp {
+    let wins = match op {
+        ReduceOp::Max => inside.lt(before),
+        ReduceOp::Min => before.lt(inside),
+        ReduceOp::Add | ReduceOp::Mul => return UOp::binary(op.op(), inside, before),
+    };
+    let wins = if inside.dtype().is_float() { wins.or(&isnan(before).and(&isnan(inside).not())) } else { wins };
+    wins.select(before, inside)
 }
 
 /// For each place of the last axis all places of it, as a new last axis, and which of them are not later.

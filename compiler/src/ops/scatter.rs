@@ -6,6 +6,8 @@
 use super::create::{full_like, positions};
 use super::elementwise::where_;
 use super::indexing::check_index;
+use super::join::cat;
+use super::math::known;
 use super::movement::insert_axis;
 use super::padding::pad_with;
 use super::reduce::along;
@@ -13,7 +15,7 @@ use super::shapes::concrete;
 use super::{Built, fail, resolve_axis};
 use crate::dtype::Scalar;
 use crate::dtype::lattice::accumulate;
-use crate::ir::{ReduceOp, Shape};
+use crate::ir::{Function, ReduceOp, Shape};
 use crate::{DType, UOp};
 
 /// How several values for one place become one.
@@ -32,6 +34,7 @@ pub enum ScatterReduce {
 }
 
 /// Places against sources: what each source holds and whether it is meant for the place, sources along the last axis.
+#[derive(Clone)]
 struct Candidates {
     source: UOp,
     meant: UOp,
@@ -88,7 +91,8 @@ pub fn scatter(x: &UOp, axis: i64, index: &UOp, source: &UOp) -> Built {
     where_(&along(&meant, ReduceOp::Max, &[axis], false), &written, x)
 }
 
-/// x with all sources for a place combined, and with what was there unless `include_self` is false.
+/// x with all sources for a place combined, and with what was there unless `include_self` is false. All that hold an extreme share its
+/// gradient.
 pub fn scatter_reduce(
     x: &UOp,
     axis: i64,
@@ -97,7 +101,8 @@ pub fn scatter_reduce(
     reduce: ScatterReduce,
     include_self: bool,
 ) -> Built {
-    let Candidates { source, meant, axis } = candidates(x, axis, index, source)?;
+    let candidates = candidates(x, axis, index, source)?;
+    let Candidates { source, meant, axis } = candidates.clone();
     let op = match reduce {
         ScatterReduce::Sum | ScatterReduce::Mean => ReduceOp::Add,
         ScatterReduce::Prod => ReduceOp::Mul,
@@ -118,5 +123,22 @@ pub fn scatter_reduce(
         }
         ScatterReduce::Sum | ScatterReduce::Prod | ScatterReduce::Amax | ScatterReduce::Amin => with_self,
     };
-    where_(&touched, &result.cast(x.dtype()), x)
+    let value = where_(&touched, &result.cast(x.dtype()), x)?;
+    if !x.dtype().is_float() || !matches!(op, ReduceOp::Max | ReduceOp::Min) {
+        return Ok(value);
+    }
+    let alike = where_(&touched, &shared_extreme(x, &candidates, op, include_self)?, x)?;
+    Ok(known(Function::Alike, value, &[&alike]))
+}
+
+/// The extreme of the sources for each place, and of what was there, as one reduction.
+fn shared_extreme(x: &UOp, candidates: &Candidates, op: ReduceOp, include_self: bool) -> Built {
+    let Candidates { source, meant, axis } = candidates;
+    let own = insert_axis(x, *axis);
+    let counts = full_like(&own.cast(DType::BOOL), include_self as i64);
+    let values = cat(&[own, source.clone()], *axis as i64)?;
+    let inside = cat(&[counts, meant.clone()], *axis as i64)?;
+    let blank = UOp::constant(op.identity(x.dtype()), x.dtype());
+    let value = along(&inside.select(&values, blank), op, &[*axis], false);
+    Ok(known(Function::EvenExtreme, value, &[&values, &inside]))
 }

@@ -2,7 +2,8 @@
 
 use super::{Built, fail};
 use crate::UOp;
-use crate::dtype::promote;
+use crate::DType;
+use crate::dtype::{Scalar, join};
 use crate::ir::{Dim, Shape};
 use crate::view::dims::{at_most, same, simplified};
 
@@ -91,9 +92,54 @@ pub fn broadcast_to(x: &UOp, shape: &Shape) -> Built {
 
 /// All in their common type and shape; those of rank 0 stay so, since elementwise ops repeat them.
 pub fn broadcast<const N: usize>(operands: [&UOp; N]) -> Built<[UOp; N]> {
-    let dtype = operands[1..].iter().fold(operands[0].dtype(), |dtype, node| promote(dtype, node.dtype()));
+    let dtype = common_dtype(operands)?;
     let cast = operands.map(|node| node.cast(dtype));
     broadcast_only(cast.each_ref())
+}
+
+/// The type in which operands meet.
+///
+/// # Errors
+/// Of `u64` and a signed integer: nothing but a float holds both, and it would lose digits without a word.
+pub(super) fn common_dtype<'n>(operands: impl IntoIterator<Item = &'n UOp, IntoIter: Clone>) -> Built<DType> {
+    match join(operands.into_iter().map(UOp::dtype)) {
+        Ok(dtype) => Ok(dtype),
+        Err((a, b)) => fail!("no integer type holds all of {a} and of {b}: cast one of them first"),
+    }
+}
+
+/// Whether a number can be stored in a type without becoming another: any in floats and bools, and in integers those of their range, the
+/// fraction of a float cut off. A negative integer may stand for the bits of an unsigned one, as -1 for all ones.
+///
+/// # Errors
+/// If it cannot.
+pub fn check_fits(value: Scalar, dtype: DType) -> Built<()> {
+    let Some((lowest, highest)) = dtype.integer_bounds().filter(|_| dtype.is_integer()) else { return Ok(()) };
+    let lowest_bits = if lowest == 0 { -highest } else { lowest };
+    let fits = match value {
+        Scalar::Bool(_) => true,
+        Scalar::Int(value) => (lowest_bits..=highest).contains(&value),
+        Scalar::UInt(value) => dtype == DType::U64 || value <= highest as u64,
+        Scalar::Float(_) => {
+            // Exact for the small types; the largest 64-bit integers are no floats, so the bound itself is out.
+            let (value, wide) = (value.to_f64(), highest == i64::MAX);
+            value >= lowest as f64 && if wide { value < highest as f64 } else { value <= highest as f64 }
+        }
+    };
+    if fits {
+        return Ok(());
+    }
+    fail!("{} is outside of what {dtype} holds, {lowest} to {highest}: cast the tensor to a larger type first", shown(value));
+}
+
+/// A number as messages write it.
+pub(super) fn shown(value: Scalar) -> String {
+    match value {
+        Scalar::Bool(value) => value.to_string(),
+        Scalar::Int(value) => value.to_string(),
+        Scalar::UInt(value) => value.to_string(),
+        Scalar::Float(bits) => f64::from_bits(bits).to_string(),
+    }
 }
 
 /// All in their common shape, each keeping its type.
@@ -187,7 +233,6 @@ pub(super) fn concrete_axis(x: &UOp, axis: usize) -> Built<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::DType;
 
     #[test]
     fn shapes_align_at_the_last_axis() {

@@ -5,6 +5,7 @@
 
 use super::create::positions;
 use super::elementwise::order_key;
+use super::extreme::stored_once;
 use super::indexing::gather;
 use super::movement::{insert_axis, move_axis, shrink_axis};
 use super::reduce::along;
@@ -34,7 +35,9 @@ pub fn argsort(x: &UOp, axis: i64, descending: bool) -> Built {
     if len > i32::MAX as i64 {
         fail!("axis {axis} of length {len} is too long: indices are i32");
     }
-    let key = move_axis(&if x.dtype().is_float() { order_key(&x.detach()) } else { x.clone() }, axis, last);
+    // Elements are compared in pairs, so all must see the same.
+    let key = stored_once(&if x.dtype().is_float() { order_key(&x.detach()) } else { x.clone() });
+    let key = move_axis(&key, axis, last);
     let mut square = key.shape().to_vec();
     square.push(len.into());
     let square = Shape::from(square);

@@ -17,6 +17,7 @@ use warpweft_compiler::ops::indexing::index_put;
 use warpweft_compiler::region::ExactJudge;
 use warpweft_compiler::view::{WriteKind, WriteSource, plan_write};
 
+use super::convert::Given;
 use super::errors::CallError;
 use super::index::IndexList;
 use super::{Error, Literal, Operand, Result, Step, Tensor};
@@ -32,7 +33,7 @@ impl Tensor {
     /// If either tensor carries one, the shapes do not fit, or positions of this view share elements.
     #[track_caller]
     pub fn assign(&self, value: impl Operand) -> Result<()> {
-        let value = value.beside(self);
+        let value = value.given().to_store("assign", self);
         self.write("assign", WriteKind::Copy, &value, Location::caller())
     }
 
@@ -52,7 +53,7 @@ impl Tensor {
     #[track_caller]
     pub fn fill(&self, number: impl Into<Literal>) -> Result<()> {
         let location = Location::caller();
-        let value = Tensor::from_uop(UOp::constant(number.into().scalar().cast(self.dtype()?), self.dtype()?));
+        let value = Given::Number(number.into()).to_store("fill", self);
         self.write("fill", WriteKind::Fill, &value, location)
     }
 
@@ -99,7 +100,7 @@ impl Tensor {
     #[track_caller]
     pub fn slice_assign(&self, index: impl IndexList, value: impl Operand) -> Result<()> {
         let part = self.get(index);
-        let value = value.beside(&part);
+        let value = value.given().to_store("slice_assign", &part);
         part.write("slice_assign", WriteKind::Copy, &value, Location::caller())
     }
 
@@ -112,7 +113,7 @@ impl Tensor {
     #[track_caller]
     pub fn index_assign(&self, axes: &[i64], indices: &[&Tensor], value: impl Operand) -> Result<()> {
         let location = Location::caller();
-        let value = value.beside(self);
+        let value = value.given().to_store("index_assign", self);
         let all: Vec<&Tensor> = [self, &value].into_iter().chain(indices.iter().copied()).collect();
         let changed = Tensor::joined("index_assign", &all, |nodes| index_put(&nodes[0], axes, &nodes[2..], &nodes[1]));
         self.write("index_assign", WriteKind::Update, &changed, location)

@@ -1,12 +1,16 @@
 //! What may stand where a tensor, a number or a list of axes is wanted.
 
+use std::panic::Location;
+
 use half::{bf16, f16};
 use warpweft_compiler::dtype::Scalar;
 use warpweft_compiler::dtype::arithmetic::Element;
 use warpweft_compiler::dtype::lattice::{DEFAULT_FLOAT, DEFAULT_INT};
+use warpweft_compiler::ops::check_fits;
 use warpweft_compiler::{DType, UOp};
 
 use super::Tensor;
+use super::errors::CallError;
 
 /// A Rust type that tensors can hold.
 pub trait TensorElement: Element {
@@ -63,19 +67,43 @@ impl Literal {
     pub fn dtype_beside(self, other: DType) -> DType {
         match self {
             Literal::Bool(_) => other,
-            Literal::Int(_) if other.is_bool() => DEFAULT_INT,
+            Literal::Int(_) if other.is_bool() => self.dtype(),
             Literal::Int(_) => other,
             Literal::Float(_) if other.is_float() => other,
             Literal::Float(_) => DEFAULT_FLOAT,
         }
     }
 
-    /// The type that it has alone.
+    /// The type that it has alone: an integer is `i32` if it fits, else `i64`.
     pub fn dtype(self) -> DType {
         match self {
             Literal::Bool(_) => DType::BOOL,
-            Literal::Int(_) => DEFAULT_INT,
+            Literal::Int(value) if i32::try_from(value).is_ok() => DEFAULT_INT,
+            Literal::Int(_) => DType::I64,
             Literal::Float(_) => DEFAULT_FLOAT,
+        }
+    }
+
+    /// Whether a tensor's type holds it; one that carries an error is not asked.
+    pub(super) fn fits(self, x: &Tensor) -> bool {
+        match (self, &x.0) {
+            (Literal::Int(value), Ok(view)) => {
+                let dtype = self.dtype_beside(view.dtype);
+                dtype.integer_bounds().is_none_or(|(lowest, highest)| (lowest..=highest).contains(&value))
+            }
+            _ => true,
+        }
+    }
+
+    /// As a constant to compare a tensor of type `other` with: in its type if that holds it, else in one that does.
+    fn uop_to_compare(self, other: DType) -> UOp {
+        match (self, other.integer_bounds()) {
+            (Literal::Int(value), Some((lowest, highest))) if !(lowest..=highest).contains(&value) => {
+                // Below all of `u64` is what is negative, whatever the digits: no integer type holds both.
+                let dtype = if other == DType::U64 { DType::F64 } else { DType::I64 };
+                UOp::constant(self.scalar().cast(dtype), dtype)
+            }
+            _ => self.uop_beside(other),
         }
     }
 
@@ -110,30 +138,77 @@ literals! {
     f64 Float f64;
 }
 
-/// What may stand beside a tensor: a tensor, or a number that takes its type.
-pub trait Operand {
-    /// As a tensor beside `other`.
-    fn beside(self, other: &Tensor) -> Tensor;
+/// What stands beside a tensor.
+#[derive(Clone, Debug)]
+pub enum Given {
+    /// Another tensor.
+    Tensor(Tensor),
+    /// A number.
+    Number(Literal),
 }
 
-impl Operand for Tensor {
-    fn beside(self, _: &Tensor) -> Tensor {
+/// What may stand beside a tensor: a tensor, or a number that takes its type.
+///
+/// What becomes of an integer that the type does not hold: arithmetic wraps it, as it wraps results; comparisons, `maximum`, `minimum` and
+/// `clamp` go by its value; where it would be stored as it is (`full`, `where_`, `masked_fill`, `pad`, `assign`) it is an error.
+pub trait Operand: Sized {
+    /// What it is.
+    fn given(self) -> Given;
+
+    /// As a tensor beside `other`, wrapped to its type.
+    fn beside(self, other: &Tensor) -> Tensor {
+        self.given().as_tensor(other, Literal::uop_beside)
+    }
+}
+
+impl Operand for Given {
+    fn given(self) -> Given {
         self
     }
 }
 
+impl Operand for Tensor {
+    fn given(self) -> Given {
+        Given::Tensor(self)
+    }
+}
+
 impl Operand for &Tensor {
-    fn beside(self, _: &Tensor) -> Tensor {
-        self.clone()
+    fn given(self) -> Given {
+        Given::Tensor(self.clone())
     }
 }
 
 impl<L: Into<Literal>> Operand for L {
-    fn beside(self, other: &Tensor) -> Tensor {
-        match &other.0 {
-            Ok(view) => Tensor::from_uop(self.into().uop_beside(view.dtype)),
-            Err(error) => Tensor(Err(error.clone())),
+    fn given(self) -> Given {
+        Given::Number(self.into())
+    }
+}
+
+impl Given {
+    /// As a tensor beside `other`, a number as the constant that it is beside a tensor of that type.
+    fn as_tensor(self, other: &Tensor, constant: impl FnOnce(Literal, DType) -> UOp) -> Tensor {
+        match (self, &other.0) {
+            (Given::Tensor(tensor), _) => tensor,
+            (Given::Number(number), Ok(view)) => Tensor::from_uop(constant(number, view.dtype)),
+            (Given::Number(_), Err(error)) => Tensor(Err(error.clone())),
         }
+    }
+
+    /// To be compared with `other`: a number by its value.
+    pub(super) fn to_compare(self, other: &Tensor) -> Tensor {
+        self.as_tensor(other, Literal::uop_to_compare)
+    }
+
+    /// To be stored among elements of `other`: a number that their type does not hold is an error of the call.
+    #[track_caller]
+    pub(super) fn to_store(self, op: &'static str, other: &Tensor) -> Tensor {
+        if let (Given::Number(number), Ok(view)) = (&self, &other.0)
+            && let Err(error) = check_fits(number.scalar(), view.dtype)
+        {
+            return Tensor::from_error(CallError::new(op, &[&view.value()], error.message, Location::caller()));
+        }
+        self.as_tensor(other, Literal::uop_beside)
     }
 }
 

@@ -79,14 +79,14 @@ impl Tensor {
         Tensor::from_built(op, &[], built, Location::caller())
     }
 
-    /// One number everywhere: bools give bools, integers `i32`, floats `f32`.
+    /// One number everywhere: bools give bools, integers `i32` if they fit, else `i64`, floats `f32`.
     #[track_caller]
     pub fn full(shape: impl Into<Shape>, value: impl Into<Literal>) -> Tensor {
         let value = value.into();
         Tensor::made("full", create::full(&shape.into(), value.scalar(), value.dtype()))
     }
 
-    /// One number everywhere, of a given type.
+    /// One number everywhere, of a given type, which must hold it.
     #[track_caller]
     pub fn full_of(shape: impl Into<Shape>, value: impl Into<Literal>, dtype: DType) -> Tensor {
         Tensor::made("full", create::full(&shape.into(), value.into().scalar(), dtype))
@@ -135,12 +135,15 @@ impl Tensor {
         self.full_like(1)
     }
 
-    /// start, start + step, ... up to but without stop: `i32` if all three are integers, else `f32`.
+    /// start, start + step, ... up to but without stop: `f32` if one of them is a float, else `i32`, or `i64` if start or stop needs it.
     #[track_caller]
     pub fn arange(start: impl Into<Literal>, stop: impl Into<Literal>, step: impl Into<Literal>) -> Tensor {
         let (start, stop, step) = (start.into(), stop.into(), step.into());
-        let float = [start, stop, step].iter().any(|value| matches!(value, Literal::Float(_)));
-        let dtype = if float { DType::F32 } else { DType::I32 };
+        let dtype = match create::arange_last(start.scalar(), stop.scalar(), step.scalar()) {
+            None => DType::F32,
+            Some(last) if [start, Literal::Int(last)].iter().all(|end| end.dtype() != DType::I64) => DType::I32,
+            Some(_) => DType::I64,
+        };
         Tensor::made("arange", create::arange(start.scalar(), stop.scalar(), step.scalar(), dtype))
     }
 
@@ -220,11 +223,13 @@ impl Tensor {
         Tensor::drawn("randn", |state| random::normal(&shape, state, dtype))
     }
 
-    /// Integers of `i32` from `low` up to but without `high`.
+    /// Integers from `low` up to but without `high`: `i32`, or `i64` if one of them needs it.
     #[track_caller]
     pub fn randint(low: i64, high: i64, shape: impl Into<Shape>) -> Tensor {
         let shape = shape.into();
-        Tensor::drawn("randint", |state| random::integers(&shape, state, low, high, DType::I32))
+        let fits = [low, high.saturating_sub(1)].iter().all(|&end| i32::try_from(end).is_ok());
+        let dtype = if fits { DType::I32 } else { DType::I64 };
+        Tensor::drawn("randint", |state| random::integers(&shape, state, low, high, dtype))
     }
 
     /// Uniform between two numbers, `f32`.

@@ -4,9 +4,9 @@
 
 use warpweft_compiler::ir::Op;
 use warpweft_compiler::ops::{activation, elementwise as ops, math, power};
-use warpweft_compiler::{DType, UOp};
+use warpweft_compiler::DType;
 
-use super::convert::Literal;
+use super::convert::{Given, Literal};
 use super::{Operand, Rounding, Tensor};
 
 macro_rules! unary {
@@ -120,13 +120,13 @@ unary! {
 }
 
 macro_rules! binary {
-    ($($(#[$doc:meta])* $name:ident $text:literal $function:expr;)*) => {
+    ($beside:path; $($(#[$doc:meta])* $name:ident $text:literal $function:expr;)*) => {
         /// Functions of two tensors, or of a tensor and a number.
         impl Tensor { $(
             $(#[$doc])*
             #[track_caller]
             pub fn $name(&self, other: impl Operand) -> Tensor {
-                let other = other.beside(self);
+                let other = $beside(other.given(), self);
                 Tensor::compute($text, [self, &other], |[a, b]| $function(a, b))
             }
         )* }
@@ -134,6 +134,7 @@ macro_rules! binary {
 }
 
 binary! {
+    Given::beside;
     /// Sum; what `+` does.
     plus "add" ops::add;
     /// Difference; what `-` does.
@@ -148,28 +149,12 @@ binary! {
     fmod "fmod" ops::fmod;
     /// To the power of the other.
     pow "pow" power::pow;
-    /// The larger; NaN if either is NaN.
-    maximum "maximum" ops::maximum;
-    /// The smaller; NaN if either is NaN.
-    minimum "minimum" ops::minimum;
     /// Angle of the point (other, self).
     atan2 "atan2" ops::atan2;
     /// The magnitude with the sign of the other.
     copysign "copysign" ops::copysign;
     /// log(exp(a) + exp(b)).
     logaddexp "logaddexp" activation::logaddexp;
-    /// Whether equal.
-    eq "eq" ops::eq;
-    /// Whether different.
-    ne "ne" ops::ne;
-    /// Whether less.
-    lt "lt" ops::lt;
-    /// Whether less or equal.
-    le "le" ops::le;
-    /// Whether greater.
-    gt "gt" ops::gt;
-    /// Whether greater or equal.
-    ge "ge" ops::ge;
     /// Whether both are not zero.
     logical_and "logical_and" ops::logical_and;
     /// Whether one at least is not zero.
@@ -188,8 +173,42 @@ binary! {
     rshift "rshift" |a, b| ops::bitwise(Op::Shr, a, b);
 }
 
+binary! {
+    Given::to_compare;
+    /// Whether equal.
+    eq "eq" ops::eq;
+    /// Whether different.
+    ne "ne" ops::ne;
+    /// Whether less.
+    lt "lt" ops::lt;
+    /// Whether less or equal.
+    le "le" ops::le;
+    /// Whether greater.
+    gt "gt" ops::gt;
+    /// Whether greater or equal.
+    ge "ge" ops::ge;
+}
+
 /// Functions with parameters.
 impl Tensor {
+    /// The larger; NaN if either is NaN. A number that the type does not hold counts by its value.
+    #[track_caller]
+    pub fn maximum(&self, other: impl Operand) -> Tensor {
+        match other.given() {
+            Given::Number(number) if !number.fits(self) => self.bounded("maximum", Some(number), None),
+            other => Tensor::compute("maximum", [self, &other.beside(self)], |[a, b]| ops::maximum(a, b)),
+        }
+    }
+
+    /// The smaller; NaN if either is NaN. A number that the type does not hold counts by its value.
+    #[track_caller]
+    pub fn minimum(&self, other: impl Operand) -> Tensor {
+        match other.given() {
+            Given::Number(number) if !number.fits(self) => self.bounded("minimum", None, Some(number)),
+            other => Tensor::compute("minimum", [self, &other.beside(self)], |[a, b]| ops::minimum(a, b)),
+        }
+    }
+
     /// Minus this; what `-` does.
     #[track_caller]
     pub fn negative(&self) -> Tensor {
@@ -215,28 +234,37 @@ impl Tensor {
         self.div_rounded(other, Rounding::Floor)
     }
 
-    /// `a` where this holds, else `b`.
+    /// `a` where this holds, else `b`; a number takes the type of the other.
     #[track_caller]
     pub fn where_(&self, a: impl Operand, b: impl Operand) -> Tensor {
-        // Numbers take each other's type when both are numbers, which is that of the first.
-        let first = a.beside(&Tensor::from_uop(UOp::bool(false)));
-        let second = b.beside(&first);
-        Tensor::compute("where", [self, &first, &second], |[c, a, b]| ops::where_(c, a, b))
+        let (a, b) = match (a.given(), b.given()) {
+            (Given::Tensor(a), b) => (a.clone(), b.to_store("where", &a)),
+            (a, Given::Tensor(b)) => (a.to_store("where", &b), b),
+            (Given::Number(a), Given::Number(b)) => {
+                (Tensor::from_uop(a.uop_beside(a.dtype())), Tensor::from_uop(b.uop_beside(b.dtype())))
+            }
+        };
+        Tensor::compute("where", [self, &a, &b], |[c, a, b]| ops::where_(c, a, b))
     }
 
     /// This, with a value where the mask holds.
     #[track_caller]
     pub fn masked_fill(&self, mask: &Tensor, value: impl Operand) -> Tensor {
-        let value = value.beside(self);
+        let value = value.given().to_store("masked_fill", self);
         Tensor::compute("masked_fill", [self, mask, &value], |[x, mask, value]| ops::masked_fill(x, mask, value))
     }
 
-    /// Between two numbers, either of which may be absent.
+    /// Between two numbers, either of which may be absent. They count by their value, whatever the type holds. No gradient where x is
+    /// at a bound or beyond.
     #[track_caller]
     pub fn clamp(&self, lowest: Option<Literal>, highest: Option<Literal>) -> Tensor {
-        Tensor::compute("clamp", [self], |[x]| {
-            let [lowest, highest] = [lowest, highest].map(|bound| bound.map(|value| value.uop_beside(x.dtype())));
-            ops::clamp(x, lowest.as_ref(), highest.as_ref())
+        self.bounded("clamp", lowest, highest)
+    }
+
+    #[track_caller]
+    fn bounded(&self, op: &'static str, lowest: Option<Literal>, highest: Option<Literal>) -> Tensor {
+        Tensor::compute(op, [self], |[x]| {
+            ops::clamp(x, lowest.map(Literal::scalar), highest.map(Literal::scalar))
         })
     }
 

@@ -118,7 +118,7 @@ impl Tensor {
     /// This with part of it replaced; the value broadcasts to the part. The tensor itself stays as it is.
     #[track_caller]
     pub fn with(&self, index: impl IndexList, value: impl Operand) -> Tensor {
-        let value = value.beside(self);
+        let value = value.given().to_store("setitem", self);
         Tensor::compute("setitem", [self, &value], |[x, value]| indexing::set_slice(x, &index.entries(), value))
     }
 

@@ -155,7 +155,7 @@ impl Tensor {
             Err(error) => return Tensor::from_error(error),
         };
         if p == 1.0 {
-            return self.zeros_like();
+            return Tensor::from_uop(UOp::bool(false)).where_(self, 0.0);
         }
         let kept = Tensor::rand(shape).ge(p);
         kept.where_(self / (1.0 - p), 0.0)

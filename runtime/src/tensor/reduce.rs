@@ -26,9 +26,9 @@ macro_rules! reductions {
 }
 
 reductions! {
-    /// Sum. Bools and small integers give 32-bit integers.
+    /// Sum; of bools and integers `i64` (of `u64` itself).
     sum sum_keepdim "sum" ops::sum;
-    /// Product. Bools and small integers give 32-bit integers.
+    /// Product; of bools and integers `i64` (of `u64` itself).
     prod prod_keepdim "prod" ops::prod;
     /// Largest; NaN if there is one.
     max max_keepdim "max" ops::max;
