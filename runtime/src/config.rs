@@ -21,6 +21,11 @@ pub struct Variable {
 pub const VARIABLES: &[Variable] = &[
     Variable { name: "DEV", default: "CPU", meaning: "device that computes: CPU, INTERPRETER" },
     Variable { name: "DEBUG", default: "0", meaning: "how much to tell on stderr, 0 to 7; see the README" },
+    Variable {
+        name: "CHECK",
+        default: "0; 1 with DEBUG",
+        meaning: "1: an index out of range is an error when values are computed",
+    },
     Variable { name: "THREADS", default: "all", meaning: "threads that run and compile kernels" },
     Variable { name: "NOOPT", default: "0", meaning: "1: loops stay as they are, no vectors, tiles or threads" },
     Variable { name: "NOFUSE", default: "0", meaning: "1: one kernel for each op" },
@@ -51,6 +56,8 @@ pub struct Config {
     pub device: String,
     /// `DEBUG`.
     pub debug: u8,
+    /// `CHECK`; on by itself where `DEBUG` is.
+    pub check: bool,
     /// `THREADS`; none means all.
     pub threads: Option<usize>,
     /// `NOOPT`.
@@ -75,6 +82,7 @@ impl Default for Config {
         Config {
             device: "CPU".to_string(),
             debug: 0,
+            check: false,
             threads: None,
             no_opt: false,
             no_fuse: false,
@@ -108,6 +116,7 @@ impl Config {
         Ok(Config {
             device: get("DEV").filter(|name| !name.is_empty()).unwrap_or("CPU".to_string()).to_ascii_uppercase(),
             debug: number("DEBUG", 0, 7)? as u8,
+            check: number("CHECK", u64::from(number("DEBUG", 0, 7)? > 0), 1)? != 0,
             threads: match number("THREADS", 0, 4096)? {
                 0 => None,
                 threads => Some(threads as usize),
@@ -152,7 +161,8 @@ mod tests {
         let config = read(&[("DEV", "interpreter"), ("DEBUG", "4"), ("THREADS", "3"), ("LRU", "0"), ("NOFUSE", "1")]);
         let config = config.unwrap();
         assert_eq!((config.device.as_str(), config.debug, config.threads), ("INTERPRETER", 4, Some(3)));
-        assert_eq!((config.lru_bytes, config.no_fuse), (0, true));
+        assert_eq!((config.lru_bytes, config.no_fuse, config.check), (0, true, true));
+        assert!(!read(&[("DEBUG", "4"), ("CHECK", "0")]).unwrap().check && read(&[("CHECK", "1")]).unwrap().check);
         assert_eq!(read(&[("CACHE_DIR", "/c"), ("CACHELEVEL", "0")]).unwrap().cache_folder, None);
         let error = read(&[("DEBUG", "much")]).unwrap_err();
         assert_eq!(error.to_string(), "DEBUG=much in the environment: expected a number from 0 to 7");

@@ -162,7 +162,7 @@ def reductions():
         add("max", attrs, [(3, 4, 5)], lambda x: torch.amax(x, dims, keepdim))
         add("min", attrs, [(3, 4, 5)], lambda x: torch.amin(x, dims, keepdim))
         add("count_nonzero" if not keepdim else "any", {"axis": axis} if not keepdim else attrs, [whole((3, 4, 5), "z", 0, 2, torch.int32)],
-            lambda x: ints(torch.count_nonzero(x, dims)) if not keepdim else torch.any(x.bool(), dims, keepdim))
+            lambda x: torch.count_nonzero(x, dims) if not keepdim else torch.any(x.bool(), dims, keepdim))
         add("all", attrs, [whole((3, 2, 2), f"a{axis}", 0, 5, torch.int32).bool()], lambda x: torch.all(x, dims, keepdim))
         for correction in (0, 1, 2):
             for name in ("var", "std"):

@@ -49,6 +49,16 @@ fn every_option_of_every_op_on_the_interpreter() {
 }
 
 #[test]
+fn edges_on_the_cpu() {
+    all_pass("ops", "edges.json.gz", 1201, "CPU");
+}
+
+#[test]
+fn edges_on_the_interpreter() {
+    all_pass("ops", "edges.json.gz", 1201, "INTERPRETER");
+}
+
+#[test]
 fn programs_keep_their_values_and_their_budgets_of_kernels() {
     for device in ["CPU", "INTERPRETER"] {
         all_pass("fusion", "fusion.json.gz", 42, device);

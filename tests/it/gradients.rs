@@ -82,7 +82,8 @@ fn derivatives_can_be_taken_again() {
 fn conventions_at_ties_and_edges() {
     let gradient = |x: &Tensor, y: Tensor| y.sum(()).gradient(&[x]).unwrap()[0].to_vec::<f32>().unwrap();
     let x = Tensor::from_vec(vec![2f32, 2.0, 1.0], [3]);
-    assert_eq!(gradient(&x, x.max(0)), [0.5, 0.5, 0.0]);
+    assert_eq!(gradient(&x, x.max(0)), [1.0, 0.0, 0.0]);
+    assert_eq!(gradient(&x, x.max(())), [0.5, 0.5, 0.0]);
     assert_eq!(gradient(&x, x.maximum(2.0)), [0.5, 0.5, 0.0]);
     let zeros = Tensor::from_vec(vec![0f32, 0.0, 3.0], [3]);
     assert_eq!(gradient(&zeros, zeros.prod(0)), [0.0, 0.0, 0.0]);

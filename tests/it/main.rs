@@ -6,8 +6,10 @@
 mod bad_input;
 mod corpora;
 mod coverage;
+mod edges;
 mod filetests;
 mod gradients;
+mod indices;
 mod interchange;
 mod kernel_counts;
 mod kernels;

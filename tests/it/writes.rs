@@ -167,7 +167,10 @@ fn elements_are_updated_where_they_lie() {
     let (rows, columns) = (Tensor::from_vec(vec![2i32, 0, -1], [3]), Tensor::from_vec(vec![0i32, 1, 1], [3]));
     x.index_assign(&[0, 1], &[&rows, &columns], counted(&[3]) + 1.0).unwrap();
     assert_eq!(read(&x), [0.5, 2.0, 0.5, 6.0, 1.0, 3.0]);
-    x.t().index_assign(&[1], &[&Tensor::from_vec(vec![1i32, 9], [2])], 7.0).unwrap();
+    let outside = Tensor::from_vec(vec![1i32, 9], [2]);
+    let error = x.t().index_assign(&[1], &[&outside], 7.0).unwrap_err().to_string();
+    assert!(error.contains("the index 9, element 1, is out of range"), "{error}");
+    x.t().index_assign(&[1], &[&outside.get(0..1)], 7.0).unwrap();
     assert_eq!(read(&x), [0.5, 2.0, 7.0, 7.0, 1.0, 3.0]);
 }
 

@@ -20,6 +20,8 @@ pub(super) fn function(node: &UOp, g: &UOp) -> Contribution {
         Function::LastExtreme => return reductions::by_place(node, g, Tie::Last),
         Function::EvenExtreme => return reductions::evenly(node, g),
         Function::GatherAlong => return reductions::gather_along(node, g),
+        // An integer.
+        Function::Checked => return node.src().iter().map(|_| None).collect(),
         _ => {}
     }
     let dtype = node.dtype();
@@ -78,7 +80,8 @@ fn of_one(function: Function, x: &UOp, y: &UOp, g: &UOp) -> UOp {
         | Function::FirstExtreme
         | Function::LastExtreme
         | Function::EvenExtreme
-        | Function::GatherAlong => g.clone(),
+        | Function::GatherAlong
+        | Function::Checked => g.clone(),
     }
 }
 
@@ -106,15 +109,16 @@ mod tests {
         let x = UOp::param(0, DType::F32, 4);
         for &known in Function::ALL {
             let largest = x.reduce(ReduceOp::Max, &[0]);
-            let index = UOp::param(1, DType::I32, 4);
+            let (index, zero) = (UOp::param(1, DType::I32, 4), UOp::index(0));
             let (value, operands, floats) = match known {
                 Function::Pow | Function::Atan2 | Function::BinaryCrossEntropy => (&x, vec![&x, &x], 2),
                 Function::FirstExtreme | Function::LastExtreme | Function::EvenExtreme => (&largest, vec![&x], 1),
-                Function::GatherAlong => (&x, vec![&x, &index, &UOp::index(0)], 1),
+                Function::GatherAlong => (&x, vec![&x, &index, &zero], 1),
+                Function::Checked => (&index, vec![&zero, &zero, &zero], 0),
                 _ => (&x, vec![&x], 1),
             };
             let sources: Vec<UOp> = std::iter::once(value).chain(operands).cloned().collect();
-            let node = UOp::new(crate::Op::Function, DType::F32, sources.clone(), Arg::Function(known));
+            let node = UOp::new(crate::Op::Function, value.dtype(), sources.clone(), Arg::Function(known));
             let parts = function(&node, value);
             assert_eq!(parts.len(), sources.len(), "{}", known.name());
             for (part, operand) in parts[1..=floats].iter().zip(&sources[1..]) {

@@ -133,6 +133,7 @@ functions! {
     FirstExtreme "first_extreme" "What the value, a reduction, finds in the first operand (where the second, if any, holds). The first such element gets the gradient.";
     LastExtreme "last_extreme" "The same; the last such element gets the gradient.";
     EvenExtreme "even_extreme" "The same; all such elements share the gradient.";
+    Checked  "checked"   "An index; beside it the place of its first element that is out of range, that element, and the number of the call.";
     GatherAlong "gather_along" "Elements of the first operand, which the second, an index, names along the axis that the third says.";
 }
 

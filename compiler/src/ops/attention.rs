@@ -52,7 +52,8 @@ pub fn scaled_dot_product_attention(q: &UOp, k: &UOp, v: &UOp, options: &Attenti
         };
     }
     // Only a mask can hide all keys of a query.
-    let weights = if options.mask.is_some() { reduce::softmax_or_zero(&scores, -1)? } else { reduce::softmax(&scores, -1)? };
+    let weights =
+        if options.mask.is_some() { reduce::softmax_or_zero(&scores, -1)? } else { reduce::softmax(&scores, -1)? };
     Ok(matmul(&weights, &v.cast(wide))?.cast(q.dtype()))
 }
 

@@ -334,7 +334,9 @@ fn bound(number: Scalar, dtype: DType, is_lowest: bool) -> Built<Option<UOp>> {
         if (value < low) == is_lowest {
             return Ok(None);
         }
-        fail!("the bound {value} is beyond all that {dtype} holds, {low} to {high}: cast the tensor to a larger type first");
+        fail!(
+            "the bound {value} is beyond all that {dtype} holds, {low} to {high}: cast the tensor to a larger type first"
+        );
     }
     Ok(Some(UOp::constant(number.cast(dtype), dtype)))
 }

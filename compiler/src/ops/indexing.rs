@@ -1,7 +1,8 @@
 //! Elements chosen by tensors of integers.
 //!
-//! An index out of range reads 0, as hardware that masks a load does; there is no way to raise an error from inside a kernel.
-//! Where PyTorch lets negative indices count from the end ([`index`]), so does this.
+//! In [`index`] and [`index_put`] negative indices count from the end; everywhere else they are out of range, as in PyTorch. There is no way to
+//! raise an error from inside a kernel: an index out of range reads 0, as hardware that masks a load does, or names no place to write
+//! to. [`first_outside`] finds it, for who wants to raise an error before.
 
 use super::create::positions;
 use super::elementwise::where_;
@@ -10,7 +11,7 @@ use super::movement::{merge_axes, reorder};
 use super::shapes::{broadcast_only, broadcast_shapes, check_size, concrete};
 use super::slicing::{Slice, complete, resolve, resolve_index};
 use super::{Built, broadcast_to, fail, resolve_axis};
-use crate::ir::{Dim, Function, Shape};
+use crate::ir::{Dim, Function, ReduceOp, Shape};
 use crate::{DType, UOp};
 
 /// An integer tensor as an index; anything else is refused.
@@ -97,6 +98,22 @@ pub(super) fn in_range(index: &UOp, len: i64) -> UOp {
         inside = index.lt(index.const_like(0)).not();
     }
     if len <= bounds.1 { inside.and(&index.lt(index.const_like(len))) } else { inside }
+}
+
+/// The place, counted row-major, of the first element that is neither in `lowest..end` nor the ignored one, and that element; both `i64`. If
+/// there is none, the place is the largest `i64`.
+pub fn first_outside(index: &UOp, lowest: i64, end: i64, ignored: Option<i64>) -> (UOp, UOp) {
+    let count = index.shape().numel();
+    let flat = index.cast(DType::I64).reshape([count.clone()]);
+    let number = |value: i64| UOp::int(value, DType::I64);
+    let mut outside = flat.lt(&number(lowest)).or(&flat.lt(&number(end)).not());
+    if let Some(ignored) = ignored {
+        outside = outside.and(&flat.differs(&number(ignored)));
+    }
+    let places = UOp::iota(count).cast(DType::I64);
+    let place = outside.select(&places, number(i64::MAX)).reduce(ReduceOp::Min, &[0]);
+    let value = places.equals(&place).select(&flat, number(i64::MIN)).reduce(ReduceOp::Max, &[0]);
+    (place, value)
 }
 
 /// Negative indices counted from the end.

@@ -2,7 +2,7 @@
 
 use super::activation::softplus;
 use super::elementwise::{abs, sub, where_};
-use super::indexing::is_class;
+use super::indexing::{in_range, is_class};
 use super::math::{known, log};
 use super::reduce::{log_softmax, mean_along, sum_along};
 use super::shapes::{common_length, concrete_axis};
@@ -107,7 +107,7 @@ pub struct ClassOptions {
     pub reduction: Reduction,
 }
 
-/// Cross entropy of the softmax of logits [batch, classes, ..]: with class indices [batch, ..], or with probabilities of the logits' shape.
+/// Cross entropy of the softmax of logits [batch, classes, ..]; NaN for a class that there is not. With class indices [batch, ..], or with probabilities of the logits' shape.
 pub fn cross_entropy(logits: &UOp, target: &UOp, options: &ClassOptions) -> Built {
     let axis = logits.shape().len().min(2).saturating_sub(1);
     if logits.shape().is_empty() {
@@ -167,6 +167,8 @@ fn classified(scores: &UOp, target: &UOp, axis: usize, options: &ClassOptions) -
         Some(ignored) => target.cast(DType::I64).differs(UOp::int(ignored, DType::I64)),
         None => super::create::full_like(&target.cast(DType::BOOL), 1),
     };
+    // A class that there is not has no loss that is a number.
+    losses = where_(&in_range(target, classes), &losses, &number(f64::NAN, scores))?;
     losses = where_(&counted, &losses, &zero)?;
     if options.reduction != Reduction::Mean || (options.ignore_index.is_none() && weights.is_none()) {
         return Ok(reduced(&losses, options.reduction));

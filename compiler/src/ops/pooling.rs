@@ -166,7 +166,8 @@ pub fn max_pool_indices(x: &UOp, options: &PoolOptions) -> Built {
         let within = rest.modulo(layout.kernel[axis]);
         rest = rest.idiv(&UOp::int(layout.kernel[axis], DType::I32));
         let window = super::create::positions(found.shape(), at).cast(DType::I32);
-        let start = window * UOp::int(layout.conv.stride[axis], DType::I32) - UOp::int(layout.padding[at].0, DType::I32);
+        let start =
+            window * UOp::int(layout.conv.stride[axis], DType::I32) - UOp::int(layout.padding[at].0, DType::I32);
         let along = start + within * UOp::int(layout.conv.dilation[axis], DType::I32);
         place = place + along * UOp::int(unit, DType::I32);
         unit *= lengths[at];

@@ -1,8 +1,8 @@
 //! Shapes and axes as users give them: broadcasting, promotion, negative axes, and sizes that no machine has.
 
 use super::{Built, fail};
-use crate::UOp;
 use crate::DType;
+use crate::UOp;
 use crate::dtype::{Scalar, join};
 use crate::ir::{Dim, Shape};
 use crate::view::dims::{at_most, same, simplified};
@@ -129,7 +129,10 @@ pub fn check_fits(value: Scalar, dtype: DType) -> Built<()> {
     if fits {
         return Ok(());
     }
-    fail!("{} is outside of what {dtype} holds, {lowest} to {highest}: cast the tensor to a larger type first", shown(value));
+    fail!(
+        "{} is outside of what {dtype} holds, {lowest} to {highest}: cast the tensor to a larger type first",
+        shown(value)
+    );
 }
 
 /// A number as messages write it.

@@ -15,6 +15,7 @@
 //! Not here: which kernels there are (`compiler::schedule`), memory (`memory`), machines (`devices`).
 
 mod bounded_map;
+mod checks;
 pub(crate) mod compile;
 mod constants;
 mod ownership;
@@ -43,6 +44,8 @@ use bounded_map::BoundedMap;
 use compile::Compiled;
 use plan::Plan;
 
+pub use checks::{IndexCall, IndexError};
+pub(crate) use checks::{checked, checked_below, look_at};
 pub(crate) use replay::{Pieces, Replay};
 pub(crate) use run::{Hollow, buffer_node, hollow_node};
 pub use stats::{ExecuteStats, KernelTotal};
@@ -101,6 +104,9 @@ pub enum ExecuteError {
         "the tensor was donated to a function, whose result may lie in its memory: use the result, or donate a copy"
     )]
     Donated,
+    /// An index has an element that names nothing; found in the checked mode alone.
+    #[error("{0}")]
+    Index(Box<IndexError>),
     /// A `Buffer` node without memory: it did not come from this runtime.
     #[error("a buffer without memory: only buffers that the runtime made hold values")]
     NoMemory,
@@ -136,6 +142,12 @@ pub struct Executor {
 /// # Errors
 /// When the program is wrong, its device cannot run it, or memory does not suffice.
 pub fn realize(values: &[UOp]) -> Result<Vec<UOp>, ExecuteError> {
+    look_at(&checked_below(values))?;
+    realize_unchecked(values)
+}
+
+/// As [`realize`], whatever indices hold.
+fn realize_unchecked(values: &[UOp]) -> Result<Vec<UOp>, ExecuteError> {
     let normalized = normalize(values, computed)?;
     executor_of(&normalized)?.run_normalized(values, normalized)
 }
@@ -146,6 +158,7 @@ pub fn realize(values: &[UOp]) -> Result<Vec<UOp>, ExecuteError> {
 /// # Errors
 /// As [`realize`]. Unless the device failed, nothing has been replaced then.
 pub(crate) fn realize_in_place(values: &[UOp]) -> Result<Vec<UOp>, ExecuteError> {
+    look_at(&checked_below(values))?;
     let gives_way = ownership::unneeded_buffers(values);
     // What came from another library or was given to one is not ours to replace.
     let is_own = |buffer: &UOp| memory_of(buffer).is_some_and(Buffer::is_own);
@@ -348,6 +361,7 @@ impl Executor {
     /// # Errors
     /// As [`realize`].
     pub fn realize(&self, values: &[UOp]) -> Result<Vec<UOp>, ExecuteError> {
+        look_at(&checked_below(values))?;
         self.run_normalized(values, normalize(values, computed)?)
     }
 

@@ -79,6 +79,8 @@ pub(super) struct Program {
     /// Slots of donated arguments whose memory the plan's buffer of that number may take.
     pub(super) donations: Vec<(usize, usize)>,
     pub(super) turns: Turns,
+    /// Nodes of the checked mode, over placeholders.
+    pub(super) checks: Vec<UOp>,
 }
 
 impl Program {
@@ -105,6 +107,9 @@ impl Program {
         let variables = self.bindings.values(named, &self.specs, &given, location)?;
         // In the order of the closure's draws, so that numbers are those that it would draw by itself.
         let draws: SmallVec<[[u32; 3]; 4]> = self.draws.iter().map(|_| crate::tensor::next_draw()).collect();
+        if !self.checks.is_empty() {
+            self.look_at_indices(named, arguments, &draws, location)?;
+        }
         let mut nodes: SmallVec<[Option<UOp>; 16]> = SmallVec::new();
         let mut pieces = Pieces::new();
         for (slot, source) in self.sources.iter().enumerate() {
@@ -221,6 +226,33 @@ impl Program {
             }
         }
         Ok(results)
+    }
+
+    /// Computes what the checked mode looks at, before anything else is.
+    #[cold]
+    fn look_at_indices(
+        &self,
+        named: &[(&Var, i64)],
+        arguments: &[&Tensor],
+        draws: &[[u32; 3]],
+        location: &'static Location<'static>,
+    ) -> Result<()> {
+        let mut map: FxHashMap<UOp, UOp> = FxHashMap::default();
+        let mut shapes = Vec::new();
+        for (argument, placeholder) in arguments.iter().zip(&self.placeholders) {
+            let value = argument.uop()?;
+            shapes.push(value.shape().clone());
+            map.insert(placeholder.clone(), flat_like(&value, placeholder));
+        }
+        map.extend(self.bindings.bind(named, &self.specs, &shapes, location)?);
+        for (cell, placeholder) in &self.states {
+            map.insert(placeholder.clone(), flat_like(&cell.settled()?, placeholder));
+        }
+        for (draw, words) in self.draws.iter().zip(draws) {
+            map.insert(draw.clone(), Tensor::from_vec(words.to_vec(), [3]).uop()?);
+        }
+        let nodes: Vec<UOp> = self.checks.iter().map(|node| substitute(node, &map)).collect();
+        Ok(execute::look_at(&nodes)?)
     }
 
     /// The program as part of another trace: its graph over the arguments' graphs.

@@ -72,6 +72,7 @@ pub(super) fn program(
         bindings,
         donations,
         turns: Turns::default(),
+        checks: execute::checked_below(&nodes),
     })
 }
 

@@ -19,7 +19,7 @@ use warpweft_compiler::view::{WriteKind, WriteSource, plan_write};
 
 use super::convert::Given;
 use super::errors::CallError;
-use super::index::IndexList;
+use super::index::{IndexList, with_indices};
 use super::{Error, Literal, Operand, Result, Step, Tensor};
 use crate::execute;
 
@@ -33,7 +33,7 @@ impl Tensor {
     /// If either tensor carries one, the shapes do not fit, or positions of this view share elements.
     #[track_caller]
     pub fn assign(&self, value: impl Operand) -> Result<()> {
-        let value = value.given().to_store("assign", self);
+        let value = value.given().stored_among("assign", self);
         self.write("assign", WriteKind::Copy, &value, Location::caller())
     }
 
@@ -53,7 +53,7 @@ impl Tensor {
     #[track_caller]
     pub fn fill(&self, number: impl Into<Literal>) -> Result<()> {
         let location = Location::caller();
-        let value = Given::Number(number.into()).to_store("fill", self);
+        let value = Given::Number(number.into()).stored_among("fill", self);
         self.write("fill", WriteKind::Fill, &value, location)
     }
 
@@ -100,22 +100,26 @@ impl Tensor {
     #[track_caller]
     pub fn slice_assign(&self, index: impl IndexList, value: impl Operand) -> Result<()> {
         let part = self.get(index);
-        let value = value.given().to_store("slice_assign", &part);
+        let value = value.given().stored_among("slice_assign", &part);
         part.write("slice_assign", WriteKind::Copy, &value, Location::caller())
     }
 
     /// Assigns to the elements that tensors of integers name: `x[.., index, ..] = value`, with the axes and indices of [`Tensor::index`].
     ///
-    /// Of several values for one element the last counts; an index out of range names nothing.
+    /// Of several values for one element the last counts. Negative indices count from the end; one out of range is an error as in
+    /// [`Tensor::index`], and unless it is seen, it names nothing.
     ///
     /// # Errors
     /// As [`Tensor::assign`]; or if the indices do not fit.
     #[track_caller]
     pub fn index_assign(&self, axes: &[i64], indices: &[&Tensor], value: impl Operand) -> Result<()> {
         let location = Location::caller();
-        let value = value.given().to_store("index_assign", self);
+        let value = value.given().stored_among("index_assign", self);
         let all: Vec<&Tensor> = [self, &value].into_iter().chain(indices.iter().copied()).collect();
-        let changed = Tensor::joined("index_assign", &all, |nodes| index_put(&nodes[0], axes, &nodes[2..], &nodes[1]));
+        let changed = Tensor::joined("index_assign", &all, |nodes| {
+            let build = |indices: &[UOp]| index_put(&nodes[0], axes, indices, &nodes[1]);
+            with_indices("index_assign", nodes, axes, &nodes[2..], location, build)
+        });
         self.write("index_assign", WriteKind::Update, &changed, location)
     }
 

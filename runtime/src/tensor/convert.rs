@@ -96,7 +96,7 @@ impl Literal {
     }
 
     /// As a constant to compare a tensor of type `other` with: in its type if that holds it, else in one that does.
-    fn uop_to_compare(self, other: DType) -> UOp {
+    fn uop_compared(self, other: DType) -> UOp {
         match (self, other.integer_bounds()) {
             (Literal::Int(value), Some((lowest, highest))) if !(lowest..=highest).contains(&value) => {
                 // Below all of `u64` is what is negative, whatever the digits: no integer type holds both.
@@ -157,7 +157,7 @@ pub trait Operand: Sized {
 
     /// As a tensor beside `other`, wrapped to its type.
     fn beside(self, other: &Tensor) -> Tensor {
-        self.given().as_tensor(other, Literal::uop_beside)
+        self.given().into_tensor(other, Literal::uop_beside)
     }
 }
 
@@ -187,7 +187,7 @@ impl<L: Into<Literal>> Operand for L {
 
 impl Given {
     /// As a tensor beside `other`, a number as the constant that it is beside a tensor of that type.
-    fn as_tensor(self, other: &Tensor, constant: impl FnOnce(Literal, DType) -> UOp) -> Tensor {
+    fn into_tensor(self, other: &Tensor, constant: impl FnOnce(Literal, DType) -> UOp) -> Tensor {
         match (self, &other.0) {
             (Given::Tensor(tensor), _) => tensor,
             (Given::Number(number), Ok(view)) => Tensor::from_uop(constant(number, view.dtype)),
@@ -196,19 +196,19 @@ impl Given {
     }
 
     /// To be compared with `other`: a number by its value.
-    pub(super) fn to_compare(self, other: &Tensor) -> Tensor {
-        self.as_tensor(other, Literal::uop_to_compare)
+    pub(super) fn compared_with(self, other: &Tensor) -> Tensor {
+        self.into_tensor(other, Literal::uop_compared)
     }
 
     /// To be stored among elements of `other`: a number that their type does not hold is an error of the call.
     #[track_caller]
-    pub(super) fn to_store(self, op: &'static str, other: &Tensor) -> Tensor {
+    pub(super) fn stored_among(self, op: &'static str, other: &Tensor) -> Tensor {
         if let (Given::Number(number), Ok(view)) = (&self, &other.0)
             && let Err(error) = check_fits(number.scalar(), view.dtype)
         {
             return Tensor::from_error(CallError::new(op, &[&view.value()], error.message, Location::caller()));
         }
-        self.as_tensor(other, Literal::uop_beside)
+        self.into_tensor(other, Literal::uop_beside)
     }
 }
 

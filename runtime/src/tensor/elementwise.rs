@@ -2,9 +2,9 @@
 //!
 //! Operands broadcast and are promoted; a number takes the tensor's type. What each function means is said in `compiler::ops`.
 
+use warpweft_compiler::DType;
 use warpweft_compiler::ir::Op;
 use warpweft_compiler::ops::{activation, elementwise as ops, math, power};
-use warpweft_compiler::DType;
 
 use super::convert::{Given, Literal};
 use super::{Operand, Rounding, Tensor};
@@ -174,7 +174,7 @@ binary! {
 }
 
 binary! {
-    Given::to_compare;
+    Given::compared_with;
     /// Whether equal.
     eq "eq" ops::eq;
     /// Whether different.
@@ -238,8 +238,8 @@ impl Tensor {
     #[track_caller]
     pub fn where_(&self, a: impl Operand, b: impl Operand) -> Tensor {
         let (a, b) = match (a.given(), b.given()) {
-            (Given::Tensor(a), b) => (a.clone(), b.to_store("where", &a)),
-            (a, Given::Tensor(b)) => (a.to_store("where", &b), b),
+            (Given::Tensor(a), b) => (a.clone(), b.stored_among("where", &a)),
+            (a, Given::Tensor(b)) => (a.stored_among("where", &b), b),
             (Given::Number(a), Given::Number(b)) => {
                 (Tensor::from_uop(a.uop_beside(a.dtype())), Tensor::from_uop(b.uop_beside(b.dtype())))
             }
@@ -250,7 +250,7 @@ impl Tensor {
     /// This, with a value where the mask holds.
     #[track_caller]
     pub fn masked_fill(&self, mask: &Tensor, value: impl Operand) -> Tensor {
-        let value = value.given().to_store("masked_fill", self);
+        let value = value.given().stored_among("masked_fill", self);
         Tensor::compute("masked_fill", [self, mask, &value], |[x, mask, value]| ops::masked_fill(x, mask, value))
     }
 
@@ -263,9 +263,7 @@ impl Tensor {
 
     #[track_caller]
     fn bounded(&self, op: &'static str, lowest: Option<Literal>, highest: Option<Literal>) -> Tensor {
-        Tensor::compute(op, [self], |[x]| {
-            ops::clamp(x, lowest.map(Literal::scalar), highest.map(Literal::scalar))
-        })
+        Tensor::compute(op, [self], |[x]| ops::clamp(x, lowest.map(Literal::scalar), highest.map(Literal::scalar)))
     }
 
     /// Not below a number.

@@ -1,10 +1,13 @@
 //! Indexing: `x.get((0, 1..3, ..))`, by tensors of integers, and replacing what an index names.
 
 use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo};
+use std::panic::Location;
 
+use warpweft_compiler::UOp;
 use warpweft_compiler::ops::slicing::{Slice, slice};
-use warpweft_compiler::ops::{indexing, scatter};
+use warpweft_compiler::ops::{Built, indexing, scatter};
 
+use super::bounds::{Allowed, index_of, with_index};
 use super::{Operand, Result, ScatterReduce, Tensor};
 
 /// One entry of an index: a number, a range, a new axis, or the rest.
@@ -108,6 +111,28 @@ macro_rules! tuples {
 
 tuples! { (A) (A B) (A B C) (A B C D) (A B C D E) (A B C D E F) }
 
+/// As [`with_index`], of several axes, whose indices count from either end.
+pub(super) fn with_indices(
+    op: &'static str,
+    operands: &[UOp],
+    axes: &[i64],
+    indices: &[UOp],
+    location: &'static Location<'static>,
+    build: impl Fn(&[UOp]) -> Built,
+) -> Built {
+    let operands: Vec<&UOp> = operands.iter().collect();
+    let allowed = |number: usize| axes.get(number).and_then(|&axis| Allowed::axis_from_either_end(operands[0], axis));
+    let checked = indices.iter().enumerate();
+    let checked = checked.map(|(number, index)| index_of(op, &operands, index, allowed(number), location));
+    match checked.collect::<Built<Vec<UOp>>>() {
+        Ok(checked) => build(&checked),
+        Err(error) => build(indices).and(Err(error)),
+    }
+}
+
+/// Elements named by tensors of integers, which count from the start; in [`Tensor::index`] and [`Tensor::index_assign`] negative ones count from
+/// the end. An element of an index that names nothing is an error: of the call where the index is known, or else in the checked mode
+/// ([`super::check_indices`], `CHECK=1`). Without that it reads 0 and writes nowhere.
 impl Tensor {
     /// Part of the tensor, with Python's meaning of ranges: a view of it.
     #[track_caller]
@@ -118,33 +143,49 @@ impl Tensor {
     /// This with part of it replaced; the value broadcasts to the part. The tensor itself stays as it is.
     #[track_caller]
     pub fn with(&self, index: impl IndexList, value: impl Operand) -> Tensor {
-        let value = value.given().to_store("setitem", self);
+        let value = value.given().stored_among("setitem", self);
         Tensor::compute("setitem", [self, &value], |[x, value]| indexing::set_slice(x, &index.entries(), value))
     }
 
     /// One axis replaced by the axes of an index.
     #[track_caller]
     pub fn index_select(&self, axis: i64, index: &Tensor) -> Tensor {
-        Tensor::compute("index_select", [self, index], |[x, index]| indexing::index_select(x, axis, index))
+        let location = Location::caller();
+        Tensor::compute("index_select", [self, index], |[x, index]| {
+            let build = |index: &UOp| indexing::index_select(x, axis, index);
+            with_index("index_select", &[x, index], index, Allowed::axis(x, axis), location, build)
+        })
     }
 
     /// Several axes indexed at once by tensors that broadcast; negative indices count from the end.
     #[track_caller]
     pub fn index(&self, axes: &[i64], indices: &[&Tensor]) -> Tensor {
+        let location = Location::caller();
         let all: Vec<&Tensor> = std::iter::once(self).chain(indices.iter().copied()).collect();
-        Tensor::joined("index", &all, |nodes| indexing::index(&nodes[0], axes, &nodes[1..]))
+        Tensor::joined("index", &all, |nodes| {
+            let build = |indices: &[UOp]| indexing::index(&nodes[0], axes, indices);
+            with_indices("index", nodes, axes, &nodes[1..], location, build)
+        })
     }
 
     /// Elements of one axis, chosen for each place of the others.
     #[track_caller]
     pub fn gather(&self, index: &Tensor, axis: i64) -> Tensor {
-        Tensor::compute("gather", [self, index], |[x, index]| indexing::gather(x, index, axis))
+        let location = Location::caller();
+        Tensor::compute("gather", [self, index], |[x, index]| {
+            let build = |index: &UOp| indexing::gather(x, index, axis);
+            with_index("gather", &[x, index], index, Allowed::axis(x, axis), location, build)
+        })
     }
 
     /// This with elements of a source written to the places that an index names; the last wins.
     #[track_caller]
     pub fn scatter(&self, axis: i64, index: &Tensor, source: &Tensor) -> Tensor {
-        Tensor::compute("scatter", [self, index, source], |[x, index, source]| scatter::scatter(x, axis, index, source))
+        let location = Location::caller();
+        Tensor::compute("scatter", [self, index, source], |[x, index, source]| {
+            let build = |index: &UOp| scatter::scatter(x, axis, index, source);
+            with_index("scatter", &[x, index, source], index, Allowed::axis(x, axis), location, build)
+        })
     }
 
     /// This with elements of a source combined at the places that an index names.
@@ -157,15 +198,21 @@ impl Tensor {
         reduce: ScatterReduce,
         include_self: bool,
     ) -> Tensor {
+        let location = Location::caller();
         Tensor::compute("scatter_reduce", [self, index, source], |[x, index, source]| {
-            scatter::scatter_reduce(x, axis, index, source, reduce, include_self)
+            let build = |index: &UOp| scatter::scatter_reduce(x, axis, index, source, reduce, include_self);
+            with_index("scatter_reduce", &[x, index, source], index, Allowed::axis(x, axis), location, build)
         })
     }
 
     /// 1 at the place that each index names along a new last axis, 0 elsewhere; `i32`.
     #[track_caller]
     pub fn one_hot(&self, classes: i64) -> Tensor {
-        Tensor::compute("one_hot", [self], |[index]| indexing::one_hot(index, classes))
+        let location = Location::caller();
+        Tensor::compute("one_hot", [self], |[index]| {
+            let build = |index: &UOp| indexing::one_hot(index, classes);
+            with_index("one_hot", &[index], index, Some(Allowed::classes(classes, None)), location, build)
+        })
     }
 
     /// The parts of an axis one by one.

@@ -1,8 +1,11 @@
 //! What layers of networks compute, as functions: convolution, pooling, normalisation, attention, losses.
 
+use std::panic::Location;
+
 use warpweft_compiler::UOp;
 use warpweft_compiler::ops::{Built, attention, convolution, indexing, loss, norm, pooling, resize};
 
+use super::bounds::{Allowed, with_index};
 use super::{AttentionOptions, ClassOptions, ConvOptions, PoolOptions, Reduction, Resize, Result, Tensor};
 
 impl Tensor {
@@ -141,7 +144,13 @@ impl Tensor {
     /// The rows of this table that the indices name.
     #[track_caller]
     pub fn embedding(&self, index: &Tensor) -> Tensor {
-        Tensor::compute("embedding", [index, self], |[index, table]| indexing::embedding(index, table))
+        let location = Location::caller();
+        Tensor::compute("embedding", [index, self], |[index, table]| {
+            let allowed =
+                Some(table).filter(|table| table.shape().len() == 2).and_then(|table| Allowed::axis(table, 0));
+            let build = |index: &UOp| indexing::embedding(index, table);
+            with_index("embedding", &[index, table], index, allowed, location, build)
+        })
     }
 
     /// Elements set to zero with probability p, the others scaled up by 1 / (1 - p).
@@ -162,18 +171,35 @@ impl Tensor {
     }
 }
 
+/// The classes that targets of these scores may name.
+fn classes_of(scores: &UOp, options: &ClassOptions) -> Option<Allowed> {
+    let axis = scores.shape().len().min(2).checked_sub(1)?;
+    Some(Allowed::classes(scores.shape()[axis].as_const()?, options.ignore_index))
+}
+
 /// Losses of predictions against targets.
 impl Tensor {
     /// Cross entropy of the softmax of these logits with class indices or probabilities.
+    ///
+    /// A class that there is not is an error of the call where it is known, or else in the checked mode ([`super::check_indices`]); without that
+    /// its loss is NaN. That of `ignore_index` does not count.
     #[track_caller]
     pub fn cross_entropy(&self, target: &Tensor, options: &ClassOptions) -> Tensor {
-        Tensor::compute("cross_entropy", [self, target], |[x, target]| loss::cross_entropy(x, target, options))
+        let location = Location::caller();
+        Tensor::compute("cross_entropy", [self, target], |[x, target]| {
+            let build = |target: &UOp| loss::cross_entropy(x, target, options);
+            with_index("cross_entropy", &[x, target], target, classes_of(x, options), location, build)
+        })
     }
 
-    /// Minus the log-probabilities of the classes.
+    /// Minus the log-probabilities of the classes; classes as in [`Tensor::cross_entropy`].
     #[track_caller]
     pub fn nll_loss(&self, target: &Tensor, options: &ClassOptions) -> Tensor {
-        Tensor::compute("nll_loss", [self, target], |[x, target]| loss::nll_loss(x, target, options))
+        let location = Location::caller();
+        Tensor::compute("nll_loss", [self, target], |[x, target]| {
+            let build = |target: &UOp| loss::nll_loss(x, target, options);
+            with_index("nll_loss", &[x, target], target, classes_of(x, options), location, build)
+        })
     }
 
     /// Squared differences.

@@ -14,6 +14,7 @@
 #[cfg(feature = "ndarray")]
 mod arrays;
 mod assign;
+mod bounds;
 mod convert;
 mod create;
 mod elementwise;
@@ -41,6 +42,7 @@ use warpweft_compiler::ops::{Built, check_size};
 use warpweft_compiler::view::ViewSpec;
 use warpweft_compiler::{DType, UOp};
 
+pub use bounds::check_indices;
 pub use convert::{AxisList, Literal, Operand, TensorElement};
 pub(crate) use create::next_draw;
 pub use create::{manual_seed, random_state};

@@ -3,6 +3,9 @@
 //! A case names an op, attributes, inputs and the outputs expected; `grads` are the gradients of `sum(outputs[0] * cotangent)` by
 //! the inputs. A value passes if it is within `atol + rtol * |want|` (NaN equals NaN, infinities, integers and bools are exact), a gradient
 //! within ten times that. What a case asks of the library is `ops_table`.
+//!
+//! A case with `error`, what PyTorch says of a call that it refuses, has no outputs: it passes if the library refuses the call too, with the text
+//! `says` in its message.
 
 use serde_json::Value;
 use warpweft::execute;
@@ -11,7 +14,7 @@ use warpweft::{DType, Tensor};
 use warpweft_compiler::dtype::{Elements, Scalar};
 
 use super::ops_table::apply;
-use super::{Report, Stop, field, run_list_in_parallel};
+use super::{Outcome, Report, Stop, field, run_list_in_parallel};
 
 /// Judges every case whose id holds `filter`, on the device of that name or the default one.
 pub fn run(cases: &Value, filter: Option<&str>, device: Option<&str>) -> Report {
@@ -25,7 +28,11 @@ pub fn run(cases: &Value, filter: Option<&str>, device: Option<&str>) -> Report 
 fn judge(case: &Value, device: Option<&str>) -> Result<(), Stop> {
     let inputs =
         field::list(case, "inputs")?.iter().map(|input| read_tensor(input, device)).collect::<Result<Vec<_>, _>>()?;
-    let outputs = apply(field::text(case, "op")?, &case["attrs"], &inputs)?;
+    let outputs = apply(field::text(case, "op")?, &case["attrs"], &inputs);
+    if case.get("error").is_some() {
+        return refused(outputs, field::text(case, "says")?);
+    }
+    let outputs = outputs?;
     let wanted = field::list(case, "outputs")?;
     if outputs.len() != wanted.len() {
         return Err(Stop::failed(format!("{} outputs, not {}", outputs.len(), wanted.len())));
@@ -49,6 +56,19 @@ fn judge(case: &Value, device: Option<&str>) -> Result<(), Stop> {
             .map_err(|why| Stop::failed(format!("gradient by input {k}: {why}")))?;
     }
     Ok(())
+}
+
+/// Judges a case that must be an error, at once or when a value is asked for.
+fn refused(outputs: Result<Vec<Tensor>, Stop>, says: &str) -> Result<(), Stop> {
+    let message = match outputs {
+        Err(Stop(Outcome::Failed(why))) => why,
+        Err(stop) => return Err(stop),
+        Ok(outputs) => match outputs.iter().map(Tensor::to_bytes).find_map(Result::err) {
+            Some(error) => error.to_string(),
+            None => return Err(Stop::failed("it gave a value, and should have been refused")),
+        },
+    };
+    if message.contains(says) { Ok(()) } else { Err(Stop::failed(format!("`{message}` does not say `{says}`"))) }
 }
 
 /// Type, shape and data of a tensor in a case.

@@ -78,8 +78,11 @@ fn elementwise(call: &Call<'_>) -> Family {
             "trunc" => x.div_rounded(call.input(1)?, Rounding::Trunc),
             _ => return Err(call.wrong("rounding_mode")),
         },
-        "add_scalar" => x + call.number("value")?,
-        "mul_scalar" => x * call.number("value")?,
+        "full_like" => x.full_like(call.number("value")?),
+        "where_scalar" => x.where_(call.input(1)?, call.number("value")?),
+        op if op.ends_with("_scalar") => {
+            return Ok(with_number(op, x, call.number("value")?).map(|output| vec![output]));
+        }
         "where" => x.where_(call.input(1)?, call.input(2)?),
         "lerp" => x.lerp(call.input(1)?, call.input(2)?),
         "masked_fill" => x.masked_fill(call.input(1)?, call.number("value")?),
@@ -179,6 +182,24 @@ fn binary(op: &str, x: &Tensor, y: &Tensor) -> Option<Tensor> {
     })
 }
 
+/// A tensor with a number.
+fn with_number(op: &str, x: &Tensor, number: Literal) -> Option<Tensor> {
+    Some(match op {
+        "add_scalar" => x + number,
+        "mul_scalar" => x * number,
+        "pow_scalar" => x.pow(number),
+        "maximum_scalar" => x.maximum(number),
+        "minimum_scalar" => x.minimum(number),
+        "eq_scalar" => x.eq(number),
+        "ne_scalar" => x.ne(number),
+        "lt_scalar" => x.lt(number),
+        "le_scalar" => x.le(number),
+        "gt_scalar" => x.gt(number),
+        "ge_scalar" => x.ge(number),
+        _ => return None,
+    })
+}
+
 // tidy: table
 fn reductions(call: &Call<'_>) -> Family {
     let Some(x) = call.inputs.first() else { return Ok(None) };
@@ -198,7 +219,14 @@ fn reductions(call: &Call<'_>) -> Family {
         "logsumexp" => kept(|x, axes| x.logsumexp(axes), |x, axes| x.logsumexp_keepdim(axes))?,
         "var" => x.var(axes()?, call.int_or("correction", 1)?, keep()?),
         "std" => x.std(axes()?, call.int_or("correction", 1)?, keep()?),
-        "norm" => x.norm(call.float_or("ord", 2.0)?, axes()?, keep()?),
+        "norm" => {
+            let order = match call.get("ord").and_then(Value::as_str) {
+                Some("inf") => f64::INFINITY,
+                Some("-inf") => f64::NEG_INFINITY,
+                _ => call.float_or("ord", 2.0)?,
+            };
+            x.norm(order, axes()?, keep()?)
+        }
         "normalize" => x.normalize(call.float_or("p", 2.0)?, call.axis()?, call.float_or("eps", 1e-12)?),
         "count_nonzero" => x.count_nonzero(axes()?),
         "diff" => x.diff(call.axis()?),
