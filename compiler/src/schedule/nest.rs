@@ -72,6 +72,7 @@ enum Making {
     PadGate,
     Reshape,
     Gather,
+    GatherGate,
     View,
     Part,
 }
@@ -156,14 +157,14 @@ impl Use {
     fn gathered(&self, axis: usize, node: &UOp, k: usize) -> Use {
         let (start, end) = (axis, axis + node.src()[1].shape().len());
         let chosen = &self.axes[start..end];
-        let axes = match k {
-            0 => {
-                let row = AxisIndex::made(Making::Gather, [node.src()[1].clone()], chosen);
-                self.axes[..start].iter().chain([&row]).chain(&self.axes[end..]).cloned().collect()
-            }
-            _ => chosen.iter().cloned().collect(),
-        };
-        Use { axes, ..self.clone() }
+        if k > 0 {
+            return Use { axes: chosen.iter().cloned().collect(), ..self.clone() };
+        }
+        let row = AxisIndex::made(Making::Gather, [node.src()[1].clone()], chosen);
+        // A row out of range does not exist, also of an axis of length 1, whose index is left out elsewhere.
+        let gate = AxisIndex::made(Making::GatherGate, [], &[self.gate.clone(), row.clone()]);
+        let axes = self.axes[..start].iter().chain([&row]).chain(&self.axes[end..]).cloned().collect();
+        Use { axes, gate, ..self.clone() }
     }
 
     fn moved(&self, node: &UOp, from: &Shape) -> Use {
