@@ -7,6 +7,8 @@
 //! Always: the address of a buffer does not change while it lives, and every copy is checked against its length. Contents are
 //! shared memory: reads and writes of the same bytes are ordered by the caller, as written at `Kernel::launch`.
 //!
+//! Tests may ask for memory between guard pages instead, which is aligned to its elements alone (`guard`).
+//!
 //! Not here: reuse of freed memory (`runtime`). Tested at the end of this file.
 #![allow(unsafe_code, reason = "owns memory by address and hands out raw pointers to kernels")]
 
@@ -19,6 +21,8 @@ use memmap2::{MmapMut, MmapOptions};
 use warpweft_compiler::dtype::Elements;
 
 use crate::error::DeviceError;
+#[cfg(feature = "guard-pages")]
+use crate::guard::{self, GuardedMemory, Side};
 
 /// Bytes to which every buffer is aligned at least.
 pub const BUFFER_ALIGNMENT: usize = 128;
@@ -33,6 +37,9 @@ enum Owner {
     Heap(Layout),
     /// Pages of its own: unmapped when this drops.
     Pages { _map: MmapMut },
+    /// Between guard pages.
+    #[cfg(feature = "guard-pages")]
+    Guarded { _memory: GuardedMemory },
     /// Somebody else's memory, which is theirs again when this drops.
     Foreign { _keeper: Keeper },
 }
@@ -69,8 +76,19 @@ impl RawBuffer {
     /// [`DeviceError::OutOfMemory`] when the system refuses.
     pub fn host(device: &str, bytes: usize) -> Result<RawBuffer, DeviceError> {
         let out_of_memory = || DeviceError::OutOfMemory { device: device.to_string(), bytes };
+        #[cfg(feature = "guard-pages")]
+        if guard::is_on() {
+            return RawBuffer::guarded(bytes).ok_or_else(out_of_memory);
+        }
         if bytes >= HUGE_PAGE_BYTES { RawBuffer::from_pages(bytes) } else { RawBuffer::from_heap(bytes) }
             .ok_or_else(out_of_memory)
+    }
+
+    /// Poisoned memory between guard pages, aligned as its length is: to an element of any type that it may hold.
+    #[cfg(feature = "guard-pages")]
+    fn guarded(bytes: usize) -> Option<RawBuffer> {
+        let memory = GuardedMemory::new(bytes, 1, Side::next())?;
+        Some(RawBuffer { address: memory.address(), bytes, owner: Owner::Guarded { _memory: memory } })
     }
 
     fn from_heap(bytes: usize) -> Option<RawBuffer> {

@@ -16,6 +16,8 @@ pub mod cpu;
 pub mod device;
 pub mod dlpack;
 pub mod error;
+#[cfg(feature = "guard-pages")]
+pub mod guard;
 pub mod interpreter;
 pub mod launch_list;
 pub mod registry;

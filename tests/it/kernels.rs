@@ -6,11 +6,12 @@ use warpweft_compiler::ir::{Arg, Op, ReduceOp};
 use warpweft_compiler::pipeline::{LowerOptions, lower_kernel};
 use warpweft_compiler::target::Target;
 use warpweft_compiler::watch::Silent;
+use warpweft_tests::guarded;
 use warpweft_tests::kernels::{Generator, check_kernel, kernel_of};
 
 #[test]
 fn random_kernels_agree_with_the_interpreter() {
-    let device = warpweft_devices::open("CPU", Some(2)).expect("the CPU is always there");
+    let device = guarded::cpu();
     for seed in 0..std::env::var("KERNEL_SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(150) {
         let mut generator = Generator::new(seed, 1);
         let ast = kernel_of(&[generator.graph(2 + seed as usize % 8)]);
@@ -20,7 +21,7 @@ fn random_kernels_agree_with_the_interpreter() {
 
 #[test]
 fn random_kernels_that_keep_values_agree_with_the_interpreter() {
-    let device = warpweft_devices::open("CPU", Some(2)).expect("the CPU is always there");
+    let device = guarded::cpu();
     for seed in 0..std::env::var("KERNEL_SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(100) {
         let mut generator = Generator::new(seed, 1).keeping();
         let ast = kernel_of(&[generator.graph(2 + seed as usize % 6)]);
@@ -44,7 +45,7 @@ fn attention(heads: i64, len: i64, width: i64) -> UOp {
 
 #[test]
 fn attention_as_one_kernel_agrees() {
-    let device = warpweft_devices::open("CPU", Some(2)).expect("the CPU is always there");
+    let device = guarded::cpu();
     for (heads, len, width) in [(1, 1, 1), (2, 3, 5), (8, 16, 8), (3, 37, 64), (2, 128, 64), (1, 20, 130)] {
         check_kernel(&*device, &kernel_of(&[attention(heads, len, width)]), 1)
             .unwrap_or_else(|message| panic!("{heads} x {len} x {width}: {message}"));
@@ -60,7 +61,7 @@ fn matmul(m: i64, k: i64, n: i64) -> UOp {
 
 #[test]
 fn matrix_products_of_awkward_sizes_agree() {
-    let device = warpweft_devices::open("CPU", Some(2)).expect("the CPU is always there");
+    let device = guarded::cpu();
     for (m, k, n) in [(1, 1, 1), (3, 5, 7), (16, 16, 16), (100, 64, 130), (65, 33, 17), (8, 128, 64), (37, 100, 1)] {
         check_kernel(&*device, &kernel_of(&[matmul(m, k, n)]), 1)
             .unwrap_or_else(|message| panic!("{m} x {k} x {n}: {message}"));
@@ -69,7 +70,7 @@ fn matrix_products_of_awkward_sizes_agree() {
 
 #[test]
 fn transposes_of_every_width_agree() {
-    let device = warpweft_devices::open("CPU", Some(2)).expect("the CPU is always there");
+    let device = guarded::cpu();
     for (dtype, sizes) in [
         (DType::F32, [(16, 16), (64, 48), (200, 130), (17, 300), (7, 5), (128, 256)]),
         (DType::F64, [(8, 8), (64, 64), (9, 100), (65, 31), (4, 4), (130, 70)]),
@@ -93,7 +94,7 @@ fn storing(values: &[(u32, UOp)]) -> UOp {
 
 #[test]
 fn an_element_is_read_before_it_is_replaced() {
-    let device = warpweft_devices::open("CPU", Some(2)).expect("the CPU is always there");
+    let device = guarded::cpu();
     for shape in [[1, 1], [3, 5], [16, 16], [7, 33], [2, 100], [64, 48]] {
         let len = (shape[0] * shape[1]) as u64;
         let x = |slot: u32| UOp::param(slot, DType::F32, len).reshape(shape);

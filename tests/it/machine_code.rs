@@ -6,10 +6,11 @@ use warpweft_compiler::ir::interpret::Value;
 use warpweft_compiler::ir::is_defined;
 use warpweft_compiler::{DType, Op, UOp};
 use warpweft_devices::Device;
+use warpweft_tests::guarded;
 use warpweft_tests::kernels::{kernel_of, run_cpu, run_interpreter};
 
 fn device() -> std::sync::Arc<dyn Device> {
-    warpweft_devices::open("CPU", Some(2)).expect("the CPU is always there")
+    guarded::cpu()
 }
 
 /// Numbers at which ops go wrong, as the type has them.

@@ -10,6 +10,7 @@ mod edges;
 mod filetests;
 mod gradients;
 mod indices;
+mod guard;
 mod interchange;
 mod kernel_counts;
 mod kernels;

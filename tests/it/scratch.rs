@@ -9,6 +9,7 @@ use warpweft_compiler::pipeline::{LowerOptions, lower_kernel};
 use warpweft_compiler::program::Program;
 use warpweft_compiler::watch::Silent;
 use warpweft_devices::{BufferSlice, Device};
+use warpweft_tests::guarded;
 use warpweft_tests::kernels::kernel_of;
 
 const ROWS: i64 = 8;
@@ -25,7 +26,7 @@ fn kernel_with_scratch(device: &dyn Device, no_opt: bool) -> Program {
 }
 
 fn device() -> Arc<dyn Device> {
-    warpweft_devices::open("CPU", Some(2)).expect("the CPU is always there")
+    guarded::cpu()
 }
 
 /// Bytes by which the code moves the stack pointer at most, in Intel's notation or AT&T's.

@@ -16,7 +16,7 @@ use warpweft_compiler::target::Language;
 use warpweft_compiler::watch::Silent;
 use warpweft_devices::{BufferSlice, Device, DeviceError, RawBuffer};
 
-use crate::kernels::POISON;
+use crate::guarded;
 use crate::lists;
 
 /// Computes a graph.
@@ -57,6 +57,7 @@ pub fn named(name: &str) -> Option<Vec<Engine>> {
             Engine { name, run: Box::new(run) }
         })
     };
+    // Lists come before the machine: they say what is wrong where it would end the process.
     match name {
         "interpreter" => Some(vec![
             device("interpreter, fused", &INTERPRETER, FUSED),
@@ -64,11 +65,9 @@ pub fn named(name: &str) -> Option<Vec<Engine>> {
         ]),
         "cpu" => {
             let cpu = [device("cpu", &CPU, FUSED), device("cpu, unoptimized", &CPU, UNOPTIMIZED)];
-            Some(cpu.into_iter().chain(lists(lists::ON_HOST, true)).chain(lists(lists::NARROWER, true)).collect())
+            Some(lists(lists::ON_HOST, true).chain(lists(lists::NARROWER, true)).chain(cpu).collect())
         }
-        "cpu_unfused" => {
-            Some([device("cpu, unfused", &CPU, UNFUSED)].into_iter().chain(lists(lists::ON_HOST, false)).collect())
-        }
+        "cpu_unfused" => Some(lists(lists::ON_HOST, false).chain([device("cpu, unfused", &CPU, UNFUSED)]).collect()),
         "cpu_one_thread" => Some(vec![device("cpu, one thread", &CPU, Choices { threads: 1, ..FUSED })]),
         "linear" => Some(lists(lists::ON_HOST, true).collect()),
         "linear_unfused" => Some(lists(lists::ON_HOST, false).collect()),
@@ -88,7 +87,7 @@ pub fn names() -> &'static str {
 type OpenDevice = LazyLock<Result<Arc<dyn Device>, DeviceError>>;
 
 static INTERPRETER: OpenDevice = LazyLock::new(|| warpweft_devices::open("INTERPRETER", None));
-static CPU: OpenDevice = LazyLock::new(|| warpweft_devices::open("CPU", Some(2)));
+static CPU: OpenDevice = LazyLock::new(guarded::open_cpu);
 
 /// How a graph is compiled.
 #[derive(Clone, Copy)]
@@ -132,9 +131,7 @@ fn on_device(
     let mut memory: Vec<RawBuffer> = Vec::new();
     for buffer in &schedule.buffers {
         let bytes = buffer.len as usize * buffer.dtype.bytes();
-        let fresh = device.allocate(bytes).map_err(EngineError::failed)?;
-        device.copy_in(&fresh, 0, &vec![POISON; bytes]).map_err(EngineError::failed)?;
-        memory.push(fresh);
+        memory.push(device.allocate(bytes).map_err(EngineError::failed)?);
     }
     for (buffer, input) in given_buffers(graph, inputs) {
         // A param that nothing uses has no buffer.

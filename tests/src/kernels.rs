@@ -12,6 +12,7 @@ use warpweft_compiler::pipeline::{LowerOptions, lower_kernel};
 use warpweft_compiler::target::Target;
 use warpweft_compiler::watch::Silent;
 use warpweft_devices::Device;
+use warpweft_devices::guard::POISON;
 
 use crate::lists;
 
@@ -93,9 +94,6 @@ fn lower(ast: &UOp, target: &Target, no_opt: bool) -> Result<Linear, String> {
     lower_kernel(ast, target, &LowerOptions { no_opt }, &mut Silent).map_err(|error| error.to_string())
 }
 
-/// What memory holds, byte by byte, that a kernel must write before anybody reads it.
-pub(crate) const POISON: u8 = 0xff;
-
 /// What a device stores that runs the list of this kernel.
 fn run_on(device: &dyn Device, ast: &UOp, linear: &Linear, inputs: &[Value]) -> Result<Vec<Value>, String> {
     let program = warpweft_renderer::render(linear, device.target());
@@ -170,10 +168,11 @@ pub fn check_kernel(device: &dyn Device, ast: &UOp, seed: u64) -> Result<(), Str
     for no_opt in [true, false] {
         let linear = lower(ast, device.target(), no_opt)?;
         let (on_cpu, as_list) = (format!("no_opt {no_opt}"), format!("linear list, no_opt {no_opt}"));
-        let got = run_on(device, ast, &linear, &inputs).map_err(|message| format!("{on_cpu}: {message}"))?;
-        compare(&want, &got, 1e-4).map_err(|message| format!("{on_cpu}: {message}"))?;
+        // First, because it says what is wrong where the CPU would end the process.
         let got = lists::run_kernel(ast, &linear, &inputs).map_err(|message| format!("{as_list}: {message}"))?;
         compare(&want, &got, 1e-4).map_err(|message| format!("{as_list}: {message}"))?;
+        let got = run_on(device, ast, &linear, &inputs).map_err(|message| format!("{on_cpu}: {message}"))?;
+        compare(&want, &got, 1e-4).map_err(|message| format!("{on_cpu}: {message}"))?;
     }
     // Another machine for each seed: to make the lists takes most of the time.
     let target = if seed.is_multiple_of(2) { &*lists::AVX2 } else { &*lists::SSE2 };

@@ -4,7 +4,7 @@
 //! [`choices`], [`oracle`] says what must hold of them, for properties here and for the fuzz targets alike.
 //! [`block_programs`] makes graphs of the blocks of networks, [`self_programs`] values that are compared with themselves. [`write_programs`] are random programs of views and writes, on tensors and on a model.
 //! [`effects`] are larger programs, with values of every kind and compiled functions; [`in_place`] are kernels that work in place.
-//! [`lists`] runs what optimization made of kernels, and watches their memory. [`alias_programs`] holds the alias graph against [`alias_model`].
+//! [`guarded`] is the CPU with memory between guard pages. [`lists`] runs what optimization made of kernels, and watches their memory. [`alias_programs`] holds the alias graph against [`alias_model`].
 //! [`soak`] runs all generators for as long as one likes; [`mutants`] plants faults in the project and sees whether its tests notice.
 
 pub mod alias_model;
@@ -18,6 +18,7 @@ pub mod effects;
 pub mod engines;
 pub mod filetest;
 pub mod generate;
+pub mod guarded;
 pub mod in_place;
 pub mod kernels;
 pub mod lists;

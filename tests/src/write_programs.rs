@@ -41,6 +41,7 @@ struct State<'c, 'b> {
 /// # Errors
 /// With the steps of the program, and what a tensor shows instead of what it should.
 pub fn run(bytes: &[u8], device: &'static str) -> Result<(), String> {
+    warpweft_devices::guard::protect_all();
     let mut choices = Choices::new(bytes);
     let mut state = State { choices: &mut choices, device, storages: Vec::new(), pairs: Vec::new(), log: Vec::new() };
     state.new_storage();

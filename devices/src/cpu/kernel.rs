@@ -16,6 +16,8 @@ use super::{scratch, threads};
 use crate::buffer::BufferSlice;
 use crate::device::Kernel;
 use crate::error::DeviceError;
+#[cfg(feature = "guard-pages")]
+use crate::guard::CodeName;
 
 /// The calling convention of `Program`: buffers, variables, scratch, and the share of the parallel loop.
 pub(super) type Entry = unsafe extern "C" fn(*const *mut u8, *const i64, *mut u8, i64, i64);
@@ -32,6 +34,9 @@ const NS_PER_THREAD_MIN: f64 = 8_000.0;
 #[derive(Debug)]
 pub(super) struct CpuKernel {
     name: String,
+    /// Dropped before the code is unmapped.
+    #[cfg(feature = "guard-pages")]
+    _code_name: Option<CodeName>,
     code: LoadedCode,
     /// Bytes that each buffer must have at least.
     parameter_bytes: Box<[usize]>,
@@ -53,6 +58,8 @@ impl CpuKernel {
             .ok_or_else(|| wrong("a parameter has more bytes than can be addressed"))?;
         Ok(CpuKernel {
             name: program.name.clone(),
+            #[cfg(feature = "guard-pages")]
+            _code_name: CodeName::new(&program.name, code.addresses()),
             code,
             parameter_bytes,
             variable_count: program.variables.len(),

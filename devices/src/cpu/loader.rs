@@ -44,6 +44,13 @@ pub(super) struct LoadedCode {
 }
 
 impl LoadedCode {
+    /// The addresses of code and constants.
+    #[cfg(feature = "guard-pages")]
+    pub(super) fn addresses(&self) -> std::ops::Range<usize> {
+        let begin = self.map.as_ptr().addr();
+        begin..begin + self.map.len()
+    }
+
     /// Address of the entry point, inside of the mapping that this value owns.
     pub(super) fn entry_address(&self) -> *const u8 {
         self.map[self.entry..].as_ptr()

@@ -14,6 +14,8 @@ use std::ptr::NonNull;
 use warpweft_compiler::program::SCRATCH_ALIGNMENT;
 
 use crate::error::DeviceError;
+#[cfg(feature = "guard-pages")]
+use crate::guard::{self, GuardedMemory, Side};
 
 /// A page, so that no two threads share one; a multiple of what kernels ask for.
 const ALIGNMENT: usize = 4096;
@@ -60,6 +62,10 @@ pub(super) fn of_this_thread(bytes: usize) -> Result<NonNull<u8>, DeviceError> {
 }
 
 fn own(bytes: usize) -> Result<NonNull<u8>, DeviceError> {
+    #[cfg(feature = "guard-pages")]
+    if guard::is_on() {
+        return guarded(bytes);
+    }
     let piece = |own: &RefCell<Option<Piece>>| {
         let mut own = own.borrow_mut();
         if let Some(piece) = own.as_ref().filter(|piece| piece.layout.size() >= bytes) {
@@ -71,6 +77,28 @@ fn own(bytes: usize) -> Result<NonNull<u8>, DeviceError> {
         own.as_ref().map(|piece| piece.address)
     };
     // A thread that is being taken down has no memory of its own any more.
-    let address = OWN.try_with(piece).ok().flatten();
-    address.ok_or_else(|| DeviceError::OutOfMemory { device: super::NAME.to_string(), bytes })
+    OWN.try_with(piece).ok().flatten().ok_or_else(|| out_of_memory(bytes))
+}
+
+fn out_of_memory(bytes: usize) -> DeviceError {
+    DeviceError::OutOfMemory { device: super::NAME.to_string(), bytes }
+}
+
+#[cfg(feature = "guard-pages")]
+thread_local! {
+    static GUARDED: RefCell<Option<GuardedMemory>> = const { RefCell::new(None) };
+}
+
+/// As long as was asked for, between guard pages, and poisoned each time.
+#[cfg(feature = "guard-pages")]
+fn guarded(bytes: usize) -> Result<NonNull<u8>, DeviceError> {
+    let memory = |memory: &RefCell<Option<GuardedMemory>>| {
+        let mut memory = memory.borrow_mut();
+        match memory.as_ref().filter(|memory| memory.bytes() == bytes) {
+            Some(memory) => memory.poison(),
+            None => *memory = GuardedMemory::new(bytes, SCRATCH_ALIGNMENT as usize, Side::High),
+        }
+        memory.as_ref().map(GuardedMemory::address)
+    };
+    GUARDED.try_with(memory).ok().flatten().ok_or_else(|| out_of_memory(bytes))
 }

@@ -15,7 +15,7 @@ use warpweft_devices::Device;
 
 use crate::choices::{Choices, caught};
 use crate::kernels::{Generator, Random, check_kernel, kernel_of};
-use crate::{effects, in_place, oracle};
+use crate::{effects, guarded, in_place, oracle};
 
 /// How often each rule is tried, on other instances each time.
 pub const TRIES_OF_A_RULE: u64 = 10_000;
@@ -42,7 +42,7 @@ pub struct Kind {
 pub type Reduce = fn(&[u8], Duration) -> Option<String>;
 
 /// The CPU, as kernels are run on it.
-static CPU: LazyLock<Option<Arc<dyn Device>>> = LazyLock::new(|| warpweft_devices::open("CPU", Some(2)).ok());
+static CPU: LazyLock<Option<Arc<dyn Device>>> = LazyLock::new(|| guarded::open_cpu().ok());
 
 fn cpu() -> Result<&'static dyn Device, String> {
     CPU.as_deref().ok_or_else(|| "the CPU cannot be opened".to_string())

@@ -1,0 +1,25 @@
+//! The CPU with memory between guard pages: a kernel that leaves its buffers or its scratch memory ends the process, after a line
+//! on stderr that names the kernel. What is freshly allocated is poisoned.
+//!
+//! From the first call on this holds for the whole process, so that tests of tensors that run beside gain by it too.
+
+use std::sync::Arc;
+
+use warpweft_devices::{Device, DeviceError, guard};
+
+/// The CPU, with at most two threads and guarded memory.
+///
+/// # Errors
+/// When there is no compiler for it.
+pub fn open_cpu() -> Result<Arc<dyn Device>, DeviceError> {
+    guard::protect_all();
+    warpweft_devices::open("CPU", Some(2))
+}
+
+/// As [`open_cpu`], for tests, which cannot go on without it.
+///
+/// # Panics
+/// When there is no compiler for it.
+pub fn cpu() -> Arc<dyn Device> {
+    open_cpu().expect("the CPU is always there")
+}
