@@ -4,6 +4,7 @@
 #![allow(clippy::reversed_empty_ranges, reason = "as an index, 1..=-1 ends with the last element")]
 
 mod bad_input;
+mod chains;
 mod corpora;
 mod coverage;
 mod edges;

@@ -9,6 +9,7 @@
 use smallvec::SmallVec;
 
 use super::graph::Graph;
+use super::indices;
 use crate::ir::{Op, UOp};
 
 /// One kernel more: launch, a wake-up of threads, cold loops.
@@ -83,7 +84,7 @@ pub(super) struct Cost {
     pub(super) leaf_bytes: f64,
     /// Whether each element needs a reduction of its own: recomputing it repeats that.
     pub(super) is_reduction: bool,
-    /// Whether the expression has to be cut here, since it grows too long.
+    /// Whether the expression has to be cut here, since it grows too long, or the index at which it is asked for does.
     pub(super) is_cut: bool,
 }
 
@@ -96,6 +97,7 @@ pub(super) struct Cost {
 /// what was cut stays so.
 pub(super) fn costs(graph: &Graph, earlier: Option<(&[Cost], &[bool])>) -> Vec<Cost> {
     let mut pricing = Pricing { graph, own: Vec::new(), for_users: Vec::new(), first: Vec::new(), counter: 0 };
+    let long_indices = indices::cuts(graph);
     for position in 0..graph.nodes.len() {
         let (mut cost, start) = pricing.price(position);
         cost.own_ops = if start == u64::MAX { 1.0 } else { (pricing.counter - start) as f64 };
@@ -106,7 +108,8 @@ pub(super) fn costs(graph: &Graph, earlier: Option<(&[Cost], &[bool])>) -> Vec<C
             cost = in_memory;
         }
         let was_stored = earlier.is_some_and(|(_, stored)| stored[position]);
-        cost.is_cut |= earlier.is_some_and(|(costs, _)| costs[position].is_cut);
+        cost.is_cut |=
+            earlier.is_some_and(|(costs, _)| costs[position].is_cut) || long_indices.contains(&(position as u32));
         let is_stored = graph.must_store[position] || was_stored;
         pricing.first.push(if is_stored { u64::MAX } else { start });
         pricing.own.push(cost);

@@ -2,7 +2,8 @@
 //!
 //! Nodes are visited users first. When a node is visited, every place where a kernel asks for it is known ([`Use`]), and it is
 //! either computed where it is asked for (*inlined*, once for each different place), *kept* in scratch memory inside of the kernel that
-//! asks for it (`keep`), or *stored* by a kernel of its own group and loaded where it is asked for. Outputs and `contiguous` must be stored; a movement op never is for its own sake; of all else the
+//! asks for it (`keep`), or *stored* by a kernel of its own group and loaded where it is asked for. Outputs and `contiguous` must be stored; a movement op is only where an index would grow too long
+//! (`indices`); of all else the
 //! cheaper is taken, in the units of [`cost`]:
 //!
 //! - inlined, a value costs its ops at each place, as often as the loops open there make it, and a reduction inside of another's
@@ -21,7 +22,7 @@
 //! Always: groups do not need each other in a circle (`groups`); the result depends on the graph alone.
 //! Not here: whether the result is legal (`check`), what kernels look like (`split`).
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::cost::{self, Cost};
@@ -41,6 +42,8 @@ const KEPT_GAIN_MIN: f64 = 0.02;
 
 /// Groups that are asked whether they can share a kernel because of one input.
 const PARTNERS_MAX: usize = 6;
+/// Users of more places than this are not asked whether they can share a kernel: each would be compared with each.
+const MERGED_USES_MAX: usize = 256;
 /// Different places at which a value may be asked for before it is stored whatever that costs.
 const USES_MAX: usize = 16;
 
@@ -142,6 +145,8 @@ impl Fusion<'_> {
             self.share_input(position, &uses);
         } else if uses.is_empty() || node.src().is_empty() {
             // Constants and counters are written into the code.
+        } else if node.op().is_movement() && self.costs[position].is_cut {
+            self.store(position, uses, "the index at which it reads grows too long");
         } else if node.op().is_movement() {
             if node.op() == Op::Reshape && graph.is_memory(graph.src[position][0] as usize) {
                 self.share_input(position, &uses);
@@ -162,14 +167,9 @@ impl Fusion<'_> {
 
     /// The places where the node is asked for, each once, under the present numbers of the groups.
     fn distinct_uses(&mut self, position: usize) -> SmallVec<[Use; 1]> {
-        let mut distinct: SmallVec<[Use; 1]> = SmallVec::new();
-        for mut place in std::mem::take(&mut self.uses[position]) {
-            place.group = self.groups.find(place.group);
-            if !distinct.contains(&place) {
-                distinct.push(place);
-            }
-        }
-        distinct
+        let mut uses = std::mem::take(&mut self.uses[position]);
+        uses.iter_mut().for_each(|place| place.group = self.groups.find(place.group));
+        each_once(uses)
     }
 
     /// How often a value asked for at this place is computed.
@@ -195,13 +195,7 @@ impl Fusion<'_> {
     }
 
     pub(super) fn groups_of(uses: &[Use]) -> SmallVec<[u32; 4]> {
-        let mut groups: SmallVec<[u32; 4]> = SmallVec::new();
-        for place in uses {
-            if !groups.contains(&place.group) {
-                groups.push(place.group);
-            }
-        }
-        groups
+        each_once(uses.iter().map(|place| place.group).collect())
     }
 
     fn decide_elementwise(&mut self, position: usize, mut uses: SmallVec<[Use; 1]>) {
@@ -339,6 +333,9 @@ impl Fusion<'_> {
 
     /// Tries to make one kernel of those that ask for a node at the same place; gives the uses that are left.
     fn merge_users(&mut self, uses: SmallVec<[Use; 1]>) -> SmallVec<[Use; 1]> {
+        if uses.len() > MERGED_USES_MAX {
+            return uses;
+        }
         let mut merged: SmallVec<[Use; 1]> = SmallVec::new();
         for mut place in uses {
             place.group = self.groups.find(place.group);
@@ -354,14 +351,8 @@ impl Fusion<'_> {
             }
             merged.push(place);
         }
-        let mut distinct: SmallVec<[Use; 1]> = SmallVec::new();
-        for mut place in merged {
-            place.group = self.groups.find(place.group);
-            if !distinct.contains(&place) {
-                distinct.push(place);
-            }
-        }
-        distinct
+        merged.iter_mut().for_each(|place| place.group = self.groups.find(place.group));
+        each_once(merged)
     }
 
     fn try_merge(&mut self, a: u32, b: u32) -> bool {
@@ -448,6 +439,8 @@ impl Fusion<'_> {
         self.stored[position] = group;
         let own = Use::of_store(group, node.shape());
         let users = Self::groups_of(&uses);
+        let mut places_of: FxHashMap<u32, SmallVec<[&Use; 2]>> = FxHashMap::default();
+        uses.iter().for_each(|place| places_of.entry(place.group).or_default().push(place));
         // All loads first: a user that joins must not wait for another user.
         for &user in &users {
             self.groups.add_read(user, group);
@@ -457,11 +450,11 @@ impl Fusion<'_> {
         }
         let mut refused = "it is asked for at other places than it is stored at";
         for &user in &users {
-            let places: SmallVec<[&Use; 2]> = uses.iter().filter(|place| place.group == user).collect();
+            let places = &places_of[&user];
             // Users write `contiguous` to keep kernels apart; a stage of a reduction is one of its own for the same reason.
             let apart = !self.fuse || node.op() == Op::Contiguous;
             let ops = self.groups.get(user).ops + self.costs[position].own_ops;
-            let joins = !apart && ops <= cost::KERNEL_OPS_MAX as f64 && self.pays_to_join(position, &places, &own);
+            let joins = !apart && ops <= cost::KERNEL_OPS_MAX as f64 && self.pays_to_join(position, places, &own);
             // A kernel that stores the value computes it at every place where it asks for it, and does not load it.
             let mut computed = std::iter::once(&own).chain(places.iter().copied());
             let joins =
@@ -479,6 +472,7 @@ impl Fusion<'_> {
                 Err(why) => refused = why,
             }
         }
+        drop(places_of);
         let group = self.groups.find(group);
         if self.talks {
             let joined = users.iter().any(|&user| self.groups.find(user) == group);
@@ -589,6 +583,25 @@ impl Fusion<'_> {
 fn depends_on_order(node: &UOp) -> bool {
     node.dtype().is_float() && matches!(node.arg(), Arg::Reduce(ReduceOp::Add | ReduceOp::Mul, _))
 }
+
+/// The things in the order in which they first stand.
+fn each_once<T: Clone + Eq + std::hash::Hash, A: smallvec::Array<Item = T>>(mut things: SmallVec<A>) -> SmallVec<A> {
+    if things.len() <= FEW {
+        let mut distinct: SmallVec<A> = SmallVec::new();
+        for thing in things {
+            if !distinct.contains(&thing) {
+                distinct.push(thing);
+            }
+        }
+        return distinct;
+    }
+    let mut seen = FxHashSet::default();
+    things.retain(|thing| seen.insert(thing.clone()));
+    things
+}
+
+/// So many things are compared with each other faster than they are hashed.
+const FEW: usize = 16;
 
 /// Ops that are lost because so many rows are all that the threads can share: too few leave some without work.
 fn waiting(work: f64, rows: f64) -> f64 {

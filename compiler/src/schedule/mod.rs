@@ -25,6 +25,7 @@ mod fuse;
 mod fuse_writes;
 mod graph;
 mod groups;
+mod indices;
 mod keep;
 mod nest;
 mod normalize;

@@ -51,7 +51,7 @@ pub(super) struct AxisIndex {
 }
 
 /// One place where a kernel asks for a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Use {
     /// The kernel.
     pub(super) group: u32,

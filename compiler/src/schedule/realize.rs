@@ -2,7 +2,8 @@
 //!
 //! [`prepare`] removes what has no meaning for kernels (`detach`, `function`, a copy of what lies in memory in order already), takes
 //! reshapes off stored values (row-major memory is the same under every shape), replaces values of no elements, and cuts big
-//! reductions with few results in two stages, so that all threads have work. After it, a node *must* be stored exactly if it is an
+//! reductions with few results in two stages, so that all threads have work. Long chains of movement ops become short ones
+//! ([`Chains`]), so that what follows may walk them. After it, a node *must* be stored exactly if it is an
 //! output or a `contiguous`; all else is a matter of taste (`fuse`).
 //!
 //! Always: every value keeps its elements. Linear in the size of the graph.
@@ -13,7 +14,7 @@ use smallvec::SmallVec;
 use super::cost;
 use crate::error::CompileError;
 use crate::ir::{Arg, Axes, Dim, Op, ReduceOp, Shape, UOp, postorder, with_mapped_sources};
-use crate::view::collect_movement_chain;
+use crate::view::{ShapeTracker, collect_movement_chain, movement_of};
 
 /// The values to compute with nothing in them that a kernel could not say.
 ///
@@ -23,6 +24,7 @@ pub(super) fn prepare(values: &[UOp], split: bool) -> Result<Vec<UOp>, CompileEr
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
     // Writes that are writes to memory of their own still, and did not become their value.
     let mut writing: FxHashSet<UOp> = FxHashSet::default();
+    let mut chains = Chains::default();
     for node in postorder(values) {
         let mapped = with_mapped_sources(&node, |operand| done[operand].clone());
         let new = match mapped.arg() {
@@ -34,11 +36,71 @@ pub(super) fn prepare(values: &[UOp], split: bool) -> Result<Vec<UOp>, CompileEr
                 }
                 new
             }
-            _ => prepare_node(mapped, split)?,
+            _ => chains.shortened(prepare_node(mapped, split)?),
         };
         done.insert(node, new);
     }
     Ok(values.iter().map(|value| stored_below(&done[value]).clone()).collect())
+}
+
+/// Movement ops on top of each other that are left as the program wrote them.
+const STEPS_MAX: usize = 8;
+
+/// What the chain below each movement node does, so that a chain that has grown long can be written anew.
+#[derive(Default)]
+struct Chains {
+    known: FxHashMap<UOp, Chain>,
+}
+
+/// What movement does between a node and its base.
+#[derive(Clone)]
+struct Chain {
+    base: UOp,
+    tracker: ShapeTracker,
+    steps: usize,
+}
+
+impl Chains {
+    /// A movement node with a chain below it that is not long.
+    fn shortened(&mut self, node: UOp) -> UOp {
+        if !node.op().is_movement() || self.known.contains_key(&node) {
+            return node;
+        }
+        let below = &node.src()[0];
+        let fresh =
+            || Chain { base: below.clone(), tracker: ShapeTracker::from_shape(below.shape().clone()), steps: 0 };
+        // Where a chain does not come to little, what lies below it counts as a base: so each step takes constant time.
+        let below = match self.known.get(below) {
+            Some(known) if known.tracker.views().len() < STEPS_MAX => known.clone(),
+            _ => fresh(),
+        };
+        let tracker = below.tracker.apply(node.op(), node.arg());
+        let mut chain = Chain { base: below.base, tracker, steps: below.steps + 1 };
+        let mut new = node;
+        if chain.steps > STEPS_MAX
+            && let Some(short) = movement_of(&chain.base, &chain.tracker)
+        {
+            let steps = steps_above(&chain.base, &short);
+            if steps < chain.steps {
+                (new, chain.steps) = (short, steps);
+            }
+        }
+        if new != chain.base {
+            self.known.insert(new.clone(), chain);
+        }
+        new
+    }
+}
+
+/// Movement ops from a base up to a node; those of a node that is not made of the base are counted down to its own.
+fn steps_above(base: &UOp, node: &UOp) -> usize {
+    let mut steps = 0;
+    let mut node = node;
+    while node != base && node.op().is_movement() {
+        steps += 1;
+        node = &node.src()[0];
+    }
+    steps
 }
 
 fn prepare_node(node: UOp, split: bool) -> Result<UOp, CompileError> {

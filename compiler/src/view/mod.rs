@@ -2,7 +2,8 @@
 //!
 //! [`View`] is one strided box with a mask, [`ShapeTracker`] several of them, which say what one cannot; its index arithmetic is
 //! what kernels load and store by. [`ViewSpec`] is one strided alias as PyTorch reports it, [`plan_write`] what a write through one
-//! does. [`collect_movement_chain`] finds the chain in a graph, [`track_movement`] turns it into a tracker.
+//! does. [`collect_movement_chain`] finds the chain in a graph, [`track_movement`] turns it into a tracker, [`movement_of`] turns a tracker into
+//! a short chain.
 //! Lengths are [`Dim`](crate::ir::Dim)s: numbers or expressions over variables.
 //! Not here: questions about sets of elements (`region`), when a write may happen in place (`schedule`).
 
@@ -11,6 +12,7 @@ pub(crate) mod dims;
 mod index;
 mod merge;
 mod reshape;
+mod shorten;
 mod tracker;
 #[allow(clippy::module_inception, reason = "the domain's own word for one of its parts")]
 mod view;
@@ -23,6 +25,7 @@ mod properties;
 
 pub use chain::{collect_movement_chain, rebuild_view, track_movement};
 pub use merge::merge;
+pub use shorten::movement_of;
 pub use tracker::{BindError, ShapeTracker};
 pub use view::{Bounds, View};
 pub use view_functions::ViewError;

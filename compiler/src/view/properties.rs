@@ -6,7 +6,8 @@
 use proptest::prelude::*;
 use rustc_hash::FxHashMap;
 
-use super::ShapeTracker;
+use super::{ShapeTracker, movement_of, track_movement};
+use crate::DType;
 use crate::ir::{Axes, Dim, Op, Shape, StridedArg, UOp, floor_div, floor_mod, postorder};
 
 /// Entries in row-major order.
@@ -240,7 +241,15 @@ proptest! {
         let (model, tracker) = run(&program);
         prop_assert_eq!(tracker.shape().as_const(), Some(model.shape));
         prop_assert_eq!(elements(&tracker), model.elements.clone(), "{:?}", tracker);
-        prop_assert_eq!(elements(&tracker.simplify()), model.elements);
+        prop_assert_eq!(elements(&tracker.simplify()), model.elements.clone());
+        // The tracker as movement ops again.
+        let base = UOp::param(0, DType::F32, program.0.iter().product::<i64>() as u64).reshape(program.0.clone()).contiguous();
+        let (below, again) = track_movement(&movement_of(&base, &tracker).expect("known lengths"));
+        match below == base {
+            true => prop_assert_eq!(elements(&again), model.elements),
+            // Nothing of it is left but zeros.
+            false => prop_assert!(below.is_const(0) && model.elements.iter().all(Option::is_none)),
+        }
     }
 
     #[test]

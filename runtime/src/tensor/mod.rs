@@ -39,7 +39,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use warpweft_compiler::ir::{Arg, Op, Shape};
 use warpweft_compiler::ops::{Built, check_size};
-use warpweft_compiler::view::ViewSpec;
+use warpweft_compiler::view::{ShapeTracker, ViewSpec, movement_of};
 use warpweft_compiler::{DType, UOp};
 
 pub use bounds::check_indices;
@@ -168,6 +168,9 @@ impl View {
             // Written as strides, for padding cannot be written through.
             chain = vec![(Op::AsStrided, Arg::Strided(spec.clone().into_arg().into()))];
         }
+        if chain.len() > CHAIN_MAX {
+            chain = shortened(&cell.value(), chain);
+        }
         Some(View { cell, chain: chain.into(), dtype, shape, spec: OnceLock::from(Arc::new(spec)) })
     }
 }
@@ -272,6 +275,17 @@ fn nodes_of<const N: usize>(operands: [&Tensor; N]) -> Result<[UOp; N]> {
     }
     // All carry a value, so the placeholder is never seen.
     Ok(operands.map(|operand| operand.uop().unwrap_or_else(|_| UOp::bool(false))))
+}
+
+/// Steps of a view that are kept as they were called. The chain is walked with each op on the view.
+const CHAIN_MAX: usize = 16;
+
+/// Steps on a storage that show the same, fewer where there are.
+fn shortened(storage: &UOp, chain: Vec<Step>) -> Vec<Step> {
+    let whole = ShapeTracker::from_shape(storage.shape().clone());
+    let tracker = chain.iter().fold(whole, |tracker, (op, arg)| tracker.apply(*op, arg));
+    let steps = movement_of(storage, &tracker).and_then(|short| steps_between(storage, &short));
+    steps.filter(|steps| steps.len() < chain.len()).unwrap_or(chain)
 }
 
 /// The movement ops that lead from one node to another; none if anything else lies between.
