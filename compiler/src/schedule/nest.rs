@@ -42,7 +42,7 @@ impl Dependence {
 }
 
 /// The index of one axis.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct AxisIndex {
     /// How it is made: equal for equal indices.
     pub(super) key: UOp,
