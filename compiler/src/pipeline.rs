@@ -58,15 +58,16 @@ pub fn lower_kernel(
     passes.run("ops the target lacks become ops it has", |kernel| decompose::decompose(kernel, target));
     passes.run("indices get machine types", index_types::lower_index_types);
     let ops = order::order(&passes.kernel, target.has_fma);
-    if cfg!(debug_assertions)
-        && let Err(message) = check::check(&ops)
-            .and(verify::linear::check(&ops).map_err(|error| error.to_string()))
-            .and(linearize::effects::check(&ops))
-    {
-        panic!("bug in the compiler: {message}, in the kernel {name}");
-    }
     let (parameters, variables) = interface(ast, &ops);
-    Ok(Linear { name, parameters, variables, grid: grid(&ops), ops, estimate })
+    let linear = Linear { name, parameters, variables, grid: grid(&ops), ops, estimate };
+    if cfg!(debug_assertions)
+        && let Err(message) = check::check(&linear.ops)
+            .and(verify::linear::check(&linear.ops).map_err(|error| error.to_string()))
+            .and(linearize::effects::check(&linear.ops))
+    {
+        panic!("bug in the compiler: {message}, in this list:\n{}", linearize::text::print(&linear));
+    }
+    Ok(linear)
 }
 
 struct Passes<'w> {

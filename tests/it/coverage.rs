@@ -103,6 +103,7 @@ const WITHOUT_CASES: &[(&str, &str)] = &[
     ("bitwise_not bitwise_and bitwise_or bitwise_xor lshift rshift", "operators, which cases use"),
     ("floor_div clamp_min clamp_max pad pad_with", "one option of a function that has cases"),
     ("assign copy_from fill strides storage_offset is_contiguous view", "in the cases of views"),
+    ("overlaps_itself shares_elements_with", "in the cases of views"),
     ("shares_storage_with", "about storage, not values"),
     ("full zeros ones linspace eye", "the same with a type has cases"),
     ("full_like zeros_like ones_like", "full of another tensor's shape and type"),

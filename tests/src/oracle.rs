@@ -6,18 +6,19 @@ use rustc_hash::FxHashMap;
 use warpweft_compiler::dtype::Scalar;
 use warpweft_compiler::ir::interpret::Value;
 use warpweft_compiler::ir::text::{self, Graph};
-use warpweft_compiler::ir::{Arg, Evaluator, UOp, evaluate, substitute};
+use warpweft_compiler::ir::{Arg, Evaluator, Shape, UOp, evaluate, substitute};
 use warpweft_compiler::kernel::{decompose, half_floats};
 use warpweft_compiler::memory_plan::{self, Span};
 use warpweft_compiler::rewrite::{Rule, RuleSet, instance};
 use warpweft_compiler::verify;
-use warpweft_compiler::view::track_movement;
+use warpweft_compiler::view::ViewSpec;
 use warpweft_compiler::{DType, linearize, symbolic};
 
 use crate::alias_programs;
 use crate::block_programs;
 use crate::choices::{Choices, caught};
 use crate::compare::{Tolerance, compare, compare_bits};
+use crate::conformance::view_memory::Layout;
 use crate::engines;
 use crate::generate;
 use crate::self_programs;
@@ -196,7 +197,7 @@ fn sample((low, high): (i64, i64), number: u64, leaf: usize) -> Scalar {
     })
 }
 
-/// The index and gate that a chain of movement ops turns into find the elements that the interpreter puts there.
+/// The elements that the strides of a chain of movement ops name, where strides describe it, are those that the interpreter puts there.
 ///
 /// # Errors
 /// With the chain, the place and both elements.
@@ -204,24 +205,18 @@ pub fn view_elements(bytes: &[u8]) -> Result<(), String> {
     let graph = generate::movement_chain(&mut Choices::new(bytes));
     let root = &graph.roots[0];
     let inputs = number_inputs(&graph);
-    let expected = engines::interpret(&graph, &inputs).map_err(|error| report(&error.to_string(), "parse", &graph))?;
-    let (_, tracker) = track_movement(root);
-    let shape = root.shape().as_const().unwrap_or_default();
-    let indices: Vec<UOp> =
-        shape.iter().enumerate().map(|(axis, dim)| UOp::variable(&format!("i{axis}"), 0, (dim - 1).max(0))).collect();
-    let (index, gate) = tracker.to_indexed_uops(&indices);
-    for (position, wanted) in expected[0].scalars().into_iter().enumerate() {
-        let place = unravel(position as i64, &shape);
-        let leaf = |leaf: &UOp| indices.iter().position(|index| index == leaf).map(|axis| Scalar::Int(place[axis]));
-        let inside = evaluate(&gate, leaf).is_some_and(Scalar::to_bool);
-        // Elements are their own numbers, counted from 1, so that padding is told apart.
-        let found = if inside { evaluate(&index, leaf).map_or(-1, Scalar::to_i64) + 1 } else { 0 };
-        if found != wanted.to_i64() {
-            let why = format!(
-                "at {place:?} the view has element {found}, not {wanted:?} ({} if {})",
-                index.infix(),
-                gate.infix()
-            );
+    let shown = engines::interpret(&graph, &inputs).map_err(|error| report(&error.to_string(), "parse", &graph))?;
+    let Some(spec) = ViewSpec::of_node(root) else { return Ok(()) };
+    let numbers = |dims: &Shape| dims.as_const().ok_or_else(|| report("symbolic", "parse", &graph));
+    let layout = Layout {
+        shape: numbers(&spec.shape)?,
+        strides: numbers(&spec.strides)?,
+        offset: spec.offset.as_const().ok_or_else(|| report("symbolic", "parse", &graph))?,
+    };
+    for (position, (address, element)) in layout.addresses().into_iter().zip(shown[0].scalars()).enumerate() {
+        // Elements are their own numbers, counted from 1.
+        if address + 1 != element.to_i64() {
+            let why = format!("position {position} of {spec:?} has element {address}, not {element:?}");
             return Err(report(&why, "run interpreter", &graph));
         }
     }
@@ -235,15 +230,6 @@ fn number_inputs(graph: &Graph) -> Vec<warpweft_compiler::ir::interpret::Value> 
         warpweft_compiler::ir::interpret::Value::from_f64(DType::I32, shape, &numbers)
     };
     graph.parameters.iter().filter_map(|parameter| value(&parameter.node)).collect()
-}
-
-fn unravel(mut position: i64, shape: &[i64]) -> Vec<i64> {
-    let mut place = vec![0; shape.len()];
-    for axis in (0..shape.len()).rev() {
-        place[axis] = position % shape[axis];
-        position /= shape[axis];
-    }
-    place
 }
 
 /// A program has the same values whole, as kernels fused, as kernels of one op each, and as linear lists; on the CPU too if `on_cpu`.

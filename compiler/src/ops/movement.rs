@@ -280,6 +280,9 @@ pub fn shrink(x: &UOp, bounds: &[(Dim, Dim)]) -> Built {
 /// `len` elements of an axis from `start` on.
 pub fn narrow(x: &UOp, axis: i64, start: &Dim, len: &Dim) -> Built {
     let axis = resolve_axis(axis, x.shape().len())?;
+    let from_end =
+        start.as_const().filter(|&start| start < 0).and_then(|start| Some(start + x.shape()[axis].as_const()?));
+    let start = &from_end.map_or_else(|| start.clone(), Dim::Const);
     let end = start + len;
     check_within(start, &end, &x.shape()[axis], axis)?;
     Ok(shrink_axis(x, axis, start, end))
@@ -380,6 +383,12 @@ pub(super) fn as_strided(x: &UOp, shape: Shape, strides: Shape, offset: Dim) -> 
 
 /// Windows of `size` elements along an axis, one every `step`, as a new last axis.
 pub fn unfold(x: &UOp, axis: i64, size: i64, step: i64) -> Built {
+    if x.shape().is_empty() {
+        // One element counts as one of one axis, which the windows take the place of.
+        resolve_axes(&[axis], 0)?;
+        let windows = unfold(&x.reshape([1]), 0, size, step)?;
+        return Ok(windows.reshape(windows.shape()[1..].to_vec()));
+    }
     let axis = resolve_axis(axis, x.shape().len())?;
     let len = concrete_axis(x, axis)?;
     if size < 0 || size > len || step < 1 {

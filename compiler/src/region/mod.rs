@@ -44,4 +44,4 @@ pub use selection::Selection;
 pub use sett::Sett;
 pub use strided::Strided;
 pub use stripe::{Stripe, StripeError};
-pub use view_overlap::{ExactJudge, view_overlaps_itself, views_meet};
+pub use view_overlap::{view_overlaps_itself, views_meet};

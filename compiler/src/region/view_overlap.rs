@@ -9,21 +9,7 @@ use super::budget::{Answer, Budget};
 use super::strided::Strided;
 use crate::ir::Dim;
 use crate::symbolic::simplify;
-use crate::view::{OverlapJudge, ViewSpec};
-
-/// Judges writes by the exact test; where that gives up, it assumes that elements are shared.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ExactJudge;
-
-impl OverlapJudge for ExactJudge {
-    fn overlaps_itself(&self, view: &ViewSpec) -> bool {
-        view_overlaps_itself(view).may_be()
-    }
-
-    fn share_elements(&self, a: &ViewSpec, b: &ViewSpec) -> bool {
-        views_meet(a, b).may_be()
-    }
-}
+use crate::view::ViewSpec;
 
 /// Whether some element is in both views, which are of one storage.
 #[must_use]
@@ -31,7 +17,7 @@ pub fn views_meet(a: &ViewSpec, b: &ViewSpec) -> Answer {
     if is_empty(a) || is_empty(b) {
         return Answer::No;
     }
-    let is_exact = is_concrete(a) && is_concrete(b);
+    let is_exact = a.is_concrete() && b.is_concrete();
     if !is_exact && lie_apart(a, b) {
         return Answer::No;
     }
@@ -55,7 +41,7 @@ pub fn view_overlaps_itself(view: &ViewSpec) -> Answer {
     if surely_filled && axes.any(|(len, stride)| stride.is(0) && len.min_value() > 1) {
         return Answer::Yes;
     }
-    let is_exact = is_concrete(view);
+    let is_exact = view.is_concrete();
     if !is_exact && is_nested(view) {
         return Answer::No;
     }
@@ -68,10 +54,6 @@ pub fn view_overlaps_itself(view: &ViewSpec) -> Answer {
 
 fn is_empty(view: &ViewSpec) -> bool {
     view.shape.iter().any(|len| len.is(0))
-}
-
-fn is_concrete(view: &ViewSpec) -> bool {
-    view.shape.is_concrete() && view.strides.is_concrete() && view.offset.as_const().is_some()
 }
 
 /// The elements with each length at its largest; `None` if strides or offset are symbolic.

@@ -19,6 +19,7 @@
 //! Always: the same graph gives the same kernels in the same order. Time is linear in the size of the graph.
 //! Not here: where buffers lie (`memory_plan`, `runtime`), how a kernel's loops are laid out (`kernel`, `optimize`).
 
+pub mod aliases;
 pub mod check;
 mod cost;
 mod fuse;

@@ -9,6 +9,9 @@
 //! views have equal lengths and strides, and copying any row, column or tile of a tensor compiles once. A variable costs nothing where
 //! the offset is added: once, before the loops. Lengths and strides stay numbers, because loops and vectors are made from them.
 //!
+//! Views of memory that the kernel stores to keep their distances: they share one variable, so that the kernel itself shows what is loaded
+//! before it is replaced, and what is never replaced.
+//!
 //! Always: a variable's bounds are all places where the view fits into its param, so they follow from the kernel's structure alone.
 //! Names of variables begin with `@`, which no name that a user gives does.
 //! Tested here, and by the runtime's tests (a kernel for all rows).
@@ -54,12 +57,20 @@ const PREFIX: char = '@';
 
 /// A kernel with its free views over variables, and their values.
 pub(super) fn take_out_offsets(ast: &UOp) -> (UOp, Offsets) {
+    let nodes = postorder(std::slice::from_ref(ast));
+    let mut replaced = Replaced::default();
+    for store in ast.src().iter().filter(|store| store.op() == Op::Store) {
+        replaced.entry(collect_movement_chain(&store.src()[0]).0).or_default();
+    }
+    for view in nodes.iter().filter(|node| !is_view(node)).flat_map(UOp::src) {
+        if let Some(together) = replaced.get_mut(&collect_movement_chain(view).0) {
+            together.add(free_place(view).as_ref());
+        }
+    }
     let mut offsets = Offsets::default();
     let mut freed: FxHashMap<UOp, UOp> = FxHashMap::default();
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
-    let stored = ast.src().iter().filter(|store| store.op() == Op::Store);
-    let mut replaced: Replaced = stored.map(|store| (collect_movement_chain(&store.src()[0]).0, Vec::new())).collect();
-    for node in postorder(std::slice::from_ref(ast)) {
+    for node in nodes {
         let ends_view = !is_view(&node);
         for operand in node.src().iter().filter(|operand| ends_view && is_view(operand)) {
             if !freed.contains_key(operand) {
@@ -74,17 +85,52 @@ pub(super) fn take_out_offsets(ast: &UOp) -> (UOp, Offsets) {
     (done[ast].clone(), offsets)
 }
 
-/// For each param that is stored to, the variables of the offsets that were met, with their bounds. A place that is loaded and then
-/// replaced must be seen to be one place, so there one offset is one variable.
-type Replaced = FxHashMap<UOp, Vec<((i64, i64, i64), UOp)>>;
+/// For each param that is stored to, how its views lie to each other. What is loaded before it is replaced, and what is not replaced at
+/// all, must be seen in the kernel itself, so these views have one variable and fixed distances from it.
+type Replaced = FxHashMap<UOp, Together>;
+
+/// The free views of one param: where the first of them begins, and where it may begin so that all fit.
+#[derive(Default)]
+struct Together {
+    first: Option<i64>,
+    bounds: (i64, i64),
+    /// Whether some view is not free, so that no distance from it can be fixed.
+    is_bound: bool,
+    variable: Option<UOp>,
+}
+
+impl Together {
+    fn add(&mut self, place: Option<&Place>) {
+        let Some(place) = place else {
+            self.is_bound = true;
+            return;
+        };
+        match self.first {
+            None => (self.first, self.bounds) = (Some(place.offset), (place.least, place.largest)),
+            Some(first) => {
+                let distance = place.offset - first;
+                let (low, high) = self.bounds;
+                self.bounds = (low.max(place.least - distance), high.min(place.largest - distance));
+            }
+        }
+    }
+}
 
 /// Whether the node moves elements of a param and one strided view says how.
 fn is_view(node: &UOp) -> bool {
     node.op().is_movement() && node.op() != Op::Pad && ViewSpec::of_node(node).is_some()
 }
 
-/// The view with a variable offset, if it is free.
-fn free_view(node: &UOp, offsets: &mut Offsets, replaced: &mut Replaced) -> Option<UOp> {
+/// Where a free view begins, and where it could.
+struct Place {
+    offset: i64,
+    least: i64,
+    largest: i64,
+    strides: Shape,
+}
+
+/// The place of a view of a param, if it is free.
+fn free_place(node: &UOp) -> Option<Place> {
     let (base, _) = collect_movement_chain(node);
     if base.op() != Op::Param {
         return None;
@@ -102,23 +148,23 @@ fn free_view(node: &UOp, offsets: &mut Offsets, replaced: &mut Replaced) -> Opti
         strides.push(stride);
     }
     let (least, largest) = (-below, base.shape()[0].as_const()? - 1 - above);
-    if least >= largest || !(least..=largest).contains(&offset) {
-        return None;
-    }
-    let place = (offset, least, largest);
-    let variable = match replaced.get_mut(&base) {
-        None => offsets.add(offset, (least, largest)),
-        Some(known) => match known.iter().find(|(other, _)| *other == place) {
-            Some((_, variable)) => variable.clone(),
-            None => {
-                let variable = offsets.add(offset, (least, largest));
-                known.push((place, variable.clone()));
-                variable
-            }
-        },
+    let strides = strides.into_iter().map(Dim::Const).collect();
+    (least < largest && (least..=largest).contains(&offset)).then_some(Place { offset, least, largest, strides })
+}
+
+/// The view with a variable offset, if it is free.
+fn free_view(node: &UOp, offsets: &mut Offsets, replaced: &mut Replaced) -> Option<UOp> {
+    let place = free_place(node)?;
+    let (base, _) = collect_movement_chain(node);
+    let offset = match replaced.get_mut(&base) {
+        None => Dim::from(offsets.add(place.offset, (place.least, place.largest))),
+        Some(together) => {
+            let first = together.first.filter(|_| !together.is_bound && together.bounds.0 < together.bounds.1)?;
+            let variable = together.variable.get_or_insert_with(|| offsets.add(first, together.bounds));
+            Dim::from(variable.clone()) + (place.offset - first)
+        }
     };
-    let strides: Shape = strides.into_iter().map(Dim::Const).collect();
-    Some(ViewSpec { shape: spec.shape.clone(), strides, offset: Dim::from(variable) }.on_storage(&base))
+    Some(ViewSpec { shape: node.shape().clone(), strides: place.strides, offset }.on_storage(&base))
 }
 
 #[cfg(test)]
@@ -180,6 +226,23 @@ mod tests {
         let (ast, offsets) = kernel(&padded);
         assert_eq!(offsets, [12]);
         assert!(postorder(&[ast]).iter().any(|node| node.op() == Op::Pad));
+    }
+
+    #[test]
+    fn views_of_what_is_replaced_keep_their_distance() {
+        let store = |target: UOp, value: &UOp| {
+            let value = value.clone();
+            UOp::sink([UOp::new(Op::Store, DType::VOID, vec![target, value], Arg::None)])
+        };
+        let moved = |from: i64, to: i64| take_out_offsets(&store(row(to), &(row(from) + row(to))));
+        let ((first, at), (second, further)) = (moved(0, 2), moved(1, 3));
+        assert_eq!((at.values().len(), further.values().len()), (1, 1));
+        assert_eq!(first, second);
+        assert_ne!(first, moved(0, 3).0);
+        // A view that lies from end to end cannot move, so nothing that it is stored beside does.
+        let (bound, offsets) =
+            take_out_offsets(&store(memory().permute(&[1, 0]), &row(1).reshape([1, 6]).expand([4, 6])));
+        assert!(offsets.values().is_empty() && postorder(&[bound]).iter().all(|node| node.op() != Op::AsStrided));
     }
 
     #[test]

@@ -21,8 +21,9 @@ use std::collections::BinaryHeap;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
+use super::aliases::chains_meet;
 use crate::ir::{Arg, Dim, Op, UOp, postorder, with_mapped_sources};
-use crate::region::views_meet;
+use crate::region::{Answer, views_meet};
 use crate::view::{ViewSpec, collect_movement_chain};
 use crate::watch::{Report, Topic, Watch};
 
@@ -49,6 +50,12 @@ pub(super) fn target_of(write: &UOp) -> UOp {
 
 /// Whether two views of versions of one memory may share elements; of a view that pads, all that it pads is meant.
 pub(super) fn may_meet(a: &UOp, b: &UOp) -> bool {
+    if let (Some(a), Some(b)) = (ViewSpec::of_node(a), ViewSpec::of_node(b)) {
+        return views_meet(a, b).may_be();
+    }
+    if let Some(answer @ (Answer::Yes | Answer::No)) = chains_meet(a, b) {
+        return answer.may_be();
+    }
     match (spec_of(a), spec_of(b)) {
         (Some(a), Some(b)) => views_meet(a, b).may_be(),
         _ => true,

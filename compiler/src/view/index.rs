@@ -3,12 +3,13 @@
 //! The position enters the last view and gives a number; each view below takes that number apart by its shape and puts it
 //! together again by its strides. What ranges alone decide (`x % 8` of an x below 8, `0 <= x`) is not written at all; the rest is
 //! simplified by the symbolic engine.
-//! Always: where *valid* is false, *offset* may be anything, so a load must be gated by it.
-//! Tests: `properties` evaluate both nodes at every position of small views.
+//! Always: where *valid* is false, *offset* may be anything.
+//! For tests alone: `properties` evaluate both nodes at every position of small views. Kernels get their index arithmetic from
+//! `kernel/lower`, a movement op at a time.
 
 use super::tracker::ShapeTracker;
 use super::view::View;
-use crate::ir::{Arg, AxisKind, Dim, Op, UOp};
+use crate::ir::{Dim, UOp};
 use crate::symbolic::simplify;
 
 impl ShapeTracker {
@@ -29,35 +30,6 @@ impl ShapeTracker {
             }
         }
         (simplify(&offset), simplify(&valid))
-    }
-
-    /// The stride of each axis, where moving along the axis moves by a fixed number of elements and never in or out of the void.
-    pub fn real_strides(&self) -> Vec<Option<Dim>> {
-        if let [view] = self.views() {
-            let hides =
-                |axis: usize| view.mask().is_some() && view.bounds(axis) != (Dim::Const(0), view.shape()[axis].clone());
-            return (0..view.shape().len()).map(|axis| (!hides(axis)).then(|| view.strides()[axis].clone())).collect();
-        }
-        let axis_range = |(axis, dim): (usize, &Dim)| UOp::range(dim.clone(), axis as u32, AxisKind::Loop);
-        let indices: Vec<UOp> = self.shape().iter().enumerate().map(axis_range).collect();
-        let (offset, valid) = self.to_indexed_uops(&indices);
-        let gated: Vec<UOp> = crate::ir::postorder(&[valid]);
-        let terms = sum_terms(&offset);
-        let stride_of = |index: &UOp| {
-            if gated.contains(index) {
-                return None;
-            }
-            let mut stride = Dim::Const(0);
-            for term in &terms {
-                if let Some(factor) = factor_of(term, index) {
-                    stride = &stride + &factor;
-                } else if crate::ir::postorder(std::slice::from_ref(term)).contains(index) {
-                    return None;
-                }
-            }
-            Some(stride)
-        };
-        indices.iter().map(stride_of).collect()
     }
 }
 
@@ -124,33 +96,4 @@ fn remainder(a: &UOp, b: &Dim) -> UOp {
 
 fn and(a: &UOp, b: &UOp) -> UOp {
     if a.is_const(1) { b.clone() } else { a.and(b) }
-}
-
-/// What a node adds up.
-fn sum_terms(root: &UOp) -> Vec<UOp> {
-    let mut terms = Vec::new();
-    let mut pending = vec![root.clone()];
-    while let Some(node) = pending.pop() {
-        match node.op() {
-            Op::Add => pending.extend(node.src().iter().cloned()),
-            _ => terms.push(node),
-        }
-    }
-    terms
-}
-
-/// What an index is multiplied with in a term, if the term is that product.
-fn factor_of(term: &UOp, index: &UOp) -> Option<Dim> {
-    if term == index {
-        return Some(Dim::Const(1));
-    }
-    match (term.op(), term.src()) {
-        (Op::Mul, [a, b]) if a == index && is_free_of_ranges(b) => Some(Dim::from(b.clone())),
-        (Op::Mul, [a, b]) if b == index && is_free_of_ranges(a) => Some(Dim::from(a.clone())),
-        _ => None,
-    }
-}
-
-fn is_free_of_ranges(node: &UOp) -> bool {
-    crate::ir::postorder(std::slice::from_ref(node)).iter().all(|node| !matches!(node.arg(), Arg::Range(_)))
 }

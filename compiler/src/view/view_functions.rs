@@ -107,19 +107,11 @@ impl ViewSpec {
         })
     }
 
-    /// As [`ViewSpec::view`], but `None` where a copy is needed.
-    ///
-    /// # Errors
-    /// If the shape has another number of elements, or -1 stands twice or beside a 0.
-    pub fn reshape(&self, to: &[i64]) -> Result<Option<ViewSpec>, ViewError> {
-        Ok(self.reshaped(&self.inferred_shape("reshape", to)?))
-    }
-
     /// A shape with its -1 worked out.
     ///
     /// # Errors
     /// If the shape has another number of elements than this, or -1 stands twice or beside a 0.
-    pub fn inferred_shape(&self, function: &'static str, to: &[i64]) -> Result<Shape, ViewError> {
+    fn inferred_shape(&self, function: &'static str, to: &[i64]) -> Result<Shape, ViewError> {
         let Some(have) = self.shape.numel().as_const() else {
             return wrong(function, format!("{} has no known number of elements", self.shape));
         };
@@ -305,13 +297,13 @@ impl ViewSpec {
         Ok(ViewSpec { shape: shape.into(), strides: strides.into(), offset })
     }
 
-    /// Without axes of length 1: all of them, or the one given if it is one.
+    /// Without axes of length 1: those of the given that have it, or all if none is given.
     ///
     /// # Errors
     /// If there is no such axis.
-    pub fn squeeze(&self, axis: Option<i64>) -> Result<ViewSpec, ViewError> {
-        let only = axis.map(|axis| axis_of("squeeze", axis, self.rank())).transpose()?;
-        let goes = |axis: usize| self.shape[axis].is(1) && only.is_none_or(|only| only == axis);
+    pub fn squeeze(&self, axes: &[i64]) -> Result<ViewSpec, ViewError> {
+        let named = axes.iter().map(|&axis| axis_of("squeeze", axis, self.rank())).collect::<Result<Vec<_>, _>>()?;
+        let goes = |axis: usize| self.shape[axis].is(1) && (named.is_empty() || named.contains(&axis));
         Ok(ViewSpec {
             shape: without(&self.shape, goes).into(),
             strides: without(&self.strides, goes).into(),

@@ -9,7 +9,6 @@
 
 use super::dims::{same, simplified};
 use super::merge::merge;
-use super::tracker::ShapeTracker;
 use super::view::View;
 use crate::ir::{Arg, Axes, Dim, Op, Shape, StridedArg, UOp};
 
@@ -24,30 +23,6 @@ pub struct ViewSpec {
     pub offset: Dim,
 }
 
-/// What PyTorch knows, without looking at elements, of whether two positions may be one element.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OverlapClass {
-    /// No two are: the elements fill a piece of memory.
-    None,
-    /// Some are: an axis is repeated.
-    Repeated,
-    /// The strides alone do not say it.
-    Unknown,
-}
-
-/// What PyTorch knows, without looking at elements, of two views of one storage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OverlapStatus {
-    /// They lie apart, or one is empty.
-    Apart,
-    /// They are the same piece of memory in the same order.
-    Full,
-    /// They share memory in some other way.
-    Partial,
-    /// One of them has gaps, so it is not known.
-    Unknown,
-}
-
 impl ViewSpec {
     /// A storage seen whole, in row-major order.
     pub fn of_storage(shape: impl Into<Shape>) -> ViewSpec {
@@ -60,6 +35,11 @@ impl ViewSpec {
     /// It is derived once and then remembered with the node.
     pub fn of_node(node: &UOp) -> Option<&ViewSpec> {
         node.remembered(|| derive(node)).as_ref()
+    }
+
+    /// Whether no length, stride or offset is symbolic.
+    pub fn is_concrete(&self) -> bool {
+        self.shape.is_concrete() && self.strides.is_concrete() && self.offset.as_const().is_some()
     }
 
     /// What a movement op with that argument makes of this, if that is a strided alias too.
@@ -168,53 +148,6 @@ impl ViewSpec {
         true
     }
 
-    /// Whether the elements fill a piece of memory, each once, in whatever order.
-    pub fn is_dense(&self) -> bool {
-        if self.is_contiguous() {
-            return true;
-        }
-        let mut axes: Vec<(&Dim, &Dim)> =
-            self.strides.iter().zip(self.shape.iter()).filter(|(_, dim)| !dim.is(1)).collect();
-        axes.sort_by_key(|(stride, _)| stride.max_value());
-        let mut expected = Dim::Const(1);
-        axes.into_iter().all(|(stride, dim)| {
-            let fits = same(stride, &expected);
-            expected = simplified(&expected * dim);
-            fits
-        })
-    }
-
-    /// What the strides say of positions that are one element.
-    pub fn overlap_class(&self) -> OverlapClass {
-        if self.is_dense() {
-            return OverlapClass::None;
-        }
-        let repeats =
-            self.shape.iter().zip(self.strides.iter()).any(|(dim, stride)| stride.is(0) && dim.min_value() > 1);
-        if repeats { OverlapClass::Repeated } else { OverlapClass::Unknown }
-    }
-
-    /// What ranges and strides say of two views of one storage; lengths and offsets that are symbolic are not known.
-    pub fn overlap_status(&self, other: &ViewSpec) -> OverlapStatus {
-        let (Some(own_len), Some(other_len)) = (self.shape.numel().as_const(), other.shape.numel().as_const()) else {
-            return OverlapStatus::Unknown;
-        };
-        if own_len == 0 || other_len == 0 {
-            return OverlapStatus::Apart;
-        }
-        if !self.is_dense() || !other.is_dense() {
-            return OverlapStatus::Unknown;
-        }
-        let (Some(own), Some(others)) = (self.offset.as_const(), other.offset.as_const()) else {
-            return OverlapStatus::Unknown;
-        };
-        match (own == others && own_len == other_len, own < others + other_len && others < own + own_len) {
-            (true, _) if self.strides == other.strides => OverlapStatus::Full,
-            (_, true) => OverlapStatus::Partial,
-            _ => OverlapStatus::Apart,
-        }
-    }
-
     /// As a view, in which strides that no element depends on are 0.
     pub fn to_view(&self) -> View {
         View::new(self.shape.clone(), self.strides.to_vec(), self.offset.clone(), None)
@@ -271,12 +204,6 @@ fn derive(node: &UOp) -> Option<ViewSpec> {
             _ => None,
         }
     })
-}
-
-impl From<&ViewSpec> for ShapeTracker {
-    fn from(spec: &ViewSpec) -> ShapeTracker {
-        ShapeTracker::from_view(spec.to_view())
-    }
 }
 
 /// Strides of a fresh storage; an axis of length 0 counts as one of length 1.
@@ -339,16 +266,6 @@ mod tests {
         assert_eq!(ViewSpec::of_node(&split).expect("an alias").strides.as_const(), Some(vec![4, 2, 1]));
         let flat = rows.reshape(Shape::from([&n * &Dim::Const(4)]));
         assert!(ViewSpec::of_node(&flat).expect("an alias").is_contiguous());
-    }
-
-    #[test]
-    fn dense_elements_need_no_order() {
-        let transposed = ViewSpec { shape: [4, 3].into(), strides: [1, 4].into(), offset: Dim::Const(0) };
-        assert!(transposed.is_dense() && !transposed.is_contiguous());
-        let spread = ViewSpec { shape: [4].into(), strides: [2].into(), offset: Dim::Const(0) };
-        assert_eq!(spread.overlap_class(), OverlapClass::Unknown);
-        let repeated = ViewSpec { shape: [4, 2].into(), strides: [0, 1].into(), offset: Dim::Const(0) };
-        assert_eq!(repeated.overlap_class(), OverlapClass::Repeated);
     }
 
     #[test]

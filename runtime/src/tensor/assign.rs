@@ -14,8 +14,7 @@ use warpweft_compiler::UOp;
 use warpweft_compiler::ir::Op;
 use warpweft_compiler::ops::broadcast_to;
 use warpweft_compiler::ops::indexing::index_put;
-use warpweft_compiler::region::ExactJudge;
-use warpweft_compiler::view::{WriteKind, WriteSource, plan_write};
+use warpweft_compiler::region::view_overlaps_itself;
 
 use super::convert::Given;
 use super::errors::CallError;
@@ -23,11 +22,22 @@ use super::index::{IndexList, with_indices};
 use super::{Error, Literal, Operand, Result, Step, Tensor};
 use crate::execute;
 
+/// What a write does with the old elements.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WriteKind {
+    /// One number everywhere.
+    Fill,
+    /// Others in their place.
+    Copy,
+    /// They are combined with others.
+    Update,
+}
+
 impl Tensor {
     /// Replaces all elements of this tensor, of all views of its storage, and of the storage if this is a view of part of it.
     ///
     /// The value broadcasts to the tensor's shape and is cast to its type. It may be made of this tensor, and show the same storage in
-    /// another way. Nothing runs yet.
+    /// another way; a view assigned to itself stays as it is. Nothing runs yet.
     ///
     /// # Errors
     /// If either tensor carries one, the shapes do not fit, or positions of this view share elements.
@@ -132,6 +142,19 @@ impl Tensor {
         self.write(op, WriteKind::Update, value, location)
     }
 
+    /// Whether the other shows the same elements at the same positions: what is assigned so changes nothing, whatever the view.
+    fn is_same_view(&self, other: &Tensor) -> bool {
+        match (&self.0, &other.0) {
+            (Ok(one), Ok(another)) => {
+                let (one, another) = (one.spec(), another.spec());
+                let mut strides = one.shape.iter().zip(one.strides.iter().zip(another.strides.iter()));
+                let same_offset = one.shape == another.shape && one.offset == another.offset;
+                self.shares_storage_with(other) && same_offset && strides.all(|(len, (a, b))| len.is(1) || a == b)
+            }
+            _ => false,
+        }
+    }
+
     fn write(
         &self,
         op: &'static str,
@@ -140,11 +163,20 @@ impl Tensor {
         location: &'static Location<'static>,
     ) -> Result<()> {
         let view = self.as_view()?;
+        if kind == WriteKind::Copy && self.is_same_view(value) {
+            return Ok(());
+        }
         let value = value.uop()?;
         let fail =
             |message: String| -> Error { CallError::new(op, &[&view.value(), &value], message, location).into() };
         let value = broadcast_to(&value.cast(view.dtype), &view.shape).map_err(|error| fail(error.message))?;
-        plan_write(kind, view.spec(), WriteSource::Scalar, &ExactJudge).map_err(|error| fail(error.to_string()))?;
+        if kind != WriteKind::Fill && view_overlaps_itself(view.spec()).may_be() {
+            let (shape, strides) = (&view.shape, &view.spec().strides);
+            return Err(fail(format!(
+                "positions of the view of shape {shape} and strides {strides} share elements, so a write to it would have no defined \
+                 result; write to a copy"
+            )));
+        }
         if !value.shape().numel().is(0) {
             view.cell.change(|old| written(old, &view.chain, value));
         }

@@ -6,6 +6,7 @@ use std::panic::Location;
 use warpweft_compiler::UOp;
 use warpweft_compiler::ops::slicing::{Slice, slice};
 use warpweft_compiler::ops::{Built, indexing, scatter};
+use warpweft_compiler::view::{ViewError, ViewSpec};
 
 use super::bounds::{Allowed, index_of, with_index};
 use super::{Operand, Result, ScatterReduce, Tensor};
@@ -111,6 +112,31 @@ macro_rules! tuples {
 
 tuples! { (A) (A B) (A B C) (A B C D) (A B C D E) (A B C D E F) }
 
+/// What an index makes of a view, entry by entry.
+fn sliced(spec: &ViewSpec, entries: &[Index]) -> std::result::Result<ViewSpec, ViewError> {
+    let mut spec = spec.clone();
+    let taken = entries.iter().filter(|entry| !matches!(entry, Slice::New | Slice::Rest)).count();
+    let rest = spec.shape.len().saturating_sub(taken);
+    let mut axis = 0;
+    for &entry in entries {
+        spec = match entry {
+            Slice::Rest => {
+                axis += rest as i64;
+                continue;
+            }
+            Slice::At(at) => {
+                spec = spec.select(axis, at)?;
+                continue;
+            }
+            Slice::New => spec.unsqueeze(axis)?,
+            Slice::Range { start, stop, step } if step > 0 => spec.slice(axis, start, stop, step)?,
+            Slice::Range { start, stop, step } => spec.slice_with_sign(axis, start, stop, step)?,
+        };
+        axis += 1;
+    }
+    Ok(spec)
+}
+
 /// As [`with_index`], of several axes, whose indices count from either end.
 pub(super) fn with_indices(
     op: &'static str,
@@ -137,7 +163,8 @@ impl Tensor {
     /// Part of the tensor, with Python's meaning of ranges: a view of it.
     #[track_caller]
     pub fn get(&self, index: impl IndexList) -> Tensor {
-        self.moved("index", |x| slice(x, &index.entries()))
+        let entries = index.entries();
+        self.viewed("index", |x| slice(x, &entries), |spec| sliced(spec, &entries))
     }
 
     /// This with part of it replaced; the value broadcasts to the part. The tensor itself stays as it is.
@@ -224,12 +251,13 @@ impl Tensor {
         let rank = self.rank()? as i64;
         let len = self.shape()?.get((if axis < 0 { axis + rank } else { axis }) as usize).copied().unwrap_or(0);
         let select = |k: usize| {
-            self.moved("unbind", |x| {
+            let build = |x: &UOp| {
                 let axis = warpweft_compiler::ops::resolve_axis(axis, x.shape().len())?;
                 let mut entries = vec![Slice::ALL; axis];
                 entries.push(Slice::At(k as i64));
                 slice(x, &entries)
-            })
+            };
+            self.viewed("unbind", build, |spec| spec.select(axis, k as i64))
         };
         let parts: Vec<Tensor> = (0..len).map(select).collect();
         if let Some(error) = parts.iter().find_map(|part| part.0.as_ref().err()) {

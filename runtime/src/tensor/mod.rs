@@ -39,7 +39,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use warpweft_compiler::ir::{Arg, Op, Shape};
 use warpweft_compiler::ops::{Built, check_size};
-use warpweft_compiler::view::{ShapeTracker, ViewSpec, movement_of};
+use warpweft_compiler::view::{ShapeTracker, ViewError, ViewSpec, movement_of};
 use warpweft_compiler::{DType, UOp};
 
 pub use bounds::check_indices;
@@ -252,6 +252,28 @@ impl Tensor {
                 }
             }
             error => Tensor::from_built(op, &[&value], error, location),
+        }
+    }
+
+    /// As [`Tensor::moved`], for a view function whose strides and offset follow a rule of PyTorch's or NumPy's.
+    ///
+    /// The rule says more than the movement ops do: strides of axes of length 1 and where an empty view begins, which no element depends
+    /// on and users see. It is not asked where lengths are symbolic, and what the ops have as a copy stays one.
+    #[track_caller]
+    pub(crate) fn viewed(
+        &self,
+        op: &'static str,
+        build: impl FnOnce(&UOp) -> Built,
+        rule: impl FnOnce(&ViewSpec) -> std::result::Result<ViewSpec, ViewError>,
+    ) -> Tensor {
+        let moved = self.moved(op, build);
+        let (Ok(from), Ok(to)) = (&self.0, &moved.0) else { return moved };
+        let is_view = Arc::ptr_eq(&from.cell, &to.cell) && from.spec().is_concrete() && to.shape.is_concrete();
+        match is_view.then(|| rule(from.spec())) {
+            Some(Ok(spec)) if spec.shape == to.shape => {
+                Tensor(Ok(View { spec: OnceLock::from(Arc::new(spec)), ..to.clone() }))
+            }
+            _ => moved,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use warpweft_compiler::ir::{Dim, Shape};
 use warpweft_compiler::ops::{create, join, movement as ops, padding};
+use warpweft_compiler::view::ViewSpec;
 
 use super::convert::Literal;
 use super::{AxisList, PadMode, Result, Tensor};
@@ -12,19 +13,21 @@ impl Tensor {
     #[track_caller]
     pub fn reshape(&self, shape: impl Into<Shape>) -> Tensor {
         let shape = shape.into();
-        self.moved("reshape", |x| ops::reshape(x, &shape))
+        let to = shape.max_shape();
+        self.viewed("reshape", |x| ops::reshape(x, &shape), |spec| spec.view(&to))
     }
 
     /// Axes in another order.
     #[track_caller]
     pub fn permute(&self, order: impl AxisList) -> Tensor {
-        self.moved("permute", |x| ops::permute(x, &order.axes()))
+        let order = order.axes();
+        self.viewed("permute", |x| ops::permute(x, &order), |spec| spec.permute(&order))
     }
 
     /// Two axes exchanged.
     #[track_caller]
     pub fn transpose(&self, a: i64, b: i64) -> Tensor {
-        self.moved("transpose", |x| ops::transpose(x, a, b))
+        self.viewed("transpose", |x| ops::transpose(x, a, b), |spec| spec.transpose(a, b))
     }
 
     /// The last two axes exchanged.
@@ -43,25 +46,28 @@ impl Tensor {
     #[track_caller]
     pub fn expand(&self, shape: impl Into<Shape>) -> Tensor {
         let shape = shape.into();
-        self.moved("expand", |x| ops::expand(x, &shape))
+        let to = shape.max_shape();
+        self.viewed("expand", |x| ops::expand(x, &shape), |spec| spec.expand(&to))
     }
 
     /// The given axes in reverse.
     #[track_caller]
     pub fn flip(&self, axes: impl AxisList) -> Tensor {
-        self.moved("flip", |x| ops::flip(x, &axes.axes()))
+        let axes = axes.axes();
+        self.viewed("flip", |x| ops::flip(x, &axes), |spec| spec.flip(&axes))
     }
 
     /// A new axis of length 1.
     #[track_caller]
     pub fn unsqueeze(&self, axis: i64) -> Tensor {
-        self.moved("unsqueeze", |x| ops::unsqueeze(x, axis))
+        self.viewed("unsqueeze", |x| ops::unsqueeze(x, axis), |spec| spec.unsqueeze(axis))
     }
 
     /// Without the given axes of length 1; without all of them for `()`.
     #[track_caller]
     pub fn squeeze(&self, axes: impl AxisList) -> Tensor {
-        self.moved("squeeze", |x| ops::squeeze(x, &axes.axes()))
+        let axes = axes.axes();
+        self.viewed("squeeze", |x| ops::squeeze(x, &axes), |spec| spec.squeeze(&axes))
     }
 
     /// Axes from `start` to `end`, both included, as one.
@@ -83,23 +89,24 @@ impl Tensor {
         self.moved("shrink", |x| ops::shrink(x, &bounds))
     }
 
-    /// `len` elements of an axis from `start` on.
+    /// `len` elements of an axis from `start` on, which counts from the end if it is a negative number.
     #[track_caller]
     pub fn narrow(&self, axis: i64, start: impl Into<Dim>, len: impl Into<Dim>) -> Tensor {
         let (start, len) = (start.into(), len.into());
-        self.moved("narrow", |x| ops::narrow(x, axis, &start, &len))
+        let rule = |spec: &ViewSpec| spec.narrow(axis, start.max_value(), len.max_value());
+        self.viewed("narrow", |x| ops::narrow(x, axis, &start, &len), rule)
     }
 
     /// A diagonal of two axes, as a new last axis.
     #[track_caller]
     pub fn diagonal(&self, offset: i64, a: i64, b: i64) -> Tensor {
-        self.moved("diagonal", |x| ops::diagonal(x, offset, a, b))
+        self.viewed("diagonal", |x| ops::diagonal(x, offset, a, b), |spec| spec.diagonal(offset, a, b))
     }
 
     /// Windows of `size` elements along an axis, one every `step`, as a new last axis.
     #[track_caller]
     pub fn unfold(&self, axis: i64, size: i64, step: i64) -> Tensor {
-        self.moved("unfold", |x| ops::unfold(x, axis, size, step))
+        self.viewed("unfold", |x| ops::unfold(x, axis, size, step), |spec| spec.unfold(axis, size, step))
     }
 
     /// Rotated along axes; as if flat for `()`.

@@ -7,6 +7,7 @@
 use std::panic::Location;
 
 use warpweft_compiler::ir::{Arg, Op};
+use warpweft_compiler::region::{view_overlaps_itself, views_meet};
 use warpweft_compiler::view::ViewError;
 
 use super::errors::CallError;
@@ -46,6 +47,28 @@ impl Tensor {
             (Ok(one), Ok(another)) => std::sync::Arc::ptr_eq(&one.cell, &another.cell),
             _ => false,
         }
+    }
+
+    /// Whether two positions of this view show one element of the storage. Such a view takes only [`Tensor::fill`].
+    ///
+    /// Decided by strides alone, whatever their number and size; nothing is computed. Where that would take too long, or depends on a
+    /// variable, the answer is yes.
+    ///
+    /// # Errors
+    /// If the tensor carries one.
+    pub fn overlaps_itself(&self) -> Result<bool> {
+        Ok(view_overlaps_itself(self.as_view()?.spec()).may_be())
+    }
+
+    /// Whether some element of a storage is shown by both. What is written through one is then seen through the other.
+    ///
+    /// Decided as [`Tensor::overlaps_itself`] is; tensors of two storages share nothing.
+    ///
+    /// # Errors
+    /// If a tensor carries one.
+    pub fn shares_elements_with(&self, other: &Tensor) -> Result<bool> {
+        let (one, another) = (self.as_view()?, other.as_view()?);
+        Ok(self.shares_storage_with(other) && views_meet(one.spec(), another.spec()).may_be())
     }
 
     /// The same elements under another shape, as a view: where only a copy could have that shape, an error. One length may be -1.

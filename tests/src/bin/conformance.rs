@@ -57,7 +57,7 @@ fn run(arguments: &Arguments, cases: &serde_json::Value) -> Report {
         Kind::Fusion => conformance::fusion::run(cases, filter, arguments.device.as_deref()),
         Kind::Inplace => conformance::inplace::run(cases, filter),
         Kind::Ops => conformance::ops::run(cases, filter, arguments.device.as_deref()),
-        Kind::Views => conformance::views::run(cases, filter),
+        Kind::Views => conformance::views::run(cases, filter, arguments.device.as_deref()),
         Kind::Symbolic => conformance::symbolic::run(cases, filter),
     }
 }

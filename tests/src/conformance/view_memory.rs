@@ -1,14 +1,8 @@
-//! What views show and what writes through them change, on plain lists.
-//!
-//! A storage is a list of integers; the addresses of a view are listed by the definition of strides. A write follows the plan that
-//! the compiler made for it, position by position, in an order that no plan may rely on.
+//! What strides say, on plain lists: the addresses of a view by the definition, and what a write through it must leave behind.
+
+use warpweft::Tensor;
 
 use super::Stop;
-use super::view_steps::Seen;
-use warpweft_compiler::DType;
-use warpweft_compiler::dtype::Scalar;
-use warpweft_compiler::ir::{Op, Shape, interpret};
-use warpweft_compiler::view::{ViewSpec, WriteKind, WritePlan};
 
 /// Nothing if the two are equal.
 ///
@@ -18,39 +12,49 @@ pub fn agree<T: PartialEq + std::fmt::Debug>(what: &str, got: T, want: T) -> Res
     if got == want { Ok(()) } else { Err(Stop::failed(format!("{what}: {got:?}, not {want:?}"))) }
 }
 
-/// The lengths as numbers.
-///
-/// # Errors
-/// If one is symbolic.
-pub fn concrete(shape: &Shape) -> Result<Vec<i64>, Stop> {
-    shape.as_const().ok_or_else(|| Stop::failed(format!("{shape} is symbolic")))
+/// Shape, strides and offset that a tensor says it has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Lengths of the axes.
+    pub shape: Vec<i64>,
+    /// Elements between neighbours along each axis.
+    pub strides: Vec<i64>,
+    /// The element at position (0, 0, ...).
+    pub offset: i64,
 }
 
-/// The addresses of a view in row-major order, by the definition of strides.
-///
-/// # Errors
-/// If the view is symbolic.
-pub fn addresses(spec: &ViewSpec) -> Result<Vec<i64>, Stop> {
-    let offset = spec.offset.as_const().ok_or_else(|| Stop::failed("the offset is symbolic".to_string()))?;
-    let mut all = vec![offset];
-    for (len, stride) in concrete(&spec.shape)?.into_iter().zip(concrete(&spec.strides)?) {
-        all = all.into_iter().flat_map(|address| (0..len).map(move |i| address + i * stride)).collect();
+impl Layout {
+    /// That of a view.
+    ///
+    /// # Errors
+    /// If the tensor carries one.
+    pub fn of(view: &Tensor) -> Result<Layout, Stop> {
+        let shape = view.shape().map_err(failed)?.into_iter().map(|len| len as i64).collect();
+        Ok(Layout { shape, strides: view.strides().map_err(failed)?, offset: view.storage_offset().map_err(failed)? })
     }
-    Ok(all)
+
+    /// The addresses in row-major order, by the definition of strides.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<i64> {
+        let mut all = vec![self.offset];
+        for (&len, stride) in self.shape.iter().zip(&self.strides) {
+            all = all.into_iter().flat_map(|address| (0..len).map(move |i| address + i * stride)).collect();
+        }
+        all
+    }
 }
 
-/// What the interpreter sees through the node of a view, over a storage in which every element is its address.
-///
-/// # Errors
-/// If the node cannot be interpreted.
-pub fn shown(seen: &Seen) -> Result<Vec<i64>, Stop> {
-    let len = seen.storage.shape()[0].max_value();
-    let content: Vec<Scalar> = (0..len).map(Scalar::Int).collect();
-    let memory = interpret::Value::from_scalars(DType::I64, [len], &content);
-    let leaves = |node: &warpweft_compiler::UOp| if node.op() == Op::Param { memory.clone() } else { None };
-    let values = interpret::interpret(std::slice::from_ref(&seen.node), &leaves);
-    let values = values.map_err(|error| Stop::failed(error.to_string()))?;
-    Ok(values[0].scalars().into_iter().map(Scalar::to_i64).collect())
+/// An error of the library where the case expects none.
+pub fn failed(error: warpweft::Error) -> Stop {
+    Stop::failed(error.to_string())
+}
+
+/// Whether some number stands twice in a list.
+#[must_use]
+pub fn repeats(addresses: &[i64]) -> bool {
+    let mut sorted = addresses.to_vec();
+    sorted.sort_unstable();
+    sorted.windows(2).any(|pair| pair[0] == pair[1])
 }
 
 /// What a write does to one element.
@@ -81,16 +85,33 @@ impl WriteOp {
         }
     }
 
-    /// What it does with the old value.
-    pub fn kind(self) -> WriteKind {
+    /// Carries it out with a tensor as its source.
+    ///
+    /// # Errors
+    /// What the library says.
+    pub fn write(self, to: &Tensor, from: &Tensor) -> Result<(), warpweft::Error> {
         match self {
-            WriteOp::Fill => WriteKind::Fill,
-            WriteOp::Copy => WriteKind::Copy,
-            WriteOp::Add | WriteOp::Multiply => WriteKind::Update,
+            WriteOp::Fill | WriteOp::Copy => to.assign(from),
+            WriteOp::Add => to.add_assign(from),
+            WriteOp::Multiply => to.mul_assign(from),
+        }
+    }
+
+    /// Carries it out with one number as its source.
+    ///
+    /// # Errors
+    /// What the library says.
+    pub fn write_number(self, to: &Tensor, number: i64) -> Result<(), warpweft::Error> {
+        match self {
+            WriteOp::Fill => to.fill(number),
+            WriteOp::Copy => to.assign(number),
+            WriteOp::Add => to.add_assign(number),
+            WriteOp::Multiply => to.mul_assign(number),
         }
     }
 
     /// The new value of an element.
+    #[must_use]
     pub fn combine(self, old: i64, source: i64) -> i64 {
         match self {
             WriteOp::Fill | WriteOp::Copy => source,
@@ -98,33 +119,4 @@ impl WriteOp {
             WriteOp::Multiply => old.wrapping_mul(source),
         }
     }
-}
-
-/// Carries out a plan on a list: `value_at(memory, address)` gives the source's element.
-///
-/// # Errors
-/// If the source does not have as many positions as the destination.
-pub fn carry_out(
-    plan: &WritePlan,
-    memory: &mut [i64],
-    to: &[i64],
-    op: WriteOp,
-    value_at: &dyn Fn(&[i64], i64) -> i64,
-) -> Result<(), Stop> {
-    let (source, is_read_first) = match plan {
-        WritePlan::Nothing => return Ok(()),
-        WritePlan::InPlace(None) => (vec![0; to.len()], false),
-        WritePlan::InPlace(Some(view)) => (addresses(view)?, false),
-        WritePlan::SourceFirst(view) => (addresses(view)?, true),
-    };
-    agree("positions of the source", source.len(), to.len())?;
-    let before: Vec<i64> =
-        if is_read_first { source.iter().map(|&address| value_at(memory, address)).collect() } else { Vec::new() };
-    // From the last to the first, an order that nobody relies on.
-    for position in (0..to.len()).rev() {
-        let value = if is_read_first { before[position] } else { value_at(memory, source[position]) };
-        let place = to[position] as usize;
-        memory[place] = op.combine(memory[place], value);
-    }
-    Ok(())
 }

@@ -6,12 +6,12 @@
 
 use std::fmt::Write;
 
-use rustc_hash::FxHashMap;
 use warpweft_compiler::UOp;
 use warpweft_compiler::ir::text::Graph;
 use warpweft_compiler::ir::{Arg, Op, postorder};
 use warpweft_compiler::region::draw::draw_elements;
 use warpweft_compiler::region::{AliasGraph, Answer, TensorId};
+use warpweft_compiler::schedule::aliases::MemoryViews;
 use warpweft_compiler::view::{ViewSpec, collect_movement_chain};
 
 /// Longer rows are not drawn.
@@ -22,6 +22,7 @@ const ELEMENTS_MAX: i64 = 1 << 14;
 struct View {
     name: String,
     id: TensorId,
+    allocation: TensorId,
     param: UOp,
     /// The shape that it is drawn in.
     shape: Vec<i64>,
@@ -30,8 +31,7 @@ struct View {
 
 /// The views of a graph, drawn.
 pub(crate) fn text(graph: &Graph) -> String {
-    let mut aliases = AliasGraph::new();
-    let mut ids: FxHashMap<UOp, TensorId> = FxHashMap::default();
+    let mut memory = MemoryViews::new();
     let mut views: Vec<View> = Vec::new();
     for node in viewed(graph) {
         let (param, steps) = collect_movement_chain(&node);
@@ -39,19 +39,19 @@ pub(crate) fn text(graph: &Graph) -> String {
             continue;
         }
         let shape = shape_of(graph, &param);
-        if let Some(id) = add(&mut aliases, &mut ids, &param, &steps) {
+        if let (Some(allocation), Some(id)) = (memory.memory(&param), memory.view(&node)) {
             let names: Vec<String> = steps.iter().map(|step| step.op().to_string()).collect();
             let name = format!("view {} of {}: {}", views.len(), name_of(graph, &param), names.join(", "));
-            views.push(View { name, id, param, shape, spec: ViewSpec::of_node(&node).cloned() });
+            views.push(View { name, id, allocation, param, shape, spec: ViewSpec::of_node(&node).cloned() });
         }
     }
     let mut text = String::new();
     for view in &views {
-        draw(&mut text, &aliases, view, ids[&view.param]);
+        draw(&mut text, memory.aliases(), view);
     }
     for (number, a) in views.iter().enumerate() {
         for (other, b) in views.iter().enumerate().skip(number + 1).filter(|(_, b)| b.param == a.param) {
-            let answer = match aliases.intersects(a.id, b.id) {
+            let answer = match memory.aliases().intersects(a.id, b.id) {
                 Ok(Answer::Yes) => "share elements",
                 Ok(Answer::No) => "lie apart",
                 Ok(Answer::Unknown) | Err(_) => "may share elements: it would take too long to know",
@@ -97,47 +97,13 @@ fn name_of(graph: &Graph, param: &UOp) -> String {
     entry.map(|entry| entry.name.clone()).unwrap_or_default()
 }
 
-/// The view in the alias graph; none for what that cannot say, as padding and symbolic lengths.
-fn add(aliases: &mut AliasGraph, ids: &mut FxHashMap<UOp, TensorId>, param: &UOp, steps: &[UOp]) -> Option<TensorId> {
-    if !ids.contains_key(param) {
-        let id = aliases.allocate(&param.shape().as_const()?, 0).ok()?;
-        ids.insert(param.clone(), id);
-    }
-    for step in steps.iter().filter(|step| !ids.contains_key(*step)).cloned().collect::<Vec<UOp>>() {
-        let below = ids[&step.src()[0]];
-        let shape = step.shape().as_const()?;
-        let number = |axes: &[u8]| axes.iter().map(|&axis| axis as usize).collect::<Vec<usize>>();
-        let id = match (step.op(), step.arg()) {
-            (Op::Reshape, _) => aliases.reshape(below, &shape),
-            (Op::Permute, Arg::Axes(order)) => aliases.permute(below, &number(order)),
-            (Op::Flip, Arg::Axes(axes)) => aliases.reverse(below, &number(axes)),
-            (Op::Expand, _) => aliases.expand(below, &shape),
-            (Op::Shrink, Arg::Bounds(bounds)) => {
-                let ends = |end: fn(&(warpweft_compiler::ir::Dim, warpweft_compiler::ir::Dim)) -> Option<i64>| {
-                    bounds.iter().map(end).collect::<Option<Vec<i64>>>()
-                };
-                let (lower, upper) = (ends(|(low, _)| low.as_const())?, ends(|(_, high)| high.as_const())?);
-                aliases.slice(below, &lower, &upper, &vec![1; bounds.len()])
-            }
-            // Whatever lies below, the strides of the whole chain are over the param.
-            (Op::AsStrided, _) => {
-                let spec = ViewSpec::of_node(&step)?;
-                aliases.as_strided(ids[param], &shape, &spec.strides.as_const()?, spec.offset.as_const()?)
-            }
-            _ => return None,
-        };
-        ids.insert(step, id.ok()?);
-    }
-    steps.last().map(|last| ids[last])
-}
-
-fn draw(text: &mut String, aliases: &AliasGraph, view: &View, allocation: TensorId) {
+fn draw(text: &mut String, aliases: &AliasGraph, view: &View) {
     let _ = writeln!(text, "{}", view.name);
     let _ = match &view.spec {
         Some(spec) => writeln!(text, "  {} strides {} offset {}", spec.shape, spec.strides, spec.offset),
         None => writeln!(text, "  no strides describe it"),
     };
-    let Ok(Ok(elements)) = aliases.elements(view.id, allocation) else {
+    let Ok(Ok(elements)) = aliases.elements(view.id, view.allocation) else {
         text.push_str("  too many pieces to say\n");
         return;
     };
