@@ -1,6 +1,14 @@
 //! Warpweft: an embeddable tensor compiler. Lazy tensors, fused kernels, machine code.
 
 pub mod cache;
+pub mod compiler {
+    //! Analysis of the compiler that is of use by itself.
+    //!
+    //! [`region`] answers which elements views share ([`region::AliasGraph`], which the scheduler asks before it lets a write go to memory),
+    //! and judges in-place proposals for graphs of an embedder's own ([`region::inplace::InplaceGraph`]). Both are pure: no device, no tensor.
+
+    pub use warpweft_compiler::region;
+}
 pub mod config;
 pub mod debug;
 pub mod execute;

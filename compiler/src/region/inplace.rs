@@ -10,6 +10,25 @@
 //! gate, and if no order can have it so, the proposal is a cycle. A valid proposal keeps its effect, aliases and order;
 //! any other leaves the graph as it was.
 //!
+//! This is for embedders that lay out memory themselves: they propose, in the order of what is worth most to them, and keep to the verdicts. The
+//! project's own writes need no proposals: `schedule/writes` decides each from who owns the memory and which readers an order can put first.
+//!
+//! ```
+//! use warpweft_compiler::region::inplace::{Checks, InplaceGraph, Verdict};
+//!
+//! let mut graph = InplaceGraph::new();
+//! let x = graph.variable(&[4, 4])?;
+//! let first = graph.gate(&[x], None)?; // relu(x), say
+//! let second = graph.gate(&[x], None)?; // exp(x)
+//! let sum = graph.gate(&[first, second], None)?;
+//! graph.modify(sum)?;
+//! let checks = Checks { parallel_writeable: true, allow_multi_gate_alias: false };
+//! // One of the two may write over the input, after the other has read it; the sum may then write over either.
+//! assert_eq!(graph.try_open(first, 0, checks)?, Verdict::Valid);
+//! assert_eq!(graph.try_open(sum, 1, checks)?, Verdict::Valid);
+//! # Ok::<(), warpweft_compiler::region::AliasError>(())
+//! ```
+//!
 //! Unknown counts as aliased. Whether a modifier precedes a gate is asked of the order that the graph forces, not of a
 //! schedule, so verdicts do not depend on tie-breaks; a graph whose value is not defined is found by
 //! [`InplaceGraph::is_ambiguous`].
