@@ -54,6 +54,11 @@ pub const NARROWER: &[Way] = &[
     Way { name: "linear, optimized for SSE2", target: &SSE2, no_opt: false },
 ];
 
+/// Whether a list is run in less than a second or so: its interpreter takes about a hundred times what a machine does.
+pub fn is_short(linear: &Linear) -> bool {
+    linear.estimate.operations + linear.estimate.bytes_accessed <= 1e7
+}
+
 /// Runs a list over memory, in many shares.
 ///
 /// # Errors

@@ -22,7 +22,7 @@ struct Arguments {
     /// Print the names of the faults.
     #[arg(long)]
     list: bool,
-    /// Where the copy and its build go.
+    /// Where the copy goes.
     #[arg(long, default_value = "target/mutants")]
     folder: PathBuf,
 }
@@ -53,7 +53,8 @@ fn run(arguments: &Arguments) -> Result<usize, String> {
     }
     std::fs::create_dir_all(&arguments.folder).map_err(|error| error.to_string())?;
     let folder = arguments.folder.canonicalize().map_err(|error| error.to_string())?;
-    let (tree, target) = (folder.join("tree"), folder.join("build"));
+    // What others made is built but once.
+    let (tree, target) = (folder.join("tree"), root.join("target"));
     let started = Instant::now();
     plant(&root, &tree, &faults, None)?;
     eprintln!("building the tests with {} faults as switches", faults.len());

@@ -136,4 +136,16 @@ mod tests {
         assert!(parse("== a\nfile b\n- x\n+ x\n").unwrap_err().contains("by itself"));
         assert!(parse("== a\nfiles b\n").unwrap_err().contains("line 2"));
     }
+
+    #[test]
+    fn every_fault_of_the_list_is_found_once() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are a folder of the repository");
+        let all = read(&root.join("tests/mutants")).unwrap();
+        assert!(all.len() >= 60, "{} faults are too few", all.len());
+        for fault in &all {
+            let text = std::fs::read_to_string(root.join(&fault.file)).unwrap_or_default();
+            let found = text.matches(&format!("{}{}{}", fault.before, fault.old, fault.after)).count();
+            assert_eq!(found, 1, "{} is found {found} times in {}", fault.name, fault.file);
+        }
+    }
 }

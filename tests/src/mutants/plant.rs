@@ -93,29 +93,32 @@ fn write(path: &PathBuf, bytes: &[u8]) -> Result<(), String> {
 /// The text of a file with these faults as switches; a fault without a number takes the place of what it replaces.
 fn with_faults(path: &str, text: &str, faults: &[(usize, &Fault)]) -> Result<String, String> {
     let module = if path.starts_with("compiler/") { "crate" } else { "warpweft_compiler" };
-    let mut places: Vec<(usize, usize, String)> = Vec::new();
-    for (number, fault) in faults {
+    // What each part of the text becomes; several faults may be of one part.
+    let mut places: BTreeMap<(usize, usize), Vec<(usize, &Fault)>> = BTreeMap::new();
+    for &(number, fault) in faults {
         let wanted = format!("{}{}{}", fault.before, fault.old, fault.after);
         let mut found = text.match_indices(&wanted);
         let (Some((at, _)), None) = (found.next(), found.next()) else {
             return Err(format!("{}: what it replaces is not in {path} just once", fault.name));
         };
         let start = at + fault.before.len();
-        let active = format!("{module}::mutants::active({number})");
-        let new = match (*number, fault.statements) {
-            (usize::MAX, _) => fault.new.clone(),
-            (_, true) => format!("if {active} {{ {} }} else {{ {} }}", fault.new, fault.old),
-            (_, false) => format!("(if {active} {{ {} }} else {{ {} }})", fault.new, fault.old),
-        };
-        places.push((start, start + fault.old.len(), new));
+        places.entry((start, start + fault.old.len())).or_default().push((number, fault));
     }
-    places.sort();
-    if let Some(pair) = places.windows(2).find(|pair| pair[0].1 > pair[1].0) {
-        return Err(format!("{path}: two faults replace the same text, at {}", pair[1].0));
+    let ranges: Vec<&(usize, usize)> = places.keys().collect();
+    if let Some(pair) = ranges.windows(2).find(|pair| pair[0].1 > pair[1].0) {
+        return Err(format!("{path}: two faults replace parts of the same text, at {}", pair[1].0));
     }
     let mut result = text.to_string();
-    for (start, end, new) in places.into_iter().rev() {
-        result.replace_range(start..end, &new);
+    for (&(start, end), faults) in places.iter().rev() {
+        let old = faults[0].1.old.clone();
+        let switched = faults.iter().fold(old, |old, (number, fault)| match (*number, fault.statements) {
+            (usize::MAX, _) => fault.new.clone(),
+            (number, true) => format!("if {module}::mutants::active({number}) {{ {} }} else {{ {old} }}", fault.new),
+            (number, false) => {
+                format!("(if {module}::mutants::active({number}) {{ {} }} else {{ {old} }})", fault.new)
+            }
+        });
+        result.replace_range(start..end, &switched);
     }
     Ok(result)
 }
