@@ -106,7 +106,7 @@ const WITHOUT_CASES: &[(&str, &str)] = &[
     ("overlaps_itself shares_elements_with", "in the cases of views"),
     ("shares_storage_with", "about storage, not values"),
     ("full zeros ones linspace eye", "the same with a type has cases"),
-    ("full_like zeros_like ones_like", "full of another tensor's shape and type"),
+    ("zeros_like ones_like", "full_like with a number"),
     ("from_vec from_slice from_bytes", "data goes in as it is"),
     ("rand rand_of randn randn_of randint uniform randperm manual_seed random_state dropout", "random"),
 ];
