@@ -192,10 +192,10 @@ pub(super) fn infer_facts(op: Op, dtype: DType, src: &[UOp], arg: &Arg) -> Facts
             Facts::of_scalar(*value, dtype)
         }
         (Op::Variable, Arg::Variable(variable)) => Facts::between(variable.min, variable.max),
-        (Op::Iota, Arg::Shape(shape)) => Facts::between(0, (shape[0].max_value() - 1).max(0)),
-        (Op::Range, _) => Facts::between(0, (src[0].max_value() - 1).max(0)),
+        (Op::Iota, Arg::Shape(shape)) => Facts::between(0, shape[0].max_value().saturating_sub(1).max(0)),
+        (Op::Range, _) => Facts::between(0, src[0].max_value().saturating_sub(1).max(0)),
         (Op::Bind, _) => src[0].facts(),
-        (Op::Ramp, Arg::Number(step)) => ramp_facts(src[0].facts(), *step, dtype),
+        (Op::Ramp, Arg::Number(step)) => Facts::of_ramp(src[0].facts(), *step, dtype),
         (
             Op::Reshape
             | Op::Permute
@@ -217,10 +217,4 @@ pub(super) fn infer_facts(op: Op, dtype: DType, src: &[UOp], arg: &Arg) -> Facts
         }
         _ => Facts::of_dtype(dtype.element()),
     }
-}
-
-/// Of base, base + step, ..., over all lanes.
-fn ramp_facts(base: Facts, step: i64, dtype: DType) -> Facts {
-    let reach = step.saturating_mul(dtype.lanes() as i64 - 1);
-    Facts::between(base.min.saturating_add(reach.min(0)), base.max.saturating_add(reach.max(0)))
 }

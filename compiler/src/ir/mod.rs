@@ -9,7 +9,10 @@ mod build;
 mod content;
 mod dim;
 mod dim_sum;
+mod exact_facts;
 mod facts;
+#[cfg(test)]
+mod facts_tests;
 mod infer;
 mod infix;
 pub mod interpret;
