@@ -6,7 +6,7 @@ use super::rules::{Contribution, number, sum, zero};
 use crate::dtype::Scalar;
 use crate::ir::{Arg, Dim, Op, ReduceOp, Shape};
 use crate::ops::create::positions;
-use crate::ops::extreme::{Tie, place_of, places_along, spread_back, ties};
+use crate::ops::extreme::{Tie, place_of, places_along, spread_back, stored_once, ties};
 use crate::ops::movement::{insert_axis, move_axis};
 use crate::ops::padding::pad_with;
 use crate::{DType, UOp};
@@ -41,7 +41,9 @@ fn to_place(x: &UOp, op: ReduceOp, inside: Option<&UOp>, spread: &Spread, tie: T
     else {
         return to_all(&x, op, inside, spread);
     };
-    Some(places.equals(found.expand(x.shape().clone())).select(&spread.gradient, zero(&x)))
+    // Both are stored, for every element along the axes asks for them: fused with what computes them, that has no loop of its own to fill.
+    let found = found.contiguous().expand(x.shape().clone());
+    Some(places.equals(found).select(stored_once(&spread.gradient), zero(&x)))
 }
 
 /// Equal parts of it to all that hold the value.

@@ -103,7 +103,7 @@ fn value_key(x: &UOp, op: ReduceOp) -> Option<UOp> {
 }
 
 /// The same elements, of which what is computed is stored: whoever reads them twice reads the same.
-pub(super) fn stored_once(x: &UOp) -> UOp {
+pub fn stored_once(x: &UOp) -> UOp {
     let mut chain = Vec::new();
     let mut base = x;
     while base.op().is_movement() {
