@@ -46,9 +46,9 @@ fn a_sum_that_several_kernels_need_is_one_number() {
     let rows = drawn(&[40, 333], 3);
     let scaled = &rows / (&rows * &rows).sum(1).sqrt().reshape([40, 1]);
     let largest = scaled.max(1).reshape([40, 1]);
-    assert_eq!(scaled.eq(&largest).cast(DType::I32).sum(1).min(0).item::<i32>().unwrap(), 1);
+    assert_eq!(scaled.eq(&largest).cast(DType::I32).sum(1).min(0).item::<i64>().unwrap(), 1);
     let turned = scaled.t().max(0).reshape([40, 1]);
-    assert_eq!(turned.eq(&largest).cast(DType::I32).sum(0).item::<i32>().unwrap(), 40);
+    assert_eq!(turned.eq(&largest).cast(DType::I32).sum(0).item::<i64>().unwrap(), 40);
 }
 
 #[test]

@@ -73,6 +73,12 @@ impl Model {
         elements.windows(2).any(|pair| pair[0] == pair[1])
     }
 
+    /// Whether two tensors show the same elements at the same positions.
+    pub fn is_same_view(&self, a: Id, b: Id) -> bool {
+        let view = |id: Id| self.shown.get(&id).map(|shown| (shown.storage, &shown.dims, &shown.elements));
+        view(a).is_some() && view(a) == view(b)
+    }
+
     /// A function that was defined.
     pub fn function(&self, id: Id) -> Option<&Rc<Function>> {
         self.functions.get(&id)
