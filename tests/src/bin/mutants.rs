@@ -22,7 +22,7 @@ struct Arguments {
     /// Print the names of the faults.
     #[arg(long)]
     list: bool,
-    /// Where the copy goes.
+    /// Where the copy and its build go.
     #[arg(long, default_value = "target/mutants")]
     folder: PathBuf,
 }
@@ -53,8 +53,8 @@ fn run(arguments: &Arguments) -> Result<usize, String> {
     }
     std::fs::create_dir_all(&arguments.folder).map_err(|error| error.to_string())?;
     let folder = arguments.folder.canonicalize().map_err(|error| error.to_string())?;
-    // What others made is built but once.
-    let (tree, target) = (folder.join("tree"), root.join("target"));
+    // A build folder of its own: packages of the copy have the names of the project's.
+    let (tree, target) = (folder.join("tree"), folder.join("build"));
     let started = Instant::now();
     plant(&root, &tree, &faults, None)?;
     eprintln!("building the tests with {} faults as switches", faults.len());

@@ -44,7 +44,17 @@ pub enum Outcome {
 /// With what the build says.
 pub fn build(tree: &Path, target: &Path) -> Result<Vec<Binary>, String> {
     let output = Command::new("cargo")
-        .args(["test", "--workspace", "--no-run", "--quiet", "--profile", "soak", "--message-format", "json"])
+        .args([
+            "test",
+            "--workspace",
+            "--tests",
+            "--no-run",
+            "--quiet",
+            "--profile",
+            "soak",
+            "--message-format",
+            "json",
+        ])
         .current_dir(tree)
         .env("CARGO_TARGET_DIR", target)
         .stderr(Stdio::inherit())
