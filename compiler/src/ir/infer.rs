@@ -193,7 +193,11 @@ pub(super) fn infer_facts(op: Op, dtype: DType, src: &[UOp], arg: &Arg) -> Facts
         }
         (Op::Variable, Arg::Variable(variable)) => Facts::between(variable.min, variable.max),
         (Op::Iota, Arg::Shape(shape)) => Facts::between(0, shape[0].max_value().saturating_sub(1).max(0)),
-        (Op::Range, _) => Facts::between(0, src[0].max_value().saturating_sub(1).max(0)),
+        // A loop that may not run at all keeps its variable: if it were a constant, what is only there inside of the loop would leave it.
+        (Op::Range, _) => {
+            let least = (src[0].min_value() < 1) as i64;
+            Facts::between(0, src[0].max_value().saturating_sub(1).max(least))
+        }
         (Op::Bind, _) => src[0].facts(),
         (Op::Ramp, Arg::Number(step)) => Facts::of_ramp(src[0].facts(), *step, dtype),
         (

@@ -60,7 +60,9 @@ fn unroll(root: &UOp) -> UOp {
         let results = if is_closer(&rebuilt) && unrolled { unroll_closer(&rebuilt) } else { smallvec![rebuilt] };
         done.insert(node, results);
     }
-    done.remove(root).map(|mut results| results.remove(0)).unwrap_or_else(|| root.clone())
+    let unrolled = done.remove(root).map(|mut results| results.remove(0)).unwrap_or_else(|| root.clone());
+    // All copies at once: what two of them load from one place stays one load.
+    if unrolled == *root { unrolled } else { simplify(&unrolled) }
 }
 
 fn unroll_closer(closer: &UOp) -> SmallVec<[UOp; 1]> {
@@ -76,7 +78,7 @@ fn unroll_closer(closer: &UOp) -> SmallVec<[UOp; 1]> {
             .flat_map(|operands| {
                 (0..len).map(move |number| {
                     let map: FxHashMap<UOp, UOp> = [(range.clone(), UOp::index(number))].into_iter().collect();
-                    operands.iter().map(|operand| simplify(&substitute(operand, &map))).collect()
+                    operands.iter().map(|operand| substitute(operand, &map)).collect()
                 })
             })
             .collect();

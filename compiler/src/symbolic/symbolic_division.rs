@@ -95,7 +95,7 @@ pub(super) fn divided_by_symbol(root: &UOp) -> Option<UOp> {
     }
     let sum = Sum::of(x);
     let divisor = Product::of(y, 1)?;
-    cancel_common(root.op(), &sum, &divisor).or_else(|| take_multiples(root.op(), &sum, &divisor, y)).or_else(|| {
+    cancel_common(root.op(), &sum, &divisor, y.min_value() > 0).or_else(|| take_multiples(root.op(), &sum, &divisor, y)).or_else(|| {
         if is_below(x, y) {
             return Some(if root.op() == Op::IDiv { UOp::index(0) } else { x.clone() });
         }
@@ -107,7 +107,7 @@ pub(super) fn divided_by_symbol(root: &UOp) -> Option<UOp> {
 }
 
 /// `(g * x) // (g * y)` is `x // y`, `(g * x) % (g * y)` is `g * (x % y)`, for g that is not 0.
-fn cancel_common(op: Op, sum: &Sum, divisor: &Product) -> Option<UOp> {
+fn cancel_common(op: Op, sum: &Sum, divisor: &Product, is_positive: bool) -> Option<UOp> {
     let terms: Vec<Product> =
         sum.terms.iter().map(|(atom, factor)| Product::of(atom, *factor)).collect::<Option<_>>()?;
     let mut common: SmallVec<[UOp; 4]> = SmallVec::new();
@@ -120,8 +120,9 @@ fn cancel_common(op: Op, sum: &Sum, divisor: &Product) -> Option<UOp> {
         }
     }
     let number = gcd(sum.gcd_of_factors(), divisor.coefficient);
-    // A constant beside the terms is rounded down in a quotient; in a remainder it has to be a multiple too.
-    let number = if op == Op::Mod { gcd(number, sum.constant) } else { number };
+    // A constant beside the terms is rounded down in a quotient by what is positive; otherwise it has to be a multiple too.
+    let rounds_down = op == Op::IDiv && is_positive;
+    let number = if rounds_down { number } else { gcd(number, sum.constant) };
     if common.is_empty() && number <= 1 {
         return None;
     }
