@@ -54,6 +54,7 @@ pub fn lower_kernel(
     passes.run("long sums go by blocks", blocks::sum_by_blocks);
     passes.run("unrolled and vector ranges are expanded", expand::expand);
     passes.run("tiles of strided loads become rows, transposed", transpose::transpose_tiles);
+    passes.run("what accumulates in memory loads what is there", effects::open_accumulations);
     passes.run("stages get scratch of their own", scratch::number_scratch);
     passes.run("ops the target lacks become ops it has", |kernel| decompose::decompose(kernel, target));
     passes.run("indices get machine types", index_types::lower_index_types);
@@ -121,7 +122,8 @@ fn interface(ast: &UOp, ops: &[UOp]) -> (Vec<Parameter>, Vec<String>) {
         if let (Op::Param, Arg::Param(param)) = (node.op(), node.arg()) {
             let slot = param.slot as usize;
             parameters.resize(parameters.len().max(slot + 1), None);
-            let access = match (touched(param.slot, Op::Load), touched(param.slot, Op::Store)) {
+            let is_loaded = touched(param.slot, Op::Load) || touched(param.slot, Op::Previous);
+            let access = match (is_loaded, touched(param.slot, Op::Store)) {
                 (true, true) => Access::ReadWrite,
                 (false, true) => Access::Write,
                 (_, false) => Access::Read,

@@ -6,6 +6,7 @@ use warpweft_compiler::UOp;
 use warpweft_compiler::ir::text::{Graph, print};
 use warpweft_compiler::ir::{Arg, Dim, Op, postorder};
 use warpweft_compiler::program::{Access, Estimate, Parameter, Program};
+use warpweft_compiler::view::collect_movement_chain;
 
 /// The program of a kernel AST (a sink of stores to params) for a target of [`Language::Text`].
 ///
@@ -27,7 +28,7 @@ pub fn render_ast(ast: &UOp, name: &str, estimate: Estimate) -> Program {
 }
 
 fn parameters(ast: &UOp) -> Vec<Parameter> {
-    let values: Vec<UOp> = ast.src().iter().map(|store| store.src()[1].clone()).collect();
+    let values: Vec<UOp> = ast.src().iter().flat_map(|store| store.src()[1..].to_vec()).collect();
     let targets: Vec<UOp> = ast.src().iter().map(|store| store.src()[0].clone()).collect();
     let mut parameters: Vec<Option<(UOp, Access)>> = Vec::new();
     let mut note = |node: &UOp, access: Access| {
@@ -47,6 +48,10 @@ fn parameters(ast: &UOp) -> Vec<Parameter> {
     }
     for node in postorder(&values) {
         note(&node, Access::Read);
+    }
+    // What is scattered leaves the other elements, or combines with what is there.
+    for store in ast.src().iter().filter(|store| store.src().len() > 2) {
+        note(&collect_movement_chain(&store.src()[0]).0, Access::ReadWrite);
     }
     let parameter = |slot: Option<(UOp, Access)>| {
         let (node, access) = slot.expect("kernel parameters are numbered without gaps");

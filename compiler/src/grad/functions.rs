@@ -2,8 +2,8 @@
 
 use smallvec::smallvec;
 
-use super::reductions;
 use super::rules::{Contribution, number, zero};
+use super::{reductions, scans};
 use crate::UOp;
 use crate::dtype::lattice::accumulate;
 use crate::ir::{Arg, Function};
@@ -19,7 +19,7 @@ pub(super) fn function(node: &UOp, g: &UOp) -> Contribution {
         Function::FirstExtreme => return reductions::by_place(node, g, Tie::First),
         Function::LastExtreme => return reductions::by_place(node, g, Tie::Last),
         Function::EvenExtreme => return reductions::evenly(node, g),
-        Function::GatherAlong => return reductions::gather_along(node, g),
+        Function::GatherAlong => return scans::gather_along(node, g),
         // An integer.
         Function::Checked => return node.src().iter().map(|_| None).collect(),
         _ => {}

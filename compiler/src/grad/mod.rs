@@ -16,6 +16,7 @@ mod backward;
 mod functions;
 mod reductions;
 mod rules;
+mod scans;
 mod strided;
 
 pub use backward::gradients;

@@ -1,15 +1,11 @@
-//! Gradients of reductions and of indexing.
+//! Gradients of reductions.
 
 use smallvec::smallvec;
 
 use super::rules::{Contribution, number, sum, zero};
-use crate::dtype::Scalar;
-use crate::ir::{Arg, Dim, Op, ReduceOp, Shape};
-use crate::ops::create::positions;
+use crate::UOp;
+use crate::ir::{Arg, Op, ReduceOp};
 use crate::ops::extreme::{Tie, place_of, places_along, spread_back, stored_once, ties};
-use crate::ops::movement::{insert_axis, move_axis};
-use crate::ops::padding::pad_with;
-use crate::{DType, UOp};
 
 /// The gradient of a reduction repeated along the axes that went away.
 struct Spread {
@@ -87,26 +83,6 @@ pub(super) fn evenly(node: &UOp, g: &UOp) -> Contribution {
     parts
 }
 
-/// Each element of x gets the sum of what the places along its line got that name it.
-pub(super) fn gather_along(node: &UOp, g: &UOp) -> Contribution {
-    let [_, x, index, axis] = node.src() else { return smallvec![None] };
-    let (axis, last) = (axis.as_int().unwrap_or(0) as usize, x.shape().len() - 1);
-    // Other axes of the index may be shorter: what is missing names nothing.
-    let missing = |k: usize| if k == axis { Dim::Const(0) } else { &x.shape()[k] - &index.shape()[k] };
-    let padding: Vec<(Dim, Dim)> = (0..=last).map(|k| (Dim::Const(0), missing(k))).collect();
-    let line = |values: &UOp, blank: Scalar| {
-        let whole = pad_with(values, &padding, blank);
-        let moved = move_axis(&whole, axis, last);
-        let mut square = moved.shape().to_vec();
-        square.insert(last, x.shape()[axis].clone());
-        insert_axis(&moved, last).expand(square)
-    };
-    let named = line(&index.cast(DType::I64), Scalar::Int(-1));
-    let places = positions(named.shape(), last).cast(DType::I64);
-    let picked = named.equals(places).select(line(g, Scalar::zero(g.dtype())), zero(g));
-    smallvec![None, Some(move_axis(&sum(&picked, &[last + 1]), last, axis)), None, None]
-}
-
 /// The product of the other elements: of all that are not zero if this is the only zero, 0 if another is, and the
 /// product divided by this element otherwise.
 fn product(x: &UOp, spread: &Spread) -> UOp {
@@ -121,27 +97,4 @@ fn product(x: &UOp, spread: &Spread) -> UOp {
     // How many zeros there are besides this element.
     let others = (zeros - here).equals(&nothing);
     &spread.gradient * others.select(rest.div(&nonzero), &nothing)
-}
-
-/// Each element of x gets the sum of what the places that read it got: a product with the index as a matrix of ones and zeros.
-pub(super) fn gather(node: &UOp, g: &UOp) -> Contribution {
-    let Arg::Axis(axis) = node.arg() else { return smallvec![None, None] };
-    let axis = *axis as usize;
-    let (x, index) = (&node.src()[0], &node.src()[1]);
-    let shape = x.shape();
-    let reads = index.shape().numel();
-    let (before, after) = (&shape[..axis], &shape[axis + 1..]);
-    let dims =
-        |middle: [Dim; 2]| -> Shape { before.iter().cloned().chain(middle).chain(after.iter().cloned()).collect() };
-    let square = dims([shape[axis].clone(), reads.clone()]);
-    let gradient = g.reshape(dims([Dim::Const(1), reads.clone()])).expand(square.clone());
-    let line = |x: &UOp, at: usize| -> UOp {
-        let aligned: Shape =
-            (0..square.len()).map(|k| if k == at { square[k].clone() } else { Dim::Const(1) }).collect();
-        x.reshape(aligned).expand(square.clone())
-    };
-    let places = line(&UOp::iota(shape[axis].clone()).cast(index.dtype()), axis);
-    let named = line(&index.reshape([reads]), axis + 1);
-    let picked = named.equals(&places).select(gradient, zero(g));
-    smallvec![Some(sum(&picked, &[axis + 1])), None]
 }

@@ -7,7 +7,8 @@
 use smallvec::{SmallVec, smallvec};
 
 use super::functions::function;
-use super::reductions::{gather, reduce};
+use super::reductions::reduce;
+use super::scans::{gather, scan, scatter};
 use super::strided::as_strided;
 use crate::UOp;
 use crate::dtype::Scalar;
@@ -72,7 +73,9 @@ pub fn rule(op: Op) -> Rule {
         Op::Flip => Contributes(flip),
         Op::AsStrided => Contributes(as_strided),
         Op::Reduce => Contributes(reduce),
+        Op::Scan => Contributes(scan),
         Op::Gather => Contributes(gather),
+        Op::Scatter => Contributes(scatter),
         Op::Contiguous => Contributes(|_, g| smallvec![Some(g.clone())]),
         Op::Copy => Contributes(copy),
         Op::Write => Contributes(write),
@@ -88,6 +91,8 @@ pub fn rule(op: Op) -> Rule {
         Op::Range
         | Op::Keep
         | Op::Fold
+        | Op::Running
+        | Op::Previous
         | Op::Store
         | Op::Index
         | Op::Load

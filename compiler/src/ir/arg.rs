@@ -30,6 +30,8 @@ pub enum AxisKind {
     Loop,
     /// An ordinary loop that a fold closes.
     Reduce,
+    /// A loop whose iterations come one after the other, in order: each may need what the one before it left.
+    Serial,
     /// Repeated in straight-line code.
     Unroll,
     /// The lanes of vectors.
@@ -57,8 +59,12 @@ pub enum Arg {
     Strided(Arc<StridedArg>),
     /// What a `Reduce` does, and along which axes, ascending.
     Reduce(ReduceOp, Axes),
-    /// What a `Fold` or `Across` does.
+    /// What a `Fold`, `Across` or `Running` does, or a store that combines what it stores with what is there.
     Fold(ReduceOp),
+    /// What a `Scan` does, and along which axis.
+    Scan(ReduceOp, u8),
+    /// How a `Scatter` combines an element with what is there (it takes its place if that is not said), and along which axis it is put.
+    Scatter(Option<ReduceOp>, u8),
     /// Which memory a `Buffer` is.
     Buffer(BufferArg),
     /// Which parameter a `Param` is, and how many elements it has.
@@ -221,12 +227,17 @@ impl ReduceOp {
 }
 
 impl AxisKind {
+    /// Every kind.
+    pub const ALL: [AxisKind; 6] =
+        [AxisKind::Parallel, AxisKind::Loop, AxisKind::Reduce, AxisKind::Serial, AxisKind::Unroll, AxisKind::Vector];
+
     /// The name in the text form.
     pub fn name(self) -> &'static str {
         match self {
             AxisKind::Parallel => "parallel",
             AxisKind::Loop => "loop",
             AxisKind::Reduce => "reduce",
+            AxisKind::Serial => "serial",
             AxisKind::Unroll => "unroll",
             AxisKind::Vector => "vector",
         }
@@ -250,6 +261,8 @@ impl Arg {
             | Arg::Axes(_)
             | Arg::Reduce(..)
             | Arg::Fold(_)
+            | Arg::Scan(..)
+            | Arg::Scatter(..)
             | Arg::Buffer(_)
             | Arg::Param(_)
             | Arg::Variable(_)
@@ -280,6 +293,8 @@ impl Arg {
             | Arg::Axes(_)
             | Arg::Reduce(..)
             | Arg::Fold(_)
+            | Arg::Scan(..)
+            | Arg::Scatter(..)
             | Arg::Buffer(_)
             | Arg::Param(_)
             | Arg::Variable(_)

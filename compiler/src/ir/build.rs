@@ -315,6 +315,17 @@ impl UOp {
         UOp::new(Op::Reduce, self.dtype(), smallvec![self.clone()], Arg::Reduce(op, axes))
     }
 
+    /// Each element combined with all before it along an axis.
+    pub fn scan(&self, op: ReduceOp, axis: usize) -> UOp {
+        UOp::new(Op::Scan, self.dtype(), smallvec![self.clone()], Arg::Scan(op, axis as u8))
+    }
+
+    /// This with each element of `source` combined into (without an op: put in) the place along an axis that `index` names.
+    pub fn scatter(&self, index: &UOp, source: &UOp, op: Option<ReduceOp>, axis: usize) -> UOp {
+        let src = smallvec![self.clone(), index.clone(), source.clone()];
+        UOp::new(Op::Scatter, self.dtype(), src, Arg::Scatter(op, axis as u8))
+    }
+
     /// This with one axis indexed by a tensor of integers.
     pub fn gather(&self, index: &UOp, axis: usize) -> UOp {
         UOp::new(Op::Gather, self.dtype(), smallvec![self.clone(), index.clone()], Arg::Axis(axis as u8))

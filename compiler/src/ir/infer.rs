@@ -6,7 +6,7 @@
 use smallvec::SmallVec;
 
 use super::arg::Arg;
-use super::dim::Shape;
+use super::dim::{Dim, Shape};
 use super::facts::Facts;
 use super::op::{Class, Op};
 use super::uop::UOp;
@@ -146,6 +146,15 @@ fn tensor_shape(op: Op, src: &[UOp], arg: &Arg) -> Result<Shape, String> {
             let kept = |axis: &usize| !axes.contains(&(*axis as u8));
             Ok((0..from.len()).filter(kept).map(|axis| from[axis].clone()).collect())
         }
+        (Op::Scan, Arg::Scan(_, axis)) => match from.len() {
+            rank if (*axis as usize) < rank => Ok(from.clone()),
+            _ => Err(format!("{from} has no axis {axis}")),
+        },
+        (Op::Scatter | Op::Write, Arg::Scatter(_, axis)) => {
+            let [_, b, c] = src else { return Err("takes a tensor, an index and what is put there".to_string()) };
+            let (index, source) = if op == Op::Scatter { (b, c) } else { (c, b) };
+            scatter_shape(&src[0], index, source, *axis as usize)
+        }
         (Op::Gather, Arg::Axis(axis)) => {
             let axis = *axis as usize;
             if axis >= from.len() {
@@ -181,6 +190,29 @@ fn tensor_shape(op: Op, src: &[UOp], arg: &Arg) -> Result<Shape, String> {
         }
         _ => Err(format!("does not take the argument {arg:?}")),
     }
+}
+
+/// Elements are put along one axis; along the others, index and source may be shorter than what they go to.
+fn scatter_shape(x: &UOp, index: &UOp, source: &UOp, axis: usize) -> Result<Shape, String> {
+    let to = x.shape();
+    if axis >= to.len() {
+        return Err(format!("{to} has no axis {axis}"));
+    }
+    if !index.dtype().is_integer() {
+        return Err(format!("the index is {}, not an integer", index.dtype()));
+    }
+    if x.dtype() != source.dtype() {
+        return Err(format!("{} is scattered into {}", source.dtype(), x.dtype()));
+    }
+    let longer =
+        |(k, (dim, room)): (usize, (&Dim, &Dim))| k != axis && dim != room && dim.max_value() > room.min_value();
+    if index.shape() != source.shape()
+        || index.shape().len() != to.len()
+        || index.shape().iter().zip(to.iter()).enumerate().any(longer)
+    {
+        return Err(format!("{} is put at {} in {to} along axis {axis}", source.shape(), index.shape()));
+    }
+    Ok(to.clone())
 }
 
 /// What is known of the node's value.

@@ -119,19 +119,23 @@ ops! {
     AsStrided "as_strided" [x]                  Movement    "Element (i, j, ...) is element offset + i * stride0 + j * stride1 + ... of x, counted row-major.";
 
     Reduce    "reduce"    [x]                   Tensor      "Elements combined along the given axes, which go away.";
+    Scan      "scan"      [x]                   Tensor      "Each element combined with all before it along one axis. Sums and products of floats are rounded once for each element.";
     Gather    "gather"    [x index]             Tensor      "x with position i of one axis replaced by the axes of index: x[.., index[..], ..]; 0 where out of range.";
+    Scatter   "scatter"   [x index source]      Tensor      "x, where each element of source, in order, is put at, or combined into, the place along one axis that index names; nowhere where that is out of range.";
     Contiguous "contiguous" [x]                 Tensor      "x, stored in memory in row-major order.";
     Keep      "keep"      [x]                   Tensor      "x, computed once for the given axes inside of the loops over the others, and kept in scratch memory.";
     Detach    "detach"    [x]                   Tensor      "x, through which no gradient flows.";
     Function  "function"  [value;x]             Tensor      "value, which is the function of the x that the argument names: gradients use its known derivative, all else uses value alone.";
     Copy      "copy"      [x]                   Tensor      "x in the memory of another device.";
-    Write     "write"     [base value]          Tensor      "base with value in the place of the elements that a view of it, the argument, shows.";
+    Write     "write"     [base value;index]    Tensor      "base with value in the place of the elements that a view of it, the argument, shows; or scattered by an index.";
 
     Range     "range"     [len]                 Loop        "A loop variable from 0 to len - 1.";
     Fold      "fold"      [value;range]         Loop        "value combined over all of the ranges, which it closes.";
+    Running   "running"   [value range]         Loop        "value combined over the iterations of a serial range so far, this one among them.";
     Store     "store"     [index value;more]    Memory      "value written at an index, after the loads that stand behind it, for all of the ranges at the end, which it closes.";
     Index     "index"     [buffer offset;gate]  Memory      "The place of one element, or with a ramp of several; no access where the gate is false.";
     Load      "load"      [index]               Memory      "The value at an index; zero where its gate is false.";
+    Previous  "previous"  [index;range]         Memory      "What memory holds at the index of a store that replaces it in the same iteration of these ranges.";
     Stage     "stage"     [;store]              Memory      "The scratch memory that these stores write, once they have been done.";
     Sink      "sink"      [;store]              Memory      "All that a kernel or schedule must do.";
 

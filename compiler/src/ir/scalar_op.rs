@@ -48,7 +48,9 @@ pub fn is_defined(op: Op, operand: DType) -> bool {
         | Op::Flip
         | Op::AsStrided
         | Op::Reduce
+        | Op::Scan
         | Op::Gather
+        | Op::Scatter
         | Op::Contiguous
         | Op::Keep
         | Op::Detach
@@ -57,6 +59,8 @@ pub fn is_defined(op: Op, operand: DType) -> bool {
         | Op::Write
         | Op::Range
         | Op::Fold
+        | Op::Running
+        | Op::Previous
         | Op::Store
         | Op::Index
         | Op::Load

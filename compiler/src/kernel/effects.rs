@@ -16,8 +16,9 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::expand::combine;
 use super::ranges::{Dependencies, RangeSet, closed_ranges, is_closer, open_operands, range_id};
-use crate::ir::{Op, Sources, UOp};
+use crate::ir::{Arg, Op, ReduceOp, Sources, UOp};
 
 /// Gives each store the loads that must come before it.
 pub fn order_effects(root: &UOp) -> UOp {
@@ -51,9 +52,34 @@ pub fn loads_before(store: &UOp) -> &[UOp] {
     &open_operands(store)[2..]
 }
 
-/// Whether a store replaces what the same iteration has loaded, so that no element may be stored a second time.
+/// Whether a store replaces what the same iteration has loaded, or what it combines with, so that no element may be stored a second time.
 pub fn replaces_what_was_read(store: &UOp) -> bool {
-    store.op() == Op::Store && !loads_before(store).is_empty()
+    store.op() == Op::Store && (!loads_before(store).is_empty() || accumulates(store).is_some())
+}
+
+/// How a store combines its value with what is there; `None` if it replaces it.
+pub fn accumulates(store: &UOp) -> Option<ReduceOp> {
+    match store.arg() {
+        Arg::Fold(op) => Some(*op),
+        _ => None,
+    }
+}
+
+/// Stores that combine become stores of what is there, combined: the last pass that may move or copy stores has run.
+///
+/// ```text
+/// store i, v, r   [add]    =>    store i, add(previous(i, r), v), r
+/// ```
+pub fn open_accumulations(root: &UOp) -> UOp {
+    crate::ir::rebuild(root, |_, store| {
+        let Some(op) = accumulates(&store).filter(|_| store.op() == Op::Store) else { return store };
+        let (index, value) = (&store.src()[0], &store.src()[1]);
+        let src: Sources = std::iter::once(index).chain(closed_ranges(&store)).cloned().collect();
+        let previous = UOp::new(Op::Previous, value.dtype(), src, Arg::None);
+        let mut src: Sources = store.src().iter().cloned().collect();
+        src[1] = combine(op, &previous, value);
+        UOp::new(Op::Store, store.dtype(), src, Arg::None)
+    })
 }
 
 /// Memory that is both loaded and stored; scratch does not count, for stages order that.
@@ -109,7 +135,6 @@ fn readers_within(
 mod tests {
     use super::*;
     use crate::DType;
-    use crate::ir::{Arg, ReduceOp};
     use crate::kernel::lower::lower_to_loops;
 
     fn store(slot: u32, len: u64, value: UOp) -> UOp {

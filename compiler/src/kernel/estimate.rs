@@ -19,7 +19,7 @@ pub fn estimate(root: &UOp) -> Estimate {
         let mut open = dependencies.get(node).clone();
         closed_ranges(node).iter().for_each(|range| open.insert(range_id(range)));
         match node.op() {
-            Op::Load | Op::Store if node.src()[0].src()[0].op() == Op::Param => {
+            Op::Load | Op::Store | Op::Previous if node.src()[0].src()[0].op() == Op::Param => {
                 let buffer = &node.src()[0].src()[0];
                 let bytes = trips(&open) * buffer.dtype().bytes() as f64;
                 total.bytes_accessed += bytes;

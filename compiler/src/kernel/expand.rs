@@ -163,6 +163,11 @@ impl Vectorizer {
         match node.op() {
             Op::Range => ramp(&UOp::index(0), 1, count),
             Op::Load => self.convert_load(node, &lane, count),
+            Op::Running => {
+                let value = splat(&self.done[&node.src()[0]], count);
+                let range = self.done[&node.src()[1]].clone();
+                UOp::new(Op::Running, value.dtype(), smallvec![value, range], node.arg().clone())
+            }
             // Addresses are made by the loads and stores that use them.
             Op::Index => node.clone(),
             Op::Stage => with_mapped_sources(node, |store| match self.lane_of(store) {

@@ -81,7 +81,12 @@ pub fn order_outputs(root: &UOp) -> UOp {
         }
     }
     chain.sort_by_key(Vec::len);
-    let rank = |range: &UOp| chain.iter().position(|set| set.contains(&range_id(range))).unwrap_or(chain.len());
+    // A running total has one register, so its loop is the innermost.
+    let is_running = dependencies.order.iter().any(|node| node.op() == Op::Running);
+    let rank = |range: &UOp| {
+        let wished = chain.iter().position(|set| set.contains(&range_id(range))).unwrap_or(chain.len());
+        (is_running && is_serial(range), wished)
+    };
     let stores = root.src().iter().map(|store| {
         let mut closed = closed_ranges(store).to_vec();
         closed.sort_by_key(rank);
@@ -173,6 +178,9 @@ fn merge_once(root: &UOp) -> Option<UOp> {
             }
         });
         let Some(len) = outer_len.checked_mul(inner_len) else { continue };
+        if is_serial(&outer) || is_serial(&inner) {
+            continue;
+        }
         if !always_adjacent || !sums.walk_as_one(&outer, &inner, inner_len, &dependencies) {
             continue;
         }
@@ -214,6 +222,9 @@ fn range_of_digits(root: &UOp) -> Option<(UOp, i64)> {
     for node in crate::ir::postorder(std::slice::from_ref(root)) {
         let (Op::IDiv | Op::Mod, [range, base]) = (node.op(), node.src()) else { continue };
         let (Op::Range, Some(base)) = (range.op(), base.as_int()) else { continue };
+        if is_serial(range) {
+            continue;
+        }
         let Some(len) = range.src()[0].as_int() else { continue };
         if base < DIGITS_MIN || base >= len || len % base != 0 {
             continue;
@@ -226,6 +237,11 @@ fn range_of_digits(root: &UOp) -> Option<(UOp, i64)> {
         }
     }
     bases.into_iter().find(|(_, base)| *base > 0)
+}
+
+/// Whether the iterations of a loop come in order.
+pub fn is_serial(range: &UOp) -> bool {
+    range.as_range().is_some_and(|range| range.kind == AxisKind::Serial)
 }
 
 /// The total number of times that the body of these ranges runs; symbolic lengths count at their largest.

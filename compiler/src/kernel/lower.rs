@@ -17,7 +17,9 @@
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
+use super::loops::is_serial;
 use crate::DType;
+use crate::dtype::ScalarType;
 use crate::ir::{Arg, AxisKind, Dim, Op, ReduceOp, Shape, Sources, UOp};
 use crate::symbolic::{simplify, simplify_given};
 use crate::view::dims::{same, simplified};
@@ -60,6 +62,12 @@ impl Lowering {
 
     fn store(&mut self, store: &UOp, outer: &mut Vec<(Dim, UOp)>) -> UOp {
         let (target, value) = (&store.src()[0], &store.src()[1]);
+        if let Arg::Scatter(op, axis) = *store.arg() {
+            return self.scatter(store, op, axis as usize);
+        }
+        if let Some(axis) = scanned_axis(value) {
+            return self.store_in_order(target, value, axis);
+        }
         let mut ranges: Vec<UOp> = Vec::new();
         let mut indices: SmallVec<[UOp; 4]> = SmallVec::new();
         let mut shared = true;
@@ -90,6 +98,55 @@ impl Lowering {
         let index = UOp::new(Op::Index, target.dtype(), smallvec![target, offset], Arg::None);
         let sources: Sources = [index, answer].into_iter().chain(ranges).collect();
         UOp::new(Op::Store, DType::VOID, sources, Arg::None)
+    }
+
+    /// A range for each axis of a value, one of which runs in order, and the indices that they are.
+    fn ranges_with_serial(&mut self, shape: &Shape, serial: usize) -> (Vec<UOp>, SmallVec<[UOp; 4]>) {
+        let mut ranges: Vec<UOp> = Vec::new();
+        let indices = shape.iter().enumerate().map(|(axis, dim)| {
+            if is_one(dim) {
+                return UOp::index(0);
+            }
+            let kind = if axis == serial { AxisKind::Serial } else { AxisKind::Loop };
+            ranges.push(self.new_range(dim, kind));
+            ranges[ranges.len() - 1].clone()
+        });
+        let indices = indices.collect();
+        (ranges, indices)
+    }
+
+    /// A store of running totals: the loop along their axis stands inside of the others, so that each line has one total.
+    fn store_in_order(&mut self, target: &UOp, value: &UOp, axis: usize) -> UOp {
+        let (mut ranges, indices) = self.ranges_with_serial(value.shape(), axis);
+        ranges.sort_by_key(is_serial);
+        let (base, offset) = match target.op() {
+            Op::Param => (target.clone(), simplify(&flatten(&indices, value.shape()))),
+            _ => self.place_in_base(target, &indices),
+        };
+        let answer = self.answer((value.clone(), Place { indices, gate: None }));
+        let index = UOp::new(Op::Index, base.dtype(), smallvec![base, offset], Arg::None);
+        let sources: Sources = [index, answer].into_iter().chain(ranges).collect();
+        UOp::new(Op::Store, DType::VOID, sources, Arg::None)
+    }
+
+    /// A store at the places that an index names, in order along its axis: of two for one place the later comes later.
+    fn scatter(&mut self, store: &UOp, op: Option<ReduceOp>, axis: usize) -> UOp {
+        let [target, value, index] = store.src() else { panic!("bug in the compiler: a scatter without an index") };
+        let (ranges, mut indices) = self.ranges_with_serial(value.shape(), axis);
+        let place = Place { indices: indices.clone(), gate: None };
+        let answer = self.answer((value.clone(), place.clone()));
+        let row = self.answer((index.clone(), place)).cast(DType::INDEX);
+        let inside = simplify(&(!row.lt(0) & row.lt(&target.shape()[axis].to_uop())));
+        indices[axis] = row;
+        let (base, offset) = match target.op() {
+            Op::Param => (target.clone(), simplify_given(&flatten(&indices, target.shape()), &inside)),
+            _ => self.place_in_base(target, &indices),
+        };
+        let gate = (!inside.is_const(1)).then_some(inside);
+        let dtype = base.dtype();
+        let index = UOp::new(Op::Index, dtype, [base, offset].into_iter().chain(gate).collect::<Sources>(), Arg::None);
+        let sources: Sources = [index, answer].into_iter().chain(ranges).collect();
+        UOp::new(Op::Store, DType::VOID, sources, op.map_or(Arg::None, Arg::Fold))
     }
 
     /// The parameter below a chain of movement ops, and the offset in it that an element of the view has.
@@ -143,6 +200,7 @@ impl Lowering {
             }
             Op::Pad => self.attempt_pad(node, place),
             Op::Reduce => self.attempt_reduce(node, place),
+            Op::Scan => self.attempt_scan(node, place),
             Op::Keep => self.attempt_keep(node, place),
             Op::Gather => self.attempt_gather(node, place),
             op if op.is_movement() => {
@@ -217,6 +275,24 @@ impl Lowering {
         Ok(fold(*op, &value, &ranges))
     }
 
+    /// A running total in the loop of its store; sums and products of floats in a wider type, and rounded at each step.
+    fn attempt_scan(&mut self, node: &UOp, place: &Place) -> Attempt {
+        let Arg::Scan(op, axis) = *node.arg() else { panic!("bug in the compiler: scan without an axis") };
+        let [value] = self.all([(node.src()[0].clone(), place.clone())])?;
+        let range = &place.indices[axis as usize];
+        if is_one(&node.shape()[axis as usize]) {
+            return Ok(value);
+        }
+        assert!(is_serial(range), "bug in the compiler: a scan is asked for in a loop of no order");
+        let wide = match (op, node.dtype().scalar()) {
+            (_, ScalarType::F16 | ScalarType::BF16) => DType::F32,
+            (ReduceOp::Add | ReduceOp::Mul, ScalarType::F32) => DType::F64,
+            _ => node.dtype(),
+        };
+        let running = UOp::new(Op::Running, wide, smallvec![value.cast(wide), range.clone()], Arg::Fold(op));
+        Ok(running.cast(node.dtype()))
+    }
+
     /// A load from scratch. What may not exist is not kept: it would be computed where its own loads are not allowed.
     fn attempt_keep(&mut self, node: &UOp, place: &Place) -> Attempt {
         let Arg::Axes(axes) = node.arg() else { panic!("bug in the compiler: keep without axes") };
@@ -270,6 +346,20 @@ impl Lowering {
         let zero = UOp::int(0, value.dtype());
         Ok(inside.select(&value, &zero))
     }
+}
+
+/// The axis of a scan that a value is made of element by element.
+fn scanned_axis(value: &UOp) -> Option<usize> {
+    let mut pending = vec![value];
+    while let Some(node) = pending.pop() {
+        if let Arg::Scan(_, axis) = node.arg() {
+            return Some(*axis as usize);
+        }
+        if node.op().is_elementwise() || matches!(node.op(), Op::Contiguous | Op::Detach) {
+            pending.extend(node.src().iter().filter(|operand| !operand.shape().is_empty()));
+        }
+    }
+    None
 }
 
 /// Whether an axis has one element, so that no loop is opened for it.

@@ -25,12 +25,18 @@ pub fn order(root: &UOp, has_fma: bool) -> Vec<UOp> {
     let root = &part_loops(root);
     let dependencies = Dependencies::of(root);
     let nest = Nest::of(&dependencies);
+    let mut running: FxHashMap<u32, Vec<UOp>> = FxHashMap::default();
+    for node in dependencies.order.iter().filter(|node| node.op() == Op::Running) {
+        running.entry(range_id(&node.src()[1])).or_default().push(node.clone());
+    }
     let mut emitter = Emitter {
         dependencies,
         nest,
         has_fma,
         done: FxHashMap::default(),
         list: Vec::new(),
+        running,
+        totals: FxHashMap::default(),
         indices: FxHashSet::default(),
         accumulators: 0,
     };
@@ -61,6 +67,10 @@ struct Emitter {
     /// What stands in the list for each node.
     done: FxHashMap<UOp, UOp>,
     list: Vec<UOp>,
+    /// The running totals of each serial loop.
+    running: FxHashMap<u32, Vec<UOp>>,
+    /// The accumulator of each.
+    totals: FxHashMap<UOp, UOp>,
     indices: FxHashSet<UOp>,
     accumulators: i64,
 }
@@ -92,7 +102,8 @@ impl Emitter {
         let constants: Vec<UOp> =
             self.dependencies.order.iter().filter(|node| node.op() == Op::Const).cloned().collect();
         constants.into_iter().for_each(|constant| self.push_constant(constant));
-        let folds: Vec<UOp> = self.dependencies.order.iter().filter(|node| node.op() == Op::Fold).cloned().collect();
+        let has_identity = |node: &&UOp| matches!(node.op(), Op::Fold | Op::Running);
+        let folds: Vec<UOp> = self.dependencies.order.iter().filter(has_identity).cloned().collect();
         folds.iter().for_each(|fold| self.push_constant(identity_of(fold)));
     }
 
@@ -174,7 +185,12 @@ impl Emitter {
         if matches!(node.op(), Op::Sink | Op::Range) || self.done.contains_key(node) {
             return;
         }
-        let src: Sources = open_operands(node).iter().map(|operand| self.done[operand].clone()).collect();
+        if node.op() == Op::Running {
+            return self.advance(node);
+        }
+        // In the list it stands in its loops, and need not name them.
+        let operands = if node.op() == Op::Previous { &node.src()[..1] } else { open_operands(node) };
+        let src: Sources = operands.iter().map(|operand| self.done[operand].clone()).collect();
         let new = if src[..] == *node.src() { node.clone() } else { node.with_src(src) };
         // A store's place in scratch and a load's are one once the stage has become its memory.
         if new.op() != Op::Index || self.indices.insert(new.clone()) {
@@ -193,8 +209,13 @@ impl Emitter {
         // Accumulators start outside of the outermost loop of their fold.
         for fold in closers.iter().filter(|closer| closer.op() == Op::Fold) {
             if range_id(&closed_ranges(fold)[0]) == id {
-                self.start_accumulator(fold);
+                let accumulator = self.start_accumulator(fold);
+                self.done.insert(fold.clone(), accumulator);
             }
+        }
+        for running in self.running.get(&id).cloned().unwrap_or_default() {
+            let accumulator = self.start_accumulator(&running);
+            self.totals.insert(running, accumulator);
         }
         let len = self.done.get(&range.src()[0]).cloned().unwrap_or_else(|| range.src()[0].clone());
         let range_op = if len == range.src()[0] { range.clone() } else { range.with_src(smallvec![len]) };
@@ -213,12 +234,21 @@ impl Emitter {
         }
     }
 
-    fn start_accumulator(&mut self, fold: &UOp) {
+    fn start_accumulator(&mut self, fold: &UOp) -> UOp {
         let accumulator =
             UOp::new(Op::Accumulator, fold.dtype(), smallvec![identity_of(fold)], Arg::Number(self.accumulators));
         self.accumulators += 1;
         self.push(accumulator.clone());
-        self.done.insert(fold.clone(), accumulator);
+        accumulator
+    }
+
+    /// One more value of a running total, which is what it gives.
+    fn advance(&mut self, running: &UOp) {
+        let (accumulator, value) = (self.totals[running].clone(), self.done[&running.src()[0]].clone());
+        let new = combine(fold_op(running), &accumulator, &value);
+        self.push(new.clone());
+        self.push(UOp::new(Op::Update, DType::VOID, smallvec![accumulator, new.clone()], Arg::None));
+        self.done.insert(running.clone(), new);
     }
 
     /// The end of a closer's innermost body: a store, or an update of its accumulator.

@@ -72,6 +72,20 @@ pub fn gather(x: &UOp, index: &UOp, axis: i64) -> Built {
     if let Some(k) = (0..rank).find(|&k| k != axis && wanted[k] > lengths[k]) {
         fail!("the index {} is longer than x {} in axis {k}", index.shape(), x.shape());
     }
+    let value = along(x, index, axis)?;
+    if !x.dtype().is_float() {
+        return Ok(value);
+    }
+    // Differentiated line by line, not each place against each element.
+    Ok(known(Function::GatherAlong, value, &[x, index, &UOp::index(axis as i64)]))
+}
+
+/// As [`gather`] of what was checked, without the derivative.
+///
+/// # Errors
+/// If a length is symbolic.
+pub(crate) fn along(x: &UOp, index: &UOp, axis: usize) -> Built {
+    let lengths = concrete(x)?;
     let count = x.shape().numel().max_value();
     let dtype = place_dtype(count);
     let inside = in_range(index, lengths[axis]);
@@ -82,12 +96,7 @@ pub fn gather(x: &UOp, index: &UOp, axis: i64) -> Built {
         place = along * UOp::int(stride.max_value(), dtype) + place;
     }
     let place = inside.select(place, UOp::int(-1, dtype));
-    let value = x.reshape([count]).gather(&place, 0);
-    if !x.dtype().is_float() {
-        return Ok(value);
-    }
-    // Differentiated line by line, not each place against each element.
-    Ok(known(Function::GatherAlong, value, &[x, index, &UOp::index(axis as i64)]))
+    Ok(x.reshape([count]).gather(&place, 0))
 }
 
 /// Whether 0 <= index < len.

@@ -1,23 +1,28 @@
 //! Running sums, products, extremes and log-sums along an axis.
 //!
-//! Each element is reduced over those up to it: all pairs of places, the later ones masked by the operation's identity. Long
-//! axes are cut into blocks, scanned on their own and joined by a scan of the blocks' totals, so that the work is n times the
-//! block length and not n squared.
+//! One pass over each line, in order. A few long lines are cut into blocks, which are scanned side by side and joined by a scan of the
+//! blocks' totals.
+//!
+//! Always: linear in the elements, but for `logcumsumexp`. Tested by the conformance cases and against lists by the test crate.
 
 use super::create::positions;
 use super::elementwise::isnan;
-use super::math::{exp, known, log};
+use super::math::{exp, log};
 use super::movement::{insert_axis, move_axis, shrink_axis};
 use super::padding::pad_with;
 use super::reduce::along;
 use super::shapes::concrete_axis;
 use super::{Built, broadcast_to, fail, number, resolve_axis, to_float};
 use crate::dtype::lattice::accumulate;
-use crate::ir::{Dim, Function, ReduceOp, Shape};
+use crate::ir::{Dim, ReduceOp, Shape};
 use crate::{DType, UOp};
 
-/// Axes longer than this are scanned in blocks of this length.
-const BLOCK: i64 = 256;
+/// Lines so long are cut into blocks where there are few of them.
+const LONG: i64 = 1 << 16;
+/// Blocks of a long line: enough for the threads of most machines.
+const BLOCKS: i64 = 64;
+/// So many lines are work enough for threads without cutting them.
+const FEW_LINES: i64 = 16;
 
 /// Running sum; integers as in `sum`, but for `i32`, which stays: positions are counted in it.
 pub fn cumsum(x: &UOp, axis: i64) -> Built {
@@ -31,8 +36,8 @@ pub fn cumprod(x: &UOp, axis: i64) -> Built {
 
 fn accumulated(x: &UOp, op: ReduceOp, axis: i64) -> Built {
     let dtype = if x.dtype() == DType::I32 { DType::I32 } else { accumulate(x.dtype()) };
-    let wide = scan(&x.cast(dtype), op, axis)?;
-    Ok(if x.dtype().is_float() { wide.cast(x.dtype()) } else { wide })
+    // The scan itself adds floats in a wider type and rounds each result once.
+    scan(&if x.dtype().is_float() { x.clone() } else { x.cast(dtype) }, op, axis)
 }
 
 /// Largest so far; NaN from the first NaN on. The gradient goes to the latest such element.
@@ -51,40 +56,38 @@ fn scan(x: &UOp, op: ReduceOp, axis: i64) -> Built {
         return Ok(x.clone());
     }
     let axis = resolve_axis(axis, x.shape().len())?;
+    let lengths = x.shape().as_const();
+    let is_long =
+        |lengths: &[i64]| lengths[axis] >= LONG && lengths.iter().product::<i64>() / lengths[axis] < FEW_LINES;
+    if !lengths.is_some_and(|lengths| is_long(&lengths)) {
+        return Ok(x.scan(op, axis));
+    }
     let last = x.shape().len() - 1;
-    Ok(move_axis(&scan_last(&move_axis(x, axis, last), op)?, last, axis))
+    Ok(move_axis(&scan_by_blocks(&move_axis(x, axis, last), op)?, last, axis))
 }
 
-/// Along the last axis.
-fn scan_last(x: &UOp, op: ReduceOp) -> Built {
+/// Along the last axis, which is long.
+fn scan_by_blocks(x: &UOp, op: ReduceOp) -> Built {
     let axis = x.shape().len() - 1;
     let len = concrete_axis(x, axis)?;
-    if len <= BLOCK {
-        let pairs = pairs_so_far(x, len)?;
-        let identity = UOp::constant(op.identity(x.dtype()), x.dtype());
-        let value = along(&pairs.kept.select(&pairs.earlier, identity), op, &[axis + 1], false);
-        let is_extreme = matches!(op, ReduceOp::Max | ReduceOp::Min) && x.dtype().is_float();
-        let operands = [&pairs.earlier, &pairs.kept];
-        return Ok(if is_extreme { known(Function::LastExtreme, value, &operands) } else { value });
-    }
-    let blocks = (len - 1) / BLOCK + 1;
-    let missing = blocks * BLOCK - len;
+    let block = (len - 1) / BLOCKS + 1;
+    let blocks = (len - 1) / block + 1;
     let mut padding = vec![(0, 0); axis + 1];
-    padding[axis] = (0, missing);
+    padding[axis] = (0, blocks * block - len);
     let mut cut = x.shape().to_vec();
     cut[axis] = blocks.into();
-    cut.push(BLOCK.into());
+    cut.push(block.into());
     let whole = pad_with(x, &padding, op.identity(x.dtype()));
-    let inside = scan_last(&whole.reshape(cut.clone()), op)?;
-    let totals = shrink_axis(&inside, axis + 1, BLOCK - 1, BLOCK).reshape(cut[..=axis].to_vec());
+    let inside = whole.reshape(cut.clone()).scan(op, axis + 1);
+    let totals = shrink_axis(&inside, axis + 1, block - 1, block).reshape(cut[..=axis].to_vec());
     // What came before a block is the scan of the totals, one block later.
-    let running = shrink_axis(&scan_last(&totals, op)?, axis, 0, blocks - 1);
+    let running = shrink_axis(&totals.scan(op, axis), axis, 0, blocks - 1);
     let mut before = vec![(0, 0); axis + 1];
     before[axis] = (1, 0);
     let before = insert_axis(&pad_with(&running, &before, op.identity(x.dtype())), axis + 1);
     let joined = joined(op, &inside, &broadcast_to(&before, inside.shape())?);
     let mut flat = x.shape().to_vec();
-    flat[axis] = Dim::Const(blocks * BLOCK);
+    flat[axis] = Dim::Const(blocks * block);
     Ok(shrink_axis(&joined.reshape(flat), axis, 0, len))
 }
 
@@ -130,7 +133,7 @@ pub fn logcumsumexp(x: &UOp, axis: i64) -> Built {
     if len > 1 << 20 {
         fail!("axis {axis} of length {len} is too long: each element is compared with all before it");
     }
-    let largest = scan_last(&moved.detach(), ReduceOp::Max)?;
+    let largest = moved.detach().scan(ReduceOp::Max, last);
     let largest = super::elementwise::isfinite(&largest).select(&largest, number(0.0, &largest));
     let pairs = pairs_so_far(&moved, len)?;
     let relative = &pairs.earlier - insert_axis(&largest, last + 1).expand(pairs.earlier.shape().clone());

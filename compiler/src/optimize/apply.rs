@@ -8,7 +8,7 @@ use super::opt::{Opt, Refused, SplitTail};
 use crate::ir::{Arg, AxisKind, Op, ReduceOp, Sources, UOp, postorder, substitute};
 use crate::kernel::effects::{loads_before, replaces_what_was_read};
 use crate::kernel::expand::combine;
-use crate::kernel::loops::ranges_by_id;
+use crate::kernel::loops::{is_serial, ranges_by_id};
 use crate::kernel::ranges::{
     Dependencies, NewRanges, RangeSet, closed_ranges, is_closer, next_range_id, open_operands, range_id,
     substitute_ranges,
@@ -22,7 +22,11 @@ use crate::symbolic::{linear_terms, simplify};
 pub fn apply(root: &UOp, opt: Opt) -> Result<UOp, Refused> {
     let refuse = |reason: &str| Refused { opt, reason: reason.to_string() };
     let ranges = ranges_by_id(root);
-    let find = |id: u32| ranges.get(&id).cloned().ok_or_else(|| refuse("the kernel has no such range"));
+    let find = |id: u32| match ranges.get(&id) {
+        Some(range) if is_serial(range) => Err(refuse("the iterations of the loop come in order")),
+        Some(range) => Ok(range.clone()),
+        None => Err(refuse("the kernel has no such range")),
+    };
     match opt {
         Opt::Vectorize { range, lanes } => {
             let range = find(range)?;

@@ -4,7 +4,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::ir::{Op, UOp};
-use crate::kernel::loops::{ranges_by_id, trip_count};
+use crate::kernel::loops::{is_serial, ranges_by_id, trip_count};
 use crate::kernel::ranges::{Dependencies, RangeSet, closed_ranges, range_id};
 use crate::symbolic::linear_terms;
 use crate::target::Target;
@@ -91,7 +91,7 @@ impl Survey {
         survey.weigh_accesses(&trips);
         survey.ops_after_folds = ops_after_folds(&dependencies, root);
         let longest = root.src().iter().map(closed_ranges).max_by_key(|ranges| ranges.len());
-        survey.outputs = longest.unwrap_or(&[]).to_vec();
+        survey.outputs = longest.unwrap_or(&[]).iter().filter(|range| !is_serial(range)).cloned().collect();
         survey
     }
 

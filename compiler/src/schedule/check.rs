@@ -65,7 +65,7 @@ fn check_kernel(schedule: &Schedule, kernel: &ScheduledKernel) -> Result<Stores,
     }
     let mut stores = Stores { slots: Vec::new(), are_parts: Vec::new(), loaded: vec![false; kernel.buffers.len()] };
     for (number, store) in kernel.ast.src().iter().enumerate() {
-        let (Op::Store, [target, value]) = (store.op(), store.src()) else {
+        let (Op::Store, [target, value, index @ ..]) = (store.op(), store.src()) else {
             return Err(format!("operand {number} is a {}, not a store", store.op()));
         };
         let (base, steps) = collect_movement_chain(target);
@@ -74,18 +74,21 @@ fn check_kernel(schedule: &Schedule, kernel: &ScheduledKernel) -> Result<Stores,
         // Stored params come first, numbered as they are met.
         let known = stores.slots.iter().max().map_or(0, |last| last + 1);
         let (room, elements) = (target.shape().numel().max_value(), value.shape().numel().max_value());
-        let fits = room == elements && target.dtype() == value.dtype() && steps.iter().all(|step| step.op() != Op::Pad);
+        // What an index puts somewhere is as long as the index.
+        let fits = (room == elements || !index.is_empty())
+            && target.dtype() == value.dtype()
+            && steps.iter().all(|step| step.op() != Op::Pad);
         if slot > known || !fits {
             return Err(format!("store {number} puts {elements} {} into {target:?}", value.dtype()));
         }
         stores.slots.push(slot);
-        stores.are_parts.push(room != param.len as i64);
+        stores.are_parts.push(room != param.len as i64 || !index.is_empty());
     }
-    let values: Vec<UOp> = kernel.ast.src().iter().map(|store| store.src()[1].clone()).collect();
+    let values: Vec<UOp> = kernel.ast.src().iter().flat_map(|store| store.src()[1..].to_vec()).collect();
     for node in postorder(&values) {
         match (node.op(), node.arg()) {
             (Op::Param, Arg::Param(param)) => check_param(schedule, kernel, &node, *param, &mut stores.loaded)?,
-            (Op::Const | Op::Iota | Op::Variable | Op::Reduce | Op::Gather | Op::Keep, _) => {}
+            (Op::Const | Op::Iota | Op::Variable | Op::Reduce | Op::Scan | Op::Gather | Op::Keep, _) => {}
             (op, _) if op.is_elementwise() || op.is_movement() => {}
             (op, _) => return Err(format!("holds a {op}, which no kernel computes")),
         }

@@ -20,6 +20,7 @@ impl Fusion<'_> {
         let shape = graph.nodes[value as usize].shape();
         let group = self.groups.add(OuterLoops::of_store(shape));
         self.stored[position] = group;
+        self.groups.get(group).is_alone = matches!(node.arg(), Arg::Scatter(..));
         for user in Self::groups_of(uses) {
             self.groups.add_read(user, group);
         }
@@ -51,7 +52,10 @@ impl Fusion<'_> {
             self.tell(position, &reason);
         }
         let group = self.groups.find(group);
-        self.uses[value as usize].push(Use { group, ..own });
+        // A value, and where it is put: both are asked for in the loops over the value.
+        for &operand in &graph.src[position][1..] {
+            self.uses[operand as usize].push(Use { group, ..own.clone() });
+        }
     }
 
     /// Makes the kernels that read what a write of all elements writes, each at the very place where it is written, kernels of the write.

@@ -38,7 +38,9 @@ impl Graph {
             .enumerate()
             .map(|(position, node)| {
                 let in_memory = matches!(without_reshapes(node).op(), Op::Param | Op::Buffer);
-                !in_memory && (matches!(node.op(), Op::Contiguous | Op::Write) || asked.contains(&(position as u32)))
+                !in_memory
+                    && (matches!(node.op(), Op::Contiguous | Op::Write | Op::Scan)
+                        || asked.contains(&(position as u32)))
             })
             .collect();
         let mut graph = Graph {

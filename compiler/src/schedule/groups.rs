@@ -29,6 +29,8 @@ pub(super) struct Group {
     pub(super) scratch: f64,
     /// Values that it stores or loads.
     pub(super) buffers: usize,
+    /// Whether its loops come in an order that no other store can share.
+    pub(super) is_alone: bool,
     /// Whether it loads elements that it replaces. Then no store may be repeated, so all stand in the same loops.
     pub(super) is_in_place: bool,
     /// Whether some store stands in fewer loops than another.
@@ -129,6 +131,9 @@ impl Groups {
             return Err("one reads or replaces what the other leaves in memory");
         }
         let (first, second) = (&self.groups[a as usize], &self.groups[b as usize]);
+        if first.is_alone || second.is_alone {
+            return Err("the iterations of a loop of one come in order");
+        }
         let outer = first.outer.joined(&second.outer)?;
         let lens_differ = first.outer.lens.len() != second.outer.lens.len();
         if first.ops + second.ops > cost::KERNEL_OPS_MAX as f64 {

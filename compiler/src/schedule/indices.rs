@@ -30,7 +30,11 @@ pub(super) fn cuts(graph: &Graph) -> FxHashSet<u32> {
         let src = &graph.src[position];
         let longest = src.iter().max_by_key(|&&k| below[k as usize].as_ref().map_or(0, |index| index.views().len()));
         let index = match longest {
-            _ if graph.must_store[position] || matches!(node.op(), Op::Reduce | Op::Contiguous | Op::Write) => None,
+            _ if graph.must_store[position]
+                || matches!(node.op(), Op::Reduce | Op::Scan | Op::Contiguous | Op::Write) =>
+            {
+                None
+            }
             Some(&k) if node.op().is_movement() => {
                 let fresh = || ShapeTracker::from_shape(graph.nodes[k as usize].shape().clone());
                 let moved = below[k as usize].clone().unwrap_or_else(fresh).apply(node.op(), node.arg());
@@ -57,7 +61,7 @@ fn may_be_long(graph: &Graph) -> bool {
     for (position, node) in graph.nodes.iter().enumerate() {
         let below = graph.src[position].iter().map(|&k| reshapes[k as usize]).max().unwrap_or(0);
         reshapes.push(match node.op() {
-            Op::Reduce | Op::Contiguous | Op::Write => 0,
+            Op::Reduce | Op::Scan | Op::Contiguous | Op::Write => 0,
             _ if graph.must_store[position] => 0,
             Op::Reshape | Op::AsStrided => below + 1,
             _ => below,

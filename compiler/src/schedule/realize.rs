@@ -28,6 +28,13 @@ pub(super) fn prepare(values: &[UOp], split: bool) -> Result<Vec<UOp>, CompileEr
     for node in postorder(values) {
         let mapped = with_mapped_sources(&node, |operand| done[operand].clone());
         let new = match mapped.arg() {
+            // It goes into a copy, in place.
+            Arg::Scatter(..) if !has_no_elements(&mapped) && !has_no_elements(&mapped.src()[2]) => {
+                let [base, index, source] = [0, 1, 2].map(|k| &mapped.src()[k]);
+                let src = vec![base.contiguous(), source.clone(), index.clone()];
+                UOp::new(Op::Write, mapped.dtype(), src, mapped.arg().clone())
+            }
+            Arg::Scatter(..) => mapped.src()[0].clone(),
             Arg::View(steps) if !has_no_elements(&mapped) => {
                 let keeps_memory = names_memory(&node.src()[0], &writing);
                 let (new, is_write) = write(keeps_memory, &mapped.src()[0], steps, &mapped.src()[1]);

@@ -8,14 +8,14 @@
 //! Linear in the total size of the kernels.
 
 use rustc_hash::FxHashMap;
-use smallvec::smallvec;
+use smallvec::SmallVec;
 
 use super::fuse::{Fused, NOT_STORED};
 use super::fuse_writes::writes_all;
 use super::graph::Graph;
 use super::normalize::view_of;
 use crate::DType;
-use crate::ir::{Arg, Op, Shape, UOp, with_mapped_sources};
+use crate::ir::{Arg, Op, Shape, Sources, UOp, with_mapped_sources};
 
 /// A kernel whose buffers are still named by the nodes whose values they hold.
 pub(super) struct Piece {
@@ -57,11 +57,15 @@ fn piece(graph: &Graph, fused: &Fused, stores: Vec<u32>) -> Piece {
     let mut piece = Piece { ast: UOp::sink([]), stores, loads: Vec::new(), members: Vec::new(), memory: Vec::new() };
     let slots: Vec<u32> = piece.stores.iter().map(|&position| slot_of(graph, &mut piece.memory, position)).collect();
     // A write asks for its value alone: what it replaces part of stays where it is.
-    let asked = |position: u32| match graph.nodes[position as usize].op() {
-        Op::Write => graph.src[position as usize][1],
-        _ => position,
+    // What is stored, and for a scatter where.
+    let asked = |position: u32| -> SmallVec<[u32; 2]> {
+        match graph.nodes[position as usize].op() {
+            Op::Write => graph.src[position as usize][1..].iter().copied().collect(),
+            _ => SmallVec::from_slice(&[position]),
+        }
     };
-    let mut pending: Vec<(u32, bool)> = piece.stores.iter().rev().map(|&position| (asked(position), false)).collect();
+    let asked_of_all = piece.stores.iter().rev().flat_map(|&position| asked(position).into_iter().rev());
+    let mut pending: Vec<(u32, bool)> = asked_of_all.map(|position| (position, false)).collect();
     while let Some((position, operands_done)) = pending.pop() {
         if done.contains_key(&position) {
             continue;
@@ -96,15 +100,18 @@ fn piece(graph: &Graph, fused: &Fused, stores: Vec<u32>) -> Piece {
     }
     let sinks = piece.stores.iter().zip(slots).map(|(&position, slot)| {
         let node = &graph.nodes[position as usize];
-        let value = &done[&asked(position)];
+        let values: Vec<UOp> = asked(position).iter().map(|operand| done[operand].clone()).collect();
+        let value = &values[0];
         let target = match node.arg() {
             Arg::View(steps) => loaded(&node.src()[0], slot).through(steps),
+            Arg::Scatter(..) => loaded(&node.src()[0], slot),
             _ => UOp::param(slot, value.dtype(), elements(value.shape())),
         };
-        UOp::new(Op::Store, DType::VOID, smallvec![target, value.clone()], Arg::None)
+        let arg = if values.len() > 1 { node.arg().clone() } else { Arg::None };
+        UOp::new(Op::Store, DType::VOID, [target].into_iter().chain(values).collect::<Sources>(), arg)
     });
     piece.ast = UOp::sink(sinks);
-    let writes = piece.stores.iter().copied().filter(|&position| asked(position) != position);
+    let writes = piece.stores.iter().copied().filter(|&position| asked(position)[0] != position);
     piece.members.extend(writes);
     piece
 }

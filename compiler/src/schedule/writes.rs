@@ -22,7 +22,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::aliases::chains_meet;
-use crate::ir::{Arg, Dim, Op, UOp, postorder, with_mapped_sources};
+use crate::ir::{Arg, Dim, Op, Sources, UOp, postorder, with_mapped_sources};
 use crate::region::{Answer, views_meet};
 use crate::view::{ViewSpec, collect_movement_chain};
 use crate::watch::{Report, Topic, Watch};
@@ -44,6 +44,8 @@ pub(super) struct Versions {
 pub(super) fn target_of(write: &UOp) -> UOp {
     match write.arg() {
         Arg::View(steps) => write.src()[0].through(steps),
+        // Any element may be put anywhere.
+        Arg::Scatter(..) => write.src()[0].clone(),
         arg => panic!("bug in the compiler: a write with the argument {arg:?}"),
     }
 }
@@ -144,7 +146,7 @@ fn with_one_writer_each(values: &[UOp], nodes: &[UOp], watch: &mut dyn Watch) ->
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
     for node in nodes {
         let mut new = with_mapped_sources(node, |operand| done[operand].clone());
-        if let (Op::Write, Arg::View(steps)) = (new.op(), new.arg()) {
+        if new.op() == Op::Write {
             let (mut base, mut value) = (new.src()[0].clone(), new.src()[1].clone());
             let is_kept = asked.contains(&node.src()[0]);
             if is_kept || replaced.contains(&base) {
@@ -156,14 +158,17 @@ fn with_one_writer_each(values: &[UOp], nodes: &[UOp], watch: &mut dyn Watch) ->
             while replaced.contains(&base) {
                 base = base.contiguous();
             }
-            let target = base.through(steps);
+            let target = match new.arg() {
+                Arg::View(steps) => base.through(steps),
+                _ => base.clone(),
+            };
             let (version, _) = collect_movement_chain(&value);
             if value != target && is_version_of(&version, &base) && may_meet(&value, &target) {
                 tell(watch, &new, "through a temporary: its value is another view of the same elements");
                 value = value.contiguous();
             }
             replaced.insert(base.clone());
-            new = base.write(steps, &value);
+            new = new.with_src([base, value].into_iter().chain(new.src()[2..].iter().cloned()).collect::<Sources>());
         }
         done.insert(node.clone(), new);
     }

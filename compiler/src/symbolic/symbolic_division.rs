@@ -95,15 +95,17 @@ pub(super) fn divided_by_symbol(root: &UOp) -> Option<UOp> {
     }
     let sum = Sum::of(x);
     let divisor = Product::of(y, 1)?;
-    cancel_common(root.op(), &sum, &divisor, y.min_value() > 0).or_else(|| take_multiples(root.op(), &sum, &divisor, y)).or_else(|| {
-        if is_below(x, y) {
-            return Some(if root.op() == Op::IDiv { UOp::index(0) } else { x.clone() });
-        }
-        let (low, high) = sum.bounds()?;
-        let below = (y.min_value() > 0 && low >= 0 && high < y.min_value())
-            || (y.max_value() < 0 && high <= 0 && low > y.max_value());
-        below.then(|| if root.op() == Op::IDiv { UOp::index(0) } else { x.clone() })
-    })
+    cancel_common(root.op(), &sum, &divisor, y.min_value() > 0)
+        .or_else(|| take_multiples(root.op(), &sum, &divisor, y))
+        .or_else(|| {
+            if is_below(x, y) {
+                return Some(if root.op() == Op::IDiv { UOp::index(0) } else { x.clone() });
+            }
+            let (low, high) = sum.bounds()?;
+            let below = (y.min_value() > 0 && low >= 0 && high < y.min_value())
+                || (y.max_value() < 0 && high <= 0 && low > y.max_value());
+            below.then(|| if root.op() == Op::IDiv { UOp::index(0) } else { x.clone() })
+        })
 }
 
 /// `(g * x) // (g * y)` is `x // y`, `(g * x) % (g * y)` is `g * (x % y)`, for g that is not 0.

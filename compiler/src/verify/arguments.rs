@@ -18,18 +18,21 @@ fn takes(op: Op, arg: &Arg) -> bool {
         Op::Pad | Op::Shrink => matches!(arg, Arg::Bounds(_)),
         Op::AsStrided => matches!(arg, Arg::Strided(_)),
         Op::Reduce => matches!(arg, Arg::Reduce(..)),
+        Op::Scan => matches!(arg, Arg::Scan(..)),
         Op::Gather => matches!(arg, Arg::Axis(_)),
+        Op::Scatter => matches!(arg, Arg::Scatter(..)),
         Op::Copy => matches!(arg, Arg::Device(_)),
         Op::Function => matches!(arg, Arg::Function(_)),
-        Op::Write => matches!(arg, Arg::View(_)),
+        Op::Write => matches!(arg, Arg::View(_) | Arg::Scatter(..)),
         Op::Range => matches!(arg, Arg::Range(_)),
-        Op::Fold | Op::Across => matches!(arg, Arg::Fold(_)),
+        Op::Fold | Op::Across | Op::Running => matches!(arg, Arg::Fold(_)),
+        Op::Store => matches!(arg, Arg::None | Arg::Fold(_) | Arg::Scatter(..)),
         Op::Ramp | Op::Lane | Op::Accumulator => matches!(arg, Arg::Number(_)),
         Op::Scratch => matches!(arg, Arg::Scratch(..)),
         Op::Bind
         | Op::Contiguous
         | Op::Detach
-        | Op::Store
+        | Op::Previous
         | Op::Stage
         | Op::Index
         | Op::Load

@@ -4,7 +4,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::VerifyError;
 use super::arguments::check_node;
-use crate::ir::{Arg, Class, Op, UOp, postorder};
+use crate::ir::{Arg, AxisKind, Class, Op, UOp, postorder};
 
 /// Checks a kernel in loop form.
 ///
@@ -50,7 +50,7 @@ fn check_stage(node: &UOp, sink: &UOp) -> Result<(), VerifyError> {
         (Class::Leaf, Op::Const | Op::Param | Op::Variable) => {}
         (Class::Unary | Class::Binary | Class::Commutative | Class::Ternary | Class::Vector, _) => {}
         (Class::Memory, Op::Sink) if node != sink => return fail("stands below another sink".to_string()),
-        (Class::Memory, _) | (Class::Loop, Op::Range | Op::Fold) => {}
+        (Class::Memory, _) | (Class::Loop, Op::Range | Op::Fold | Op::Running) => {}
         (_, op) => return fail(format!("{op} does not belong to kernels")),
     }
     if node.op() != Op::Param && !node.shape().is_empty() {
@@ -86,9 +86,17 @@ pub(super) fn check_memory(node: &UOp) -> Result<(), VerifyError> {
                 _ => Ok(()),
             }
         }
-        Op::Load | Op::Store if src[0].op() != Op::Index => fail(format!("needs an index, not {}", src[0].op())),
-        Op::Load if src[0].dtype() != node.dtype() => fail(format!("gives {} of {}", node.dtype(), src[0].dtype())),
+        Op::Load | Op::Store | Op::Previous if src[0].op() != Op::Index => {
+            fail(format!("needs an index, not {}", src[0].op()))
+        }
+        Op::Load | Op::Previous if src[0].dtype() != node.dtype() => {
+            fail(format!("gives {} of {}", node.dtype(), src[0].dtype()))
+        }
         Op::Store if src[0].dtype() != src[1].dtype() => fail(format!("{} goes to {}", src[1].dtype(), src[0].dtype())),
+        Op::Running => match src[1].as_range() {
+            Some(range) if range.kind == AxisKind::Serial => Ok(()),
+            _ => fail(format!("runs over {}, which is no serial range", src[1].op())),
+        },
         Op::Lane => match node.arg() {
             Arg::Number(lane) if (0..src[0].dtype().lanes() as i64).contains(lane) => Ok(()),
             _ => fail(format!("{} has no such lane", src[0].dtype())),

@@ -132,6 +132,11 @@ fn check_movement(node: &UOp) -> Result<(), VerifyError> {
 
 fn check_tensor_op(node: &UOp) -> Result<(), VerifyError> {
     let operand = node.src()[0].dtype();
+    if let Arg::Scan(op, _) | Arg::Scatter(Some(op), _) = node.arg()
+        && !is_defined(op.op(), operand)
+    {
+        return Err(VerifyError::new(node, format!("{} is not defined on {operand}", op.name())));
+    }
     if node.dtype() != operand {
         return Err(VerifyError::new(node, format!("gives {}, but its operand is {operand}", node.dtype())));
     }
@@ -154,6 +159,16 @@ fn check_store(node: &UOp) -> Result<(), VerifyError> {
     }
     if target.dtype() != value.dtype() {
         return Err(VerifyError::new(node, format!("stores {} to {}", value.dtype(), target.dtype())));
+    }
+    if let (Arg::Scatter(..), [target, value, index]) = (node.arg(), node.src()) {
+        let src = vec![target.clone(), index.clone(), value.clone()];
+        return match UOp::try_new(Op::Scatter, value.dtype(), src, node.arg().clone()) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(VerifyError::new(node, error.message)),
+        };
+    }
+    if node.src().len() > 2 || *node.arg() != Arg::None {
+        return Err(VerifyError::new(node, "stores one value, or with an index scatters it"));
     }
     match (target.shape().numel().as_const(), value.shape().numel().as_const()) {
         (Some(room), Some(len)) if room != len => {

@@ -173,7 +173,7 @@ impl Writer {
             Op::Update => self.update(node),
             Op::Final => self.set(node, self.operand(&node.src()[0]).to_string()),
             Op::Index => self.index(node),
-            Op::Load => self.load(node),
+            Op::Load | Op::Previous => self.load(node),
             Op::Store => self.store(node),
             Op::Ramp | Op::Splat | Op::Stack | Op::Lane | Op::Across => {
                 let name = self.names.next(node.op());
@@ -227,6 +227,9 @@ impl Writer {
             | Op::Flip
             | Op::AsStrided
             | Op::Reduce
+            | Op::Scan
+            | Op::Scatter
+            | Op::Running
             | Op::Gather
             | Op::Contiguous
             | Op::Keep

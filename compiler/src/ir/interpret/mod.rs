@@ -12,6 +12,7 @@ mod dims;
 mod elementwise;
 mod movement;
 mod reduce;
+mod scan;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -128,6 +129,9 @@ fn value_of(node: &UOp, src: &[Value], dims: &mut Dims<'_>) -> Result<Value, Int
         (Op::Variable, _) => dims.variable(node).map(Value::index),
         (Op::Bind, _) => Ok(src[1].clone()),
         (Op::Reduce, Arg::Reduce(reduce, axes)) => reduce::reduce(*reduce, axes, &src[0]),
+        (Op::Scan, Arg::Scan(op, axis)) => scan::scan(*op, *axis as usize, &src[0]),
+        (Op::Scatter, Arg::Scatter(op, axis)) => scan::scatter(*op, *axis as usize, &src[0], &src[1], &src[2]),
+        (Op::Write, Arg::Scatter(op, axis)) => scan::scatter(*op, *axis as usize, &src[0], &src[2], &src[1]),
         (Op::Gather, Arg::Axis(axis)) => reduce::gather(*axis as usize, &src[0], &src[1]),
         (Op::Contiguous | Op::Keep | Op::Detach | Op::Copy | Op::Function, _) => Ok(src[0].clone()),
         (Op::Write, Arg::View(steps)) => store::write(&src[0], steps, &src[1], dims),

@@ -43,13 +43,13 @@ impl WithElement for Combine<'_> {
 
 /// A sum of floats with what its additions lost, which Knuth's two-sum finds.
 #[derive(Clone, Copy, Default)]
-struct ExactSum {
+pub(super) struct ExactSum {
     total: f64,
     lost: f64,
 }
 
 impl ExactSum {
-    fn add(&mut self, x: f64) {
+    pub(super) fn add(&mut self, x: f64) {
         let total = self.total + x;
         if total.is_finite() {
             let part = total - self.total;
@@ -58,7 +58,7 @@ impl ExactSum {
         self.total = total;
     }
 
-    fn value(self) -> f64 {
+    pub(super) fn value(self) -> f64 {
         if self.total.is_finite() { self.total + self.lost } else { self.total }
     }
 }

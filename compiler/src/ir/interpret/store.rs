@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::dims::Dims;
-use super::{InterpretError, Value, interpret, movement};
+use super::{InterpretError, Value, interpret, movement, scan};
 use crate::dtype::{DType, Scalar};
 use crate::ir::{Arg, Op, ParamArg, UOp, postorder, rebuild};
 
@@ -42,11 +42,29 @@ pub(super) fn interpret_stores(
             return Err(fail(format!("{} is stored to a param of {}", value.dtype(), base.dtype())));
         }
         // All of a param overwritten in order needs none of its old elements.
-        if target == base && value.len() as u64 == param.len {
+        if target == base && value.len() as u64 == param.len && store.src().len() == 2 {
             contents.insert(param.slot, (value.dtype(), value.scalars()));
             continue;
         }
         let places = places(&target, &base, param, leaves)?;
+        if let Arg::Scatter(op, axis) = *store.arg() {
+            let index = interpret(&store.src()[2..3], leaves)?.remove(0);
+            let known = contents.get(&param.slot).map(|(_, elements)| elements.clone());
+            let mut elements = match known {
+                Some(known) => known,
+                None => {
+                    leaves(&base).ok_or_else(|| fail(format!("no value was given for param {}", param.slot)))?.scalars()
+                }
+            };
+            let shape = interpret(&[target.clone()], leaves)?.remove(0).shape().to_vec();
+            let old: Vec<Scalar> = places.iter().map(|&place| elements[place]).collect();
+            let old = Value::from_scalars(value.dtype(), shape, &old)
+                .ok_or_else(|| fail("elements of another type came out".to_string()))?;
+            let new = scan::scatter(op, axis as usize, &old, &index, &value)?;
+            places.iter().zip(new.scalars()).for_each(|(&place, element)| elements[place] = element);
+            contents.insert(param.slot, (value.dtype(), elements));
+            continue;
+        }
         if target != base && places.len() != value.len() {
             return Err(fail(format!("{} elements are stored to a view of {}", value.len(), places.len())));
         }

@@ -173,7 +173,9 @@ fn default_dtype(op: Op, src: &[UOp]) -> Option<DType> {
         | Op::Flip
         | Op::AsStrided
         | Op::Reduce
+        | Op::Scan
         | Op::Gather
+        | Op::Scatter
         | Op::Contiguous
         | Op::Keep
         | Op::Detach
@@ -181,6 +183,8 @@ fn default_dtype(op: Op, src: &[UOp]) -> Option<DType> {
         | Op::Write
         | Op::Function
         | Op::Fold
+        | Op::Running
+        | Op::Previous
         | Op::Index
         | Op::Load
         | Op::Accumulator

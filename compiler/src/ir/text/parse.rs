@@ -325,10 +325,19 @@ fn argument(cursor: &mut Cursor, scope: &Scope, op: Op) -> Result<Option<Arg>, P
     };
     let reduce_op =
         [ReduceOp::Add, ReduceOp::Mul, ReduceOp::Max, ReduceOp::Min].into_iter().find(|op| op.name() == word);
-    let kinds = [AxisKind::Parallel, AxisKind::Loop, AxisKind::Reduce, AxisKind::Unroll, AxisKind::Vector];
-    let kind = kinds.into_iter().find(|kind| kind.name() == word);
-    if let Some(reduce_op) = reduce_op {
+    let kind = AxisKind::ALL.into_iter().find(|kind| kind.name() == word);
+    if reduce_op.is_some() || word == "replace" {
         cursor.take();
+        if cursor.take_word("axis") {
+            let axis = parse_integer(cursor, "an axis")?;
+            return Ok(Some(match reduce_op {
+                Some(reduce_op) if op == Op::Scan => Arg::Scan(reduce_op, axis),
+                _ => Arg::Scatter(reduce_op, axis),
+            }));
+        }
+        let Some(reduce_op) = reduce_op else {
+            return Err(cursor.expected("the axis along which elements are replaced"));
+        };
         let is_reduce = *cursor.peek() == Token::Mark('(');
         return Ok(Some(if is_reduce { Arg::Reduce(reduce_op, axes(cursor)?) } else { Arg::Fold(reduce_op) }));
     }

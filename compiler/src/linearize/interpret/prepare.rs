@@ -252,7 +252,7 @@ impl Maker<'_> {
                 (Action::Copy { from: self.value(node, 0)? }, value)
             }
             (Op::Index, _) => (Action::Nothing, Meaning::Address(self.index(node)?)),
-            (Op::Load, _) => {
+            (Op::Load | Op::Previous, _) => {
                 let place = self.address(node)?;
                 self.note_use(place.target);
                 (Action::Load(place), value)

@@ -1,0 +1,116 @@
+//! Scans and scatters, element by element in row-major order: the slow and obvious meaning of both.
+
+use super::reduce::ExactSum;
+use super::{InterpretError, Value};
+use crate::dtype::Scalar;
+use crate::dtype::arithmetic::{Element, WithElement, with_element};
+use crate::ir::scalar_op::binary_function;
+use crate::ir::{Op, ReduceOp};
+
+struct Scan<'v> {
+    op: ReduceOp,
+    axis: usize,
+    x: &'v Value,
+}
+
+impl WithElement for Scan<'_> {
+    type Output = Option<Value>;
+    fn with<E: Element>(self) -> Option<Value> {
+        let Scan { op, axis, x } = self;
+        let function = binary_function::<E>(op.op())?;
+        let source = x.slice::<E>();
+        let len = x.shape()[axis] as usize;
+        let inner: usize = x.shape()[axis + 1..].iter().product::<i64>() as usize;
+        let mut elements = source.to_vec();
+        for line in 0..if len == 0 { 0 } else { source.len() / len } {
+            let start = line / inner * len * inner + line % inner;
+            let (mut total, mut sum, mut product) = (source[start], ExactSum::default(), 1.0f64);
+            for at in (0..len).map(|step| start + step * inner) {
+                let element = source[at];
+                elements[at] = match op {
+                    // Rounded once for each element, as the sum or product that is meant.
+                    ReduceOp::Add if x.dtype().is_float() => {
+                        sum.add(element.convert::<f64>());
+                        E::from_f64(sum.value())
+                    }
+                    ReduceOp::Mul if x.dtype().is_float() => {
+                        product *= element.convert::<f64>();
+                        E::from_f64(product)
+                    }
+                    _ if at == start => element,
+                    _ => function(total, element),
+                };
+                total = elements[at];
+            }
+        }
+        Some(Value::of(x.dtype(), x.shape().to_vec(), elements))
+    }
+}
+
+/// Each element of `x` combined with those before it along `axis`.
+pub(super) fn scan(op: ReduceOp, axis: usize, x: &Value) -> Result<Value, InterpretError> {
+    let failed = || InterpretError { op: Op::Scan, message: format!("{} is not defined on {}", op.name(), x.dtype()) };
+    with_element(x.dtype(), Scan { op, axis, x }).flatten().ok_or_else(failed)
+}
+
+struct Scatter<'v> {
+    op: Option<ReduceOp>,
+    axis: usize,
+    x: &'v Value,
+    index: &'v Value,
+    source: &'v Value,
+}
+
+impl WithElement for Scatter<'_> {
+    type Output = Option<Value>;
+    fn with<E: Element>(self) -> Option<Value> {
+        let Scatter { op, axis, x, index, source } = self;
+        let function = match op {
+            Some(op) => Some(binary_function::<E>(op.op())?),
+            None => None,
+        };
+        let mut elements = x.slice::<E>().to_vec();
+        let values = source.slice::<E>();
+        let strides = super::movement::row_major(x.shape());
+        let mut place: Vec<i64> = vec![0; source.shape().len()];
+        for (position, value) in values.iter().enumerate() {
+            let named = match index.get(position) {
+                // An unsigned index too large for i64 is no element of anything.
+                Scalar::UInt(number) => i64::try_from(number).unwrap_or(-1),
+                number => number.to_i64(),
+            };
+            if (0..x.shape()[axis]).contains(&named) {
+                let at = |k: usize| if k == axis { named } else { place[k] };
+                let element = &mut elements[(0..place.len()).map(|k| at(k) * strides[k]).sum::<i64>() as usize];
+                *element = function.map_or(*value, |function| function(*element, *value));
+            }
+            for k in (0..place.len()).rev() {
+                place[k] += 1;
+                if place[k] < source.shape()[k] {
+                    break;
+                }
+                place[k] = 0;
+            }
+        }
+        Some(Value::of(x.dtype(), x.shape().to_vec(), elements))
+    }
+}
+
+/// `x` with each element of `source` put at, or combined into, the place along `axis` that `index` names.
+pub(super) fn scatter(
+    op: Option<ReduceOp>,
+    axis: usize,
+    x: &Value,
+    index: &Value,
+    source: &Value,
+) -> Result<Value, InterpretError> {
+    let failed = |message: String| InterpretError { op: Op::Scatter, message };
+    if index.shape() != source.shape() || x.dtype() != source.dtype() || x.shape().len() != index.shape().len() {
+        return Err(failed(format!("{:?} is put at {:?} in {:?}", source.shape(), index.shape(), x.shape())));
+    }
+    if (0..x.shape().len()).any(|k| k != axis && index.shape()[k] > x.shape()[k]) {
+        return Err(failed(format!("the index {:?} is longer than {:?}", index.shape(), x.shape())));
+    }
+    let scattered = with_element(x.dtype(), Scatter { op, axis, x, index, source }).flatten();
+    scattered.ok_or_else(|| failed(format!("is not defined on {}", x.dtype())))
+}
