@@ -20,7 +20,7 @@ use smallvec::{SmallVec, smallvec};
 use super::loops::is_serial;
 use crate::DType;
 use crate::dtype::ScalarType;
-use crate::ir::{Arg, AxisKind, Dim, Op, ReduceOp, Shape, Sources, UOp};
+use crate::ir::{Arg, AxisKind, Dim, Op, ReduceOp, Shape, Sources, UOp, postorder_until};
 use crate::symbolic::{simplify, simplify_given};
 use crate::view::dims::{same, simplified};
 
@@ -350,16 +350,14 @@ impl Lowering {
 
 /// The axis of a scan that a value is made of element by element.
 fn scanned_axis(value: &UOp) -> Option<usize> {
-    let mut pending = vec![value];
-    while let Some(node) = pending.pop() {
-        if let Arg::Scan(_, axis) = node.arg() {
-            return Some(*axis as usize);
-        }
-        if node.op().is_elementwise() || matches!(node.op(), Op::Contiguous | Op::Detach) {
-            pending.extend(node.src().iter().filter(|operand| !operand.shape().is_empty()));
-        }
-    }
-    None
+    let ends = |node: &UOp| {
+        let goes_on = node.op().is_elementwise() || matches!(node.op(), Op::Contiguous | Op::Detach);
+        !goes_on || node.shape().is_empty()
+    };
+    postorder_until(std::slice::from_ref(value), ends).iter().find_map(|node| match node.arg() {
+        Arg::Scan(_, axis) => Some(*axis as usize),
+        _ => None,
+    })
 }
 
 /// Whether an axis has one element, so that no loop is opened for it.
