@@ -9,24 +9,33 @@ use warpweft_compiler::watch::Silent;
 use warpweft_tests::guarded;
 use warpweft_tests::kernels::{Generator, check_kernel, kernel_of};
 
+/// How many kernels are made, if the environment does not say.
+fn seeds(otherwise: u64) -> u64 {
+    std::env::var("KERNEL_SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(otherwise)
+}
+
 #[test]
 fn random_kernels_agree_with_the_interpreter() {
     let device = guarded::cpu();
-    for seed in 0..std::env::var("KERNEL_SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(150) {
+    let (seeds, mut lists) = (seeds(150), 0);
+    for seed in 0..seeds {
         let mut generator = Generator::new(seed, 1);
         let ast = kernel_of(&[generator.graph(2 + seed as usize % 8)]);
-        check_kernel(&*device, &ast, seed).unwrap_or_else(|message| panic!("seed {seed}: {message}"));
+        lists += check_kernel(&*device, &ast, seed).unwrap_or_else(|message| panic!("seed {seed}: {message}"));
     }
+    assert!(lists as u64 * 10 >= seeds * 3 * 9, "{lists} lists of {seeds} kernels were run, of three for each");
 }
 
 #[test]
 fn random_kernels_that_keep_values_agree_with_the_interpreter() {
     let device = guarded::cpu();
-    for seed in 0..std::env::var("KERNEL_SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(100) {
+    let (seeds, mut lists) = (seeds(100), 0);
+    for seed in 0..seeds {
         let mut generator = Generator::new(seed, 1).keeping();
         let ast = kernel_of(&[generator.graph(2 + seed as usize % 6)]);
-        check_kernel(&*device, &ast, seed).unwrap_or_else(|message| panic!("seed {seed}: {message}"));
+        lists += check_kernel(&*device, &ast, seed).unwrap_or_else(|message| panic!("seed {seed}: {message}"));
     }
+    assert!(lists as u64 * 10 >= seeds * 3 * 9, "{lists} lists of {seeds} kernels were run, of three for each");
 }
 
 /// softmax(q k^T) v with the scores and their exponentials kept a row at a time.

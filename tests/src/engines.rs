@@ -4,6 +4,7 @@
 //! An engine takes a graph and its inputs in the order of the header. Engines know nothing of `runtime`: they schedule, lower, render and
 //! launch by the crates below it, so that a test that fails here is not about caches or allocators.
 
+use std::env::consts::{ARCH, OS};
 use std::sync::{Arc, LazyLock};
 
 use warpweft_compiler::ir::interpret::{InterpretError, Value};
@@ -33,7 +34,7 @@ type RunGraph = dyn Fn(&Graph, &[Value]) -> Result<Vec<Value>, EngineError>;
 /// Why an engine gave no values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EngineError {
-    /// It is not here.
+    /// It is not here, and need not be.
     Skipped(String),
     /// It failed.
     Failed(String),
@@ -71,17 +72,33 @@ pub fn named(name: &str) -> Option<Vec<Engine>> {
         "cpu_one_thread" => Some(vec![device("cpu, one thread", &CPU, Choices { threads: 1, ..FUSED })]),
         "linear" => Some(lists(lists::ON_HOST, true).collect()),
         "linear_unfused" => Some(lists(lists::ON_HOST, false).collect()),
-        "cuda" => {
-            let run = |_: &Graph, _: &[Value]| Err(EngineError::Skipped("there is no such device".to_string()));
-            Some(vec![Engine { name: "cuda", run: Box::new(run) }])
-        }
         _ => None,
     }
 }
 
 /// The words that [`named`] knows.
-pub fn names() -> &'static str {
-    "there are interpreter, cpu, cpu_unfused, cpu_one_thread, linear, linear_unfused, cuda"
+pub const NAMES: [&str; 6] = ["interpreter", "cpu", "cpu_unfused", "cpu_one_thread", "linear", "linear_unfused"];
+
+/// The engines of several words.
+///
+/// # Errors
+/// With the first word that is none, and those that are.
+pub fn all_named(names: &[&str]) -> Result<Vec<Engine>, String> {
+    let mut engines = Vec::new();
+    for name in names {
+        let unknown = || format!("there is no engine `{name}`; there are {}", NAMES.join(", "));
+        engines.extend(named(name).ok_or_else(unknown)?);
+    }
+    Ok(engines)
+}
+
+/// That a device cannot be opened: the interpreter is everywhere, and the CPU is where kernels for it can be loaded.
+fn not_opened(error: &DeviceError, machine: (&str, &str)) -> EngineError {
+    match machine {
+        _ if !matches!(error, DeviceError::CompilerMissing { .. }) => EngineError::failed(error),
+        ("x86_64", "linux") => EngineError::Failed(format!("it should be here: {error}")),
+        (processor, system) => EngineError::Skipped(format!("not on {processor} with {system}: {error}")),
+    }
 }
 
 type OpenDevice = LazyLock<Result<Arc<dyn Device>, DeviceError>>;
@@ -124,7 +141,7 @@ fn on_device(
     inputs: &[Value],
     choices: Choices,
 ) -> Result<Vec<Value>, EngineError> {
-    let device = device.as_ref().map_err(|error| EngineError::Skipped(error.to_string()))?;
+    let device = device.as_ref().map_err(|error| not_opened(error, (ARCH, OS)))?;
     let options = ScheduleOptions { fuse: choices.fuse };
     let sink = UOp::sink(graph.roots.iter().cloned());
     let schedule = schedule_with(&sink, options, &mut Silent).map_err(EngineError::failed)?;
@@ -142,7 +159,8 @@ fn on_device(
     for kernel in &schedule.kernels {
         launch(device.as_ref(), graph, inputs, kernel, &memory, choices)?;
     }
-    let outputs = graph.roots.iter().zip(&schedule.outputs);
+    // A root without an output would else be an output that nobody misses.
+    let outputs = both("roots and outputs", &graph.roots, &schedule.outputs).map_err(EngineError::Failed)?;
     outputs.map(|(root, buffer)| output(device.as_ref(), graph, inputs, root, &memory[*buffer])).collect()
 }
 
@@ -224,4 +242,57 @@ fn output(
     device.copy_out(buffer, 0, &mut data).map_err(EngineError::failed)?;
     Value::from_bytes(root.dtype(), shape, &data)
         .ok_or_else(|| EngineError::Failed("the output has no bytes of its shape".to_string()))
+}
+
+/// Pairs of two lists that must be of one length; what they are is for the message.
+///
+/// # Errors
+/// When they are not.
+pub fn both<'l, A, B>(
+    what: &str,
+    a: &'l [A],
+    b: &'l [B],
+) -> Result<std::iter::Zip<std::slice::Iter<'l, A>, std::slice::Iter<'l, B>>, String> {
+    if a.len() != b.len() {
+        return Err(format!("{what}: {} and {}, which should be as many", a.len(), b.len()));
+    }
+    Ok(a.iter().zip(b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warpweft_compiler::DType;
+
+    #[test]
+    fn every_engine_is_here_and_gives_values() {
+        let x = UOp::param(0, DType::I32, 3);
+        let graph = Graph::new("sums", [&x + &x]);
+        let inputs = [Value::from_f64(DType::I32, [3], &[1.0, 2.0, 3.0]).expect("three elements")];
+        for name in NAMES {
+            let engines = named(name).unwrap_or_default();
+            assert!(!engines.is_empty(), "{name}");
+            for engine in engines {
+                let found = (engine.run)(&graph, &inputs).unwrap_or_else(|error| panic!("{}: {error:?}", engine.name));
+                assert_eq!(found.iter().map(Value::to_f64).collect::<Vec<_>>(), [[2.0, 4.0, 6.0]], "{}", engine.name);
+            }
+        }
+        let unknown = all_named(&["interpreter", "interpretr"]).err().unwrap_or_default();
+        assert!(unknown.starts_with("there is no engine `interpretr`; there are interpreter, cpu"), "{unknown}");
+    }
+
+    #[test]
+    fn what_should_be_here_is_not_skipped() {
+        let missing = DeviceError::CompilerMissing { triple: "x".to_string(), message: "no LLVM".to_string() };
+        assert!(matches!(not_opened(&missing, ("x86_64", "linux")), EngineError::Failed(_)));
+        assert!(matches!(not_opened(&missing, ("riscv64", "linux")), EngineError::Skipped(_)));
+        let unknown = DeviceError::UnknownDevice { name: "GPU".to_string(), known: String::new() };
+        assert!(matches!(not_opened(&unknown, ("riscv64", "linux")), EngineError::Failed(_)));
+    }
+
+    #[test]
+    fn lists_of_other_lengths_are_no_pairs() {
+        assert_eq!(both("values", &[1, 2], &[3, 4]).map(|pairs| pairs.count()), Ok(2));
+        assert_eq!(both("values", &[1, 2], &[3]).err(), Some("values: 2 and 1, which should be as many".to_string()));
+    }
 }

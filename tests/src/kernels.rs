@@ -14,6 +14,7 @@ use warpweft_compiler::watch::Silent;
 use warpweft_devices::Device;
 use warpweft_devices::guard::POISON;
 
+use crate::engines::both;
 use crate::lists;
 
 /// A small generator of pseudo-random numbers (SplitMix64, public domain, S. Vigna), so that a seed names a program for good.
@@ -113,6 +114,9 @@ fn run_on(device: &dyn Device, ast: &UOp, linear: &Linear, inputs: &[Value]) -> 
     let slices: Vec<_> = memory.iter().map(|buffer| buffer.all()).collect();
     kernel.launch(&slices, &[], 2).map_err(|error| error.to_string())?;
     let outputs = ast.src().len();
+    if memory.len() < outputs {
+        return Err(format!("{} params for {outputs} outputs", memory.len()));
+    }
     let mut results = Vec::new();
     for (buffer, input) in memory.iter().zip(inputs).take(outputs) {
         let mut bytes = vec![0; buffer.bytes()];
@@ -143,9 +147,13 @@ pub fn random_inputs(ast: &UOp, random: &mut Random) -> Vec<Value> {
 /// Compares two results of one kernel.
 ///
 /// # Errors
-/// The first difference.
+/// The first difference; or if they are not of as many elements and of the same types.
 pub fn compare(want: &[Value], got: &[Value], tolerance: f64) -> Result<(), String> {
-    for (output, (want, got)) in want.iter().zip(got).enumerate() {
+    for (output, (want, got)) in both("outputs", want, got)?.enumerate() {
+        if (want.dtype(), want.len()) != (got.dtype(), got.len()) {
+            let text = |value: &Value| format!("{} of {}", value.len(), value.dtype());
+            return Err(format!("output {output}: {} instead of {}", text(got), text(want)));
+        }
         let scale = want.to_f64().iter().filter(|x| x.is_finite()).fold(1.0f64, |most, x| most.max(x.abs()));
         for (position, (a, b)) in want.to_f64().iter().zip(got.to_f64()).enumerate() {
             let same = *a == b || (a.is_nan() && b.is_nan());
@@ -158,13 +166,15 @@ pub fn compare(want: &[Value], got: &[Value], tolerance: f64) -> Result<(), Stri
     Ok(())
 }
 
-/// Runs a kernel on the interpreter and, with and without optimization, on the CPU and as linear lists.
+/// Runs a kernel on the interpreter and, with and without optimization, on the CPU and as linear lists: how many lists, of the three that
+/// there are, were short enough for that.
 ///
 /// # Errors
 /// A difference or failure, with the way the kernel ran.
-pub fn check_kernel(device: &dyn Device, ast: &UOp, seed: u64) -> Result<(), String> {
+pub fn check_kernel(device: &dyn Device, ast: &UOp, seed: u64) -> Result<usize, String> {
     let inputs = random_inputs(ast, &mut Random::new(seed));
     let want = run_interpreter(ast, &inputs)?;
+    let mut lists_run = 0;
     for no_opt in [true, false] {
         let linear = lower(ast, device.target(), no_opt)?;
         let (on_cpu, as_list) = (format!("no_opt {no_opt}"), format!("linear list, no_opt {no_opt}"));
@@ -172,6 +182,7 @@ pub fn check_kernel(device: &dyn Device, ast: &UOp, seed: u64) -> Result<(), Str
         if lists::is_short(&linear) {
             let got = lists::run_kernel(ast, &linear, &inputs).map_err(|message| format!("{as_list}: {message}"))?;
             compare(&want, &got, 1e-4).map_err(|message| format!("{as_list}: {message}"))?;
+            lists_run += 1;
         }
         let got = run_on(device, ast, &linear, &inputs).map_err(|message| format!("{on_cpu}: {message}"))?;
         compare(&want, &got, 1e-4).map_err(|message| format!("{on_cpu}: {message}"))?;
@@ -181,10 +192,11 @@ pub fn check_kernel(device: &dyn Device, ast: &UOp, seed: u64) -> Result<(), Str
     let narrower = |message| format!("linear list for vectors of {} bytes: {message}", target.vector_bytes);
     let linear = lower(ast, target, false)?;
     if !lists::is_short(&linear) {
-        return Ok(());
+        return Ok(lists_run);
     }
     let got = lists::run_kernel(ast, &linear, &inputs).map_err(narrower)?;
-    compare(&want, &got, 1e-4).map_err(narrower)
+    compare(&want, &got, 1e-4).map_err(narrower)?;
+    Ok(lists_run + 1)
 }
 
 /// Grows random tensor graphs that one kernel may hold.

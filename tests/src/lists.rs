@@ -134,7 +134,7 @@ pub(crate) fn run_graph(
             }
         }
     }
-    let outputs = graph.roots.iter().zip(&schedule.outputs);
+    let outputs = engines::both("roots and outputs", &graph.roots, &schedule.outputs).map_err(EngineError::Failed)?;
     outputs
         .map(|(root, &buffer)| {
             let shape = engines::shape_of(graph, inputs, root)?;

@@ -139,7 +139,7 @@ pub fn rule_keeps_value(bytes: &[u8]) -> Result<(), String> {
     try_rule(set, rule, &mut choices).map(|_| ())
 }
 
-/// A rule on an instance made by choices; whether it applied.
+/// A rule on an instance made by choices; whether it applied, and values could be compared.
 ///
 /// # Errors
 /// As [`rule_keeps_value`].
@@ -157,17 +157,19 @@ pub fn try_rule(set: &RuleSet, rule: &Rule, choices: &mut Choices<'_>) -> Result
     }
     let mut both = Evaluator::new(&[before.clone(), after.clone()]);
     let leaves: Vec<UOp> = both.leaves().to_vec();
+    let mut compared = 0;
     for number in 0..60 {
         let values: Vec<Scalar> =
             leaves.iter().enumerate().map(|(leaf, node)| leaf_value(node, number, leaf)).collect();
         let results = both.evaluate(&values);
         let Some([wanted, found]) = results.as_deref() else { continue };
+        compared += 1;
         if wanted != found {
             let (before, after) = (before.infix(), after.infix());
             return Err(format!("{name}: {before} is {wanted:?}, {after} is {found:?}, for {values:?} of {dtype}"));
         }
     }
-    Ok(true)
+    Ok(compared > 0)
 }
 
 /// A value of a leaf: within its bounds for a variable, any of its type for a load.
@@ -213,7 +215,9 @@ pub fn view_elements(bytes: &[u8]) -> Result<(), String> {
         strides: numbers(&spec.strides)?,
         offset: spec.offset.as_const().ok_or_else(|| report("symbolic", "parse", &graph))?,
     };
-    for (position, (address, element)) in layout.addresses().into_iter().zip(shown[0].scalars()).enumerate() {
+    let (addresses, elements) = (layout.addresses(), shown[0].scalars());
+    let pairs = engines::both("addresses and elements", &addresses, &elements);
+    for (position, (address, element)) in pairs.map_err(|why| report(&why, "run interpreter", &graph))?.enumerate() {
         // Elements are their own numbers, counted from 1.
         if address + 1 != element.to_i64() {
             let why = format!("position {position} of {spec:?} has element {address}, not {element:?}");
@@ -264,9 +268,12 @@ pub fn value_is_itself(bytes: &[u8], on_cpu: bool) -> Result<(), String> {
         return Err(report(&error.to_string(), "verify tensor", graph));
     }
     let inputs = generate::random_inputs(graph, bytes.len() as u64);
-    for engine in engines_of(on_cpu) {
+    for engine in engines_of(on_cpu)? {
         let found = (engine.run)(graph, &inputs);
         let found = found.map_err(|error| report(&format!("{}: {error:?}", engine.name), "run cpu", graph))?;
+        if program.claims.is_empty() || program.claims.len() > found.len() || found.len() != graph.roots.len() {
+            return Err(report("claims are of the first roots", "run cpu", graph));
+        }
         for (claim, root) in program.claims.iter().zip(&found) {
             let fails = root.scalars().iter().filter(|holds| !holds.to_bool()).count();
             if fails > 0 {
@@ -287,19 +294,18 @@ pub fn elementwise_bits(bytes: &[u8], on_cpu: bool) -> Result<(), String> {
     let inputs = generate::random_inputs(&graph, bytes.len() as u64);
     let expected =
         engines::interpret(&graph, &inputs).map_err(|error| report(&error.to_string(), "run cpu", &graph))?;
-    for engine in engines_of(on_cpu) {
+    for engine in engines_of(on_cpu)? {
         let found = (engine.run)(&graph, &inputs);
         let found = found.map_err(|error| report(&format!("{}: {error:?}", engine.name), "run cpu", &graph))?;
-        for (wanted, found) in expected.iter().zip(&found) {
+        for (wanted, found) in engines::both("values of the interpreter and found", &expected, &found)? {
             compare_bits(wanted, found).map_err(|why| report(&format!("{}: {why}", engine.name), "run cpu", &graph))?;
         }
     }
     Ok(())
 }
 
-fn engines_of(on_cpu: bool) -> impl Iterator<Item = engines::Engine> {
-    let cpu: &[&str] = if on_cpu { &["cpu", "cpu_unfused", "cpu_one_thread"] } else { &[] };
-    std::iter::once(&"interpreter").chain(cpu).copied().filter_map(engines::named).flatten()
+fn engines_of(on_cpu: bool) -> Result<Vec<engines::Engine>, String> {
+    engines::all_named(if on_cpu { &["interpreter", "cpu", "cpu_unfused", "cpu_one_thread"] } else { &["interpreter"] })
 }
 
 /// The graph's value is what the interpreter says, on the interpreter's device and on others, fused and not.
@@ -326,10 +332,10 @@ fn agree(
     more: &[&str],
     tolerance: Tolerance,
 ) -> Result<(), String> {
-    let names = std::iter::once(&"interpreter").chain(more);
-    for engine in names.copied().filter_map(engines::named).flatten() {
+    let names: Vec<&str> = std::iter::once(&"interpreter").chain(more).copied().collect();
+    for engine in engines::all_named(&names)? {
         let found = (engine.run)(graph, inputs).map_err(|error| format!("{}: {error:?}", engine.name))?;
-        for (wanted, found) in expected.iter().zip(&found) {
+        for (wanted, found) in engines::both("values of the interpreter and found", expected, &found)? {
             compare(wanted, found, tolerance).map_err(|why| format!("{}: {why}", engine.name))?;
         }
     }

@@ -1,4 +1,4 @@
-//! `test schedule [unfused]`, `test pass loops`, `test linearize [unoptimized]`, `test render llvm [unoptimized]`: what the
+//! `test schedule`, `test pass loops`, `test linearize [unoptimized]`, `test render llvm [unoptimized]`, each with `[unfused]`: what the
 //! compiler makes of the values that a graph returns, kernel by kernel, for a fixed target.
 
 use std::fmt::Write;
@@ -26,11 +26,8 @@ pub(super) fn schedule(words: &[String], case: &Case) -> Output {
     })
 }
 
-/// The kernels after a pass: `loops`.
+/// The kernels after the pass `loops`.
 pub(super) fn pass(words: &[String], case: &Case) -> Output {
-    let Some("loops") = words.first().map(String::as_str) else {
-        return failed(format!("there is no pass {:?}; there is loops", words.first()));
-    };
     each_kernel(words, case, |schedule, number| {
         let kernel = simplify(&lower_to_loops(&schedule.kernels[number].ast));
         Ok(text::print(&Graph::new(&format!("kernel_{number}"), [kernel])))
@@ -46,9 +43,6 @@ pub(super) fn linearize(words: &[String], case: &Case) -> Output {
 
 /// The kernels as LLVM IR.
 pub(super) fn render(words: &[String], case: &Case) -> Output {
-    let Some("llvm") = words.first().map(String::as_str) else {
-        return failed(format!("there is no language {:?}; there is llvm", words.first()));
-    };
     each_kernel(words, case, |schedule, number| {
         let linear = lower(&schedule.kernels[number].ast, words)?;
         Ok(warpweft_renderer::render(&linear, &Target::test_avx512()).source)

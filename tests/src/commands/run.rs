@@ -22,6 +22,11 @@ use crate::engines::{self, EngineError};
 use crate::filetest::{Case, Output};
 use crate::generate::random_value;
 
+/// Whether a word names an engine; else those that there are.
+pub(super) fn is_engine(word: &str) -> Result<(), String> {
+    if engines::NAMES.contains(&word) { Ok(()) } else { Err(format!("there are {}", engines::NAMES.join(", "))) }
+}
+
 /// The command.
 pub(super) fn run(words: &[String], case: &Case) -> Output {
     let graph = match graph_of(case) {
@@ -53,10 +58,7 @@ fn run_line(line: &str, graph: &Graph, engines: &[String], skipped: &mut Vec<Str
     let request = read_request(line, graph)?;
     let reference = engines::interpret(graph, &request.inputs).map_err(|error| error.to_string())?;
     if let Some((expected, tolerance)) = &request.expected {
-        if expected.len() != reference.len() {
-            return Err(format!("{} values are expected, the graph returns {}", expected.len(), reference.len()));
-        }
-        for (wanted, found) in expected.iter().zip(&reference) {
+        for (wanted, found) in engines::both("values expected and returned", expected, &reference)? {
             let scalars: Vec<Scalar> = wanted.iter().map(|value| Scalar::from_f64(*value, found.dtype())).collect();
             let wanted = Value::from_scalars(found.dtype(), found.shape(), &scalars);
             let wanted =
@@ -64,21 +66,18 @@ fn run_line(line: &str, graph: &Graph, engines: &[String], skipped: &mut Vec<Str
             compare(&wanted, found, *tolerance).map_err(|why| format!("interpreter: {why}"))?;
         }
     }
-    for name in engines {
-        for engine in
-            engines::named(name).ok_or_else(|| format!("there is no engine `{name}`; {}", engines::names()))?
-        {
-            let results = match (engine.run)(graph, &request.inputs) {
-                Ok(results) => results,
-                Err(EngineError::Skipped(why)) => {
-                    skipped.push(format!("{} skipped: {why}", engine.name));
-                    continue;
-                }
-                Err(EngineError::Failed(why)) => return Err(format!("{}: {why}", engine.name)),
-            };
-            for (wanted, found) in reference.iter().zip(&results) {
-                compare(wanted, found, request.agreement).map_err(|why| format!("{}: {why}", engine.name))?;
+    let names: Vec<&str> = engines.iter().map(String::as_str).collect();
+    for engine in engines::all_named(&names)? {
+        let results = match (engine.run)(graph, &request.inputs) {
+            Ok(results) => results,
+            Err(EngineError::Skipped(why)) => {
+                skipped.push(format!("{} skipped: {why}", engine.name));
+                continue;
             }
+            Err(EngineError::Failed(why)) => return Err(format!("{}: {why}", engine.name)),
+        };
+        for (wanted, found) in engines::both("values of the interpreter and found", &reference, &results)? {
+            compare(wanted, found, request.agreement).map_err(|why| format!("{}: {why}", engine.name))?;
         }
     }
     Ok(())
