@@ -4,8 +4,11 @@
 use std::collections::BTreeSet;
 
 use warpweft_compiler::ir::postorder;
+use warpweft_compiler::ir::text::Graph;
 use warpweft_compiler::view::ViewSpec;
+use warpweft_tests::block_programs;
 use warpweft_tests::choices::Choices;
+use warpweft_tests::engines;
 use warpweft_tests::generate;
 use warpweft_tests::kernels::Random;
 use warpweft_tests::oracle;
@@ -97,6 +100,30 @@ fn chains_of_views_have_strides_and_more_than_one_element() {
     }
     // The oracle of views has nothing to say of others.
     assert!(judged >= 100, "{judged} of 400 chains");
+}
+
+/// Elements of the values that programs have, those that an engine is held to, and those where it may change no bit.
+fn elements_judged(make: impl Fn(&mut Choices<'_>) -> Graph) -> [usize; 3] {
+    let mut counts = [0; 3];
+    for seed in 0..100 {
+        let mut random = Random::new(seed);
+        let bytes: Vec<u8> = (0..100).map(|_| random.next_bits() as u8).collect();
+        let graph = make(&mut Choices::new(&bytes));
+        for value in engines::reference(&graph, &generate::random_inputs(&graph, seed)).unwrap() {
+            let exact = (0..value.value.len()).filter(|position| value.error(*position) == 0.0).count();
+            let new = [value.value.len(), value.judged(), exact];
+            counts.iter_mut().zip(new).for_each(|(count, new)| *count += new);
+        }
+    }
+    counts
+}
+
+#[test]
+fn bounds_of_errors_leave_nearly_all_elements_to_be_judged() {
+    let [all, judged, exact] = elements_judged(generate::tensor_program);
+    assert!(judged * 100 >= all * 99 && exact * 2 >= all, "{all} elements of programs, {judged} judged, {exact} exact");
+    let [all, judged, exact] = elements_judged(block_programs::block_program);
+    assert!(judged * 100 >= all * 99 && exact * 100 >= all, "{all} elements of blocks, {judged} judged, {exact} exact");
 }
 
 #[test]

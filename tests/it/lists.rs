@@ -7,7 +7,7 @@ use warpweft_compiler::ir::{Arg, Op, ReduceOp, Sources, UOp};
 use warpweft_compiler::linearize::Linear;
 use warpweft_compiler::pipeline::{LowerOptions, lower_kernel};
 use warpweft_compiler::watch::Silent;
-use warpweft_tests::kernels::{Random, compare, kernel_of, random_inputs, run_interpreter};
+use warpweft_tests::kernels::{Random, compare, kernel_of, random_inputs, reference};
 use warpweft_tests::lists::{HOST, run_kernel};
 
 fn list_of(ast: &UOp, no_opt: bool) -> Linear {
@@ -19,9 +19,9 @@ fn list_of(ast: &UOp, no_opt: bool) -> Linear {
 fn with_fault(ast: &UOp, no_opt: bool, fault: impl Fn(UOp) -> Vec<UOp>) -> Result<Vec<Value>, String> {
     let mut linear = list_of(ast, no_opt);
     let inputs = random_inputs(ast, &mut Random::new(1));
-    let want = run_interpreter(ast, &inputs).expect("a value");
+    let want = reference(ast, &inputs).expect("a value");
     let right = run_kernel(ast, &linear, &inputs).unwrap_or_else(|message| panic!("without a fault: {message}"));
-    assert_eq!(compare(&want, &right, 1e-4), Ok(()), "without a fault");
+    assert_eq!(compare(&want, &right), Ok(()), "without a fault");
     let mut names: FxHashMap<UOp, UOp> = FxHashMap::default();
     let mut ops: Vec<UOp> = Vec::new();
     for op in &linear.ops {
@@ -158,10 +158,10 @@ fn a_load_after_the_store_that_replaces_its_element_is_seen() {
         }
         late.ops = ops;
         let inputs = random_inputs(&ast, &mut Random::new(1));
-        let want = run_interpreter(&ast, &inputs).expect("a value");
+        let want = reference(&ast, &inputs).expect("a value");
         let right = run_kernel(&ast, &list, &inputs).expect("without a fault");
-        assert_eq!(compare(&want, &right, 0.0), Ok(()));
+        assert_eq!(compare(&want, &right), Ok(()));
         let wrong = run_kernel(&ast, &late, &inputs).expect("the order alone is wrong");
-        assert!(compare(&want, &wrong, 1e-4).is_err(), "the old element is gone");
+        assert!(compare(&want, &wrong).is_err(), "the old element is gone");
     }
 }

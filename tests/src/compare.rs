@@ -1,59 +1,55 @@
-//! Whether two tensors agree, and what to say when they do not.
+//! Tensors bit by bit, and against numbers as they are written down. How far rounding may take one is [`error_bound`](crate::error_bound).
 
-use warpweft_compiler::DType;
-use warpweft_compiler::dtype::ScalarType;
+use warpweft_compiler::dtype::Scalar;
 use warpweft_compiler::ir::interpret::Value;
 
-/// How far floats may differ. Integers and bools may not.
+use crate::error_bound::unit_roundoff;
+
+/// A number as a text has it: its value, and half a unit of its last digit; 0 for integers.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Tolerance {
-    /// In units of the last place of the larger.
-    Ulp(f64),
-    /// Relative to the largest finite element of the expected tensor, or to 1 if that is less.
-    Relative(f64),
+pub struct Written {
+    /// The value.
+    pub value: f64,
+    /// How far from it a number is that would be written so.
+    pub half_digit: f64,
 }
 
-impl Tolerance {
-    /// As filetests write it.
-    pub fn text(self) -> String {
-        match self {
-            Tolerance::Ulp(ulps) => format!("{ulps} ulp"),
-            Tolerance::Relative(part) => format!("{part}"),
-        }
+impl Written {
+    /// The number of a word.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn read(word: &str) -> Result<Written, String> {
+        let value = match word {
+            "true" => 1.0,
+            "false" => 0.0,
+            _ => word.parse().map_err(|_| format!("`{word}` is no number"))?,
+        };
+        let (digits, exponent) = word.split_once('e').unwrap_or((word, "0"));
+        let behind = digits.split_once('.').map_or(0, |(_, behind)| behind.len() as i32);
+        let is_rounded = word.contains(['.', 'e']) && !word.contains("true") && !word.contains("false");
+        let exponent: i32 = exponent.parse().unwrap_or(0);
+        Ok(Written { value, half_digit: if is_rounded { 0.5 * 10f64.powi(exponent - behind) } else { 0.0 } })
     }
 }
 
-/// Compares two tensors.
+/// Compares a tensor with numbers in row-major order; to the digits that are written and a rounding if `rounded`, exactly if not. NaN agrees with NaN,
+/// and -0 with 0.
 ///
 /// # Errors
-/// With the first element that differs too much. NaN agrees with NaN, and -0 with 0.
-pub fn compare(expected: &Value, found: &Value, tolerance: Tolerance) -> Result<(), String> {
-    if expected.dtype() != found.dtype() {
-        return Err(format!("expected elements of {}, found {}", expected.dtype(), found.dtype()));
-    }
+/// If there are not as many, or with the first element that is another number.
+pub fn compare_written(expected: &[Written], found: &Value, rounded: bool) -> Result<(), String> {
     if expected.len() != found.len() {
-        return Err(format!("expected {} elements, found {}", expected.len(), found.len()));
+        return Err(format!("{} elements are expected, found {}", expected.len(), found.len()));
     }
-    let (wanted, got) = (expected.to_f64(), found.to_f64());
-    let largest = wanted.iter().filter(|value| value.is_finite()).fold(1.0f64, |most, value| most.max(value.abs()));
-    for position in 0..expected.len() {
-        let (a, b) = (wanted[position], got[position]);
-        let same = match tolerance {
-            _ if !expected.dtype().is_float() => expected.get(position) == found.get(position),
-            _ if a == b || (a.is_nan() && b.is_nan()) => true,
-            _ if !a.is_finite() || !b.is_finite() => false,
-            Tolerance::Ulp(ulps) => (a - b).abs() <= ulps * unit(a.abs().max(b.abs()), expected.dtype()),
-            Tolerance::Relative(part) => (a - b).abs() <= part * largest,
-        };
-        if !same {
-            let distance = (a - b).abs() / unit(a.abs().max(b.abs()), expected.dtype());
-            let place = format!("element {position} of {:?}", expected.shape());
-            let ulps = if distance.is_finite() && expected.dtype().is_float() {
-                format!(", {distance:.1} ulp apart")
-            } else {
-                String::new()
-            };
-            return Err(format!("{place} is {b:?}, not {a:?}{ulps}"));
+    for (position, (written, got)) in expected.iter().zip(found.scalars()).enumerate() {
+        let wanted = Scalar::from_f64(written.value, found.dtype());
+        let (a, b) = (wanted.to_f64(), got.to_f64());
+        let near = 1.01 * written.half_digit + unit_roundoff(found.dtype()) * written.value.abs();
+        let is_near =
+            rounded && found.dtype().is_float() && written.half_digit > 0.0 && (written.value - b).abs() <= near;
+        if !(wanted == got || a == b && found.dtype().is_float() || a.is_nan() && b.is_nan() || is_near) {
+            return Err(format!("element {position} of {:?} is {b:?}, not {a:?}", found.shape()));
         }
     }
     Ok(())
@@ -77,33 +73,36 @@ pub fn compare_bits(expected: &Value, found: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// The unit of the last place of a float of that type at that magnitude.
-fn unit(magnitude: f64, dtype: DType) -> f64 {
-    let (digits, least) = match dtype.scalar() {
-        ScalarType::F16 => (10, -24),
-        ScalarType::BF16 => (7, -133),
-        ScalarType::F32 => (23, -149),
-        _ => (52, -1074),
-    };
-    let exponent = if magnitude > 0.0 { magnitude.log2().floor() as i32 } else { least };
-    2f64.powi((exponent - digits).max(least))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use warpweft_compiler::DType;
+
+    fn check(words: &str, found: &[f64], dtype: DType, rounded: bool) -> Result<(), String> {
+        let words: Vec<Written> = words.split(' ').map(|word| Written::read(word).expect("a number")).collect();
+        let found = Value::from_f64(dtype, [found.len() as i64], found).expect("as many");
+        compare_written(&words, &found, rounded)
+    }
 
     #[test]
-    fn distances_count_in_the_type() {
-        let value = |x: f64| Value::from_f64(DType::F32, [1], &[x]).expect("one element");
-        let next = f32::from_bits(1.5f32.to_bits() + 3) as f64;
-        assert!(compare(&value(1.5), &value(next), Tolerance::Ulp(3.0)).is_ok());
-        let error = compare(&value(1.5), &value(next), Tolerance::Ulp(2.0)).unwrap_err();
-        assert_eq!(error, "element 0 of [1] is 1.5000003576278687, not 1.5, 3.0 ulp apart");
-        assert!(compare(&value(f64::NAN), &value(f64::NAN), Tolerance::Ulp(0.0)).is_ok());
-        assert!(compare(&value(f64::INFINITY), &value(1.0), Tolerance::Relative(1.0)).is_err());
-        assert!(compare(&value(-0.0), &value(0.0), Tolerance::Ulp(0.0)).is_ok());
-        let int = |x: f64| Value::from_f64(DType::I32, [1], &[x]).expect("one element");
-        assert!(compare(&int(3.0), &int(4.0), Tolerance::Relative(1.0)).is_err());
+    fn written_digits_count_for_each_element() {
+        let ok = Ok(());
+        assert_eq!(check("1.4142135 1e30 2", &[std::f64::consts::SQRT_2, 1e30, 2.0], DType::F32, true), ok);
+        let error = check("1.7320508 1e30", &[1.732051, 1e30], DType::F32, true).unwrap_err();
+        assert!(error.starts_with("element 0 of [2] is 1.732051"), "{error}");
+        assert!(check("2", &[2.0000002], DType::F32, true).is_err(), "what has no point is exact");
+        assert!(check("1.5", &[1.51], DType::F32, false).is_err());
+        assert_eq!(check("nan inf -0.0 true", &[f64::NAN, f64::INFINITY, 0.0, 1.0], DType::F32, false), ok);
+        assert!(check("3", &[4.0], DType::I32, true).is_err());
+        assert!(check("3", &[3.0, 4.0], DType::I32, true).is_err());
+        assert!(Written::read("3.x").is_err());
+    }
+
+    #[test]
+    fn bits_count_and_so_do_lengths() {
+        let value = |numbers: &[f64]| Value::from_f64(DType::F32, [numbers.len() as i64], numbers).expect("as many");
+        assert_eq!(compare_bits(&value(&[f64::NAN, 1.0]), &value(&[f64::NAN, 1.0])), Ok(()));
+        assert!(compare_bits(&value(&[0.0]), &value(&[-0.0])).is_err());
+        assert!(compare_bits(&value(&[0.0]), &value(&[0.0, 0.0])).is_err());
     }
 }

@@ -17,6 +17,7 @@ use warpweft_compiler::target::Language;
 use warpweft_compiler::watch::Silent;
 use warpweft_devices::{BufferSlice, Device, DeviceError, RawBuffer};
 
+use crate::error_bound::{self, Bounded};
 use crate::guarded;
 use crate::lists;
 
@@ -124,6 +125,14 @@ const UNOPTIMIZED: Choices = Choices { fuse: true, no_opt: true, threads: 2 };
 /// When the graph has no value.
 pub fn interpret(graph: &Graph, inputs: &[Value]) -> Result<Vec<Value>, InterpretError> {
     interpret::interpret(&graph.roots, &|leaf| input_of(graph, inputs, leaf))
+}
+
+/// The reference with what rounding may change of each element.
+///
+/// # Errors
+/// As [`interpret`].
+pub fn reference(graph: &Graph, inputs: &[Value]) -> Result<Vec<Bounded>, String> {
+    error_bound::bounded(&graph.roots, &|leaf| input_of(graph, inputs, leaf))
 }
 
 /// The input that a param or variable of the graph has.

@@ -2,7 +2,7 @@
 //!
 //! The interpreter evaluates the tensor graph, the CPU runs what the graph was lowered to, with and without optimization, and so
 //! does the interpreter of linear lists, which watches all memory. Values
-//! must agree within a relative error that grows with the number of terms that a sum may add in another order.
+//! must agree, element by element, within what rounding explains (`error_bound`).
 
 use warpweft_compiler::DType;
 use warpweft_compiler::ir::interpret::{Value, interpret_kernel};
@@ -15,6 +15,7 @@ use warpweft_devices::Device;
 use warpweft_devices::guard::POISON;
 
 use crate::engines::both;
+use crate::error_bound::{self, Bounded, bounded_kernel};
 use crate::lists;
 
 /// A small generator of pseudo-random numbers (SplitMix64, public domain, S. Vigna), so that a seed names a program for good.
@@ -144,24 +145,25 @@ pub fn random_inputs(ast: &UOp, random: &mut Random) -> Vec<Value> {
         .collect()
 }
 
+/// What the interpreter stores, with what rounding may change of each element.
+///
+/// # Errors
+/// As [`run_interpreter`].
+pub fn reference(ast: &UOp, inputs: &[Value]) -> Result<Vec<Bounded>, String> {
+    let leaf = |node: &UOp| match node.arg() {
+        Arg::Param(param) => inputs.get(param.slot as usize).cloned(),
+        _ => None,
+    };
+    Ok(bounded_kernel(ast, &leaf)?.into_iter().map(|(_, value)| value).collect())
+}
+
 /// Compares two results of one kernel.
 ///
 /// # Errors
-/// The first difference; or if they are not of as many elements and of the same types.
-pub fn compare(want: &[Value], got: &[Value], tolerance: f64) -> Result<(), String> {
+/// The first difference that rounding does not explain.
+pub fn compare(want: &[Bounded], got: &[Value]) -> Result<(), String> {
     for (output, (want, got)) in both("outputs", want, got)?.enumerate() {
-        if (want.dtype(), want.len()) != (got.dtype(), got.len()) {
-            let text = |value: &Value| format!("{} of {}", value.len(), value.dtype());
-            return Err(format!("output {output}: {} instead of {}", text(got), text(want)));
-        }
-        let scale = want.to_f64().iter().filter(|x| x.is_finite()).fold(1.0f64, |most, x| most.max(x.abs()));
-        for (position, (a, b)) in want.to_f64().iter().zip(got.to_f64()).enumerate() {
-            let same = *a == b || (a.is_nan() && b.is_nan());
-            let close = want.dtype().is_float() && (a - b).abs() <= tolerance * scale;
-            if !same && !close {
-                return Err(format!("output {output}, element {position}: {b} instead of {a}"));
-            }
-        }
+        error_bound::compare(want, got).map_err(|why| format!("output {output}: {why}"))?;
     }
     Ok(())
 }
@@ -173,7 +175,7 @@ pub fn compare(want: &[Value], got: &[Value], tolerance: f64) -> Result<(), Stri
 /// A difference or failure, with the way the kernel ran.
 pub fn check_kernel(device: &dyn Device, ast: &UOp, seed: u64) -> Result<usize, String> {
     let inputs = random_inputs(ast, &mut Random::new(seed));
-    let want = run_interpreter(ast, &inputs)?;
+    let want = reference(ast, &inputs)?;
     let mut lists_run = 0;
     for no_opt in [true, false] {
         let linear = lower(ast, device.target(), no_opt)?;
@@ -181,11 +183,11 @@ pub fn check_kernel(device: &dyn Device, ast: &UOp, seed: u64) -> Result<usize, 
         // First, because it says what is wrong where the CPU would end the process.
         if lists::is_short(&linear) {
             let got = lists::run_kernel(ast, &linear, &inputs).map_err(|message| format!("{as_list}: {message}"))?;
-            compare(&want, &got, 1e-4).map_err(|message| format!("{as_list}: {message}"))?;
+            compare(&want, &got).map_err(|message| format!("{as_list}: {message}"))?;
             lists_run += 1;
         }
         let got = run_on(device, ast, &linear, &inputs).map_err(|message| format!("{on_cpu}: {message}"))?;
-        compare(&want, &got, 1e-4).map_err(|message| format!("{on_cpu}: {message}"))?;
+        compare(&want, &got).map_err(|message| format!("{on_cpu}: {message}"))?;
     }
     // Another machine for each seed: to make the lists takes most of the time.
     let target = if seed.is_multiple_of(2) { &*lists::AVX2 } else { &*lists::SSE2 };
@@ -195,7 +197,7 @@ pub fn check_kernel(device: &dyn Device, ast: &UOp, seed: u64) -> Result<usize, 
         return Ok(lists_run);
     }
     let got = lists::run_kernel(ast, &linear, &inputs).map_err(narrower)?;
-    compare(&want, &got, 1e-4).map_err(narrower)?;
+    compare(&want, &got).map_err(narrower)?;
     Ok(lists_run + 1)
 }
 

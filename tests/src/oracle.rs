@@ -17,9 +17,10 @@ use warpweft_compiler::{DType, linearize, symbolic};
 use crate::alias_programs;
 use crate::block_programs;
 use crate::choices::{Choices, caught};
-use crate::compare::{Tolerance, compare, compare_bits};
+use crate::compare::compare_bits;
 use crate::conformance::view_memory::Layout;
 use crate::engines;
+use crate::error_bound::{self, Bounded};
 use crate::generate;
 use crate::self_programs;
 
@@ -243,7 +244,7 @@ fn number_inputs(graph: &Graph) -> Vec<warpweft_compiler::ir::interpret::Value> 
 pub fn schedule_same_value(bytes: &[u8], on_cpu: bool) -> Result<(), String> {
     let graph = generate::tensor_program(&mut Choices::new(bytes));
     let more: &[&str] = if on_cpu { &["cpu"] } else { &["linear"] };
-    same_value(&graph, bytes.len() as u64, more, Tolerance::Relative(1e-4))
+    same_value(&graph, bytes.len() as u64, more)
 }
 
 /// Programs of the blocks of networks have the same value fused, unfused and interpreted.
@@ -253,7 +254,7 @@ pub fn schedule_same_value(bytes: &[u8], on_cpu: bool) -> Result<(), String> {
 pub fn fusion_same_value(bytes: &[u8], on_cpu: bool) -> Result<(), String> {
     let graph = block_programs::block_program(&mut Choices::new(bytes));
     let more: &[&str] = if on_cpu { &["cpu", "cpu_unfused"] } else { &["linear"] };
-    same_value(&graph, bytes.len() as u64, more, Tolerance::Relative(1e-3))
+    same_value(&graph, bytes.len() as u64, more)
 }
 
 /// A value is itself wherever it is computed: claims of it hold on the interpreter, fused and not; on the CPU too if `on_cpu`, optimized and
@@ -308,35 +309,29 @@ fn engines_of(on_cpu: bool) -> Result<Vec<engines::Engine>, String> {
     engines::all_named(if on_cpu { &["interpreter", "cpu", "cpu_unfused", "cpu_one_thread"] } else { &["interpreter"] })
 }
 
-/// The graph's value is what the interpreter says, on the interpreter's device and on others, fused and not.
-fn same_value(graph: &Graph, seed: u64, more: &[&str], tolerance: Tolerance) -> Result<(), String> {
+/// The graph's value is what the interpreter says, within what rounding explains, on the interpreter's device and on others, fused and not.
+fn same_value(graph: &Graph, seed: u64, more: &[&str]) -> Result<(), String> {
     if let Err(error) = verify::tensor::check(&graph.roots) {
         return Err(report(&error.to_string(), "verify tensor", graph));
     }
     let inputs = generate::random_inputs(graph, seed);
     let header = "run interpreter cpu";
-    let expected = engines::interpret(graph, &inputs).map_err(|error| report(&error.to_string(), header, graph))?;
-    let agree = || agree(graph, &inputs, &expected, more, tolerance);
+    let expected = engines::reference(graph, &inputs).map_err(|error| report(&error, header, graph))?;
+    let agree = || agree(graph, &inputs, &expected, more);
     caught(agree).map_err(|why| {
         let arguments: Vec<String> = (seed..).take(inputs.len()).map(|seed| format!("random {seed}")).collect();
-        let run = format!("; run: %{}({}) within {}\n", graph.name, arguments.join(", "), tolerance.text());
+        let run = format!("; run: %{}({})\n", graph.name, arguments.join(", "));
         report(&why, header, graph) + &run
     })
 }
 
 /// Every engine gives these values.
-fn agree(
-    graph: &Graph,
-    inputs: &[Value],
-    expected: &[Value],
-    more: &[&str],
-    tolerance: Tolerance,
-) -> Result<(), String> {
+fn agree(graph: &Graph, inputs: &[Value], expected: &[Bounded], more: &[&str]) -> Result<(), String> {
     let names: Vec<&str> = std::iter::once(&"interpreter").chain(more).copied().collect();
     for engine in engines::all_named(&names)? {
         let found = (engine.run)(graph, inputs).map_err(|error| format!("{}: {error:?}", engine.name))?;
         for (wanted, found) in engines::both("values of the interpreter and found", expected, &found)? {
-            compare(wanted, found, tolerance).map_err(|why| format!("{}: {why}", engine.name))?;
+            error_bound::compare(wanted, found).map_err(|why| format!("{}: {why}", engine.name))?;
         }
     }
     Ok(())

@@ -31,6 +31,10 @@ pub fn self_program(choices: &mut Choices<'_>) -> SelfProgram {
         let moved = moved(choices, &value);
         claims.extend(claim(choices, &moved));
     }
+    if claims.is_empty() {
+        // A program without a claim would agree with anything.
+        claims.push(("what memory holds is the value".to_string(), same(&value, &value.contiguous())));
+    }
     // Others who ask for the value, as outputs do, make other kernels of it.
     let mut roots: Vec<UOp> = claims.iter().map(|(_, root)| root.clone()).collect();
     if choices.once_in(2) {
@@ -154,8 +158,8 @@ fn moved(choices: &mut Choices<'_>, value: &UOp) -> UOp {
     value
 }
 
-/// Claims of a value, each true everywhere; none where an op does not fit the shape.
-fn claim(choices: &mut Choices<'_>, value: &UOp) -> Vec<(String, UOp)> {
+/// A claim of a value, true everywhere; none where it does not fit the shape.
+fn claim(choices: &mut Choices<'_>, value: &UOp) -> Option<(String, UOp)> {
     let axis = choices.between(0, 2) as usize;
     let stored = value.contiguous();
     let len = lens(value)[axis];
@@ -180,10 +184,8 @@ fn claim(choices: &mut Choices<'_>, value: &UOp) -> Vec<(String, UOp)> {
                 same(&spread(value, op, &[axis]), &spread(&stored, op, &[axis])),
             ))
         }
-        5 => extreme_by_index(value, axis).map(|claim| ("the element at argmax is the largest", claim)),
-        6 if len <= SORTED_MAX => {
-            sorted(value, axis).map(|claim| ("sorted elements are in order, and ends are extremes", claim))
-        }
+        5 => Some(("the element at argmax is the largest", extreme_by_index(value, axis))),
+        6 if len <= SORTED_MAX => Some(("sorted elements are in order, and ends are extremes", sorted(value, axis))),
         7 => windows(value, axis).map(|claim| ("each window of two holds its maximum", claim)),
         _ => {
             let differing = same(value, &stored).equals(UOp::bool(false)).cast(DType::I32);
@@ -191,7 +193,7 @@ fn claim(choices: &mut Choices<'_>, value: &UOp) -> Vec<(String, UOp)> {
             Some(("no element differs from what memory holds", differing.reduce(ReduceOp::Add, &all).equals(0)))
         }
     };
-    found.into_iter().map(|(text, root)| (text.to_string(), root)).collect()
+    found.map(|(text, root)| (text.to_string(), root))
 }
 
 /// Where two values are equal to the bit, NaN being one value.
@@ -214,14 +216,17 @@ fn any(flags: &UOp, axis: usize) -> UOp {
     flags.reduce(ReduceOp::Max, &[axis])
 }
 
-fn extreme_by_index(value: &UOp, axis: usize) -> Option<UOp> {
-    let at = reduce::argmax(value, Some(axis as i64), true).ok()?;
-    let found = indexing::gather(value, &at, axis as i64).ok()?;
-    Some(is(&found, &reduce::max(value, &[axis as i64], true).ok()?))
+/// What is claimed must not go away with an op that fails.
+const DEFINED: &str = "it is defined on every value here";
+
+fn extreme_by_index(value: &UOp, axis: usize) -> UOp {
+    let at = reduce::argmax(value, Some(axis as i64), true).expect(DEFINED);
+    let found = indexing::gather(value, &at, axis as i64).expect(DEFINED);
+    is(&found, &reduce::max(value, &[axis as i64], true).expect(DEFINED))
 }
 
-fn sorted(value: &UOp, axis: usize) -> Option<UOp> {
-    let (sorted, _) = sort::sort(value, axis as i64, false).ok()?;
+fn sorted(value: &UOp, axis: usize) -> UOp {
+    let (sorted, _) = sort::sort(value, axis as i64, false).expect(DEFINED);
     let ends = |from: i64, to: i64| {
         let each = lens(&sorted).into_iter().enumerate();
         let bounds = each
@@ -229,11 +234,11 @@ fn sorted(value: &UOp, axis: usize) -> Option<UOp> {
         sorted.shrink(&bounds.collect::<Vec<_>>())
     };
     let len = lens(value)[axis];
-    let largest = reduce::max(value, &[axis as i64], true).ok()?;
+    let largest = reduce::max(value, &[axis as i64], true).expect(DEFINED);
     let in_order = ends(1, len).lt(&ends(0, len - 1)).equals(UOp::bool(false));
     let in_order = any(&in_order.equals(UOp::bool(false)), axis).equals(UOp::bool(false));
     let last = is(&ends(len - 1, len), &largest).reshape(in_order.shape().clone());
-    Some(if len < 2 { last } else { last.and(&in_order) })
+    if len < 2 { last } else { last.and(&in_order) }
 }
 
 /// Windows of two elements along an axis, as pooling makes them.

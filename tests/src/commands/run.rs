@@ -2,23 +2,22 @@
 //!
 //! ```text
 //! ; run: %f([1, 2, 3], 4) == [6, 8, 10]              exactly
-//! ; run: %f([1, 2, 3], 4) ~= [6, 8, 10]              to the digits that are written (1e-4, relative)
-//! ; run: %f(random 1, random 2) within 2 ulp         no values: engines agree with the interpreter
+//! ; run: %f([1, 2, 3], 4) ~= [6, 0.3333333, 1e6]     to the digits that are written; what has no point and no exponent exactly
+//! ; run: %f(random 1, random 2)                      no values: engines agree with the interpreter
 //! ```
 //!
 //! Arguments stand in the order of the header; the elements of a tensor are given in row-major order, brackets within are read
-//! over; `random N` is made from the seed N. Several roots give one list each: `== [1] [2, 3]`. Whatever is written, every
-//! engine must agree with the interpreter: `within N ulp`, or `within 1e-5` relative to the largest value; 0 ulp if nothing is
-//! said. Integers agree exactly.
+//! over; `random N` is made from the seed N. Several roots give one list each: `== [1] [2, 3]`. That is asked of the interpreter. Whatever is
+//! written, every engine must agree with it, element by element, within what rounding explains of that graph (`error_bound`).
 
-use warpweft_compiler::dtype::Scalar;
 use warpweft_compiler::ir::Op;
 use warpweft_compiler::ir::interpret::Value;
 use warpweft_compiler::ir::text::Graph;
 
 use super::{failed, graph_of};
-use crate::compare::{Tolerance, compare};
+use crate::compare::{Written, compare_written};
 use crate::engines::{self, EngineError};
+use crate::error_bound;
 use crate::filetest::{Case, Output};
 use crate::generate::random_value;
 
@@ -50,20 +49,16 @@ pub(super) fn run(words: &[String], case: &Case) -> Output {
 
 struct Request {
     inputs: Vec<Value>,
-    expected: Option<(Vec<Vec<f64>>, Tolerance)>,
-    agreement: Tolerance,
+    /// The values that are written, and whether they are rounded.
+    expected: Option<(Vec<Vec<Written>>, bool)>,
 }
 
 fn run_line(line: &str, graph: &Graph, engines: &[String], skipped: &mut Vec<String>) -> Result<(), String> {
     let request = read_request(line, graph)?;
-    let reference = engines::interpret(graph, &request.inputs).map_err(|error| error.to_string())?;
-    if let Some((expected, tolerance)) = &request.expected {
+    let reference = engines::reference(graph, &request.inputs)?;
+    if let Some((expected, rounded)) = &request.expected {
         for (wanted, found) in engines::both("values expected and returned", expected, &reference)? {
-            let scalars: Vec<Scalar> = wanted.iter().map(|value| Scalar::from_f64(*value, found.dtype())).collect();
-            let wanted = Value::from_scalars(found.dtype(), found.shape(), &scalars);
-            let wanted =
-                wanted.ok_or_else(|| format!("{} elements are expected, not {}", scalars.len(), found.len()))?;
-            compare(&wanted, found, *tolerance).map_err(|why| format!("interpreter: {why}"))?;
+            compare_written(wanted, &found.value, *rounded).map_err(|why| format!("interpreter: {why}"))?;
         }
     }
     let names: Vec<&str> = engines.iter().map(String::as_str).collect();
@@ -77,7 +72,7 @@ fn run_line(line: &str, graph: &Graph, engines: &[String], skipped: &mut Vec<Str
             Err(EngineError::Failed(why)) => return Err(format!("{}: {why}", engine.name)),
         };
         for (wanted, found) in engines::both("values of the interpreter and found", &reference, &results)? {
-            compare(wanted, found, request.agreement).map_err(|why| format!("{}: {why}", engine.name))?;
+            error_bound::compare(wanted, found).map_err(|why| format!("{}: {why}", engine.name))?;
         }
     }
     Ok(())
@@ -87,22 +82,14 @@ fn read_request(line: &str, graph: &Graph) -> Result<Request, String> {
     let call = line.strip_prefix(&format!("%{}(", graph.name));
     let call = call.ok_or_else(|| format!("expected `%{}(...)`, found `{line}`", graph.name))?;
     let (arguments, rest) = call.split_once(')').ok_or("the call has no `)`")?;
-    let (rest, within) = match rest.split_once("within") {
-        Some((rest, within)) => (rest.trim(), Some(within.trim())),
-        None => (rest.trim(), None),
-    };
-    let agreement = match within.map(|within| (within, within.strip_suffix("ulp"))) {
-        None => Tolerance::Ulp(0.0),
-        Some((_, Some(ulp))) => Tolerance::Ulp(number(ulp.trim())?),
-        Some((within, None)) => Tolerance::Relative(number(within)?),
-    };
+    let rest = rest.trim();
     let expected = match (rest.strip_prefix("=="), rest.strip_prefix("~=")) {
-        (Some(values), _) => Some((lists(values)?, Tolerance::Ulp(0.0))),
-        (_, Some(values)) => Some((lists(values)?, Tolerance::Relative(1e-4))),
+        (Some(values), _) => Some((lists(values)?, false)),
+        (_, Some(values)) => Some((lists(values)?, true)),
         _ if rest.is_empty() => None,
-        _ => return Err(format!("expected `==`, `~=` or `within`, found `{rest}`")),
+        _ => return Err(format!("expected `==` or `~=`, found `{rest}`")),
     };
-    Ok(Request { inputs: inputs(arguments, graph)?, expected, agreement })
+    Ok(Request { inputs: inputs(arguments, graph)?, expected })
 }
 
 fn inputs(arguments: &str, graph: &Graph) -> Result<Vec<Value>, String> {
@@ -117,7 +104,8 @@ fn inputs(arguments: &str, graph: &Graph) -> Result<Vec<Value>, String> {
         } else if let Some(seed) = text.trim().strip_prefix("random ") {
             Some(random_value(node, seed.trim().parse().map_err(|_| wrong())?))
         } else {
-            let numbers = lists(&text)?.into_iter().next().unwrap_or_default();
+            let written = lists(&text)?.into_iter().next().unwrap_or_default();
+            let numbers: Vec<f64> = written.iter().map(|written| written.value).collect();
             let shape = node.shape().as_const().unwrap_or_default();
             Value::from_f64(node.dtype(), shape, &numbers)
         };
@@ -151,8 +139,8 @@ fn split_top(text: &str) -> Vec<String> {
 }
 
 /// The numbers of each outermost list.
-fn lists(text: &str) -> Result<Vec<Vec<f64>>, String> {
-    let mut lists: Vec<Vec<f64>> = Vec::new();
+fn lists(text: &str) -> Result<Vec<Vec<Written>>, String> {
+    let mut lists: Vec<Vec<Written>> = Vec::new();
     let mut depth = 0usize;
     let mut word = String::new();
     for next in text.chars().chain([' ']) {
@@ -161,7 +149,7 @@ fn lists(text: &str) -> Result<Vec<Vec<f64>>, String> {
             continue;
         }
         if !word.is_empty() {
-            let value = number(&word)?;
+            let value = Written::read(&word)?;
             lists.last_mut().ok_or_else(|| format!("`{word}` stands outside of a list"))?.push(value);
             word.clear();
         }
@@ -177,12 +165,4 @@ fn lists(text: &str) -> Result<Vec<Vec<f64>>, String> {
         }
     }
     Ok(lists)
-}
-
-fn number(word: &str) -> Result<f64, String> {
-    match word {
-        "true" => Ok(1.0),
-        "false" => Ok(0.0),
-        _ => word.parse().map_err(|_| format!("`{word}` is no number")),
-    }
 }

@@ -55,8 +55,7 @@ pub fn interpret(roots: &[UOp], leaves: &dyn Fn(&UOp) -> Option<Value>) -> Resul
     for node in order.iter().flat_map(|node| node.src()).chain(&roots) {
         uses_left[number[node]] += 1;
     }
-    let mut dims = Dims::new(leaves);
-    note_bindings(&order, &mut dims)?;
+    let mut nodes = Nodes::of(&order, leaves)?;
     let mut values: Vec<Option<Value>> = vec![None; order.len()];
     for (at, node) in order.iter().enumerate() {
         let mut operands = Vec::with_capacity(node.src().len());
@@ -67,9 +66,38 @@ pub fn interpret(roots: &[UOp], leaves: &dyn Fn(&UOp) -> Option<Value>) -> Resul
             // Operands stand before their users in the order, and are kept until the last use.
             operands.extend(value);
         }
-        values[at] = Some(value_of(node, &operands, &mut dims)?);
+        values[at] = Some(nodes.value(node, &operands)?);
     }
     Ok(roots.iter().filter_map(|root| values[number[root]].clone()).collect())
+}
+
+/// Computes nodes one at a time, for those who carry more than values along a graph, such as bounds of their errors.
+pub struct Nodes<'l> {
+    dims: Dims<'l>,
+}
+
+impl<'l> Nodes<'l> {
+    /// For these nodes, where `leaves` gives the values of buffers, params and variables.
+    ///
+    /// # Errors
+    /// If a variable is bound to a value that it cannot have, or to two values.
+    pub fn of(order: &[UOp], leaves: &'l dyn Fn(&UOp) -> Option<Value>) -> Result<Nodes<'l>, InterpretError> {
+        let mut dims = Dims::new(leaves);
+        note_bindings(order, &mut dims)?;
+        Ok(Nodes { dims })
+    }
+
+    /// What a node makes of these operands. Ops that move or combine elements take them in any type, whatever type the node says.
+    ///
+    /// # Errors
+    /// As [`interpret`]; or if there are not as many operands as the node has.
+    pub fn value(&mut self, node: &UOp, operands: &[Value]) -> Result<Value, InterpretError> {
+        if operands.len() != node.src().len() {
+            let message = format!("{} operands are given, and it has {}", operands.len(), node.src().len());
+            return Err(InterpretError { op: node.op(), message });
+        }
+        value_of(node, operands, &mut self.dims)
+    }
 }
 
 /// What a kernel AST stores where its params have these values: the slot of each store with all elements of that param.
