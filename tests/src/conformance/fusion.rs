@@ -6,7 +6,7 @@
 use serde_json::Value;
 use warpweft::{Tensor, registry};
 
-use super::ops::{compare, read_tensor};
+use super::ops::{Tolerance, compare, read_tensor};
 use super::ops_table::apply;
 use super::{Report, Stop, field, run_list};
 
@@ -58,15 +58,13 @@ fn judge(case: &Value, device: Option<&str>) -> Result<u64, Stop> {
     // Computed together; what is compared below finds the values.
     let _computed = executor.realize(&graphs).map_err(|error| failed(&error))?;
     let kernels = executor.stats().launches - before;
-    let tolerance =
-        |name: &str| case[name].as_f64().ok_or_else(|| Stop::unsupported(format!("field {name} is no number")));
-    let (rtol, atol) = (tolerance("rtol")?, tolerance("atol")?);
+    let tolerance = Tolerance::of(case, "a program")?;
     let expected = field::list(case, "expected")?;
     if outputs.len() != expected.len() {
         return Err(Stop::unsupported(format!("{} outputs with {} expected values", outputs.len(), expected.len())));
     }
     for (number, (output, want)) in outputs.iter().zip(expected).enumerate() {
-        compare(output, want, rtol, atol, device).map_err(|why| Stop::failed(format!("output {number}: {why}")))?;
+        compare(output, want, tolerance, device).map_err(|why| Stop::failed(format!("output {number}: {why}")))?;
     }
     Ok(kernels)
 }

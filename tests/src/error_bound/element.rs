@@ -59,6 +59,18 @@ impl Rounding {
     }
 }
 
+/// What one rounding changes of the value of an op on exact operands: nothing where the op cannot round, or the value is of integers.
+pub(super) fn one_rounding(op: Op, from: DType, to: DType, value: f64) -> f64 {
+    let rounds = match op {
+        Op::Add | Op::Sub | Op::Mul | Op::Div | Op::MulAdd | Op::Sqrt | Op::Const => true,
+        Op::Cast => !from.is_float() || from.bytes() > to.bytes(),
+        _ => false,
+    };
+    let is_whole = value.fract() == 0.0 && value.abs() * Rounding::of(to).unit < 0.5;
+    let is_exact = !rounds || !to.is_float() || !value.is_finite() || (is_whole && op != Op::Div && op != Op::Sqrt);
+    if is_exact { 0.0 } else { Rounding::of(to).unit * value.abs() + Rounding::of(to).least }
+}
+
 /// The error of `op`, of operands of type `from` and a result of type `to`, which has this value.
 pub(super) fn error_of(op: Op, from: DType, to: DType, operands: &[Element], value: f64) -> f64 {
     let is_exact = operands.iter().all(|operand| operand.error == 0.0);

@@ -26,7 +26,7 @@ use warpweft_compiler::ir::interpret::{Nodes, Value, interpret_kernel};
 use warpweft_compiler::ir::{Arg, Op, ReduceOp, Sources, UOp, postorder, rebuild};
 use warpweft_compiler::kernel::blocks::{PRODUCTS_MAX, TERMS_MAX};
 
-use element::{Element, Rounding, error_of, is_function};
+use element::{Element, Rounding, error_of, is_function, one_rounding};
 
 /// Sums of lanes, copies of loops and levels of blocks, on top of what one accumulator takes.
 const JOINS_MAX: f64 = 64.0;
@@ -76,11 +76,33 @@ fn wide(shape: &[i64], numbers: &[f64]) -> Result<Value, String> {
     Value::from_f64(DType::F64, shape, numbers).ok_or_else(|| format!("{} numbers are not {shape:?}", numbers.len()))
 }
 
+/// What an error is measured from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum From {
+    /// The interpreter's value, which other engines round as well.
+    Interpreter,
+    /// The real number that is meant: every rounding counts, also those that engines agree on.
+    RealNumber,
+}
+
 /// The values of these roots, with the bounds of their errors.
 ///
 /// # Errors
 /// As the interpreter, or when a bound cannot be computed.
 pub fn bounded(roots: &[UOp], leaves: Leaves<'_>) -> Result<Vec<Bounded>, String> {
+    bounded_from(From::Interpreter, roots, leaves)
+}
+
+/// The values of these roots, with bounds of how far they are from what real numbers would give: for comparisons with other libraries, which
+/// compute the same by other formulas. What rounding decides is not bounded.
+///
+/// # Errors
+/// As [`bounded`].
+pub fn bounded_from_real(roots: &[UOp], leaves: Leaves<'_>) -> Result<Vec<Bounded>, String> {
+    bounded_from(From::RealNumber, roots, leaves)
+}
+
+fn bounded_from(from: From, roots: &[UOp], leaves: Leaves<'_>) -> Result<Vec<Bounded>, String> {
     let order = postorder(roots);
     let number: FxHashMap<&UOp, usize> = order.iter().enumerate().map(|(number, node)| (node, number)).collect();
     let mut last_use: Vec<usize> = vec![0; order.len()];
@@ -94,7 +116,11 @@ pub fn bounded(roots: &[UOp], leaves: Leaves<'_>) -> Result<Vec<Bounded>, String
         let operands: Vec<Bounded> = node.src().iter().filter_map(|operand| known[number[operand]].clone()).collect();
         let values: Vec<Value> = operands.iter().map(|operand| operand.value.clone()).collect();
         let value = nodes.value(node, &values).map_err(|error| error.to_string())?;
-        known[at] = Some(with_errors(node, &operands, value, &mut nodes)?);
+        let mut new = with_errors(node, &operands, value, &mut nodes)?;
+        if from == From::RealNumber {
+            new = rounded_once_more(node, new);
+        }
+        known[at] = Some(new);
         for operand in node.src().iter().map(|operand| number[operand]).filter(|operand| last_use[*operand] == at) {
             known[operand] = None;
         }
@@ -130,6 +156,17 @@ pub fn bounded_kernel(ast: &UOp, leaves: Leaves<'_>) -> Result<Vec<(u32, Bounded
     let bounds = interpret_kernel(&UOp::sink(stores), &leaf).map_err(text)?;
     let pairs = crate::engines::both("stores and bounds", &stored, &bounds)?;
     Ok(pairs.map(|((slot, value), (_, errors))| (*slot, Bounded::of(value.clone(), errors.to_f64()))).collect())
+}
+
+/// The same, where its own rounding is not one that others do as well. Bounds that are not 0 hold it already.
+fn rounded_once_more(node: &UOp, of: Bounded) -> Bounded {
+    let from = node.src().first().map_or(node.dtype(), UOp::dtype);
+    let rounding = |(position, value): (usize, f64)| match of.error(position) {
+        0.0 => one_rounding(node.op(), from, node.dtype(), value),
+        error => error,
+    };
+    let errors = of.value.to_f64().into_iter().enumerate().map(rounding).collect();
+    Bounded::of(of.value.clone(), errors)
 }
 
 /// The bounds of a node whose operands have theirs.
