@@ -151,7 +151,9 @@ fn running_statistics_follow_the_batches() {
     let y = norm.forward_training(&x).unwrap();
     assert!(y.mean(()).item::<f32>().unwrap().abs() < 1e-5);
     let mean = x.mean([0, 2]).to_vec::<f32>().unwrap();
-    for (running, mean) in norm.mean.to_vec::<f32>().unwrap().iter().zip(mean) {
+    let running = norm.mean.to_vec::<f32>().unwrap();
+    assert_eq!((running.len(), mean.len()), (2, 2));
+    for (running, mean) in running.iter().zip(mean) {
         assert!((running - 0.1 * mean).abs() < 1e-6);
     }
     assert!(norm.variance.realize().is_ok() && norm.forward(&x).shape().is_ok());

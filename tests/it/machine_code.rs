@@ -58,7 +58,9 @@ fn check(expressions: &[(String, UOp, f64)], inputs: &[Value]) {
     let operands: Vec<Vec<Scalar>> = inputs.iter().map(Value::scalars).collect();
     for no_opt in [true, false] {
         let got = run_cpu(&*device(), &ast, &memory, no_opt).unwrap_or_else(|message| panic!("{message}"));
+        assert_eq!((want.len(), got.len()), (expressions.len(), expressions.len()));
         for (((name, _, error_max), want), got) in expressions.iter().zip(&want).zip(&got) {
+            assert_eq!((want.len(), got.len()), (len as usize, len as usize), "{name}");
             for (at, (want, got)) in want.scalars().into_iter().zip(got.scalars()).enumerate() {
                 let given: Vec<Scalar> = operands.iter().map(|operand| operand[at]).collect();
                 assert!(same(want, got, *error_max), "{name}{given:?} = {got:?}, not {want:?} (no_opt {no_opt})");
@@ -133,6 +135,7 @@ fn worst_error(function: fn(&UOp) -> UOp, exact: fn(f64) -> f64, step: u64) -> (
         let input = Value::from_bytes(DType::F32, vec![CHUNK as i64], &bytes).expect("four bytes an element");
         let output = Value::from_f64(DType::F32, vec![CHUNK as i64], &vec![0.0; CHUNK as usize]).expect("floats");
         let got = run_cpu(&*device, &ast, &[output, input], false).unwrap_or_else(|message| panic!("{message}"));
+        assert_eq!(got[0].len(), patterns.len());
         for (bits, got) in patterns.iter().zip(got[0].to_f64()) {
             let x = f32::from_bits(*bits);
             let error = error_in_ulps(got, exact(x as f64));

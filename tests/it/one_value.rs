@@ -57,6 +57,7 @@ fn elementary_functions_of_constants_are_those_that_kernels_compute() {
     let stored = Tensor::from_vec(numbers.clone(), [64]);
     let of = |function: fn(&Tensor) -> Tensor| {
         let found: Vec<u32> = function(&stored).to_vec::<f32>().unwrap().into_iter().map(f32::to_bits).collect();
+        assert_eq!(found.len(), numbers.len());
         for (x, found) in numbers.iter().zip(found) {
             // A constant alone, and one in a vector.
             assert_eq!(function(&Tensor::full([1], *x)).item::<f32>().unwrap().to_bits(), found, "of {x}");

@@ -30,7 +30,7 @@ fn levels(terms: usize) -> f64 {
 /// Each sum is as near to the exact one as sums by blocks are; `alike` where errors do not cancel, as of equal numbers.
 #[track_caller]
 fn check(what: &str, found: &[f32], exact: &[f64], sizes: &[f64], terms: usize, alike: bool) {
-    assert_eq!(found.len(), exact.len(), "{what}");
+    assert_eq!((found.len(), sizes.len()), (exact.len(), exact.len()), "{what}");
     let roundings = if alike { 256.0 * levels(terms) } else { 40.0 * levels(terms).sqrt() };
     for ((found, exact), size) in found.iter().zip(exact).zip(sizes) {
         let error = (*found as f64 - exact).abs();

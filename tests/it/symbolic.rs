@@ -131,6 +131,7 @@ fn gradients_flow_through_a_batch_of_any_size() {
             gradients.iter().map(|gradient| gradient.to_vec::<f32>().unwrap()).collect::<Vec<_>>()
         };
         let (got, want) = (loss(n.bind(value).unwrap()), loss(Dim::from(value)));
+        assert!(got.iter().map(Vec::len).eq(want.iter().map(Vec::len)), "n = {value}");
         for (got, want) in got.iter().flatten().zip(want.iter().flatten()) {
             assert!((got - want).abs() < 1e-5, "n = {value}: {got} is not {want}");
         }
@@ -152,6 +153,7 @@ fn gradients_of_convolutions_keep_a_batch_of_any_size() {
             gradients.iter().map(|gradient| gradient.to_vec::<f32>().unwrap()).collect::<Vec<_>>()
         };
         let (got, want) = (gradients(n.bind(value).unwrap()), gradients(Dim::from(value)));
+        assert!(got.iter().map(Vec::len).eq(want.iter().map(Vec::len)), "n = {value}");
         for (got, want) in got.iter().flatten().zip(want.iter().flatten()) {
             assert!((got - want).abs() < 1e-4, "n = {value}: {got} is not {want}");
         }

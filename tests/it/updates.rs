@@ -39,6 +39,12 @@ fn check(about: &str, program: impl Fn(Way) -> Vec<Tensor>) {
     let wanted: Vec<Vec<f32>> = program(Way::Copied).iter().map(|x| x.to_vec().unwrap()).collect();
     let outcome = program(Way::Lazy);
     Tensor::realize_all(&outcome.iter().collect::<Vec<_>>()).unwrap();
+    assert!(
+        outcome.len() == wanted.len() && !wanted.is_empty(),
+        "{about}: {} values and {}",
+        outcome.len(),
+        wanted.len()
+    );
     for (number, (x, wanted)) in outcome.iter().zip(&wanted).enumerate() {
         let found = x.to_vec::<f32>().unwrap();
         assert_eq!(found.len(), wanted.len(), "{about}, value {number}");

@@ -265,6 +265,7 @@ fn an_optimizer_steps_in_place() {
         optimizer.step(&own).unwrap();
     }
     assert_eq!(address(&weight), before);
+    assert_eq!(read(&weight).len(), read(&expected).len());
     for (got, want) in read(&weight).iter().zip(read(&expected)) {
         assert!((got - want).abs() <= 1e-6 * want.abs().max(1.0), "{got} is not {want}");
     }

@@ -150,7 +150,11 @@ pub(super) fn judge_region(case: &Value) -> Result<(), Stop> {
         "subtract" => start.subtract(&region(&shape, &case["other"])?, budget),
         "sample" => start.sample(&selections("where", &shape)?, budget),
         "slice" => {
-            let bounds = field::integers(case, "lower")?.into_iter().zip(field::integers(case, "upper")?);
+            let (lower, upper) = (field::integers(case, "lower")?, field::integers(case, "upper")?);
+            if lower.len() != upper.len() {
+                return Err(Stop::unsupported("as many lower as upper bounds are needed"));
+            }
+            let bounds = lower.into_iter().zip(upper);
             let slices: Vec<Selection> =
                 bounds.map(|(lower, upper)| Selection::steps(lower, 1, upper - lower)).collect();
             start.sample(&slices, budget)

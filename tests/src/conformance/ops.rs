@@ -85,11 +85,17 @@ fn judge(case: &Value, device: Option<&str>) -> Result<(), Stop> {
     let Some(gradients) = case["grads"].as_array() else { return Ok(()) };
     let cotangent = read_tensor(&case["cotangent"], device)?;
     // Only inputs whose gradient is given are asked for: integers have none.
+    if gradients.len() > inputs.len() {
+        return Err(Stop::unsupported(format!("{} gradients of {} inputs", gradients.len(), inputs.len())));
+    }
     let asked: Vec<usize> =
         (0..inputs.len()).filter(|&k| gradients.get(k).is_some_and(|want| !want.is_null())).collect();
     let targets: Vec<&Tensor> = asked.iter().map(|&k| &inputs[k]).collect();
     let got =
         outputs[0].gradient_with(&cotangent, &targets).map_err(|error| Stop::failed(format!("gradient: {error}")))?;
+    if got.len() != asked.len() {
+        return Err(Stop::failed(format!("{} gradients, not {}", got.len(), asked.len())));
+    }
     for (&k, got) in asked.iter().zip(&got) {
         compare(got, &gradients[k], tolerance.of_gradients(), device)
             .map_err(|why| Stop::failed(format!("gradient by input {k}: {why}")))?;

@@ -79,6 +79,9 @@ impl Machine {
                 let variables: Vec<(&Var, i64)> = position.iter().map(|position| (position, *at)).collect();
                 let arguments = arguments.map(|id| &self.tensors[&id]);
                 let given = function.call_with(&variables, arguments).map_err(text)?;
+                if given.len() != results.len() {
+                    return Err(format!("a function gave {} results, not {}", given.len(), results.len()));
+                }
                 results.iter().zip(given).for_each(|(&id, tensor)| {
                     self.tensors.insert(id, tensor);
                 });
@@ -156,6 +159,9 @@ impl Machine {
 
 /// What differs by more than rounding explains.
 fn differences(wanted: &Array, found: &[f64]) -> Result<(), String> {
+    if found.len() != wanted.values.len() {
+        return Err(format!("{} elements, and there should be {}", found.len(), wanted.values.len()));
+    }
     let close = |a: f64, b: f64| (a - b).abs() <= 4.0 * wanted.error;
     let wrong: Vec<usize> = (0..found.len()).filter(|&at| !close(wanted.values[at], found[at])).collect();
     let Some(&first) = wrong.first() else { return Ok(()) };
