@@ -17,6 +17,7 @@
 //! the rest, and tests of generators hold that this is nearly all.
 
 mod element;
+mod scan;
 
 use std::rc::Rc;
 
@@ -134,6 +135,14 @@ fn bounded_from(from: From, roots: &[UOp], leaves: Leaves<'_>) -> Result<Vec<Bou
 /// As [`bounded`].
 pub fn bounded_kernel(ast: &UOp, leaves: Leaves<'_>) -> Result<Vec<(u32, Bounded)>, String> {
     let text = |error: warpweft_compiler::ir::interpret::InterpretError| error.to_string();
+    // What is scattered is known of the whole memory that it goes to.
+    let ast = &UOp::sink(ast.src().iter().map(|store| match (store.arg(), store.src()) {
+        (Arg::Scatter(op, axis), [target, value, index]) => {
+            let whole = target.scatter(index, value, *op, *axis as usize);
+            UOp::new(Op::Store, DType::VOID, Sources::from_iter([target.clone(), whole]), Arg::None)
+        }
+        _ => store.clone(),
+    }));
     let stored = interpret_kernel(ast, leaves).map_err(text)?;
     let values: Vec<UOp> = ast.src().iter().filter_map(|store| store.src().get(1).cloned()).collect();
     let values = bounded(&values, leaves)?;
@@ -173,7 +182,9 @@ fn rounded_once_more(node: &UOp, of: Bounded) -> Bounded {
 fn with_errors(node: &UOp, operands: &[Bounded], value: Value, nodes: &mut Nodes<'_>) -> Result<Bounded, String> {
     let dtype = node.dtype();
     let rounds = match node.arg() {
-        Arg::Reduce(op, _) => dtype.is_float() && matches!(op, ReduceOp::Add | ReduceOp::Mul),
+        Arg::Reduce(op, _) | Arg::Scan(op, _) | Arg::Scatter(Some(op), _) => {
+            dtype.is_float() && matches!(op, ReduceOp::Add | ReduceOp::Mul)
+        }
         _ => is_function(node.op()),
     };
     if !rounds && operands.iter().all(|operand| operand.errors.is_none()) {
@@ -189,6 +200,8 @@ fn with_errors(node: &UOp, operands: &[Bounded], value: Value, nodes: &mut Nodes
                 _ => combined(&node.src()[0].reduce(ReduceOp::Max, &axes), &operands[0].errors()?, nodes)?,
             }
         }
+        (Op::Scan, _) => scan::scan(node, &operands[0], &value, nodes)?,
+        (Op::Scatter, _) => scan::scatter(node, operands, nodes)?,
         // Which elements are gathered must be known.
         (Op::Gather, _) if operands[1].errors.is_some() => vec![f64::INFINITY; value.len()],
         (Op::Gather, _) => {
