@@ -28,7 +28,7 @@ fn ops_of(make: impl Fn(&mut Choices<'_>) -> Vec<warpweft_compiler::UOp>) -> BTr
 fn programs_hold_every_op_of_tensors() {
     let found = ops_of(|choices| generate::tensor_program(choices).roots);
     let wanted = "add mul sub max min lt eq ne and or xor idiv mod cdiv cmod neg not trunc sqrt exp2 sin cast where const param iota \
-                  reshape permute expand pad shrink flip as_strided reduce gather";
+                  reshape permute expand pad shrink flip as_strided reduce gather scan scatter write";
     let missing: Vec<&str> = wanted.split_whitespace().filter(|op| !found.contains(op)).collect();
     assert!(missing.is_empty(), "never made: {missing:?}");
 }

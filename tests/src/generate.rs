@@ -57,7 +57,7 @@ pub fn index_expression(choices: &mut Choices<'_>) -> Graph {
     Graph::new("expression", roots)
 }
 
-/// A program of a few tensors: elementwise ops, movement, casts, reductions, gathers; one or two roots.
+/// A program of a few tensors: elementwise ops, movement, casts, reductions, scans, gathers, scatters, writes; one or two roots.
 pub fn tensor_program(choices: &mut Choices<'_>) -> Graph {
     let mut values: Vec<UOp> = Vec::new();
     for slot in 0..choices.between(1, 3) {
@@ -68,11 +68,13 @@ pub fn tensor_program(choices: &mut Choices<'_>) -> Graph {
     }
     for _ in 0..choices.between(1, 10) {
         let operand = choices.one_of(&values).clone();
-        let new = match choices.between(0, 11) {
+        let new = match choices.between(0, 13) {
             0..=3 => elementwise(choices, &values, &operand),
             4..=7 => movement(choices, &operand),
             8 => reduce(choices, &operand),
             9 => gather(choices, &operand),
+            10 => scan(choices, &operand),
+            11 => scatter(choices, &values, &operand),
             _ => write(choices, &values, &operand),
         };
         if let Some(new) = new.filter(|new| new.shape().numel().as_const().is_some_and(|len| len <= ELEMENTS_MAX)) {
@@ -244,6 +246,56 @@ fn gather(choices: &mut Choices<'_>, x: &UOp) -> Option<UOp> {
     let axis = choices.between(0, rank as i64 - 1) as usize;
     let index = UOp::iota(choices.between(1, 4)) * choices.between(-1, 2) + choices.between(-1, 2);
     Some(x.gather(&index.cast(DType::I32), axis))
+}
+
+fn scan(choices: &mut Choices<'_>, x: &UOp) -> Option<UOp> {
+    let rank = x.shape().len();
+    if rank == 0 {
+        return None;
+    }
+    let op = *choices.one_of(&[ReduceOp::Add, ReduceOp::Max, ReduceOp::Min, ReduceOp::Mul]);
+    let op = if op == ReduceOp::Mul && x.dtype().is_float() { ReduceOp::Add } else { op };
+    Some(x.scan(op, choices.between(0, rank as i64 - 1) as usize))
+}
+
+/// Some elements of another value of the type, or numbers, put into x at places of which some are named twice and some do not exist.
+fn scatter(choices: &mut Choices<'_>, values: &[UOp], x: &UOp) -> Option<UOp> {
+    let room = x.shape().as_const()?;
+    if room.is_empty() || room.contains(&0) {
+        return None;
+    }
+    let axis = choices.between(0, room.len() as i64 - 1) as usize;
+    let lens: Vec<i64> = room
+        .iter()
+        .enumerate()
+        .map(|(k, &len)| if k == axis { choices.between(1, 7) } else { choices.between(len.min(2), len) })
+        .collect();
+    let count: i64 = lens.iter().product();
+    let numbers = |choices: &mut Choices<'_>, lens: &[i64]| {
+        let flat = UOp::iota(lens.iter().product::<i64>()) * choices.between(-2, 3) + choices.between(-1, 3);
+        flat.reshape(lens.to_vec())
+    };
+    // Often one place for a whole row, as of an embedding.
+    let index = if choices.once_in(2) {
+        let line: Vec<i64> = (0..room.len()).map(|k| if k == axis { lens[k] } else { 1 }).collect();
+        numbers(choices, &line).expand(lens.clone())
+    } else {
+        numbers(choices, &lens)
+    };
+    let enough = |value: &&UOp| {
+        value.dtype() == x.dtype() && value.shape().numel().as_const().is_some_and(|numel| numel >= count)
+    };
+    let sources: Vec<&UOp> = values.iter().filter(enough).collect();
+    let source = if sources.is_empty() || choices.once_in(3) {
+        numbers(choices, &lens).cast(x.dtype())
+    } else {
+        let value = choices.one_of(&sources);
+        value.reshape([value.shape().numel()]).shrink(&[(0.into(), count.into())]).reshape(lens)
+    };
+    let ops = [None, Some(ReduceOp::Add), Some(ReduceOp::Max), Some(ReduceOp::Min), Some(ReduceOp::Mul)];
+    let op = (*choices.one_of(&ops)).filter(|op| *op != ReduceOp::Mul || !x.dtype().is_float());
+    let index = index.cast(*choices.one_of(&[DType::I32, DType::I64]));
+    Some(x.scatter(&index, &source, op, axis))
 }
 
 /// Makes what patterns leave open: scalars that nothing is known of, scalars that something is known of, constants at the ends.
