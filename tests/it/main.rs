@@ -21,6 +21,7 @@ mod one_value;
 mod properties;
 mod region;
 mod renderer_goldens;
+mod scans;
 mod scratch;
 mod sums;
 mod symbolic;

@@ -3,20 +3,23 @@
 //! One pass over each line, in order. A few long lines are cut into blocks, which are scanned side by side and joined by a scan of the
 //! blocks' totals.
 //!
-//! Always: linear in the elements, but for `logcumsumexp`. Tested by the conformance cases and against lists by the test crate.
+//! Always: linear in the elements. Tested by the conformance cases and against lists by the test crate.
 
 use super::create::positions;
-use super::elementwise::isnan;
+use super::elementwise::{isfinite, isnan};
 use super::math::{exp, log};
 use super::movement::{insert_axis, move_axis, shrink_axis};
 use super::padding::pad_with;
 use super::reduce::along;
 use super::shapes::concrete_axis;
-use super::{Built, broadcast_to, fail, number, resolve_axis, to_float};
+use super::{Built, broadcast_to, number, resolve_axis, to_float};
+use crate::dtype::Scalar;
 use crate::dtype::lattice::accumulate;
 use crate::ir::{Dim, ReduceOp, Shape};
 use crate::{DType, UOp};
 
+/// In lines so short each element is compared with all before it, where a running total will not do: what is long is cut into such.
+const PAIRED: i64 = 32;
 /// Lines so long are cut into blocks where there are few of them.
 const LONG: i64 = 1 << 16;
 /// Blocks of a long line: enough for the threads of most machines.
@@ -128,18 +131,52 @@ pub fn logcumsumexp(x: &UOp, axis: i64) -> Built {
     let wide = x.cast(accumulate(x.dtype()));
     let axis = resolve_axis(axis, x.shape().len())?;
     let last = x.shape().len() - 1;
-    let moved = move_axis(&wide, axis, last);
-    let len = concrete_axis(&moved, last)?;
-    if len > 1 << 20 {
-        fail!("axis {axis} of length {len} is too long: each element is compared with all before it");
+    let running = running_log_sums(&move_axis(&wide, axis, last))?;
+    Ok(move_axis(&running, last, axis).cast(x.dtype()))
+}
+
+/// Along the last axis: by pairs in short lines, by blocks and their totals in long ones.
+fn running_log_sums(x: &UOp) -> Built {
+    let axis = x.shape().len() - 1;
+    let len = concrete_axis(x, axis)?;
+    if len <= PAIRED {
+        return running_log_sums_by_pairs(x, len);
     }
-    let largest = moved.detach().scan(ReduceOp::Max, last);
-    let largest = super::elementwise::isfinite(&largest).select(&largest, number(0.0, &largest));
-    let pairs = pairs_so_far(&moved, len)?;
-    let relative = &pairs.earlier - insert_axis(&largest, last + 1).expand(pairs.earlier.shape().clone());
-    let lowest = number(f64::NEG_INFINITY, &wide);
-    let sum = along(&exp(&pairs.kept.select(relative, lowest)), ReduceOp::Add, &[last + 1], false);
-    Ok(move_axis(&(log(&sum) + largest), last, axis).cast(x.dtype()))
+    let lowest = number(f64::NEG_INFINITY, x);
+    let blocks = (len - 1) / PAIRED + 1;
+    let mut padding = vec![(0, 0); axis + 1];
+    padding[axis] = (0, blocks * PAIRED - len);
+    let mut cut = x.shape().to_vec();
+    cut[axis] = blocks.into();
+    cut.push(PAIRED.into());
+    let whole = pad_with(x, &padding, Scalar::lowest(x.dtype()));
+    let inside = running_log_sums_by_pairs(&whole.reshape(cut.clone()), PAIRED)?;
+    let totals = shrink_axis(&inside, axis + 1, PAIRED - 1, PAIRED).reshape(cut[..=axis].to_vec());
+    let running = shrink_axis(&running_log_sums(&totals)?, axis, 0, blocks - 1);
+    let mut shift = vec![(0, 0); axis + 1];
+    shift[axis] = (1, 0);
+    let before = insert_axis(&pad_with(&running, &shift, Scalar::lowest(x.dtype())), axis + 1);
+    let before = broadcast_to(&before, inside.shape())?;
+    let largest = before.max(&inside).detach();
+    let largest = isfinite(&largest).select(&largest, number(0.0, x));
+    // What both sides lack is left out: the sum of two times nothing has no logarithm of which there is a derivative.
+    let joined = log(&(exp(&(&before - &largest)) + exp(&(&inside - &largest)))) + &largest;
+    let joined = before.equals(&lowest).select(&inside, &joined);
+    let mut flat = x.shape().to_vec();
+    flat[axis] = Dim::Const(blocks * PAIRED);
+    Ok(shrink_axis(&joined.reshape(flat), axis, 0, len))
+}
+
+/// Each place of the last axis with all places up to it.
+fn running_log_sums_by_pairs(x: &UOp, len: i64) -> Built {
+    let axis = x.shape().len() - 1;
+    let largest = x.detach().scan(ReduceOp::Max, axis);
+    let largest = isfinite(&largest).select(&largest, number(0.0, &largest));
+    let pairs = pairs_so_far(x, len)?;
+    let relative = &pairs.earlier - insert_axis(&largest, axis + 1).expand(pairs.earlier.shape().clone());
+    let lowest = number(f64::NEG_INFINITY, x);
+    let sum = along(&exp(&pairs.kept.select(relative, lowest)), ReduceOp::Add, &[axis + 1], false);
+    Ok(log(&sum) + largest)
 }
 
 /// Differences of neighbours along an axis.
