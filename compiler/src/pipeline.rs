@@ -6,7 +6,7 @@ use crate::error::CompileError;
 use crate::ir::text::Graph;
 use crate::ir::{Arg, Op, UOp, postorder};
 use crate::kernel::{
-    blocks, decompose, effects, estimate, expand, index_types, loops, lower, name, scratch, transpose,
+    blocks, decompose, effects, estimate, expand, index_types, loops, lower, name, scratch, states, transpose,
 };
 use crate::linearize::{self, Linear, check, order};
 use crate::optimize;
@@ -56,6 +56,7 @@ pub fn lower_kernel(
     passes.run("tiles of strided loads become rows, transposed", transpose::transpose_tiles);
     passes.run("what accumulates in memory loads what is there", effects::open_accumulations);
     passes.run("stages get scratch of their own", scratch::number_scratch);
+    passes.run("states become accumulators", states::accumulate_states);
     passes.run("ops the target lacks become ops it has", |kernel| decompose::decompose(kernel, target));
     passes.run("indices get machine types", index_types::lower_index_types);
     let ops = order::order(&passes.kernel, target.has_fma);

@@ -4,7 +4,7 @@ use warpweft_compiler::DType;
 use warpweft_compiler::dtype::Scalar;
 use warpweft_compiler::ir::interpret::Value;
 use warpweft_compiler::ir::text::Graph;
-use warpweft_compiler::ir::{Arg, Dim, Op, ReduceOp, Shape, StridedArg, UOp, is_defined};
+use warpweft_compiler::ir::{Arg, Combiner, Dim, Op, ReduceOp, Shape, StridedArg, UOp, is_defined};
 use warpweft_compiler::region::view_overlaps_itself;
 use warpweft_compiler::rewrite::Maker;
 use warpweft_compiler::view::ViewSpec;
@@ -232,10 +232,25 @@ fn as_strided(choices: &mut Choices<'_>, x: &UOp) -> Option<UOp> {
 
 fn reduce(choices: &mut Choices<'_>, x: &UOp) -> Option<UOp> {
     let axes: Vec<usize> = (0..x.shape().len()).filter(|_| choices.once_in(2)).collect();
+    if choices.once_in(4) && !x.dtype().is_index() {
+        return extreme(choices, x, &axes);
+    }
     let op = *choices.one_of(&[ReduceOp::Add, ReduceOp::Max, ReduceOp::Min, ReduceOp::Mul]);
     // Products of many floats overflow at once and tell nothing.
     let op = if op == ReduceOp::Mul && x.dtype().is_float() { ReduceOp::Add } else { op };
     Some(x.reduce(op, &axes))
+}
+
+/// The extreme along axes, or the number of its place along the last of them.
+fn extreme(choices: &mut Choices<'_>, x: &UOp, axes: &[usize]) -> Option<UOp> {
+    let axis = *axes.last()?;
+    let mut line: Vec<Dim> = x.shape().iter().map(|_| Dim::Const(1)).collect();
+    line[axis] = x.shape()[axis].clone();
+    let places = UOp::iota(x.shape()[axis].clone()).cast(DType::I32).reshape(line).expand(x.shape().clone());
+    let combiners = [Combiner::ArgMaxFirst, Combiner::ArgMaxLast, Combiner::ArgMinFirst, Combiner::ArgMinLast];
+    let outcome = UOp::reduce_states(*choices.one_of(&combiners), &[x.clone(), places], axes);
+    // Rounding may move a place, but no value by much.
+    Some(if x.dtype().is_float() { outcome[0].clone() } else { choices.one_of(&outcome).cast(x.dtype()) })
 }
 
 fn gather(choices: &mut Choices<'_>, x: &UOp) -> Option<UOp> {

@@ -6,7 +6,7 @@
 
 use warpweft_compiler::DType;
 use warpweft_compiler::ir::interpret::{Value, interpret_kernel};
-use warpweft_compiler::ir::{Arg, Op, ReduceOp, Sources, UOp, postorder};
+use warpweft_compiler::ir::{Arg, Combiner, Op, ReduceOp, Sources, UOp, postorder};
 use warpweft_compiler::linearize::Linear;
 use warpweft_compiler::pipeline::{LowerOptions, lower_kernel};
 use warpweft_compiler::target::Target;
@@ -281,8 +281,10 @@ impl Generator {
             8 if rank > 0 && shape.iter().product::<i64>() < 2000 => self.repeated(node, &shape),
             9 if rank > 0 => {
                 let axis = self.random.below(rank);
-                let op = self.random.pick(&[ReduceOp::Add, ReduceOp::Max, ReduceOp::Min, ReduceOp::Add]);
-                node.reduce(op, &[axis])
+                match self.random.pick(&[Some(ReduceOp::Add), Some(ReduceOp::Max), Some(ReduceOp::Min), None]) {
+                    Some(op) => node.reduce(op, &[axis]),
+                    None => self.state(node, &shape, axis),
+                }
             }
             10 if rank > 0 => self.normalized(node, &shape),
             _ => (node * 2) + node.const_like(1),
@@ -301,6 +303,30 @@ impl Generator {
                 self.normalized(&kept, &shape)
             }
             _ => kept,
+        }
+    }
+
+    /// A component of states that are combined along an axis; sometimes two of them.
+    fn state(&mut self, node: &UOp, shape: &[i64], axis: usize) -> UOp {
+        let mut line = vec![1; shape.len()];
+        line[axis] = shape[axis];
+        let places = UOp::iota(shape[axis]).cast(DType::I32).reshape(line).expand(shape);
+        let zeros = UOp::float(0.0, DType::F32).reshape(vec![1; shape.len()]).expand(shape);
+        let ones = UOp::float(1.0, DType::F32).reshape(vec![1; shape.len()]).expand(shape);
+        // Steps with edges where no sum of inputs lies: what rounding moves a little stays on its step, and many are equal.
+        let steps = (node * 4 + UOp::float(0.3701, DType::F32)).trunc();
+        let combiner = self.random.pick(Combiner::ALL);
+        let state = match combiner {
+            Combiner::Moments => vec![node.clone(), zeros, ones],
+            // Powers of small numbers, so that rounding stays small beside them.
+            Combiner::LogSumExp => vec![node.max(-4).min(4), ones],
+            _ => vec![steps, places],
+        };
+        let parts: Vec<UOp> =
+            UOp::reduce_states(combiner, &state, &[axis]).iter().map(|part| part.cast(DType::F32)).collect();
+        match self.random.below(3) {
+            0 => &parts[0] + &parts[1],
+            _ => self.random.pick(&parts),
         }
     }
 

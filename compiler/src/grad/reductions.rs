@@ -4,8 +4,9 @@ use smallvec::smallvec;
 
 use super::rules::{Contribution, number, sum, zero};
 use crate::UOp;
-use crate::ir::{Arg, Op, ReduceOp};
+use crate::ir::{Arg, Combiner, Component, Op, ReduceOp};
 use crate::ops::extreme::{Tie, place_of, places_along, spread_back, stored_once, ties};
+use crate::ops::math::exp;
 
 /// The gradient of a reduction repeated along the axes that went away.
 struct Spread {
@@ -19,7 +20,11 @@ fn spread(node: &UOp, g: &UOp, axes: &[u8]) -> Spread {
 }
 
 pub(super) fn reduce(node: &UOp, g: &UOp) -> Contribution {
-    let Arg::Reduce(op, axes) = node.arg() else { return smallvec![None] };
+    let (op, axes) = match node.arg() {
+        Arg::Reduce(op, axes) => (op, axes),
+        Arg::ReduceState(component, axes) => return state(node, g, *component, axes),
+        _ => return smallvec![None],
+    };
     let spread = spread(node, g, axes);
     let x = &node.src()[0];
     smallvec![match op {
@@ -27,6 +32,41 @@ pub(super) fn reduce(node: &UOp, g: &UOp) -> Contribution {
         ReduceOp::Mul => Some(product(x, &spread)),
         ReduceOp::Max | ReduceOp::Min => to_place(x, *op, None, &spread, Tie::First),
     }]
+}
+
+/// Of a component of states: to the components of each element.
+fn state(node: &UOp, g: &UOp, component: Component, axes: &[u8]) -> Contribution {
+    let (src, shape) = (node.src(), node.src()[0].shape());
+    let Spread { gradient: g, axes } = spread(node, g, axes);
+    let outcome = UOp::reduce_states(component.combiner, src, &axes);
+    let back = |number: usize| spread_back(&outcome[number], shape, &axes);
+    match (component.combiner, component.number) {
+        (Combiner::Moments, 0) => {
+            let distance = &src[0] - back(0);
+            smallvec![Some(&g * src[2].div(back(2))), None, Some(&g * distance.div(back(2)))]
+        }
+        (Combiner::Moments, 1) => {
+            let distance = &src[0] - back(0);
+            let mean = &src[2] * &distance * number(2.0, &g);
+            smallvec![Some(&g * mean), Some(g.clone()), Some(&g * (&distance * &distance))]
+        }
+        (Combiner::Moments, _) => smallvec![None, None, Some(g)],
+        (Combiner::LogSumExp, 0) => {
+            let spread = Spread { gradient: g, axes };
+            smallvec![to_place(&src[0], ReduceOp::Max, None, &spread, Tie::First), None]
+        }
+        (Combiner::LogSumExp, _) => {
+            let largest = back(0);
+            let factor = src[0].equals(&largest).select(number(1.0, &g), exp(&(&src[0] - &largest)));
+            let spread = Spread { gradient: (&g * back(1)).negate(), axes };
+            let by_largest = to_place(&src[0], ReduceOp::Max, None, &spread, Tie::First);
+            let own = &g * (&src[1] * &factor);
+            smallvec![Some(by_largest.map_or(own.clone(), |other| own + other)), Some(&g * &factor)]
+        }
+        // Places name the elements.
+        (_, 0) if g.dtype().is_float() => smallvec![Some(src[1].equals(back(1)).select(&g, zero(&g))), None],
+        _ => src.iter().map(|_| None).collect(),
+    }
 }
 
 /// All of it to the one element that the reduction found, by its place; where there are more elements than places can count, in equal

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::combiner::Component;
 use super::dim::{Dim, Shape};
 use super::op::Op;
 use crate::dtype::Scalar;
@@ -65,6 +66,12 @@ pub enum Arg {
     Scan(ReduceOp, u8),
     /// How a `Scatter` combines an element with what is there (it takes its place if that is not said), and along which axis it is put.
     Scatter(Option<ReduceOp>, u8),
+    /// Which component a `Reduce` of several values gives, and along which axes, ascending.
+    ReduceState(Component, Axes),
+    /// Which component a `Fold` of several values gives.
+    FoldState(Component),
+    /// Which component a `Fold` gives whose operands are the new components of its accumulators, and these.
+    Step(Component),
     /// Which memory a `Buffer` is.
     Buffer(BufferArg),
     /// Which parameter a `Param` is, and how many elements it has.
@@ -263,6 +270,9 @@ impl Arg {
             | Arg::Fold(_)
             | Arg::Scan(..)
             | Arg::Scatter(..)
+            | Arg::ReduceState(..)
+            | Arg::FoldState(_)
+            | Arg::Step(_)
             | Arg::Buffer(_)
             | Arg::Param(_)
             | Arg::Variable(_)
@@ -295,6 +305,9 @@ impl Arg {
             | Arg::Fold(_)
             | Arg::Scan(..)
             | Arg::Scatter(..)
+            | Arg::ReduceState(..)
+            | Arg::FoldState(_)
+            | Arg::Step(_)
             | Arg::Buffer(_)
             | Arg::Param(_)
             | Arg::Variable(_)

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use smallvec::smallvec;
 
 use super::arg::{Arg, Axes, AxisKind, BufferArg, ParamArg, RangeArg, ReduceOp, VariableArg};
+use super::combiner::{Combiner, Component};
 use super::dim::{Dim, Shape};
 use super::op::Op;
 use super::uop::{Sources, UOp};
@@ -324,6 +325,38 @@ impl UOp {
     pub fn scatter(&self, index: &UOp, source: &UOp, op: Option<ReduceOp>, axis: usize) -> UOp {
         let src = smallvec![self.clone(), index.clone(), source.clone()];
         UOp::new(Op::Scatter, self.dtype(), src, Arg::Scatter(op, axis as u8))
+    }
+
+    /// States combined along axes (ascending), which go away: all components of the outcome. The operands are the components of an element.
+    pub fn reduce_states(combiner: Combiner, states: &[UOp], axes: &[usize]) -> Vec<UOp> {
+        if axes.is_empty() {
+            return states.to_vec();
+        }
+        let axes: Axes = axes.iter().map(|&axis| axis as u8).collect();
+        let one = |(number, state): (usize, &UOp)| {
+            let arg = Arg::ReduceState(Component { combiner, number: number as u8 }, axes.clone());
+            UOp::new(Op::Reduce, state.dtype(), states, arg)
+        };
+        states.iter().enumerate().map(one).collect()
+    }
+
+    /// Of a reduction or fold of states, the one that gives the first component.
+    pub fn first_component(&self) -> Option<UOp> {
+        let first = |component: Component| Component { number: 0, ..component };
+        let arg = match self.arg() {
+            Arg::ReduceState(component, axes) => Arg::ReduceState(first(*component), axes.clone()),
+            Arg::FoldState(component) => Arg::FoldState(first(*component)),
+            _ => return None,
+        };
+        Some(UOp::new(self.op(), self.src()[0].dtype(), self.src(), arg))
+    }
+
+    /// The axes that a `Reduce` takes away.
+    pub fn reduced_axes(&self) -> Option<&Axes> {
+        match self.arg() {
+            Arg::Reduce(_, axes) | Arg::ReduceState(_, axes) => Some(axes),
+            _ => None,
+        }
     }
 
     /// This with one axis indexed by a tensor of integers.

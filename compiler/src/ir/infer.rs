@@ -139,7 +139,8 @@ fn movement_shape(op: Op, from: &Shape, arg: &Arg) -> Result<Shape, String> {
 fn tensor_shape(op: Op, src: &[UOp], arg: &Arg) -> Result<Shape, String> {
     let from = src[0].shape();
     match (op, arg) {
-        (Op::Reduce, Arg::Reduce(_, axes)) => {
+        (Op::Reduce, Arg::Reduce(_, axes) | Arg::ReduceState(_, axes)) => {
+            check_states(src, arg)?;
             if axes.iter().any(|&axis| axis as usize >= from.len()) || axes.windows(2).any(|pair| pair[0] >= pair[1]) {
                 return Err(format!("{axes:?} are not ascending axes of {from}"));
             }
@@ -213,6 +214,21 @@ fn scatter_shape(x: &UOp, index: &UOp, source: &UOp, axis: usize) -> Result<Shap
         return Err(format!("{} is put at {} in {to} along axis {axis}", source.shape(), index.shape()));
     }
     Ok(to.clone())
+}
+
+/// A reduction has as many operands as it combines values, all of one shape.
+fn check_states(src: &[UOp], arg: &Arg) -> Result<(), String> {
+    let wanted = match arg {
+        Arg::ReduceState(component, _) => component.combiner.arity(),
+        _ => 1,
+    };
+    if src.len() != wanted {
+        return Err(format!("takes {wanted} operands, not {}", src.len()));
+    }
+    match src.iter().find(|operand| operand.shape() != src[0].shape()) {
+        Some(odd) => Err(format!("operands have shapes {} and {}", src[0].shape(), odd.shape())),
+        None => Ok(()),
+    }
 }
 
 /// What is known of the node's value.

@@ -6,6 +6,7 @@
 
 pub mod arg;
 mod build;
+mod combiner;
 mod content;
 mod dim;
 mod dim_sum;
@@ -24,6 +25,7 @@ mod walk;
 
 pub use arg::{Arg, Axes, AxisKind, BufferArg, Function, ParamArg, RangeArg, ReduceOp, StridedArg, VariableArg};
 pub use build::Operand;
+pub use combiner::{Combiner, Combining, Component};
 pub use content::content;
 pub use dim::{Dim, Shape};
 pub use facts::{Facts, floor_div, floor_mod, gcd};

@@ -118,7 +118,7 @@ ops! {
     Flip      "flip"      [x]                   Movement    "The given axes in reverse.";
     AsStrided "as_strided" [x]                  Movement    "Element (i, j, ...) is element offset + i * stride0 + j * stride1 + ... of x, counted row-major.";
 
-    Reduce    "reduce"    [x]                   Tensor      "Elements combined along the given axes, which go away.";
+    Reduce    "reduce"    [x;more]              Tensor      "Elements combined along the given axes, which go away; of several operands, which a combiner takes together, one component.";
     Scan      "scan"      [x]                   Tensor      "Each element combined with all before it along one axis. Sums and products of floats are rounded once for each element.";
     Gather    "gather"    [x index]             Tensor      "x with position i of one axis replaced by the axes of index: x[.., index[..], ..]; 0 where out of range.";
     Scatter   "scatter"   [x index source]      Tensor      "x, where each element of source, in order, is put at, or combined into, the place along one axis that index names; nowhere where that is out of range.";
@@ -130,7 +130,7 @@ ops! {
     Write     "write"     [base value;index]    Tensor      "base with value in the place of the elements that a view of it, the argument, shows; or scattered by an index.";
 
     Range     "range"     [len]                 Loop        "A loop variable from 0 to len - 1.";
-    Fold      "fold"      [value;range]         Loop        "value combined over all of the ranges, which it closes.";
+    Fold      "fold"      [value;range]         Loop        "value combined over all of the ranges, which it closes; or several values, of which a combiner gives one component.";
     Running   "running"   [value range]         Loop        "value combined over the iterations of a serial range so far, this one among them.";
     Store     "store"     [index value;more]    Memory      "value written at an index, after the loads that stand behind it, for all of the ranges at the end, which it closes.";
     Index     "index"     [buffer offset;gate]  Memory      "The place of one element, or with a ramp of several; no access where the gate is false.";
@@ -146,7 +146,7 @@ ops! {
     Across    "across"    [a]                   Vector      "The lanes of a vector combined into a scalar.";
 
     Scratch   "scratch"   []                    Memory      "Memory that lives for one run of a kernel body; the argument names it.";
-    Accumulator "accumulator" [init]            Loop        "A register that a loop updates, set to init where it stands.";
+    Accumulator "accumulator" [init;range]      Loop        "A register that a loop updates, set to init where it stands; in a kernel what it holds in an iteration of these ranges.";
     Update    "update"    [accumulator value]   Loop        "Sets an accumulator.";
     Final     "final"     [accumulator end]     Loop        "What an accumulator holds after the loop has ended.";
     EndRange  "end"       [range]               Loop        "The end of a loop's body.";

@@ -14,11 +14,13 @@
 //! length, symbolic ones too. Other folds in the same loops keep their accumulators. Tested below, and against exact sums by the test crate.
 
 use rustc_hash::FxHashMap;
-use smallvec::smallvec;
+use smallvec::{SmallVec, smallvec};
 
-use super::ranges::{Dependencies, NewRanges, closed_ranges, next_range_id, range_id, substitute_ranges};
+use super::ranges::{
+    Dependencies, NewRanges, closed_ranges, next_range_id, open_operands, range_id, substitute_ranges,
+};
 use crate::dtype::ScalarType;
-use crate::ir::{Arg, AxisKind, Op, ReduceOp, Sources, UOp, rebuild};
+use crate::ir::{Arg, AxisKind, Combining, Op, ReduceOp, UOp, rebuild};
 use crate::symbolic::simplify;
 
 /// Terms of a block. Fewer are more exact; more hide what the outer sums cost.
@@ -71,8 +73,12 @@ fn is_long(fold: &UOp, block: i64) -> bool {
 
 /// The terms of a block, if the node is a sum of floats over loops.
 fn block_of_sum(node: &UOp, dependencies: &Dependencies) -> Option<i64> {
-    let is_sum = node.op() == Op::Fold && *node.arg() == Arg::Fold(ReduceOp::Add);
-    if !is_sum || !matches!(node.dtype().scalar(), ScalarType::F32 | ScalarType::F64) {
+    let is_sum = match node.arg() {
+        Arg::Fold(op) => *op == ReduceOp::Add,
+        Arg::FoldState(component) => component.combiner.is_rounded(),
+        _ => false,
+    };
+    if node.op() != Op::Fold || !is_sum || !matches!(node.dtype().scalar(), ScalarType::F32 | ScalarType::F64) {
         return None;
     }
     let is_loop = |range: &UOp| range.as_range().is_some_and(|arg| arg.kind == AxisKind::Reduce);
@@ -116,23 +122,23 @@ fn part_of(count: i64, block: i64) -> i64 {
 
 /// A fold over several loops as folds inside of each other, each over no more terms than a block has, or over one loop.
 fn nested(fold: &UOp, block: i64) -> UOp {
-    let close = |value: &UOp, ranges: &mut Vec<UOp>| {
-        let ranges = std::mem::take(ranges).into_iter().rev();
-        let src: Sources = std::iter::once(value.clone()).chain(ranges).collect();
-        UOp::new(Op::Fold, value.dtype(), src, fold.arg().clone())
+    let Some(combining) = Combining::of(fold) else { return fold.clone() };
+    let close = |state: &[UOp], ranges: &mut Vec<UOp>| {
+        let ranges: Vec<UOp> = std::mem::take(ranges).into_iter().rev().collect();
+        combining.fold_all(state, &ranges)
     };
-    let mut value = fold.src()[0].clone();
+    let mut state: SmallVec<[UOp; 3]> = open_operands(fold).iter().cloned().collect();
     let mut ranges: Vec<UOp> = Vec::new();
     let mut terms: i64 = 1;
     for range in closed_ranges(fold).iter().rev() {
         if !ranges.is_empty() && longest(range).saturating_mul(terms) > block {
-            value = close(&value, &mut ranges);
+            state = close(&state, &mut ranges);
             terms = 1;
         }
         terms = terms.saturating_mul(longest(range));
         ranges.push(range.clone());
     }
-    close(&value, &mut ranges)
+    close(&state, &mut ranges).swap_remove(combining.number())
 }
 
 #[cfg(test)]

@@ -16,7 +16,6 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::expand::combine;
 use super::ranges::{Dependencies, RangeSet, closed_ranges, is_closer, open_operands, range_id};
 use crate::ir::{Arg, Op, ReduceOp, Sources, UOp};
 
@@ -77,7 +76,7 @@ pub fn open_accumulations(root: &UOp) -> UOp {
         let src: Sources = std::iter::once(index).chain(closed_ranges(&store)).cloned().collect();
         let previous = UOp::new(Op::Previous, value.dtype(), src, Arg::None);
         let mut src: Sources = store.src().iter().cloned().collect();
-        src[1] = combine(op, &previous, value);
+        src[1] = op.combine(&previous, value);
         UOp::new(Op::Store, store.dtype(), src, Arg::None)
     })
 }

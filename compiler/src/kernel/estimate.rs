@@ -1,9 +1,9 @@
 //! What a kernel costs: operations, bytes that must move, bytes that instructions move.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::loops::{ranges_by_id, trip_count};
-use super::ranges::{Dependencies, RangeSet, closed_ranges, range_id};
+use super::ranges::{Dependencies, RangeSet, closed_ranges, is_further_component, range_id};
 use crate::ir::{Arg, Op, UOp};
 use crate::program::Estimate;
 
@@ -15,6 +15,7 @@ pub fn estimate(root: &UOp) -> Estimate {
     let trips = |set: &RangeSet| trip_count(set.iter().filter_map(|id| ranges.get(&id).cloned()));
     let mut total = Estimate::default();
     let mut touched: FxHashMap<UOp, f64> = FxHashMap::default();
+    let mut states: FxHashSet<&[UOp]> = FxHashSet::default();
     for node in &dependencies.order {
         let mut open = dependencies.get(node).clone();
         closed_ranges(node).iter().for_each(|range| open.insert(range_id(range)));
@@ -25,7 +26,7 @@ pub fn estimate(root: &UOp) -> Estimate {
                 total.bytes_accessed += bytes;
                 *touched.entry(buffer.clone()).or_default() += bytes;
             }
-            Op::Fold => total.operations += trips(&open),
+            Op::Fold if !is_further_component(node, &mut states) => total.operations += trips(&open),
             op if op.is_elementwise() && op != Op::Cast && op != Op::Bitcast && !node.dtype().is_index() => {
                 total.operations += trips(&open);
             }

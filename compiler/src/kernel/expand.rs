@@ -14,7 +14,7 @@ use smallvec::{SmallVec, smallvec};
 use super::effects::loads_before;
 use super::ranges::{Dependencies, closed_ranges, is_closer, open_operands, range_id};
 use crate::dtype::Scalar;
-use crate::ir::{Arg, AxisKind, Op, ReduceOp, Sources, UOp, postorder, substitute, with_mapped_sources};
+use crate::ir::{Arg, AxisKind, Combining, Op, Sources, UOp, postorder, substitute, with_mapped_sources};
 use crate::symbolic::{linear_terms, simplify};
 
 /// Expands every range of kind `unroll` or `vector`.
@@ -26,25 +26,13 @@ fn kind_of(range: &UOp) -> AxisKind {
     range.as_range().map_or(AxisKind::Loop, |range| range.kind)
 }
 
-/// The closer over other leading operands and ranges; a fold over no ranges is its value.
-fn reclose(closer: &UOp, open: &[UOp], ranges: impl Iterator<Item = UOp>) -> UOp {
-    let src: Sources = open.iter().cloned().chain(ranges).collect();
-    if closer.op() == Op::Fold && src.len() == 1 {
-        return src[0].clone();
-    }
-    UOp::new(
-        closer.op(),
-        if closer.op() == Op::Fold { src[0].dtype() } else { closer.dtype() },
-        src,
-        closer.arg().clone(),
-    )
+/// The store over other leading operands and ranges.
+fn reclose(store: &UOp, open: &[UOp], ranges: impl Iterator<Item = UOp>) -> UOp {
+    UOp::new(store.op(), store.dtype(), open.iter().cloned().chain(ranges).collect::<Sources>(), store.arg().clone())
 }
 
-fn fold_op(closer: &UOp) -> ReduceOp {
-    match closer.arg() {
-        Arg::Fold(op) => *op,
-        arg => panic!("bug in the compiler: fold with argument {arg:?}"),
-    }
+fn combining_of(fold: &UOp) -> Combining {
+    Combining::of(fold).unwrap_or_else(|| panic!("bug in the compiler: fold with argument {:?}", fold.arg()))
 }
 
 /// Straight-line code for unrolled ranges, innermost closers first.
@@ -86,35 +74,51 @@ fn unroll_closer(closer: &UOp) -> SmallVec<[UOp; 1]> {
     match closer.op() {
         Op::Store => copies.iter().map(|operands| reclose(closer, operands, kept.iter().cloned())).collect(),
         _ => {
-            let op = fold_op(closer);
-            let values: Vec<UOp> =
-                copies.iter().map(|operands| reclose(closer, operands, kept.iter().cloned())).collect();
-            smallvec![tree(op, values)]
+            let combining = combining_of(closer);
+            let states = copies.iter().map(|operands| combining.fold_all(operands, &kept)).collect();
+            smallvec![tree(combining, states).swap_remove(combining.number())]
         }
     }
 }
 
-/// The values combined pairwise, so that the chain of dependent operations is short.
-fn tree(op: ReduceOp, mut values: Vec<UOp>) -> UOp {
-    while values.len() > 1 {
-        values = values
+/// The components of one value or state.
+type State = SmallVec<[UOp; 3]>;
+
+/// The states combined pairwise, so that the chain of dependent operations is short.
+fn tree(combining: Combining, mut states: Vec<State>) -> State {
+    while states.len() > 1 {
+        states = states
             .chunks(2)
             .map(|pair| match pair {
-                [a, b] => combine(op, a, b),
+                [a, b] => combining.combine(a, b),
                 _ => pair[0].clone(),
             })
             .collect();
     }
-    values.swap_remove(0)
+    states.swap_remove(0)
 }
 
-/// Two values combined; bools by logic.
-pub fn combine(op: ReduceOp, a: &UOp, b: &UOp) -> UOp {
-    match (op, a.dtype().is_bool()) {
-        (ReduceOp::Add | ReduceOp::Max, true) => a | b,
-        (ReduceOp::Mul | ReduceOp::Min, true) => a & b,
-        _ => UOp::binary(op.op(), a, b),
+/// The states in the lanes of vectors combined into one: halves of the lanes with each other, as long as there are halves.
+fn across_lanes(combining: Combining, mut state: State, lanes: usize) -> State {
+    let mut lanes = lanes;
+    while lanes > 1 && lanes.is_multiple_of(2) {
+        lanes /= 2;
+        let half = |vector: &UOp, first: usize| match lanes {
+            1 => lane_of_vector(vector, first),
+            _ => {
+                let dtype = vector.dtype().element().with_lanes(lanes);
+                let src: Sources = (first..first + lanes).map(|number| lane_of_vector(vector, number)).collect();
+                UOp::new(Op::Stack, dtype, src, Arg::None)
+            }
+        };
+        let [low, high] = [0, lanes].map(|first| state.iter().map(|vector| half(vector, first)).collect::<State>());
+        state = combining.combine(&low, &high);
     }
+    if lanes == 1 {
+        return state;
+    }
+    let one = |number: usize| state.iter().map(|vector| lane_of_vector(vector, number)).collect();
+    tree(combining, (0..lanes).map(one).collect())
 }
 
 /// Lanes for vector ranges.
@@ -308,23 +312,31 @@ impl Vectorizer {
         let kept = self.kept_ranges(closer);
         let closes_lanes = closed_ranges(closer).iter().find(|range| kind_of(range) == AxisKind::Vector);
         match closer.op() {
-            Op::Fold => {
-                let value = self.done[&closer.src()[0]].clone();
-                let op = fold_op(closer);
-                let inner = reclose(closer, std::slice::from_ref(&value), kept.into_iter());
-                match closes_lanes {
-                    Some(lane) => {
-                        let count = lane.src()[0].as_int().unwrap_or(1) as usize;
-                        let vector = splat(&inner, count);
-                        UOp::new(Op::Across, vector.dtype().element(), smallvec![vector], Arg::Fold(op))
-                    }
-                    None => inner,
-                }
-            }
+            Op::Fold => self.convert_fold(closer, closes_lanes, &kept),
             _ => match self.lane_of(closer) {
                 Some(lane) => self.convert_store_of_lanes(closer, &lane, kept),
                 None => self.convert_store(closer, closes_lanes, kept),
             },
+        }
+    }
+
+    fn convert_fold(&self, fold: &UOp, closes_lanes: Option<&UOp>, kept: &[UOp]) -> UOp {
+        let combining = combining_of(fold);
+        let mut values: State = open_operands(fold).iter().map(|value| self.done[value].clone()).collect();
+        // The components of a state are combined with each other: if one is a vector, all are.
+        if let Some(lane) = closes_lanes.cloned().or_else(|| self.lane_of(fold)).filter(|_| values.len() > 1) {
+            let count = lane.src()[0].as_int().unwrap_or(1) as usize;
+            values.iter_mut().for_each(|value| *value = splat(value, count));
+        }
+        let mut state = combining.fold_all(&values, kept);
+        let Some(lane) = closes_lanes else { return state.swap_remove(combining.number()) };
+        let count = lane.src()[0].as_int().unwrap_or(1) as usize;
+        match combining {
+            Combining::One(op) => {
+                let vector = splat(&state[0], count);
+                UOp::new(Op::Across, vector.dtype().element(), smallvec![vector], Arg::Fold(op))
+            }
+            Combining::Several(_) => across_lanes(combining, state, count).swap_remove(combining.number()),
         }
     }
 

@@ -16,7 +16,7 @@
 use std::sync::LazyLock;
 
 use crate::dtype::{DType, Scalar, ScalarType};
-use crate::ir::{Op, Sources, UOp};
+use crate::ir::{Arg, Op, Sources, UOp};
 use crate::rewrite::{Pattern, Rule, RuleSet};
 
 /// Half-float arithmetic becomes `f32` arithmetic.
@@ -24,7 +24,7 @@ pub static HALF_FLOATS: LazyLock<RuleSet> = LazyLock::new(|| {
     let rule = |op: Op, build| Rule::new(op.name(), &[], Pattern::any(op, "x"), build);
     let arithmetic = Op::ALL.iter().copied().filter(|op| computes(*op));
     let casts = [rule(Op::Cast, |root, _| convert(root))];
-    let rules = arithmetic.map(|op| rule(op, |root, _| Some(in_f32(root)))).chain(casts).collect();
+    let rules = arithmetic.map(|op| rule(op, |root, _| in_f32(root))).chain(casts).collect();
     RuleSet::new("HALF_FLOATS", |root| is_half(root.dtype()) || root.src().iter().any(|x| is_half(x.dtype())), rules)
 });
 
@@ -43,11 +43,14 @@ fn like(dtype: DType, element: DType) -> DType {
     element.with_lanes(dtype.lanes())
 }
 
-/// The op over operands in `f32`, rounded.
-fn in_f32(root: &UOp) -> UOp {
+/// The op over operands in `f32`, rounded. A fold that renews accumulators only moves what was computed before.
+fn in_f32(root: &UOp) -> Option<UOp> {
+    if let Arg::Step(_) = root.arg() {
+        return None;
+    }
     let src: Sources = root.src().iter().map(widened).collect();
     let dtype = if is_half(root.dtype()) { like(root.dtype(), DType::F32) } else { root.dtype() };
-    UOp::new(root.op(), dtype, src, root.arg().clone()).cast(root.dtype())
+    Some(UOp::new(root.op(), dtype, src, root.arg().clone()).cast(root.dtype()))
 }
 
 fn widened(node: &UOp) -> UOp {
@@ -111,7 +114,7 @@ fn rounded_to_odd(x: &UOp) -> UOp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ir::{Arg, Evaluator, postorder};
+    use crate::ir::{Evaluator, postorder};
     use crate::rewrite::rewrite;
 
     /// A scalar leaf.

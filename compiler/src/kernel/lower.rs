@@ -20,7 +20,7 @@ use smallvec::{SmallVec, smallvec};
 use super::loops::is_serial;
 use crate::DType;
 use crate::dtype::ScalarType;
-use crate::ir::{Arg, AxisKind, Dim, Op, ReduceOp, Shape, Sources, UOp, postorder_until};
+use crate::ir::{Arg, AxisKind, Combining, Dim, Op, ReduceOp, Shape, Sources, UOp, postorder_until};
 use crate::symbolic::{simplify, simplify_given};
 use crate::view::dims::{same, simplified};
 
@@ -187,6 +187,14 @@ impl Lowering {
         if open.is_empty() { Ok(questions.map(|question| self.answers[&question].clone())) } else { Err(open) }
     }
 
+    /// The answers to some questions, or those that are still open.
+    fn each(&self, questions: &[Question]) -> Result<Vec<UOp>, Vec<Question>> {
+        let open: Vec<Question> =
+            questions.iter().filter(|question| !self.answers.contains_key(*question)).cloned().collect();
+        let answers = || questions.iter().map(|question| self.answers[question].clone()).collect();
+        if open.is_empty() { Ok(answers()) } else { Err(open) }
+    }
+
     fn attempt(&mut self, (node, place): &Question) -> Attempt {
         match node.op() {
             Op::Const | Op::Variable => Ok(node.clone()),
@@ -246,10 +254,13 @@ impl Lowering {
     }
 
     fn attempt_reduce(&mut self, node: &UOp, place: &Place) -> Attempt {
-        let Arg::Reduce(op, axes) = node.arg() else { panic!("bug in the compiler: reduce without axes") };
+        let (Some(axes), Some(combining)) = (node.reduced_axes(), Combining::of(node)) else {
+            panic!("bug in the compiler: reduce without axes")
+        };
         let operand = &node.src()[0];
-        // The ranges are part of the question below; they are remembered so that the second attempt asks the same.
-        let marker = (UOp::sink([node.clone()]), place.clone());
+        // The ranges are part of the question below; they are remembered so that the second attempt asks the same. All components of a
+        // state ask the same too, and are folded by the same loops.
+        let marker = (UOp::sink([node.first_component().unwrap_or_else(|| node.clone())]), place.clone());
         let ranges: Sources = match self.answers.get(&marker) {
             Some(known) => known.src().iter().cloned().collect(),
             None => {
@@ -271,8 +282,9 @@ impl Lowering {
             index.cloned().unwrap_or_else(|| UOp::index(0))
         });
         let below = Place { indices: indices.collect(), gate: place.gate.clone() };
-        let [value] = self.all([(operand.clone(), below)])?;
-        Ok(fold(*op, &value, &ranges))
+        let questions: Vec<Question> = node.src().iter().map(|operand| (operand.clone(), below.clone())).collect();
+        let values = self.each(&questions)?;
+        Ok(combining.fold(&values, &ranges))
     }
 
     /// A running total in the loop of its store; sums and products of floats in a wider type, and rounded at each step.
@@ -367,15 +379,6 @@ fn is_one(dim: &Dim) -> bool {
         // Bound and unbound uses of one variable cancel only after its value was taken out.
         Dim::Expr(_) => simplified(dim.clone()).is(1),
     }
-}
-
-/// `value` combined over ranges; itself if there are none.
-pub(super) fn fold(op: ReduceOp, value: &UOp, ranges: &[UOp]) -> UOp {
-    if ranges.is_empty() {
-        return value.clone();
-    }
-    let sources: Sources = std::iter::once(value.clone()).chain(ranges.iter().cloned()).collect();
-    UOp::new(Op::Fold, value.dtype(), sources, Arg::Fold(op))
 }
 
 /// Scratch memory that holds `value` for all of the ranges, row-major.

@@ -3,10 +3,10 @@
 //! A *closer* is a fold or store: it names ranges that end with it. A value *depends on* a range if it names the range, directly or
 //! below, and nothing between has closed it; a closer also on what the lengths of its ranges name. Every transformation of loops in this crate is one call of [`substitute_ranges`].
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use crate::ir::{Op, Sources, UOp, postorder};
+use crate::ir::{Arg, Combining, Op, Sources, UOp, postorder};
 
 /// A set of range numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -77,7 +77,7 @@ pub fn is_closer(node: &UOp) -> bool {
 /// The ranges that a closer ends, outermost first.
 pub fn closed_ranges(closer: &UOp) -> &[UOp] {
     match closer.op() {
-        Op::Fold => &closer.src()[1..],
+        Op::Fold => &closer.src()[closer.arg().values_of_fold()..],
         // Behind the value stands what must be loaded before (`effects`), then the ranges.
         Op::Store => {
             let waits = closer.src()[2..].iter().take_while(|operand| operand.op() != Op::Range).count();
@@ -85,6 +85,11 @@ pub fn closed_ranges(closer: &UOp) -> &[UOp] {
         }
         _ => &[],
     }
+}
+
+/// Whether a fold gives one more component of a state that has been met, and so is no loop of its own.
+pub fn is_further_component<'k>(fold: &'k UOp, states: &mut FxHashSet<&'k [UOp]>) -> bool {
+    matches!(fold.arg(), Arg::FoldState(_)) && !states.insert(fold.src())
 }
 
 /// The operands of a node that are not ranges which it closes.
@@ -163,7 +168,10 @@ pub fn substitute_ranges(root: &UOp, map: &FxHashMap<UOp, NewRanges>) -> UOp {
                 }
             }
             match node.op() {
-                Op::Fold if src.len() == 1 => src[0].clone(),
+                // Of states, the component that is given.
+                Op::Fold if src.len() == node.arg().values_of_fold() => {
+                    src[Combining::of(&node).map_or(0, Combining::number)].clone()
+                }
                 _ => node.with_src(src),
             }
         } else {

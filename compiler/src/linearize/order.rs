@@ -16,7 +16,6 @@ use smallvec::smallvec;
 use super::nest::{Nest, part_loops};
 use crate::DType;
 use crate::ir::{Arg, Op, ReduceOp, Sources, UOp};
-use crate::kernel::expand::combine;
 use crate::kernel::ranges::{Dependencies, closed_ranges, is_closer, open_operands, range_id};
 use crate::kernel::scratch::scratch_of;
 
@@ -39,6 +38,7 @@ pub fn order(root: &UOp, has_fma: bool) -> Vec<UOp> {
         totals: FxHashMap::default(),
         indices: FxHashSet::default(),
         accumulators: 0,
+        renewed: FxHashSet::default(),
     };
     emitter.emit_constants();
     emitter.emit_scope(None);
@@ -73,6 +73,8 @@ struct Emitter {
     totals: FxHashMap<UOp, UOp>,
     indices: FxHashSet<UOp>,
     accumulators: i64,
+    /// The first accumulators of states that are closed.
+    renewed: FxHashSet<UOp>,
 }
 
 /// What stands directly in a loop.
@@ -104,7 +106,7 @@ impl Emitter {
         constants.into_iter().for_each(|constant| self.push_constant(constant));
         let has_identity = |node: &&UOp| matches!(node.op(), Op::Fold | Op::Running);
         let folds: Vec<UOp> = self.dependencies.order.iter().filter(has_identity).cloned().collect();
-        folds.iter().for_each(|fold| self.push_constant(identity_of(fold)));
+        folds.iter().filter_map(identity_of).for_each(|identity| self.push_constant(identity));
     }
 
     fn push_constant(&mut self, constant: UOp) {
@@ -209,13 +211,14 @@ impl Emitter {
         // Accumulators start outside of the outermost loop of their fold.
         for fold in closers.iter().filter(|closer| closer.op() == Op::Fold) {
             if range_id(&closed_ranges(fold)[0]) == id {
-                let accumulator = self.start_accumulator(fold);
-                self.done.insert(fold.clone(), accumulator);
+                self.start_accumulators(fold);
             }
         }
         for running in self.running.get(&id).cloned().unwrap_or_default() {
-            let accumulator = self.start_accumulator(&running);
-            self.totals.insert(running, accumulator);
+            if let Some(identity) = identity_of(&running) {
+                let accumulator = self.start_accumulator(&running, identity);
+                self.totals.insert(running, accumulator);
+            }
         }
         let len = self.done.get(&range.src()[0]).cloned().unwrap_or_else(|| range.src()[0].clone());
         let range_op = if len == range.src()[0] { range.clone() } else { range.with_src(smallvec![len]) };
@@ -226,7 +229,10 @@ impl Emitter {
         self.push(end.clone());
         for fold in closers.iter().filter(|closer| closer.op() == Op::Fold) {
             if range_id(&closed_ranges(fold)[0]) == id {
-                let accumulator = self.done[fold].clone();
+                let accumulator = match fold.arg() {
+                    Arg::Step(component) => self.done[&stepped(fold).1[component.number as usize]].clone(),
+                    _ => self.done[fold].clone(),
+                };
                 let value = UOp::new(Op::Final, fold.dtype(), smallvec![accumulator, end.clone()], Arg::None);
                 self.push(value.clone());
                 self.done.insert(fold.clone(), value);
@@ -234,9 +240,23 @@ impl Emitter {
         }
     }
 
-    fn start_accumulator(&mut self, fold: &UOp) -> UOp {
-        let accumulator =
-            UOp::new(Op::Accumulator, fold.dtype(), smallvec![identity_of(fold)], Arg::Number(self.accumulators));
+    /// The accumulator of a fold; those of a state, which its other components may have started.
+    fn start_accumulators(&mut self, fold: &UOp) {
+        if let Some(identity) = identity_of(fold) {
+            let accumulator = self.start_accumulator(fold, identity);
+            self.done.insert(fold.clone(), accumulator);
+            return;
+        }
+        for accumulator in stepped(fold).1 {
+            if !self.done.contains_key(accumulator) {
+                let started = self.start_accumulator(accumulator, accumulator.src()[0].clone());
+                self.done.insert(accumulator.clone(), started);
+            }
+        }
+    }
+
+    fn start_accumulator(&mut self, node: &UOp, identity: UOp) -> UOp {
+        let accumulator = UOp::new(Op::Accumulator, node.dtype(), smallvec![identity], Arg::Number(self.accumulators));
         self.accumulators += 1;
         self.push(accumulator.clone());
         accumulator
@@ -245,7 +265,8 @@ impl Emitter {
     /// One more value of a running total, which is what it gives.
     fn advance(&mut self, running: &UOp) {
         let (accumulator, value) = (self.totals[running].clone(), self.done[&running.src()[0]].clone());
-        let new = combine(fold_op(running), &accumulator, &value);
+        let Arg::Fold(op) = *running.arg() else { panic!("bug in the compiler: a running total of nothing") };
+        let new = op.combine(&accumulator, &value);
         self.push(new.clone());
         self.push(UOp::new(Op::Update, DType::VOID, smallvec![accumulator, new.clone()], Arg::None));
         self.done.insert(running.clone(), new);
@@ -258,29 +279,42 @@ impl Emitter {
             self.push(UOp::new(Op::Store, DType::VOID, smallvec![index, value], Arg::None));
             return;
         }
+        let Arg::Fold(op) = *closer.arg() else { return self.close_state(closer) };
         let accumulator = self.done[closer].clone();
         let value = self.done[&closer.src()[0]].clone();
-        let op = fold_op(closer);
         let fusable = self.has_fma && op == ReduceOp::Add && value.op() == Op::Mul && value.dtype().is_float();
         let new = if fusable {
             value.src()[0].muladd(&value.src()[1], &accumulator)
         } else {
-            combine(op, &accumulator, &value)
+            op.combine(&accumulator, &value)
         };
         self.push(new.clone());
         self.push(UOp::new(Op::Update, DType::VOID, smallvec![accumulator, new], Arg::None));
     }
-}
 
-fn identity_of(fold: &UOp) -> UOp {
-    UOp::constant(fold_op(fold).identity(fold.dtype().element()), fold.dtype())
-}
-
-fn fold_op(fold: &UOp) -> ReduceOp {
-    match fold.arg() {
-        Arg::Fold(op) => *op,
-        arg => panic!("bug in the compiler: fold with argument {arg:?}"),
+    /// Renews all accumulators of a state, after all that is computed from what they held; once for all of its components.
+    fn close_state(&mut self, fold: &UOp) {
+        let (next, accumulators) = stepped(fold);
+        if !self.renewed.insert(accumulators[0].clone()) {
+            return;
+        }
+        for (accumulator, value) in accumulators.iter().zip(next) {
+            let (accumulator, value) = (self.done[accumulator].clone(), self.done[value].clone());
+            self.push(UOp::new(Op::Update, DType::VOID, smallvec![accumulator, value], Arg::None));
+        }
     }
+}
+
+/// What a fold of one value begins with.
+fn identity_of(fold: &UOp) -> Option<UOp> {
+    let Arg::Fold(op) = fold.arg() else { return None };
+    Some(UOp::constant(op.identity(fold.dtype().element()), fold.dtype()))
+}
+
+/// Of a fold that renews accumulators: what they become, and they.
+fn stepped(fold: &UOp) -> (&[UOp], &[UOp]) {
+    let open = open_operands(fold);
+    open.split_at(open.len() / 2)
 }
 
 /// Items so that each follows its needs, lowest number first.

@@ -1,13 +1,12 @@
 //! Applies one opt to a kernel in loop form, or says why not.
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use smallvec::smallvec;
+use smallvec::{SmallVec, smallvec};
 
 use super::keep;
 use super::opt::{Opt, Refused, SplitTail};
-use crate::ir::{Arg, AxisKind, Op, ReduceOp, Sources, UOp, postorder, substitute};
+use crate::ir::{AxisKind, Combining, Op, Sources, UOp, postorder, substitute};
 use crate::kernel::effects::{loads_before, replaces_what_was_read};
-use crate::kernel::expand::combine;
 use crate::kernel::loops::{is_serial, ranges_by_id};
 use crate::kernel::ranges::{
     Dependencies, NewRanges, RangeSet, closed_ranges, is_closer, next_range_id, open_operands, range_id,
@@ -221,13 +220,12 @@ fn split_reduce(root: &UOp, range: &UOp, inner: i64, kind: AxisKind, next: u32) 
         let new = if !closes {
             if src[..] == *node.src() { node.clone() } else { node.with_src(src) }
         } else {
-            let op = fold_op(&node);
+            let combining = combining_of(&node);
             let position = closed_ranges(&node).iter().position(|other| other == range).unwrap_or_default();
             let (before, after) = (&closed_ranges(&node)[..position], &closed_ranges(&node)[position + 1..]);
-            let value = &src[0];
-            let at = |place: UOp| {
+            let at = |place: UOp| -> Vec<UOp> {
                 let map: FxHashMap<UOp, UOp> = [(range.clone(), place)].into_iter().collect();
-                substitute(value, &map)
+                src[..combining.arity()].iter().map(|value| substitute(value, &map)).collect()
             };
             let around = |outer: &[UOp], inner: &[UOp]| [before, outer, inner].concat();
             let (outer_ranges, begin) = if is_one {
@@ -236,27 +234,32 @@ fn split_reduce(root: &UOp, range: &UOp, inner: i64, kind: AxisKind, next: u32) 
                 (around(std::slice::from_ref(&outer), after), &outer * inner)
             };
             let main = at(begin + &part);
-            let main = nested_fold(op, &main, &outer_ranges, &part, kind);
+            let mut main = nested_fold(combining, &main, &outer_ranges, &part, kind);
             if !leaves_rest {
-                main
+                main.swap_remove(combining.number())
             } else {
                 let place = &whole + &rest_part;
-                let inside = place.lt(len);
-                let rest = gate_loads(&at(place), &inside);
-                let identity = UOp::constant(op.identity(rest.dtype()), rest.dtype());
-                let rest = inside.select(&rest, &identity);
+                let is_there = place.lt(len);
+                let rest = at(place).into_iter().enumerate().map(|(number, value)| {
+                    let value = gate_loads(&value, &is_there);
+                    let identity = combining.identity(number, value.dtype());
+                    is_there.select(&value, &identity)
+                });
+                let rest: Vec<UOp> = rest.collect();
                 // Loops inside of the range would stand in two places, in its loop and beside it.
                 let mut inside = RangeSet::default();
                 inside.insert(id);
-                for loop_inside in loops_inside(&Dependencies::of(&node.src()[0]), after.to_vec(), inside) {
+                let values = UOp::sink(open_operands(&node).iter().cloned());
+                for loop_inside in loops_inside(&Dependencies::of(&values), after.to_vec(), inside) {
                     fresh.entry(loop_inside.clone()).or_insert_with(|| {
                         next += 1;
                         with_number(&loop_inside, next - 1)
                     });
                 }
                 let after: Vec<UOp> = after.iter().map(|other| fresh[other].clone()).collect();
-                let rest = substitute(&rest, &fresh);
-                combine(op, &main, &nested_fold(op, &rest, &around(&[], &after), &rest_part, kind))
+                let rest: Vec<UOp> = rest.iter().map(|value| substitute(value, &fresh)).collect();
+                let rest = nested_fold(combining, &rest, &around(&[], &after), &rest_part, kind);
+                combining.combine(&main, &rest).swap_remove(combining.number())
             }
         };
         done.insert(node, new);
@@ -265,27 +268,16 @@ fn split_reduce(root: &UOp, range: &UOp, inner: i64, kind: AxisKind, next: u32) 
 }
 
 /// A fold over loops inside a fold over lanes or copies; one fold over both where the part is a loop too.
-fn nested_fold(op: ReduceOp, value: &UOp, loops: &[UOp], part: &UOp, kind: AxisKind) -> UOp {
+fn nested_fold(combining: Combining, values: &[UOp], loops: &[UOp], part: &UOp, kind: AxisKind) -> SmallVec<[UOp; 3]> {
     if matches!(kind, AxisKind::Loop | AxisKind::Reduce) {
         let ranges: Sources = loops.iter().cloned().chain([part.clone()]).collect();
-        return fold(op, value, &ranges);
+        return combining.fold_all(values, &ranges);
     }
-    fold(op, &fold(op, value, loops), std::slice::from_ref(part))
+    combining.fold_all(&combining.fold_all(values, loops), std::slice::from_ref(part))
 }
 
-fn fold(op: ReduceOp, value: &UOp, ranges: &[UOp]) -> UOp {
-    if ranges.is_empty() {
-        return value.clone();
-    }
-    let src: Sources = std::iter::once(value.clone()).chain(ranges.iter().cloned()).collect();
-    UOp::new(Op::Fold, value.dtype(), src, Arg::Fold(op))
-}
-
-fn fold_op(node: &UOp) -> ReduceOp {
-    match node.arg() {
-        Arg::Fold(op) => *op,
-        arg => panic!("bug in the compiler: fold with argument {arg:?}"),
-    }
+fn combining_of(fold: &UOp) -> Combining {
+    Combining::of(fold).unwrap_or_else(|| panic!("bug in the compiler: fold with argument {:?}", fold.arg()))
 }
 
 /// Every load in a value that depends on what the gate depends on, gated by it as well.
@@ -369,7 +361,7 @@ fn make_parallel(root: &UOp, outer: &[UOp]) -> Result<UOp, &'static str> {
 mod tests {
     use super::*;
     use crate::DType;
-    use crate::ir::Dim;
+    use crate::ir::{Arg, Dim, ReduceOp};
     use crate::pipeline::{LowerOptions, lower_kernel};
     use crate::target::Target;
     use crate::watch::Silent;

@@ -15,7 +15,7 @@ use super::apply::is_reduce;
 use crate::DType;
 use crate::ir::{Arg, AxisKind, Op, Sources, UOp, substitute};
 use crate::kernel::effects::memory_in_place;
-use crate::kernel::ranges::{Dependencies, closed_ranges, next_range_id, range_id};
+use crate::kernel::ranges::{Dependencies, closed_ranges, next_range_id, open_operands, range_id};
 use crate::symbolic::{linear_terms, simplify};
 
 /// Every fold that stands in an output range, and in no other fold or stage, kept along that range.
@@ -36,7 +36,8 @@ pub(super) fn keep_folds(root: &UOp, range: &UOp) -> Result<UOp, &'static str> {
         |node: &UOp| node.op() == Op::Fold && dependencies.get(node).contains(range_id(range)) && stands_outside(node);
     // Folds in the value of a fold that is kept are part of it.
     let mut inside: Vec<UOp> = dependencies.order.iter().filter(|node| is_kept(node)).cloned().collect();
-    let values = crate::ir::postorder(&inside.iter().map(|fold| fold.src()[0].clone()).collect::<Vec<_>>());
+    let values: Vec<UOp> = inside.iter().flat_map(open_operands).cloned().collect();
+    let values = crate::ir::postorder(&values);
     inside.retain(|fold| !values.contains(fold));
     if inside.is_empty() {
         return Err("no fold depends on the range");
@@ -45,7 +46,11 @@ pub(super) fn keep_folds(root: &UOp, range: &UOp) -> Result<UOp, &'static str> {
     if values.iter().any(|node| node.op() == Op::Load && replaced.contains(&node.src()[0].src()[0])) {
         return Err("what is kept could be replaced before");
     }
-    let kept = inside.iter().zip(next_range_id(root)..);
+    // Components of one state are kept by one loop.
+    let is_one_state = |a: &UOp, b: &UOp| a == b || matches!(a.arg(), Arg::FoldState(_)) && a.src() == b.src();
+    let next = next_range_id(root);
+    let number_of = |fold: &UOp| inside.iter().position(|other| is_one_state(other, fold)).unwrap_or_default() as u32;
+    let kept = inside.iter().map(|fold| (fold, next + number_of(fold)));
     let map = kept.map(|(fold, id)| (fold.clone(), kept_along(fold, &[(range.clone(), id)]))).collect();
     Ok(simplify(&substitute(root, &map)))
 }

@@ -3,9 +3,9 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::ir::{Op, UOp};
+use crate::ir::{Combining, Op, UOp};
 use crate::kernel::loops::{is_serial, ranges_by_id, trip_count};
-use crate::kernel::ranges::{Dependencies, RangeSet, closed_ranges, range_id};
+use crate::kernel::ranges::{Dependencies, RangeSet, closed_ranges, is_further_component, range_id};
 use crate::symbolic::linear_terms;
 use crate::target::Target;
 
@@ -74,10 +74,11 @@ impl Survey {
             element_bytes: 1,
             ops_after_folds: 0.0,
         };
+        let mut states: FxHashSet<&[UOp]> = FxHashSet::default();
         for node in &dependencies.order {
             match node.op() {
                 Op::Load | Op::Store => survey.add_access(node, &dependencies, &trips),
-                Op::Fold => survey.add_inner(node, &dependencies, &trips),
+                Op::Fold if !is_further_component(node, &mut states) => survey.add_inner(node, &dependencies, &trips),
                 op if op.is_elementwise() && !node.dtype().is_index() => {
                     survey.work += trips(dependencies.get(node));
                     survey.body_ops += 1;
@@ -127,13 +128,15 @@ impl Survey {
             self.work += weight;
         }
         let ranges = closed_ranges(node).to_vec();
+        // Accumulators, or a store.
+        let count = Combining::of(node).map_or(1, Combining::arity);
         match self.inner.iter_mut().find(|inner| inner.ranges == ranges && inner.is_stage == is_stage) {
             Some(inner) => {
-                inner.count += 1;
+                inner.count += count;
                 inner.depends.union_with(&depends);
                 inner.weight += weight;
             }
-            None => self.inner.push(InnerLoops { ranges, depends, is_stage, count: 1, weight }),
+            None => self.inner.push(InnerLoops { ranges, depends, is_stage, count, weight }),
         }
     }
 

@@ -76,6 +76,7 @@ fn decide(graph: &Graph, costs: Vec<Cost>, fuse: bool, watch: &mut dyn Watch) ->
         fuse,
         groups: Groups::default(),
         loops: Vec::new(),
+        states: FxHashMap::default(),
         uses: vec![SmallVec::new(); graph.nodes.len()],
         stored: vec![NOT_STORED; graph.nodes.len()],
         kept: FxHashMap::default(),
@@ -102,6 +103,8 @@ pub(super) struct Fusion<'a> {
     pub(super) fuse: bool,
     pub(super) groups: Groups,
     pub(super) loops: Vec<ReductionLoop>,
+    /// Where the operands of a state are asked for, by its first component and where that is.
+    states: FxHashMap<(UOp, Use), Use>,
     pub(super) uses: Vec<SmallVec<[Use; 1]>>,
     pub(super) stored: Vec<u32>,
     pub(super) kept: FxHashMap<u32, Axes>,
@@ -372,9 +375,11 @@ impl Fusion<'_> {
         for place in &uses {
             self.keep_before_guards(position, place.group);
             match (node.op(), node.arg()) {
-                (Op::Reduce, Arg::Reduce(_, axes)) => {
-                    let below = self.inside_of_reduction(position, place, axes);
-                    self.uses[graph.src[position][0] as usize].push(below);
+                (Op::Reduce, _) => {
+                    let below = self.inside_of_reduction(position, place);
+                    for &operand in &graph.src[position] {
+                        self.uses[operand as usize].push(below.clone());
+                    }
                 }
                 (op, _) => {
                     if !op.is_movement() {
@@ -389,8 +394,14 @@ impl Fusion<'_> {
     }
 
     /// Opens the loops of a reduction that is asked for at `place`; gives the place of its operand.
-    fn inside_of_reduction(&mut self, position: usize, place: &Use, reduced: &[u8]) -> Use {
+    fn inside_of_reduction(&mut self, position: usize, place: &Use) -> Use {
         let graph = self.graph;
+        let Some(reduced) = graph.nodes[position].reduced_axes() else { return place.clone() };
+        // Components of one state that are asked for at one place are found by the same loops.
+        let state = graph.nodes[position].first_component().map(|first| (first, place.clone()));
+        if let Some(known) = state.as_ref().and_then(|state| self.states.get(state)) {
+            return Use { group: place.group, ..known.clone() };
+        }
         let operand = &graph.nodes[graph.src[position][0] as usize];
         let mut within = self.open_around(place);
         let mut kept = place.axes.iter();
@@ -414,7 +425,11 @@ impl Fusion<'_> {
         group.ops += 1.0;
         group.work += work;
         group.contraction_ops = group.contraction_ops.max(contraction);
-        Use { group: place.group, axes, gate: place.gate.clone() }
+        let below = Use { group: place.group, axes, gate: place.gate.clone() };
+        if let Some(state) = state {
+            self.states.insert(state, below.clone());
+        }
+        below
     }
 
     fn store_for(&mut self, position: usize, uses: SmallVec<[Use; 1]>, prices: &Prices) {
@@ -569,9 +584,14 @@ impl Fusion<'_> {
     pub(super) fn tell(&mut self, position: usize, reason: &str) {
         let node = &self.graph.nodes[position];
         let about = match node.arg() {
-            Arg::Reduce(op, axes) => {
-                let axes: Vec<String> = axes.iter().map(u8::to_string).collect();
-                format!("reduce {} over {} of {}", op.name(), axes.join(","), node.src()[0].shape())
+            Arg::Reduce(..) | Arg::ReduceState(..) => {
+                let name = match node.arg() {
+                    Arg::ReduceState(component, _) => component.combiner.name(),
+                    Arg::Reduce(op, _) => op.name(),
+                    _ => "",
+                };
+                let axes: Vec<String> = node.reduced_axes().into_iter().flatten().map(u8::to_string).collect();
+                format!("reduce {name} over {} of {}", axes.join(","), node.src()[0].shape())
             }
             _ => format!("{} {}", node.op(), node.shape()),
         };
@@ -582,7 +602,11 @@ impl Fusion<'_> {
 /// Whether a reduction's result depends on the order in which elements are combined: each loop nest has an order of its own, so that two
 /// of them would make two results of one value.
 fn depends_on_order(node: &UOp) -> bool {
-    node.dtype().is_float() && matches!(node.arg(), Arg::Reduce(ReduceOp::Add | ReduceOp::Mul, _))
+    match node.arg() {
+        Arg::Reduce(op, _) => node.dtype().is_float() && matches!(op, ReduceOp::Add | ReduceOp::Mul),
+        Arg::ReduceState(component, _) => component.combiner.is_rounded(),
+        _ => false,
+    }
 }
 
 /// The things in the order in which they first stand.

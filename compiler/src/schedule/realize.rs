@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 use super::cost;
 use crate::error::CompileError;
-use crate::ir::{Arg, Axes, Dim, Op, ReduceOp, Shape, UOp, postorder, with_mapped_sources};
+use crate::ir::{Arg, Axes, Combining, Dim, Op, Shape, UOp, postorder, with_mapped_sources};
 use crate::view::{ShapeTracker, collect_movement_chain, movement_of};
 
 /// The values to compute with nothing in them that a kernel could not say.
@@ -124,6 +124,19 @@ fn prepare_node(node: UOp, split: bool) -> Result<UOp, CompileError> {
             let _ = axes;
             filled(&node, UOp::constant(op.identity(node.dtype()), node.dtype()))
         }
+        (Op::Reduce, Arg::ReduceState(component, _)) if has_no_elements(&node.src()[0]) => {
+            let identity = component.combiner.identity(component.number as usize, node.dtype());
+            filled(&node, UOp::constant(identity, node.dtype()))
+        }
+        (Op::Reduce, Arg::ReduceState(component, axes)) => {
+            let operand = &node.src()[component.number as usize];
+            let is_real = |axis: &u8| !operand.shape()[*axis as usize].is(1);
+            match axes.iter().any(is_real) {
+                false => operand.reshape(node.shape().clone()),
+                true if split => in_two_stages(node.src(), Combining::Several(*component), axes).unwrap_or(node),
+                true => node,
+            }
+        }
         (Op::Reduce, Arg::Reduce(op, axes)) => {
             let operand = &node.src()[0];
             // Axes of length 1 are not reduced but dropped.
@@ -131,7 +144,7 @@ fn prepare_node(node: UOp, split: bool) -> Result<UOp, CompileError> {
             if real.is_empty() {
                 operand.reshape(node.shape().clone())
             } else if split {
-                in_two_stages(operand, *op, axes).unwrap_or(node)
+                in_two_stages(node.src(), Combining::One(*op), axes).unwrap_or(node)
             } else {
                 node
             }
@@ -222,8 +235,8 @@ fn contiguous(value: &UOp) -> UOp {
 /// A big reduction with few results as two: each of some hundred parts of one axis on its own, then the parts.
 ///
 /// `None` where one stage has enough parallel work, or where no axis can be cut.
-fn in_two_stages(operand: &UOp, op: ReduceOp, axes: &Axes) -> Option<UOp> {
-    let lens = operand.shape().as_const()?;
+fn in_two_stages(operands: &[UOp], combining: Combining, axes: &Axes) -> Option<UOp> {
+    let lens = operands[0].shape().as_const()?;
     let is_reduced = |axis: usize| axes.contains(&(axis as u8));
     let results: i64 = (0..lens.len()).filter(|&axis| !is_reduced(axis)).map(|axis| lens[axis]).product();
     let inputs: i64 = lens.iter().product();
@@ -240,15 +253,15 @@ fn in_two_stages(operand: &UOp, op: ReduceOp, axes: &Axes) -> Option<UOp> {
         .max_by_key(|&(axis, parts)| (parts.min((parts_wanted + 3) / 4), std::cmp::Reverse(axis)));
     match cut {
         Some((axis, parts)) if parts >= cost::PARTS_MIN.min(parts_wanted) => {
-            Some(staged(operand, op, axes, axis, parts))
+            Some(staged(operands, combining, axes, axis, parts).swap_remove(combining.number()))
         }
-        _ => by_pieces(operand, op, axes, &lens, parts_wanted),
+        _ => by_pieces(operands, combining, axes, &lens, parts_wanted),
     }
 }
 
 /// Axis `axis` cut into `parts`, each reduced with all other reduced axes, then the parts.
-fn staged(operand: &UOp, op: ReduceOp, axes: &Axes, axis: usize, parts: i64) -> UOp {
-    let shape = operand.shape();
+fn staged(operands: &[UOp], combining: Combining, axes: &Axes, axis: usize, parts: i64) -> Vec<UOp> {
+    let shape = operands[0].shape();
     let len = shape[axis].as_const().unwrap_or(parts);
     let mut split: SmallVec<[Dim; 6]> = shape.iter().cloned().collect();
     let whole = len == parts;
@@ -256,7 +269,7 @@ fn staged(operand: &UOp, op: ReduceOp, axes: &Axes, axis: usize, parts: i64) -> 
         split[axis] = Dim::from(parts);
         split.insert(axis + 1, Dim::from(len / parts));
     }
-    let inner = operand.reshape(split.to_vec());
+    let inner: Vec<UOp> = operands.iter().map(|operand| operand.reshape(split.to_vec())).collect();
     // Behind the cut axis all axes have moved up by one; what is left of the cut axis itself is reduced first too.
     let moved = |old: usize| if old > axis && !whole { old + 1 } else { old };
     let mut first: Vec<usize> = axes.iter().map(|&old| old as usize).filter(|&old| old != axis).map(moved).collect();
@@ -265,43 +278,39 @@ fn staged(operand: &UOp, op: ReduceOp, axes: &Axes, axis: usize, parts: i64) -> 
     }
     first.sort_unstable();
     if first.is_empty() {
-        return operand.reduce(op, &[axis]);
+        return combining.reduce_all(operands, &[axis]);
     }
-    let partial = inner.reduce(op, &first).contiguous();
+    let partial: Vec<UOp> = combining.reduce_all(&inner, &first).iter().map(UOp::contiguous).collect();
     let position = (0..axis).filter(|old| !axes.contains(&(*old as u8))).count();
-    partial.reduce(op, &[position])
+    combining.reduce_all(&partial, &[position])
 }
 
 /// Where no axis divides: the longest reduced axis without its remainder in two stages, and the remainder by itself.
-fn by_pieces(operand: &UOp, op: ReduceOp, axes: &Axes, lens: &[i64], parts: i64) -> Option<UOp> {
+fn by_pieces(operands: &[UOp], combining: Combining, axes: &Axes, lens: &[i64], parts: i64) -> Option<UOp> {
     let axis = axes.iter().map(|&axis| axis as usize).max_by_key(|&axis| (lens[axis], std::cmp::Reverse(axis)))?;
     let whole = lens[axis] / parts * parts;
     if whole == 0 || whole == lens[axis] {
         return None;
     }
-    let piece = |from: i64, to: i64| {
+    let piece = |from: i64, to: i64| -> Vec<UOp> {
         let bounds: Vec<(Dim, Dim)> = lens
             .iter()
             .enumerate()
             .map(|(k, &len)| if k == axis { (Dim::from(from), Dim::from(to)) } else { (Dim::from(0), Dim::from(len)) })
             .collect();
-        operand.shrink(&bounds)
+        operands.iter().map(|operand| operand.shrink(&bounds)).collect()
     };
     let reduced: Vec<usize> = axes.iter().map(|&axis| axis as usize).collect();
-    let main = staged(&piece(0, whole), op, axes, axis, parts);
-    let rest = piece(whole, lens[axis]).reduce(op, &reduced);
-    let combined = match (op, main.dtype().is_bool()) {
-        (ReduceOp::Add, true) => Op::Or,
-        (ReduceOp::Mul, true) => Op::And,
-        (op, _) => op.op(),
-    };
-    Some(UOp::binary(combined, &main, &rest))
+    let main = staged(&piece(0, whole), combining, axes, axis, parts);
+    let rest = combining.reduce_all(&piece(whole, lens[axis]), &reduced);
+    Some(combining.combine(&main, &rest).swap_remove(combining.number()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::DType;
+    use crate::ir::ReduceOp;
 
     fn param(len: u64) -> UOp {
         UOp::param(0, DType::F32, len)

@@ -3,7 +3,7 @@
 
 use super::VerifyError;
 use crate::dtype::Scalar;
-use crate::ir::{Arg, Op, UOp, is_defined};
+use crate::ir::{Arg, Component, Op, UOp, is_defined};
 
 /// Whether the argument is of the kind that the op takes.
 // tidy: table
@@ -17,7 +17,7 @@ fn takes(op: Op, arg: &Arg) -> bool {
         Op::Permute | Op::Flip | Op::Keep => matches!(arg, Arg::Axes(_)),
         Op::Pad | Op::Shrink => matches!(arg, Arg::Bounds(_)),
         Op::AsStrided => matches!(arg, Arg::Strided(_)),
-        Op::Reduce => matches!(arg, Arg::Reduce(..)),
+        Op::Reduce => matches!(arg, Arg::Reduce(..) | Arg::ReduceState(..)),
         Op::Scan => matches!(arg, Arg::Scan(..)),
         Op::Gather => matches!(arg, Arg::Axis(_)),
         Op::Scatter => matches!(arg, Arg::Scatter(..)),
@@ -25,7 +25,8 @@ fn takes(op: Op, arg: &Arg) -> bool {
         Op::Function => matches!(arg, Arg::Function(_)),
         Op::Write => matches!(arg, Arg::View(_) | Arg::Scatter(..)),
         Op::Range => matches!(arg, Arg::Range(_)),
-        Op::Fold | Op::Across | Op::Running => matches!(arg, Arg::Fold(_)),
+        Op::Fold => matches!(arg, Arg::Fold(_) | Arg::FoldState(_) | Arg::Step(_)),
+        Op::Across | Op::Running => matches!(arg, Arg::Fold(_)),
         Op::Store => matches!(arg, Arg::None | Arg::Fold(_) | Arg::Scatter(..)),
         Op::Ramp | Op::Lane | Op::Accumulator => matches!(arg, Arg::Number(_)),
         Op::Scratch => matches!(arg, Arg::Scratch(..)),
@@ -89,11 +90,40 @@ pub(super) fn check_node(node: &UOp) -> Result<(), VerifyError> {
         let message = format!("{} has no value from {} to {}", variable.name, variable.min, variable.max);
         return Err(VerifyError::new(node, message));
     }
+    if let Arg::ReduceState(component, _) | Arg::FoldState(component) | Arg::Step(component) = node.arg() {
+        check_state(node, *component)?;
+    }
     if op.is_elementwise() {
         let operand = node.src()[(op == Op::Where) as usize].dtype();
         if !is_defined(op, operand.element()) {
             return Err(VerifyError::new(node, format!("is not defined on {operand}")));
         }
+    }
+    Ok(())
+}
+
+/// The first operands of a reduction of states are the components of one, and it gives the one that it names.
+fn check_state(node: &UOp, component: Component) -> Result<(), VerifyError> {
+    let (combiner, given) = (component.combiner, component.number as usize);
+    let Some(state) = node.src().get(..combiner.arity()).filter(|_| given < combiner.arity()) else {
+        let message = format!("{} takes a state of {} components", combiner.name(), combiner.arity());
+        return Err(VerifyError::new(node, message));
+    };
+    for (number, value) in state.iter().enumerate() {
+        if !combiner.admits(number, value.dtype()) {
+            let name = combiner.components()[number];
+            let message = format!("the {name} of {} is no {}", combiner.name(), value.dtype());
+            return Err(VerifyError::new(node, message));
+        }
+        let differs = combiner.is_rounded() && value.dtype() != state[0].dtype();
+        if differs || value.dtype().lanes() != state[0].dtype().lanes() {
+            let message = format!("the state is made of {} and {}", state[0].dtype(), value.dtype());
+            return Err(VerifyError::new(node, message));
+        }
+    }
+    if node.dtype() != state[given].dtype() {
+        let message = format!("gives {}, but its component is {}", node.dtype(), state[given].dtype());
+        return Err(VerifyError::new(node, message));
     }
     Ok(())
 }

@@ -50,7 +50,7 @@ fn check_stage(node: &UOp, sink: &UOp) -> Result<(), VerifyError> {
         (Class::Leaf, Op::Const | Op::Param | Op::Variable) => {}
         (Class::Unary | Class::Binary | Class::Commutative | Class::Ternary | Class::Vector, _) => {}
         (Class::Memory, Op::Sink) if node != sink => return fail("stands below another sink".to_string()),
-        (Class::Memory, _) | (Class::Loop, Op::Range | Op::Fold | Op::Running) => {}
+        (Class::Memory, _) | (Class::Loop, Op::Range | Op::Fold | Op::Accumulator | Op::Running) => {}
         (_, op) => return fail(format!("{op} does not belong to kernels")),
     }
     if node.op() != Op::Param && !node.shape().is_empty() {
@@ -148,7 +148,7 @@ fn open_after(node: &UOp, open: &FxHashMap<UOp, FxHashSet<u32>>) -> Result<FxHas
             .skip(2)
             .position(|operand| operand.as_range().is_some())
             .map_or(usize::MAX, |first| first + 2),
-        Op::Fold => 1,
+        Op::Fold => node.arg().values_of_fold(),
         _ => node.src().len(),
     };
     let closed_from = closed_from.min(node.src().len());

@@ -13,6 +13,7 @@ mod elementwise;
 mod movement;
 mod reduce;
 mod scan;
+mod states;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -160,6 +161,7 @@ fn value_of(node: &UOp, src: &[Value], dims: &mut Dims<'_>) -> Result<Value, Int
         (Op::Scan, Arg::Scan(op, axis)) => scan::scan(*op, *axis as usize, &src[0]),
         (Op::Scatter, Arg::Scatter(op, axis)) => scan::scatter(*op, *axis as usize, &src[0], &src[1], &src[2]),
         (Op::Write, Arg::Scatter(op, axis)) => scan::scatter(*op, *axis as usize, &src[0], &src[2], &src[1]),
+        (Op::Reduce, Arg::ReduceState(component, axes)) => states::reduce(*component, axes, src),
         (Op::Gather, Arg::Axis(axis)) => reduce::gather(*axis as usize, &src[0], &src[1]),
         (Op::Contiguous | Op::Keep | Op::Detach | Op::Copy | Op::Function, _) => Ok(src[0].clone()),
         (Op::Write, Arg::View(steps)) => store::write(&src[0], steps, &src[1], dims),

@@ -87,6 +87,11 @@ impl WithElement for Sum<'_> {
     }
 }
 
+/// The axes that do not go away.
+pub(super) fn kept_axes(axes: &[u8], rank: usize) -> Vec<usize> {
+    (0..rank).filter(|axis| !axes.contains(&(*axis as u8))).collect()
+}
+
 /// `x` combined along `axes`, which go away.
 pub(super) fn reduce(op: ReduceOp, axes: &[u8], x: &Value) -> Result<Value, InterpretError> {
     if !is_defined(op.op(), x.dtype()) {
@@ -95,8 +100,7 @@ pub(super) fn reduce(op: ReduceOp, axes: &[u8], x: &Value) -> Result<Value, Inte
             message: format!("{} is not defined on {}", op.name(), x.dtype()),
         });
     }
-    let is_kept = |axis: usize| !axes.contains(&(axis as u8));
-    let kept: Vec<usize> = (0..x.shape().len()).filter(|axis| is_kept(*axis)).collect();
+    let kept = kept_axes(axes, x.shape().len());
     let shape: Vec<i64> = kept.iter().map(|axis| x.shape()[*axis]).collect();
     let mut strides = vec![0i64; x.shape().len()];
     for (axis, stride) in kept.iter().zip(row_major(&shape)) {

@@ -19,6 +19,7 @@
 //! | bounds of `pad` and `shrink` | `[1:0, 2:2]`; `[:]` where there are no axes |
 //! | of `as_strided` | `[2, 2] strides [1, -1] offset 3` |
 //! | of `reduce`; of `fold` and `across` | `add (0, 2)`; `max` |
+//! | the same of several operands: a combiner, and which component; with accumulators as operands | `argmax_first #1 (0)`; `argmax_first #1`; `step argmax_first #1` |
 //! | of `gather`, `range`, `copy`, `function` | `axis 1`; `reduce #0`; `"CUDA"`; `"tanh"` |
 //! | numbers of `lane`, `ramp`, `accumulator`; of `scratch` and `param`; of `buffer` | `#3`; `#3 [64]`; `#3 [64] "CPU"` |
 //! | of `variable` in a body | `"n" 1..8` |
@@ -45,7 +46,7 @@ pub(crate) use print::{Names, write_line};
 use rustc_hash::FxHashMap;
 
 use super::walk::postorder;
-use super::{Arg, Dim, Op, UOp};
+use super::{Arg, Combiner, Dim, Op, UOp};
 use crate::DType;
 
 /// A graph with a name, as one `graph` block of text says it.
@@ -98,14 +99,18 @@ pub struct ParseError {
 /// Words that stand for arguments or values, so that no node can be called so.
 const RESERVED: &[&str] = &[
     "add", "mul", "max", "min", "axis", "strides", "offset", "parallel", "loop", "reduce", "unroll", "vector", "true",
-    "false", "inf", "nan", "return", "slot", "named", "through",
+    "false", "inf", "nan", "return", "slot", "named", "through", "step",
 ];
+
+fn is_reserved(word: &str) -> bool {
+    RESERVED.contains(&word) || Combiner::from_name(word).is_some()
+}
 
 fn is_identifier(text: &str) -> bool {
     let mut chars = text.chars();
     chars.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
         && chars.all(|next| next.is_ascii_alphanumeric() || next == '_')
-        && !RESERVED.contains(&text)
+        && !is_reserved(text)
 }
 
 /// Every node below `roots`, those inside of symbolic dims too, each after the nodes that its line names.

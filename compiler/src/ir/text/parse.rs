@@ -7,11 +7,11 @@ use rustc_hash::FxHashMap;
 
 use super::lex::{Cursor, Token};
 use super::literal::parse_literal;
-use super::{Graph, Parameter, ParseError, RESERVED, default_dtype, is_identifier, literal_dtype};
+use super::{Graph, Parameter, ParseError, default_dtype, is_identifier, is_reserved, literal_dtype};
 use crate::DType;
 use crate::ir::{
-    Arg, Axes, AxisKind, BufferArg, Dim, Function, Op, ParamArg, RangeArg, ReduceOp, Shape, Sources, StridedArg, UOp,
-    VariableArg,
+    Arg, Axes, AxisKind, BufferArg, Combiner, Component, Dim, Function, Op, ParamArg, RangeArg, ReduceOp, Shape,
+    Sources, StridedArg, UOp, VariableArg,
 };
 
 /// Nodes by name.
@@ -39,7 +39,7 @@ impl Scope {
     }
 
     fn check_free(&self, cursor: &Cursor, name: &str) -> Result<(), ParseError> {
-        let message = if RESERVED.contains(&name) {
+        let message = if is_reserved(name) {
             format!("`{name}` is a reserved word; call the node something else")
         } else if self.nodes.contains_key(name) {
             format!("`{name}` is defined already")
@@ -346,6 +346,9 @@ fn argument(cursor: &mut Cursor, scope: &Scope, op: Op) -> Result<Option<Arg>, P
         cursor.expect_mark('#')?;
         return Ok(Some(Arg::Range(RangeArg { id: parse_integer(cursor, "the number of a loop")?, kind })));
     }
+    if let Some(found) = state_argument(cursor)? {
+        return Ok(Some(found));
+    }
     if cursor.take_word("through") {
         return view_argument(cursor, scope).map(Some);
     }
@@ -353,6 +356,31 @@ fn argument(cursor: &mut Cursor, scope: &Scope, op: Op) -> Result<Option<Arg>, P
         return Ok(Some(Arg::Axis(parse_integer(cursor, "an axis")?)));
     }
     Ok(None)
+}
+
+/// `argmax_first #1`, with axes of a reduction; `step argmax_first #1`.
+fn state_argument(cursor: &mut Cursor) -> Result<Option<Arg>, ParseError> {
+    let is_step = cursor.take_word("step");
+    let combiner = match cursor.peek() {
+        Token::Word(name) => Combiner::from_name(name),
+        _ => None,
+    };
+    let Some(combiner) = combiner else {
+        return if is_step { Err(cursor.expected("the name of a combiner")) } else { Ok(None) };
+    };
+    cursor.take();
+    cursor.expect_mark('#')?;
+    let place = cursor.place();
+    let number: u8 = parse_integer(cursor, "the number of a component")?;
+    if number as usize >= combiner.arity() {
+        return Err(cursor.error_at(place, format!("{} has {} components", combiner.name(), combiner.arity())));
+    }
+    let component = Component { combiner, number };
+    Ok(Some(match cursor.peek() {
+        _ if is_step => Arg::Step(component),
+        Token::Mark('(') => Arg::ReduceState(component, axes(cursor)?),
+        _ => Arg::FoldState(component),
+    }))
 }
 
 /// Movement ops with their arguments, one after the other.

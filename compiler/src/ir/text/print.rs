@@ -8,7 +8,7 @@ use super::lex::quoted;
 use super::literal::print_literal;
 use super::{Graph, Parameter, default_dtype, is_identifier, lines_below, literal_dtype, param_of};
 use crate::DType;
-use crate::ir::{Arg, Axes, Dim, Op, ReduceOp, UOp};
+use crate::ir::{Arg, Axes, Component, Dim, Op, ReduceOp, UOp};
 
 /// What the nodes of a text are called.
 #[derive(Default)]
@@ -204,6 +204,11 @@ fn argument(arg: &Arg, dtype: DType, names: &Names) -> String {
         Arg::Fold(op) => op.name().to_string(),
         Arg::Scan(op, axis) => format!("{} axis {axis}", op.name()),
         Arg::Scatter(op, axis) => format!("{} axis {axis}", op.map_or("replace", ReduceOp::name)),
+        Arg::ReduceState(Component { combiner, number }, list) => {
+            format!("{} #{number} {}", combiner.name(), axes(list))
+        }
+        Arg::FoldState(Component { combiner, number }) => format!("{} #{number}", combiner.name()),
+        Arg::Step(Component { combiner, number }) => format!("step {} #{number}", combiner.name()),
         Arg::Buffer(buffer) => format!("#{} [{}] {}", buffer.id, buffer.len, quoted(&buffer.device)),
         Arg::Param(param) => format!("#{} [{}]", param.slot, param.len),
         Arg::Variable(variable) => format!("{} {}..{}", quoted(&variable.name), variable.min, variable.max),
