@@ -1,17 +1,16 @@
 //! Where the largest or smallest element stands: what argmax, the indices of pooling, and gradients by index ask.
 //!
 //! A value that is computed is never compared with an extreme that was computed elsewhere: if the two were rounded in another way, no element
-//! would be the extreme. So value and place are folded as one number where they fit 64 bits, the value above the place; and wider values are
-//! stored first, and compared as they lie in memory.
+//! would be the extreme. So value and place are folded together, as one state; and where there are more elements than places can count, values
+//! are stored first, and compared as they lie in memory.
 //!
 //! NaN is both largest and smallest, and 0 and -0 are one value. Tested by the conformance cases and by `tests/it/edges.rs`.
 
 use super::create::positions;
-use super::elementwise::{isnan, order_key};
+use super::elementwise::isnan;
 use super::reduce::{along, kept_shape};
 use super::{Built, broadcast_to, fail};
-use crate::dtype::Scalar;
-use crate::ir::{Op, ReduceOp, Shape};
+use crate::ir::{Combiner, Op, ReduceOp, Shape};
 use crate::{DType, UOp};
 
 /// Which of equal elements counts.
@@ -45,23 +44,19 @@ pub fn places_along(shape: &Shape, axes: &[usize]) -> Built {
 /// As [`places_along`].
 pub fn place_of(x: &UOp, op: ReduceOp, axes: &[usize], inside: Option<&UOp>, tie: Tie) -> Built {
     let places = places_along(x.shape(), axes)?;
-    let is_max = op == ReduceOp::Max;
-    // What is folded is extreme for the element that counts: so of equal ones the later is larger, or the other way round.
-    let is_reversed = (tie == Tie::First) == is_max;
-    let last = UOp::int(i32::MAX as i64, DType::I32);
-    let rank = if is_reversed { &last - &places } else { places };
-    let folded = match value_key(x, op) {
-        Some(key) => {
-            let both = key.shl(32).or(&rank.cast(DType::I64));
-            let low = along(&masked(&both, op, inside), op, axes, true).and(UOp::int(u32::MAX as i64, DType::I64));
-            low.cast(DType::I32)
-        }
-        None => {
-            let holds = ties(x, op, axes, inside)?;
-            along(&masked(&rank, op, Some(&holds)), op, axes, true)
-        }
+    let combiner = match (op == ReduceOp::Max, tie) {
+        (true, Tie::First) => Combiner::ArgMaxFirst,
+        (true, Tie::Last) => Combiner::ArgMaxLast,
+        (false, Tie::First) => Combiner::ArgMinFirst,
+        (false, Tie::Last) => Combiner::ArgMinLast,
     };
-    Ok(if is_reversed { last - folded } else { folded })
+    let places = if places.shape() == x.shape() { places } else { broadcast_to(&places, x.shape())? };
+    let state = [x.detach(), places].into_iter().enumerate().map(|(number, value)| {
+        let blank = || UOp::constant(combiner.identity(number, value.dtype()), value.dtype());
+        inside.map_or_else(|| value.clone(), |inside| inside.select(&value, blank()))
+    });
+    let mut outcome = UOp::reduce_states(combiner, &state.collect::<Vec<UOp>>(), axes);
+    Ok(outcome.swap_remove(1).reshape(kept_shape(x.shape(), axes)))
 }
 
 /// Which elements hold the extreme value of those along the axes.
@@ -80,26 +75,6 @@ pub fn ties(x: &UOp, op: ReduceOp, axes: &[usize], inside: Option<&UOp>) -> Buil
 fn masked(x: &UOp, op: ReduceOp, inside: Option<&UOp>) -> UOp {
     let blank = || UOp::constant(op.identity(x.dtype()), x.dtype());
     inside.map_or_else(|| x.clone(), |inside| inside.select(x, blank()))
-}
-
-/// The order of the elements as `i64` that fit 32 bits, NaN at the end that the reduction looks for; none of 64-bit types.
-fn value_key(x: &UOp, op: ReduceOp) -> Option<UOp> {
-    let dtype = x.dtype();
-    if dtype.bytes() == 8 {
-        return None;
-    }
-    if dtype == DType::U32 {
-        return Some(x.cast(DType::I64) - UOp::int(1 << 31, DType::I64));
-    }
-    if !dtype.is_float() {
-        return Some(x.cast(DType::I64));
-    }
-    let key = order_key(x);
-    let key = match op {
-        ReduceOp::Min => isnan(x).select(UOp::constant(Scalar::lowest(key.dtype()), key.dtype()), &key),
-        ReduceOp::Max | ReduceOp::Add | ReduceOp::Mul => key,
-    };
-    Some(key.cast(DType::I64))
 }
 
 /// The same elements, of which what is computed is stored: whoever reads them twice reads the same.
