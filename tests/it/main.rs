@@ -16,6 +16,7 @@ mod interchange;
 mod kernel_counts;
 mod kernels;
 mod lists;
+mod long_rows;
 mod machine_code;
 mod one_value;
 mod properties;

@@ -4,6 +4,7 @@
 //! are taken in a wide type ([`accumulate`]): those of bools and integers are `i64` (of `u64` themselves), half floats are rounded back
 //! at the end.
 
+use super::by_blocks;
 use super::elementwise::truth;
 use super::extreme::{Tie, place_of};
 use super::math::known;
@@ -13,6 +14,9 @@ use crate::dtype::lattice::accumulate;
 use crate::ir::{Dim, Function, ReduceOp, Shape};
 use crate::view::dims::at_most;
 use crate::{DType, UOp};
+
+/// Rows of more elements do not stay in scratch memory from one pass over them to the next.
+const LONG_ROW: i64 = 1 << 14;
 
 /// The shape with the given axes of length 1.
 pub(crate) fn kept_shape(shape: &Shape, axes: &[usize]) -> Shape {
@@ -133,26 +137,40 @@ pub fn logsumexp(x: &UOp, axes: &[i64], keep: bool) -> Built {
     let axes = resolve_axes(axes, x.shape().len())?;
     let x = to_float(x);
     let wide = x.cast(accumulate(x.dtype()));
-    let largest = finite_largest(&wide, &axes);
+    let statistics = by_blocks::exponentials(&wide, &axes, LONG_ROW);
+    let (largest, is_finite) = match &statistics {
+        Some([largest, _]) => finite(&largest.detach().reshape(kept_shape(x.shape(), &axes))),
+        None => finite(&along(&wide.detach(), ReduceOp::Max, &axes, true)),
+    };
     let shifted = &wide - broadcast_to(&largest, x.shape())?;
     let sum = along(&super::math::exp(&shifted), ReduceOp::Add, &axes, keep);
     let largest = if keep { largest } else { largest.reshape(sum.shape().clone()) };
-    Ok((super::math::log(&sum) + largest).cast(x.dtype()))
+    let Some([extreme, known_sum]) = statistics else {
+        return Ok((super::math::log(&sum) + largest).cast(x.dtype()));
+    };
+    // Relative to an infinity there is no sum.
+    let sum = known(Function::Alike, known_sum.reshape(sum.shape().clone()), &[&sum]);
+    let value = super::math::log(&sum) + largest;
+    let is_finite = is_finite.reshape(value.shape().clone());
+    Ok(is_finite.select(&value, extreme.detach().reshape(value.shape().clone())).cast(x.dtype()))
 }
 
 /// The largest along axes, kept, through which no gradient flows; 0 where it is infinite, so that differences from it exist.
 pub(super) fn finite_largest(x: &UOp, axes: &[usize]) -> UOp {
-    let largest = along(&x.detach(), ReduceOp::Max, axes, true);
-    super::elementwise::isfinite(&largest).select(&largest, number(0.0, &largest))
+    finite(&along(&x.detach(), ReduceOp::Max, axes, true)).0
+}
+
+/// The number, or 0 where it is infinite or NaN; and whether it is neither.
+fn finite(x: &UOp) -> (UOp, UOp) {
+    let is_finite = super::elementwise::isfinite(x);
+    (is_finite.select(x, number(0.0, x)), is_finite)
 }
 
 /// Exponentials divided by their sum along an axis.
 pub fn softmax(x: &UOp, axis: i64) -> Built {
-    softmax_over(x, axis, |shifted, axes| {
-        let power = super::math::exp(shifted);
-        let sum = along(&power, ReduceOp::Add, axes, true);
+    softmax_over(x, axis, |shifted, sum| {
         // One division for each sum, not one for each element: vector units divide slowly.
-        Ok(&power * broadcast_to(&super::elementwise::reciprocal(&sum), shifted.shape())?)
+        Ok(super::math::exp(shifted) * broadcast_to(&super::elementwise::reciprocal(sum), shifted.shape())?)
     })
 }
 
@@ -169,19 +187,27 @@ pub(super) fn softmax_or_zero(x: &UOp, axis: i64) -> Built {
 
 /// Logarithm of [`softmax`], without loss.
 pub fn log_softmax(x: &UOp, axis: i64) -> Built {
-    softmax_over(x, axis, |shifted, axes| {
-        let sum = along(&super::math::exp(shifted), ReduceOp::Add, axes, true);
-        Ok(shifted - broadcast_to(&super::math::log(&sum), shifted.shape())?)
-    })
+    softmax_over(x, axis, |shifted, sum| Ok(shifted - broadcast_to(&super::math::log(sum), shifted.shape())?))
 }
 
-fn softmax_over(x: &UOp, axis: i64, finish: impl FnOnce(&UOp, &[usize]) -> Built) -> Built {
+/// By what each element is less than the largest, and the sum of powers of e of these differences.
+fn softmax_over(x: &UOp, axis: i64, finish: impl FnOnce(&UOp, &UOp) -> Built) -> Built {
     let axes = resolve_axes(&[axis], x.shape().len())?;
     let x = to_float(x);
     let wide = x.cast(accumulate(x.dtype()));
-    let largest = along(&wide.detach(), ReduceOp::Max, &axes, true);
+    let statistics = by_blocks::exponentials(&wide, &axes, LONG_ROW);
+    let kept = kept_shape(x.shape(), &axes);
+    let largest = match &statistics {
+        Some([largest, _]) => largest.detach().reshape(kept.clone()),
+        None => along(&wide.detach(), ReduceOp::Max, &axes, true),
+    };
     let shifted = &wide - broadcast_to(&largest, x.shape())?;
-    Ok(finish(&shifted, &axes)?.cast(x.dtype()))
+    let sum = along(&super::math::exp(&shifted), ReduceOp::Add, &axes, true);
+    let sum = match statistics {
+        Some([_, known_sum]) => known(Function::Alike, known_sum.reshape(kept), &[&sum]),
+        None => sum,
+    };
+    Ok(finish(&shifted, &sum)?.cast(x.dtype()))
 }
 
 /// How many are not zero.

@@ -1,5 +1,6 @@
 //! Spread and size: variance, standard deviation, norms, normalised vectors.
 
+use super::by_blocks;
 use super::elementwise::{abs, truth};
 use super::math::known;
 use super::movement::shrink_axis;
@@ -10,6 +11,9 @@ use crate::UOp;
 use crate::dtype::lattice::accumulate;
 use crate::ir::{Dim, Function, ReduceOp};
 use crate::view::dims::at_most;
+
+/// More elements than this do not stay in the nearest cache from one pass over them to the next.
+const LONG: i64 = 1 << 12;
 
 /// Variance with `count - correction` as the divisor; half floats are computed in `f32`.
 pub fn var(x: &UOp, axes: &[i64], correction: i64, keep: bool) -> Built {
@@ -28,7 +32,7 @@ fn root(squares: &UOp) -> UOp {
     known(Function::Root, squares.sqrt(), &[squares])
 }
 
-/// Mean of squared distances from the mean: two passes, so that nothing cancels. Numbers are taken relative to the first of them, so that
+/// Mean of squared distances from the mean: two passes, so that nothing cancels, over blocks of long rows. Numbers are taken relative to the first of them, so that
 /// equal ones have variance 0 however their mean is rounded.
 fn wide_variance(x: &UOp, axes: &[i64], correction: i64, keep: bool) -> Built {
     let axes = resolve_axes(axes, x.shape().len())?;
@@ -36,9 +40,17 @@ fn wide_variance(x: &UOp, axes: &[i64], correction: i64, keep: bool) -> Built {
     let has_first = axes.iter().all(|&axis| at_most(&Dim::Const(1), &x.shape()[axis]));
     let first = axes.iter().fold(wide.detach(), |x, &axis| if has_first { shrink_axis(&x, axis, 0, 1) } else { x });
     let wide = if has_first { &wide - broadcast_to(&first, x.shape())? } else { wide };
-    let distance = &wide - broadcast_to(&mean_along(&wide, &axes, true), x.shape())?;
+    let mut mean = mean_along(&wide, &axes, true);
+    let moments = by_blocks::moments(&wide, &axes, LONG);
+    if let Some([known_mean, _]) = &moments {
+        mean = known(Function::Alike, known_mean.reshape(mean.shape().clone()), &[&mean]);
+    }
+    let distance = &wide - broadcast_to(&mean, x.shape())?;
     let divisor = count_of(x, &axes, wide.dtype()) - number(correction as f64, &wide);
-    let sum = along(&(&distance * &distance), ReduceOp::Add, &axes, keep);
+    let mut sum = along(&(&distance * &distance), ReduceOp::Add, &axes, keep);
+    if let Some([_, squares]) = &moments {
+        sum = known(Function::Alike, squares.reshape(sum.shape().clone()), &[&sum]);
+    }
     Ok(sum.div(divisor.max(number(0.0, &wide))))
 }
 
