@@ -28,13 +28,18 @@ pub fn order_effects(root: &UOp) -> UOp {
     if loads.is_empty() {
         return root.clone();
     }
-    let holders = holders_of(&dependencies, root);
+    wait_for(root, &loads, &dependencies)
+}
+
+/// The kernel whose stores wait for these loads too.
+fn wait_for(root: &UOp, loads: &[UOp], dependencies: &Dependencies) -> UOp {
+    let holders = holders_of(dependencies, root);
     let stores = root.src().iter().map(|store| {
         let mut around = RangeSet::default();
         closed_ranges(store).iter().for_each(|range| around.insert(range_id(range)));
         let mut after: Vec<UOp> = Vec::new();
         for load in loads.iter().filter(|load| memory_of(load) == memory_of(store)) {
-            for reader in readers_within(load, &around, &dependencies, &holders) {
+            for reader in readers_within(load, &around, dependencies, &holders) {
                 if !after.contains(&reader) {
                     after.push(reader);
                 }
@@ -44,6 +49,21 @@ pub fn order_effects(root: &UOp) -> UOp {
         store.with_src(src)
     });
     UOp::sink(stores)
+}
+
+/// Gives stores the loads that they no longer wait for since copies of values were made: of equal loads, each simplified in a value of its own, one
+/// may have become another node than the one that the store names.
+pub fn find_lost_loads(root: &UOp) -> UOp {
+    let replaced = memory_in_place(root);
+    if replaced.is_empty() {
+        return root.clone();
+    }
+    let waits: Vec<UOp> = root.src().iter().flat_map(loads_before).cloned().collect();
+    let waited: FxHashSet<UOp> = crate::ir::postorder(&waits).into_iter().collect();
+    let dependencies = Dependencies::of(root);
+    let is_lost = |node: &&UOp| node.op() == Op::Load && replaced.contains(memory_of(node)) && !waited.contains(*node);
+    let lost: Vec<UOp> = dependencies.order.iter().filter(is_lost).cloned().collect();
+    if lost.is_empty() { root.clone() } else { wait_for(root, &lost, &dependencies) }
 }
 
 /// What a store waits for: nothing, unless its kernel also loads what it replaces.
@@ -159,6 +179,26 @@ mod tests {
         let ordered = order_effects(&lower_to_loops(&UOp::sink([store(0, 8, &x - sum)])));
         let after: Vec<Op> = loads_before(&ordered.src()[0]).iter().map(UOp::op).collect();
         assert!(after.contains(&Op::Load) && after.contains(&Op::Fold), "{after:?}");
+    }
+
+    #[test]
+    fn a_load_that_became_another_node_is_waited_for_again() {
+        let (x, row) = (UOp::param(0, DType::F32, 64), UOp::range(4, 0, crate::ir::AxisKind::Loop));
+        let index = |memory: &UOp, offset: &UOp| {
+            UOp::new(Op::Index, DType::F32, vec![memory.clone(), offset.clone()], Arg::None)
+        };
+        let load = |offset: &UOp| UOp::new(Op::Load, DType::F32, vec![index(&x, offset)], Arg::None);
+        let kernel = |same: &UOp| {
+            let first = load(&(&row * 8 + 4));
+            let replacing = vec![index(&x, &(&row * 8 + 4)), &first + 1, first, row.clone()];
+            let reading = vec![index(&UOp::param(1, DType::F32, 4), &row), load(same), row.clone()];
+            UOp::sink([replacing, reading].map(|src| UOp::new(Op::Store, DType::VOID, src, Arg::None)))
+        };
+        let whole = kernel(&(&row * 8 + 4));
+        assert_eq!(find_lost_loads(&whole), whole);
+        let same = (&row * 2 + 1) * 4;
+        let found = find_lost_loads(&kernel(&same));
+        assert!(loads_before(&found.src()[0]).contains(&load(&same)), "{}", found.infix());
     }
 
     #[test]

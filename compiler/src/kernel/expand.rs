@@ -11,7 +11,7 @@
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
-use super::effects::loads_before;
+use super::effects::{find_lost_loads, loads_before};
 use super::ranges::{Dependencies, closed_ranges, is_closer, open_operands, range_id};
 use crate::dtype::Scalar;
 use crate::ir::{Arg, AxisKind, Combining, Op, Sources, UOp, postorder, substitute, with_mapped_sources};
@@ -19,7 +19,7 @@ use crate::symbolic::{linear_terms, simplify};
 
 /// Expands every range of kind `unroll` or `vector`.
 pub fn expand(root: &UOp) -> UOp {
-    vectorize(&unroll(root))
+    vectorize(&find_lost_loads(&unroll(root)))
 }
 
 fn kind_of(range: &UOp) -> AxisKind {
