@@ -149,6 +149,11 @@ fn check_pair(load: &Access, store: &Access, values: &Values<'_>) -> Result<(), 
     if load.loops.iter().chain(&store.loops).any(|range| length(range, values) == 0) {
         return Ok(());
     }
+    // What stands outside of a loop that may be empty is gated by that.
+    let gate = load.index.src().get(2).map(|gate| if gate.op() == Op::Splat { &gate.src()[0] } else { gate });
+    if gate.is_some_and(|gate| fixed_value(gate, values) == Some(0)) {
+        return Ok(());
+    }
     let shared = load.loops.iter().zip(&store.loops).take_while(|(a, b)| a == b).count();
     let is_first = load.position < store.position;
     let same_place = is_first && load.index.src()[1] == store.index.src()[1] && shared == load.loops.len();
