@@ -33,6 +33,14 @@ pub enum CompileError {
         /// Name of the target's device.
         target: String,
     },
+    /// An opt that a caller chose does not fit the kernel.
+    #[error("{opt} refused: {reason}")]
+    Opt {
+        /// The opt, as text.
+        opt: String,
+        /// Why it does not fit.
+        reason: String,
+    },
 }
 
 /// A mistake in a program.

@@ -9,7 +9,7 @@ use crate::kernel::{
     blocks, decompose, effects, estimate, expand, index_types, loops, lower, name, scratch, states, transpose,
 };
 use crate::linearize::{self, Linear, check, order};
-use crate::optimize;
+use crate::optimize::{self, Opts};
 use crate::program::{Access, Parameter};
 use crate::symbolic;
 use crate::target::Target;
@@ -17,16 +17,30 @@ use crate::verify;
 use crate::watch::{Report, Topic, Watch};
 
 /// What a caller may choose about lowering.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LowerOptions {
-    /// Leave loops as they are: no vectors, tiles or threads.
-    pub no_opt: bool,
+    /// Which opts the kernel gets.
+    pub opts: Opts,
+}
+
+impl LowerOptions {
+    /// Opts by hand, or none at all.
+    pub fn by_hand_unless(no_opt: bool) -> LowerOptions {
+        LowerOptions { opts: if no_opt { Opts::None } else { Opts::ByHand } }
+    }
+}
+
+/// One kernel AST as ordered loops: what opts are applied to.
+pub fn loops_of(ast: &UOp, watch: &mut dyn Watch) -> UOp {
+    let mut passes = Passes { kernel: ast.clone(), watch };
+    passes.run_before_opts();
+    passes.kernel
 }
 
 /// Lowers one kernel AST (a sink of stores of tensor values into parameters) for a target.
 ///
 /// # Errors
-/// If the target lacks an op and no rule replaces it, or a limit is passed.
+/// If the target lacks an op and no rule replaces it, a limit is passed, or an opt of a list does not fit the kernel.
 pub fn lower_kernel(
     ast: &UOp,
     target: &Target,
@@ -39,18 +53,10 @@ pub fn lower_kernel(
         panic!("bug in the compiler: a schedule gave a wrong kernel: {error}\n{}", Graph::new("kernel", [ast.clone()]));
     }
     let mut passes = Passes { kernel: ast.clone(), watch };
-    passes.run("tensors become loops", lower::lower_to_loops);
-    passes.run("simplify", symbolic::simplify);
-    passes.run("what is replaced is loaded first", effects::order_effects);
-    passes.run("ranges are taken apart into digits", loops::split_digits);
-    passes.run("folds share loops", loops::share_loops);
-    passes.run("outer loops are ordered by what needs them", loops::order_outputs);
-    passes.run("adjacent loops become one", loops::merge_ranges);
+    passes.run_before_opts();
     let estimate = estimate::estimate(&passes.kernel);
     let name: Arc<str> = name::kernel_name(&passes.kernel).into();
-    if !options.no_opt {
-        passes.optimize(&name, target);
-    }
+    passes.optimize(&name, target, &options.opts)?;
     passes.run("long sums go by blocks", blocks::sum_by_blocks);
     passes.run("unrolled and vector ranges are expanded", expand::expand);
     passes.run("tiles of strided loads become rows, transposed", transpose::transpose_tiles);
@@ -93,20 +99,34 @@ impl Passes<'_> {
         }
     }
 
-    fn optimize(&mut self, name: &str, target: &Target) {
-        let choice = optimize::choose(&self.kernel, target);
+    /// The passes before any choice.
+    fn run_before_opts(&mut self) {
+        self.run("tensors become loops", lower::lower_to_loops);
+        self.run("simplify", symbolic::simplify);
+        self.run("what is replaced is loaded first", effects::order_effects);
+        self.run("ranges are taken apart into digits", loops::split_digits);
+        self.run("folds share loops", loops::share_loops);
+        self.run("outer loops are ordered by what needs them", loops::order_outputs);
+        self.run("adjacent loops become one", loops::merge_ranges);
+    }
+
+    fn optimize(&mut self, name: &str, target: &Target, opts: &Opts) -> Result<(), CompileError> {
+        let choice = match opts {
+            Opts::None => return Ok(()),
+            Opts::ByHand => optimize::choose(&self.kernel, target),
+            Opts::List(list) => optimize::apply_list(&self.kernel, list, target).map_err(|refused| {
+                CompileError::Opt { opt: refused.opt.to_string(), reason: refused.reason.to_string() }
+            })?,
+        };
         if self.watch.wants(Topic::Choices) {
-            let opts: Vec<String> = choice.applied.iter().map(ToString::to_string).collect();
-            self.watch.report(Report::Decision {
-                topic: Topic::Choices,
-                about: name,
-                reason: &format!("opts: {}", if opts.is_empty() { "none".to_string() } else { opts.join(", ") }),
-            });
+            let reason = format!("opts: {}", Opts::List(choice.applied));
+            self.watch.report(Report::Decision { topic: Topic::Choices, about: name, reason: &reason });
             for reason in &choice.reasons {
                 self.watch.report(Report::Decision { topic: Topic::Choices, about: name, reason });
             }
         }
         self.run("loops are optimized", |_| choice.kernel);
+        Ok(())
     }
 }
 
@@ -196,7 +216,7 @@ mod tests {
             UOp::param(1, DType::F32, 100).reshape([10, 10]).pad(&[(1.into(), 1.into()), (2.into(), 3.into())]);
         for ast in [chain, matmul(100, 64, 130), softmax(33, 100), kernel(&[(t, 4096)]), kernel(&[(padded, 180)])] {
             for no_opt in [true, false] {
-                let linear = lower_kernel(&ast, &target, &LowerOptions { no_opt }, &mut Silent).unwrap();
+                let linear = lower_kernel(&ast, &target, &LowerOptions::by_hand_unless(no_opt), &mut Silent).unwrap();
                 assert_eq!(check::check(&linear.ops), Ok(()));
             }
         }

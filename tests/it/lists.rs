@@ -11,7 +11,7 @@ use warpweft_tests::kernels::{Random, compare, kernel_of, random_inputs, referen
 use warpweft_tests::lists::{HOST, run_kernel};
 
 fn list_of(ast: &UOp, no_opt: bool) -> Linear {
-    lower_kernel(ast, &HOST, &LowerOptions { no_opt }, &mut Silent).expect("a kernel")
+    lower_kernel(ast, &HOST, &LowerOptions::by_hand_unless(no_opt), &mut Silent).expect("a kernel")
 }
 
 /// What the interpreter says of a kernel whose list has a fault: in the place of each op stand those that `fault` gives, of which

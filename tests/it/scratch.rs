@@ -21,7 +21,8 @@ fn kernel_with_scratch(device: &dyn Device, no_opt: bool) -> Program {
     let twice = (&x + &x).keep(&[1]);
     let most = twice.reduce(ReduceOp::Max, &[1]).reshape([ROWS, 1]).expand([ROWS, COLUMNS]);
     let ast = kernel_of(&[twice - most]);
-    let linear = lower_kernel(&ast, device.target(), &LowerOptions { no_opt }, &mut Silent).expect("a kernel");
+    let linear =
+        lower_kernel(&ast, device.target(), &LowerOptions::by_hand_unless(no_opt), &mut Silent).expect("a kernel");
     warpweft_renderer::render(&linear, device.target())
 }
 

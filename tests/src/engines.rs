@@ -216,7 +216,7 @@ fn program(device: &dyn Device, kernel: &UOp, choices: Choices) -> Result<Progra
     if device.target().language == Language::Text {
         return Ok(warpweft_renderer::render_ast(kernel, "kernel", Estimate::default()));
     }
-    let options = LowerOptions { no_opt: choices.no_opt };
+    let options = LowerOptions::by_hand_unless(choices.no_opt);
     let linear = lower_kernel(kernel, device.target(), &options, &mut Silent).map_err(EngineError::failed)?;
     Ok(warpweft_renderer::render(&linear, device.target()))
 }

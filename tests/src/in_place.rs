@@ -248,16 +248,18 @@ pub fn check(bytes: &[u8], device: Option<&dyn Device>) -> Result<(), String> {
     })
 }
 
+/// What memory holds before a kernel runs.
+pub(crate) fn inputs(ast: &UOp, random: &mut Random) -> Vec<Value> {
+    let mut value = |(dtype, len): &(DType, u64)| {
+        let values: Vec<f64> = (0..*len).map(|_| (random.below(4001) as f64 - 2000.0) / 1000.0).collect();
+        Value::from_f64(*dtype, vec![*len as i64], &values).expect("parameters have element types")
+    };
+    parameters(ast).iter().map(&mut value).collect()
+}
+
 fn check_kernel(kernel: &InPlace, device: Option<&dyn Device>, seed: u64) -> Result<(), String> {
     let ast = &kernel.ast;
-    let mut random = Random::new(seed);
-    let inputs: Vec<Value> = parameters(ast)
-        .iter()
-        .map(|(dtype, len)| {
-            let values: Vec<f64> = (0..*len).map(|_| (random.below(4001) as f64 - 2000.0) / 1000.0).collect();
-            Value::from_f64(*dtype, vec![*len as i64], &values).expect("parameters have element types")
-        })
-        .collect();
+    let inputs = inputs(ast, &mut Random::new(seed));
     let leaf = |node: &UOp| match node.arg() {
         Arg::Param(param) => inputs.get(param.slot as usize).cloned(),
         Arg::Variable(_) => kernel.n.map(Value::index),
@@ -287,11 +289,16 @@ fn check_kernel(kernel: &InPlace, device: Option<&dyn Device>, seed: u64) -> Res
 }
 
 fn lower(ast: &UOp, target: &Target, no_opt: bool) -> Result<Linear, String> {
-    lower_kernel(ast, target, &LowerOptions { no_opt }, &mut Silent).map_err(|error| error.to_string())
+    lower_kernel(ast, target, &LowerOptions::by_hand_unless(no_opt), &mut Silent).map_err(|error| error.to_string())
 }
 
 /// What memory holds after a list has run on a device.
-fn run(device: &dyn Device, linear: &Linear, inputs: &[Value], n: Option<i64>) -> Result<Vec<Value>, String> {
+pub(crate) fn run(
+    device: &dyn Device,
+    linear: &Linear,
+    inputs: &[Value],
+    n: Option<i64>,
+) -> Result<Vec<Value>, String> {
     let text = |error: warpweft_devices::DeviceError| error.to_string();
     let program = warpweft_renderer::render(linear, device.target());
     let object = device.compile(&program).map_err(|error| format!("{error}\n{}", program.source))?;

@@ -93,7 +93,7 @@ pub fn run_cpu(device: &dyn Device, ast: &UOp, inputs: &[Value], no_opt: bool) -
 
 /// The list of a kernel.
 fn lower(ast: &UOp, target: &Target, no_opt: bool) -> Result<Linear, String> {
-    lower_kernel(ast, target, &LowerOptions { no_opt }, &mut Silent).map_err(|error| error.to_string())
+    lower_kernel(ast, target, &LowerOptions::by_hand_unless(no_opt), &mut Silent).map_err(|error| error.to_string())
 }
 
 /// What a device stores that runs the list of this kernel.

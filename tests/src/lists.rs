@@ -19,7 +19,7 @@ use warpweft_compiler::watch::Silent;
 use crate::engines::{self, EngineError};
 
 /// Shares that a parallel loop is cut into: as many as it has items, up to this. The more there are, the more meet that should not.
-const SHARES_MAX: u64 = 64;
+pub(crate) const SHARES_MAX: u64 = 64;
 
 /// The machine of these tests; one with AVX-512 where it cannot be compiled for.
 pub static HOST: LazyLock<Target> = LazyLock::new(|| {
@@ -123,7 +123,7 @@ pub(crate) fn run_graph(
         }
     }
     for kernel in &schedule.kernels {
-        let options = LowerOptions { no_opt };
+        let options = LowerOptions::by_hand_unless(no_opt);
         let linear = lower_kernel(&kernel.ast, target, &options, &mut Silent).map_err(EngineError::failed)?;
         let variables = engines::variables_of(graph, inputs, kernel, &linear.variables)?;
         let mut own: Vec<Memory> = kernel.buffers.iter().map(|&buffer| memory[buffer].clone()).collect();

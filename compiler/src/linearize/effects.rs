@@ -386,7 +386,7 @@ mod tests {
             let src: Sources = [target.clone(), value.clone()].into_iter().collect();
             UOp::new(Op::Store, DType::VOID, src, Arg::None)
         });
-        let options = LowerOptions { no_opt };
+        let options = LowerOptions::by_hand_unless(no_opt);
         let ops =
             lower_kernel(&UOp::sink(stores), &Target::test_avx512(), &options, &mut Silent).map(|linear| linear.ops);
         ops.unwrap_or_else(|error| panic!("{error}"))

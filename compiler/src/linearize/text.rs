@@ -157,7 +157,8 @@ mod tests {
         let store = UOp::new(Op::Store, DType::VOID, vec![UOp::param(0, DType::F32, 64), sum], Arg::None);
         let ast = UOp::sink([store]);
         for no_opt in [false, true] {
-            let linear = lower_kernel(&ast, &Target::test_avx512(), &LowerOptions { no_opt }, &mut Silent).unwrap();
+            let linear =
+                lower_kernel(&ast, &Target::test_avx512(), &LowerOptions::by_hand_unless(no_opt), &mut Silent).unwrap();
             let text = print(&linear);
             let again = parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
             assert_eq!(again.ops, linear.ops, "{text}");

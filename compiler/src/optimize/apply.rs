@@ -1,411 +1,70 @@
-//! Applies one opt to a kernel in loop form, or says why not.
+//! Applies opts to a kernel in loop form, or says why not.
+//!
+//! [`apply`] never panics: any opt may be asked of any kernel, after any others. An opt that is applied keeps the kernel's values, and what
+//! comes of it is within the limits of the target and of this compiler (`limits`). Tested in the test crate, by random lists of opts on
+//! random kernels.
 
-use rustc_hash::{FxHashMap, FxHashSet};
-use smallvec::{SmallVec, smallvec};
-
-use super::keep;
-use super::opt::{Opt, Refused, SplitTail};
-use crate::ir::{AxisKind, Combining, Op, Sources, UOp, postorder, substitute};
-use crate::kernel::effects::{loads_before, replaces_what_was_read};
+use super::by_hand::Choice;
+use super::limits;
+use super::nesting;
+use super::opt::{Opt, Reason, Refused};
+use super::split::{check_vectorizable, split};
+use super::stage;
+use crate::ir::{AxisKind, UOp};
 use crate::kernel::loops::{is_serial, ranges_by_id};
-use crate::kernel::ranges::{
-    Dependencies, NewRanges, RangeSet, closed_ranges, is_closer, next_range_id, open_operands, range_id,
-    substitute_ranges,
-};
-use crate::symbolic::{linear_terms, simplify};
+use crate::target::Target;
 
 /// The kernel after one opt.
 ///
 /// # Errors
-/// [`Refused`] with the reason, if the opt does not fit the kernel.
-pub fn apply(root: &UOp, opt: Opt) -> Result<UOp, Refused> {
-    let refuse = |reason: &str| Refused { opt, reason: reason.to_string() };
+/// [`Refused`] with the reason, if the opt does not fit the kernel or the target.
+pub fn apply(root: &UOp, opt: &Opt, target: &Target) -> Result<UOp, Refused> {
+    try_apply(root, opt, target).map_err(|reason| Refused { opt: opt.clone(), reason })
+}
+
+/// The kernel after a list of opts, each applied to what the one before it left.
+///
+/// # Errors
+/// The first that is refused.
+pub fn apply_list(root: &UOp, list: &[Opt], target: &Target) -> Result<Choice, Refused> {
+    let mut kernel = root.clone();
+    for opt in list {
+        kernel = apply(&kernel, opt, target)?;
+    }
+    Ok(Choice { kernel, applied: list.to_vec(), reasons: Vec::new() })
+}
+
+fn try_apply(root: &UOp, opt: &Opt, target: &Target) -> Result<UOp, Reason> {
+    limits::check_request(root, opt, target)?;
     let ranges = ranges_by_id(root);
-    let find = |id: u32| match ranges.get(&id) {
-        Some(range) if is_serial(range) => Err(refuse("the iterations of the loop come in order")),
+    let find = |id: &u32| match ranges.get(id) {
+        Some(range) if is_serial(range) => Err(Reason::from("the iterations of the loop come in order")),
         Some(range) => Ok(range.clone()),
-        None => Err(refuse("the kernel has no such range")),
+        None => Err(Reason::NoRange(*id)),
     };
-    match opt {
+    let new = match opt {
         Opt::Vectorize { range, lanes } => {
             let range = find(range)?;
-            check_vectorizable(root, &range).map_err(&refuse)?;
-            split(root, &range, lanes, AxisKind::Vector).map_err(&refuse)
+            check_vectorizable(root, &range)?;
+            split(root, &range, *lanes, AxisKind::Vector)?
         }
-        Opt::Upcast { range, times } => split(root, &find(range)?, times, AxisKind::Unroll).map_err(&refuse),
+        Opt::Upcast { range, times } => split(root, &find(range)?, *times, AxisKind::Unroll)?,
         Opt::Split { range, len } => {
             let range = find(range)?;
             let kind = range.as_range().map_or(AxisKind::Loop, |arg| arg.kind);
-            split(root, &range, len, kind).map_err(&refuse)
+            split(root, &range, *len, kind)?
         }
-        Opt::KeepFolds { range } => keep::keep_folds(root, &find(range)?).map_err(&refuse),
-        Opt::Pack { lane, row } => keep::pack(root, &find(lane)?, &find(row)?).map_err(&refuse),
-        Opt::Outermost { range } => make_outermost(root, &find(range)?).map_err(&refuse),
-        Opt::Thread { range } => make_parallel(root, &[find(range)?]).map_err(&refuse),
-        Opt::ThreadPair { range, inner } => make_parallel(root, &[find(range)?, find(inner)?]).map_err(&refuse),
-    }
-}
-
-/// Whether a range is one that folds close.
-pub fn is_reduce(range: &UOp) -> bool {
-    range.as_range().is_some_and(|range| range.kind == AxisKind::Reduce)
-}
-
-fn check_vectorizable(root: &UOp, range: &UOp) -> Result<(), &'static str> {
-    let dependencies = Dependencies::of(root);
-    let id = range_id(range);
-    for node in &dependencies.order {
-        let vector = |other: &UOp| other.as_range().is_some_and(|arg| arg.kind == AxisKind::Vector);
-        if node.op() == Op::Range && vector(node) {
-            let other = range_id(node);
-            let both = dependencies.order.iter().any(|value| {
-                let stands_in = |id: u32| {
-                    let closes = closed_ranges(value).iter().any(|range| range_id(range) == id);
-                    closes || dependencies.get(value).contains(id)
-                };
-                stands_in(id) && stands_in(other)
-            });
-            if both || other == id {
-                return Err("a value would depend on two vector ranges");
-            }
+        Opt::KeepFolds { range } => stage::keep_folds(root, &find(range)?)?,
+        Opt::Pack { lane, row } => stage::pack(root, &find(lane)?, &find(row)?)?,
+        Opt::Stage { load, ranges } => {
+            let along: Vec<UOp> = ranges.iter().map(find).collect::<Result<_, _>>()?;
+            stage::stage_load(root, *load, &along, target)?
         }
-        if node.op() == Op::Store && dependencies.get(&node.src()[0]).contains(id) {
-            let plain =
-                linear_terms(&node.src()[0].src()[1]).0.iter().all(|(term, _)| term == range || !depends_on(term, id));
-            if !plain {
-                return Err("a store's place does not move evenly with the range");
-            }
-        }
-    }
-    Ok(())
-}
-
-fn depends_on(node: &UOp, id: u32) -> bool {
-    postorder(std::slice::from_ref(node)).iter().any(|node| node.op() == Op::Range && range_id(node) == id)
-}
-
-/// How the rest of a range that a split leaves is handled.
-fn tail_of(root: &UOp, range: &UOp, inner: i64) -> Result<SplitTail, &'static str> {
-    let len = &range.src()[0];
-    if simplify(&len.modulo(inner)).is_const(0) {
-        return Ok(SplitTail::None);
-    }
-    if is_reduce(range) {
-        return Ok(SplitTail::Apart);
-    }
-    let mut outputs = root.src().iter().filter(|store| closed_ranges(store).contains(range)).peekable();
-    let is_output = outputs.peek().is_some();
-    // What was replaced cannot be computed again. A length that may be less than the part leaves no room to begin earlier.
-    if !outputs.any(replaces_what_was_read) && len.min_value() >= inner {
-        return Ok(SplitTail::Overlap);
-    }
-    if is_output { Ok(SplitTail::Apart) } else { Err("the loop fills scratch and may be shorter than the part") }
-}
-
-fn split(root: &UOp, range: &UOp, inner: u32, kind: AxisKind) -> Result<UOp, &'static str> {
-    let inner = inner as i64;
-    let len = &range.src()[0];
-    let arg = range.as_range().ok_or("no range")?;
-    if matches!(arg.kind, AxisKind::Parallel | AxisKind::Unroll | AxisKind::Vector) {
-        return Err("the range has become something else already");
-    }
-    if inner < 2 || inner > len.max_value() {
-        return Err("the part is not between 2 and the length");
-    }
-    let tail = tail_of(root, range, inner)?;
-    let next = next_range_id(root);
-    let part = UOp::range(inner, next, kind);
-    if is_reduce(range) {
-        return Ok(split_reduce(root, range, inner, kind, next));
-    }
-    let outer_len = match tail {
-        SplitTail::Apart => simplify(&len.idiv(inner)),
-        SplitTail::None | SplitTail::Overlap => simplify(&(len + (inner - 1)).idiv(inner)),
+        Opt::Reorder { range, inner } => nesting::swap(root, &find(range)?, &find(inner)?)?,
+        Opt::Outermost { range } => nesting::make_outermost(root, &find(range)?)?,
+        Opt::Thread { range } => nesting::make_parallel(root, &[find(range)?])?,
+        Opt::ThreadPair { range, inner } => nesting::make_parallel(root, &[find(range)?, find(inner)?])?,
     };
-    let is_one = outer_len.is_const(1);
-    let outer = UOp::range(outer_len, arg.id, arg.kind);
-    let begin = match tail {
-        _ if is_one => UOp::index(0),
-        SplitTail::Overlap => (&outer * inner).min(len - inner),
-        SplitTail::None | SplitTail::Apart => &outer * inner,
-    };
-    let ranges = if is_one { smallvec![part.clone()] } else { smallvec![outer, part.clone()] };
-    let map: FxHashMap<UOp, NewRanges> =
-        [(range.clone(), NewRanges { value: begin + part, ranges })].into_iter().collect();
-    let main = substitute_ranges(root, &map);
-    if tail != SplitTail::Apart {
-        return Ok(simplify(&main));
-    }
-    let rest = tail_stores(root, range, &simplify(&(len.idiv(inner) * inner)), next + 1);
-    Ok(simplify(&UOp::sink(main.src().iter().chain(&rest).cloned())))
-}
-
-/// Some loops, and those of the folds and stages that stand in them or in others that are given by number; each once.
-fn loops_inside(dependencies: &Dependencies, first: Vec<UOp>, around: RangeSet) -> Vec<UOp> {
-    let mut inside = around;
-    let mut own: Vec<UOp> = Vec::new();
-    let mut seen: FxHashSet<UOp> = FxHashSet::default();
-    let mut take = |taken: &[UOp], inside: &mut RangeSet| {
-        for range in taken {
-            inside.insert(range_id(range));
-            if seen.insert(range.clone()) {
-                own.push(range.clone());
-            }
-        }
-    };
-    take(&first, &mut inside);
-    // Users first: what a fold or stage stands in is known before it.
-    for closer in dependencies.order.iter().rev().filter(|node| is_closer(node)) {
-        let is_inner = closer.op() == Op::Fold || closer.src()[0].src()[0].op() == Op::Scratch;
-        if is_inner && dependencies.get(closer).iter().any(|id| inside.contains(id)) {
-            take(closed_ranges(closer), &mut inside);
-        }
-    }
-    own
-}
-
-/// The range under another number.
-fn with_number(range: &UOp, id: u32) -> UOp {
-    let kind = range.as_range().map_or(AxisKind::Loop, |arg| arg.kind);
-    UOp::range(range.src()[0].clone(), id, kind)
-}
-
-/// The stores that a range repeats, for what it counts from `whole` on alone.
-///
-/// They share the loops outside of the range with what they were made from; loops inside of it, those of folds and stages too, are their own.
-fn tail_stores(root: &UOp, range: &UOp, whole: &UOp, next: u32) -> Vec<UOp> {
-    let stores: Vec<UOp> = root.src().iter().filter(|store| closed_ranges(store).contains(range)).cloned().collect();
-    let sink = UOp::sink(stores.iter().cloned());
-    let dependencies = Dependencies::of(&sink);
-    let mut inside = RangeSet::default();
-    inside.insert(range_id(range));
-    let mut own: Vec<UOp> = Vec::new();
-    for store in &stores {
-        own.extend_from_slice(closed_ranges(store).rsplit(|other| other == range).next().unwrap_or_default());
-    }
-    let own = loops_inside(&dependencies, own, inside);
-    let len = simplify(&(&range.src()[0] - whole));
-    let kind = range.as_range().map_or(AxisKind::Loop, |arg| arg.kind);
-    let is_one = len.is_const(1);
-    let rest = UOp::range(len, next, kind);
-    let ranges = if is_one { smallvec![] } else { smallvec![rest.clone()] };
-    let value = if is_one { whole.clone() } else { whole + rest };
-    let mut map: FxHashMap<UOp, NewRanges> = [(range.clone(), NewRanges { value, ranges })].into_iter().collect();
-    for (other, id) in own.into_iter().zip(next + 1..) {
-        let fresh = with_number(&other, id);
-        map.insert(other, NewRanges { value: fresh.clone(), ranges: smallvec![fresh] });
-    }
-    substitute_ranges(&sink, &map).src().to_vec()
-}
-
-/// Splits a reduce range: fold over the outer part first, then over the inner one, so that the inner one's values are independent
-/// accumulators; what is left over is folded apart.
-fn split_reduce(root: &UOp, range: &UOp, inner: i64, kind: AxisKind, next: u32) -> UOp {
-    let len = &range.src()[0];
-    let id = range_id(range);
-    let parts = simplify(&len.idiv(inner));
-    let whole = simplify(&(&parts * inner));
-    let leaves_rest = !simplify(&len.modulo(inner)).is_const(0);
-    let is_one = parts.is_const(1);
-    let outer = UOp::range(parts, id, AxisKind::Reduce);
-    let part = UOp::range(inner, next, if kind == AxisKind::Loop { AxisKind::Reduce } else { kind });
-    let rest_part = UOp::range(inner, next + 1, if kind == AxisKind::Loop { AxisKind::Reduce } else { kind });
-    let mut next = next + 2;
-    // The loops of what is left over, for those that it cannot share.
-    let mut fresh: FxHashMap<UOp, UOp> = FxHashMap::default();
-    let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
-    for node in postorder(std::slice::from_ref(root)) {
-        let src: Sources = node.src().iter().map(|operand| done[operand].clone()).collect();
-        let closes = node.op() == Op::Fold && closed_ranges(&node).contains(range);
-        let new = if !closes {
-            if src[..] == *node.src() { node.clone() } else { node.with_src(src) }
-        } else {
-            let combining = combining_of(&node);
-            let position = closed_ranges(&node).iter().position(|other| other == range).unwrap_or_default();
-            let (before, after) = (&closed_ranges(&node)[..position], &closed_ranges(&node)[position + 1..]);
-            let at = |place: UOp| -> Vec<UOp> {
-                let map: FxHashMap<UOp, UOp> = [(range.clone(), place)].into_iter().collect();
-                src[..combining.arity()].iter().map(|value| substitute(value, &map)).collect()
-            };
-            let around = |outer: &[UOp], inner: &[UOp]| [before, outer, inner].concat();
-            let (outer_ranges, begin) = if is_one {
-                (around(&[], after), UOp::index(0))
-            } else {
-                (around(std::slice::from_ref(&outer), after), &outer * inner)
-            };
-            let main = at(begin + &part);
-            let mut main = nested_fold(combining, &main, &outer_ranges, &part, kind);
-            if !leaves_rest {
-                main.swap_remove(combining.number())
-            } else {
-                let place = &whole + &rest_part;
-                let is_there = place.lt(len);
-                let rest = at(place).into_iter().enumerate().map(|(number, value)| {
-                    let value = gate_loads(&value, &is_there);
-                    let identity = combining.identity(number, value.dtype());
-                    is_there.select(&value, &identity)
-                });
-                let rest: Vec<UOp> = rest.collect();
-                // Loops inside of the range would stand in two places, in its loop and beside it.
-                let mut inside = RangeSet::default();
-                inside.insert(id);
-                let values = UOp::sink(open_operands(&node).iter().cloned());
-                for loop_inside in loops_inside(&Dependencies::of(&values), after.to_vec(), inside) {
-                    fresh.entry(loop_inside.clone()).or_insert_with(|| {
-                        next += 1;
-                        with_number(&loop_inside, next - 1)
-                    });
-                }
-                let after: Vec<UOp> = after.iter().map(|other| fresh[other].clone()).collect();
-                let rest: Vec<UOp> = rest.iter().map(|value| substitute(value, &fresh)).collect();
-                let rest = nested_fold(combining, &rest, &around(&[], &after), &rest_part, kind);
-                combining.combine(&main, &rest).swap_remove(combining.number())
-            }
-        };
-        done.insert(node, new);
-    }
-    simplify(&done.remove(root).unwrap_or_else(|| root.clone()))
-}
-
-/// A fold over loops inside a fold over lanes or copies; one fold over both where the part is a loop too.
-fn nested_fold(combining: Combining, values: &[UOp], loops: &[UOp], part: &UOp, kind: AxisKind) -> SmallVec<[UOp; 3]> {
-    if matches!(kind, AxisKind::Loop | AxisKind::Reduce) {
-        let ranges: Sources = loops.iter().cloned().chain([part.clone()]).collect();
-        return combining.fold_all(values, &ranges);
-    }
-    combining.fold_all(&combining.fold_all(values, loops), std::slice::from_ref(part))
-}
-
-fn combining_of(fold: &UOp) -> Combining {
-    Combining::of(fold).unwrap_or_else(|| panic!("bug in the compiler: fold with argument {:?}", fold.arg()))
-}
-
-/// Every load in a value that depends on what the gate depends on, gated by it as well.
-fn gate_loads(value: &UOp, gate: &UOp) -> UOp {
-    let dependencies = Dependencies::of(value);
-    let gate_ids: Vec<u32> = Dependencies::of(gate).get(gate).iter().collect();
-    crate::ir::rebuild(value, |node, rebuilt| {
-        let varies = gate_ids.iter().any(|id| dependencies.get(node).contains(*id));
-        if node.op() != Op::Index || !varies {
-            return rebuilt;
-        }
-        let both = match rebuilt.src().get(2) {
-            Some(old) => old & gate,
-            None => gate.clone(),
-        };
-        rebuilt.with_src(Sources::from_iter([rebuilt.src()[0].clone(), rebuilt.src()[1].clone(), both]))
-    })
-}
-
-fn make_outermost(root: &UOp, range: &UOp) -> Result<UOp, &'static str> {
-    let mut found = false;
-    let new = crate::ir::rebuild(root, |node, rebuilt| {
-        if node.op() != Op::Store || !closed_ranges(node).contains(range) {
-            return rebuilt;
-        }
-        found = true;
-        let ranges = closed_ranges(&rebuilt);
-        let (first, others): (Vec<UOp>, Vec<UOp>) = ranges.iter().cloned().partition(|other| other == range);
-        let src: Sources = open_operands(&rebuilt).iter().cloned().chain(first).chain(others).collect();
-        rebuilt.with_src(src)
-    });
-    // A store in other loops would be done once for each iteration of the range.
-    let repeats = |store: &UOp| replaces_what_was_read(store) && !closed_ranges(store).contains(range);
-    match root.src().iter().any(repeats) {
-        true => Err("a store that replaces what it read would be repeated"),
-        false if !found => Err("no store closes the range"),
-        false => Ok(new),
-    }
-}
-
-/// Makes the outermost ranges of all stores one parallel range.
-fn make_parallel(root: &UOp, outer: &[UOp]) -> Result<UOp, &'static str> {
-    for range in outer {
-        if range.as_range().is_none_or(|range| range.kind != AxisKind::Loop) {
-            return Err("only a loop over outputs can be shared out");
-        }
-    }
-    for store in root.src() {
-        if closed_ranges(store).len() < outer.len() || closed_ranges(store)[..outer.len()] != *outer {
-            return Err("a store does not have it as its outermost loop");
-        }
-    }
-    if !is_closer(&root.src()[0]) {
-        return Err("the kernel has no stores");
-    }
-    let dependencies = Dependencies::of(root);
-    let is_own = |read: &UOp| outer.iter().all(|range| dependencies.get(read).contains(range_id(range)));
-    if !root.src().iter().flat_map(loads_before).all(is_own) {
-        return Err("one thread would replace what another still has to read");
-    }
-    let len = outer.iter().map(|range| range.src()[0].clone()).reduce(|product, len| simplify(&(product * len)));
-    let parallel = UOp::range(len.unwrap_or_else(|| UOp::index(1)), range_id(&outer[0]), AxisKind::Parallel);
-    let mut map = FxHashMap::default();
-    match outer {
-        [only] => {
-            map.insert(only.clone(), NewRanges { value: parallel.clone(), ranges: smallvec![parallel] });
-        }
-        [first, second] => {
-            let Some(len) = second.src()[0].as_int() else {
-                return Err("the length of the inner loop is not a constant");
-            };
-            map.insert(first.clone(), NewRanges { value: parallel.idiv(len), ranges: smallvec![parallel.clone()] });
-            map.insert(second.clone(), NewRanges { value: parallel.modulo(len), ranges: smallvec![] });
-        }
-        _ => return Err("one or two ranges can be shared out"),
-    }
-    Ok(simplify(&substitute_ranges(root, &map)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::DType;
-    use crate::ir::{Arg, Dim, ReduceOp};
-    use crate::pipeline::{LowerOptions, lower_kernel};
-    use crate::target::Target;
-    use crate::watch::Silent;
-
-    /// Lanes of what the stores of a kernel store, in order.
-    fn stored_lanes(value: UOp, room: u64) -> Vec<usize> {
-        let store = UOp::new(Op::Store, DType::VOID, vec![UOp::param(0, DType::F32, room), value], Arg::None);
-        let options = LowerOptions::default();
-        let linear = lower_kernel(&UOp::sink([store]), &Target::test_avx512(), &options, &mut Silent).unwrap();
-        let stores = linear.ops.iter().filter(|node| node.op() == Op::Store);
-        stores.map(|node| node.src()[1].dtype().lanes()).collect()
-    }
-
-    #[test]
-    fn what_does_not_fill_the_lanes_of_a_symbolic_loop_is_stored_one_by_one() {
-        let part = |n: UOp| UOp::param(1, DType::F32, 512).shrink(&[(Dim::from(0), Dim::from(n))]).exp2();
-        assert_eq!(stored_lanes(part(UOp::variable("n", 1, 512)), 512), [16, 1]);
-        assert_eq!(stored_lanes(part(UOp::variable("n", 16, 512)), 512), [16]);
-        assert_eq!(stored_lanes(part(UOp::variable("n", 1, 32) * 16), 512), [16]);
-    }
-
-    #[test]
-    fn symbolic_loops_are_shared_out_and_those_beside_them_become_vectors() {
-        let n = UOp::variable("n", 1, 600);
-        let x = UOp::param(1, DType::F32, 600 * 200)
-            .reshape([600, 200])
-            .shrink(&[(Dim::from(0), Dim::from(&n)), (Dim::from(0), Dim::from(200))]);
-        let store = UOp::new(Op::Store, DType::VOID, vec![UOp::param(0, DType::F32, 600 * 200), x.exp2()], Arg::None);
-        let target = Target::test_avx512();
-        let linear = lower_kernel(&UOp::sink([store]), &target, &LowerOptions::default(), &mut Silent).unwrap();
-        assert_eq!(linear.grid, 600);
-        let stored = linear.ops.iter().filter(|node| node.op() == Op::Store).map(|node| node.src()[1].dtype().lanes());
-        assert!(stored.into_iter().all(|lanes| lanes > 1));
-    }
-
-    #[test]
-    fn what_is_left_of_a_reduction_has_inner_loops_of_its_own() {
-        // A reduction over 40, which leaves 8 of 16 lanes, of a reduction that depends on it.
-        let inner = UOp::param(1, DType::F32, 40 * 7).reshape([7, 40]).exp2().reduce(ReduceOp::Add, &[0]);
-        let value = inner.max(0).reduce(ReduceOp::Add, &[0]).reshape([1]);
-        let store = UOp::new(Op::Store, DType::VOID, vec![UOp::param(0, DType::F32, 1), value], Arg::None);
-        // The check of the list, which every kernel passes, finds a loop that stands in two places.
-        assert!(
-            lower_kernel(&UOp::sink([store]), &Target::test_avx512(), &LowerOptions::default(), &mut Silent).is_ok()
-        );
-    }
+    limits::check_result(root, &new, target)?;
+    Ok(new)
 }

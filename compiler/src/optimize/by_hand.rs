@@ -15,13 +15,13 @@
 //! A symbolic range counts with the length that it has in any case as an output, with its largest as a reduction and as threads'
 //! work. The model's numbers are those of `Target`; times are measured by the benchmark, not here.
 
-use super::apply::{apply, is_reduce};
+use super::apply::apply;
 use super::opt::Opt;
+use super::split::is_reduce;
 use super::staging::add_stage;
 use super::survey::{Access, InnerLoops, Survey};
 use crate::ir::UOp;
 use crate::kernel::ranges::{closed_ranges, range_id};
-use crate::kernel::scratch::scratch_bytes;
 use crate::target::Target;
 
 /// Stages that may be added to a kernel.
@@ -33,7 +33,7 @@ const BLOCK_TILES: u32 = 2;
 /// Least element operations in a kernel for a second thread to be worth its start: about 20 us of work.
 const PARALLEL_WORK_MIN: f64 = 65_536.0;
 
-/// Opts tried, and what became of each.
+/// A kernel with its opts, and how it came to them.
 pub struct Choice {
     /// The optimized kernel.
     pub kernel: UOp,
@@ -41,16 +41,19 @@ pub struct Choice {
     pub applied: Vec<Opt>,
     /// Opts that were refused or thought of and left, with the reason.
     pub reasons: Vec<String>,
-    pub(super) scratch_max: u64,
 }
 
-impl Choice {
+/// A choice in the making.
+pub(super) struct Attempts<'t> {
+    target: &'t Target,
+    kernel: UOp,
+    pub(super) applied: Vec<Opt>,
+    reasons: Vec<String>,
+}
+
+impl Attempts<'_> {
     pub(super) fn attempt(&mut self, opt: Opt) -> bool {
-        match apply(&self.kernel, opt) {
-            Ok(kernel) if scratch_bytes(&kernel) > self.scratch_max => {
-                self.reasons.push(format!("{opt} left: its copies of scratch would be more than {}", self.scratch_max));
-                false
-            }
+        match apply(&self.kernel, &opt, self.target) {
             Ok(kernel) => {
                 self.kernel = kernel;
                 self.applied.push(opt);
@@ -66,8 +69,7 @@ impl Choice {
 
 /// Chooses and applies opts.
 pub fn choose(root: &UOp, target: &Target) -> Choice {
-    let mut choice =
-        Choice { kernel: root.clone(), applied: Vec::new(), reasons: Vec::new(), scratch_max: target.scratch_bytes };
+    let mut choice = Attempts { target, kernel: root.clone(), applied: Vec::new(), reasons: Vec::new() };
     let mut survey = Survey::of(root);
     let mut vector = choose_vector(&survey, target);
     // A stage more makes a kernel of other loops: everything is asked anew.
@@ -91,7 +93,8 @@ pub fn choose(root: &UOp, target: &Target) -> Choice {
         vectorize_inner(&mut choice, &survey, target, &survey.inner[*inner], *id);
     }
     choose_threads(&mut choice, &survey, target);
-    choice
+    let Attempts { kernel, applied, reasons, .. } = choice;
+    Choice { kernel, applied, reasons }
 }
 
 #[derive(Default)]
@@ -262,7 +265,7 @@ fn even_part(len: u32, most: u32) -> u32 {
     even.unwrap_or(most).max(1)
 }
 
-fn apply_tile(choice: &mut Choice, survey: &Survey, tile: &Tile, vector_id: u32, lanes: u32) {
+fn apply_tile(choice: &mut Attempts<'_>, survey: &Survey, tile: &Tile, vector_id: u32, lanes: u32) {
     if tile.vectors >= 2 && survey.len(vector_id) > lanes as i64 {
         // Fewer, where scratch would not hold so many copies.
         let mut times = tile.vectors;
@@ -283,7 +286,7 @@ fn apply_tile(choice: &mut Choice, survey: &Survey, tile: &Tile, vector_id: u32,
 
 /// Tiles that cross memory are done block by block. Along a whole row of tiles, the lines that the processor fetches beside those
 /// asked for would be gone before their turn came.
-fn walk_in_blocks(choice: &mut Choice, survey: &Survey, sides: [(u32, u32); 2]) {
+fn walk_in_blocks(choice: &mut Attempts<'_>, survey: &Survey, sides: [(u32, u32); 2]) {
     let tiles = sides.map(|(id, part)| survey.len(id) / part as i64);
     if tiles.iter().any(|count| *count < 2 * BLOCK_TILES as i64) {
         return;
@@ -296,7 +299,7 @@ fn walk_in_blocks(choice: &mut Choice, survey: &Survey, sides: [(u32, u32); 2]) 
     }
 }
 
-fn vectorize_inner(choice: &mut Choice, survey: &Survey, target: &Target, inner: &InnerLoops, id: u32) {
+fn vectorize_inner(choice: &mut Attempts<'_>, survey: &Survey, target: &Target, inner: &InnerLoops, id: u32) {
     let lanes = survey.lanes(target, survey.inner_len(inner, id));
     if !choice.attempt(Opt::Vectorize { range: id, lanes }) {
         return;
@@ -356,7 +359,7 @@ fn rows_that_share(survey: &Survey, fold: &InnerLoops, id: u32) -> Vec<u32> {
     rows.into_iter().take(2).map(|(_, row)| row).collect()
 }
 
-fn choose_threads(choice: &mut Choice, survey: &Survey, target: &Target) {
+fn choose_threads(choice: &mut Attempts<'_>, survey: &Survey, target: &Target) {
     if target.threads < 2 {
         return;
     }

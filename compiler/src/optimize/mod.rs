@@ -1,13 +1,19 @@
-//! Which loops become vectors, register tiles and thread shares: the vocabulary ([`opt`]), its application ([`apply`]), and the
+//! Which loops become vectors, register tiles and thread shares: the vocabulary ([`opt`]) and its [`text`], its application ([`apply`], with the
+//! limits that each opt is held to), and the
 //! choice by hand ([`by_hand`]) that most kernels get.
 
 pub mod apply;
 pub mod by_hand;
-mod keep;
+mod limits;
+mod nesting;
 pub mod opt;
+mod split;
+mod stage;
 mod staging;
 mod survey;
+pub mod text;
 
-pub use apply::apply;
+pub use apply::{apply, apply_list};
 pub use by_hand::choose;
-pub use opt::{Opt, Refused};
+pub use opt::{Limit, Opt, Opts, Reason, Refused};
+pub use stage::loads_of;

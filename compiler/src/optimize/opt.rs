@@ -1,13 +1,14 @@
-//! The vocabulary of the optimizer: a few substitutions on loops, each with a name, an argument, and a reason when it is refused.
+//! The vocabulary of the optimizer: a few substitutions on loops, each with a name, arguments, and a reason when it is refused.
 //!
 //! An [`Opt`] names a range by number. Splitting a range keeps its number for the outer part, so later opts can go on naming it; the
 //! inner part gets a new one. Every opt keeps the kernel's values: stores write the same elements (some of them more than once,
-//! see [`SplitTail`]), folds combine the same values in another order.
+//! see [`SplitTail`]), reductions combine the same values in another order. A list of opts is data: [`Opts`] is what a caller chooses,
+//! part of the key of a kernel, and has a text form (`text`). Which opts a kernel admits is asked of `apply` and `legal_opts`.
 
 use std::fmt;
 
 /// One step of optimization.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Opt {
     /// The innermost `lanes` of a range become the lanes of a vector.
     Vectorize {
@@ -43,6 +44,23 @@ pub enum Opt {
         /// Number of the other range for all of which they are made.
         row: u32,
     },
+    /// What a load gives is copied to scratch memory for all of some ranges that it depends on, and read from there.
+    ///
+    /// The copy lies in the order of the ranges, the last consecutive; its loops get the next free numbers, in that order. It is made in the innermost loop
+    /// of those that the load depends on besides: so the ranges say at which loop it is made, and a copy along all of them is made once.
+    Stage {
+        /// The load's number, in the order of the kernel's graph; those behind a new stage are counted anew.
+        load: u32,
+        /// Numbers of the ranges, each once.
+        ranges: Vec<u32>,
+    },
+    /// Two loops, one directly in the other, are swapped: of stores, of stages, or of reductions.
+    Reorder {
+        /// Number of the outer range.
+        range: u32,
+        /// Number of the inner one.
+        inner: u32,
+    },
     /// A range becomes the outermost loop.
     Outermost {
         /// Number of the range.
@@ -60,6 +78,18 @@ pub enum Opt {
         /// Number of the next one.
         inner: u32,
     },
+}
+
+/// Which opts a kernel gets.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Opts {
+    /// None: loops stay as they are, no vectors, tiles or threads.
+    None,
+    /// Those that the model of the target chooses.
+    #[default]
+    ByHand,
+    /// These, one after the other.
+    List(Vec<Opt>),
 }
 
 /// How the last, incomplete part of a split range is handled.
@@ -83,20 +113,59 @@ pub struct Refused {
     /// The opt.
     pub opt: Opt,
     /// The reason.
-    pub reason: String,
+    pub reason: Reason,
 }
 
-impl fmt::Display for Opt {
+/// What is in the way of an opt.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Reason {
+    /// It names a range that the kernel does not have, or no longer.
+    #[error("the kernel has no r{0}")]
+    NoRange(u32),
+    /// Its loops are not those that the opt is for, or values would not stay what they are.
+    #[error("{0}")]
+    Kernel(&'static str),
+    /// The kernel would pass a limit of the target or of this compiler.
+    #[error("{limit}: {needed} needed, the limit is {most}")]
+    Limit {
+        /// Of what there would be too much.
+        limit: Limit,
+        /// How much there would be.
+        needed: u64,
+        /// How much there may be.
+        most: u64,
+    },
+}
+
+impl From<&'static str> for Reason {
+    fn from(reason: &'static str) -> Reason {
+        Reason::Kernel(reason)
+    }
+}
+
+/// What there is only so much of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Limit {
+    /// Bytes of scratch memory.
+    Scratch,
+    /// Nodes of a kernel after its tiles became straight-line code.
+    Code,
+    /// Accumulators of one reduction.
+    Registers,
+    /// Lanes of a vector.
+    Lanes,
+    /// Threads.
+    Threads,
+}
+
+impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Opt::Vectorize { range, lanes } => write!(f, "vectorize(r{range}, {lanes})"),
-            Opt::Upcast { range, times } => write!(f, "upcast(r{range}, {times})"),
-            Opt::Split { range, len } => write!(f, "split(r{range}, {len})"),
-            Opt::KeepFolds { range } => write!(f, "keep(r{range})"),
-            Opt::Pack { lane, row } => write!(f, "pack(r{lane}, r{row})"),
-            Opt::Outermost { range } => write!(f, "outermost(r{range})"),
-            Opt::Thread { range } => write!(f, "thread(r{range})"),
-            Opt::ThreadPair { range, inner } => write!(f, "thread(r{range}, r{inner})"),
-        }
+        f.write_str(match self {
+            Limit::Scratch => "bytes of scratch memory",
+            Limit::Code => "nodes of straight-line code",
+            Limit::Registers => "accumulators of one reduction",
+            Limit::Lanes => "lanes of a vector",
+            Limit::Threads => "threads",
+        })
     }
 }

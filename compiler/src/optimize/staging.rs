@@ -1,10 +1,10 @@
-//! Which values get a stage of their own because loops run better so; see [`super::keep`] for what that means.
+//! Which values get a stage of their own because loops run better so; see [`super::stage`] for what that means.
 //!
 //! Folds are kept along an output range when they have lanes of their own and what follows them is long: number by number it would cost
 //! more than the way through scratch. Loads are packed when a fold has lanes of its own only because they cross the better lanes in steps,
 //! and other loops read them over and over.
 
-use super::by_hand::{Choice, VectorChoice};
+use super::by_hand::{Attempts, VectorChoice};
 use super::opt::Opt;
 use super::survey::{Access, InnerLoops, Survey};
 use crate::kernel::ranges::range_id;
@@ -21,7 +21,7 @@ const PACKED_BYTES_MAX: i64 = 256 << 10;
 const REREADS_MIN: i64 = 16;
 
 /// Adds one stage if that is worth it.
-pub(super) fn add_stage(choice: &mut Choice, survey: &Survey, vector: &VectorChoice) -> bool {
+pub(super) fn add_stage(choice: &mut Attempts<'_>, survey: &Survey, vector: &VectorChoice) -> bool {
     let folds = vector.inner.iter().map(|(number, lane)| (&survey.inner[*number], *lane));
     let folds: Vec<(&InnerLoops, u32)> = folds.filter(|(inner, _)| !inner.is_stage).collect();
     let packed = folds.iter().find_map(|(fold, lane)| lane_to_pack(survey, fold, *lane));

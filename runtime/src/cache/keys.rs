@@ -1,11 +1,12 @@
 //! The keys of what is kept on disk: hashes of everything that a kernel or a schedule depends on.
 //!
 //! That is the graph, by its content; the target, with everything that the optimizer and the code generator see of it; the code
-//! generator with its version; the choices of the user that change kernels; and the build of this compiler. So versions, machines and
+//! generator with its version; the choices of the user that change kernels, a list of opts among them; and the build of this compiler. So versions, machines and
 //! choices never mix in a folder.
 
 use warpweft_compiler::UOp;
 use warpweft_compiler::ir::content;
+use warpweft_compiler::pipeline::LowerOptions;
 use warpweft_compiler::schedule::ScheduleOptions;
 use warpweft_compiler::target::Target;
 
@@ -20,14 +21,15 @@ pub(crate) struct Keys {
 
 impl Keys {
     /// For a device that compiles with `compiler` for `target`.
-    pub(crate) fn new(compiler: &str, target: &Target, no_opt: bool, options: ScheduleOptions) -> Keys {
-        Keys::of_build(env!("WARPWEFT_BUILD"), compiler, target, no_opt, options)
+    pub(crate) fn new(compiler: &str, target: &Target, lower: &LowerOptions, options: ScheduleOptions) -> Keys {
+        Keys::of_build(env!("WARPWEFT_BUILD"), compiler, target, lower, options)
     }
 
-    fn of_build(build: &str, compiler: &str, target: &Target, no_opt: bool, options: ScheduleOptions) -> Keys {
+    fn of_build(build: &str, compiler: &str, target: &Target, lower: &LowerOptions, options: ScheduleOptions) -> Keys {
+        let LowerOptions { opts } = lower;
         let mut base = blake3::Hasher::new();
         // Each part with its length before it, so that no two lists of parts are the same bytes.
-        for part in [build, compiler, &format!("{target:?}"), if no_opt { "no opt" } else { "opt" }] {
+        for part in [build, compiler, &format!("{target:?}"), &opts.to_string()] {
             base.update(&(part.len() as u64).to_le_bytes());
             base.update(part.as_bytes());
         }
@@ -71,19 +73,25 @@ mod tests {
     fn keys_differ_in_whatever_kernels_depend_on() {
         let target = Target::test_avx512();
         let fused = ScheduleOptions::default();
+        let by_hand = LowerOptions::default();
+        let opts = |text: &str| LowerOptions { opts: text.parse().expect("opts") };
         let graph = UOp::sink([UOp::param(0, DType::F32, 4) + 1]);
         let other_graph = UOp::sink([UOp::param(0, DType::F32, 4) + 2]);
         let with = |change: &dyn Fn(&mut Target)| {
             let mut target = Target::test_avx512();
             change(&mut target);
-            Keys::of_build("build", "compiler 1", &target, false, fused)
+            Keys::of_build("build", "compiler 1", &target, &by_hand, fused)
         };
-        let base = Keys::of_build("build", "compiler 1", &target, false, fused);
+        let base = Keys::of_build("build", "compiler 1", &target, &by_hand, fused);
         let all = [
             base.clone(),
-            Keys::of_build("other build", "compiler 1", &target, false, fused),
-            Keys::of_build("build", "compiler 2", &target, false, fused),
-            Keys::of_build("build", "compiler 1", &target, true, fused),
+            Keys::of_build("other build", "compiler 1", &target, &by_hand, fused),
+            Keys::of_build("build", "compiler 2", &target, &by_hand, fused),
+            Keys::of_build("build", "compiler 1", &target, &opts("none"), fused),
+            Keys::of_build("build", "compiler 1", &target, &opts("split(r0, 2)"), fused),
+            Keys::of_build("build", "compiler 1", &target, &opts("upcast(r0, 2)"), fused),
+            Keys::of_build("build", "compiler 1", &target, &opts("split(r0, 2), upcast(r0, 2)"), fused),
+            Keys::of_build("build", "compiler 1", &target, &opts("upcast(r0, 2), split(r0, 2)"), fused),
             with(&|target| target.processor = "znver4".to_string()),
             with(&|target| target.features = "+avx2".to_string()),
             with(&|target| target.threads = 7),
@@ -96,7 +104,7 @@ mod tests {
             found.extend([keys.kernel(&graph), keys.schedule(&graph), keys.kernel(&other_graph)]);
         }
         found.push(
-            Keys::of_build("build", "compiler 1", &target, false, ScheduleOptions { fuse: false }).schedule(&graph),
+            Keys::of_build("build", "compiler 1", &target, &by_hand, ScheduleOptions { fuse: false }).schedule(&graph),
         );
         for (number, key) in found.iter().enumerate() {
             assert!(!found[..number].contains(key), "{number}");

@@ -150,7 +150,7 @@ impl Executor {
             report.finish(&compiled.program, &object, &*self.device, times, true);
             return Ok(Made { compiled, from_disk: true, report });
         }
-        let program = program_of(ast, self.device.target(), self.no_opt, &mut report)?;
+        let program = program_of(ast, self.device.target(), &self.lower, &mut report)?;
         self.stats.lowered();
         let lowered = started.elapsed();
         let stored = if listening.to_lowering() { self.stored_kernel(key) } else { None };
@@ -179,13 +179,13 @@ pub(crate) struct Times {
 pub(crate) fn program_of(
     ast: &UOp,
     target: &Target,
-    no_opt: bool,
+    options: &LowerOptions,
     watch: &mut impl LinearWatch,
 ) -> Result<Program, ExecuteError> {
     if target.language == Language::Text {
         return Ok(warpweft_renderer::render_ast(ast, &text_name(ast), Estimate::default()));
     }
-    let linear = lower_kernel(ast, target, &LowerOptions { no_opt }, watch)?;
+    let linear = lower_kernel(ast, target, options, watch)?;
     watch.linear(&linear);
     Ok(warpweft_renderer::render(&linear, target))
 }

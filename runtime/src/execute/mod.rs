@@ -30,6 +30,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustc_hash::FxHashSet;
 use warpweft_compiler::error::CompileError;
 use warpweft_compiler::ir::{Arg, UOp};
+use warpweft_compiler::pipeline::LowerOptions;
 use warpweft_compiler::schedule::{Normalized, ScheduleOptions, normalize, normalize_for_writes};
 use warpweft_compiler::{DType, Op};
 use warpweft_devices::{Device, DeviceError, RawBuffer};
@@ -124,7 +125,7 @@ pub struct Executor {
     disk: DiskCache,
     keys: Keys,
     options: ScheduleOptions,
-    no_opt: bool,
+    lower: LowerOptions,
     shares_memory: bool,
     profile: bool,
     threads: usize,
@@ -308,13 +309,14 @@ impl Executor {
         debug::opened(device.name());
         let threads = config.threads.unwrap_or(device.target().threads as usize).max(1);
         let options = ScheduleOptions { fuse: !config.no_fuse };
+        let lower = LowerOptions::by_hand_unless(config.no_opt);
         Ok(Executor {
             name: device.name().into(),
             allocator: LruAllocator::new(device.clone(), config.lru_bytes),
             disk: DiskCache::new(config.cache_folder.clone()),
-            keys: Keys::new(device.compiler(), device.target(), config.no_opt, options),
+            keys: Keys::new(device.compiler(), device.target(), &lower, options),
             options,
-            no_opt: config.no_opt,
+            lower,
             shares_memory: !config.no_memory_planner,
             profile: config.profile,
             threads,

@@ -50,7 +50,7 @@ pub(super) fn render(words: &[String], case: &Case) -> Output {
 }
 
 fn lower(ast: &UOp, words: &[String]) -> Result<Linear, String> {
-    let options = LowerOptions { no_opt: words.iter().any(|word| word == "unoptimized") };
+    let options = LowerOptions::by_hand_unless(words.iter().any(|word| word == "unoptimized"));
     lower_kernel(ast, &Target::test_avx512(), &options, &mut Silent).map_err(|error| error.to_string())
 }
 

@@ -87,7 +87,7 @@ fn kernel(arguments: &Inspect, name: &str, ast: &UOp) -> Result<(), Box<dyn Erro
         return Err(format!("{} runs kernels as they are: stages end at `schedule`", device.name()).into());
     }
     let mut notes = Notes { wanted: &arguments.stage, topic: Topic::Passes };
-    let options = LowerOptions { no_opt: arguments.no_opt };
+    let options = LowerOptions::by_hand_unless(arguments.no_opt);
     let linear = lower_kernel(ast, device.target(), &options, &mut notes).map_err(ExecuteError::from)?;
     match arguments.stage.as_str() {
         "linear" => println!("{}", warpweft::debug::linear_list(&linear)),

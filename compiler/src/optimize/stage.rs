@@ -1,4 +1,4 @@
-//! Keeping values in scratch memory because loops run better so: two opts that add a stage to a kernel.
+//! Copies in scratch memory because loops run better so: three opts that add a stage to a kernel.
 //!
 //! *Folds kept along a range.* A fold whose lanes are its own leaves one number; what is computed from it after that is computed number
 //! by number. Kept along an output range, the folds fill scratch first, and what follows runs over that range in whole vectors.
@@ -6,28 +6,37 @@
 //! *Packed loads.* A load that steps through memory along a range that should be lanes is copied, so that lanes lie side by side; the copy
 //! is made in the loops that it depends on alone, and serves all iterations of the others.
 //!
+//! *A staged load.* Any load, copied along any of the ranges that it depends on, in any order: a panel of a matrix packed once outside of all rows, or
+//! tile by tile. The copy is made in the innermost loop of those that the load depends on and that it is not made along.
+//!
+//! Refused: what is copied of memory that the kernel replaces, and copies along the loop that threads share.
+//!
 //! Always: a kept value is the value, and so is a packed one. Whether it pays is the choice's business (`by_hand`).
 
 use rustc_hash::FxHashMap;
 use smallvec::smallvec;
 
-use super::apply::is_reduce;
+use super::limits::at_most;
+use super::opt::{Limit, Reason};
+use super::split::is_reduce;
 use crate::DType;
 use crate::ir::{Arg, AxisKind, Op, Sources, UOp, substitute};
 use crate::kernel::effects::memory_in_place;
 use crate::kernel::ranges::{Dependencies, closed_ranges, next_range_id, open_operands, range_id};
 use crate::symbolic::{linear_terms, simplify};
+use crate::target::Target;
 
 /// Every fold that stands in an output range, and in no other fold or stage, kept along that range.
 ///
 /// # Errors
 /// Why not.
-pub(super) fn keep_folds(root: &UOp, range: &UOp) -> Result<UOp, &'static str> {
+pub(super) fn keep_folds(root: &UOp, range: &UOp) -> Result<UOp, Reason> {
     if is_reduce(range) {
-        return Err("the range is one of a fold");
+        return Err("the range is one of a fold".into());
     }
+    check_not_shared(range)?;
     if range.src()[0].as_int().is_none() {
-        return Err("the length is not a constant");
+        return Err("the length is not a constant".into());
     }
     let dependencies = Dependencies::of(root);
     let outputs: Vec<u32> = root.src().iter().flat_map(closed_ranges).map(range_id).collect();
@@ -40,11 +49,11 @@ pub(super) fn keep_folds(root: &UOp, range: &UOp) -> Result<UOp, &'static str> {
     let values = crate::ir::postorder(&values);
     inside.retain(|fold| !values.contains(fold));
     if inside.is_empty() {
-        return Err("no fold depends on the range");
+        return Err("no fold depends on the range".into());
     }
     let replaced = memory_in_place(root);
     if values.iter().any(|node| node.op() == Op::Load && replaced.contains(&node.src()[0].src()[0])) {
-        return Err("what is kept could be replaced before");
+        return Err("what is kept could be replaced before".into());
     }
     // Components of one state are kept by one loop.
     let is_one_state = |a: &UOp, b: &UOp| a == b || matches!(a.arg(), Arg::FoldState(_)) && a.src() == b.src();
@@ -55,13 +64,25 @@ pub(super) fn keep_folds(root: &UOp, range: &UOp) -> Result<UOp, &'static str> {
     Ok(simplify(&substitute(root, &map)))
 }
 
+fn check_not_shared(range: &UOp) -> Result<(), Reason> {
+    match range.as_range() {
+        Some(arg) if arg.kind == AxisKind::Parallel => Err("threads share the range: each would copy all of it".into()),
+        _ => Ok(()),
+    }
+}
+
 /// Loads of memory that cross `lane` in steps, packed for all of `row` and `lane`.
 ///
 /// # Errors
 /// Why not.
-pub(super) fn pack(root: &UOp, lane: &UOp, row: &UOp) -> Result<UOp, &'static str> {
+pub(super) fn pack(root: &UOp, lane: &UOp, row: &UOp) -> Result<UOp, Reason> {
     if [lane, row].iter().any(|range| range.src()[0].as_int().is_none()) {
-        return Err("a length is not a constant");
+        return Err("a length is not a constant".into());
+    }
+    check_not_shared(lane)?;
+    check_not_shared(row)?;
+    if lane == row {
+        return Err("a range is named twice".into());
     }
     let dependencies = Dependencies::of(root);
     let next = next_range_id(root);
@@ -82,7 +103,7 @@ pub(super) fn pack(root: &UOp, lane: &UOp, row: &UOp) -> Result<UOp, &'static st
     };
     let loads: Vec<UOp> = dependencies.order.iter().filter(crosses).cloned().collect();
     if loads.is_empty() {
-        return Err("no load crosses the range in steps");
+        return Err("no load crosses the range in steps".into());
     }
     let ids = (next..).step_by(2);
     let map: FxHashMap<UOp, UOp> = loads
@@ -93,19 +114,67 @@ pub(super) fn pack(root: &UOp, lane: &UOp, row: &UOp) -> Result<UOp, &'static st
     Ok(simplify(&substitute(root, &map)))
 }
 
+/// The loads of a kernel in the order of its graph: their numbers are those that a stage names them by.
+pub fn loads_of(root: &UOp) -> Vec<UOp> {
+    crate::ir::postorder(std::slice::from_ref(root)).into_iter().filter(|node| node.op() == Op::Load).collect()
+}
+
+/// What one load gives, copied for all of some ranges.
+///
+/// # Errors
+/// Why not.
+pub(super) fn stage_load(root: &UOp, number: u32, ranges: &[UOp], target: &Target) -> Result<UOp, Reason> {
+    let loads = loads_of(root);
+    let load = loads.get(number as usize).ok_or("the kernel has no such load")?;
+    let dependencies = Dependencies::of(root);
+    let set = dependencies.get(load);
+    if ranges.is_empty() {
+        return Err("a stage is made along one range or more".into());
+    }
+    let mut bytes = load.dtype().bytes() as u64;
+    for (position, range) in ranges.iter().enumerate() {
+        if ranges[..position].contains(range) {
+            return Err("a range is named twice".into());
+        }
+        if !set.contains(range_id(range)) {
+            return Err("the load does not depend on a range, or it is not open there".into());
+        }
+        check_not_shared(range)?;
+        if !dependencies.get(&range.src()[0]).is_empty() {
+            return Err("a length depends on other loops".into());
+        }
+        bytes = bytes.saturating_mul(room(range));
+    }
+    at_most(Limit::Scratch, bytes, target.scratch_bytes)?;
+    let replaced = memory_in_place(root);
+    let below = crate::ir::postorder(std::slice::from_ref(load));
+    if below.iter().any(|node| node.op() == Op::Load && replaced.contains(&node.src()[0].src()[0])) {
+        return Err("what is copied could be replaced before".into());
+    }
+    let numbered: Vec<(UOp, u32)> = ranges.iter().cloned().zip(next_range_id(root)..).collect();
+    let map = [(load.clone(), kept_along(load, &numbered))].into_iter().collect();
+    Ok(simplify(&substitute(root, &map)))
+}
+
+/// Places that a stage has along a range: of a symbolic length, as many as there can be.
+fn room(range: &UOp) -> u64 {
+    range.src()[0].max_value().max(1) as u64
+}
+
 /// The value loaded from a stage that computes it for all of some ranges, under new numbers.
 fn kept_along(value: &UOp, ranges: &[(UOp, u32)]) -> UOp {
-    let len = |range: &UOp| range.src()[0].as_int().unwrap_or(1);
-    let fresh: Vec<UOp> = ranges.iter().map(|(range, id)| UOp::range(len(range), *id, AxisKind::Loop)).collect();
+    let fresh: Vec<UOp> =
+        ranges.iter().map(|(range, id)| UOp::range(range.src()[0].clone(), *id, AxisKind::Loop)).collect();
     let map = ranges.iter().map(|(range, _)| range.clone()).zip(fresh.iter().cloned()).collect();
     let offset = |at: &[UOp]| {
-        let flat = at.iter().zip(ranges).fold(UOp::index(0), |flat, (index, (range, _))| flat * len(range) + index);
+        let flat =
+            at.iter().zip(ranges).fold(UOp::index(0), |flat, (index, (range, _))| flat * room(range) as i64 + index);
         simplify(&flat)
     };
-    let total: i64 = ranges.iter().map(|(range, _)| len(range)).product();
+    let total: u64 = ranges.iter().map(|(range, _)| room(range)).product();
     let dtype = value.dtype();
     let index = |memory: UOp, at: &[UOp]| UOp::new(Op::Index, dtype, smallvec![memory, offset(at)], Arg::None);
-    let scratch = UOp::new(Op::Scratch, dtype, smallvec![], Arg::Scratch(0, total as u64));
+    let scratch = UOp::new(Op::Scratch, dtype, smallvec![], Arg::Scratch(0, total));
     let sources: Sources =
         [index(scratch, &fresh), substitute(value, &map)].into_iter().chain(fresh.iter().cloned()).collect();
     let store = UOp::new(Op::Store, DType::VOID, sources, Arg::None);

@@ -1,0 +1,94 @@
+//! What a kernel may take at most: scratch memory, straight-line code, accumulators, lanes, threads.
+//!
+//! Every opt passes these checks in `apply`, whoever asks for it, so no list of opts makes a kernel that a target cannot hold or a code
+//! generator would sit over for minutes. A limit is not advice: what pays is the business of the choice by hand, and of search.
+
+use super::opt::{Limit, Opt, Reason};
+use crate::ir::{AxisKind, Op, UOp};
+use crate::kernel::loops::ranges_by_id;
+use crate::kernel::ranges::{Dependencies, closed_ranges, range_id};
+use crate::kernel::scratch::scratch_bytes;
+use crate::target::Target;
+
+/// Nodes that a kernel may have once its tiles are straight-line code; those of the choice by hand have some hundreds.
+const CODE_NODES_MAX: u64 = 1 << 14;
+
+/// What can be told before an opt is applied.
+pub(super) fn check_request(root: &UOp, opt: &Opt, target: &Target) -> Result<(), Reason> {
+    match opt {
+        Opt::Vectorize { lanes, .. } => {
+            if !lanes.is_power_of_two() {
+                return Err("a vector has a power of two of lanes".into());
+            }
+            at_most(Limit::Lanes, u64::from(*lanes), lanes_max(root, target))
+        }
+        Opt::Thread { .. } | Opt::ThreadPair { .. } => at_most(Limit::Threads, 2, u64::from(target.threads)),
+        _ => Ok(()),
+    }
+}
+
+/// Lanes that fill a vector register with the smallest elements that a kernel loads or stores.
+pub(super) fn lanes_max(root: &UOp, target: &Target) -> u64 {
+    let nodes = crate::ir::postorder(std::slice::from_ref(root));
+    let accesses = nodes.iter().filter(|node| node.op() == Op::Index);
+    let smallest = accesses.map(|index| index.dtype().element().bytes()).min().unwrap_or(1);
+    u64::from(target.vector_bytes) / smallest.max(1) as u64
+}
+
+/// What an opt made of a kernel, if the target holds it.
+pub(super) fn check_result(before: &UOp, after: &UOp, target: &Target) -> Result<(), Reason> {
+    let measured = Measured::of(after);
+    if measured.code > CODE_NODES_MAX {
+        // A kernel that is longer by itself may still become vectors.
+        let grown = Measured::of(before).code;
+        at_most(Limit::Code, measured.code, CODE_NODES_MAX.max(grown.saturating_add(grown / 8)))?;
+    }
+    at_most(Limit::Registers, measured.accumulators, u64::from(target.vector_registers))?;
+    at_most(Limit::Scratch, scratch_bytes(after), target.scratch_bytes)
+}
+
+/// An error if more is needed than there may be.
+pub(super) fn at_most(limit: Limit, needed: u64, most: u64) -> Result<(), Reason> {
+    if needed > most { Err(Reason::Limit { limit, needed, most }) } else { Ok(()) }
+}
+
+/// A kernel's size once its tiles are expanded.
+struct Measured {
+    /// Nodes, each as often as it is there.
+    code: u64,
+    /// The most that one reduction takes.
+    accumulators: u64,
+}
+
+impl Measured {
+    fn of(root: &UOp) -> Measured {
+        let nodes = crate::ir::postorder(std::slice::from_ref(root));
+        if !nodes.iter().any(|node| node.as_range().is_some_and(|arg| arg.kind == AxisKind::Unroll)) {
+            return Measured { code: nodes.len() as u64, accumulators: 1 };
+        }
+        let dependencies = Dependencies::of(root);
+        let ranges = ranges_by_id(root);
+        let is = |range: &UOp, kind: AxisKind| range.as_range().is_some_and(|arg| arg.kind == kind);
+        let unrolled: Vec<(u32, u64)> = {
+            let copied = ranges.values().filter(|range| is(range, AxisKind::Unroll));
+            let mut found: Vec<(u32, u64)> =
+                copied.map(|range| (range_id(range), range.src()[0].max_value().max(1) as u64)).collect();
+            found.sort_unstable();
+            found
+        };
+        let mut measured = Measured { code: 0, accumulators: 0 };
+        for node in &dependencies.order {
+            let set = dependencies.get(node);
+            let closed = closed_ranges(node);
+            let stands_in = |id: u32| set.contains(id) || closed.iter().any(|range| range_id(range) == id);
+            let copies = unrolled.iter().filter(|(id, _)| stands_in(*id));
+            let copies = copies.fold(1u64, |product, (_, len)| product.saturating_mul(*len));
+            measured.code = measured.code.saturating_add(copies);
+            // A reduction over lanes and copies alone has no loop to accumulate in.
+            if node.op() == Op::Fold && closed.iter().any(|range| is(range, AxisKind::Reduce)) {
+                measured.accumulators = measured.accumulators.max(copies);
+            }
+        }
+        measured
+    }
+}

@@ -1,0 +1,273 @@
+//! Opts as text: what one prints, it parses from.
+//!
+//! ```text
+//! vectorize(r1, 16), upcast(r0, 6), outermost(r1), thread(r1)      a list
+//! none                                                             no opts
+//! by hand                                                          those that the model of the target chooses
+//! ```
+//!
+//! A range is `r` and its number, a load `l` and its number. Words are matched exactly; spaces may stand between any two of them.
+//! An error names the opt, what is wrong with it, and the form that would be right. Tested below.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::opt::{Opt, Opts};
+
+/// Each opt's name with an example of its form.
+const FORMS: &[(&str, &str)] = &[
+    ("vectorize", "vectorize(r0, 16)"),
+    ("upcast", "upcast(r0, 4)"),
+    ("split", "split(r0, 8)"),
+    ("keep", "keep(r0)"),
+    ("pack", "pack(r0, r1)"),
+    ("stage", "stage(l0, r1, r2)"),
+    ("reorder", "reorder(r0, r1)"),
+    ("outermost", "outermost(r0)"),
+    ("thread", "thread(r0)` or `thread(r0, r1)"),
+];
+
+/// Why a text is no opt, or no list of opts.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is no opt: {reason}")]
+pub struct OptTextError {
+    /// The part of the text that is wrong.
+    pub text: String,
+    /// What is wrong with it, and what would be right.
+    pub reason: String,
+}
+
+impl fmt::Display for Opt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Opt::Vectorize { range, lanes } => write!(f, "vectorize(r{range}, {lanes})"),
+            Opt::Upcast { range, times } => write!(f, "upcast(r{range}, {times})"),
+            Opt::Split { range, len } => write!(f, "split(r{range}, {len})"),
+            Opt::KeepFolds { range } => write!(f, "keep(r{range})"),
+            Opt::Pack { lane, row } => write!(f, "pack(r{lane}, r{row})"),
+            Opt::Stage { load, ranges } => {
+                write!(f, "stage(l{load}")?;
+                ranges.iter().try_for_each(|range| write!(f, ", r{range}"))?;
+                f.write_str(")")
+            }
+            Opt::Reorder { range, inner } => write!(f, "reorder(r{range}, r{inner})"),
+            Opt::Outermost { range } => write!(f, "outermost(r{range})"),
+            Opt::Thread { range } => write!(f, "thread(r{range})"),
+            Opt::ThreadPair { range, inner } => write!(f, "thread(r{range}, r{inner})"),
+        }
+    }
+}
+
+impl FromStr for Opt {
+    type Err = OptTextError;
+
+    fn from_str(text: &str) -> Result<Opt, OptTextError> {
+        let text = text.trim();
+        let wrong = |reason: String| OptTextError { text: text.to_string(), reason };
+        let (name, rest) = text.split_once('(').unwrap_or((text, ""));
+        let name = name.trim();
+        let Some((_, form)) = FORMS.iter().find(|(known, _)| *known == name) else {
+            return Err(wrong(format!("there is no `{name}`; opts are {}", names())));
+        };
+        let Some(inside) = rest.trim_end().strip_suffix(')') else {
+            return Err(wrong(format!("its arguments stand in parentheses: `{form}`")));
+        };
+        let mut arguments = Arguments { text, form, left: inside.split(',').map(str::trim).collect() };
+        arguments.left.reverse();
+        let opt = match name {
+            "vectorize" => Opt::Vectorize { range: arguments.range()?, lanes: arguments.number()? },
+            "upcast" => Opt::Upcast { range: arguments.range()?, times: arguments.number()? },
+            "split" => Opt::Split { range: arguments.range()?, len: arguments.number()? },
+            "keep" => Opt::KeepFolds { range: arguments.range()? },
+            "pack" => Opt::Pack { lane: arguments.range()?, row: arguments.range()? },
+            "reorder" => Opt::Reorder { range: arguments.range()?, inner: arguments.range()? },
+            "stage" => {
+                let (load, mut ranges) = (arguments.load()?, vec![arguments.range()?]);
+                while !arguments.left.is_empty() {
+                    ranges.push(arguments.range()?);
+                }
+                Opt::Stage { load, ranges }
+            }
+            "outermost" => Opt::Outermost { range: arguments.range()? },
+            _ => match (arguments.range()?, arguments.left.is_empty()) {
+                (range, true) => Opt::Thread { range },
+                (range, false) => Opt::ThreadPair { range, inner: arguments.range()? },
+            },
+        };
+        arguments.end().map(|()| opt)
+    }
+}
+
+fn names() -> String {
+    FORMS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+}
+
+/// What stands in an opt's parentheses, the first last.
+struct Arguments<'t> {
+    text: &'t str,
+    form: &'t str,
+    left: Vec<&'t str>,
+}
+
+impl Arguments<'_> {
+    fn wrong(&self, what: String) -> OptTextError {
+        OptTextError { text: self.text.to_string(), reason: format!("{what}; it is written as in `{}`", self.form) }
+    }
+
+    fn next(&mut self) -> Result<&str, OptTextError> {
+        match self.left.pop() {
+            Some(argument) if !argument.is_empty() => Ok(argument),
+            _ => Err(self.wrong("an argument is missing".to_string())),
+        }
+    }
+
+    fn digits(&self, digits: &str, argument: &str, what: &str) -> Result<u32, OptTextError> {
+        let number = if digits.bytes().all(|byte| byte.is_ascii_digit()) { digits.parse().ok() } else { None };
+        number.ok_or_else(|| self.wrong(format!("`{argument}` is no {what}")))
+    }
+
+    fn number(&mut self) -> Result<u32, OptTextError> {
+        let argument = self.next()?.to_string();
+        self.digits(&argument, &argument, "number")
+    }
+
+    /// A number behind a letter.
+    fn named(&mut self, letter: char, what: &str) -> Result<u32, OptTextError> {
+        let argument = self.next()?.to_string();
+        let digits = argument.strip_prefix(letter).filter(|digits| !digits.is_empty()).unwrap_or("?");
+        self.digits(digits, &argument, what)
+    }
+
+    fn range(&mut self) -> Result<u32, OptTextError> {
+        self.named('r', "range")
+    }
+
+    fn load(&mut self) -> Result<u32, OptTextError> {
+        self.named('l', "load")
+    }
+
+    fn end(&self) -> Result<(), OptTextError> {
+        match self.left.last() {
+            None => Ok(()),
+            Some(argument) => Err(self.wrong(format!("`{argument}` is one argument too many"))),
+        }
+    }
+}
+
+impl fmt::Display for Opts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Opts::ByHand => f.write_str("by hand"),
+            Opts::List(list) if !list.is_empty() => f.write_str(&print_list(list)),
+            Opts::None | Opts::List(_) => f.write_str("none"),
+        }
+    }
+}
+
+impl FromStr for Opts {
+    type Err = OptTextError;
+
+    fn from_str(text: &str) -> Result<Opts, OptTextError> {
+        match text.split_whitespace().collect::<Vec<_>>().as_slice() {
+            [] | ["none"] => Ok(Opts::None),
+            ["by", "hand"] => Ok(Opts::ByHand),
+            _ => parse_list(text).map(Opts::List),
+        }
+    }
+}
+
+/// A list of opts, as [`parse_list`] reads it.
+pub fn print_list(list: &[Opt]) -> String {
+    list.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// The opts of a list: separated by commas, none if there is nothing but spaces.
+///
+/// # Errors
+/// The first opt that is none.
+pub fn parse_list(text: &str) -> Result<Vec<Opt>, OptTextError> {
+    if text.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut depth = 0i64;
+    let is_between = |next: char| {
+        depth += i64::from(next == '(') - i64::from(next == ')');
+        next == ',' && depth <= 0
+    };
+    text.split(is_between).map(str::parse).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every kind of opt, with these numbers.
+    fn every(a: u32, b: u32) -> Vec<Opt> {
+        vec![
+            Opt::Vectorize { range: a, lanes: b },
+            Opt::Upcast { range: a, times: b },
+            Opt::Split { range: a, len: b },
+            Opt::KeepFolds { range: a },
+            Opt::Pack { lane: a, row: b },
+            Opt::Stage { load: a, ranges: vec![b] },
+            Opt::Stage { load: b, ranges: vec![a, b, 4, 0] },
+            Opt::Reorder { range: a, inner: b },
+            Opt::Outermost { range: a },
+            Opt::Thread { range: a },
+            Opt::ThreadPair { range: a, inner: b },
+        ]
+    }
+
+    #[test]
+    fn opts_parse_from_what_they_print() {
+        let mut names = Vec::new();
+        for (a, b) in [(0, 1), (7, 16), (u32::MAX, 0), (123, u32::MAX)] {
+            for opt in every(a, b) {
+                assert_eq!(opt.to_string().parse(), Ok(opt.clone()));
+                let spaced = opt.to_string().replace('(', " ( ").replace(',', " ,  ").replace(')', " ) ");
+                assert_eq!(spaced.parse(), Ok(opt.clone()));
+                names.push(opt.to_string().split('(').next().unwrap_or_default().to_string());
+            }
+            assert_eq!(parse_list(&print_list(&every(a, b))), Ok(every(a, b)));
+            assert_eq!(Opts::List(every(a, b)).to_string().parse(), Ok(Opts::List(every(a, b))));
+        }
+        // Every form of the table is one that some opt prints, and the other way round.
+        names.dedup();
+        assert!(FORMS.iter().all(|(name, _)| names.iter().any(|printed| printed == name)));
+        for (_, form) in FORMS {
+            assert!(form.split("` or `").all(|form| form.parse::<Opt>().is_ok()), "{form}");
+        }
+        for opts in [Opts::None, Opts::ByHand] {
+            assert_eq!(opts.to_string().parse(), Ok(opts));
+        }
+        assert_eq!((parse_list(" "), "".parse()), (Ok(Vec::new()), Ok(Opts::None)));
+    }
+
+    #[test]
+    fn errors_name_what_is_wrong_and_what_is_right() {
+        let error = |text: &str| parse_list(text).expect_err(text).to_string();
+        assert_eq!(
+            error("split(r0, 8), vectorise(r1, 16)"),
+            "`vectorise(r1, 16)` is no opt: there is no `vectorise`; opts are vectorize, upcast, split, keep, pack, stage, reorder, outermost, thread"
+        );
+        let form = "it is written as in `split(r0, 8)`";
+        for (text, what) in [
+            ("split(0, 8)", "`0` is no range"),
+            ("split(r, 8)", "`r` is no range"),
+            ("split(r+1, 8)", "`r+1` is no range"),
+            ("split(r0, x)", "`x` is no number"),
+            ("split(r0, 4294967296)", "`4294967296` is no number"),
+            ("split(r0)", "an argument is missing"),
+            ("split()", "an argument is missing"),
+            ("split(r0,, 8)", "an argument is missing"),
+            ("split(r0, 8, 9)", "`9` is one argument too many"),
+        ] {
+            assert_eq!(error(text), format!("`{text}` is no opt: {what}; {form}"));
+        }
+        assert_eq!(error("split r0"), "`split r0` is no opt: there is no `split r0`; opts are ".to_string() + &names());
+        for text in ["split", "split(r0, 8", "split(r0, 8) x"] {
+            assert_eq!(error(text), format!("`{text}` is no opt: its arguments stand in parentheses: `split(r0, 8)`"));
+        }
+        assert!(error("split(r0, 8),").starts_with("`` is no opt"));
+    }
+}
