@@ -1,9 +1,10 @@
 //! Which loops become vectors, register tiles and thread shares: the vocabulary ([`opt`]) and its [`text`], its application ([`apply`], with the
-//! limits that each opt is held to), and the
+//! limits that each opt is held to), the opts that a kernel admits ([`legal_opts`]), and the
 //! choice by hand ([`by_hand`]) that most kernels get.
 
 pub mod apply;
 pub mod by_hand;
+mod legal;
 mod limits;
 mod nesting;
 pub mod opt;
@@ -15,5 +16,6 @@ pub mod text;
 
 pub use apply::{apply, apply_list};
 pub use by_hand::choose;
+pub use legal::legal_opts;
 pub use opt::{Limit, Opt, Opts, Reason, Refused};
 pub use stage::loads_of;

@@ -1,0 +1,133 @@
+//! Which opts a kernel admits: every one whose [`apply`] succeeds, with numbers that suit the target.
+//!
+//! Opts have too many arguments to try them all, so these are the ones that a search can want:
+//! lanes are powers of two, copies small numbers and those that fill registers, lengths of splits powers of two. A stage is made along all
+//! the ranges of a load that stand inside of one of its loops, with any one of them consecutive.
+//!
+//! Always: the same kernel and target give the same list, in which no opt stands twice. Tested in the test crate, where random
+//! lists of these keep the values of random kernels.
+
+use super::apply::apply;
+use super::limits::lanes_max;
+use super::opt::Opt;
+use super::stage::loads_of;
+use crate::ir::{AxisKind, UOp};
+use crate::kernel::ranges::{Dependencies, all_ranges, closed_ranges, is_closer, range_id};
+use crate::symbolic::linear_terms;
+use crate::target::Target;
+
+/// Copies that are tried, as far as there are registers.
+const TIMES: [u32; 12] = [2, 3, 4, 5, 6, 7, 8, 12, 14, 16, 24, 32];
+/// The longest inner loop of a split that is tried.
+const SPLIT_MAX: u32 = 4096;
+
+/// The opts that a kernel admits, in an order that says nothing of what they are worth.
+pub fn legal_opts(kernel: &UOp, target: &Target) -> Vec<Opt> {
+    let mut legal: Vec<Opt> = Vec::new();
+    let mut try_all = |sorts: &mut dyn Iterator<Item = Opt>| {
+        let fits = |opt: &Opt| apply(kernel, opt, target).is_ok();
+        legal.extend(sorts.filter(fits));
+    };
+    let mut ranges = all_ranges(kernel);
+    ranges.retain(|range| kind_of(range).is_some_and(|kind| matches!(kind, AxisKind::Loop | AxisKind::Reduce)));
+    ranges.sort_by_key(range_id);
+    for range in &ranges {
+        try_all(&mut of_one_range(kernel, range, target).into_iter());
+    }
+    let dependencies = Dependencies::of(kernel);
+    try_all(&mut pairs_of_loops(kernel, &dependencies).into_iter());
+    try_all(&mut packed_pairs(kernel, &ranges).into_iter());
+    try_all(&mut stages(kernel, &ranges, &dependencies).into_iter());
+    legal
+}
+
+fn kind_of(range: &UOp) -> Option<AxisKind> {
+    range.as_range().map(|arg| arg.kind)
+}
+
+/// Opts that name one range.
+fn of_one_range(kernel: &UOp, range: &UOp, target: &Target) -> Vec<Opt> {
+    let (id, most) = (range_id(range), range.src()[0].max_value());
+    let fits = |part: &u32| i64::from(*part) <= most;
+    let powers = |last: u64| (1..32).map(|bits| 1u32 << bits).take_while(move |power| u64::from(*power) <= last);
+    let lanes = powers(lanes_max(kernel, target)).filter(fits).map(|lanes| Opt::Vectorize { range: id, lanes });
+    let times = TIMES.into_iter().filter(|times| *times <= target.vector_registers).filter(fits);
+    let lens = powers(u64::from(SPLIT_MAX)).filter(fits);
+    let mut opts: Vec<Opt> = lanes.collect();
+    opts.extend(times.map(|times| Opt::Upcast { range: id, times }));
+    opts.extend(lens.map(|len| Opt::Split { range: id, len }));
+    // What is the outermost loop everywhere is so already.
+    let is_first = |store: &UOp| closed_ranges(store).first() == Some(range);
+    if !kernel.src().iter().filter(|store| closed_ranges(store).contains(range)).all(is_first) {
+        opts.push(Opt::Outermost { range: id });
+    }
+    opts.extend([Opt::KeepFolds { range: id }, Opt::Thread { range: id }]);
+    opts
+}
+
+/// Opts that name two loops which stand in each other.
+fn pairs_of_loops(kernel: &UOp, dependencies: &Dependencies) -> Vec<Opt> {
+    let mut pairs: Vec<(u32, u32)> = Vec::new();
+    for closer in dependencies.order.iter().filter(|node| is_closer(node)) {
+        let is_loop = |range: &&UOp| !matches!(kind_of(range), Some(AxisKind::Vector | AxisKind::Unroll));
+        let loops: Vec<u32> = closed_ranges(closer).iter().filter(is_loop).map(range_id).collect();
+        pairs.extend(loops.windows(2).map(|pair| (pair[0], pair[1])));
+    }
+    pairs.sort_unstable();
+    pairs.dedup();
+    let outermost = kernel.src().first().map(closed_ranges).and_then(|ranges| match ranges {
+        [first, second, ..] => Some(Opt::ThreadPair { range: range_id(first), inner: range_id(second) }),
+        _ => None,
+    });
+    pairs.into_iter().map(|(range, inner)| Opt::Reorder { range, inner }).chain(outermost).collect()
+}
+
+/// Pairs of ranges that some load steps through memory along.
+fn packed_pairs(kernel: &UOp, ranges: &[UOp]) -> Vec<Opt> {
+    let mut pairs: Vec<(u32, u32)> = Vec::new();
+    for load in loads_of(kernel) {
+        let terms = linear_terms(&load.src()[0].src()[1]).0;
+        let stepped = |least: i64| {
+            let named = terms.iter().filter(move |(term, step)| ranges.contains(term) && step.abs() >= least);
+            named.map(|(term, _)| range_id(term)).collect::<Vec<u32>>()
+        };
+        let rows = stepped(1);
+        pairs.extend(stepped(2).into_iter().flat_map(|lane| rows.iter().map(move |row| (lane, *row))));
+    }
+    pairs.sort_unstable();
+    pairs.dedup();
+    pairs.into_iter().filter(|(lane, row)| lane != row).map(|(lane, row)| Opt::Pack { lane, row }).collect()
+}
+
+/// Stages of each load.
+fn stages(kernel: &UOp, ranges: &[UOp], dependencies: &Dependencies) -> Vec<Opt> {
+    // Outer loops first: a range is at least as far in as any closer's ranges before it.
+    let mut order: Vec<u32> = Vec::new();
+    for closer in dependencies.order.iter().rev().filter(|node| is_closer(node)) {
+        order.extend(closed_ranges(closer).iter().map(range_id).filter(|id| !order.contains(id)).collect::<Vec<_>>());
+    }
+    let rank = |id: &u32| order.iter().position(|other| other == id).unwrap_or(order.len());
+    let mut opts: Vec<Opt> = Vec::new();
+    for (load, number) in loads_of(kernel).iter().zip(0..) {
+        let set = dependencies.get(load);
+        let is_own = |range: &&UOp| set.contains(range_id(range));
+        let mut own: Vec<u32> = ranges.iter().filter(is_own).map(range_id).collect();
+        own.extend(parts_of(kernel).iter().filter(is_own).map(range_id));
+        own.sort_by_key(rank);
+        for first in 0..own.len() {
+            let inside = &own[first..];
+            for last in inside {
+                let others = inside.iter().filter(|id| *id != last).copied();
+                opts.push(Opt::Stage { load: number, ranges: others.chain([*last]).collect() });
+            }
+        }
+    }
+    opts
+}
+
+/// Ranges that are lanes or copies.
+fn parts_of(kernel: &UOp) -> Vec<UOp> {
+    let mut parts = all_ranges(kernel);
+    parts.retain(|range| matches!(kind_of(range), Some(AxisKind::Vector | AxisKind::Unroll)));
+    parts
+}
