@@ -88,6 +88,61 @@ fn inspect_prints_every_stage() {
     assert_eq!(prints(&["inspect", &file, "--stage", "schedule", "--no-fuse"]).matches("; kernel").count(), 3);
 }
 
+/// A file with one kernel, a product of two matrices.
+fn matmul(folder: &tempfile::TempDir) -> String {
+    let path: PathBuf = folder.path().join("matmul.uop");
+    let source = "graph %matmul(a: f32[64, 1, 32], b: f32[1, 64, 32]) {
+  v0 = expand a, [64, 64, 32]
+  v1 = expand b, [64, 64, 32]
+  v2 = mul v0, v1
+  v3 = reduce v2, add (2)
+  return v3
+}
+";
+    std::fs::write(&path, source).unwrap();
+    path.to_str().unwrap().to_string()
+}
+
+#[test]
+fn inspect_shows_the_loops_after_each_opt() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = matmul(&folder);
+    let shown = prints(&["inspect", &file, "--opts", "stage(l1, r2, r1), reorder(r0, r1), vectorize(r0, 4)"]);
+    let steps: Vec<&str> = shown.split("; ").collect();
+    assert_eq!(steps.len(), 5, "{shown}");
+    assert!(steps[1].starts_with("the loops\nfor r0 in 0..64\n  for r1 in 0..64\n    reduce r2 in 0..32\n"), "{shown}");
+    assert!(steps[2].starts_with("1. stage(l1, r2, r1)\nfor r") && steps[2].contains("of 2048 f32"), "{shown}");
+    assert!(steps[3].contains("for r1 in 0..64\n  for r0 in 0..64\n"), "{shown}");
+    assert!(steps[4].contains("lanes r5 of 4"), "{shown}");
+    let by_hand = prints(&["inspect", &file, "--opts", "by hand"]);
+    assert!(by_hand.contains("; 1. "), "{by_hand}");
+    assert_eq!(prints(&["inspect", &file, "--opts", "none"]).matches("; ").count(), 1);
+    // A list is compiled as well.
+    let source = prints(&["inspect", &file, "--opts", "vectorize(r1, 4)", "--stage", "source"]);
+    assert!(source.contains("<4 x float>"), "{source}");
+    let legal = prints(&["inspect", &file, "--opts", "split(r0, 8)", "--legal-opts"]);
+    assert!(legal.contains("\n; legal opts\n") && legal.contains("\nreorder(r0, r3)\n"), "{legal}");
+    assert!(prints(&["inspect", "--help"]).contains("--opts \"vectorize(r1, 16)"));
+}
+
+#[test]
+fn inspect_says_why_opts_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = matmul(&folder);
+    let message = fails(&["inspect", &file, "--opts", "vectorise(r1, 4)"]);
+    assert!(message.contains("there is no `vectorise`; opts are vectorize, upcast"), "{message}");
+    let message = fails(&["inspect", &file, "--opts", "split(r0, 8), thread(r1)"]);
+    assert!(message.contains("opt 2 of 2: thread(r1) refused: a store does not have it as its outermost"), "{message}");
+    let message = fails(&["inspect", &file, "--opts", "thread(r1)", "--stage", "linear"]);
+    assert!(message.contains("thread(r1) refused"), "{message}");
+    let rows = program(&folder);
+    let message = fails(&["inspect", &rows, "--no-fuse", "--opts", "split(r0, 8)"]);
+    assert!(message.contains("becomes 3 kernels; --kernel NUMBER"), "{message}");
+    let message = fails(&["inspect", &rows, "--no-fuse", "--opts", "split(r0, 8)", "--kernel", "3"]);
+    assert!(message.contains("there is no kernel 3"), "{message}");
+    assert!(prints(&["inspect", &rows, "--no-fuse", "--opts", "split(r0, 8)", "--kernel", "1"]).contains("; 1. split"));
+}
+
 #[test]
 fn devices_are_listed_with_what_is_known_of_them() {
     let list = prints(&["devices"]);

@@ -1,5 +1,5 @@
 //! Which loops become vectors, register tiles and thread shares: the vocabulary ([`opt`]) and its [`text`], its application ([`apply`], with the
-//! limits that each opt is held to), the opts that a kernel admits ([`legal_opts`]), and the
+//! limits that each opt is held to), the opts that a kernel admits ([`legal_opts`]), the loops as a person reads them ([`outline`]), and the
 //! choice by hand ([`by_hand`]) that most kernels get.
 
 pub mod apply;
@@ -8,6 +8,7 @@ mod legal;
 mod limits;
 mod nesting;
 pub mod opt;
+mod outline;
 mod split;
 mod stage;
 mod staging;
@@ -18,4 +19,5 @@ pub use apply::{apply, apply_list};
 pub use by_hand::choose;
 pub use legal::legal_opts;
 pub use opt::{Limit, Opt, Opts, Reason, Refused};
+pub use outline::outline;
 pub use stage::loads_of;

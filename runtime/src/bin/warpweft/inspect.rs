@@ -9,21 +9,33 @@ use warpweft_compiler::UOp;
 use warpweft_compiler::ir::Op;
 use warpweft_compiler::ir::text::{Graph, parse, print};
 use warpweft_compiler::linearize::Linear;
+use warpweft_compiler::optimize::Opts;
 use warpweft_compiler::pipeline::{LowerOptions, lower_kernel};
 use warpweft_compiler::schedule::{ScheduleOptions, normalize, schedule_with};
 use warpweft_compiler::target::Language;
 use warpweft_compiler::watch::{Report, Topic, Watch};
 
-use crate::inspect_region;
+use crate::{inspect_opts, inspect_region};
+
+/// What `--help` ends with.
+const EXAMPLE: &str = "\
+Opts are applied one after the other, and the loops are shown after each. An opt names ranges (r0) and loads (l0) by the numbers that are shown:
+
+  warpweft inspect matmul.uop --opts \"vectorize(r1, 16), stage(l1, r2, r3), outermost(r1), upcast(r0, 6), thread(r1)\"
+  warpweft inspect matmul.uop --opts \"vectorize(r1, 16)\" --legal-opts        what may come next
+  warpweft inspect matmul.uop --opts \"by hand\"                             what the compiler itself chooses
+  warpweft inspect matmul.uop --opts \"vectorize(r1, 16)\" --stage source     what that compiles to";
 
 /// Arguments of `warpweft inspect`.
 #[derive(Args)]
+#[command(after_help = EXAMPLE)]
 pub(crate) struct Inspect {
     /// The graph: values to compute, or a sink of stores (one kernel).
     file: PathBuf,
-    /// What to print: graph, region (its views, drawn), normalized, schedule, passes, linear, source, assembly, or the name of a pass.
-    #[arg(long, default_value = "source")]
-    stage: String,
+    /// What to print: graph, region (its views, drawn), normalized, schedule, passes, linear, source, assembly, or the name of a pass
+    /// [default: source, or the loops after each opt if --opts or --legal-opts is given].
+    #[arg(long)]
+    stage: Option<String>,
     /// The device to compile for; its name in any case.
     #[arg(long)]
     device: Option<String>,
@@ -31,8 +43,49 @@ pub(crate) struct Inspect {
     #[arg(long)]
     no_fuse: bool,
     /// Leave loops as they are.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "opts")]
     no_opt: bool,
+    /// The opts that the kernel gets: a list, "none", or "by hand".
+    #[arg(long)]
+    opts: Option<Opts>,
+    /// Print the opts that the kernel admits, after those of --opts.
+    #[arg(long)]
+    legal_opts: bool,
+    /// The kernel to look at, by its number, where the program becomes several.
+    #[arg(long)]
+    kernel: Option<usize>,
+}
+
+impl Inspect {
+    fn stage(&self) -> &str {
+        self.stage.as_deref().unwrap_or("source")
+    }
+
+    /// Whether it is loops and opts that are asked for.
+    fn shows_opts(&self) -> bool {
+        self.stage.is_none() && (self.opts.is_some() || self.legal_opts)
+    }
+
+    fn lowering(&self) -> LowerOptions {
+        match &self.opts {
+            Some(opts) => LowerOptions { opts: opts.clone() },
+            None => LowerOptions::by_hand_unless(self.no_opt),
+        }
+    }
+
+    /// An error if the kernel that opts are for cannot be told.
+    fn check_kernel(&self, count: usize) -> Result<(), String> {
+        let names_ranges = self.legal_opts || matches!(self.opts, Some(Opts::List(_)));
+        match self.kernel {
+            None if names_ranges && count != 1 => {
+                Err(format!("the program becomes {count} kernels; --kernel NUMBER says which one the opts are for"))
+            }
+            Some(number) if number >= count => {
+                Err(format!("there is no kernel {number}; the program becomes {count}, the first is 0"))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Prints the stage that was asked for.
@@ -40,11 +93,11 @@ pub(crate) fn run(arguments: &Inspect) -> Result<(), Box<dyn Error>> {
     let text =
         std::fs::read_to_string(&arguments.file).map_err(|error| format!("{}: {error}", arguments.file.display()))?;
     let graph = parse(&text).map_err(|error| format!("{}: {error}", arguments.file.display()))?;
-    if arguments.stage == "graph" {
+    if arguments.stage() == "graph" {
         print!("{}", print(&graph));
         return Ok(());
     }
-    if arguments.stage == "region" {
+    if arguments.stage() == "region" {
         print!("{}", inspect_region::text(&graph));
         return Ok(());
     }
@@ -54,16 +107,20 @@ pub(crate) fn run(arguments: &Inspect) -> Result<(), Box<dyn Error>> {
     } else {
         let values: Vec<UOp> = graph.roots.iter().flat_map(values_of).collect();
         let normalized = normalize(&values, |_| None).map_err(ExecuteError::from)?;
-        if arguments.stage == "normalized" {
+        if arguments.stage() == "normalized" {
             print!("{}", print(&Graph::new(&graph.name, normalized.sink.src().to_vec())));
             return Ok(());
         }
-        let mut notes = Notes { wanted: &arguments.stage, topic: Topic::Fusion };
+        let mut notes = Notes { wanted: arguments.stage(), topic: Topic::Fusion };
         let options = ScheduleOptions { fuse: !arguments.no_fuse };
         let schedule = schedule_with(&normalized.sink, options, &mut notes).map_err(ExecuteError::from)?;
         schedule.kernels.into_iter().map(|kernel| kernel.ast).collect()
     };
+    arguments.check_kernel(kernels.len())?;
     for (number, ast) in kernels.iter().enumerate() {
+        if arguments.kernel.is_some_and(|chosen| chosen != number) {
+            continue;
+        }
         if kernels.len() > 1 {
             println!("; kernel {number}");
         }
@@ -77,7 +134,7 @@ fn values_of(root: &UOp) -> Vec<UOp> {
 }
 
 fn kernel(arguments: &Inspect, name: &str, ast: &UOp) -> Result<(), Box<dyn Error>> {
-    if arguments.stage == "schedule" {
+    if arguments.stage() == "schedule" {
         print!("{}", print(&Graph::new(name, [ast.clone()])));
         return Ok(());
     }
@@ -86,10 +143,13 @@ fn kernel(arguments: &Inspect, name: &str, ast: &UOp) -> Result<(), Box<dyn Erro
     if device.target().language == Language::Text {
         return Err(format!("{} runs kernels as they are: stages end at `schedule`", device.name()).into());
     }
-    let mut notes = Notes { wanted: &arguments.stage, topic: Topic::Passes };
-    let options = LowerOptions::by_hand_unless(arguments.no_opt);
-    let linear = lower_kernel(ast, device.target(), &options, &mut notes).map_err(ExecuteError::from)?;
-    match arguments.stage.as_str() {
+    if arguments.shows_opts() {
+        let opts = arguments.opts.as_ref().unwrap_or(&Opts::None);
+        return inspect_opts::show(ast, device.target(), opts, arguments.legal_opts);
+    }
+    let mut notes = Notes { wanted: arguments.stage(), topic: Topic::Passes };
+    let linear = lower_kernel(ast, device.target(), &arguments.lowering(), &mut notes).map_err(ExecuteError::from)?;
+    match arguments.stage() {
         "linear" => println!("{}", warpweft::debug::linear_list(&linear)),
         "source" => print!("{}", warpweft_renderer::render(&linear, device.target()).source),
         "assembly" => print!("{}", assembly(&**device, &linear)?),

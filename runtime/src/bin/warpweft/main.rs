@@ -8,6 +8,7 @@ mod cases;
 mod devices;
 mod functions;
 mod inspect;
+mod inspect_opts;
 mod inspect_region;
 mod regions;
 mod starts;
