@@ -3,7 +3,7 @@
 //! Loops nest as closers (stores and reductions) say, outermost first. Where stores share loops but not all of them, a loop that stands in
 //! another for one store does so for all, and a store whose own loops the other is not one of is repeated by it: the same values again.
 //!
-//! Always: no store is repeated that replaces what it read, nothing is replaced that a later iteration still reads, and loops nest in
+//! Always: no store is repeated that replaces what it read, none stands in a loop of others that may be empty, nothing is replaced that a later iteration still reads, and loops nest in
 //! one way. Tested in the test crate, by kernels in place and by random lists of opts on random kernels.
 
 use rustc_hash::FxHashMap;
@@ -12,6 +12,7 @@ use smallvec::smallvec;
 use super::opt::Reason;
 use crate::ir::{AxisKind, Sources, UOp, rebuild};
 use crate::kernel::effects::{loads_before, replaces_what_was_read};
+use crate::kernel::loops::ranges_by_id;
 use crate::kernel::ranges::{
     Dependencies, NewRanges, closed_ranges, is_closer, open_operands, range_id, substitute_ranges,
 };
@@ -147,6 +148,7 @@ fn check_nest(root: &UOp) -> Result<(), Reason> {
             outer = Some(id);
         }
     }
+    let ranges = ranges_by_id(root);
     for store in root.src() {
         let own = ids(store);
         let mut at = own.last().copied();
@@ -164,6 +166,10 @@ fn check_nest(root: &UOp) -> Result<(), Reason> {
         }
         if around.len() > own.len() && replaces_what_was_read(store) {
             return Err("a store that replaces what it read would be repeated".into());
+        }
+        let may_be_empty = |id: &u32| ranges[id].src()[0].min_value() < 1;
+        if around.iter().any(|id| !own.contains(id) && may_be_empty(id)) {
+            return Err("a store would stand in a loop of others that may be empty".into());
         }
     }
     Ok(())
