@@ -19,6 +19,7 @@ mod lists;
 mod long_rows;
 mod machine_code;
 mod one_value;
+mod opts;
 mod properties;
 mod region;
 mod renderer_goldens;

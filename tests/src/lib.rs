@@ -4,7 +4,7 @@
 //! [`choices`], [`oracle`] says what must hold of them, for properties here and for the fuzz targets alike.
 //! [`error_bound`] says how far from the interpreter's an element may be, for what was computed of it.
 //! [`block_programs`] makes graphs of the blocks of networks, [`self_programs`] values that are compared with themselves. [`write_programs`] are random programs of views and writes, on tensors and on a model.
-//! [`effects`] are larger programs, with values of every kind and compiled functions; [`in_place`] are kernels that work in place.
+//! [`effects`] are larger programs, with values of every kind and compiled functions; [`in_place`] are kernels that work in place, [`opt_lists`] are lists of opts on kernels.
 //! [`guarded`] is the CPU with memory between guard pages. [`lists`] runs what optimization made of kernels, and watches their memory. [`alias_programs`] holds the alias graph against [`alias_model`].
 //! [`soak`] runs all generators for as long as one likes; [`mutants`] plants faults in the project and sees whether its tests notice.
 
@@ -25,6 +25,7 @@ pub mod in_place;
 pub mod kernels;
 pub mod lists;
 pub mod mutants;
+pub mod opt_lists;
 pub mod oracle;
 pub mod self_programs;
 pub mod soak;

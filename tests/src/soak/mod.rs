@@ -15,7 +15,7 @@ use warpweft_devices::Device;
 
 use crate::choices::{Choices, caught};
 use crate::kernels::{Generator, Random, check_kernel, kernel_of};
-use crate::{effects, guarded, in_place, oracle};
+use crate::{effects, guarded, in_place, opt_lists, oracle};
 
 /// How often each rule is tried, on other instances each time.
 pub const TRIES_OF_A_RULE: u64 = 10_000;
@@ -109,6 +109,15 @@ pub const KINDS: &[Kind] = &[
         batch: 1,
         programs: None,
         check: |_, bytes| in_place::check(bytes, None),
+        reduce: None,
+    },
+    Kind {
+        name: "opts",
+        share: 4,
+        bytes: (20, 140),
+        batch: 1,
+        programs: None,
+        check: |_, bytes| opt_lists::check(bytes, Some(cpu()?)),
         reduce: None,
     },
     Kind { name: "kernels", share: 3, bytes: (8, 8), batch: 1, programs: None, check: random_kernel, reduce: None },

@@ -1,0 +1,279 @@
+//! Random lists of opts on random kernels: whatever is applied keeps the kernel's values, and what is refused is refused with a reason.
+//!
+//! Kernels are those of [`in_place`](crate::in_place) (several stores, in memory that they read, of lengths that are variables), those that
+//! [`Generator`] makes with values kept in scratch, and contractions, of lengths that are variables too. Opts are made of any numbers,
+//! and of those that `legal_opts` gives. The list, as text, goes through the whole pipeline; what it makes runs on the interpreter of
+//! linear lists and on a device, and is held against the unoptimised list of the same kernel: bit by bit, unless a
+//! reduction was taken apart, which may round otherwise.
+
+use warpweft_compiler::DType;
+use warpweft_compiler::ir::interpret::Value;
+use warpweft_compiler::ir::text::Graph;
+use warpweft_compiler::ir::{Arg, AxisKind, Dim, Op, ReduceOp, UOp, postorder};
+use warpweft_compiler::linearize::Linear;
+use warpweft_compiler::linearize::interpret::Memory;
+use warpweft_compiler::optimize::text::{parse_list, print_list};
+use warpweft_compiler::optimize::{Opt, Opts, apply, legal_opts};
+use warpweft_compiler::pipeline::{LowerOptions, loops_of, lower_kernel};
+use warpweft_compiler::target::Target;
+use warpweft_compiler::verify;
+use warpweft_compiler::watch::Silent;
+use warpweft_devices::Device;
+
+use crate::choices::{Choices, caught};
+use crate::in_place::{self, InPlace};
+use crate::kernels::{self, Generator, Random, kernel_of};
+use crate::lists;
+
+/// What sums in another order may be off by, as part of the largest value.
+const REORDERED_OFF_BY: f64 = 1e-4;
+/// Ops that a list may run: opts may have loops done over and over, and a list's interpreter takes about 100 ns for each op.
+const STEPS_MAX: f64 = 3e6;
+
+/// The kernel that choices make.
+fn kernel(choices: &mut Choices<'_>) -> InPlace {
+    let seed = choices.between(0, 255) as u64 * 256 + choices.between(0, 255) as u64;
+    match choices.between(0, 4) {
+        0 => {
+            let mut generator = Generator::new(seed, 1).keeping();
+            InPlace { ast: kernel_of(&[generator.graph(2 + seed as usize % 5)]), n: None }
+        }
+        1 | 2 => contraction(choices),
+        _ => in_place::kernel(choices),
+    }
+}
+
+/// A product of two matrices, perhaps with something after it; one length may be a variable.
+fn contraction(choices: &mut Choices<'_>) -> InPlace {
+    let lens = [1, 2, 4, 5, 8, 16, 17, 33];
+    let [rows, terms, columns] = [0, 1, 2].map(|_| *choices.one_of(&lens));
+    let symbolic = choices.once_in(3).then(|| choices.between(0, 2));
+    let n = symbolic.map(|axis| choices.between(1, [rows, terms, columns][axis as usize]));
+    let len = |axis: i64, len: i64| match symbolic {
+        Some(other) if other == axis => Dim::from(UOp::variable("n", 1, len)),
+        _ => Dim::from(len),
+    };
+    let dims = [len(0, rows), len(1, terms), len(2, columns)];
+    let part = |slot: u32, whole: [i64; 2], dims: [&Dim; 2], turned: bool| {
+        let x = UOp::param(slot, DType::F32, (whole[0] * whole[1]) as u64);
+        let x = if turned { x.reshape([whole[1], whole[0]]).permute(&[1, 0]) } else { x.reshape(whole) };
+        x.shrink(&dims.map(|dim| (Dim::from(0), dim.clone())))
+    };
+    let [turned_a, turned_b] = [choices.once_in(3), choices.once_in(2)];
+    let all = || dims.to_vec();
+    let a = part(1, [rows, terms], [&dims[0], &dims[1]], turned_a);
+    let a = a.reshape([dims[0].clone(), dims[1].clone(), Dim::from(1)]).expand(all());
+    let b = part(2, [terms, columns], [&dims[1], &dims[2]], turned_b);
+    let b = b.reshape([Dim::from(1), dims[1].clone(), dims[2].clone()]).expand(all());
+    let op = if choices.once_in(3) { ReduceOp::Max } else { ReduceOp::Add };
+    let product = (a * b).reduce(op, &[1]).reshape([dims[0].clone(), dims[2].clone()]);
+    let value = match choices.between(0, 2) {
+        0 => product.max(0) * 2,
+        _ => product,
+    };
+    let target = UOp::param(0, DType::F32, (rows * columns) as u64);
+    InPlace { ast: UOp::sink([UOp::new(Op::Store, DType::VOID, vec![target, value], Arg::None)]), n }
+}
+
+/// An opt of any numbers: most often of ranges that there are.
+fn any_opt(choices: &mut Choices<'_>, kernel: &UOp) -> Opt {
+    let nodes = postorder(std::slice::from_ref(kernel));
+    let mut ids: Vec<u32> = nodes.iter().filter_map(|node| node.as_range().map(|arg| arg.id)).collect();
+    ids.sort_unstable();
+    let loads = nodes.iter().filter(|node| node.op() == Op::Load).count();
+    let range = |choices: &mut Choices<'_>| match choices.once_in(24) || ids.is_empty() {
+        true => *choices.one_of(&[u32::MAX, 1000, 63, 64]),
+        false => *choices.one_of(&ids),
+    };
+    let number = |choices: &mut Choices<'_>| match choices.between(0, 15) {
+        0 => *choices.one_of(&[0, 1, u32::MAX, 1 << 20, 1000]),
+        _ => *choices.one_of(&[2, 3, 4, 5, 6, 7, 8, 16, 32]),
+    };
+    match choices.between(0, 11) {
+        0 | 1 => Opt::Vectorize { range: range(choices), lanes: number(choices) },
+        2 | 3 => Opt::Upcast { range: range(choices), times: number(choices) },
+        4 => Opt::Split { range: range(choices), len: number(choices) },
+        5 => Opt::KeepFolds { range: range(choices) },
+        6 => Opt::Pack { lane: range(choices), row: range(choices) },
+        7 | 8 => {
+            let load = choices.between(0, loads as i64) as u32;
+            let count = choices.between(1, 3);
+            Opt::Stage { load, ranges: (0..count).map(|_| range(choices)).collect() }
+        }
+        9 => Opt::Reorder { range: range(choices), inner: range(choices) },
+        10 => Opt::Outermost { range: range(choices) },
+        _ if choices.once_in(2) => Opt::Thread { range: range(choices) },
+        _ => Opt::ThreadPair { range: range(choices), inner: range(choices) },
+    }
+}
+
+/// A list of opts that were applied, and whether one of them takes a reduction apart.
+struct Applied {
+    list: Vec<Opt>,
+    reorders: bool,
+}
+
+fn random_list(choices: &mut Choices<'_>, loops: &UOp, target: &Target) -> Result<Applied, String> {
+    let mut applied = Applied { list: Vec::new(), reorders: false };
+    let mut kernel = loops.clone();
+    let rounds = choices.between(1, 14);
+    for _ in 0..rounds {
+        let opt = match choices.once_in(20) {
+            true => match legal(&kernel, target)?.as_slice() {
+                [] => continue,
+                opts => opts[choices.between(0, i64::from(u16::MAX)) as usize % opts.len()].clone(),
+            },
+            false => any_opt(choices, &kernel),
+        };
+        let Ok(new) = apply(&kernel, &opt, target) else { continue };
+        if let Err(error) = verify::kernel::check(&new) {
+            return Err(format!("after {opt}: {error}\nof {}", print_list(&applied.list)));
+        }
+        applied.reorders |= takes_reduction_apart(&kernel, &opt);
+        applied.list.push(opt);
+        kernel = new;
+    }
+    Ok(applied)
+}
+
+/// The legal opts: each stands there once, and they are the same when they are asked for again.
+fn legal(kernel: &UOp, target: &Target) -> Result<Vec<Opt>, String> {
+    let opts = legal_opts(kernel, target);
+    for (number, opt) in opts.iter().enumerate() {
+        if opts[..number].contains(opt) {
+            return Err(format!("{opt} is legal twice"));
+        }
+    }
+    if legal_opts(kernel, target) != opts {
+        return Err("legal opts are not the same when they are asked for again".to_string());
+    }
+    Ok(opts)
+}
+
+fn takes_reduction_apart(kernel: &UOp, opt: &Opt) -> bool {
+    let (Opt::Vectorize { range, .. }
+    | Opt::Upcast { range, .. }
+    | Opt::Split { range, .. }
+    | Opt::Reorder { range, .. }) = opt
+    else {
+        return false;
+    };
+    let is_it = |node: &UOp| node.as_range().is_some_and(|arg| arg.id == *range && arg.kind == AxisKind::Reduce);
+    postorder(std::slice::from_ref(kernel)).iter().any(is_it)
+}
+
+/// Applies a list to a kernel whose variable, if it has one, has this value, and compares what it leaves in memory as [`check`] does.
+///
+/// # Errors
+/// The opt that is refused, or the first element that differs.
+pub fn check_list(ast: &UOp, n: Option<i64>, list: &str, target: &Target) -> Result<(), String> {
+    let list = parse_list(list).map_err(|error| error.to_string())?;
+    let mut kernel = loops_of(ast, &mut Silent);
+    let mut reorders = false;
+    for opt in &list {
+        reorders |= takes_reduction_apart(&kernel, opt);
+        kernel = apply(&kernel, opt, target).map_err(|refused| refused.to_string())?;
+    }
+    let kernel = InPlace { ast: ast.clone(), n };
+    caught(|| compare(&kernel, &Applied { list, reorders }, target, None, 1))
+}
+
+/// Applies a random list to a random kernel, and compares what it leaves in memory with what the kernel leaves without.
+///
+/// # Errors
+/// With the kernel, the list, and the first element that differs.
+pub fn check(bytes: &[u8], device: Option<&dyn Device>) -> Result<(), String> {
+    let mut choices = Choices::new(bytes);
+    let kernel = kernel(&mut choices);
+    let loops = loops_of(&kernel.ast, &mut Silent);
+    let target = match choices.between(0, 3) {
+        0 => &*lists::AVX2,
+        1 => &*lists::SSE2,
+        _ => &*lists::HOST,
+    };
+    let mut list = String::new();
+    let result = caught(|| {
+        let applied = random_list(&mut choices, &loops, target)?;
+        list = print_list(&applied.list);
+        if parse_list(&list).as_ref() != Ok(&applied.list) {
+            return Err("the list is not what its text parses to".to_string());
+        }
+        let device = device.filter(|_| std::ptr::eq(target, &*lists::HOST));
+        compare(&kernel, &applied, target, device, bytes.len() as u64)
+    });
+    result.map_err(|why| {
+        let n = kernel.n.map_or(String::new(), |n| format!(" (n = {n})"));
+        let graph = Graph::new("kernel", [kernel.ast.clone()]);
+        format!("{why}{n}\nopts, for vectors of {} bytes: {list}\n--- the kernel ---\n{graph}", target.vector_bytes)
+    })
+}
+
+fn compare(
+    kernel: &InPlace,
+    applied: &Applied,
+    target: &Target,
+    device: Option<&dyn Device>,
+    seed: u64,
+) -> Result<(), String> {
+    let inputs = in_place::inputs(&kernel.ast, &mut Random::new(seed));
+    let lower = |opts: Opts| {
+        let options = LowerOptions { opts };
+        lower_kernel(&kernel.ast, target, &options, &mut Silent).map_err(|error| error.to_string())
+    };
+    let run = |linear: &Linear| run_list(linear, &inputs, kernel.n);
+    let (without, linear) = (lower(Opts::None)?, lower(Opts::List(applied.list.clone()))?);
+    if steps(&without).max(steps(&linear)) > STEPS_MAX {
+        return Ok(());
+    }
+    let wanted = run(&without).map_err(|why| format!("without opts: {why}"))?;
+    let found = run(&linear).map_err(|why| format!("as a list: {why}"))?;
+    same(&wanted, &found, applied.reorders, f64::to_bits).map_err(|why| format!("as a list: {why}"))?;
+    if let Some(device) = device {
+        let found = in_place::run(device, &linear, &inputs, kernel.n)?;
+        // Which of two zeros is the larger, machines say differently.
+        let bits = |number: f64| (number + 0.0).to_bits();
+        same(&wanted, &found, applied.reorders, bits).map_err(|why| format!("on the device: {why}"))?;
+    }
+    Ok(())
+}
+
+/// How many ops the interpreter runs, about: each share of the parallel loop does again what stands outside of it.
+fn steps(linear: &Linear) -> f64 {
+    let (mut steps, mut trips) = (0.0, vec![linear.grid.min(lists::SHARES_MAX) as f64]);
+    for op in &linear.ops {
+        let times = trips.last().copied().unwrap_or(1.0);
+        steps += times * op.dtype().lanes() as f64;
+        match (op.op(), op.as_range()) {
+            (Op::Range, Some(arg)) if arg.kind == AxisKind::Parallel => trips.push(linear.grid as f64),
+            (Op::Range, _) => trips.push(times * op.src()[0].max_value().max(0) as f64),
+            (Op::EndRange, _) => drop(trips.pop()),
+            _ => {}
+        }
+    }
+    steps
+}
+
+fn run_list(linear: &Linear, inputs: &[Value], n: Option<i64>) -> Result<Vec<Value>, String> {
+    let variables: Vec<i64> = linear.variables.iter().filter_map(|_| n).collect();
+    let mut memory: Vec<Memory> = inputs.iter().map(Memory::given).collect();
+    lists::run_list(linear, &mut memory, &variables)?;
+    let value = |(memory, input): (&Memory, &Value)| {
+        memory.value(input.shape()).map_err(|element| format!("element {element} is never written"))
+    };
+    memory.iter().zip(inputs).map(value).collect()
+}
+
+fn same(wanted: &[Value], found: &[Value], reorders: bool, bits: fn(f64) -> u64) -> Result<(), String> {
+    if reorders {
+        return kernels::compare(wanted, found, REORDERED_OFF_BY);
+    }
+    for (param, (wanted, found)) in wanted.iter().zip(found).enumerate() {
+        for (position, (a, b)) in wanted.to_f64().iter().zip(found.to_f64()).enumerate() {
+            if bits(*a) != bits(b) && !(a.is_nan() && b.is_nan()) {
+                let about = format!("param {param}, element {position}: {b:?} instead of {a:?}");
+                return Err(format!("{about}, and no reduction was taken apart"));
+            }
+        }
+    }
+    Ok(())
+}
