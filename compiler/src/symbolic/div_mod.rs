@@ -5,12 +5,17 @@
 //! q * c + c - 1, needs none; a common divisor cancels; *low digits*, terms that together stay below a divisor g of c
 //! while the others are multiples of g, are cut off. Quotients of quotients are one.
 //!
-//! Canonical: coefficients inside are smaller than the divisor; divisors are positive (`x // -c` is `-x // c`, `x % -c` is `-(-x % c)`); a quotient stands outside of a remainder
-//! (`x % 12 // 4` is `x // 4 % 3`). Each step makes the divisor or the number of terms smaller, so the recursion is as deep as c has
-//! divisors. Tested by exhaustion over small divisors and ranges.
+//! Canonical: coefficients inside are smaller than the divisor; divisors are positive (`x // -c` is `-x // c`, `x % -c` is `-(-x % c)`);
+//! a quotient stands outside of a remainder (`x % 12 // 4` is `x // 4 % 3`). Each step makes the divisor or the number of terms smaller,
+//! so the recursion is as deep as c has divisors. A division is replaced only by what is less in [`measure`]: digits that are cut off
+//! here may be joined again to another division of the same value, and two such would turn into each other without end.
+//!
+//! Tested: on every instance of a small domain (`rules/small.rs` of the test crate, as all rules of integers are), and on positions of
+//! views of views (`rewrite_keeps_value` there).
 
 use smallvec::SmallVec;
 
+use super::recombine::{measure, recombine};
 use super::terms::Sum;
 use crate::dtype::DType;
 use crate::ir::{Op, UOp, floor_div, floor_mod, gcd};
@@ -238,5 +243,7 @@ pub(super) fn canonical_division(root: &UOp) -> Option<UOp> {
         Op::Mod => remainder(&x, divisor)?,
         _ => return None,
     };
-    Some(super::recombine::recombine(sum).to_uop())
+    let sum = recombine(sum);
+    // A division by a negative number becomes one by a positive number, whatever that takes.
+    (negative || measure(&sum) < measure(&Sum::atom(root.clone()))).then(|| sum.to_uop())
 }

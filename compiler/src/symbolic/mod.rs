@@ -6,7 +6,8 @@
 //!
 //! Always: a rule keeps value, dtype and shape for every assignment that the bounds admit; scalars only (rank 0).
 //! Not here: tensor-level rules (`schedule`), lowering of ops that a target lacks (`kernel`).
-//! Tests: unit tests by exhaustion beside each family; the conformance runner's `symbolic`; properties in tests/it.
+//! Tests: the forms that expressions come to, below; every rule at random and on every instance of a small domain (`it/rules.rs` in the
+//! test crate), whole expressions at random (`rewrite_keeps_value`, `conditions_keep_value` there), the conformance runner's `symbolic`.
 
 mod boolean;
 mod compare;
@@ -148,6 +149,18 @@ mod tests {
             node = node + UOp::range(7, number % 300, crate::ir::AxisKind::Loop);
         }
         simplify(&node);
+    }
+
+    #[test]
+    fn digits_that_are_cut_off_and_joined_again_end() {
+        let variable = |name: &str, len: i64| UOp::variable(name, 0, len - 1);
+        let (a, b, c, d) = (variable("a", 5), variable("b", 3), variable("c", 8), variable("d", 6));
+        let low = &a * 6 + &b * 9 + &c * 6 + &d;
+        let high = (&b + &c * 4 + low.idiv(21)).modulo(8);
+        simplify(&(&a * 378 + &b * 567 + &c * 378 + &d * 63 + low.modulo(21) - high * 21 + 588).modulo(1323));
+        let (a, b, c) = (variable("a", 4), variable("b", 7), variable("c", 4));
+        let low = (&a * 4 - &b * 2 + &c + 4).modulo(7) * 4 - (&a * 4 - &b * 16 + &c - 38).idiv(7);
+        simplify(&(low.modulo(6) - low.idiv(6).modulo(4) * 6 + 12).modulo(36));
     }
 
     #[test]

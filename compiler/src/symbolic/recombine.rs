@@ -118,23 +118,35 @@ fn join_choices(sum: &Sum, first: (&UOp, i64), second: &(UOp, i64)) -> Option<Su
 /// About how many ops the sum takes: additions, multiplications, and each division below it once, and once each
 /// sum that is divided.
 fn cost(sum: &Sum) -> usize {
+    measure(sum).0
+}
+
+/// What goes down when a division is rewritten: the cost, then all that it divides by, then the size of coefficients and constants.
+pub(super) fn measure(sum: &Sum) -> (usize, u128, u128) {
     let own = |sum: &Sum| {
         let factors = sum.terms.iter().map(|(_, factor)| 1 + (*factor != 1) as usize);
         factors.sum::<usize>() + (sum.constant != 0) as usize
     };
-    let mut total = own(sum);
-    let mut seen: SmallVec<[UOp; 8]> = SmallVec::new();
+    let size = |sum: &Sum| {
+        let factors = sum.terms.iter().map(|(_, factor)| factor.unsigned_abs() as u128);
+        factors.sum::<u128>() + sum.constant.unsigned_abs() as u128
+    };
+    let (mut total, mut divisors, mut sizes) = (own(sum), 0, size(sum));
+    // Apart, since a dividend may be a division itself.
+    let (mut seen, mut dividends): (SmallVec<[UOp; 8]>, SmallVec<[UOp; 8]>) = Default::default();
     let mut pending: SmallVec<[UOp; 8]> = sum.terms.iter().map(|(atom, _)| atom.clone()).collect();
     while let Some(atom) = pending.pop() {
         if seen.len() >= WEIGHED_DIVISIONS_MAX || seen.contains(&atom) {
             continue;
         }
-        if let Some((dividend, _)) = as_quotient(&atom).or_else(|| as_remainder(&atom)) {
+        if let Some((dividend, divisor)) = as_quotient(&atom).or_else(|| as_remainder(&atom)) {
             total += 1;
+            divisors += divisor.unsigned_abs() as u128;
             let node = &atom.src()[0];
-            if !seen.contains(node) {
-                seen.push(node.clone());
+            if !dividends.contains(node) {
+                dividends.push(node.clone());
                 total += own(&dividend);
+                sizes += size(&dividend);
                 pending.extend(dividend.terms.into_iter().map(|(atom, _)| atom));
             }
             seen.push(atom);
@@ -143,10 +155,11 @@ fn cost(sum: &Sum) -> usize {
             for branch in &atom.src()[1..] {
                 let branch = Sum::of(branch);
                 total += own(&branch).saturating_sub(!branch.terms.is_empty() as usize);
+                sizes += size(&branch);
                 pending.extend(branch.terms.into_iter().map(|(atom, _)| atom));
             }
             seen.push(atom);
         }
     }
-    total
+    (total, divisors, sizes)
 }

@@ -6,7 +6,7 @@
 //! nodes; how few ops a sum can be written with is decided once, at the end (`shape`).
 //!
 //! Always: atoms are of dtype `Index`, whose arithmetic does not wrap; where a coefficient would leave `i64`, the node stays
-//! an atom. Tested by the property that a sum has the value of the node it was made from.
+//! an atom. Tested: terms have the value of the node they are of (`rewrite_keeps_value` of the test crate).
 
 use std::cmp::Ordering;
 

@@ -6,7 +6,7 @@
 //! true. A result is taken only if it has fewer operations.
 //!
 //! Never looks below loads or loops: both sides of a choice are evaluated, so an address has to be right where the condition
-//! is false too. Tested against evaluation wherever the condition holds.
+//! is false too. Tested against evaluation wherever the condition holds (`conditions_keep_value` of the test crate).
 
 use rustc_hash::FxHashMap;
 
