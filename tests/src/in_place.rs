@@ -288,6 +288,19 @@ fn check_kernel(kernel: &InPlace, device: Option<&dyn Device>, seed: u64) -> Res
     Ok(())
 }
 
+/// What a kernel stores, by the interpreter of tensors, with what rounding may change.
+///
+/// # Errors
+/// If the interpreter has no value for it.
+pub(crate) fn expected(ast: &UOp, inputs: &[Value], n: Option<i64>) -> Result<Vec<(u32, Bounded)>, String> {
+    let leaf = |node: &UOp| match node.arg() {
+        Arg::Param(param) => inputs.get(param.slot as usize).cloned(),
+        Arg::Variable(_) => n.map(Value::index),
+        _ => None,
+    };
+    bounded_kernel(ast, &leaf)
+}
+
 fn lower(ast: &UOp, target: &Target, no_opt: bool) -> Result<Linear, String> {
     lower_kernel(ast, target, &LowerOptions::by_hand_unless(no_opt), &mut Silent).map_err(|error| error.to_string())
 }

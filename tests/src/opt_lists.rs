@@ -21,12 +21,12 @@ use warpweft_compiler::watch::Silent;
 use warpweft_devices::Device;
 
 use crate::choices::{Choices, caught};
+use crate::engines::both;
+use crate::error_bound::{self, Bounded};
 use crate::in_place::{self, InPlace};
-use crate::kernels::{self, Generator, Random, kernel_of};
+use crate::kernels::{Generator, Random, kernel_of};
 use crate::lists;
 
-/// What sums in another order may be off by, as part of the largest value.
-const REORDERED_OFF_BY: f64 = 1e-4;
 /// Ops that a list may run: opts may have loops done over and over, and a list's interpreter takes about 100 ns for each op.
 const STEPS_MAX: f64 = 3e6;
 
@@ -221,18 +221,19 @@ fn compare(
         lower_kernel(&kernel.ast, target, &options, &mut Silent).map_err(|error| error.to_string())
     };
     let run = |linear: &Linear| run_list(linear, &inputs, kernel.n);
+    let bounds = if applied.reorders { in_place::expected(&kernel.ast, &inputs, kernel.n)? } else { Vec::new() };
     let (without, linear) = (lower(Opts::None)?, lower(Opts::List(applied.list.clone()))?);
     if steps(&without).max(steps(&linear)) > STEPS_MAX {
         return Ok(());
     }
     let wanted = run(&without).map_err(|why| format!("without opts: {why}"))?;
     let found = run(&linear).map_err(|why| format!("as a list: {why}"))?;
-    same(&wanted, &found, applied.reorders, f64::to_bits).map_err(|why| format!("as a list: {why}"))?;
+    same(&wanted, &found, &bounds, f64::to_bits).map_err(|why| format!("as a list: {why}"))?;
     if let Some(device) = device {
         let found = in_place::run(device, &linear, &inputs, kernel.n)?;
         // Which of two zeros is the larger, machines say differently.
         let bits = |number: f64| (number + 0.0).to_bits();
-        same(&wanted, &found, applied.reorders, bits).map_err(|why| format!("on the device: {why}"))?;
+        same(&wanted, &found, &bounds, bits).map_err(|why| format!("on the device: {why}"))?;
     }
     Ok(())
 }
@@ -263,11 +264,13 @@ fn run_list(linear: &Linear, inputs: &[Value], n: Option<i64>) -> Result<Vec<Val
     memory.iter().zip(inputs).map(value).collect()
 }
 
-fn same(wanted: &[Value], found: &[Value], reorders: bool, bits: fn(f64) -> u64) -> Result<(), String> {
-    if reorders {
-        return kernels::compare(wanted, found, REORDERED_OFF_BY);
-    }
-    for (param, (wanted, found)) in wanted.iter().zip(found).enumerate() {
+/// The same bits; of params for which there are bounds, what these admit.
+fn same(wanted: &[Value], found: &[Value], bounds: &[(u32, Bounded)], bits: fn(f64) -> u64) -> Result<(), String> {
+    for (param, (wanted, found)) in both("params", wanted, found)?.enumerate() {
+        if let Some((_, bounded)) = bounds.iter().find(|(slot, _)| *slot as usize == param) {
+            error_bound::compare(bounded, found).map_err(|why| format!("param {param}: {why}"))?;
+            continue;
+        }
         for (position, (a, b)) in wanted.to_f64().iter().zip(found.to_f64()).enumerate() {
             if bits(*a) != bits(b) && !(a.is_nan() && b.is_nan()) {
                 let about = format!("param {param}, element {position}: {b:?} instead of {a:?}");

@@ -317,6 +317,7 @@ mod tests {
     use super::*;
     use crate::DType;
     use crate::ir::Dim;
+    use crate::ir::{Arg, ReduceOp};
     use crate::pipeline::{LowerOptions, lower_kernel};
     use crate::target::Target;
     use crate::watch::Silent;
