@@ -18,6 +18,7 @@
 
 mod element;
 mod scan;
+mod states;
 
 use std::rc::Rc;
 
@@ -185,6 +186,7 @@ fn with_errors(node: &UOp, operands: &[Bounded], value: Value, nodes: &mut Nodes
         Arg::Reduce(op, _) | Arg::Scan(op, _) | Arg::Scatter(Some(op), _) => {
             dtype.is_float() && matches!(op, ReduceOp::Add | ReduceOp::Mul)
         }
+        Arg::ReduceState(component, _) => component.combiner.is_rounded(),
         _ => is_function(node.op()),
     };
     if !rounds && operands.iter().all(|operand| operand.errors.is_none()) {
@@ -199,6 +201,10 @@ fn with_errors(node: &UOp, operands: &[Bounded], value: Value, nodes: &mut Nodes
                 // Off by no more than one of them, and not known if one of them is not.
                 _ => combined(&node.src()[0].reduce(ReduceOp::Max, &axes), &operands[0].errors()?, nodes)?,
             }
+        }
+        (Op::Reduce, Arg::ReduceState(component, axes)) => {
+            let axes: Vec<usize> = axes.iter().map(|axis| *axis as usize).collect();
+            states::reduce(node, *component, &axes, operands, &value, nodes)?
         }
         (Op::Scan, _) => scan::scan(node, &operands[0], &value, nodes)?,
         (Op::Scatter, _) => scan::scatter(node, operands, nodes)?,
