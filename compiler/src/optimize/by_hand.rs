@@ -46,6 +46,8 @@ pub struct Choice {
 /// A choice in the making.
 pub(super) struct Attempts<'t> {
     target: &'t Target,
+    /// Those that the kernel has work for.
+    pub(super) threads: u32,
     kernel: UOp,
     pub(super) applied: Vec<Opt>,
     reasons: Vec<String>,
@@ -69,8 +71,14 @@ impl Attempts<'_> {
 
 /// Chooses and applies opts.
 pub fn choose(root: &UOp, target: &Target) -> Choice {
-    let mut choice = Attempts { target, kernel: root.clone(), applied: Vec::new(), reasons: Vec::new() };
     let mut survey = Survey::of(root);
+    let mut choice = Attempts {
+        target,
+        threads: if survey.work < PARALLEL_WORK_MIN { 1 } else { target.threads },
+        kernel: root.clone(),
+        applied: Vec::new(),
+        reasons: Vec::new(),
+    };
     let mut vector = choose_vector(&survey, target);
     // A stage more makes a kernel of other loops: everything is asked anew.
     for _ in 0..STAGES_MAX {

@@ -193,6 +193,16 @@ pub(super) fn make_parallel(root: &UOp, outer: &[UOp]) -> Result<UOp, Reason> {
     if !root.src().iter().flat_map(loads_before).all(is_own) {
         return Err("one thread would replace what another still has to read".into());
     }
+    if let [first, second] = outer {
+        let mut inner = dependencies.order.iter().filter(|node| is_closer(node) && !root.src().contains(node));
+        let stands_between = |closer: &UOp| {
+            let set = dependencies.get(closer);
+            set.contains(range_id(first)) && !set.contains(range_id(second))
+        };
+        if inner.any(stands_between) {
+            return Err("what is computed once for an iteration of the outer loop would be repeated".into());
+        }
+    }
     let len = outer.iter().map(|range| range.src()[0].clone()).reduce(|product, len| simplify(&(product * len)));
     let parallel = UOp::range(len.unwrap_or_else(|| UOp::index(1)), range_id(&outer[0]), AxisKind::Parallel);
     let mut map = FxHashMap::default();

@@ -245,13 +245,12 @@ fn split_reduce(root: &UOp, range: &UOp, inner: i64, kind: AxisKind, next: u32) 
                 (around(std::slice::from_ref(&outer), after), &outer * inner)
             };
             let place = begin + &part;
-            let guarded: Vec<UOp> = match is_one {
-                true => values.to_vec(),
-                false => {
-                    let runs = UOp::index(inner - 1).lt(len);
-                    values.iter().map(|value| guard_loads(value, range, &place, &outer, &runs)).collect()
-                }
-            };
+            let runs = UOp::index(inner - 1).lt(len);
+            let guarded = values.iter().map(|value| match is_one {
+                true => value.clone(),
+                false => guard_loads(value, range, &place, &outer, &runs),
+            });
+            let guarded: Vec<UOp> = guarded.collect();
             let main = at(&guarded, place);
             let mut main = nested_fold(combining, &main, &outer_ranges, &part, kind);
             if !leaves_rest {
@@ -259,12 +258,7 @@ fn split_reduce(root: &UOp, range: &UOp, inner: i64, kind: AxisKind, next: u32) 
             } else {
                 let place = &whole + &rest_part;
                 let is_there = place.lt(len);
-                let rest = at(values, place).into_iter().enumerate().map(|(number, value)| {
-                    let value = gate_loads(&value, &is_there);
-                    let identity = combining.identity(number, value.dtype());
-                    is_there.select(&value, &identity)
-                });
-                let rest: Vec<UOp> = rest.collect();
+                let rest = those_that_are(&is_there, combining, at(values, place));
                 // Loops inside of the range would stand in two places, in its loop and beside it.
                 let mut inside = RangeSet::default();
                 inside.insert(id);
@@ -284,6 +278,16 @@ fn split_reduce(root: &UOp, range: &UOp, inner: i64, kind: AxisKind, next: u32) 
         done.insert(node, new);
     }
     simplify(&done.remove(root).unwrap_or_else(|| root.clone()))
+}
+
+/// The terms where they are there, and what changes nothing elsewhere.
+fn those_that_are(there: &UOp, combining: Combining, values: Vec<UOp>) -> Vec<UOp> {
+    let each = values.into_iter().enumerate().map(|(number, value)| {
+        let value = gate_loads(&value, there);
+        let identity = combining.identity(number, value.dtype());
+        there.select(&value, &identity)
+    });
+    each.collect()
 }
 
 /// A fold over loops inside a fold over lanes or copies; one fold over both where the part is a loop too.

@@ -15,6 +15,10 @@ const OPS_AFTER_MIN: f64 = 8.0;
 const LEN_MIN: i64 = 16;
 /// Most bytes that folds are kept in, for each of a tile's rows.
 const KEPT_BYTES_MAX: i64 = 32 << 10;
+/// Parts of the loop that threads share out, for each thread.
+const PARTS_PER_THREAD: i64 = 4;
+/// Longest part of that loop that a stage is filled for.
+const PART_MAX: i64 = 64;
 /// Most bytes that loads are packed in: they stay in the nearest caches.
 const PACKED_BYTES_MAX: i64 = 256 << 10;
 /// How often packed loads are read again, at least.
@@ -31,7 +35,19 @@ pub(super) fn add_stage(choice: &mut Attempts<'_>, survey: &Survey, vector: &Vec
         return true;
     }
     let kept = folds.iter().find_map(|(fold, _)| range_to_keep(survey, fold));
-    kept.is_some_and(|range| choice.attempt(Opt::KeepFolds { range }))
+    kept.is_some_and(|range| match part_to_keep(choice, survey, range) {
+        Some(len) => choice.attempt(Opt::Split { range, len }),
+        None => choice.attempt(Opt::KeepFolds { range }),
+    })
+}
+
+/// How much of a range a stage may be filled for at once, if that is not all of it: of the loop that threads share out each has a part, and a
+/// stage outside of it would be filled by all of them. Split, the range is asked about again.
+fn part_to_keep(choice: &Attempts<'_>, survey: &Survey, range: u32) -> Option<u32> {
+    let (len, parts) = (survey.len(range), choice.threads as i64 * PARTS_PER_THREAD);
+    let is_shared = survey.outputs.first().is_some_and(|outermost| range_id(outermost) == range);
+    let part = (len / parts / LEN_MIN * LEN_MIN).clamp(LEN_MIN, PART_MAX);
+    (choice.threads > 1 && is_shared && len >= 2 * part).then_some(part as u32)
 }
 
 /// The range along which a fold over lanes is kept.
