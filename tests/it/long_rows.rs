@@ -161,3 +161,12 @@ fn statistics_of_long_rows_are_one_kernel() -> Result<()> {
     assert_eq!(kernels(|x| x.softmax(1))?, 1);
     Ok(())
 }
+
+#[test]
+fn attention_over_many_keys_is_one_kernel() -> Result<()> {
+    let shape = [8i64, 4096, 64];
+    let inputs = [(); 3].map(|()| spec(DType::F32, shape));
+    let attention = compile(inputs, |[q, k, v]| [q.attention(&k, &v, &Default::default())])?;
+    assert_eq!(attention.kernels(), 1);
+    Ok(())
+}

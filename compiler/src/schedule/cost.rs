@@ -36,10 +36,18 @@ pub(super) const KERNEL_OPS_MAX: u64 = 450;
 pub(super) const KERNEL_BUFFERS_MAX: usize = 64;
 /// Bytes between scratch memory and registers in a nanosecond.
 pub(super) const SCRATCH_BYTES_PER_NS: f64 = 64.0;
-/// Bytes of scratch memory that a kernel may keep values in.
-pub(super) const SCRATCH_BYTES_MAX: f64 = (1u64 << 16) as f64;
-/// Bytes that may be read again for each row of a kernel: they stay in the cache of one core.
+/// Bytes of scratch memory that a kernel may keep values in: the cache of one core.
+pub(super) const SCRATCH_BYTES_MAX: f64 = (1u64 << 19) as f64;
+/// Bytes that may be read again for each row of a kernel at no price: they stay in the cache of one core.
 pub(super) const WORKING_SET_MAX: f64 = (1u64 << 18) as f64;
+/// Bytes between the last cache, which all cores share, and registers in a nanosecond.
+pub(super) const SHARED_CACHE_BYTES_PER_NS: f64 = 60.0;
+/// Rows of a contraction that share what they read, in a register tile.
+pub(super) const ROWS_SHARED: f64 = 4.0;
+/// Values of more bytes are in no cache when they are read, and in memory that the system may have to provide first.
+pub(super) const LARGE_BYTES: f64 = (1u64 << 26) as f64;
+/// Times that the bytes of such a value move besides when it is written: its lines are fetched before, and pages are filled with zeros.
+pub(super) const LARGE_WRITES: f64 = 2.0;
 /// Terms that a contraction with a kernel of its own sums in a nanosecond.
 pub(super) const TERMS_PER_NS: f64 = 50.0;
 /// The part of its time that a contraction must at least save to be kept inside of another kernel, where it runs less well.

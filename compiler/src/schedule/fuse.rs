@@ -251,8 +251,9 @@ impl Fusion<'_> {
         let input_bytes = self.costs[position].input_bytes;
         let bytes = self.graph.bytes(position);
         let inlined_ns = computing / cost::OPS_PER_NS + kernels * input_bytes / cost::BYTES_PER_NS;
+        let writes = if bytes < cost::LARGE_BYTES { 1.0 } else { 1.0 + cost::LARGE_WRITES };
         let stored_ns =
-            once / cost::OPS_PER_NS + (input_bytes + (1.0 + kernels) * bytes) / cost::BYTES_PER_NS + cost::LAUNCH_NS;
+            once / cost::OPS_PER_NS + (input_bytes + (writes + kernels) * bytes) / cost::BYTES_PER_NS + cost::LAUNCH_NS;
         let kept = self.plan_to_keep(position, uses).map(|plan| (self.price_of_keeping(position, uses, &plan), plan));
         Prices { inlined_ns, stored_ns, kept }
     }
@@ -269,6 +270,7 @@ impl Fusion<'_> {
         (computing + waiting(work, plan.rows)) / cost::OPS_PER_NS
             + cost.input_bytes / cost::BYTES_PER_NS
             + moved / cost::SCRATCH_BYTES_PER_NS
+            + plan.read_again / cost::SHARED_CACHE_BYTES_PER_NS
     }
 
     /// Lets the loops that a value with a reduction below depends on stand outermost, where they can.

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! It may be kept where the fixed loops can stand outermost, the places always exist (no padding in between), and the memory is
-//! small. Because everything inside is walked once for each iteration of the fixed loops, what is read there again and again must stay in
-//! cache: the *working set*, as many bytes as the kept value has, times the length of the contraction that makes or uses it.
+//! small. Because everything inside is walked once for each iteration of the fixed loops, what is read there again and again has a price if it
+//! does not stay in cache: the *working set*, as many bytes as the kept value has, times the length of the contraction that makes or uses it.
 //!
 //! Not here: whether it pays (`fuse`), how it is lowered (`kernel::lower`).
 
@@ -36,6 +36,8 @@ pub(super) struct KeepPlan {
     pub(super) bytes: f64,
     /// Iterations of the loops around it.
     pub(super) rows: f64,
+    /// Bytes beside it that do not stay in the cache of one core from one iteration to the next, over the whole kernel.
+    pub(super) read_again: f64,
 }
 
 impl Fusion<'_> {
@@ -58,6 +60,7 @@ impl Fusion<'_> {
             evaluations: 0.0,
             bytes: node.dtype().bytes() as f64,
             rows: 1.0,
+            read_again: 0.0,
         };
         let mut kept_len = 1.0;
         for (axis, dim) in node.shape().iter().enumerate().filter(|(_, dim)| !dim.is(1)) {
@@ -95,7 +98,7 @@ impl Fusion<'_> {
             return Err("a big contraction does not change the order of the outer loops");
         }
         if contraction * plan.bytes > cost::WORKING_SET_MAX {
-            return Err("what is read beside it would not stay in cache");
+            plan.read_again = contraction * plan.bytes * plan.rows / cost::ROWS_SHARED;
         }
         Ok(plan)
     }
