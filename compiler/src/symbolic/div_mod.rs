@@ -7,15 +7,16 @@
 //!
 //! Canonical: coefficients inside are smaller than the divisor; divisors are positive (`x // -c` is `-x // c`, `x % -c` is `-(-x % c)`);
 //! a quotient stands outside of a remainder (`x % 12 // 4` is `x // 4 % 3`). Each step makes the divisor or the number of terms smaller,
-//! so the recursion is as deep as c has divisors. A division is replaced only by what is less in [`measure`]: digits that are cut off
-//! here may be joined again to another division of the same value, and two such would turn into each other without end.
+//! so the recursion is as deep as c has divisors. A division by c alone is replaced by another division by c only if that is less by its
+//! [`Measure`]: digits that are cut off here may be joined again to a division of another sum, and two such would turn into each
+//! other without end.
 //!
 //! Tested: on every instance of a small domain (`rules/small.rs` of the test crate, as all rules of integers are), and on positions of
 //! views of views (`rewrite_keeps_value` there).
 
 use smallvec::SmallVec;
 
-use super::recombine::{measure, recombine};
+use super::recombine::{Measure, recombine};
 use super::terms::Sum;
 use crate::dtype::DType;
 use crate::ir::{Op, UOp, floor_div, floor_mod, gcd};
@@ -244,6 +245,13 @@ pub(super) fn canonical_division(root: &UOp) -> Option<UOp> {
         _ => return None,
     };
     let sum = recombine(sum);
-    // A division by a negative number becomes one by a positive number, whatever that takes.
-    (negative || measure(&sum) < measure(&Sum::atom(root.clone()))).then(|| sum.to_uop())
+    let is_same_division = |atom: &UOp| atom.op() == root.op() && atom.src()[1] == root.src()[1];
+    if let [(atom, 1)] = sum.terms.as_slice()
+        && sum.constant == 0
+        && is_same_division(atom)
+        && Measure::of(&sum) >= Measure::of(&Sum::atom(root.clone()))
+    {
+        return None;
+    }
+    Some(sum.to_uop())
 }

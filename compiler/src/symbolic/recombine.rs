@@ -6,6 +6,7 @@
 //!
 //! Each step makes the sum cheaper in [`cost`], so it ends. Tested with `div_mod`.
 
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::div_mod::{as_quotient, as_remainder, divide, divisor_of, remainder};
@@ -19,8 +20,9 @@ const SEARCHED_TERMS_MAX: usize = 24;
 /// How deep dividends of dividends are recombined while a candidate is weighed.
 const DEPTH: usize = 2;
 
-/// Divisions that the cost of a sum looks into.
+/// Divisions that the cost of a sum looks into, and how deep they are nested.
 const WEIGHED_DIVISIONS_MAX: usize = 64;
+const NESTED_MAX: usize = 24;
 
 /// The sum with its quotients and remainders joined.
 pub(super) fn recombine(sum: Sum) -> Sum {
@@ -115,23 +117,16 @@ fn join_choices(sum: &Sum, first: (&UOp, i64), second: &(UOp, i64)) -> Option<Su
     rest.plus(&Sum::atom(second.0.clone()), second.1.checked_neg()?)?.plus(&choice, 1)
 }
 
+/// Operations of a sum by itself, its atoms being given: additions and multiplications.
+fn own_cost(sum: &Sum) -> usize {
+    let factors = sum.terms.iter().map(|(_, factor)| 1 + (*factor != 1) as usize);
+    factors.sum::<usize>() + (sum.constant != 0) as usize
+}
+
 /// About how many ops the sum takes: additions, multiplications, and each division below it once, and once each
 /// sum that is divided.
 fn cost(sum: &Sum) -> usize {
-    measure(sum).0
-}
-
-/// What goes down when a division is rewritten: the cost, then all that it divides by, then the size of coefficients and constants.
-pub(super) fn measure(sum: &Sum) -> (usize, u128, u128) {
-    let own = |sum: &Sum| {
-        let factors = sum.terms.iter().map(|(_, factor)| 1 + (*factor != 1) as usize);
-        factors.sum::<usize>() + (sum.constant != 0) as usize
-    };
-    let size = |sum: &Sum| {
-        let factors = sum.terms.iter().map(|(_, factor)| factor.unsigned_abs() as u128);
-        factors.sum::<u128>() + sum.constant.unsigned_abs() as u128
-    };
-    let (mut total, mut divisors, mut sizes) = (own(sum), 0, size(sum));
+    let mut total = own_cost(sum);
     // Apart, since a dividend may be a division itself.
     let (mut seen, mut dividends): (SmallVec<[UOp; 8]>, SmallVec<[UOp; 8]>) = Default::default();
     let mut pending: SmallVec<[UOp; 8]> = sum.terms.iter().map(|(atom, _)| atom.clone()).collect();
@@ -139,14 +134,12 @@ pub(super) fn measure(sum: &Sum) -> (usize, u128, u128) {
         if seen.len() >= WEIGHED_DIVISIONS_MAX || seen.contains(&atom) {
             continue;
         }
-        if let Some((dividend, divisor)) = as_quotient(&atom).or_else(|| as_remainder(&atom)) {
+        if let Some((dividend, _)) = as_quotient(&atom).or_else(|| as_remainder(&atom)) {
             total += 1;
-            divisors += divisor.unsigned_abs() as u128;
             let node = &atom.src()[0];
             if !dividends.contains(node) {
                 dividends.push(node.clone());
-                total += own(&dividend);
-                sizes += size(&dividend);
+                total += own_cost(&dividend);
                 pending.extend(dividend.terms.into_iter().map(|(atom, _)| atom));
             }
             seen.push(atom);
@@ -154,12 +147,64 @@ pub(super) fn measure(sum: &Sum) -> (usize, u128, u128) {
             total += 1;
             for branch in &atom.src()[1..] {
                 let branch = Sum::of(branch);
-                total += own(&branch).saturating_sub(!branch.terms.is_empty() as usize);
-                sizes += size(&branch);
+                total += own_cost(&branch).saturating_sub(!branch.terms.is_empty() as usize);
                 pending.extend(branch.terms.into_iter().map(|(atom, _)| atom));
             }
             seen.push(atom);
         }
     }
-    (total, divisors, sizes)
+    total
+}
+
+/// What goes down when a division becomes another one by the same number: operations, then what is divided by, then the size of coefficients and constants.
+///
+/// Unlike in [`cost`], what stands in several places counts in each. So whatever lowers a part lowers the whole, and no rewriting of
+/// a part (such as the first terms of a sum, which are a node too) can undo the rewriting of the whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Measure {
+    operations: u64,
+    divisors: u64,
+    sizes: u64,
+}
+
+impl Measure {
+    pub(super) fn of(sum: &Sum) -> Measure {
+        Measure::of_sum(sum, &mut FxHashMap::default(), NESTED_MAX)
+    }
+
+    fn plus(self, other: Measure) -> Measure {
+        Measure {
+            operations: self.operations.saturating_add(other.operations),
+            divisors: self.divisors.saturating_add(other.divisors),
+            sizes: self.sizes.saturating_add(other.sizes),
+        }
+    }
+
+    fn of_sum(sum: &Sum, known: &mut FxHashMap<UOp, Measure>, depth: usize) -> Measure {
+        // Of two numbers of one size the positive one is less.
+        let size = |number: i64| number.unsigned_abs().saturating_mul(2).saturating_add((number < 0) as u64);
+        let sizes = sum.terms.iter().map(|(_, factor)| size(*factor)).fold(size(sum.constant), u64::saturating_add);
+        let own = Measure { operations: own_cost(sum) as u64, divisors: 0, sizes };
+        sum.terms.iter().fold(own, |total, (atom, _)| total.plus(Measure::of_atom(atom, known, depth)))
+    }
+
+    fn of_atom(atom: &UOp, known: &mut FxHashMap<UOp, Measure>, depth: usize) -> Measure {
+        if let Some(measure) = known.get(atom) {
+            return *measure;
+        }
+        if depth == 0 || known.len() >= WEIGHED_DIVISIONS_MAX {
+            return Measure::default();
+        }
+        let own = |divisor: i64| Measure { operations: 1, divisors: divisor.unsigned_abs(), sizes: 0 };
+        let measure = if let Some((dividend, divisor)) = as_quotient(atom).or_else(|| as_remainder(atom)) {
+            own(divisor).plus(Measure::of_sum(&dividend, known, depth - 1))
+        } else if atom.op() == Op::Where && atom.dtype() == DType::INDEX {
+            let branches = atom.src()[1..].iter().map(Sum::of);
+            branches.fold(own(0), |total, branch| total.plus(Measure::of_sum(&branch, known, depth - 1)))
+        } else {
+            return Measure::default();
+        };
+        known.insert(atom.clone(), measure);
+        measure
+    }
 }

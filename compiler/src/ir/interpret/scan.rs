@@ -22,7 +22,7 @@ impl WithElement for Scan<'_> {
         let len = x.shape()[axis] as usize;
         let inner: usize = x.shape()[axis + 1..].iter().product::<i64>() as usize;
         let mut elements = source.to_vec();
-        for line in 0..if len == 0 { 0 } else { source.len() / len } {
+        for line in 0..source.len().checked_div(len).unwrap_or(0) {
             let start = line / inner * len * inner + line % inner;
             let (mut total, mut sum, mut product) = (source[start], ExactSum::default(), 1.0f64);
             for at in (0..len).map(|step| start + step * inner) {

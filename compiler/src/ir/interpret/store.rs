@@ -56,7 +56,7 @@ pub(super) fn interpret_stores(
                     leaves(&base).ok_or_else(|| fail(format!("no value was given for param {}", param.slot)))?.scalars()
                 }
             };
-            let shape = interpret(&[target.clone()], leaves)?.remove(0).shape().to_vec();
+            let shape = interpret(std::slice::from_ref(&target), leaves)?.remove(0).shape().to_vec();
             let old: Vec<Scalar> = places.iter().map(|&place| elements[place]).collect();
             let old = Value::from_scalars(value.dtype(), shape, &old)
                 .ok_or_else(|| fail("elements of another type came out".to_string()))?;
