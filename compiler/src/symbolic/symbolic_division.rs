@@ -122,9 +122,8 @@ fn cancel_common(op: Op, sum: &Sum, divisor: &Product, is_positive: bool) -> Opt
         }
     }
     let number = gcd(sum.gcd_of_factors(), divisor.coefficient);
-    // A constant beside the terms is rounded down in a quotient by what is positive; otherwise it has to be a multiple too.
-    let rounds_down = op == Op::IDiv && is_positive;
-    let number = if rounds_down { number } else { gcd(number, sum.constant) };
+    // A constant beside the terms is rounded down in a quotient by a positive number; else it has to be a multiple too.
+    let number = if op == Op::Mod || !is_positive { gcd(number, sum.constant) } else { number };
     if common.is_empty() && number <= 1 {
         return None;
     }
@@ -157,4 +156,33 @@ fn take_multiples(op: Op, sum: &Sum, divisor: &Product, y: &UOp) -> Option<UOp> 
     }
     let rest = UOp::binary(op, &inside.to_uop(), y);
     Some(if op == Op::IDiv { outside.to_uop() + rest } else { rest })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::dtype::Scalar;
+    use crate::ir::{Evaluator, UOp};
+    use crate::rewrite::rewrite;
+    use crate::symbolic::INDEX;
+
+    /// `(k * a * b + m * a + n) // (d * b)` and the remainder, for all small k, m, n and d, where b is not 0.
+    #[test]
+    fn products_are_divided_by_multiples_of_their_factors() {
+        let (a, b) = (UOp::variable("a", -1, 2), UOp::variable("b", 1, 3));
+        let numbers = [-4, -3, 0, 1, 2, 5];
+        for (k, m) in numbers.into_iter().flat_map(|k| numbers.map(|m| (k, m))) {
+            for (n, d) in [0, 1, 6].into_iter().flat_map(|n| [-2, 1, 2, 3].map(|d| (n, d))) {
+                let (x, y) = (&a * &b * k + &a * m + n, &b * d);
+                for exact in [x.idiv(&y), x.modulo(&y)] {
+                    let simpler = rewrite(&exact, &[&INDEX]).expect("rules come to an end");
+                    let mut both = Evaluator::new(&[a.clone(), b.clone(), exact.clone(), simpler.clone()]);
+                    let assignments = (-1..=2).flat_map(|a| (1..=3).map(move |b| [Scalar::Int(a), Scalar::Int(b)]));
+                    for assignment in assignments {
+                        let values = both.evaluate(&assignment).expect("all leaves have values");
+                        assert_eq!(values[2], values[3], "{} at {assignment:?}: {}", exact.infix(), simpler.infix());
+                    }
+                }
+            }
+        }
+    }
 }
