@@ -22,8 +22,13 @@ proptest! {
     }
 
     #[test]
-    fn rewrite_keeps_value(bytes in vec(any::<u8>(), 0..100)) {
+    fn rewrite_keeps_value(bytes in vec(any::<u8>(), 0..160)) {
         check(oracle::rewrite_keeps_value(&bytes))?;
+    }
+
+    #[test]
+    fn conditions_keep_value(bytes in vec(any::<u8>(), 0..100)) {
+        check(oracle::conditions_keep_value(&bytes))?;
     }
 
     #[test]

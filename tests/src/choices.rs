@@ -58,7 +58,7 @@ impl<'b> Choices<'b> {
 ///
 /// # Errors
 /// The oracle's, or the text of the panic.
-pub fn caught(oracle: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+pub fn caught<T>(oracle: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(oracle));
     outcome.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();

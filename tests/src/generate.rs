@@ -6,7 +6,6 @@ use warpweft_compiler::ir::interpret::Value;
 use warpweft_compiler::ir::text::Graph;
 use warpweft_compiler::ir::{Arg, Combiner, Dim, Op, ReduceOp, Shape, StridedArg, UOp, is_defined};
 use warpweft_compiler::region::view_overlaps_itself;
-use warpweft_compiler::rewrite::Maker;
 use warpweft_compiler::view::ViewSpec;
 
 use crate::choices::Choices;
@@ -55,6 +54,55 @@ pub fn index_expression(choices: &mut Choices<'_>) -> Graph {
     }
     let roots: Vec<UOp> = integers.last().into_iter().chain(bools.last()).cloned().collect();
     Graph::new("expression", roots)
+}
+
+/// A position put together from digits and taken apart by another shape, again and again, with paddings, gaps and mirrored axes, as views of
+/// views do: the position, and a digit of it where gates hold.
+pub fn positions(choices: &mut Choices<'_>) -> Graph {
+    let mut lens: Vec<i64> = (0..choices.between(1, 4)).map(|_| choices.between(2, 9)).collect();
+    let names = ["a", "b", "c", "d"];
+    let mut digits: Vec<UOp> = lens.iter().zip(names).map(|(len, name)| UOp::variable(name, 0, len - 1)).collect();
+    let mut position = UOp::index(0);
+    for _ in 0..choices.between(1, 4) {
+        for axis in 1..digits.len() {
+            let other = choices.between(0, axis as i64) as usize;
+            digits.swap(axis, other);
+            lens.swap(axis, other);
+        }
+        position = UOp::index(if choices.once_in(2) { choices.between(-6, 12) } else { 0 });
+        let mut stride = 1;
+        for (digit, len) in digits.iter().zip(&lens) {
+            let own = if choices.once_in(6) { choices.between(-8, 8) } else { stride };
+            position = position + digit * own;
+            stride *= len;
+        }
+        lens = (0..choices.between(1, 4)).map(|_| choices.between(2, 9)).collect();
+        let mut inner = 1;
+        digits.clear();
+        for (axis, len) in lens.iter().enumerate() {
+            let quotient = position.idiv(inner);
+            let is_outermost = axis + 1 == lens.len() && !choices.once_in(3);
+            let digit = if is_outermost { quotient } else { quotient.modulo(*len) };
+            digits.push(match choices.between(0, 11) {
+                0..=3 => digit + choices.between(-3, 3),
+                4 => UOp::index(choices.between(0, len - 1)),
+                5 => UOp::index(len - 1) - digit,
+                _ => digit,
+            });
+            inner *= len;
+        }
+    }
+    let gate = |digit: &UOp, choices: &mut Choices<'_>| {
+        let limit = UOp::index(choices.between(0, 6));
+        if choices.once_in(2) { digit.lt(&limit) } else { limit.lt(digit) }
+    };
+    let gates: Vec<UOp> = digits.iter().map(|digit| gate(digit, choices)).collect();
+    let valid = gates.into_iter().reduce(|valid, gate| valid.and(&gate)).unwrap_or_else(|| UOp::bool(true));
+    let shown = valid.select(
+        &digits.iter().cloned().reduce(|sum, digit| sum * 3 + digit).unwrap_or(position.clone()),
+        &UOp::index(0),
+    );
+    Graph::new("positions", [position, shown])
 }
 
 /// A program of a few tensors: elementwise ops, movement, casts, reductions, scans, gathers, scatters, writes; one or two roots.
@@ -311,72 +359,6 @@ fn scatter(choices: &mut Choices<'_>, values: &[UOp], x: &UOp) -> Option<UOp> {
     let op = (*choices.one_of(&ops)).filter(|op| *op != ReduceOp::Mul || !x.dtype().is_float());
     let index = index.cast(*choices.one_of(&[DType::I32, DType::I64]));
     Some(x.scatter(&index, &source, op, axis))
-}
-
-/// Makes what patterns leave open: scalars that nothing is known of, scalars that something is known of, constants at the ends.
-pub struct RuleMaker<'c, 'b> {
-    /// Where choices come from.
-    pub choices: &'c mut Choices<'b>,
-    leaves: u32,
-}
-
-impl<'c, 'b> RuleMaker<'c, 'b> {
-    /// A maker by these choices.
-    pub fn new(choices: &'c mut Choices<'b>) -> RuleMaker<'c, 'b> {
-        RuleMaker { choices, leaves: 0 }
-    }
-
-    fn variable(&mut self) -> UOp {
-        self.leaves += 1;
-        let low = self.choices.between(-20, 20);
-        UOp::variable(&format!("x{}", self.leaves), low, low + self.choices.between(0, 40))
-    }
-
-    /// A load, of which nothing is known but its type.
-    fn unknown(&mut self, dtype: DType) -> UOp {
-        self.leaves += 1;
-        let place = vec![UOp::param(self.leaves, dtype, 1), UOp::index(0)];
-        let index = UOp::new(Op::Index, dtype, place, Arg::None);
-        UOp::new(Op::Load, dtype, vec![index], Arg::None)
-    }
-}
-
-/// Types that rules are tried on.
-pub const RULE_TYPES: [DType; 9] =
-    [DType::INDEX, DType::BOOL, DType::F32, DType::I32, DType::U8, DType::I64, DType::U64, DType::F16, DType::I8];
-
-impl Maker for RuleMaker<'_, '_> {
-    fn leaf(&mut self, dtype: DType) -> UOp {
-        match self.choices.between(0, 5) {
-            0 => self.constant(dtype),
-            // What is known of indices are the bounds of their variables.
-            1..=3 if dtype.is_index() => self.variable(),
-            4.. if dtype.is_index() => {
-                let ops = [Op::Mul, Op::Add, Op::Mod, Op::IDiv, Op::Max];
-                let (op, other) = (*self.choices.one_of(&ops), self.choices.between(1, 9));
-                UOp::binary(op, &self.variable(), &UOp::index(other))
-            }
-            1 => self.variable().cast(dtype),
-            2 if dtype.is_bool() => self.variable().lt(self.choices.between(-20, 20)),
-            _ => self.unknown(dtype),
-        }
-    }
-
-    fn constant(&mut self, dtype: DType) -> UOp {
-        let small = self.choices.between(-9, 16);
-        let value = match self.choices.between(0, 7) {
-            0 if !dtype.is_index() => Scalar::lowest(dtype),
-            1 if !dtype.is_index() => Scalar::highest(dtype),
-            2 => Scalar::from_i64(1 << (small & 7), dtype),
-            3 if dtype.is_float() => Scalar::from_f64(*self.choices.one_of(&[f64::NAN, -0.0, 0.5, 1e-45]), dtype),
-            _ => Scalar::from_i64(small, dtype),
-        };
-        UOp::constant(value, dtype)
-    }
-
-    fn operand_type(&mut self) -> DType {
-        *self.choices.one_of(&RULE_TYPES)
-    }
 }
 
 /// A chain of movement ops over one param of element numbers.

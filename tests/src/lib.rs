@@ -3,6 +3,7 @@
 //! [`filetest`] runs `.uop` files by [`commands`]; [`engines`] are what can compute a graph; [`generate`] makes graphs by
 //! [`choices`], [`oracle`] says what must hold of them, for properties here and for the fuzz targets alike.
 //! [`error_bound`] says how far from the interpreter's an element may be, for what was computed of it.
+//! [`rules`] tries every rule of the compiler by itself. [`fuzz`] lists what fuzzers run.
 //! [`block_programs`] makes graphs of the blocks of networks, [`self_programs`] values that are compared with themselves. [`write_programs`] are random programs of views and writes, on tensors and on a model.
 //! [`effects`] are larger programs, with values of every kind and compiled functions; [`in_place`] are kernels that work in place, [`opt_lists`] are lists of opts on kernels.
 //! [`guarded`] is the CPU with memory between guard pages. [`lists`] runs what optimization made of kernels, and watches their memory. [`alias_programs`] holds the alias graph against [`alias_model`].
@@ -19,6 +20,7 @@ pub mod effects;
 pub mod engines;
 pub mod error_bound;
 pub mod filetest;
+pub mod fuzz;
 pub mod generate;
 pub mod guarded;
 pub mod in_place;
@@ -27,6 +29,7 @@ pub mod lists;
 pub mod mutants;
 pub mod opt_lists;
 pub mod oracle;
+pub mod rules;
 pub mod self_programs;
 pub mod soak;
 pub mod write_programs;

@@ -1,15 +1,13 @@
 //! The oracles of fuzz targets and properties: a function of bytes that returns an error with a filetest ready to be saved.
 //!
-//! Each is called by a libFuzzer target of the same name in `fuzz/`, and by a property in `tests/it` on random bytes.
+//! Each is called by a fuzz target of the same name ([`fuzz`](crate::fuzz)), and by a property in `tests/it` on random bytes.
 
 use rustc_hash::FxHashMap;
 use warpweft_compiler::dtype::Scalar;
 use warpweft_compiler::ir::interpret::Value;
 use warpweft_compiler::ir::text::{self, Graph};
 use warpweft_compiler::ir::{Arg, Evaluator, Shape, UOp, evaluate, substitute};
-use warpweft_compiler::kernel::{decompose, half_floats};
 use warpweft_compiler::memory_plan::{self, Span};
-use warpweft_compiler::rewrite::{Rule, RuleSet, instance};
 use warpweft_compiler::verify;
 use warpweft_compiler::view::ViewSpec;
 use warpweft_compiler::{DType, linearize, symbolic};
@@ -22,6 +20,7 @@ use crate::conformance::view_memory::Layout;
 use crate::engines;
 use crate::error_bound::{self, Bounded};
 use crate::generate;
+use crate::rules;
 use crate::self_programs;
 
 /// The graph as a filetest with this header, after what went wrong.
@@ -88,25 +87,31 @@ pub fn memory_plan_legal(bytes: &[u8]) -> Result<(), String> {
     Err(format!("{} bytes are not from {least} to {most}: {spans:?}", placement.bytes))
 }
 
-/// Simplifying an expression changes its value for no assignment of its variables.
+/// Simplifying an expression changes its value for no assignment of its variables; all are tried where there are few.
 ///
 /// # Errors
 /// With the expression, the assignment and both values.
 pub fn rewrite_keeps_value(bytes: &[u8]) -> Result<(), String> {
-    let graph = generate::index_expression(&mut Choices::new(bytes));
+    let mut choices = Choices::new(bytes);
+    let graph = match choices.once_in(3) {
+        true => generate::positions(&mut choices),
+        false => generate::index_expression(&mut choices),
+    };
     for root in &graph.roots {
-        let simpler = symbolic::simplify(root);
-        let mut both = Evaluator::new(&[root.clone(), simpler.clone()]);
-        let bounds: Vec<(i64, i64)> = both.leaves().iter().map(|leaf| (leaf.min_value(), leaf.max_value())).collect();
-        for number in 0..200u64 {
-            let leaves: Vec<Scalar> =
-                bounds.iter().enumerate().map(|(leaf, ends)| sample(*ends, number, leaf)).collect();
-            let values = both.evaluate(&leaves);
-            let Some([before, after]) = values.as_deref() else {
+        let simpler =
+            caught(|| Ok(symbolic::simplify(root))).map_err(|why| report(&why, "rewrite symbolic", &graph))?;
+        let mut all = Evaluator::new(&[root.clone(), simpler.clone(), sum_of_terms(root)]);
+        for leaves in assignments(all.leaves()) {
+            let values = all.evaluate(&leaves);
+            let Some([before, after, sum]) = values.as_deref() else {
                 return Err(report("the expression has no value", "rewrite symbolic", &graph));
             };
             if before != after {
                 let why = format!("{} is {before:?}, {} is {after:?}, for {leaves:?}", root.infix(), simpler.infix());
+                return Err(report(&why, "rewrite symbolic", &graph));
+            }
+            if before != sum {
+                let why = format!("{} is {before:?}, its terms are {sum:?}, for {leaves:?}", root.infix());
                 return Err(report(&why, "rewrite symbolic", &graph));
             }
             if !root.facts().contains(before.to_i64()) {
@@ -118,12 +123,82 @@ pub fn rewrite_keeps_value(bytes: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// Rule sets whose rules keep every value exactly. (Polynomials for functions and fused multiply-adds do not, and have tests
-/// with tolerances of their own.)
-pub fn exact_rule_sets() -> Vec<&'static RuleSet> {
-    let mut sets = symbolic::all_rules().to_vec();
-    sets.extend([&*decompose::DIVISION, &*half_floats::HALF_FLOATS]);
-    sets
+/// An index as the sum of its terms; anything else as it is.
+fn sum_of_terms(root: &UOp) -> UOp {
+    if !root.dtype().is_index() {
+        return root.clone();
+    }
+    let (terms, constant) = symbolic::linear_terms(root);
+    terms.iter().fold(UOp::index(constant), |sum, (atom, factor)| sum + atom * *factor)
+}
+
+/// An expression that is simplified for where a condition holds has its value there.
+///
+/// # Errors
+/// With the expression, the condition, the assignment and both values.
+pub fn conditions_keep_value(bytes: &[u8]) -> Result<(), String> {
+    let mut choices = Choices::new(bytes);
+    let mut graph = generate::index_expression(&mut choices);
+    let leaves: Vec<UOp> = graph.parameters.iter().map(|parameter| parameter.node.clone()).collect();
+    let mut condition = UOp::bool(true);
+    for _ in 0..choices.between(1, 3) {
+        let pick = |choices: &mut Choices<'_>| {
+            let named = || UOp::variable("a", 0, 9);
+            if leaves.is_empty() { named() } else { choices.one_of(&leaves).clone() }
+        };
+        let sum = pick(&mut choices) * choices.between(-3, 3) + pick(&mut choices);
+        let sum = if choices.once_in(3) { sum.modulo(choices.between(1, 5)) } else { sum };
+        let limit = UOp::index(choices.between(-12, 12));
+        let clause = match choices.between(0, 4) {
+            0 | 1 => sum.lt(&limit),
+            2 => limit.lt(&sum),
+            3 => sum.equals(&limit),
+            _ => sum.differs(&limit),
+        };
+        condition = condition.and(&clause);
+    }
+    graph.roots.push(condition.clone());
+    let (expressions, _) = graph.roots.split_at(graph.roots.len() - 1);
+    for root in expressions {
+        let simplified = caught(|| Ok(symbolic::simplify_given(root, &condition)));
+        let simpler = simplified.map_err(|why| report(&why, "parse", &graph))?;
+        let mut all = Evaluator::new(&[root.clone(), simpler.clone(), condition.clone()]);
+        for leaves in assignments(all.leaves()) {
+            let values = all.evaluate(&leaves);
+            let Some([before, after, holds]) = values.as_deref() else {
+                return Err(report("the expression has no value", "parse", &graph));
+            };
+            if holds.to_bool() && before != after {
+                let (root, simpler, condition) = (root.infix(), simpler.infix(), condition.infix());
+                let why = format!("{root} is {before:?}, {simpler} is {after:?}, for {leaves:?}, where {condition}");
+                return Err(report(&why, "parse", &graph));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// All assignments of variables, or some hundreds from everywhere between their bounds.
+fn assignments(leaves: &[UOp]) -> Vec<Vec<Scalar>> {
+    const ASSIGNMENTS_MAX: u64 = 600;
+    let spans: Vec<u64> = leaves.iter().map(|leaf| (leaf.max_value() - leaf.min_value()) as u64 + 1).collect();
+    let count = spans.iter().fold(1u64, |count, span| count.saturating_mul(*span));
+    let all = |mut number: u64| {
+        let digit = |(leaf, span): (&UOp, &u64)| {
+            let value = leaf.min_value() + (number % span) as i64;
+            number /= span;
+            Scalar::Int(value)
+        };
+        leaves.iter().zip(&spans).map(digit).collect()
+    };
+    let some = |number: u64| {
+        let bounds = leaves.iter().map(|leaf| (leaf.min_value(), leaf.max_value())).enumerate();
+        bounds.map(|(position, ends)| rules::random::sample(ends, number, position)).collect()
+    };
+    match count <= ASSIGNMENTS_MAX {
+        true => (0..count).map(all).collect(),
+        false => (0..ASSIGNMENTS_MAX / 2).map(some).collect(),
+    }
 }
 
 /// One rule, chosen and instantiated by the bytes, keeps the value of what it replaces.
@@ -132,72 +207,10 @@ pub fn exact_rule_sets() -> Vec<&'static RuleSet> {
 /// With the rule, both expressions, the assignment and both values.
 pub fn rule_keeps_value(bytes: &[u8]) -> Result<(), String> {
     let mut choices = Choices::new(bytes);
-    let sets = exact_rule_sets();
     let number = choices.byte() as usize * 256 + choices.byte() as usize;
-    let rules: Vec<(&RuleSet, &Rule)> =
-        sets.iter().flat_map(|set| set.rules().iter().map(move |rule| (*set, rule))).collect();
-    let (set, rule) = rules[number % rules.len()];
-    try_rule(set, rule, &mut choices).map(|_| ())
-}
-
-/// A rule on an instance made by choices; whether it applied, and values could be compared.
-///
-/// # Errors
-/// As [`rule_keeps_value`].
-pub fn try_rule(set: &RuleSet, rule: &Rule, choices: &mut Choices<'_>) -> Result<bool, String> {
-    let dtype = *choices.one_of(&generate::RULE_TYPES);
-    let Some(before) = instance(rule.pattern, dtype, &mut generate::RuleMaker::new(choices)) else {
-        return Ok(false);
-    };
-    let Some(after) = Some(&before).filter(|node| set.admits(node)).and_then(|node| rule.apply(node)) else {
-        return Ok(false);
-    };
-    let name = format!("{} of {}", rule.name, set.name());
-    if (after.dtype(), after.shape()) != (before.dtype(), before.shape()) {
-        return Err(format!("{name} turns {} into {}: {}", before.dtype(), after.dtype(), before.infix()));
-    }
-    let mut both = Evaluator::new(&[before.clone(), after.clone()]);
-    let leaves: Vec<UOp> = both.leaves().to_vec();
-    let mut compared = 0;
-    for number in 0..60 {
-        let values: Vec<Scalar> =
-            leaves.iter().enumerate().map(|(leaf, node)| leaf_value(node, number, leaf)).collect();
-        let results = both.evaluate(&values);
-        let Some([wanted, found]) = results.as_deref() else { continue };
-        compared += 1;
-        if wanted != found {
-            let (before, after) = (before.infix(), after.infix());
-            return Err(format!("{name}: {before} is {wanted:?}, {after} is {found:?}, for {values:?} of {dtype}"));
-        }
-    }
-    Ok(compared > 0)
-}
-
-/// A value of a leaf: within its bounds for a variable, any of its type for a load.
-fn leaf_value(leaf: &UOp, number: u64, position: usize) -> Scalar {
-    let dtype = leaf.dtype();
-    if matches!(leaf.arg(), Arg::Variable(_)) {
-        return sample((leaf.min_value(), leaf.max_value()), number, position);
-    }
-    let mixed = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(position as u32 * 7);
-    match number % 4 {
-        0 => Scalar::from_i64((mixed % 9) as i64 - 4, dtype),
-        1 => Scalar::from_f64((mixed % 64) as f64 / 8.0 - 4.0, dtype),
-        2 if number % 8 == 2 => *[Scalar::lowest(dtype), Scalar::highest(dtype), Scalar::zero(dtype)]
-            .get((mixed % 3) as usize)
-            .unwrap_or(&Scalar::zero(dtype)),
-        _ => Scalar::from_bits(mixed >> 3, dtype),
-    }
-}
-
-/// The ends of the bounds first, then numbers spread over them.
-fn sample((low, high): (i64, i64), number: u64, leaf: usize) -> Scalar {
-    let span = (high - low) as u64 + 1;
-    Scalar::Int(match number {
-        0 => low,
-        1 => high,
-        _ => low + ((number * (7 + 6 * leaf as u64) + number / 3) % span) as i64,
-    })
+    let all = rules::exact_rules();
+    let (set, rule) = all[number % all.len()];
+    rules::try_rule(set, rule, &mut choices).map(|_| ())
 }
 
 /// The elements that the strides of a chain of movement ops name, where strides describe it, are those that the interpreter puts there.

@@ -16,7 +16,7 @@
 use std::sync::LazyLock;
 
 use crate::dtype::{DType, Scalar, ScalarType};
-use crate::ir::{Arg, Op, Sources, UOp};
+use crate::ir::{Arg, Op, Sources, UOp, is_defined};
 use crate::rewrite::{Pattern, Rule, RuleSet};
 
 /// Half-float arithmetic becomes `f32` arithmetic.
@@ -28,10 +28,10 @@ pub static HALF_FLOATS: LazyLock<RuleSet> = LazyLock::new(|| {
     RuleSet::new("HALF_FLOATS", |root| is_half(root.dtype()) || root.src().iter().any(|x| is_half(x.dtype())), rules)
 });
 
-/// Whether an op makes new values, rather than moving or reinterpreting them.
+/// Whether an op that half floats have makes new values, rather than moving or reinterpreting them.
 fn computes(op: Op) -> bool {
     let moves = matches!(op, Op::Where | Op::Cast | Op::Bitcast);
-    op.is_elementwise() && !moves || matches!(op, Op::Fold | Op::Across)
+    is_defined(op, DType::F16) && !moves || matches!(op, Op::Fold | Op::Across)
 }
 
 fn is_half(dtype: DType) -> bool {

@@ -17,6 +17,10 @@ pub trait Maker {
     fn constant(&mut self, dtype: DType) -> UOp;
     /// The type of the operands of a comparison or cast.
     fn operand_type(&mut self) -> DType;
+    /// A node of an op that is not elementwise, if there is one of that type that expressions of scalars hold.
+    fn other(&mut self, _op: Op, _dtype: DType) -> Option<UOp> {
+        None
+    }
 }
 
 /// A node of that type that the pattern matches, if there can be one.
@@ -61,7 +65,10 @@ impl Instances<'_> {
     }
 
     fn node(&mut self, op: Op, src: Option<&[Pattern]>, dtype: DType) -> Option<UOp> {
-        if !op.is_elementwise() || (op.is_comparison() && !dtype.is_bool()) {
+        if !op.is_elementwise() {
+            return self.maker.other(op, dtype);
+        }
+        if op.is_comparison() && !dtype.is_bool() {
             return None;
         }
         let operand = match op.is_comparison() || op == Op::Cast || op == Op::Bitcast {

@@ -142,6 +142,16 @@ impl Pattern {
         }
     }
 
+    /// Whether it names that op anywhere.
+    pub fn holds(self, op: Op) -> bool {
+        let below = match self.0 {
+            Shape::Variable { .. } | Shape::Value(_) => false,
+            Shape::Cast { src, .. } => src.holds(op),
+            Shape::Node { src, .. } => src.iter().flatten().any(|operand| operand.holds(op)),
+        };
+        below || self.root_op() == Some(op)
+    }
+
     /// The names that it binds.
     pub(super) fn names(self) -> Vec<&'static str> {
         match self.0 {

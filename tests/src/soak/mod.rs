@@ -15,7 +15,7 @@ use warpweft_devices::Device;
 
 use crate::choices::{Choices, caught};
 use crate::kernels::{Generator, Random, check_kernel, kernel_of};
-use crate::{effects, guarded, in_place, opt_lists, oracle};
+use crate::{effects, guarded, in_place, opt_lists, oracle, rules};
 
 /// How often each rule is tried, on other instances each time.
 pub const TRIES_OF_A_RULE: u64 = 10_000;
@@ -61,15 +61,10 @@ fn random_kernel(number: u64, bytes: &[u8]) -> Result<(), String> {
         .map_err(|why| format!("{why}\n--- the kernel ---\n{}", text()))
 }
 
-fn rules() -> Vec<(&'static warpweft_compiler::rewrite::RuleSet, &'static warpweft_compiler::rewrite::Rule)> {
-    let sets = oracle::exact_rule_sets();
-    sets.into_iter().flat_map(|set| set.rules().iter().map(move |rule| (set, rule))).collect()
-}
-
 fn rule(number: u64, bytes: &[u8]) -> Result<(), String> {
-    let rules = rules();
-    let (set, rule) = rules[number as usize % rules.len()];
-    oracle::try_rule(set, rule, &mut Choices::new(bytes)).map(|_| ())
+    let all = rules::exact_rules();
+    let (set, rule) = all[number as usize % all.len()];
+    rules::try_rule(set, rule, &mut Choices::new(bytes)).map(|_| ())
 }
 
 /// Every kind.
@@ -198,17 +193,44 @@ pub const KINDS: &[Kind] = &[
         share: 4,
         bytes: (8, 60),
         batch: 200,
-        programs: Some(|| rules().len() as u64 * TRIES_OF_A_RULE),
+        programs: Some(|| rules::exact_rules().len() as u64 * TRIES_OF_A_RULE),
         check: rule,
+        reduce: None,
+    },
+    Kind {
+        name: "rules_small",
+        share: 4,
+        bytes: (0, 0),
+        batch: 1,
+        programs: Some(rules::small::programs),
+        check: |number, _| rules::small::check(number),
+        reduce: None,
+    },
+    Kind {
+        name: "functions",
+        share: 1,
+        bytes: (100, 120),
+        batch: 100,
+        programs: None,
+        check: |_, bytes| rules::functions::check(bytes),
         reduce: None,
     },
     Kind {
         name: "expressions",
         share: 2,
-        bytes: (0, 100),
+        bytes: (0, 160),
         batch: 20,
         programs: None,
         check: |_, bytes| oracle::rewrite_keeps_value(bytes),
+        reduce: None,
+    },
+    Kind {
+        name: "conditions",
+        share: 2,
+        bytes: (0, 100),
+        batch: 20,
+        programs: None,
+        check: |_, bytes| oracle::conditions_keep_value(bytes),
         reduce: None,
     },
     Kind {
