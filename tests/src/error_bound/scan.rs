@@ -30,7 +30,8 @@ pub(super) fn scan(node: &UOp, x: &Bounded, value: &Value, nodes: &mut Nodes<'_>
     let (sizes, with_errors) = (of(node, &|x, _| x)?, of(node, &|x, error| x + error)?);
     let part = x.value.shape()[axis as usize] as f64 * total.unit;
     let each = value.to_f64().into_iter().enumerate().map(|(at, value)| {
-        if !(with_errors[at] * (1.0 + part) < rounding.most.min(total.most)) {
+        let is_bounded = with_errors[at] * (1.0 + part) < rounding.most.min(total.most);
+        if !is_bounded {
             return if value.is_finite() || with_errors[at] > sizes[at] { f64::INFINITY } else { 0.0 };
         }
         let before = (with_errors[at] - sizes[at]).max(0.0);
