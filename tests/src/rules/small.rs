@@ -9,7 +9,7 @@
 //!   for a bool, comparisons of such.
 //!
 //! Each instance is evaluated for every assignment of its variables (of several numbers of 8 bits, for 22 values of each). A *case* is
-//! a rule, the type of its root, and a domain; it is walked in *shards* by the first choice, so that a soak can share it out.
+//! a rule, the type of its root, and a domain; it is walked in *shards* by the first two choices, so that a soak can share it out.
 
 use std::sync::LazyLock;
 
@@ -21,8 +21,10 @@ use warpweft_compiler::rewrite::{Maker, Rule, RuleSet, instance};
 use super::{Outcome, check_instance};
 use crate::kernels::Random;
 
-/// Into how many parts the first choice of a case is dealt out.
-pub const SHARDS: u64 = 16;
+/// Into how many parts each of the first two choices of a case is dealt out.
+const DEALT: usize = 8;
+/// The parts of a case.
+pub const SHARDS: u64 = (DEALT * DEALT) as u64;
 
 /// Instances of a flat domain; where there would be more, its numbers have fewer bits.
 const INSTANCES_MAX: u64 = 700_000;
@@ -109,10 +111,7 @@ impl Case {
         let mut count = Count::default();
         for _ in 0..instances_max {
             let made = self.instance(walk);
-            if walk.is_over {
-                break;
-            }
-            if let Some(before) = made {
+            if let Some(before) = made.filter(|_| walk.is_own()) {
                 let outcome = check_instance(self.set, self.rule, &before, &assignments)?;
                 count.matched += u64::from(outcome != Outcome::NoMatch);
                 count.rewritten += u64::from(outcome == Outcome::Rewritten);
@@ -129,7 +128,7 @@ impl Case {
     /// # Errors
     /// With the first instance whose value changes.
     pub fn check_shard(&self, shard: u64) -> Result<Count, String> {
-        self.walk(&mut Walk::shard(shard as usize), u64::MAX).map_err(|why| format!("{}: {why}", self.name()))
+        self.walk(&mut Walk::shard(shard), u64::MAX).map_err(|why| format!("{}: {why}", self.name()))
     }
 
     /// A few instances from anywhere in the domain.
@@ -160,14 +159,17 @@ struct Walk {
     /// What was chosen, and of how many.
     chosen: Vec<(usize, usize)>,
     at: usize,
-    shard: usize,
+    /// Where the first choices start that are dealt out among shards.
+    starts: [usize; 2],
     random: Option<Random>,
-    is_over: bool,
+    /// Whether what was made belongs to another shard.
+    is_outside: bool,
 }
 
 impl Walk {
-    fn shard(shard: usize) -> Walk {
-        Walk { chosen: Vec::new(), at: 0, shard, random: None, is_over: false }
+    fn shard(shard: u64) -> Walk {
+        let starts = [shard as usize % DEALT, shard as usize / DEALT];
+        Walk { chosen: Vec::new(), at: 0, starts, random: None, is_outside: false }
     }
 
     fn random(seed: u64) -> Walk {
@@ -179,16 +181,22 @@ impl Walk {
             return random.below(count);
         }
         if self.at == self.chosen.len() {
-            let first = if self.at == 0 { self.shard } else { 0 };
-            self.is_over |= first >= count;
+            let first = self.starts.get(self.at).copied().unwrap_or(0);
             self.chosen.push((first, count));
         }
+        let (choice, count) = self.chosen[self.at];
+        self.is_outside |= choice >= count;
         self.at += 1;
-        self.chosen[self.at - 1].0.min(count - 1)
+        choice.min(count - 1)
     }
 
     fn one_of<T: Clone>(&mut self, things: &[T]) -> T {
         things[self.pick(things.len())].clone()
+    }
+
+    /// Whether what the choices made belongs to this shard. What takes fewer choices than are dealt out belongs to the first.
+    fn is_own(&self) -> bool {
+        !self.is_outside && self.starts.iter().skip(self.at).all(|start| *start == 0) || self.random.is_some()
     }
 
     /// Goes on to the next choices; false if there are none.
@@ -197,10 +205,9 @@ impl Walk {
             return true;
         }
         self.chosen.truncate(self.at);
-        self.at = 0;
-        // Nothing was chosen: there is one instance, which belongs to the first shard.
+        (self.at, self.is_outside) = (0, false);
         while let Some((choice, count)) = self.chosen.pop() {
-            let next = choice + if self.chosen.is_empty() { SHARDS as usize } else { 1 };
+            let next = choice + if self.chosen.len() < self.starts.len() { DEALT } else { 1 };
             if next < count {
                 self.chosen.push((next, count));
                 return true;
