@@ -79,6 +79,21 @@ impl Model {
         view(a).is_some() && view(a) == view(b)
     }
 
+    /// Whether what a write changes of one tensor and what it is given show the same elements at the same positions.
+    pub fn gives_itself(&self, to: Id, write: &Write) -> bool {
+        match write {
+            Write::Assign(from) | Write::CopyFrom(from) => self.is_same_view(to, *from),
+            Write::SliceAssign(axis, start, stop, from) => {
+                let (Some(a), Some(b)) = (self.shown.get(&to), self.shown.get(from)) else { return false };
+                let part = View::Narrow(*axis, Start::At(*start), Len::number(stop - start));
+                let Some((dims, positions)) = part.shows(&a.widest.0, None) else { return false };
+                let elements: Vec<_> = positions.iter().map(|&at| a.widest.1[at]).collect();
+                a.storage == b.storage && dims == b.widest.0 && elements[..] == b.widest.1[..]
+            }
+            _ => false,
+        }
+    }
+
     /// A function that was defined.
     pub fn function(&self, id: Id) -> Option<&Rc<Function>> {
         self.functions.get(&id)

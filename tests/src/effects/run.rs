@@ -96,7 +96,7 @@ impl Machine {
                 // What has nothing to say is not refused: one number everywhere, or a view as it is.
                 let is_plain = match step {
                     Step::Write(_, Write::Fill(_)) => true,
-                    Step::Write(to, Write::Assign(from) | Write::CopyFrom(from)) => self.model.is_same_view(*to, *from),
+                    Step::Write(to, write) => self.model.gives_itself(*to, write),
                     _ => false,
                 };
                 if overlaps && !is_plain {
