@@ -8,7 +8,7 @@
 //! - *deep*: for an index, sums of two variables, their products, quotients and remainders (one within the other too) with coefficients;
 //!   for a bool, comparisons of such.
 //!
-//! Each instance is evaluated for every assignment of its variables (of several numbers of 8 bits, for 22 values of each). A *case* is
+//! Each instance is evaluated for every assignment of its variables (of two numbers of 8 bits, for 22 values of each, of more for 5). A *case* is
 //! a rule, the type of its root, and a domain; it is walked in *shards* by the first two choices, so that a soak can share it out.
 
 use std::sync::LazyLock;
@@ -414,7 +414,7 @@ fn assignments(leaves: &[UOp]) -> Vec<Vec<Scalar>> {
     let unknown = leaves.iter().filter(|leaf| leaf.dtype().bytes() == 1 && !leaf.dtype().is_bool()).count();
     let mut all = vec![Vec::new()];
     for leaf in leaves {
-        let values = values_of(leaf, unknown > 1);
+        let values = values_of(leaf, unknown);
         all = all
             .into_iter()
             .flat_map(|head: Vec<Scalar>| {
@@ -425,13 +425,15 @@ fn assignments(leaves: &[UOp]) -> Vec<Vec<Scalar>> {
     all
 }
 
-fn values_of(leaf: &UOp, few: bool) -> Vec<Scalar> {
+fn values_of(leaf: &UOp, unknown: usize) -> Vec<Scalar> {
     let dtype = leaf.dtype();
     match dtype {
         DType::BOOL => vec![Scalar::Bool(false), Scalar::Bool(true)],
         DType::INDEX => (leaf.min_value()..=leaf.max_value()).map(Scalar::Int).collect(),
-        _ if few => {
-            (-8..8).chain([64, 100, 127, -128, -127, -100]).map(|value| Scalar::from_i64(value, dtype)).collect()
+        _ if unknown > 2 => [-8, -1, 0, 1, 127].map(|value| Scalar::from_i64(value, dtype)).to_vec(),
+        _ if unknown == 2 => {
+            let ends = [64, 100, 127, -128, -127, -100];
+            (-8..8).chain(ends).map(|value| Scalar::from_i64(value, dtype)).collect()
         }
         _ => (0..256).map(|bits| Scalar::from_bits(bits, dtype)).collect(),
     }
