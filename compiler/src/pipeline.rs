@@ -5,10 +5,10 @@ use std::sync::Arc;
 use crate::error::CompileError;
 use crate::ir::text::Graph;
 use crate::ir::{Arg, Op, UOp, postorder};
-use crate::kernel::{
-    blocks, decompose, effects, estimate, expand, index_types, loops, lower, name, scratch, states, transpose,
-};
-use crate::linearize::{self, Linear, check, order};
+use crate::kernel::{effects, estimate, local_buffers, name};
+use crate::legalize::{blocks, decompose, expand, index_types, states, transpose};
+use crate::linearize::{self, Linear, check, linearizer};
+use crate::lower::{loops, tensors};
 use crate::optimize::{self, Opts};
 use crate::program::{Access, Parameter};
 use crate::symbolic;
@@ -61,11 +61,11 @@ pub fn lower_kernel(
     passes.run("unrolled and vector ranges are expanded", expand::expand);
     passes.run("tiles of strided loads become rows, transposed", transpose::transpose_tiles);
     passes.run("what accumulates in memory loads what is there", effects::open_accumulations);
-    passes.run("stages get scratch of their own", scratch::number_scratch);
+    passes.run("local buffers get scratch of their own", local_buffers::number_scratch);
     passes.run("states become accumulators", states::accumulate_states);
     passes.run("ops the target lacks become ops it has", |kernel| decompose::decompose(kernel, target));
     passes.run("indices get machine types", index_types::lower_index_types);
-    let ops = order::order(&passes.kernel, target.has_fma);
+    let ops = linearizer::order(&passes.kernel, target.has_fma);
     let (parameters, variables) = interface(ast, &ops);
     let linear = Linear { name, parameters, variables, grid: grid(&ops), ops, estimate };
     if cfg!(debug_assertions)
@@ -101,11 +101,11 @@ impl Passes<'_> {
 
     /// The passes before any choice.
     fn run_before_opts(&mut self) {
-        self.run("tensors become loops", lower::lower_to_loops);
+        self.run("tensors become loops", tensors::lower_to_loops);
         self.run("simplify", symbolic::simplify);
         self.run("what is replaced is loaded first", effects::order_effects);
         self.run("ranges are taken apart into digits", loops::split_digits);
-        self.run("folds share loops", loops::share_loops);
+        self.run("reductions share loops", loops::share_loops);
         self.run("outer loops are ordered by what needs them", loops::order_outputs);
         self.run("adjacent loops become one", loops::merge_ranges);
     }

@@ -82,7 +82,7 @@ fn inspect_prints_every_stage() {
     let schedule = stage("schedule");
     assert!(schedule.contains("it must exist in memory") && schedule.contains("store"), "{schedule}");
     assert!(stage("passes").contains("tensors become loops"));
-    assert!(stage("linear").contains("across"), "{}", stage("linear"));
+    assert!(stage("linear").contains("horizontal_reduce"), "{}", stage("linear"));
     assert!(stage("source").contains("define void @"));
     assert!(stage("assembly").contains("ret"));
     assert_eq!(prints(&["inspect", &file, "--stage", "schedule", "--no-fuse"]).matches("; kernel").count(), 3);

@@ -90,7 +90,7 @@ fn blocks_of_networks_are_stored_computed_again_and_kept() {
         let graph = warpweft_tests::block_programs::block_program(&mut Choices::new(&bytes));
         let kernels = schedule(&UOp::sink(graph.roots)).unwrap().kernels;
         several += usize::from(kernels.len() > 1);
-        let keeps = |ast: &UOp| postorder(std::slice::from_ref(ast)).iter().any(|node| node.op() == Op::Keep);
+        let keeps = |ast: &UOp| postorder(std::slice::from_ref(ast)).iter().any(|node| node.op() == Op::Materialize);
         kept += usize::from(kernels.iter().any(|kernel| keeps(&kernel.ast)));
     }
     assert!(several >= 20 && kept >= 20, "{several} programs have several kernels, {kept} keep values");

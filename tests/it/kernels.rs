@@ -44,9 +44,9 @@ fn attention(heads: i64, len: i64, width: i64) -> UOp {
     let four = [heads, len, len, width];
     let q = input(1).reshape([heads, len, 1, width]).expand(four);
     let k = input(2).reshape([heads, 1, len, width]).expand(four);
-    let scores = (q * k).reduce(ReduceOp::Add, &[3]).keep(&[2]);
+    let scores = (q * k).reduce(ReduceOp::Add, &[3]).materialize(&[2]);
     let spread = |x: UOp| x.reshape([heads, len, 1]).expand([heads, len, len]);
-    let powers = (&scores - spread(scores.reduce(ReduceOp::Max, &[2]))).exp2().keep(&[2]);
+    let powers = (&scores - spread(scores.reduce(ReduceOp::Max, &[2]))).exp2().materialize(&[2]);
     let weights = powers.div(spread(powers.reduce(ReduceOp::Add, &[2])));
     let v = input(3).reshape([heads, 1, len, width]).expand(four);
     (weights.reshape([heads, len, len, 1]).expand(four) * v).reduce(ReduceOp::Add, &[2])

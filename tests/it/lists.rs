@@ -74,7 +74,7 @@ fn sums(rows: i64, columns: i64) -> UOp {
 /// Rows minus their maximum, where twice the rows is kept in scratch.
 fn kept_rows() -> UOp {
     let x = UOp::param(1, DType::F32, 6 * 40).reshape([6, 40]);
-    let twice = (&x + &x).keep(&[1]);
+    let twice = (&x + &x).materialize(&[1]);
     let most = twice.reduce(ReduceOp::Max, &[1]).reshape([6, 1]).expand([6, 40]);
     kernel_of(&[twice - most])
 }

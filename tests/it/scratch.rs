@@ -18,7 +18,7 @@ const COLUMNS: i64 = 8000;
 /// Rows minus their maximum, where twice a row is kept: 32 kB of scratch, twice where two rows are done side by side.
 fn kernel_with_scratch(device: &dyn Device, no_opt: bool) -> Program {
     let x = UOp::param(1, DType::F32, (ROWS * COLUMNS) as u64).reshape([ROWS, COLUMNS]);
-    let twice = (&x + &x).keep(&[1]);
+    let twice = (&x + &x).materialize(&[1]);
     let most = twice.reduce(ReduceOp::Max, &[1]).reshape([ROWS, 1]).expand([ROWS, COLUMNS]);
     let ast = kernel_of(&[twice - most]);
     let linear =

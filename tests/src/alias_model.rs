@@ -1,7 +1,7 @@
 //! The slow obvious model of the alias graph: a tensor is the list of its elements' addresses, in row-major order.
 
 use std::collections::BTreeSet;
-use warpweft_compiler::region::Sett;
+use warpweft_compiler::region::NestedStripes;
 
 /// Where an element lies: allocation and flat number in it.
 pub type Address = (usize, i64);
@@ -172,6 +172,6 @@ impl Model {
 
 /// The elements of a sett in a range, by membership alone.
 #[must_use]
-pub fn members(sett: &Sett, lower: i64, upper: i64) -> Vec<i64> {
+pub fn members(sett: &NestedStripes, lower: i64, upper: i64) -> Vec<i64> {
     (lower..upper).filter(|&z| sett.contains_element(z)).collect()
 }

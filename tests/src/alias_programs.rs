@@ -6,7 +6,7 @@
 use crate::alias_model::{Model, members};
 use crate::choices::Choices;
 use std::fmt::Debug;
-use warpweft_compiler::region::{AliasGraph, Answer, Sett, TensorId};
+use warpweft_compiler::region::{AliasGraph, Answer, NestedStripes, TensorId};
 
 /// One of `0..end`; 0 if there is none.
 pub fn below(choices: &mut Choices<'_>, end: i64) -> i64 {
@@ -17,7 +17,7 @@ pub fn below(choices: &mut Choices<'_>, end: i64) -> i64 {
 ///
 /// # Panics
 /// Never: the stripes are made to be stripes.
-pub fn sett(choices: &mut Choices<'_>, size: i64) -> Sett {
+pub fn sett(choices: &mut Choices<'_>, size: i64) -> NestedStripes {
     let mut limit = size.max(1);
     let triples: Vec<(i64, i64, i64)> = (0..below(choices, 4))
         .map(|_| {
@@ -28,7 +28,7 @@ pub fn sett(choices: &mut Choices<'_>, size: i64) -> Sett {
             stripe
         })
         .collect();
-    Sett::from_triples(&triples).expect("lengths are not negative and not both zero")
+    NestedStripes::from_triples(&triples).expect("lengths are not negative and not both zero")
 }
 
 /// A shape of `count` elements.
@@ -161,7 +161,7 @@ impl Pair {
                 (graph.concat(&[source, TensorId(other)], axis), made)
             }
             6 => {
-                let setts: Vec<Sett> = model.shape.iter().map(|&extent| sett(choices, extent)).collect();
+                let setts: Vec<NestedStripes> = model.shape.iter().map(|&extent| sett(choices, extent)).collect();
                 let kept: Vec<Vec<i64>> =
                     setts.iter().zip(&model.shape).map(|(sett, &extent)| members(sett, 0, extent)).collect();
                 (graph.sample(source, &setts), model.keep(&kept))

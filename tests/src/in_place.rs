@@ -216,7 +216,7 @@ impl Maker<'_, '_> {
         };
         let kept = |x: &UOp, maker: &mut Self| {
             let axes: Vec<usize> = (0..rank).filter(|&k| k == axis || maker.choices.once_in(3)).collect();
-            if maker.n.is_some() { x.clone() } else { x.keep(&axes) }
+            if maker.n.is_some() { x.clone() } else { x.materialize(&axes) }
         };
         match self.choices.between(0, 4) {
             0 => {

@@ -295,7 +295,7 @@ impl Generator {
     fn kept(&mut self, node: &UOp) -> UOp {
         let rank = node.shape().len();
         let axes: Vec<usize> = (0..rank).filter(|_| self.random.below(3) > 0).collect();
-        let kept = node.keep(&axes);
+        let kept = node.materialize(&axes);
         match self.random.below(3) {
             0 if rank > 0 => &kept + kept.flip(&[self.random.below(rank)]),
             1 if rank > 0 => {

@@ -93,7 +93,7 @@ fn any_opt(choices: &mut Choices<'_>, kernel: &UOp) -> Opt {
         0 | 1 => Opt::Vectorize { range: range(choices), lanes: number(choices) },
         2 | 3 => Opt::Upcast { range: range(choices), times: number(choices) },
         4 => Opt::Split { range: range(choices), len: number(choices) },
-        5 => Opt::KeepFolds { range: range(choices) },
+        5 => Opt::MaterializeReductions { range: range(choices) },
         6 => Opt::Pack { lane: range(choices), row: range(choices) },
         7 | 8 => {
             let load = choices.between(0, loads as i64) as u32;

@@ -89,20 +89,20 @@ pub fn rule(op: Op) -> Rule {
         Op::Bitcast => Nothing("bits are no number of which there is a derivative"),
         Op::Const | Op::Buffer | Op::Param | Op::Variable | Op::Bind | Op::Iota => Nothing("has no operand"),
         Op::Range
-        | Op::Keep
-        | Op::Fold
+        | Op::Materialize
+        | Op::ReduceRange
         | Op::Running
         | Op::Previous
         | Op::Store
         | Op::Index
         | Op::Load
-        | Op::Stage
+        | Op::LocalBuffer
         | Op::Sink
         | Op::Ramp
         | Op::Splat
         | Op::Stack
         | Op::Lane
-        | Op::Across
+        | Op::HorizontalReduce
         | Op::Scratch
         | Op::Accumulator
         | Op::Update

@@ -9,7 +9,7 @@ use super::dim::{Dim, Shape};
 use super::op::Op;
 use crate::dtype::Scalar;
 
-/// How elements are combined by `Reduce`, `Fold` and `Across`.
+/// How elements are combined by `Reduce`, `ReduceRange` and `HorizontalReduce`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ReduceOp {
     /// Sum; logical or of bools.
@@ -29,7 +29,7 @@ pub enum AxisKind {
     Parallel,
     /// An ordinary loop over outputs.
     Loop,
-    /// An ordinary loop that a fold closes.
+    /// An ordinary loop that a reduction closes.
     Reduce,
     /// A loop whose iterations come one after the other, in order: each may need what the one before it left.
     Serial,
@@ -52,7 +52,7 @@ pub enum Arg {
     Scalar(Scalar),
     /// The shape of a `Reshape`, `Expand` or `Iota`.
     Shape(Shape),
-    /// The order of a `Permute`, the axes of a `Flip` or `Keep`.
+    /// The order of a `Permute`, the axes of a `Flip` or `Materialize`.
     Axes(Axes),
     /// `(before, after)` of each axis of a `Pad`; `(start, end)` of each axis of a `Shrink`.
     Bounds(Arc<[(Dim, Dim)]>),
@@ -60,17 +60,17 @@ pub enum Arg {
     Strided(Arc<StridedArg>),
     /// What a `Reduce` does, and along which axes, ascending.
     Reduce(ReduceOp, Axes),
-    /// What a `Fold`, `Across` or `Running` does, or a store that combines what it stores with what is there.
-    Fold(ReduceOp),
+    /// What a `ReduceRange`, `HorizontalReduce` or `Running` does, or a store that combines what it stores with what is there.
+    Combine(ReduceOp),
     /// What a `Scan` does, and along which axis.
     Scan(ReduceOp, u8),
     /// How a `Scatter` combines an element with what is there (it takes its place if that is not said), and along which axis it is put.
     Scatter(Option<ReduceOp>, u8),
     /// Which component a `Reduce` of several values gives, and along which axes, ascending.
     ReduceState(Component, Axes),
-    /// Which component a `Fold` of several values gives.
-    FoldState(Component),
-    /// Which component a `Fold` gives whose operands are the new components of its accumulators, and these.
+    /// Which component a `ReduceRange` of several values gives.
+    CombineState(Component),
+    /// Which component a `ReduceRange` gives whose operands are the new components of its accumulators, and these.
     Step(Component),
     /// Which memory a `Buffer` is.
     Buffer(BufferArg),
@@ -267,11 +267,11 @@ impl Arg {
             | Arg::Scalar(_)
             | Arg::Axes(_)
             | Arg::Reduce(..)
-            | Arg::Fold(_)
+            | Arg::Combine(_)
             | Arg::Scan(..)
             | Arg::Scatter(..)
             | Arg::ReduceState(..)
-            | Arg::FoldState(_)
+            | Arg::CombineState(_)
             | Arg::Step(_)
             | Arg::Buffer(_)
             | Arg::Param(_)
@@ -302,11 +302,11 @@ impl Arg {
             | Arg::Scalar(_)
             | Arg::Axes(_)
             | Arg::Reduce(..)
-            | Arg::Fold(_)
+            | Arg::Combine(_)
             | Arg::Scan(..)
             | Arg::Scatter(..)
             | Arg::ReduceState(..)
-            | Arg::FoldState(_)
+            | Arg::CombineState(_)
             | Arg::Step(_)
             | Arg::Buffer(_)
             | Arg::Param(_)

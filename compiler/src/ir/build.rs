@@ -340,12 +340,12 @@ impl UOp {
         states.iter().enumerate().map(one).collect()
     }
 
-    /// Of a reduction or fold of states, the one that gives the first component.
+    /// Of a reduction of states, the one that gives the first component.
     pub fn first_component(&self) -> Option<UOp> {
         let first = |component: Component| Component { number: 0, ..component };
         let arg = match self.arg() {
             Arg::ReduceState(component, axes) => Arg::ReduceState(first(*component), axes.clone()),
-            Arg::FoldState(component) => Arg::FoldState(first(*component)),
+            Arg::CombineState(component) => Arg::CombineState(first(*component)),
             _ => return None,
         };
         Some(UOp::new(self.op(), self.src()[0].dtype(), self.src(), arg))
@@ -369,10 +369,10 @@ impl UOp {
         UOp::new(Op::Contiguous, self.dtype(), smallvec![self.clone()], Arg::None)
     }
 
-    /// In a kernel: kept in scratch memory along these axes.
-    pub fn keep(&self, axes: &[usize]) -> UOp {
+    /// In a kernel: materialized in scratch memory along these axes.
+    pub fn materialize(&self, axes: &[usize]) -> UOp {
         let axes: Axes = axes.iter().map(|&axis| axis as u8).collect();
-        UOp::new(Op::Keep, self.dtype(), smallvec![self.clone()], Arg::Axes(axes))
+        UOp::new(Op::Materialize, self.dtype(), smallvec![self.clone()], Arg::Axes(axes))
     }
 
     /// A view of this: what movement ops make of it one after the other.

@@ -1,12 +1,12 @@
 //! Reductions of several values at once: the table of *combiners*.
 //!
 //! A combiner's *state* is a few values, its *components*. Two states are combined into one by an expression over both, and a reduction combines
-//! the states of all elements, beginning with the *identity*, which changes nothing. Reductions and folds hold the components of an element as
+//! the states of all elements, beginning with the *identity*, which changes nothing. Reductions hold the components of an element as
 //! operands, and give one component of the outcome; those that differ in the component alone are one loop.
 //!
 //! ```text
-//! place = reduce x, places, argmax_first #1 (1)      the place of the largest x along axis 1
-//! most  = reduce x, places, argmax_first #0 (1)      its value, found by the same loop
+//! index = reduce x, indices, argmax_first #1 (1)      the index of the largest x along axis 1
+//! most  = reduce x, indices, argmax_first #0 (1)      its value, found by the same loop
 //! ```
 //!
 //! Always: combining is associative, but for rounding, and commutative; a component has the type of its operand. Tests: the laws for random
@@ -43,10 +43,10 @@ macro_rules! combiners {
 }
 
 combiners! {
-    ArgMaxFirst "argmax_first" [value place]       "The largest value and its place, NaN being the largest; of equal ones the least place.";
-    ArgMaxLast  "argmax_last"  [value place]       "The same; of equal ones the largest place.";
-    ArgMinFirst "argmin_first" [value place]       "The smallest value and its place, NaN being the smallest; of equal ones the least place.";
-    ArgMinLast  "argmin_last"  [value place]       "The same; of equal ones the largest place.";
+    ArgMaxFirst "argmax_first" [value index]       "The largest value and its index, NaN being the largest; of equal ones the least index.";
+    ArgMaxLast  "argmax_last"  [value index]       "The same; of equal ones the largest index.";
+    ArgMinFirst "argmin_first" [value index]       "The smallest value and its index, NaN being the smallest; of equal ones the least index.";
+    ArgMinLast  "argmin_last"  [value index]       "The same; of equal ones the largest index.";
     Moments     "moments"      [mean squares count] "The mean of so many numbers and the sum of squared distances from it (Welford; Chan, Golub and LeVeque).";
     LogSumExp   "logsumexp"    [largest sum]       "The largest exponent, and the sum of powers of e relative to it.";
 }
@@ -111,7 +111,7 @@ impl Combiner {
     }
 }
 
-/// The better of two; `is_better`: the second by its value, `is_preferred`: the second by its place.
+/// The better of two; `is_better`: the second by its value, `is_preferred`: the second by its index.
 fn extreme(a: &[UOp], b: &[UOp], is_better: &UOp, is_preferred: &UOp) -> SmallVec<[UOp; 3]> {
     let equal = a[0].equals(&b[0]);
     let wins = if a[0].dtype().is_float() {
@@ -154,10 +154,10 @@ fn log_sum_exp(a: &[UOp], b: &[UOp]) -> SmallVec<[UOp; 3]> {
 }
 
 impl Arg {
-    /// How many operands of a fold stand before the ranges that it closes.
-    pub fn values_of_fold(&self) -> usize {
+    /// How many operands of a reduction stand before the ranges that it closes.
+    pub fn values_of_reduction(&self) -> usize {
         match self {
-            Arg::FoldState(component) => component.combiner.arity(),
+            Arg::CombineState(component) => component.combiner.arity(),
             // The new components, and the accumulators that hold them.
             Arg::Step(component) => 2 * component.combiner.arity(),
             _ => 1,
@@ -165,7 +165,7 @@ impl Arg {
     }
 }
 
-/// How values are combined by a reduction or fold: one by an op, or several by a combiner.
+/// How values are combined by a reduction: one by an op, or several by a combiner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Combining {
     /// One value.
@@ -175,11 +175,11 @@ pub enum Combining {
 }
 
 impl Combining {
-    /// What a reduction or fold does.
+    /// What a reduction does.
     pub fn of(node: &UOp) -> Option<Combining> {
         match node.arg() {
-            Arg::Reduce(op, _) | Arg::Fold(op) => Some(Combining::One(*op)),
-            Arg::ReduceState(component, _) | Arg::FoldState(component) => Some(Combining::Several(*component)),
+            Arg::Reduce(op, _) | Arg::Combine(op) => Some(Combining::One(*op)),
+            Arg::ReduceState(component, _) | Arg::CombineState(component) => Some(Combining::Several(*component)),
             _ => None,
         }
     }
@@ -217,18 +217,18 @@ impl Combining {
         }
     }
 
-    /// All components of values folded over ranges; the values themselves if there are none.
-    pub fn fold_all(self, values: &[UOp], ranges: &[UOp]) -> SmallVec<[UOp; 3]> {
+    /// All components of values reduced over ranges; the values themselves if there are none.
+    pub fn reduce_ranges(self, values: &[UOp], ranges: &[UOp]) -> SmallVec<[UOp; 3]> {
         if ranges.is_empty() {
             return values.iter().cloned().collect();
         }
         let src: Sources = values.iter().chain(ranges).cloned().collect();
         let one = |number: usize| {
             let arg = match self {
-                Combining::One(op) => Arg::Fold(op),
-                Combining::Several(component) => Arg::FoldState(Component { number: number as u8, ..component }),
+                Combining::One(op) => Arg::Combine(op),
+                Combining::Several(component) => Arg::CombineState(Component { number: number as u8, ..component }),
             };
-            UOp::new(Op::Fold, values[number].dtype(), src.clone(), arg)
+            UOp::new(Op::ReduceRange, values[number].dtype(), src.clone(), arg)
         };
         (0..self.arity()).map(one).collect()
     }
@@ -241,9 +241,9 @@ impl Combining {
         }
     }
 
-    /// The component that is given of values folded over ranges.
-    pub fn fold(self, values: &[UOp], ranges: &[UOp]) -> UOp {
-        self.fold_all(values, ranges).swap_remove(self.number())
+    /// The component that is given of values reduced over ranges.
+    pub fn reduce_range(self, values: &[UOp], ranges: &[UOp]) -> UOp {
+        self.reduce_ranges(values, ranges).swap_remove(self.number())
     }
 }
 

@@ -167,7 +167,7 @@ fn tensor_shape(op: Op, src: &[UOp], arg: &Arg) -> Result<Shape, String> {
             let (before, after) = (&from[..axis], &from[axis + 1..]);
             Ok(before.iter().chain(src[1].shape().iter()).chain(after).cloned().collect())
         }
-        (Op::Keep, Arg::Axes(axes)) => match axes.iter().find(|&&axis| axis as usize >= from.len()) {
+        (Op::Materialize, Arg::Axes(axes)) => match axes.iter().find(|&&axis| axis as usize >= from.len()) {
             Some(axis) => Err(format!("{from} has no axis {axis}")),
             None => Ok(from.clone()),
         },
@@ -255,7 +255,7 @@ pub(super) fn infer_facts(op: Op, dtype: DType, src: &[UOp], arg: &Arg) -> Facts
             | Op::Shrink
             | Op::Flip
             | Op::Contiguous
-            | Op::Keep
+            | Op::Materialize
             | Op::Detach
             | Op::Function
             | Op::Splat

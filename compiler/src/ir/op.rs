@@ -123,27 +123,27 @@ ops! {
     Gather    "gather"    [x index]             Tensor      "x with position i of one axis replaced by the axes of index: x[.., index[..], ..]; 0 where out of range.";
     Scatter   "scatter"   [x index source]      Tensor      "x, where each element of source, in order, is put at, or combined into, the place along one axis that index names; nowhere where that is out of range.";
     Contiguous "contiguous" [x]                 Tensor      "x, stored in memory in row-major order.";
-    Keep      "keep"      [x]                   Tensor      "x, computed once for the given axes inside of the loops over the others, and kept in scratch memory.";
+    Materialize "materialize"  [x]                   Tensor      "x, computed once for the given axes inside of the loops over the others, and kept in scratch memory.";
     Detach    "detach"    [x]                   Tensor      "x, through which no gradient flows.";
     Function  "function"  [value;x]             Tensor      "value, which is the function of the x that the argument names: gradients use its known derivative, all else uses value alone.";
     Copy      "copy"      [x]                   Tensor      "x in the memory of another device.";
     Write     "write"     [base value;index]    Tensor      "base with value in the place of the elements that a view of it, the argument, shows; or scattered by an index.";
 
     Range     "range"     [len]                 Loop        "A loop variable from 0 to len - 1.";
-    Fold      "fold"      [value;range]         Loop        "value combined over all of the ranges, which it closes; or several values, of which a combiner gives one component.";
+    ReduceRange "reduce_range" [value;range]         Loop        "value combined over all of the ranges, which it closes; or several values, of which a combiner gives one component.";
     Running   "running"   [value range]         Loop        "value combined over the iterations of a serial range so far, this one among them.";
     Store     "store"     [index value;more]    Memory      "value written at an index, after the loads that stand behind it, for all of the ranges at the end, which it closes.";
     Index     "index"     [buffer offset;gate]  Memory      "The place of one element, or with a ramp of several; no access where the gate is false.";
     Load      "load"      [index]               Memory      "The value at an index; zero where its gate is false.";
     Previous  "previous"  [index;range]         Memory      "What memory holds at the index of a store that replaces it in the same iteration of these ranges.";
-    Stage     "stage"     [;store]              Memory      "The scratch memory that these stores write, once they have been done.";
+    LocalBuffer "local_buffer"  [;store]              Memory      "The scratch memory that these stores write, once they have been done.";
     Sink      "sink"      [;store]              Memory      "All that a kernel or schedule must do.";
 
     Ramp      "ramp"      [base]                Vector      "base, base + stride, base + 2 * stride, ...; the argument is the stride.";
     Splat     "splat"     [a]                   Vector      "a in every lane.";
     Stack     "stack"     [;a]                  Vector      "Scalars as the lanes of a vector.";
     Lane      "lane"      [a]                   Vector      "One lane of a vector; the argument says which.";
-    Across    "across"    [a]                   Vector      "The lanes of a vector combined into a scalar.";
+    HorizontalReduce "horizontal_reduce" [a]                   Vector      "The lanes of a vector combined into a scalar.";
 
     Scratch   "scratch"   []                    Memory      "Memory that lives for one run of a kernel body; the argument names it.";
     Accumulator "accumulator" [init;range]      Loop        "A register that a loop updates, set to init where it stands; in a kernel what it holds in an iteration of these ranges.";

@@ -52,25 +52,25 @@ pub fn is_defined(op: Op, operand: DType) -> bool {
         | Op::Gather
         | Op::Scatter
         | Op::Contiguous
-        | Op::Keep
+        | Op::Materialize
         | Op::Detach
         | Op::Function
         | Op::Copy
         | Op::Write
         | Op::Range
-        | Op::Fold
+        | Op::ReduceRange
         | Op::Running
         | Op::Previous
         | Op::Store
         | Op::Index
         | Op::Load
-        | Op::Stage
+        | Op::LocalBuffer
         | Op::Sink
         | Op::Ramp
         | Op::Splat
         | Op::Stack
         | Op::Lane
-        | Op::Across
+        | Op::HorizontalReduce
         | Op::Scratch
         | Op::Accumulator
         | Op::Update

@@ -16,7 +16,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::ranges::{Dependencies, RangeSet, closed_ranges, is_closer, open_operands, range_id};
+use super::ranges::{Dependencies, RangeSet, closed_ranges, is_loop_end, open_operands, range_id};
 use crate::ir::{Arg, Op, ReduceOp, Sources, UOp};
 
 /// Gives each store the loads that must come before it.
@@ -79,7 +79,7 @@ pub fn replaces_what_was_read(store: &UOp) -> bool {
 /// How a store combines its value with what is there; `None` if it replaces it.
 pub fn accumulates(store: &UOp) -> Option<ReduceOp> {
     match store.arg() {
-        Arg::Fold(op) => Some(*op),
+        Arg::Combine(op) => Some(*op),
         _ => None,
     }
 }
@@ -101,7 +101,7 @@ pub fn open_accumulations(root: &UOp) -> UOp {
     })
 }
 
-/// Memory that is both loaded and stored; scratch does not count, for stages order that.
+/// Memory that is both loaded and stored; scratch does not count, for local buffers order that.
 pub fn memory_in_place(root: &UOp) -> FxHashSet<UOp> {
     let is_in_place = |store: &&UOp| replaces_what_was_read(store);
     root.src().iter().filter(is_in_place).map(|store| memory_of(store).clone()).collect()
@@ -111,23 +111,23 @@ fn memory_of(access: &UOp) -> &UOp {
     &access.src()[0].src()[0]
 }
 
-/// The folds and stages that a value is computed in, innermost first: those whose loops it depends on.
+/// The reductions and local buffers that a value is computed in, innermost first: those whose loops it depends on.
 fn holders_of(dependencies: &Dependencies, root: &UOp) -> FxHashMap<UOp, Vec<UOp>> {
     let mut holders: FxHashMap<UOp, Vec<UOp>> = FxHashMap::default();
-    let inner = dependencies.order.iter().filter(|node| is_closer(node) && !root.src().contains(node));
-    for closer in inner {
-        let ids: Vec<u32> = closed_ranges(closer).iter().map(range_id).collect();
-        for node in crate::ir::postorder(open_operands(closer)) {
+    let inner = dependencies.order.iter().filter(|node| is_loop_end(node) && !root.src().contains(node));
+    for loop_end in inner {
+        let ids: Vec<u32> = closed_ranges(loop_end).iter().map(range_id).collect();
+        for node in crate::ir::postorder(open_operands(loop_end)) {
             let stands_in = ids.iter().any(|id| dependencies.get(&node).contains(*id));
             if node.op() == Op::Load && stands_in {
-                holders.entry(node).or_default().push(closer.clone());
+                holders.entry(node).or_default().push(loop_end.clone());
             }
         }
     }
     holders
 }
 
-/// The load, where it stands in no loop but these; else the folds and stages around it of which that holds.
+/// The load, where it stands in no loop but these; else the reductions and local buffers around it of which that holds.
 fn readers_within(
     load: &UOp,
     around: &RangeSet,
@@ -140,11 +140,12 @@ fn readers_within(
     }
     let mut readers: Vec<UOp> =
         holders.get(load).into_iter().flatten().filter(|node| stands_within(node)).cloned().collect();
-    // A store into scratch is below its stage, which is what others wait for.
+    // A store into scratch is below its local buffer, which is what others wait for.
     readers.iter_mut().for_each(|reader| {
         if reader.op() == Op::Store {
-            let stage = dependencies.order.iter().find(|node| node.op() == Op::Stage && node.src().contains(reader));
-            *reader = stage.unwrap_or(reader).clone();
+            let buffer =
+                dependencies.order.iter().find(|node| node.op() == Op::LocalBuffer && node.src().contains(reader));
+            *reader = buffer.unwrap_or(reader).clone();
         }
     });
     readers
@@ -154,7 +155,7 @@ fn readers_within(
 mod tests {
     use super::*;
     use crate::DType;
-    use crate::kernel::lower::lower_to_loops;
+    use crate::lower::tensors::lower_to_loops;
 
     fn store(slot: u32, len: u64, value: UOp) -> UOp {
         UOp::new(Op::Store, DType::VOID, vec![UOp::param(slot, value.dtype(), len), value], Arg::None)
@@ -178,7 +179,7 @@ mod tests {
         let sum = x.reduce(ReduceOp::Add, &[0]).reshape([1]).expand([8]);
         let ordered = order_effects(&lower_to_loops(&UOp::sink([store(0, 8, &x - sum)])));
         let after: Vec<Op> = loads_before(&ordered.src()[0]).iter().map(UOp::op).collect();
-        assert!(after.contains(&Op::Load) && after.contains(&Op::Fold), "{after:?}");
+        assert!(after.contains(&Op::Load) && after.contains(&Op::ReduceRange), "{after:?}");
     }
 
     #[test]

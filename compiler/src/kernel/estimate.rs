@@ -2,12 +2,12 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::loops::{ranges_by_id, trip_count};
 use super::ranges::{Dependencies, RangeSet, closed_ranges, is_further_component, range_id};
 use crate::ir::{Arg, Op, UOp};
+use crate::lower::loops::{ranges_by_id, trip_count};
 use crate::program::Estimate;
 
-/// Counts over a kernel in loop form, before optimization: elementwise float ops and folds as operations (a fold of products is
+/// Counts over a kernel in loop form, before optimization: elementwise float ops and reductions as operations (a reduction of products is
 /// two an element), each parameter's bytes once (at most its size), each load and store of a parameter as often as it runs; scratch does not count.
 pub fn estimate(root: &UOp) -> Estimate {
     let dependencies = Dependencies::of(root);
@@ -26,7 +26,7 @@ pub fn estimate(root: &UOp) -> Estimate {
                 total.bytes_accessed += bytes;
                 *touched.entry(buffer.clone()).or_default() += bytes;
             }
-            Op::Fold if !is_further_component(node, &mut states) => total.operations += trips(&open),
+            Op::ReduceRange if !is_further_component(node, &mut states) => total.operations += trips(&open),
             op if op.is_elementwise() && op != Op::Cast && op != Op::Bitcast && !node.dtype().is_index() => {
                 total.operations += trips(&open);
             }

@@ -1,20 +1,12 @@
-//! Kernels as loop nests: lowering from tensors ([`lower`]), facts and substitution of ranges ([`ranges`]), passes over loops
-//! ([`loops`]), long sums by blocks ([`blocks`]), memory inside of them ([`scratch`]), expansion into lanes and straight-line code ([`expand`]), ops that a target lacks ([`decompose`]), accumulators of
-//! states ([`states`]), machine types for indices ([`index_types`]).
+//! The kernel form: one kernel as loop nests over scalars and vectors, as all passes between tensors and linear lists see it.
+//!
+//! Here stands what every pass needs to know of that form: which ranges a value depends on and how ranges are replaced ([`ranges`]),
+//! local buffers and the scratch memory behind them ([`local_buffers`]), the order of loads and stores of one memory ([`effects`]), what
+//! a kernel costs ([`estimate`]) and what it is called ([`name`]). Passes before the optimizer are in [`lower`](crate::lower), those
+//! after it in [`legalize`](crate::legalize).
 
-pub mod blocks;
-pub mod decompose;
 pub mod effects;
 pub mod estimate;
-pub mod expand;
-pub mod half_floats;
-pub mod index_types;
-pub mod loops;
-pub mod lower;
+pub mod local_buffers;
 pub mod name;
 pub mod ranges;
-pub mod scratch;
-mod sine;
-pub mod states;
-pub mod transcendental;
-pub mod transpose;

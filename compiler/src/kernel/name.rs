@@ -1,8 +1,8 @@
-//! Names of kernels: `r` if anything is folded, else `e`, then the lengths of the loops over outputs and, after them, of folds and stages.
+//! Names of kernels: `r` if anything is reduced, else `e`, then the lengths of the loops over outputs and, after them, of reductions and local buffers.
 //!
 //! A name says what shape of work a kernel does; two kernels may share one.
 
-use super::ranges::{closed_ranges, is_closer, range_id};
+use super::ranges::{closed_ranges, is_loop_end, range_id};
 use crate::ir::{Op, UOp, postorder};
 
 /// The name of a kernel in loop form, before optimization.
@@ -11,10 +11,10 @@ pub fn kernel_name(root: &UOp) -> String {
     let mut seen: Vec<u32> = Vec::new();
     let mut parts: Vec<String> = Vec::new();
     let stores = root.src().iter();
-    let inner = order.iter().filter(|node| is_closer(node) && !root.src().contains(node));
-    let is_fold = order.iter().any(|node| node.op() == Op::Fold);
-    for closer in stores.chain(inner) {
-        for range in closed_ranges(closer) {
+    let inner = order.iter().filter(|node| is_loop_end(node) && !root.src().contains(node));
+    let is_reduction = order.iter().any(|node| node.op() == Op::ReduceRange);
+    for loop_end in stores.chain(inner) {
+        for range in closed_ranges(loop_end) {
             if !seen.contains(&range_id(range)) {
                 seen.push(range_id(range));
                 parts.push(range.src()[0].as_int().map_or_else(|| "n".to_string(), |len| len.to_string()));
@@ -26,5 +26,5 @@ pub fn kernel_name(root: &UOp) -> String {
     if parts.is_empty() {
         parts.push("1".to_string());
     }
-    format!("{}_{}", if is_fold { "r" } else { "e" }, parts.join("_"))
+    format!("{}_{}", if is_reduction { "r" } else { "e" }, parts.join("_"))
 }

@@ -1,7 +1,7 @@
 //! Facts about loops in kernel form: which ranges a value depends on, and substitution of ranges.
 //!
-//! A *closer* is a fold or store: it names ranges that end with it. A value *depends on* a range if it names the range, directly or
-//! below, and nothing between has closed it; a closer also on what the lengths of its ranges name. Every transformation of loops in this crate is one call of [`substitute_ranges`].
+//! A *loop end* is a reduction or store: it names ranges that end with it. A value *depends on* a range if it names the range, directly or
+//! below, and nothing between has closed it; a loop end also on what the lengths of its ranges name. Every transformation of loops in this crate is one call of [`substitute_ranges`].
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -70,26 +70,26 @@ pub fn range_id(range: &UOp) -> u32 {
 }
 
 /// Whether it ends ranges.
-pub fn is_closer(node: &UOp) -> bool {
-    matches!(node.op(), Op::Fold | Op::Store)
+pub fn is_loop_end(node: &UOp) -> bool {
+    matches!(node.op(), Op::ReduceRange | Op::Store)
 }
 
-/// The ranges that a closer ends, outermost first.
-pub fn closed_ranges(closer: &UOp) -> &[UOp] {
-    match closer.op() {
-        Op::Fold => &closer.src()[closer.arg().values_of_fold()..],
+/// The ranges that a loop end ends, outermost first.
+pub fn closed_ranges(loop_end: &UOp) -> &[UOp] {
+    match loop_end.op() {
+        Op::ReduceRange => &loop_end.src()[loop_end.arg().values_of_reduction()..],
         // Behind the value stands what must be loaded before (`effects`), then the ranges.
         Op::Store => {
-            let waits = closer.src()[2..].iter().take_while(|operand| operand.op() != Op::Range).count();
-            &closer.src()[2 + waits..]
+            let waits = loop_end.src()[2..].iter().take_while(|operand| operand.op() != Op::Range).count();
+            &loop_end.src()[2 + waits..]
         }
         _ => &[],
     }
 }
 
-/// Whether a fold gives one more component of a state that has been met, and so is no loop of its own.
-pub fn is_further_component<'k>(fold: &'k UOp, states: &mut FxHashSet<&'k [UOp]>) -> bool {
-    matches!(fold.arg(), Arg::FoldState(_)) && !states.insert(fold.src())
+/// Whether a reduction gives one more component of a state that has been met, and so is no loop of its own.
+pub fn is_further_component<'k>(reduction: &'k UOp, states: &mut FxHashSet<&'k [UOp]>) -> bool {
+    matches!(reduction.arg(), Arg::CombineState(_)) && !states.insert(reduction.src())
 }
 
 /// The operands of a node that are not ranges which it closes.
@@ -145,7 +145,7 @@ pub fn next_range_id(root: &UOp) -> u32 {
     all_ranges(root).iter().map(|range| range_id(range) + 1).max().unwrap_or(0)
 }
 
-/// What a range becomes: its value as an expression, and the ranges that take its place in closers.
+/// What a range becomes: its value as an expression, and the ranges that take its place in loop ends.
 pub struct NewRanges {
     /// The value that stood for the range's.
     pub value: UOp,
@@ -153,13 +153,13 @@ pub struct NewRanges {
     pub ranges: SmallVec<[UOp; 3]>,
 }
 
-/// The kernel with ranges exchanged, in values and in closers alike. A fold that closes no range any more is its value.
+/// The kernel with ranges exchanged, in values and in loop ends alike. A reduction that closes no range any more is its value.
 pub fn substitute_ranges(root: &UOp, map: &FxHashMap<UOp, NewRanges>) -> UOp {
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
     for node in postorder(std::slice::from_ref(root)) {
         let new = if let Some(new) = map.get(&node) {
             new.value.clone()
-        } else if is_closer(&node) {
+        } else if is_loop_end(&node) {
             let mut src: Sources = open_operands(&node).iter().map(|operand| done[operand].clone()).collect();
             for range in closed_ranges(&node) {
                 match map.get(range) {
@@ -169,7 +169,7 @@ pub fn substitute_ranges(root: &UOp, map: &FxHashMap<UOp, NewRanges>) -> UOp {
             }
             match node.op() {
                 // Of states, the component that is given.
-                Op::Fold if src.len() == node.arg().values_of_fold() => {
+                Op::ReduceRange if src.len() == node.arg().values_of_reduction() => {
                     src[Combining::of(&node).map_or(0, Combining::number)].clone()
                 }
                 _ => node.with_src(src),

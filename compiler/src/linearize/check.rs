@@ -32,7 +32,7 @@ pub fn check(list: &[UOp]) -> Result<(), String> {
                 Some(innermost) if innermost == op.src()[0] => {}
                 _ => return fail("does not close the innermost loop".to_string()),
             },
-            Op::Fold | Op::Running | Op::Sink | Op::Stage | Op::Reduce | Op::Gather | Op::Buffer => {
+            Op::ReduceRange | Op::Running | Op::Sink | Op::LocalBuffer | Op::Reduce | Op::Gather | Op::Buffer => {
                 return fail("should have been lowered".to_string());
             }
             op if op.is_movement() => return fail("should have been lowered".to_string()),

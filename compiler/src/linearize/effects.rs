@@ -11,7 +11,7 @@
 //! are compared as they stand: a load and a store at one expression, the load first, are right if the store's view shows no element
 //! twice, which whoever writes through a view has checked. Where lengths are variables, all this is asked for several values of each, its bounds among them.
 //!
-//! This shares no code with the passes that order effects (`kernel::effects`, `linearize::order`), so that one mistake is not made twice. It runs on every
+//! This shares no code with the passes that order effects (`kernel::effects`, `linearize::linearizer`), so that one mistake is not made twice. It runs on every
 //! kernel in debug builds. Tested below with lists that are wrong.
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -32,7 +32,7 @@ enum Found {
 }
 
 /// A load or store of memory that the list both loads and stores.
-struct Access<'a> {
+struct MemoryAccess<'a> {
     position: usize,
     /// The loops that are open, outermost first.
     loops: Vec<&'a UOp>,
@@ -70,7 +70,7 @@ pub fn check(list: &[UOp]) -> Result<(), String> {
     for values in assignments(list) {
         let accesses = accesses_of(list, &memory, &values);
         for load in accesses.iter().filter(|access| !access.is_store) {
-            let same_memory = |store: &&Access| store.is_store && store.index.src()[0] == load.index.src()[0];
+            let same_memory = |store: &&MemoryAccess| store.is_store && store.index.src()[0] == load.index.src()[0];
             for store in accesses.iter().filter(same_memory) {
                 check_pair(load, store, &values)
                     .map_err(|why| format!("op {} loads what op {} replaces: {why}", load.position, store.position))?;
@@ -109,7 +109,7 @@ fn memory_in_place(list: &[UOp]) -> FxHashSet<UOp> {
     of_op(Op::Load).into_iter().filter(|memory| stored.contains(memory)).collect()
 }
 
-fn accesses_of<'a>(list: &'a [UOp], memory: &FxHashSet<UOp>, values: &Values<'_>) -> Vec<Access<'a>> {
+fn accesses_of<'a>(list: &'a [UOp], memory: &FxHashSet<UOp>, values: &Values<'_>) -> Vec<MemoryAccess<'a>> {
     let mut open: Vec<&UOp> = Vec::new();
     let mut accesses = Vec::new();
     for (position, node) in list.iter().enumerate() {
@@ -119,7 +119,7 @@ fn accesses_of<'a>(list: &'a [UOp], memory: &FxHashSet<UOp>, values: &Values<'_>
             Op::Load | Op::Store if memory.contains(&node.src()[0].src()[0]) => {
                 let index = &node.src()[0];
                 let (loops, is_store) = (open.clone(), node.op() == Op::Store);
-                accesses.push(Access { position, loops, index, is_store, offset: offset_of(index, values) });
+                accesses.push(MemoryAccess { position, loops, index, is_store, offset: offset_of(index, values) });
             }
             _ => {}
         }
@@ -145,7 +145,7 @@ fn length(range: &UOp, values: &Values<'_>) -> i128 {
     fixed_value(&range.src()[0], values).unwrap_or(range.src()[0].max_value() as i128).max(0)
 }
 
-fn check_pair(load: &Access, store: &Access, values: &Values<'_>) -> Result<(), String> {
+fn check_pair(load: &MemoryAccess, store: &MemoryAccess, values: &Values<'_>) -> Result<(), String> {
     if load.loops.iter().chain(&store.loops).any(|range| length(range, values) == 0) {
         return Ok(());
     }
@@ -446,7 +446,7 @@ mod tests {
     fn unchecked(value: &UOp) -> Vec<UOp> {
         let src: Sources = [x(), value.clone()].into_iter().collect();
         let kernel = UOp::sink([UOp::new(Op::Store, DType::VOID, src, Arg::None)]);
-        let loops = crate::symbolic::simplify(&crate::kernel::lower::lower_to_loops(&kernel));
-        super::super::order::order(&crate::kernel::index_types::lower_index_types(&loops), true)
+        let loops = crate::symbolic::simplify(&crate::lower::tensors::lower_to_loops(&kernel));
+        super::super::linearizer::order(&crate::legalize::index_types::lower_index_types(&loops), true)
     }
 }

@@ -15,7 +15,7 @@
 //! | `final` | the register's value after its loop |
 //! | `index` | an address: `[buffer, offset]` or `[buffer, offset, gate]`. With a scalar offset and a vector dtype it means that many consecutive elements; with a vector offset, one element a lane |
 //! | `load`, `store` | at an index; lanes whose gate is false load zero and store nothing |
-//! | `ramp`, `splat`, `stack`, `lane`, `across` | vectors made, taken apart, combined |
+//! | `ramp`, `splat`, `stack`, `lane`, `horizontal_reduce` | vectors made, taken apart, combined |
 //! | elementwise ops | on scalars, or lane by lane on vectors of one lane count |
 //!
 //! No node is of dtype `Index` any more. [`check::check`] holds every list to these rules, and [`effects::check`] proves that nothing is loaded
@@ -24,8 +24,8 @@
 pub mod check;
 pub mod effects;
 pub mod interpret;
-mod nest;
-pub mod order;
+pub mod linearizer;
+mod loop_tree;
 mod scratch;
 pub mod text;
 

@@ -5,22 +5,23 @@
 //!   p0: f32 = param #0 [16]
 //!   v0: i64 = const 16
 //!   r0: i64 = range v0, loop #0
-//!   ...
+//!     ...
+//!   end r0
 //! }
 //! ```
 //!
 //! The header lists parameters in calling order, then the names of variables; `cost` is operations, unique bytes, accessed bytes.
-//! Always: `parse(print(l))` is the same list, and printing what was parsed gives the same text.
+//! What stands in a loop is indented; the parser does not mind. Always: `parse(print(l))` is the same list, and printing what was parsed gives the same text.
 
 use std::fmt::Write;
 
 use rustc_hash::FxHashSet;
 
 use super::Linear;
-use crate::ir::UOp;
 use crate::ir::text::{
     Cursor, Names, ParseError, Scope, Token, parse_dtype, parse_integer, parse_statement, quoted, write_line,
 };
+use crate::ir::{Op, UOp};
 use crate::program::{Access, Estimate, Parameter};
 
 const ACCESSES: [(Access, &str); 3] =
@@ -46,8 +47,15 @@ pub fn print(linear: &Linear) -> String {
     );
     let mut names = Names::default();
     names.constants_have_lines = true;
+    let mut open_loops = 0_usize;
     for node in &linear.ops {
-        text.push_str("  ");
+        if node.op() == Op::EndRange {
+            open_loops = open_loops.saturating_sub(1);
+        }
+        text.push_str(&"  ".repeat(1 + open_loops));
+        if node.op() == Op::Range {
+            open_loops += 1;
+        }
         match names.get(node) {
             Some(name) => {
                 let _ = write!(text, "repeat {name}");
@@ -104,7 +112,7 @@ pub fn parse_with_lines(text: &str, first_line: usize) -> Result<(Linear, Vec<us
         if cursor.take_mark('}') {
             break;
         }
-        let line = cursor.place().0;
+        let line = cursor.location().0;
         let is_repeat = matches!(cursor.peek_second(), Token::Word(_)) && cursor.take_word("repeat");
         let node = if is_repeat { scope.take_named(&mut cursor)? } else { parse_statement(&mut cursor, &mut scope)? };
         listed.insert(node.clone());

@@ -10,8 +10,8 @@
 //!
 //! Always: offsets are multiples of [`ALIGNMENT`]; the outcome is a function of the spans. Not here: memory itself (`runtime`).
 
+mod alias_targets;
 mod check;
-mod lend;
 mod place;
 #[cfg(test)]
 mod tests;
@@ -73,7 +73,7 @@ pub struct MemoryPlan {
     /// First byte of each of the schedule's buffers that is a temporary in the arena.
     pub offsets: Vec<Option<u64>>,
     /// The output in whose memory, from its first byte on, each of the schedule's buffers lies that is a temporary and not in the arena.
-    pub lenders: Vec<Option<usize>>,
+    pub alias_targets: Vec<Option<usize>>,
     /// Bytes of the arena.
     pub bytes: u64,
     /// What it gained.
@@ -85,30 +85,30 @@ pub struct MemoryPlan {
 pub fn plan(buffers: &[ScheduleBuffer], kernels: &[Vec<usize>], share: bool) -> MemoryPlan {
     let (numbers, temporaries) = spans_of(buffers, kernels, |role| matches!(role, BufferRole::Temporary));
     let (lending, outputs) = spans_of(buffers, kernels, |role| matches!(role, BufferRole::Output(_)));
-    let mut lenders = vec![None; temporaries.len()];
+    let mut alias_targets = vec![None; temporaries.len()];
     let mut placement = if share { place(&temporaries) } else { side_by_side(&temporaries) };
     if share {
-        let loans = lend::lend(&outputs, &temporaries);
+        let loans = alias_targets::lend(&outputs, &temporaries);
         let smaller = place(&without(&temporaries, &loans));
         if smaller.bytes < placement.bytes {
-            (lenders, placement) = (loans, smaller);
+            (alias_targets, placement) = (loans, smaller);
         }
     }
     #[cfg(debug_assertions)]
-    if let Err(message) = check(&without(&temporaries, &lenders), &placement) {
+    if let Err(message) = check(&without(&temporaries, &alias_targets), &placement) {
         panic!("bug in the compiler: illegal memory plan: {message}");
     }
     let gain = gain(kernels.len(), outputs, &temporaries, placement.bytes);
     let mut plan = MemoryPlan {
         offsets: vec![None; buffers.len()],
-        lenders: vec![None; buffers.len()],
+        alias_targets: vec![None; buffers.len()],
         bytes: placement.bytes,
         gain,
     };
     let mut offsets = placement.offsets.into_iter();
-    for (number, lender) in numbers.into_iter().zip(lenders) {
-        match lender {
-            Some(output) => plan.lenders[number] = Some(lending[output]),
+    for (number, alias_target) in numbers.into_iter().zip(alias_targets) {
+        match alias_target {
+            Some(output) => plan.alias_targets[number] = Some(lending[output]),
             None => plan.offsets[number] = offsets.next(),
         }
     }

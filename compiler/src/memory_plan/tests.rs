@@ -47,14 +47,14 @@ proptest! {
     #[test]
     fn loans_fit_in_bytes_and_time(outputs in prop::collection::vec((100u64..1200, 0u32..25), 0..4), spans in spans()) {
         let outputs: Vec<Span> = outputs.into_iter().map(|(bytes, first)| span(bytes, first, 30)).collect();
-        let loans = lend::lend(&outputs, &spans);
+        let loans = alias_targets::lend(&outputs, &spans);
         let mut owners = rustc_hash::FxHashMap::default();
-        for (number, (borrower, lender)) in spans.iter().zip(&loans).enumerate() {
-            let Some(lender) = lender else { continue };
-            prop_assert!(borrower.bytes <= outputs[*lender].bytes);
+        for (number, (borrower, alias_target)) in spans.iter().zip(&loans).enumerate() {
+            let Some(alias_target) = alias_target else { continue };
+            prop_assert!(borrower.bytes <= outputs[*alias_target].bytes);
             for time in borrower.first..=borrower.last {
-                prop_assert!(time < outputs[*lender].first);
-                prop_assert_eq!(*owners.entry((*lender, time)).or_insert(number), number);
+                prop_assert!(time < outputs[*alias_target].first);
+                prop_assert_eq!(*owners.entry((*alias_target, time)).or_insert(number), number);
             }
         }
     }
@@ -110,7 +110,7 @@ fn lifetimes_come_from_the_schedule() {
     assert_eq!(spans, [span(256, 0, 1), span(256, 1, 2)]);
     // The first is done with when the output is stored, so it lies there.
     assert_eq!((shared.gain, shared.bytes), (Gain { unplanned: 768, planned: 512, bound: 512 }, 256));
-    assert_eq!((shared.offsets.iter().flatten().count(), shared.lenders.iter().flatten().count()), (1, 1));
+    assert_eq!((shared.offsets.iter().flatten().count(), shared.alias_targets.iter().flatten().count()), (1, 1));
     // Without sharing every temporary has bytes of its own for good.
     let long = (0..5).fold(UOp::param(0, DType::F32, 64), |value, _| value.exp2().contiguous()) * 2;
     assert_eq!((plan(long.clone(), true).2.bytes, plan(long, false).2.bytes), (256, 5 * 256));

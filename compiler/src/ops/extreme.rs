@@ -1,7 +1,7 @@
 //! Where the largest or smallest element stands: what argmax, the indices of pooling, and gradients by index ask.
 //!
 //! A value that is computed is never compared with an extreme that was computed elsewhere: if the two were rounded in another way, no element
-//! would be the extreme. So value and place are folded together, as one state; and where there are more elements than places can count, values
+//! would be the extreme. So value and place are reduced together, as one state; and where there are more elements than places can count, values
 //! are stored first, and compared as they lie in memory.
 //!
 //! NaN is both largest and smallest, and 0 and -0 are one value. Tested by the conformance cases and by `tests/it/edges.rs`.

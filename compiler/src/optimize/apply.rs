@@ -11,7 +11,7 @@ use super::opt::{Opt, Reason, Refused};
 use super::split::{check_vectorizable, split};
 use super::stage;
 use crate::ir::{AxisKind, UOp};
-use crate::kernel::loops::{is_serial, ranges_by_id};
+use crate::lower::loops::{is_serial, ranges_by_id};
 use crate::target::Target;
 
 /// The kernel after one opt.
@@ -54,7 +54,7 @@ fn try_apply(root: &UOp, opt: &Opt, target: &Target) -> Result<UOp, Reason> {
             let kind = range.as_range().map_or(AxisKind::Loop, |arg| arg.kind);
             split(root, &range, *len, kind)?
         }
-        Opt::KeepFolds { range } => stage::keep_folds(root, &find(range)?)?,
+        Opt::MaterializeReductions { range } => stage::materialize_reductions(root, &find(range)?)?,
         Opt::Pack { lane, row } => stage::pack(root, &find(lane)?, &find(row)?)?,
         Opt::Stage { load, ranges } => {
             let along: Vec<UOp> = ranges.iter().map(find).collect::<Result<_, _>>()?;

@@ -5,21 +5,21 @@
 //!
 //! 1. Stages that let loops run in lanes which they could not have otherwise (`staging`).
 //! 2. The vector ranges: the output range along which most accesses (by weight) are consecutive or constant, unless the loops inside
-//!    of it are better off with lanes of their own. Folds and stages that do not depend on it get one of their own ranges, by
+//!    of it are better off with lanes of their own. Reductions and local buffers that do not depend on it get one of their own ranges, by
 //!    the same measure: so each of several loops in a row has lanes.
 //! 3. The register tile: along the vector range several vectors, and along one more output range several rows, when some load does not
 //!    depend on that range and so is reused. The tile's accumulators fit three quarters of the vector registers.
-//! 4. A fold over lanes gets several accumulators, since an add takes about four cycles and two start in each.
+//! 4. A reduction over lanes gets several accumulators, since an add takes about four cycles and two start in each.
 //! 5. Threads share the outermost loop, where there is work for them.
 //!
 //! A symbolic range counts with the length that it has in any case as an output, with its largest as a reduction and as threads'
 //! work. The model's numbers are those of `Target`; times are measured by the benchmark, not here.
 
 use super::apply::apply;
+use super::local_buffers::add_local_buffer;
 use super::opt::Opt;
 use super::split::is_reduce;
-use super::staging::add_stage;
-use super::survey::{Access, InnerLoops, Survey};
+use super::survey::{AccessPattern, InnerLoops, Survey};
 use crate::ir::UOp;
 use crate::kernel::ranges::{closed_ranges, range_id};
 use crate::target::Target;
@@ -80,9 +80,9 @@ pub fn choose(root: &UOp, target: &Target) -> Choice {
         reasons: Vec::new(),
     };
     let mut vector = choose_vector(&survey, target);
-    // A stage more makes a kernel of other loops: everything is asked anew.
+    // A local buffer more makes a kernel of other loops: everything is asked anew.
     for _ in 0..STAGES_MAX {
-        if !add_stage(&mut choice, &survey, &vector) {
+        if !add_local_buffer(&mut choice, &survey, &vector) {
             break;
         }
         survey = Survey::of(&choice.kernel);
@@ -200,12 +200,13 @@ fn choose_tile(survey: &Survey, target: &Target, vector_id: u32, lanes: u32) -> 
     let main = survey
         .inner
         .iter()
-        .filter(|inner| !inner.is_stage && inner.depends.contains(vector_id))
+        .filter(|inner| !inner.is_local_buffer && inner.depends.contains(vector_id))
         .max_by(|a, b| a.weight.total_cmp(&b.weight));
-    let Some(fold) = main else { return copy_tile(survey, vector_id, lanes) };
-    let per_fold = (budget / fold.count as u32).max(1);
+    let Some(reduction) = main else { return copy_tile(survey, vector_id, lanes) };
+    let per_reduction = (budget / reduction.count as u32).max(1);
     let reused = |id: u32| -> f64 {
-        let inside = |access: &&Access| fold.ranges.iter().any(|range| access.depends.contains(range_id(range)));
+        let inside =
+            |access: &&AccessPattern| reduction.ranges.iter().any(|range| access.depends.contains(range_id(range)));
         survey
             .accesses
             .iter()
@@ -225,31 +226,32 @@ fn choose_tile(survey: &Survey, target: &Target, vector_id: u32, lanes: u32) -> 
         .outputs
         .iter()
         .map(range_id)
-        .filter(|id| *id != vector_id && fold.depends.contains(*id) && rows_in(*id) >= 2)
+        .filter(|id| *id != vector_id && reduction.depends.contains(*id) && rows_in(*id) >= 2)
         .map(|id| (reused(id), id))
         .filter(|(reuse, _)| *reuse > 0.0)
         .max_by(|a, b| a.0.total_cmp(&b.0));
     match row {
         Some((_, id)) => {
-            let vectors = vectors_in_range.min(4).min(per_fold);
+            let vectors = vectors_in_range.min(4).min(per_reduction);
             let vectors = even_part(vectors_in_range, vectors);
-            let rows = (per_fold / vectors).clamp(1, 14).min(rows_in(id) as u32);
+            let rows = (per_reduction / vectors).clamp(1, 14).min(rows_in(id) as u32);
             Tile { vectors, row: (rows >= 2).then_some((id, rows)), crosses: false }
         }
-        None => {
-            Tile { vectors: even_part(vectors_in_range, vectors_in_range.min(16).min(per_fold)), ..Tile::default() }
-        }
+        None => Tile {
+            vectors: even_part(vectors_in_range, vectors_in_range.min(16).min(per_reduction)),
+            ..Tile::default()
+        },
     }
 }
 
-/// The tile of a kernel without folds on the vector range.
+/// The tile of a kernel without reductions on the vector range.
 ///
 /// Where a load walks memory along another output range, as in a transpose, as many steps along that range as there are lanes: the
 /// tile then uses the whole of each cache line that its gathers touch. Else a few vectors, which hide the loop.
 fn copy_tile(survey: &Survey, vector_id: u32, lanes: u32) -> Tile {
     let vectors = (survey.len(vector_id) as u32).div_ceil(lanes);
     let crossed = |id: u32| {
-        let crosses = |access: &&Access| {
+        let crosses = |access: &&AccessPattern| {
             let strided = access.steps.get(&vector_id).is_some_and(|step| step.abs() > 1);
             !access.is_store && strided && access.steps.get(&id).is_some_and(|step| step.abs() == 1)
         };
@@ -323,7 +325,7 @@ fn vectorize_inner(choice: &mut Attempts<'_>, survey: &Survey, target: &Target, 
         .collect();
     let budget = (target.vector_registers / 2 / inner.count as u32).max(1);
     let mut accumulators: u32 = tiled.iter().map(|(_, times)| times).product();
-    if !inner.is_stage {
+    if !inner.is_local_buffer {
         // Rows that share a load: a tile of up to four by four of them.
         for row in rows_that_share(survey, inner, id) {
             let times = 4.min(survey.len(row) as u32).min(budget / accumulators);
@@ -334,8 +336,8 @@ fn vectorize_inner(choice: &mut Attempts<'_>, survey: &Survey, target: &Target, 
         }
     }
     let vectors = (survey.len(id) / lanes as i64) as u32;
-    let holds_folds = survey.inner.iter().any(|other| !other.is_stage && other.is_inside(id));
-    let most = match (inner.is_stage, holds_folds) {
+    let holds_reductions = survey.inner.iter().any(|other| !other.is_local_buffer && other.is_inside(id));
+    let most = match (inner.is_local_buffer, holds_reductions) {
         (false, _) => budget.min(8),
         // A register tile: its accumulators fit three quarters of the registers.
         (true, true) => target.vector_registers * 3 / 4,
@@ -347,15 +349,15 @@ fn vectorize_inner(choice: &mut Attempts<'_>, survey: &Survey, target: &Target, 
     }
 }
 
-/// The two ranges around a fold over lanes along which most of its loads are the same: of outputs, or of the stage that it is in.
-fn rows_that_share(survey: &Survey, fold: &InnerLoops, id: u32) -> Vec<u32> {
-    let stages = survey.inner.iter().filter(|inner| inner.is_stage).flat_map(|stage| &stage.ranges);
+/// The two ranges around a reduction over lanes along which most of its loads are the same: of outputs, or of the local buffer that it is in.
+fn rows_that_share(survey: &Survey, reduction: &InnerLoops, id: u32) -> Vec<u32> {
+    let stages = survey.inner.iter().filter(|inner| inner.is_local_buffer).flat_map(|stage| &stage.ranges);
     let mut rows: Vec<(f64, u32)> = survey
         .outputs
         .iter()
         .chain(stages)
         .map(range_id)
-        .filter(|row| fold.is_inside(*row) && survey.len(*row) >= 2)
+        .filter(|row| reduction.is_inside(*row) && survey.len(*row) >= 2)
         .map(|row| {
             let shared =
                 survey.accesses.iter().filter(|access| access.depends.contains(id) && !access.depends.contains(row));

@@ -12,7 +12,7 @@ use super::limits::lanes_max;
 use super::opt::Opt;
 use super::stage::loads_of;
 use crate::ir::{AxisKind, UOp};
-use crate::kernel::ranges::{Dependencies, all_ranges, closed_ranges, is_closer, range_id};
+use crate::kernel::ranges::{Dependencies, all_ranges, closed_ranges, is_loop_end, range_id};
 use crate::symbolic::linear_terms;
 use crate::target::Target;
 
@@ -61,16 +61,16 @@ fn of_one_range(kernel: &UOp, range: &UOp, target: &Target) -> Vec<Opt> {
     if !kernel.src().iter().filter(|store| closed_ranges(store).contains(range)).all(is_first) {
         opts.push(Opt::Outermost { range: id });
     }
-    opts.extend([Opt::KeepFolds { range: id }, Opt::Thread { range: id }]);
+    opts.extend([Opt::MaterializeReductions { range: id }, Opt::Thread { range: id }]);
     opts
 }
 
 /// Opts that name two loops which stand in each other.
 fn pairs_of_loops(kernel: &UOp, dependencies: &Dependencies) -> Vec<Opt> {
     let mut pairs: Vec<(u32, u32)> = Vec::new();
-    for closer in dependencies.order.iter().filter(|node| is_closer(node)) {
+    for loop_end in dependencies.order.iter().filter(|node| is_loop_end(node)) {
         let is_loop = |range: &&UOp| !matches!(kind_of(range), Some(AxisKind::Vector | AxisKind::Unroll));
-        let loops: Vec<u32> = closed_ranges(closer).iter().filter(is_loop).map(range_id).collect();
+        let loops: Vec<u32> = closed_ranges(loop_end).iter().filter(is_loop).map(range_id).collect();
         pairs.extend(loops.windows(2).map(|pair| (pair[0], pair[1])));
     }
     pairs.sort_unstable();
@@ -101,10 +101,10 @@ fn packed_pairs(kernel: &UOp, ranges: &[UOp]) -> Vec<Opt> {
 
 /// Stages of each load.
 fn stages(kernel: &UOp, ranges: &[UOp], dependencies: &Dependencies) -> Vec<Opt> {
-    // Outer loops first: a range is at least as far in as any closer's ranges before it.
+    // Outer loops first: a range is at least as far in as any loop end's ranges before it.
     let mut order: Vec<u32> = Vec::new();
-    for closer in dependencies.order.iter().rev().filter(|node| is_closer(node)) {
-        order.extend(closed_ranges(closer).iter().map(range_id).filter(|id| !order.contains(id)).collect::<Vec<_>>());
+    for loop_end in dependencies.order.iter().rev().filter(|node| is_loop_end(node)) {
+        order.extend(closed_ranges(loop_end).iter().map(range_id).filter(|id| !order.contains(id)).collect::<Vec<_>>());
     }
     let rank = |id: &u32| order.iter().position(|other| other == id).unwrap_or(order.len());
     let mut opts: Vec<Opt> = Vec::new();

@@ -5,9 +5,9 @@
 
 use super::opt::{Limit, Opt, Reason};
 use crate::ir::{AxisKind, Op, UOp};
-use crate::kernel::loops::ranges_by_id;
+use crate::kernel::local_buffers::scratch_bytes;
 use crate::kernel::ranges::{Dependencies, closed_ranges, range_id};
-use crate::kernel::scratch::scratch_bytes;
+use crate::lower::loops::ranges_by_id;
 use crate::target::Target;
 
 /// Nodes that a kernel may have once its tiles are straight-line code; those of the choice by hand have some hundreds.
@@ -85,7 +85,7 @@ impl Measured {
             let copies = copies.fold(1u64, |product, (_, len)| product.saturating_mul(*len));
             measured.code = measured.code.saturating_add(copies);
             // A reduction over lanes and copies alone has no loop to accumulate in.
-            if node.op() == Op::Fold && closed.iter().any(|range| is(range, AxisKind::Reduce)) {
+            if node.op() == Op::ReduceRange && closed.iter().any(|range| is(range, AxisKind::Reduce)) {
                 measured.accumulators = measured.accumulators.max(copies);
             }
         }

@@ -6,12 +6,12 @@ pub mod apply;
 pub mod by_hand;
 mod legal;
 mod limits;
+mod local_buffers;
 mod nesting;
 pub mod opt;
 mod outline;
 mod split;
 mod stage;
-mod staging;
 mod survey;
 pub mod text;
 

@@ -1,6 +1,6 @@
 //! The order of loops, and which of them threads share: a range moved outermost, two adjacent ones swapped, the outermost shared out.
 //!
-//! Loops nest as closers (stores and reductions) say, outermost first. Where stores share loops but not all of them, a loop that stands in
+//! Loops nest as loop ends (stores and reductions) say, outermost first. Where stores share loops but not all of them, a loop that stands in
 //! another for one store does so for all, and a store whose own loops the other is not one of is repeated by it: the same values again.
 //!
 //! Always: no store is repeated that replaces what it read, none stands in a loop of others that may be empty, nothing is replaced that a later iteration still reads, and loops nest in
@@ -12,10 +12,10 @@ use smallvec::smallvec;
 use super::opt::Reason;
 use crate::ir::{AxisKind, Sources, UOp, rebuild};
 use crate::kernel::effects::{loads_before, replaces_what_was_read};
-use crate::kernel::loops::ranges_by_id;
 use crate::kernel::ranges::{
-    Dependencies, NewRanges, closed_ranges, is_closer, open_operands, range_id, substitute_ranges,
+    Dependencies, NewRanges, closed_ranges, is_loop_end, open_operands, range_id, substitute_ranges,
 };
+use crate::lower::loops::ranges_by_id;
 use crate::symbolic::simplify;
 
 fn kind_of(range: &UOp) -> AxisKind {
@@ -27,9 +27,9 @@ fn is_loop(range: &UOp) -> bool {
     !matches!(kind_of(range), AxisKind::Vector | AxisKind::Unroll)
 }
 
-/// The same closer with its ranges in another order.
-fn reordered(closer: &UOp, ranges: impl IntoIterator<Item = UOp>) -> UOp {
-    closer.with_src(open_operands(closer).iter().cloned().chain(ranges).collect::<Sources>())
+/// The same loop end with its ranges in another order.
+fn reordered(loop_end: &UOp, ranges: impl IntoIterator<Item = UOp>) -> UOp {
+    loop_end.with_src(open_operands(loop_end).iter().cloned().chain(ranges).collect::<Sources>())
 }
 
 /// A range as the outermost loop of every store that closes it.
@@ -69,10 +69,10 @@ pub(super) fn swap(root: &UOp, outer: &UOp, inner: &UOp) -> Result<UOp, Reason> 
         return Err("the inner loop's length depends on the outer one".into());
     }
     let mut found = false;
-    for closer in Dependencies::of(root).order.iter().filter(|node| is_closer(node)) {
-        let loops: Vec<&UOp> = closed_ranges(closer).iter().filter(|range| is_loop(range)).collect();
-        let places = [outer, inner].map(|range| loops.iter().position(|other| *other == range));
-        match places {
+    for loop_end in Dependencies::of(root).order.iter().filter(|node| is_loop_end(node)) {
+        let loops: Vec<&UOp> = closed_ranges(loop_end).iter().filter(|range| is_loop(range)).collect();
+        let nesting = [outer, inner].map(|range| loops.iter().position(|other| *other == range));
+        match nesting {
             [None, None] => {}
             [Some(first), Some(second)] if first + 1 == second => found = true,
             [Some(_), Some(_)] => return Err("one loop does not stand directly in the other".into()),
@@ -83,7 +83,7 @@ pub(super) fn swap(root: &UOp, outer: &UOp, inner: &UOp) -> Result<UOp, Reason> 
         return Err("no two loops stand in each other so".into());
     }
     let new = rebuild(root, |node, rebuilt| {
-        if !is_closer(node) || !closed_ranges(node).contains(outer) {
+        if !is_loop_end(node) || !closed_ranges(node).contains(outer) {
             return rebuilt;
         }
         let exchanged = closed_ranges(&rebuilt).iter().map(|range| match range {
@@ -137,13 +137,13 @@ fn check_nest(root: &UOp) -> Result<(), Reason> {
         closed_ranges(store).iter().filter(|range| is_loop(range)).map(range_id).collect()
     };
     // The loop that each stands in, and its depth: what stands deeper for one store does for all, the last store first, as in the linearizer.
-    let mut places: FxHashMap<u32, (Option<u32>, usize)> = FxHashMap::default();
+    let mut nesting: FxHashMap<u32, (Option<u32>, usize)> = FxHashMap::default();
     for store in root.src().iter().rev() {
         let mut outer: Option<u32> = None;
         for id in ids(store) {
-            let depth = outer.map_or(0, |outer| places[&outer].1 + 1);
-            if places.get(&id).is_none_or(|(_, known)| *known < depth) {
-                places.insert(id, (outer, depth));
+            let depth = outer.map_or(0, |outer| nesting[&outer].1 + 1);
+            if nesting.get(&id).is_none_or(|(_, known)| *known < depth) {
+                nesting.insert(id, (outer, depth));
             }
             outer = Some(id);
         }
@@ -154,8 +154,8 @@ fn check_nest(root: &UOp) -> Result<(), Reason> {
         let mut at = own.last().copied();
         let mut around: Vec<u32> = Vec::new();
         while let Some(id) = at {
-            let (outer, depth) = places[&id];
-            if outer.map_or(0, |outer| places[&outer].1 + 1) != depth {
+            let (outer, depth) = nesting[&id];
+            if outer.map_or(0, |outer| nesting[&outer].1 + 1) != depth {
                 return Err("the stores' loops would nest in two ways".into());
             }
             around.push(id);
@@ -185,7 +185,7 @@ pub(super) fn make_parallel(root: &UOp, outer: &[UOp]) -> Result<UOp, Reason> {
             return Err("a store does not have it as its outermost loop".into());
         }
     }
-    if !root.src().first().is_some_and(is_closer) {
+    if !root.src().first().is_some_and(is_loop_end) {
         return Err("the kernel has no stores".into());
     }
     let dependencies = Dependencies::of(root);
@@ -194,9 +194,9 @@ pub(super) fn make_parallel(root: &UOp, outer: &[UOp]) -> Result<UOp, Reason> {
         return Err("one thread would replace what another still has to read".into());
     }
     if let [first, second] = outer {
-        let mut inner = dependencies.order.iter().filter(|node| is_closer(node) && !root.src().contains(node));
-        let stands_between = |closer: &UOp| {
-            let set = dependencies.get(closer);
+        let mut inner = dependencies.order.iter().filter(|node| is_loop_end(node) && !root.src().contains(node));
+        let stands_between = |loop_end: &UOp| {
+            let set = dependencies.get(loop_end);
             set.contains(range_id(first)) && !set.contains(range_id(second))
         };
         if inner.any(stands_between) {

@@ -32,8 +32,8 @@ pub enum Opt {
         /// Length of the inner loop.
         len: u32,
     },
-    /// Folds that depend on a range are kept in scratch along all of it, before what is computed from them.
-    KeepFolds {
+    /// Reductions that depend on a range are kept in scratch along all of it, before what is computed from them.
+    MaterializeReductions {
         /// Number of the range.
         range: u32,
     },
@@ -100,7 +100,7 @@ pub enum SplitTail {
     /// An output range: the last part begins earlier and overlaps the one before, so some elements are written twice, with
     /// the same value.
     Overlap,
-    /// What is left over is done on its own: of a reduce range it is folded apart and combined; of an output range it is stored by
+    /// What is left over is done on its own: of a reduce range it is reduced apart and combined; of an output range it is stored by
     /// stores of its own, where a kernel loads what it replaces and nothing may be stored twice, or where a symbolic length may be less
     /// than the part.
     Apart,

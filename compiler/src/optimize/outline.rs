@@ -24,8 +24,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::stage::loads_of;
 use crate::ir::{Arg, AxisKind, Op, UOp};
-use crate::kernel::ranges::{Dependencies, closed_ranges, is_closer, range_id};
-use crate::kernel::scratch::{scratch_of, stages};
+use crate::kernel::local_buffers::{local_buffers, scratch_of};
+use crate::kernel::ranges::{Dependencies, closed_ranges, is_loop_end, range_id};
 
 /// Offsets longer than this are cut short.
 const OFFSET_CHARS_MAX: usize = 100;
@@ -34,10 +34,10 @@ const OFFSET_CHARS_MAX: usize = 100;
 pub fn outline(root: &UOp) -> String {
     let dependencies = Dependencies::of(root);
     let mut outline = Outline {
-        places: FxHashMap::default(),
+        nesting: FxHashMap::default(),
         ranges: FxHashMap::default(),
         loads: loads_of(root).into_iter().zip(0..).collect(),
-        stages: stages(root).into_iter().zip(0..).collect(),
+        stages: local_buffers(root).into_iter().zip(0..).collect(),
         dependencies,
     };
     outline.nest();
@@ -56,35 +56,35 @@ enum Item {
 struct Outline {
     dependencies: Dependencies,
     /// The loop that each stands in, and its depth.
-    places: FxHashMap<u32, (Option<u32>, usize)>,
+    nesting: FxHashMap<u32, (Option<u32>, usize)>,
     ranges: FxHashMap<u32, UOp>,
     loads: FxHashMap<UOp, usize>,
     stages: FxHashMap<UOp, usize>,
 }
 
 impl Outline {
-    /// Places loops as the linearizer does: closers that others need come later, and what stands deeper for one does for all.
+    /// Places loops as the linearizer does: loop ends that others need come later, and what stands deeper for one does for all.
     fn nest(&mut self) {
-        for closer in self.dependencies.order.iter().rev().filter(|node| is_closer(node)) {
-            let around = self.dependencies.get(closer).iter().filter(|id| self.places.contains_key(id));
-            let mut outer = around.max_by_key(|id| self.places[id].1);
-            for range in closed_ranges(closer) {
+        for loop_end in self.dependencies.order.iter().rev().filter(|node| is_loop_end(node)) {
+            let around = self.dependencies.get(loop_end).iter().filter(|id| self.nesting.contains_key(id));
+            let mut outer = around.max_by_key(|id| self.nesting[id].1);
+            for range in closed_ranges(loop_end) {
                 let id = range_id(range);
-                let depth = outer.and_then(|outer| self.places.get(&outer)).map_or(0, |(_, depth)| depth + 1);
+                let depth = outer.and_then(|outer| self.nesting.get(&outer)).map_or(0, |(_, depth)| depth + 1);
                 self.ranges.insert(id, range.clone());
-                if self.places.get(&id).is_none_or(|(_, known)| *known < depth) {
-                    self.places.insert(id, (outer, depth));
+                if self.nesting.get(&id).is_none_or(|(_, known)| *known < depth) {
+                    self.nesting.insert(id, (outer, depth));
                 }
                 outer = Some(id);
             }
         }
     }
 
-    /// The loop in whose body a load or closer does its work.
+    /// The loop in whose body a load or loop end does its work.
     fn home_of(&self, node: &UOp) -> Option<u32> {
         let innermost = || {
-            let around = self.dependencies.get(node).iter().filter(|id| self.places.contains_key(id));
-            around.max_by_key(|id| self.places[id].1)
+            let around = self.dependencies.get(node).iter().filter(|id| self.nesting.contains_key(id));
+            around.max_by_key(|id| self.nesting[id].1)
         };
         closed_ranges(node).last().map(range_id).or_else(innermost)
     }
@@ -92,12 +92,12 @@ impl Outline {
     /// The loop directly in `scope` in which a node stands; `None` if it stands there itself; an error if it stands elsewhere.
     fn towards(&self, scope: Option<u32>, node: &UOp) -> Result<Option<u32>, ()> {
         let (mut at, mut child) = (self.home_of(node), None);
-        for _ in 0..=self.places.len() {
+        for _ in 0..=self.nesting.len() {
             if at == scope {
                 return Ok(child);
             }
             child = at;
-            at = at.and_then(|id| self.places[&id].0);
+            at = at.and_then(|id| self.nesting[&id].0);
             if child.is_none() {
                 break;
             }
@@ -109,7 +109,7 @@ impl Outline {
         for item in self.items_of(scope) {
             let line = match &item {
                 Item::Loop(id) => head(&self.ranges[id]),
-                Item::Node(node) if node.op() == Op::Load || is_closer(node) => self.line(node),
+                Item::Node(node) if node.op() == Op::Load || is_loop_end(node) => self.line(node),
                 Item::Node(_) => continue,
             };
             let _ = writeln!(text, "{:width$}{line}", "", width = depth * 2);
@@ -153,27 +153,29 @@ impl Outline {
 
     fn line(&self, node: &UOp) -> String {
         match (node.op(), node.arg()) {
-            (Op::Fold, Arg::Fold(op)) => op.op().to_string(),
+            (Op::ReduceRange, Arg::Combine(op)) => op.op().to_string(),
             (Op::Load, _) => {
-                format!("l{}: load {}", self.loads.get(node).copied().unwrap_or_default(), self.place(node))
+                format!("l{}: load {}", self.loads.get(node).copied().unwrap_or_default(), self.index(node))
             }
-            _ => format!("store {}", self.place(node)),
+            _ => format!("store {}", self.index(node)),
         }
     }
 
     /// What a load or store touches.
-    fn place(&self, access: &UOp) -> String {
+    fn index(&self, access: &UOp) -> String {
         let index = &access.src()[0];
         let memory = &index.src()[0];
-        let stage_number = |scratch: &UOp| {
+        let buffer_number = |scratch: &UOp| {
             let filled =
                 self.stages.iter().find(|(stage, _)| scratch_of(stage) == scratch && stage.src().contains(access));
             filled.map_or(0, |(_, number)| *number)
         };
         let (name, room) = match (memory.op(), memory.arg()) {
-            (Op::Stage, _) => (format!("s{}", self.stages.get(memory).copied().unwrap_or_default()), String::new()),
+            (Op::LocalBuffer, _) => {
+                (format!("s{}", self.stages.get(memory).copied().unwrap_or_default()), String::new())
+            }
             (Op::Scratch, Arg::Scratch(_, len)) => {
-                (format!("s{}", stage_number(memory)), format!(" of {len} {}", memory.dtype()))
+                (format!("s{}", buffer_number(memory)), format!(" of {len} {}", memory.dtype()))
             }
             (_, Arg::Param(param)) => (format!("p{}", param.slot), String::new()),
             _ => (memory.infix(), String::new()),

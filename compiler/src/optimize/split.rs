@@ -12,12 +12,12 @@ use super::opt::{Reason, SplitTail};
 use crate::ir::{AxisKind, Combining, Op, Sources, UOp, postorder, substitute};
 use crate::kernel::effects::replaces_what_was_read;
 use crate::kernel::ranges::{
-    Dependencies, NewRanges, RangeSet, closed_ranges, is_closer, next_range_id, open_operands, range_id,
+    Dependencies, NewRanges, RangeSet, closed_ranges, is_loop_end, next_range_id, open_operands, range_id,
     substitute_ranges,
 };
 use crate::symbolic::{linear_terms, simplify};
 
-/// Whether a range is one that folds close.
+/// Whether a range is one that reductions close.
 pub(super) fn is_reduce(range: &UOp) -> bool {
     range.as_range().is_some_and(|range| range.kind == AxisKind::Reduce)
 }
@@ -45,7 +45,7 @@ pub(super) fn check_vectorizable(root: &UOp, range: &UOp) -> Result<(), &'static
             let plain =
                 linear_terms(&node.src()[0].src()[1]).0.iter().all(|(term, _)| term == range || !depends_on(term, id));
             if !plain {
-                return Err("a store's place does not move evenly with the range");
+                return Err("a store's index does not move evenly with the range");
             }
         }
     }
@@ -149,7 +149,7 @@ fn gated(index: &UOp, gate: &UOp) -> UOp {
     index.with_src(Sources::from_iter([index.src()[0].clone(), index.src()[1].clone(), both]))
 }
 
-/// Some loops, and those of the folds and stages that stand in them or in others that are given by number; each once.
+/// Some loops, and those of the reductions and local buffers that stand in them or in others that are given by number; each once.
 fn loops_inside(dependencies: &Dependencies, first: Vec<UOp>, around: RangeSet) -> Vec<UOp> {
     let mut inside = around;
     let mut own: Vec<UOp> = Vec::new();
@@ -163,11 +163,11 @@ fn loops_inside(dependencies: &Dependencies, first: Vec<UOp>, around: RangeSet) 
         }
     };
     take(&first, &mut inside);
-    // Users first: what a fold or stage stands in is known before it.
-    for closer in dependencies.order.iter().rev().filter(|node| is_closer(node)) {
-        let is_inner = closer.op() == Op::Fold || closer.src()[0].src()[0].op() == Op::Scratch;
-        if is_inner && dependencies.get(closer).iter().any(|id| inside.contains(id)) {
-            take(closed_ranges(closer), &mut inside);
+    // Users first: what a reduction or local buffer stands in is known before it.
+    for loop_end in dependencies.order.iter().rev().filter(|node| is_loop_end(node)) {
+        let is_inner = loop_end.op() == Op::ReduceRange || loop_end.src()[0].src()[0].op() == Op::Scratch;
+        if is_inner && dependencies.get(loop_end).iter().any(|id| inside.contains(id)) {
+            take(closed_ranges(loop_end), &mut inside);
         }
     }
     own
@@ -181,7 +181,7 @@ fn with_number(range: &UOp, id: u32) -> UOp {
 
 /// The stores that a range repeats, for what it counts from `whole` on alone.
 ///
-/// They share the loops outside of the range with what they were made from; loops inside of it, those of folds and stages too, are their own.
+/// They share the loops outside of the range with what they were made from; loops inside of it, those of reductions and local buffers too, are their own.
 fn tail_stores(root: &UOp, range: &UOp, whole: &UOp, next: u32) -> Vec<UOp> {
     let stores: Vec<UOp> = root.src().iter().filter(|store| closed_ranges(store).contains(range)).cloned().collect();
     let sink = UOp::sink(stores.iter().cloned());
@@ -208,8 +208,8 @@ fn tail_stores(root: &UOp, range: &UOp, whole: &UOp, next: u32) -> Vec<UOp> {
     substitute_ranges(&sink, &map).src().to_vec()
 }
 
-/// Splits a reduce range: fold over the outer part first, then over the inner one, so that the inner one's values are independent
-/// accumulators; what is left over is folded apart.
+/// Splits a reduce range: reduction over the outer part first, then over the inner one, so that the inner one's values are independent
+/// accumulators; what is left over is reduced apart.
 fn split_reduce(root: &UOp, range: &UOp, inner: i64, kind: AxisKind, next: u32) -> UOp {
     let len = &range.src()[0];
     let id = range_id(range);
@@ -226,7 +226,7 @@ fn split_reduce(root: &UOp, range: &UOp, inner: i64, kind: AxisKind, next: u32) 
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
     for node in postorder(std::slice::from_ref(root)) {
         let src: Sources = node.src().iter().map(|operand| done[operand].clone()).collect();
-        let closes = node.op() == Op::Fold && closed_ranges(&node).contains(range);
+        let closes = node.op() == Op::ReduceRange && closed_ranges(&node).contains(range);
         let new = if !closes {
             if src[..] == *node.src() { node.clone() } else { node.with_src(src) }
         } else {
@@ -234,8 +234,8 @@ fn split_reduce(root: &UOp, range: &UOp, inner: i64, kind: AxisKind, next: u32) 
             let position = closed_ranges(&node).iter().position(|other| other == range).unwrap_or_default();
             let (before, after) = (&closed_ranges(&node)[..position], &closed_ranges(&node)[position + 1..]);
             let values = &src[..combining.arity()];
-            let at = |values: &[UOp], place: UOp| -> Vec<UOp> {
-                let map: FxHashMap<UOp, UOp> = [(range.clone(), place)].into_iter().collect();
+            let at = |values: &[UOp], index: UOp| -> Vec<UOp> {
+                let map: FxHashMap<UOp, UOp> = [(range.clone(), index)].into_iter().collect();
                 values.iter().map(|value| substitute(value, &map)).collect()
             };
             let around = |outer: &[UOp], inner: &[UOp]| [before, outer, inner].concat();
@@ -244,21 +244,21 @@ fn split_reduce(root: &UOp, range: &UOp, inner: i64, kind: AxisKind, next: u32) 
             } else {
                 (around(std::slice::from_ref(&outer), after), &outer * inner)
             };
-            let place = begin + &part;
+            let index = begin + &part;
             let runs = UOp::index(inner - 1).lt(len);
             let guarded = values.iter().map(|value| match is_one {
                 true => value.clone(),
-                false => guard_loads(value, range, &place, &outer, &runs),
+                false => guard_loads(value, range, &index, &outer, &runs),
             });
             let guarded: Vec<UOp> = guarded.collect();
-            let main = at(&guarded, place);
-            let mut main = nested_fold(combining, &main, &outer_ranges, &part, kind);
+            let main = at(&guarded, index);
+            let mut main = nested_reduction(combining, &main, &outer_ranges, &part, kind);
             if !leaves_rest {
                 main.swap_remove(combining.number())
             } else {
-                let place = &whole + &rest_part;
-                let is_there = place.lt(len);
-                let rest = those_that_are(&is_there, combining, at(values, place));
+                let index = &whole + &rest_part;
+                let is_there = index.lt(len);
+                let rest = those_that_are(&is_there, combining, at(values, index));
                 // Loops inside of the range would stand in two places, in its loop and beside it.
                 let mut inside = RangeSet::default();
                 inside.insert(id);
@@ -271,7 +271,7 @@ fn split_reduce(root: &UOp, range: &UOp, inner: i64, kind: AxisKind, next: u32) 
                 }
                 let after: Vec<UOp> = after.iter().map(|other| fresh[other].clone()).collect();
                 let rest: Vec<UOp> = rest.iter().map(|value| substitute(value, &fresh)).collect();
-                let rest = nested_fold(combining, &rest, &around(&[], &after), &rest_part, kind);
+                let rest = nested_reduction(combining, &rest, &around(&[], &after), &rest_part, kind);
                 combining.combine(&main, &rest).swap_remove(combining.number())
             }
         };
@@ -290,17 +290,24 @@ fn those_that_are(there: &UOp, combining: Combining, values: Vec<UOp>) -> Vec<UO
     each.collect()
 }
 
-/// A fold over loops inside a fold over lanes or copies; one fold over both where the part is a loop too.
-fn nested_fold(combining: Combining, values: &[UOp], loops: &[UOp], part: &UOp, kind: AxisKind) -> SmallVec<[UOp; 3]> {
+/// A reduction over loops inside a reduction over lanes or copies; one reduction over both where the part is a loop too.
+fn nested_reduction(
+    combining: Combining,
+    values: &[UOp],
+    loops: &[UOp],
+    part: &UOp,
+    kind: AxisKind,
+) -> SmallVec<[UOp; 3]> {
     if matches!(kind, AxisKind::Loop | AxisKind::Reduce) {
         let ranges: Sources = loops.iter().cloned().chain([part.clone()]).collect();
-        return combining.fold_all(values, &ranges);
+        return combining.reduce_ranges(values, &ranges);
     }
-    combining.fold_all(&combining.fold_all(values, loops), std::slice::from_ref(part))
+    combining.reduce_ranges(&combining.reduce_ranges(values, loops), std::slice::from_ref(part))
 }
 
-fn combining_of(fold: &UOp) -> Combining {
-    Combining::of(fold).unwrap_or_else(|| panic!("bug in the compiler: fold with argument {:?}", fold.arg()))
+fn combining_of(reduction: &UOp) -> Combining {
+    Combining::of(reduction)
+        .unwrap_or_else(|| panic!("bug in the compiler: reduction with argument {:?}", reduction.arg()))
 }
 
 /// Every load in a value that depends on what the gate depends on, gated by it as well.

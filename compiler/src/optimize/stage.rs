@@ -1,7 +1,7 @@
 //! Copies in scratch memory because loops run better so: three opts that add a stage to a kernel.
 //!
-//! *Folds kept along a range.* A fold whose lanes are its own leaves one number; what is computed from it after that is computed number
-//! by number. Kept along an output range, the folds fill scratch first, and what follows runs over that range in whole vectors.
+//! *Reductions kept along a range.* A reduction whose lanes are its own leaves one number; what is computed from it after that is computed number
+//! by number. Kept along an output range, the reductions fill scratch first, and what follows runs over that range in whole vectors.
 //!
 //! *Packed loads.* A load that steps through memory along a range that should be lanes is copied, so that lanes lie side by side; the copy
 //! is made in the loops that it depends on alone, and serves all iterations of the others.
@@ -26,13 +26,13 @@ use crate::kernel::ranges::{Dependencies, closed_ranges, next_range_id, open_ope
 use crate::symbolic::{linear_terms, simplify};
 use crate::target::Target;
 
-/// Every fold that stands in an output range, and in no other fold or stage, kept along that range.
+/// Every reduction that stands in an output range, and in no other reduction or stage, kept along that range.
 ///
 /// # Errors
 /// Why not.
-pub(super) fn keep_folds(root: &UOp, range: &UOp) -> Result<UOp, Reason> {
+pub(super) fn materialize_reductions(root: &UOp, range: &UOp) -> Result<UOp, Reason> {
     if is_reduce(range) {
-        return Err("the range is one of a fold".into());
+        return Err("the range is one of a reduction".into());
     }
     check_not_shared(range)?;
     if range.src()[0].as_int().is_none() {
@@ -40,27 +40,31 @@ pub(super) fn keep_folds(root: &UOp, range: &UOp) -> Result<UOp, Reason> {
     }
     let dependencies = Dependencies::of(root);
     let outputs: Vec<u32> = root.src().iter().flat_map(closed_ranges).map(range_id).collect();
-    let stands_outside = |fold: &UOp| dependencies.get(fold).iter().all(|id| outputs.contains(&id));
-    let is_kept =
-        |node: &UOp| node.op() == Op::Fold && dependencies.get(node).contains(range_id(range)) && stands_outside(node);
-    // Folds in the value of a fold that is kept are part of it.
+    let stands_outside = |reduction: &UOp| dependencies.get(reduction).iter().all(|id| outputs.contains(&id));
+    let is_kept = |node: &UOp| {
+        node.op() == Op::ReduceRange && dependencies.get(node).contains(range_id(range)) && stands_outside(node)
+    };
+    // Reductions in the value of a reduction that is kept are part of it.
     let mut inside: Vec<UOp> = dependencies.order.iter().filter(|node| is_kept(node)).cloned().collect();
     let values: Vec<UOp> = inside.iter().flat_map(open_operands).cloned().collect();
     let values = crate::ir::postorder(&values);
-    inside.retain(|fold| !values.contains(fold));
+    inside.retain(|reduction| !values.contains(reduction));
     if inside.is_empty() {
-        return Err("no fold depends on the range".into());
+        return Err("no reduction depends on the range".into());
     }
     let replaced = memory_in_place(root);
     if values.iter().any(|node| node.op() == Op::Load && replaced.contains(&node.src()[0].src()[0])) {
         return Err("what is kept could be replaced before".into());
     }
     // Components of one state are kept by one loop.
-    let is_one_state = |a: &UOp, b: &UOp| a == b || matches!(a.arg(), Arg::FoldState(_)) && a.src() == b.src();
+    let is_one_state = |a: &UOp, b: &UOp| a == b || matches!(a.arg(), Arg::CombineState(_)) && a.src() == b.src();
     let next = next_range_id(root);
-    let number_of = |fold: &UOp| inside.iter().position(|other| is_one_state(other, fold)).unwrap_or_default() as u32;
-    let kept = inside.iter().map(|fold| (fold, next + number_of(fold)));
-    let map = kept.map(|(fold, id)| (fold.clone(), kept_along(fold, &[(range.clone(), id)]))).collect();
+    let number_of =
+        |reduction: &UOp| inside.iter().position(|other| is_one_state(other, reduction)).unwrap_or_default() as u32;
+    let kept = inside.iter().map(|reduction| (reduction, next + number_of(reduction)));
+    let map = kept
+        .map(|(reduction, id)| (reduction.clone(), materialized_along(reduction, &[(range.clone(), id)])))
+        .collect();
     Ok(simplify(&substitute(root, &map)))
 }
 
@@ -109,7 +113,7 @@ pub(super) fn pack(root: &UOp, lane: &UOp, row: &UOp) -> Result<UOp, Reason> {
     let map: FxHashMap<UOp, UOp> = loads
         .iter()
         .zip(ids)
-        .map(|(load, id)| (load.clone(), kept_along(load, &[(row.clone(), id), (lane.clone(), id + 1)])))
+        .map(|(load, id)| (load.clone(), materialized_along(load, &[(row.clone(), id), (lane.clone(), id + 1)])))
         .collect();
     Ok(simplify(&substitute(root, &map)))
 }
@@ -152,7 +156,7 @@ pub(super) fn stage_load(root: &UOp, number: u32, ranges: &[UOp], target: &Targe
         return Err("what is copied could be replaced before".into());
     }
     let numbered: Vec<(UOp, u32)> = ranges.iter().cloned().zip(next_range_id(root)..).collect();
-    let map = [(load.clone(), kept_along(load, &numbered))].into_iter().collect();
+    let map = [(load.clone(), materialized_along(load, &numbered))].into_iter().collect();
     Ok(simplify(&substitute(root, &map)))
 }
 
@@ -162,7 +166,7 @@ fn room(range: &UOp) -> u64 {
 }
 
 /// The value loaded from a stage that computes it for all of some ranges, under new numbers.
-fn kept_along(value: &UOp, ranges: &[(UOp, u32)]) -> UOp {
+fn materialized_along(value: &UOp, ranges: &[(UOp, u32)]) -> UOp {
     let fresh: Vec<UOp> =
         ranges.iter().map(|(range, id)| UOp::range(range.src()[0].clone(), *id, AxisKind::Loop)).collect();
     let map = ranges.iter().map(|(range, _)| range.clone()).zip(fresh.iter().cloned()).collect();
@@ -178,7 +182,7 @@ fn kept_along(value: &UOp, ranges: &[(UOp, u32)]) -> UOp {
     let sources: Sources =
         [index(scratch, &fresh), substitute(value, &map)].into_iter().chain(fresh.iter().cloned()).collect();
     let store = UOp::new(Op::Store, DType::VOID, sources, Arg::None);
-    let stage = UOp::new(Op::Stage, dtype, smallvec![store], Arg::None);
+    let stage = UOp::new(Op::LocalBuffer, dtype, smallvec![store], Arg::None);
     let place: Vec<UOp> = ranges.iter().map(|(range, _)| range.clone()).collect();
     UOp::new(Op::Load, dtype, smallvec![index(stage, &place)], Arg::None)
 }

@@ -4,13 +4,13 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::ir::{Combining, Op, UOp};
-use crate::kernel::loops::{is_serial, ranges_by_id, trip_count};
 use crate::kernel::ranges::{Dependencies, RangeSet, closed_ranges, is_further_component, range_id};
+use crate::lower::loops::{is_serial, ranges_by_id, trip_count};
 use crate::symbolic::linear_terms;
 use crate::target::Target;
 
 /// One load or store.
-pub(super) struct Access {
+pub(super) struct AccessPattern {
     pub(super) steps: FxHashMap<u32, i64>,
     /// Ranges that its address depends on in another way than by a constant step.
     pub(super) irregular: RangeSet,
@@ -22,7 +22,7 @@ pub(super) struct Access {
 
 /// A kernel as accesses, output ranges and what loops stand inside of them.
 pub(super) struct Survey {
-    pub(super) accesses: Vec<Access>,
+    pub(super) accesses: Vec<AccessPattern>,
     pub(super) outputs: Vec<UOp>,
     pub(super) inner: Vec<InnerLoops>,
     pub(super) ranges: FxHashMap<u32, UOp>,
@@ -30,16 +30,16 @@ pub(super) struct Survey {
     /// Elementwise ops, each counted once however often it runs.
     pub(super) body_ops: u32,
     pub(super) element_bytes: usize,
-    /// Simple ops, about, that are computed from folds for one element of an output, after all loops inside.
-    pub(super) ops_after_folds: f64,
+    /// Simple ops, about, that are computed from reductions for one element of an output, after all loops inside.
+    pub(super) ops_after_reductions: f64,
 }
 
-/// Folds that share their ranges, or the store of a stage.
+/// Reductions that share their ranges, or the store of a local buffer.
 pub(super) struct InnerLoops {
     pub(super) ranges: Vec<UOp>,
     /// What the values depend on, their own ranges included.
     pub(super) depends: RangeSet,
-    pub(super) is_stage: bool,
+    pub(super) is_local_buffer: bool,
     pub(super) count: usize,
     pub(super) weight: f64,
 }
@@ -50,7 +50,7 @@ impl InnerLoops {
     }
 
     /// Whether an access varies with one of the loops' own ranges, and so stands in them.
-    pub(super) fn holds(&self, access: &Access) -> bool {
+    pub(super) fn holds(&self, access: &AccessPattern) -> bool {
         self.ranges.iter().any(|range| access.depends.contains(range_id(range)))
     }
 
@@ -72,13 +72,15 @@ impl Survey {
             work: 0.0,
             body_ops: 0,
             element_bytes: 1,
-            ops_after_folds: 0.0,
+            ops_after_reductions: 0.0,
         };
         let mut states: FxHashSet<&[UOp]> = FxHashSet::default();
         for node in &dependencies.order {
             match node.op() {
                 Op::Load | Op::Store => survey.add_access(node, &dependencies, &trips),
-                Op::Fold if !is_further_component(node, &mut states) => survey.add_inner(node, &dependencies, &trips),
+                Op::ReduceRange if !is_further_component(node, &mut states) => {
+                    survey.add_inner(node, &dependencies, &trips)
+                }
                 op if op.is_elementwise() && !node.dtype().is_index() => {
                     survey.work += trips(dependencies.get(node));
                     survey.body_ops += 1;
@@ -90,7 +92,7 @@ impl Survey {
             }
         }
         survey.weigh_accesses(&trips);
-        survey.ops_after_folds = ops_after_folds(&dependencies, root);
+        survey.ops_after_reductions = ops_after_reductions(&dependencies, root);
         let longest = root.src().iter().map(closed_ranges).max_by_key(|ranges| ranges.len());
         survey.outputs = longest.unwrap_or(&[]).iter().filter(|range| !is_serial(range)).cloned().collect();
         survey
@@ -100,7 +102,7 @@ impl Survey {
         let offset = &node.src()[0].src()[1];
         let is_store = node.op() == Op::Store;
         let depends = if is_store { open_ranges(node, dependencies) } else { dependencies.get(node).clone() };
-        let mut access = Access {
+        let mut access = AccessPattern {
             steps: FxHashMap::default(),
             irregular: RangeSet::default(),
             weight: trips(&depends),
@@ -123,20 +125,20 @@ impl Survey {
     fn add_inner(&mut self, node: &UOp, dependencies: &Dependencies, trips: &dyn Fn(&RangeSet) -> f64) {
         let depends = open_ranges(node, dependencies);
         let weight = trips(&depends);
-        let is_stage = node.op() == Op::Store;
-        if !is_stage {
+        let is_local_buffer = node.op() == Op::Store;
+        if !is_local_buffer {
             self.work += weight;
         }
         let ranges = closed_ranges(node).to_vec();
         // Accumulators, or a store.
         let count = Combining::of(node).map_or(1, Combining::arity);
-        match self.inner.iter_mut().find(|inner| inner.ranges == ranges && inner.is_stage == is_stage) {
+        match self.inner.iter_mut().find(|inner| inner.ranges == ranges && inner.is_local_buffer == is_local_buffer) {
             Some(inner) => {
                 inner.count += count;
                 inner.depends.union_with(&depends);
                 inner.weight += weight;
             }
-            None => self.inner.push(InnerLoops { ranges, depends, is_stage, count, weight }),
+            None => self.inner.push(InnerLoops { ranges, depends, is_local_buffer, count, weight }),
         }
     }
 
@@ -152,14 +154,14 @@ impl Survey {
     }
 
     /// Whether an access varies with a range, or stands in a loop that is repeated for it.
-    pub(super) fn is_concerned(&self, access: &Access, id: u32) -> bool {
+    pub(super) fn is_concerned(&self, access: &AccessPattern, id: u32) -> bool {
         let repeated = |inner: &&InnerLoops| inner.is_inside(id) && !inner.has_own(id);
         access.depends.contains(id) || self.inner.iter().filter(repeated).any(|inner| inner.holds(access))
     }
 
     /// How good a range would be as lanes, for the accesses that `concerns` admits: positive if more is consecutive than strided.
-    pub(super) fn lane_score(&self, id: u32, concerns: impl Fn(&Access) -> bool) -> f64 {
-        let score = |access: &Access| {
+    pub(super) fn lane_score(&self, id: u32, concerns: impl Fn(&AccessPattern) -> bool) -> f64 {
+        let score = |access: &AccessPattern| {
             if access.irregular.contains(id) {
                 return -1.0;
             }
@@ -183,9 +185,9 @@ impl Survey {
         self.ranges.get(&id).map_or(0, |range| range.src()[0].max_value())
     }
 
-    /// The length with which a range of inner loops counts: what is left over of a reduction is folded apart, so it may have less.
+    /// The length with which a range of inner loops counts: what is left over of a reduction is reduced apart, so it may have less.
     pub(super) fn inner_len(&self, inner: &InnerLoops, id: u32) -> i64 {
-        if inner.is_stage { self.len(id) } else { self.most(id) }
+        if inner.is_local_buffer { self.len(id) } else { self.most(id) }
     }
 
     pub(super) fn lanes(&self, target: &Target, len: i64) -> u32 {
@@ -198,22 +200,22 @@ impl Survey {
     }
 }
 
-/// The ranges that are open inside a closer.
-fn open_ranges(closer: &UOp, dependencies: &Dependencies) -> RangeSet {
-    let mut set = dependencies.get(closer).clone();
-    for range in closed_ranges(closer) {
+/// The ranges that are open inside a loop end.
+fn open_ranges(loop_end: &UOp, dependencies: &Dependencies) -> RangeSet {
+    let mut set = dependencies.get(loop_end).clone();
+    for range in closed_ranges(loop_end) {
         set.insert(range_id(range));
     }
     set
 }
 
-/// The ops above a fold that stand in the loops of outputs alone, by what they cost once they are decomposed.
-fn ops_after_folds(dependencies: &Dependencies, root: &UOp) -> f64 {
+/// The ops above a reduction that stand in the loops of outputs alone, by what they cost once they are decomposed.
+fn ops_after_reductions(dependencies: &Dependencies, root: &UOp) -> f64 {
     let outputs: Vec<u32> = root.src().iter().flat_map(closed_ranges).map(range_id).collect();
     let mut above: FxHashSet<&UOp> = FxHashSet::default();
     let mut ops = 0.0;
     for node in &dependencies.order {
-        if node.op() == Op::Fold || node.src().iter().any(|operand| above.contains(operand)) {
+        if node.op() == Op::ReduceRange || node.src().iter().any(|operand| above.contains(operand)) {
             above.insert(node);
             let outside = dependencies.get(node).iter().all(|id| outputs.contains(&id));
             if node.op().is_elementwise() && outside {

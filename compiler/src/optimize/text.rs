@@ -19,7 +19,7 @@ const FORMS: &[(&str, &str)] = &[
     ("vectorize", "vectorize(r0, 16)"),
     ("upcast", "upcast(r0, 4)"),
     ("split", "split(r0, 8)"),
-    ("keep", "keep(r0)"),
+    ("materialize", "materialize(r0)"),
     ("pack", "pack(r0, r1)"),
     ("stage", "stage(l0, r1, r2)"),
     ("reorder", "reorder(r0, r1)"),
@@ -43,7 +43,7 @@ impl fmt::Display for Opt {
             Opt::Vectorize { range, lanes } => write!(f, "vectorize(r{range}, {lanes})"),
             Opt::Upcast { range, times } => write!(f, "upcast(r{range}, {times})"),
             Opt::Split { range, len } => write!(f, "split(r{range}, {len})"),
-            Opt::KeepFolds { range } => write!(f, "keep(r{range})"),
+            Opt::MaterializeReductions { range } => write!(f, "materialize(r{range})"),
             Opt::Pack { lane, row } => write!(f, "pack(r{lane}, r{row})"),
             Opt::Stage { load, ranges } => {
                 write!(f, "stage(l{load}")?;
@@ -78,7 +78,7 @@ impl FromStr for Opt {
             "vectorize" => Opt::Vectorize { range: arguments.range()?, lanes: arguments.number()? },
             "upcast" => Opt::Upcast { range: arguments.range()?, times: arguments.number()? },
             "split" => Opt::Split { range: arguments.range()?, len: arguments.number()? },
-            "keep" => Opt::KeepFolds { range: arguments.range()? },
+            "materialize" => Opt::MaterializeReductions { range: arguments.range()? },
             "pack" => Opt::Pack { lane: arguments.range()?, row: arguments.range()? },
             "reorder" => Opt::Reorder { range: arguments.range()?, inner: arguments.range()? },
             "stage" => {
@@ -207,7 +207,7 @@ mod tests {
             Opt::Vectorize { range: a, lanes: b },
             Opt::Upcast { range: a, times: b },
             Opt::Split { range: a, len: b },
-            Opt::KeepFolds { range: a },
+            Opt::MaterializeReductions { range: a },
             Opt::Pack { lane: a, row: b },
             Opt::Stage { load: a, ranges: vec![b] },
             Opt::Stage { load: b, ranges: vec![a, b, 4, 0] },
@@ -248,7 +248,7 @@ mod tests {
         let error = |text: &str| parse_list(text).expect_err(text).to_string();
         assert_eq!(
             error("split(r0, 8), vectorise(r1, 16)"),
-            "`vectorise(r1, 16)` is no opt: there is no `vectorise`; opts are vectorize, upcast, split, keep, pack, stage, reorder, outermost, thread"
+            "`vectorise(r1, 16)` is no opt: there is no `vectorise`; opts are vectorize, upcast, split, materialize, pack, stage, reorder, outermost, thread"
         );
         let form = "it is written as in `split(r0, 8)`";
         for (text, what) in [

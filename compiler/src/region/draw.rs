@@ -1,21 +1,21 @@
 //! Drawings of sets in ASCII: `1` for what is in the set, `.` for what is not.
 
 use super::integer_set::IntegerSet;
+use super::nested_stripes::NestedStripes;
 use super::region::Region;
-use super::sett::Sett;
 
 /// `lower..upper` in one line.
 #[must_use]
-pub fn draw_sett(sett: &Sett, lower: i64, upper: i64) -> String {
-    (lower..upper).map(|z| if sett.contains_element(z) { '1' } else { '.' }).collect()
+pub fn draw_stripes(stripes: &NestedStripes, lower: i64, upper: i64) -> String {
+    (lower..upper).map(|z| if stripes.contains_element(z) { '1' } else { '.' }).collect()
 }
 
 /// The rows of the last two dimensions one below the other; further planes follow after a line with their index.
 ///
 /// ```
-/// use warpweft_compiler::region::{Region, Sett, draw::draw_region};
-/// let rows = Sett::from_triples(&[(1, 1, 0)])?;
-/// let columns = Sett::from_triples(&[(3, 2, 1)])?;
+/// use warpweft_compiler::region::{Region, NestedStripes, draw::draw_region};
+/// let rows = NestedStripes::from_triples(&[(1, 1, 0)])?;
+/// let columns = NestedStripes::from_triples(&[(3, 2, 1)])?;
 /// assert_eq!(draw_region(&Region::product(vec![3, 8], &[rows, columns])), ".111..11\n........\n.111..11\n");
 /// # Ok::<(), warpweft_compiler::region::StripeError>(())
 /// ```

@@ -1,6 +1,6 @@
 //! Sets of integers and of multi-indices, and the questions of aliasing they answer.
 //!
-//! Words. A *stripe* is a periodic set of runs; a *sett* nests stripes; a *region* is a union of products of sets of
+//! Words. A *stripe* is a periodic set of runs; a *periodic set* nests stripes or repeats a finite set; a *region* is a union of products of sets of
 //! integers, one a dimension. A *progression* is a finite set `offset + d0*s0 + d1*s1 + ...` whose digits never carry
 //! into each other; every finite set here is a list of disjoint progressions. A *selection* numbers the elements of a
 //! set (their ranks), an *address map* says which address each index of a tensor has, and an *alias graph* holds
@@ -23,12 +23,12 @@ pub mod integer;
 pub mod integer_set;
 pub mod map;
 pub mod meet;
+pub mod nested_stripes;
 pub mod periodic;
 pub mod progression;
 #[allow(clippy::module_inception, reason = "the module of regions holds the type of that name")]
 pub mod region;
 pub mod selection;
-pub mod sett;
 pub mod strided;
 pub mod stripe;
 pub mod view_overlap;
@@ -37,11 +37,11 @@ pub use alias::{AliasError, AliasGraph, TensorId};
 pub use budget::{Answer, Budget, TooComplex};
 pub use integer::LARGEST;
 pub use integer_set::IntegerSet;
+pub use nested_stripes::NestedStripes;
 pub use periodic::PeriodicSet;
 pub use progression::{Digit, Progression};
 pub use region::Region;
 pub use selection::Selection;
-pub use sett::Sett;
 pub use strided::Strided;
 pub use stripe::{Stripe, StripeError};
 pub use view_overlap::{view_overlaps_itself, views_meet};

@@ -1,4 +1,4 @@
-//! Periodic sets of integers: what unions, intersections and differences of setts are.
+//! Periodic sets of integers as the elements of one period: what unions, intersections and differences of nested stripes are.
 //!
 //! A periodic set is a finite set in `0..period` that repeats. Operations on two of them first repeat both to the
 //! least common multiple of their periods, so a result has as many pieces as the strides force on it.
@@ -6,8 +6,8 @@
 use super::budget::{Budget, TooComplex};
 use super::integer::lcm;
 use super::integer_set::IntegerSet;
+use super::nested_stripes::NestedStripes;
 use super::progression::{Digit, Digits, Progression};
-use super::sett::Sett;
 
 /// A set of integers that repeats every `period`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,21 +16,21 @@ pub struct PeriodicSet {
     elements: IntegerSet,
 }
 
-impl From<&Sett> for PeriodicSet {
-    fn from(sett: &Sett) -> Self {
-        let elements = IntegerSet::from_disjoint(sett.pieces(0, sett.period()));
-        PeriodicSet { period: sett.period(), elements }
+impl From<&NestedStripes> for PeriodicSet {
+    fn from(stripes: &NestedStripes) -> Self {
+        let elements = IntegerSet::from_disjoint(stripes.pieces(0, stripes.period()));
+        PeriodicSet { period: stripes.period(), elements }
     }
 }
 
 impl PeriodicSet {
-    /// The union of setts; no setts, no integers.
+    /// The union of sets of nested stripes; of none, no integers.
     ///
     /// # Errors
     /// When it would cost more than the budget.
-    pub fn union_of(setts: &[Sett], budget: &mut Budget) -> Result<Self, TooComplex> {
+    pub fn union_of(nested: &[NestedStripes], budget: &mut Budget) -> Result<Self, TooComplex> {
         let empty = PeriodicSet { period: 1, elements: IntegerSet::empty() };
-        setts.iter().try_fold(empty, |union, sett| union.union(&PeriodicSet::from(sett), budget))
+        nested.iter().try_fold(empty, |union, stripes| union.union(&PeriodicSet::from(stripes), budget))
     }
 
     /// The period; not always the shortest.
@@ -80,10 +80,10 @@ impl PeriodicSet {
         Ok(PeriodicSet { period: self.period, elements: self.elements.complement(0, self.period, budget)? })
     }
 
-    /// The set as disjoint setts, one a piece.
+    /// The set as disjoint sets of nested stripes, one a piece.
     #[must_use]
-    pub fn to_setts(&self) -> Vec<Sett> {
-        self.elements.pieces().iter().map(|piece| piece.to_sett(self.period)).collect()
+    pub fn to_nested_stripes(&self) -> Vec<NestedStripes> {
+        self.elements.pieces().iter().map(|piece| piece.to_nested_stripes(self.period)).collect()
     }
 
     /// Both sets over a common period.

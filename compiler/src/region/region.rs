@@ -16,9 +16,9 @@ use super::budget::{Budget, TooComplex};
 use super::integer::{product, row_major_strides};
 use super::integer_set::IntegerSet;
 use super::meet::meet;
+use super::nested_stripes::NestedStripes;
 use super::progression::{Digit, Digits, Progression};
 use super::selection::Selection;
-use super::sett::Sett;
 
 /// A set of multi-indices.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,11 +44,12 @@ impl Region {
         Self::from_blocks(shape, vec![block])
     }
 
-    /// The indices whose coordinate is in the sett of every dimension. One sett a dimension.
+    /// The indices whose coordinate is in the periodic set of every dimension. One periodic set a dimension.
     #[must_use]
-    pub fn product(shape: Vec<i64>, setts: &[Sett]) -> Self {
-        debug_assert_eq!(shape.len(), setts.len(), "one sett a dimension");
-        let sets = shape.iter().zip(setts).map(|(&extent, sett)| IntegerSet::from_disjoint(sett.pieces(0, extent)));
+    pub fn product(shape: Vec<i64>, nested: &[NestedStripes]) -> Self {
+        debug_assert_eq!(shape.len(), nested.len(), "one periodic set a dimension");
+        let sets =
+            shape.iter().zip(nested).map(|(&extent, stripes)| IntegerSet::from_disjoint(stripes.pieces(0, extent)));
         let block = sets.collect();
         Self::from_blocks(shape, vec![block])
     }

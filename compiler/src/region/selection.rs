@@ -4,8 +4,8 @@
 //! of rank `r`. Elements and ranks are kept as progressions that share their digits, so ranks are read off wherever the
 //! elements of a piece are met.
 
+use super::nested_stripes::NestedStripes;
 use super::progression::{Digit, Digits, Progression};
-use super::sett::Sett;
 use smallvec::SmallVec;
 
 /// A progression of elements whose ranks form a progression, too, digit by digit.
@@ -58,12 +58,12 @@ impl Selection {
         Selection { count, pieces: if count > 0 { vec![piece] } else { Vec::new() } }
     }
 
-    /// The elements of a sett in `lower..upper`, which must lie within [`LARGEST`](super::LARGEST) of 0.
+    /// The elements of a periodic set in `lower..upper`, which must lie within [`LARGEST`](super::LARGEST) of 0.
     #[must_use]
-    pub fn of_sett(sett: &Sett, lower: i64, upper: i64) -> Self {
+    pub fn of_stripes(stripes: &NestedStripes, lower: i64, upper: i64) -> Self {
         let mut cutter = Cutter { count: 0, digits: SmallVec::new(), pieces: Vec::new() };
         if lower < upper {
-            cutter.cut(sett, 0, 0, (lower, upper));
+            cutter.cut(stripes, 0, 0, (lower, upper));
         }
         Selection { count: cutter.count, pieces: cutter.pieces }
     }
@@ -87,7 +87,7 @@ impl Selection {
     }
 }
 
-/// Cuts a sett into pieces: at each level the run that the window enters midway, the whole runs as one digit, and the
+/// Cuts a periodic set into pieces: at each level the run that the window enters midway, the whole runs as one digit, and the
 /// run that the window leaves midway. Recurses once a stripe.
 struct Cutter {
     count: i64,
@@ -97,9 +97,9 @@ struct Cutter {
 
 impl Cutter {
     /// Cuts the stripes from `depth` on, inside `window` of their coordinate, whose zero lies at `origin`.
-    fn cut(&mut self, sett: &Sett, depth: usize, origin: i64, window: (i64, i64)) {
+    fn cut(&mut self, stripes: &NestedStripes, depth: usize, origin: i64, window: (i64, i64)) {
         let (lower, upper) = window;
-        let Some(stripe) = sett.stripes().get(depth) else {
+        let Some(stripe) = stripes.stripes().get(depth) else {
             let mut digits = self.digits.clone();
             push_merging(&mut digits, RankedDigit { size: upper - lower, stride: 1, rank_stride: 1 });
             self.pieces.push(RankedPiece { first: origin + lower, first_rank: self.count, digits });
@@ -113,24 +113,24 @@ impl Cutter {
         if start < lower {
             let end = stripe.on().min(upper - start);
             if lower - start < end {
-                self.cut(sett, depth + 1, origin + start, (lower - start, end));
+                self.cut(stripes, depth + 1, origin + start, (lower - start, end));
             }
             start += stripe.period();
         }
         let whole = (upper - start - stripe.on()).div_euclid(stripe.period()) + 1;
         if whole > 0 {
-            self.cut_runs(sett, depth, origin + start, whole);
+            self.cut_runs(stripes, depth, origin + start, whole);
             start += whole * stripe.period();
         }
         if start < upper {
-            self.cut(sett, depth + 1, origin + start, (0, stripe.on().min(upper - start)));
+            self.cut(stripes, depth + 1, origin + start, (0, stripe.on().min(upper - start)));
         }
     }
 
     /// Cuts `runs` whole runs of the stripe at `depth`, the first of which starts at `origin`.
-    fn cut_runs(&mut self, sett: &Sett, depth: usize, origin: i64, runs: i64) {
-        let stripe = sett.stripes()[depth];
-        let inner = Sett::new(sett.stripes()[depth + 1..].to_vec());
+    fn cut_runs(&mut self, stripes: &NestedStripes, depth: usize, origin: i64, runs: i64) {
+        let stripe = stripes.stripes()[depth];
+        let inner = NestedStripes::new(stripes.stripes()[depth + 1..].to_vec());
         let in_run = i64::try_from(inner.count(0, stripe.on())).unwrap_or(0); // at most `on`
         if in_run == 0 {
             return;
@@ -140,7 +140,7 @@ impl Cutter {
         if runs > 1 {
             self.digits.push(RankedDigit { size: runs, stride: stripe.period(), rank_stride: in_run });
         }
-        self.cut(sett, depth + 1, origin, (0, stripe.on()));
+        self.cut(stripes, depth + 1, origin, (0, stripe.on()));
         self.digits.truncate(digits);
         self.count = before + runs * in_run;
     }

@@ -13,7 +13,7 @@ use rustc_hash::FxHashSet;
 
 use super::{BufferRole, Schedule, ScheduledKernel};
 #[cfg(debug_assertions)]
-use super::{graph::Graph, split::Piece};
+use super::{cut::Piece, graph::Graph};
 use crate::ir::{Arg, Op, ParamArg, UOp, postorder};
 use crate::view::collect_movement_chain;
 
@@ -88,7 +88,7 @@ fn check_kernel(schedule: &Schedule, kernel: &ScheduledKernel) -> Result<Stores,
     for node in postorder(&values) {
         match (node.op(), node.arg()) {
             (Op::Param, Arg::Param(param)) => check_param(schedule, kernel, &node, *param, &mut stores.loaded)?,
-            (Op::Const | Op::Iota | Op::Variable | Op::Reduce | Op::Scan | Op::Gather | Op::Keep, _) => {}
+            (Op::Const | Op::Iota | Op::Variable | Op::Reduce | Op::Scan | Op::Gather | Op::Materialize, _) => {}
             (op, _) if op.is_elementwise() || op.is_movement() => {}
             (op, _) => return Err(format!("holds a {op}, which no kernel computes")),
         }

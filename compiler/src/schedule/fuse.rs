@@ -1,20 +1,20 @@
-//! The taste: which values get memory of their own, and which stored values share a kernel.
+//! The fusion heuristic: which values get memory of their own, and which stored values share a kernel.
 //!
-//! Nodes are visited users first. When a node is visited, every place where a kernel asks for it is known ([`Use`]), and it is
-//! either computed where it is asked for (*inlined*, once for each different place), *kept* in scratch memory inside of the kernel that
-//! asks for it (`keep`), or *stored* by a kernel of its own group and loaded where it is asked for. Outputs and `contiguous` must be stored; a movement op is only where an index would grow too long
+//! Nodes are visited users first. When a node is visited, every site where a kernel asks for it is known ([`Use`]), and it is
+//! either computed where it is asked for (*inlined*, once for each different site), *kept* in scratch memory inside of the kernel that
+//! asks for it (`materialize`), or *stored* by a kernel of its own group and loaded where it is asked for. Outputs and `contiguous` must be stored; a movement op is only where an index would grow too long
 //! (`indices`); of all else the
 //! cheaper is taken, in the units of [`cost`]:
 //!
-//! - inlined, a value costs its ops at each place, as often as the loops open there make it, and a reduction inside of another's
+//! - inlined, a value costs its ops at each site, as often as the loops open there make it, and a reduction inside of another's
 //!   loop repeats all of it; kernels that inline it each load its inputs;
 //! - kept, it costs its ops once for each iteration of the loops around it, and its bytes through the nearest cache;
 //! - stored, it costs a launch, and its bytes written once and read by each kernel.
 //!
-//! A float sum or product that is asked for at several places is never inlined: the loops of each place would add in an order of
+//! A float sum or product that is asked for at several sites is never inlined: the loops of each site would add in an order of
 //! their own, and one value would have several results.
 //!
-//! A group that stores a value and a group that asks for it at the same place of the same loops become one kernel with two
+//! A group that stores a value and a group that asks for it at the same index of the same loops become one kernel with two
 //! stores. So do groups that read the same big input along shared leading loops, and small kernels over equal loops.
 //!
 //! What writes to memory in place demand of a kernel is asked of `fuse_writes`.
@@ -28,8 +28,8 @@ use smallvec::SmallVec;
 use super::cost::{self, Cost};
 use super::graph::Graph;
 use super::groups::Groups;
-use super::keep::KeepPlan;
-use super::nest::{AxisIndex, Dependence, OuterLoops, ReductionLoop, Use};
+use super::loop_model::{AxisIndex, Dependence, OuterLoops, ReductionLoop, Use};
+use super::materialize::MaterializePlan;
 use crate::ir::{Arg, Axes, Dim, Op, ReduceOp, UOp};
 use crate::watch::{Report, Silent, Topic, Watch};
 
@@ -42,9 +42,9 @@ const KEPT_GAIN_MIN: f64 = 0.02;
 
 /// Groups that are asked whether they can share a kernel because of one input.
 const PARTNERS_MAX: usize = 6;
-/// Users of more places than this are not asked whether they can share a kernel: each would be compared with each.
+/// Users of more sites than this are not asked whether they can share a kernel: each would be compared with each.
 const MERGED_USES_MAX: usize = 256;
-/// Different places at which a value may be asked for before it is stored whatever that costs.
+/// Different sites at which a value may be asked for before it is stored whatever that costs.
 const USES_MAX: usize = 16;
 
 /// What was decided.
@@ -108,7 +108,7 @@ pub(super) struct Fusion<'a> {
     pub(super) uses: Vec<SmallVec<[Use; 1]>>,
     pub(super) stored: Vec<u32>,
     pub(super) kept: FxHashMap<u32, Axes>,
-    /// For each write, the place of its memory that it replaces.
+    /// For each write, the site of its memory that it replaces.
     pub(super) targets: FxHashMap<u32, Use>,
     watch: &'a mut dyn Watch,
     pub(super) talks: bool,
@@ -118,17 +118,17 @@ pub(super) struct Fusion<'a> {
 struct Prices {
     inlined_ns: f64,
     stored_ns: f64,
-    kept: Result<(f64, KeepPlan), &'static str>,
+    kept: Result<(f64, MaterializePlan), &'static str>,
 }
 
 impl Prices {
-    fn text(&self, places: usize) -> String {
+    fn text(&self, sites: usize) -> String {
         let kept = match &self.kept {
             Ok((kept_ns, plan)) => format!("keeping it {kept_ns:.0} ns and {} bytes", plan.bytes),
             Err(reason) => format!("it cannot be kept: {reason}"),
         };
         let (inlined, stored) = (self.inlined_ns, self.stored_ns);
-        format!("computing it {} costs {inlined:.0} ns, storing it {stored:.0} ns, {kept}", times(places))
+        format!("computing it {} costs {inlined:.0} ns, storing it {stored:.0} ns, {kept}", times(sites))
     }
 }
 
@@ -155,7 +155,7 @@ impl Fusion<'_> {
                 self.share_input(position, &uses);
             }
             self.inline(position, uses);
-        } else if uses.iter().any(|place| self.reads_too_late(position, place)) {
+        } else if uses.iter().any(|site| self.reads_too_late(position, site)) {
             self.store(position, uses, "it reads what a write replaces before its kernel would run");
         } else if !self.fuse && cost::is_work(node) {
             self.store(position, uses, "nothing is fused");
@@ -168,27 +168,27 @@ impl Fusion<'_> {
         }
     }
 
-    /// The places where the node is asked for, each once, under the present numbers of the groups.
+    /// The sites where the node is asked for, each once, under the present numbers of the groups.
     fn distinct_uses(&mut self, position: usize) -> SmallVec<[Use; 1]> {
         let mut uses = std::mem::take(&mut self.uses[position]);
-        uses.iter_mut().for_each(|place| place.group = self.groups.find(place.group));
+        uses.iter_mut().for_each(|site| site.group = self.groups.find(site.group));
         each_once(uses)
     }
 
-    /// How often a value asked for at this place is computed.
-    pub(super) fn evaluations(&mut self, place: &Use) -> f64 {
-        let open = self.open_around(place);
-        self.count(place.group, &open)
+    /// How often a value asked for at this site is computed.
+    pub(super) fn evaluations(&mut self, site: &Use) -> f64 {
+        let open = self.open_around(site);
+        self.count(site.group, &open)
     }
 
-    /// The loops that are open where a value asked for at this place is computed.
-    fn open_around(&mut self, place: &Use) -> Dependence {
-        let needed = place.dependence();
+    /// The loops that are open where a value asked for at this site is computed.
+    fn open_around(&mut self, site: &Use) -> Dependence {
+        let needed = site.dependence();
         let mut open = needed.clone();
         for &number in &needed.loops {
             open.join(&self.loops[number as usize].within);
         }
-        open.outer = self.groups.get(place.group).outer.open_around(open.outer);
+        open.outer = self.groups.get(site.group).outer.open_around(open.outer);
         open
     }
 
@@ -198,7 +198,7 @@ impl Fusion<'_> {
     }
 
     pub(super) fn groups_of(uses: &[Use]) -> SmallVec<[u32; 4]> {
-        each_once(uses.iter().map(|place| place.group).collect())
+        each_once(uses.iter().map(|site| site.group).collect())
     }
 
     fn decide_elementwise(&mut self, position: usize, mut uses: SmallVec<[Use; 1]>) {
@@ -209,14 +209,14 @@ impl Fusion<'_> {
         }
         if Self::groups_of(&uses).len() > 1 {
             uses = self.merge_users(uses);
-            if uses.iter().any(|place| self.reads_too_late(position, place)) {
+            if uses.iter().any(|site| self.reads_too_late(position, site)) {
                 return self.store(position, uses, "it reads what a write of a kernel replaces");
             }
         }
         if cost.is_reduction {
             self.pin(&uses);
         }
-        let evaluations: f64 = uses.iter().map(|place| self.evaluations(place)).sum();
+        let evaluations: f64 = uses.iter().map(|site| self.evaluations(site)).sum();
         let repeats = if cost.is_reduction { evaluations / elements } else { 1.0 };
         // One op of each evaluation is spent on the load when the value is stored.
         let ops = (cost.ops - 1.0).max(0.0);
@@ -231,7 +231,7 @@ impl Fusion<'_> {
 
     fn take_cheapest(&mut self, position: usize, uses: SmallVec<[Use; 1]>, prices: Prices) {
         if uses.len() > USES_MAX {
-            return self.store(position, uses, "it is asked for at too many places");
+            return self.store(position, uses, "it is asked for at too many sites");
         }
         let best = prices.inlined_ns.min(prices.stored_ns);
         let gain = cost::CONTRACTION_GAIN * self.costs[position].contraction_ops / cost::TERMS_PER_NS;
@@ -254,11 +254,13 @@ impl Fusion<'_> {
         let writes = if bytes < cost::LARGE_BYTES { 1.0 } else { 1.0 + cost::LARGE_WRITES };
         let stored_ns =
             once / cost::OPS_PER_NS + (input_bytes + (writes + kernels) * bytes) / cost::BYTES_PER_NS + cost::LAUNCH_NS;
-        let kept = self.plan_to_keep(position, uses).map(|plan| (self.price_of_keeping(position, uses, &plan), plan));
+        let kept = self
+            .plan_to_materialize(position, uses)
+            .map(|plan| (self.price_of_materializing(position, uses, &plan), plan));
         Prices { inlined_ns, stored_ns, kept }
     }
 
-    fn price_of_keeping(&mut self, position: usize, uses: &[Use], plan: &KeepPlan) -> f64 {
+    fn price_of_materializing(&mut self, position: usize, uses: &[Use], plan: &MaterializePlan) -> f64 {
         let cost = self.costs[position];
         let elements = self.graph.numel[position].max(1.0);
         let repeats = if cost.is_reduction { (plan.evaluations / elements).max(1.0) } else { 1.0 };
@@ -275,10 +277,10 @@ impl Fusion<'_> {
 
     /// Lets the loops that a value with a reduction below depends on stand outermost, where they can.
     fn pin(&mut self, uses: &[Use]) {
-        for place in uses {
-            let needed = place.dependence();
-            if needed.loops.is_empty() && self.groups.get(place.group).outer.can_pin(needed.outer) {
-                self.groups.get(place.group).outer.pin(needed.outer);
+        for site in uses {
+            let needed = site.dependence();
+            if needed.loops.is_empty() && self.groups.get(site.group).outer.can_pin(needed.outer) {
+                self.groups.get(site.group).outer.pin(needed.outer);
             }
         }
     }
@@ -288,7 +290,7 @@ impl Fusion<'_> {
         let elements = self.graph.numel[position].max(1.0);
         if Self::groups_of(&uses).len() > 1 {
             uses = self.merge_users(uses);
-            if uses.iter().any(|place| self.reads_too_late(position, place)) {
+            if uses.iter().any(|site| self.reads_too_late(position, site)) {
                 return self.store(position, uses, "it reads what a write of a kernel replaces");
             }
         }
@@ -298,11 +300,11 @@ impl Fusion<'_> {
         }
         let mut computing = 0.0;
         let mut waits = 0.0;
-        for place in &uses {
-            let open = self.open_around(place);
-            let evaluations = self.count(place.group, &open);
+        for site in &uses {
+            let open = self.open_around(site);
+            let evaluations = self.count(site.group, &open);
             computing += cost.reduce_ops * (evaluations / elements).max(1.0);
-            let group = self.groups.get(place.group);
+            let group = self.groups.get(site.group);
             waits += waiting(cost.reduce_ops + group.work, group.outer.count(open.outer));
         }
         let mut prices = self.prices(position, &uses, computing, cost.reduce_ops);
@@ -317,13 +319,13 @@ impl Fusion<'_> {
     fn why_stored(&mut self, position: usize, uses: &[Use]) -> Option<&'static str> {
         let cost = self.costs[position];
         let big = self.is_contraction(position) && cost.reduce_ops > cost::BIG_CONTRACTION_OPS;
-        for place in uses {
-            let group = self.groups.get(place.group);
+        for site in uses {
+            let group = self.groups.get(site.group);
             if group.ops + cost.ops > cost::KERNEL_OPS_MAX as f64 {
                 return Some("its kernel grows too long");
             }
             // What is kept has loops of its own, one after the other: they do not compete for registers.
-            if big && group.contraction_ops > cost::BIG_CONTRACTION_OPS && !self.is_in_kept(place) {
+            if big && group.contraction_ops > cost::BIG_CONTRACTION_OPS && !self.is_in_kept(site) {
                 return Some("its kernel holds a big contraction already, which wants all registers");
             }
         }
@@ -336,27 +338,27 @@ impl Fusion<'_> {
         self.graph.bytes(operand) > cost::CONTRACTION_REREADS * self.costs[operand].leaf_bytes
     }
 
-    /// Tries to make one kernel of those that ask for a node at the same place; gives the uses that are left.
+    /// Tries to make one kernel of those that ask for a node at the same index; gives the uses that are left.
     fn merge_users(&mut self, uses: SmallVec<[Use; 1]>) -> SmallVec<[Use; 1]> {
         if uses.len() > MERGED_USES_MAX {
             return uses;
         }
         let mut merged: SmallVec<[Use; 1]> = SmallVec::new();
-        for mut place in uses {
-            place.group = self.groups.find(place.group);
-            let partners = merged.iter().filter(|other| other.axes == place.axes && other.gate == place.gate);
+        for mut site in uses {
+            site.group = self.groups.find(site.group);
+            let partners = merged.iter().filter(|other| other.axes == site.axes && other.gate == site.gate);
             let partners: SmallVec<[u32; 4]> = partners.map(|other| other.group).take(PARTNERS_MAX).collect();
-            let is_outer = place.dependence().loops.is_empty();
+            let is_outer = site.dependence().loops.is_empty();
             for partner in partners {
                 let partner = self.groups.find(partner);
-                if is_outer && partner != place.group {
-                    self.try_merge(partner, place.group);
-                    place.group = self.groups.find(place.group);
+                if is_outer && partner != site.group {
+                    self.try_merge(partner, site.group);
+                    site.group = self.groups.find(site.group);
                 }
             }
-            merged.push(place);
+            merged.push(site);
         }
-        merged.iter_mut().for_each(|place| place.group = self.groups.find(place.group));
+        merged.iter_mut().for_each(|site| site.group = self.groups.find(site.group));
         each_once(merged)
     }
 
@@ -374,39 +376,39 @@ impl Fusion<'_> {
     pub(super) fn inline(&mut self, position: usize, uses: SmallVec<[Use; 1]>) {
         let graph = self.graph;
         let node = &graph.nodes[position];
-        for place in &uses {
-            self.keep_before_guards(position, place.group);
+        for site in &uses {
+            self.keep_before_guards(position, site.group);
             match (node.op(), node.arg()) {
                 (Op::Reduce, _) => {
-                    let below = self.inside_of_reduction(position, place);
+                    let below = self.inside_of_reduction(position, site);
                     for &operand in &graph.src[position] {
                         self.uses[operand as usize].push(below.clone());
                     }
                 }
                 (op, _) => {
                     if !op.is_movement() {
-                        self.groups.get(place.group).ops += cost::weight(op) as f64;
+                        self.groups.get(site.group).ops += cost::weight(op) as f64;
                     }
                     for (k, &operand) in graph.src[position].iter().enumerate() {
-                        self.uses[operand as usize].push(place.of_operand(node, k));
+                        self.uses[operand as usize].push(site.of_operand(node, k));
                     }
                 }
             }
         }
     }
 
-    /// Opens the loops of a reduction that is asked for at `place`; gives the place of its operand.
-    fn inside_of_reduction(&mut self, position: usize, place: &Use) -> Use {
+    /// Opens the loops of a reduction that is asked for at `site`; gives the site of its operand.
+    fn inside_of_reduction(&mut self, position: usize, site: &Use) -> Use {
         let graph = self.graph;
-        let Some(reduced) = graph.nodes[position].reduced_axes() else { return place.clone() };
-        // Components of one state that are asked for at one place are found by the same loops.
-        let state = graph.nodes[position].first_component().map(|first| (first, place.clone()));
+        let Some(reduced) = graph.nodes[position].reduced_axes() else { return site.clone() };
+        // Components of one state that are asked for at one site are found by the same loops.
+        let state = graph.nodes[position].first_component().map(|first| (first, site.clone()));
         if let Some(known) = state.as_ref().and_then(|state| self.states.get(state)) {
-            return Use { group: place.group, ..known.clone() };
+            return Use { group: site.group, ..known.clone() };
         }
         let operand = &graph.nodes[graph.src[position][0] as usize];
-        let mut within = self.open_around(place);
-        let mut kept = place.axes.iter();
+        let mut within = self.open_around(site);
+        let mut kept = site.axes.iter();
         let mut axes: SmallVec<[AxisIndex; 4]> = SmallVec::new();
         for (axis, dim) in operand.shape().iter().enumerate() {
             if !reduced.contains(&(axis as u8)) {
@@ -423,11 +425,11 @@ impl Fusion<'_> {
         }
         let contraction = if self.is_contraction(position) { self.costs[position].reduce_ops } else { 0.0 };
         let work = self.costs[position].reduce_ops;
-        let group = self.groups.get(place.group);
+        let group = self.groups.get(site.group);
         group.ops += 1.0;
         group.work += work;
         group.contraction_ops = group.contraction_ops.max(contraction);
-        let below = Use { group: place.group, axes, gate: place.gate.clone() };
+        let below = Use { group: site.group, axes, gate: site.gate.clone() };
         if let Some(state) = state {
             self.states.insert(state, below.clone());
         }
@@ -444,11 +446,11 @@ impl Fusion<'_> {
             self.tell(position, &format!("kept in scratch: {}", prices.text(uses.len())));
         }
         if let Ok((_, plan)) = prices.kept {
-            self.keep(position, &uses, plan);
+            self.materialize(position, &uses, plan);
         }
     }
 
-    /// Gives the node memory, and a group that stores it: one that asks for it at the same place, if it may.
+    /// Gives the node memory, and a group that stores it: one that asks for it at the same index, if it may.
     fn store(&mut self, position: usize, uses: SmallVec<[Use; 1]>, reason: &str) {
         let graph = self.graph;
         let node = &graph.nodes[position];
@@ -457,8 +459,8 @@ impl Fusion<'_> {
         self.groups.get(group).is_alone = node.op() == Op::Scan;
         let own = Use::of_store(group, node.shape());
         let users = Self::groups_of(&uses);
-        let mut places_of: FxHashMap<u32, SmallVec<[&Use; 2]>> = FxHashMap::default();
-        uses.iter().for_each(|place| places_of.entry(place.group).or_default().push(place));
+        let mut sites_of: FxHashMap<u32, SmallVec<[&Use; 2]>> = FxHashMap::default();
+        uses.iter().for_each(|site| sites_of.entry(site.group).or_default().push(site));
         // All loads first: a user that joins must not wait for another user.
         for &user in &users {
             self.groups.add_read(user, group);
@@ -466,17 +468,17 @@ impl Fusion<'_> {
         if let Some(&write) = graph.overwriters.get(&(position as u32)) {
             self.groups.add_order(self.stored[write as usize], group);
         }
-        let mut refused = "it is asked for at other places than it is stored at";
+        let mut refused = "it is asked for at other sites than it is stored at";
         for &user in &users {
-            let places = &places_of[&user];
+            let sites = &sites_of[&user];
             // Users write `contiguous` to keep kernels apart; a stage of a reduction is one of its own for the same reason.
             let apart = !self.fuse || node.op() == Op::Contiguous;
             let ops = self.groups.get(user).ops + self.costs[position].own_ops;
-            let joins = !apart && ops <= cost::KERNEL_OPS_MAX as f64 && self.pays_to_join(position, places, &own);
-            // A kernel that stores the value computes it at every place where it asks for it, and does not load it.
-            let mut computed = std::iter::once(&own).chain(places.iter().copied());
+            let joins = !apart && ops <= cost::KERNEL_OPS_MAX as f64 && self.pays_to_join(position, sites, &own);
+            // A kernel that stores the value computes it at every site where it asks for it, and does not load it.
+            let mut computed = std::iter::once(&own).chain(sites.iter().copied());
             let joins =
-                joins && !computed.any(|place| self.reads_too_late(position, &Use { group: user, ..place.clone() }));
+                joins && !computed.any(|site| self.reads_too_late(position, &Use { group: user, ..site.clone() }));
             if apart {
                 refused = "it was asked to be apart";
                 continue;
@@ -490,7 +492,7 @@ impl Fusion<'_> {
                 Err(why) => refused = why,
             }
         }
-        drop(places_of);
+        drop(sites_of);
         let group = self.groups.find(group);
         if self.talks {
             let joined = users.iter().any(|&user| self.groups.find(user) == group);
@@ -502,20 +504,20 @@ impl Fusion<'_> {
             self.tell(position, &text);
         }
         let mut inside: SmallVec<[Use; 1]> = SmallVec::new();
-        for mut place in std::iter::once(own).chain(uses) {
-            place.group = self.groups.find(place.group);
-            if place.group == group && !inside.contains(&place) {
-                inside.push(place);
+        for mut site in std::iter::once(own).chain(uses) {
+            site.group = self.groups.find(site.group);
+            if site.group == group && !inside.contains(&site) {
+                inside.push(site);
             }
         }
         self.inline(position, inside);
     }
 
-    /// Whether a kernel that asks for a stored value should store it itself: it asks at the very place of the store, or computing
+    /// Whether a kernel that asks for a stored value should store it itself: it asks at the very index of the store, or computing
     /// it again costs less than loading it in a second kernel.
-    fn pays_to_join(&mut self, position: usize, places: &[&Use], own: &Use) -> bool {
+    fn pays_to_join(&mut self, position: usize, sites: &[&Use], own: &Use) -> bool {
         let elsewhere: SmallVec<[&Use; 2]> =
-            places.iter().copied().filter(|place| place.axes != own.axes || place.gate != own.gate).collect();
+            sites.iter().copied().filter(|site| site.axes != own.axes || site.gate != own.gate).collect();
         if elsewhere.is_empty() {
             return true;
         }
@@ -524,8 +526,8 @@ impl Fusion<'_> {
         let ops = cost.ops.max(source_ops);
         let repeats_reduction = self.graph.src[position].iter().any(|&k| self.costs[k as usize].is_reduction)
             || self.graph.nodes[position].op() == Op::Reduce;
-        let shares_rows = elsewhere.iter().all(|place| place.axes.first() == own.axes.first()) && !own.axes.is_empty();
-        let evaluations: f64 = elsewhere.iter().map(|place| self.evaluations(place)).sum();
+        let shares_rows = elsewhere.iter().all(|site| site.axes.first() == own.axes.first()) && !own.axes.is_empty();
+        let evaluations: f64 = elsewhere.iter().map(|site| self.evaluations(site)).sum();
         let again_ns = evaluations * ops / cost::OPS_PER_NS;
         let load_ns = self.graph.bytes(position) / cost::BYTES_PER_NS + cost::LAUNCH_NS;
         shares_rows && !repeats_reduction && again_ns < load_ns
@@ -537,18 +539,18 @@ impl Fusion<'_> {
             return;
         }
         let mut leaders: SmallVec<[&Use; 4]> = SmallVec::new();
-        for place in uses {
-            let first = place.axes.iter().find(|index| !index.is_zero());
+        for site in uses {
+            let first = site.axes.iter().find(|index| !index.is_zero());
             let partner =
                 leaders.iter().find(|leader| leader.axes.iter().find(|index| !index.is_zero()) == first).copied();
             match partner {
                 Some(leader) if first.is_some_and(|index| *index == AxisIndex::outer(0)) => {
-                    let (a, b) = (self.groups.find(leader.group), self.groups.find(place.group));
+                    let (a, b) = (self.groups.find(leader.group), self.groups.find(site.group));
                     if a != b && self.try_merge(a, b) && self.talks {
                         self.tell(position, "read by one kernel instead of two, which share it");
                     }
                 }
-                _ if leaders.len() < PARTNERS_MAX => leaders.push(place),
+                _ if leaders.len() < PARTNERS_MAX => leaders.push(site),
                 _ => {}
             }
         }
@@ -637,7 +639,7 @@ fn waiting(work: f64, rows: f64) -> f64 {
 
 fn times(count: usize) -> String {
     match count {
-        1 => "at its one place".to_string(),
-        count => format!("at its {count} places"),
+        1 => "at its one site".to_string(),
+        count => format!("at its {count} sites"),
     }
 }

@@ -1,13 +1,13 @@
 //! Fusion where memory is written in place: what may be computed inside of the kernel of a write, and what must run before it.
 //!
 //! A node that reads an old version of memory must run before its *guard*, the write that replaces what it reads (`writes`). It may be
-//! computed by the guard's own kernel if it reads each element at the very place at which that kernel replaces it, for a kernel loads
+//! computed by the guard's own kernel if it reads each element at the very index at which that kernel replaces it, for a kernel loads
 //! an element before it stores it; and then all stores of that kernel must stand in the same loops, so that no element is replaced
 //! twice. It may not be computed by a kernel that needs the guard. Else it is given memory, and with it a kernel that can run in time.
 
 use super::cost;
 use super::fuse::Fusion;
-use super::nest::{OuterLoops, Use};
+use super::loop_model::{OuterLoops, Use};
 use super::writes::{may_meet, target_of};
 use crate::ir::{Arg, Op, UOp};
 
@@ -26,12 +26,12 @@ impl Fusion<'_> {
         }
         let own = Use::of_store(group, shape);
         let target = target_of(node);
-        let place = place_in_base(&own, &target);
+        let site = site_in_base(&own, &target);
         self.keep_before_guards(position, group);
         let mut reason = "written in place".to_string();
-        self.join_readers(position, uses, &place, &mut reason);
+        self.join_readers(position, uses, &site, &mut reason);
         self.keep_readers_apart(position, uses);
-        self.targets.insert(position as u32, place);
+        self.targets.insert(position as u32, site);
         if let Some(&next) = graph.overwriters.get(&(position as u32)) {
             let after = self.groups.find(self.stored[next as usize]);
             let lies_apart = !may_meet(&target, &target_of(&graph.nodes[next as usize]));
@@ -58,9 +58,9 @@ impl Fusion<'_> {
         }
     }
 
-    /// Makes the kernels that read what a write of all elements writes, each at the very place where it is written, kernels of the write.
+    /// Makes the kernels that read what a write of all elements writes, each at the very index where it is written, kernels of the write.
     /// They use the value, and load nothing.
-    fn join_readers(&mut self, position: usize, uses: &[Use], place: &Use, reason: &mut String) {
+    fn join_readers(&mut self, position: usize, uses: &[Use], site: &Use, reason: &mut String) {
         let graph = self.graph;
         let value = graph.src[position][1] as usize;
         if !self.fuse || !writes_all(&graph.nodes[position]) {
@@ -69,11 +69,11 @@ impl Fusion<'_> {
         let next = graph.overwriters.get(&(position as u32)).map(|&next| self.stored[next as usize]);
         for user in Self::groups_of(uses) {
             let reads_there = |read: &&Use| read.group == user;
-            let at_place = |read: &Use| read.axes == place.axes && read.gate == place.gate;
-            // Of two writes to one place in a kernel, it would not be said which comes last.
+            let at_site = |read: &Use| read.axes == site.axes && read.gate == site.gate;
+            // Of two writes to one site in a kernel, it would not be said which comes last.
             let is_next = next.is_some_and(|next| self.groups.find(next) == self.groups.find(user));
             let joins = !is_next
-                && uses.iter().filter(reads_there).all(at_place)
+                && uses.iter().filter(reads_there).all(at_site)
                 && !self
                     .reads_too_late(position, &Use { group: user, ..Use::of_store(user, graph.nodes[value].shape()) })
                 && self.groups.get(user).ops + self.costs[value].own_ops <= cost::KERNEL_OPS_MAX as f64;
@@ -92,13 +92,13 @@ impl Fusion<'_> {
         }
     }
 
-    /// Whether computing the node at this place would read what has been, or may have been, replaced.
-    pub(super) fn reads_too_late(&mut self, position: usize, place: &Use) -> bool {
+    /// Whether computing the node at this site would read what has been, or may have been, replaced.
+    pub(super) fn reads_too_late(&mut self, position: usize, site: &Use) -> bool {
         let graph = self.graph;
         let Some(reads) = graph.guards.get(&(position as u32)) else { return false };
         let node = &graph.nodes[position];
         reads.iter().any(|&(k, guard)| {
-            let (group, writer) = (self.groups.find(place.group), self.groups.find(self.stored[guard as usize]));
+            let (group, writer) = (self.groups.find(site.group), self.groups.find(self.stored[guard as usize]));
             if group != writer {
                 return self.groups.needs(group, writer);
             }
@@ -106,7 +106,7 @@ impl Fusion<'_> {
             if node.op() == Op::Reduce || self.groups.get(group).is_mixed {
                 return true;
             }
-            let read = place_in_base(&place.of_operand(node, k), &node.src()[k]);
+            let read = site_in_base(&site.of_operand(node, k), &node.src()[k]);
             let target = &self.targets[&guard];
             read.axes != target.axes || read.gate != target.gate
         })
@@ -132,12 +132,12 @@ pub(super) fn writes_all(write: &UOp) -> bool {
     steps.iter().all(|(op, _)| *op == Op::Reshape)
 }
 
-/// The place in the base of a chain of movement ops of a place in the chain's result.
-fn place_in_base(place: &Use, view: &UOp) -> Use {
-    let (mut place, mut node) = (place.clone(), view);
+/// The site in the base of a chain of movement ops of a site in the chain's result.
+fn site_in_base(site: &Use, view: &UOp) -> Use {
+    let (mut site, mut node) = (site.clone(), view);
     while node.op().is_movement() {
-        place = place.of_operand(node, 0);
+        site = site.of_operand(node, 0);
         node = &node.src()[0];
     }
-    place
+    site
 }

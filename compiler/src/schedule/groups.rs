@@ -9,7 +9,7 @@
 use rustc_hash::FxHashSet;
 
 use super::cost;
-use super::nest::{OuterLoops, leading};
+use super::loop_model::{OuterLoops, leading};
 
 /// Groups that a search for a path looks at.
 const SEARCH_GROUPS_MAX: usize = 256;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! values --normalize--> key --prepare--> what must exist --fuse--> who stores what --split--> kernel ASTs --in_order--> schedule
-//!          (memory out)       (realize)                   (taste)                    (cut)
+//!          (memory out)       (realize)                   (fuse)                     (cut)
 //! ```
 //!
 //! [`normalize`] takes memory and bound values out of the graph; its sink is the key under which a schedule is kept. [`schedule`]
@@ -22,20 +22,20 @@
 pub mod aliases;
 pub mod check;
 mod cost;
+mod cut;
 mod fuse;
 mod fuse_writes;
 mod graph;
 mod groups;
 mod indices;
-mod keep;
-mod nest;
+mod kernel_order;
+mod loop_model;
+mod materialize;
 mod normalize;
 mod offsets;
-mod order;
 #[cfg(test)]
 mod properties;
 mod realize;
-mod split;
 #[cfg(test)]
 mod tests;
 mod writes;
@@ -126,7 +126,7 @@ pub fn schedule_with(sink: &UOp, options: ScheduleOptions, watch: &mut dyn Watch
     let (values, nodes) = writes::in_order(values, watch);
     let graph = Graph::of(&values, nodes);
     let fused = fuse::fuse(&graph, options.fuse, watch);
-    let pieces = order::in_order(&graph, split::split(&graph, &fused));
+    let pieces = kernel_order::in_order(&graph, cut::split(&graph, &fused));
     #[cfg(debug_assertions)]
     if let Err(message) = check::check_order(&graph, &pieces) {
         panic!("bug in the compiler: illegal schedule: {message}");
@@ -147,7 +147,7 @@ pub fn schedule_with(sink: &UOp, options: ScheduleOptions, watch: &mut dyn Watch
         *buffer_of.entry(position).or_insert_with(|| {
             let node = &graph.nodes[position as usize];
             let role = first_output.get(&position).copied().map_or(BufferRole::Temporary, BufferRole::Output);
-            schedule.buffers.push(ScheduleBuffer { dtype: node.dtype(), len: split::elements(node.shape()), role });
+            schedule.buffers.push(ScheduleBuffer { dtype: node.dtype(), len: cut::elements(node.shape()), role });
             schedule.buffers.len() - 1
         })
     };

@@ -64,7 +64,7 @@ pub(super) fn take_out_offsets(ast: &UOp) -> (UOp, Offsets) {
     }
     for view in nodes.iter().filter(|node| !is_view(node)).flat_map(UOp::src) {
         if let Some(together) = replaced.get_mut(&collect_movement_chain(view).0) {
-            together.add(free_place(view).as_ref());
+            together.add(free_offset(view).as_ref());
         }
     }
     let mut offsets = Offsets::default();
@@ -100,17 +100,17 @@ struct Together {
 }
 
 impl Together {
-    fn add(&mut self, place: Option<&Place>) {
-        let Some(place) = place else {
+    fn add(&mut self, view: Option<&FreeOffset>) {
+        let Some(view) = view else {
             self.is_bound = true;
             return;
         };
         match self.first {
-            None => (self.first, self.bounds) = (Some(place.offset), (place.least, place.largest)),
+            None => (self.first, self.bounds) = (Some(view.offset), (view.least, view.largest)),
             Some(first) => {
-                let distance = place.offset - first;
+                let distance = view.offset - first;
                 let (low, high) = self.bounds;
-                self.bounds = (low.max(place.least - distance), high.min(place.largest - distance));
+                self.bounds = (low.max(view.least - distance), high.min(view.largest - distance));
             }
         }
     }
@@ -122,7 +122,7 @@ fn is_view(node: &UOp) -> bool {
 }
 
 /// Where a free view begins, and where it could.
-struct Place {
+struct FreeOffset {
     offset: i64,
     least: i64,
     largest: i64,
@@ -130,7 +130,7 @@ struct Place {
 }
 
 /// The place of a view of a param, if it is free.
-fn free_place(node: &UOp) -> Option<Place> {
+fn free_offset(node: &UOp) -> Option<FreeOffset> {
     let (base, _) = collect_movement_chain(node);
     if base.op() != Op::Param {
         return None;
@@ -149,22 +149,22 @@ fn free_place(node: &UOp) -> Option<Place> {
     }
     let (least, largest) = (-below, base.shape()[0].as_const()? - 1 - above);
     let strides = strides.into_iter().map(Dim::Const).collect();
-    (least < largest && (least..=largest).contains(&offset)).then_some(Place { offset, least, largest, strides })
+    (least < largest && (least..=largest).contains(&offset)).then_some(FreeOffset { offset, least, largest, strides })
 }
 
 /// The view with a variable offset, if it is free.
 fn free_view(node: &UOp, offsets: &mut Offsets, replaced: &mut Replaced) -> Option<UOp> {
-    let place = free_place(node)?;
+    let view = free_offset(node)?;
     let (base, _) = collect_movement_chain(node);
     let offset = match replaced.get_mut(&base) {
-        None => Dim::from(offsets.add(place.offset, (place.least, place.largest))),
+        None => Dim::from(offsets.add(view.offset, (view.least, view.largest))),
         Some(together) => {
             let first = together.first.filter(|_| !together.is_bound && together.bounds.0 < together.bounds.1)?;
             let variable = together.variable.get_or_insert_with(|| offsets.add(first, together.bounds));
-            Dim::from(variable.clone()) + (place.offset - first)
+            Dim::from(variable.clone()) + (view.offset - first)
         }
     };
-    Some(ViewSpec { shape: node.shape().clone(), strides: place.strides, offset }.on_storage(&base))
+    Some(ViewSpec { shape: node.shape().clone(), strides: view.strides, offset }.on_storage(&base))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! reshapes off stored values (row-major memory is the same under every shape), replaces values of no elements, and cuts big
 //! reductions with few results in two stages, so that all threads have work. Long chains of movement ops become short ones
 //! ([`Chains`]), so that what follows may walk them. After it, a node *must* be stored exactly if it is an
-//! output or a `contiguous`; all else is a matter of taste (`fuse`).
+//! output or a `contiguous`; all else is left to the fusion heuristic (`fuse`).
 //!
 //! Always: every value keeps its elements. Linear in the size of the graph.
 

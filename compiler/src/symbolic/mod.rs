@@ -11,10 +11,10 @@
 
 mod boolean;
 mod compare;
+mod constants;
 mod div_mod;
 mod final_form;
 mod float;
-mod fold;
 mod given;
 mod integer;
 mod ranges;
@@ -26,8 +26,8 @@ mod valid;
 
 pub use boolean::{BOOLEAN, CHOICE};
 pub use compare::COMPARE;
+pub use constants::FOLD;
 pub use float::FLOAT;
-pub use fold::FOLD;
 pub use given::GIVEN;
 pub use integer::{INDEX, INTEGER};
 pub use terms::linear_terms;

@@ -14,7 +14,7 @@ fn takes(op: Op, arg: &Arg) -> bool {
         Op::Param => matches!(arg, Arg::Param(_)),
         Op::Variable => matches!(arg, Arg::Variable(_)),
         Op::Iota | Op::Reshape | Op::Expand => matches!(arg, Arg::Shape(_)),
-        Op::Permute | Op::Flip | Op::Keep => matches!(arg, Arg::Axes(_)),
+        Op::Permute | Op::Flip | Op::Materialize => matches!(arg, Arg::Axes(_)),
         Op::Pad | Op::Shrink => matches!(arg, Arg::Bounds(_)),
         Op::AsStrided => matches!(arg, Arg::Strided(_)),
         Op::Reduce => matches!(arg, Arg::Reduce(..) | Arg::ReduceState(..)),
@@ -25,16 +25,16 @@ fn takes(op: Op, arg: &Arg) -> bool {
         Op::Function => matches!(arg, Arg::Function(_)),
         Op::Write => matches!(arg, Arg::View(_) | Arg::Scatter(..)),
         Op::Range => matches!(arg, Arg::Range(_)),
-        Op::Fold => matches!(arg, Arg::Fold(_) | Arg::FoldState(_) | Arg::Step(_)),
-        Op::Across | Op::Running => matches!(arg, Arg::Fold(_)),
-        Op::Store => matches!(arg, Arg::None | Arg::Fold(_) | Arg::Scatter(..)),
+        Op::ReduceRange => matches!(arg, Arg::Combine(_) | Arg::CombineState(_) | Arg::Step(_)),
+        Op::HorizontalReduce | Op::Running => matches!(arg, Arg::Combine(_)),
+        Op::Store => matches!(arg, Arg::None | Arg::Combine(_) | Arg::Scatter(..)),
         Op::Ramp | Op::Lane | Op::Accumulator => matches!(arg, Arg::Number(_)),
         Op::Scratch => matches!(arg, Arg::Scratch(..)),
         Op::Bind
         | Op::Contiguous
         | Op::Detach
         | Op::Previous
-        | Op::Stage
+        | Op::LocalBuffer
         | Op::Index
         | Op::Load
         | Op::Sink
@@ -90,7 +90,7 @@ pub(super) fn check_node(node: &UOp) -> Result<(), VerifyError> {
         let message = format!("{} has no value from {} to {}", variable.name, variable.min, variable.max);
         return Err(VerifyError::new(node, message));
     }
-    if let Arg::ReduceState(component, _) | Arg::FoldState(component) | Arg::Step(component) = node.arg() {
+    if let Arg::ReduceState(component, _) | Arg::CombineState(component) | Arg::Step(component) = node.arg() {
         check_state(node, *component)?;
     }
     if op.is_elementwise() {

@@ -9,9 +9,9 @@ use crate::ir::{Arg, AxisKind, Class, Op, UOp, postorder};
 /// Checks a kernel in loop form.
 ///
 /// No tensors are left: every value is a scalar or a vector. Loads and stores name an index, an index names memory, and their
-/// types agree. A loop has one number. A closer (fold, store) closes ranges that its value is made in or that repeat it,
-/// each once; below the sink no loop is open. A stage is made of stores into one scratch memory, which
-/// nothing else names: loads name the stage.
+/// types agree. A loop has one number. A loop end (reduction, store) closes ranges that its value is made in or that repeat it,
+/// each once; below the sink no loop is open. A local buffer is made of stores into one scratch memory, which
+/// nothing else names: loads name the local buffer.
 ///
 /// # Errors
 /// The first node, operands first, that breaks a rule.
@@ -50,7 +50,7 @@ fn check_stage(node: &UOp, sink: &UOp) -> Result<(), VerifyError> {
         (Class::Leaf, Op::Const | Op::Param | Op::Variable) => {}
         (Class::Unary | Class::Binary | Class::Commutative | Class::Ternary | Class::Vector, _) => {}
         (Class::Memory, Op::Sink) if node != sink => return fail("stands below another sink".to_string()),
-        (Class::Memory, _) | (Class::Loop, Op::Range | Op::Fold | Op::Accumulator | Op::Running) => {}
+        (Class::Memory, _) | (Class::Loop, Op::Range | Op::ReduceRange | Op::Accumulator | Op::Running) => {}
         (_, op) => return fail(format!("{op} does not belong to kernels")),
     }
     if node.op() != Op::Param && !node.shape().is_empty() {
@@ -68,7 +68,7 @@ pub(super) fn check_memory(node: &UOp) -> Result<(), VerifyError> {
     let src = node.src();
     match node.op() {
         Op::Index => {
-            if !matches!(src[0].op(), Op::Param | Op::Scratch | Op::Stage) {
+            if !matches!(src[0].op(), Op::Param | Op::Scratch | Op::LocalBuffer) {
                 return fail(format!("points into {}, which is no memory", src[0].op()));
             }
             if node.dtype().element() != src[0].dtype().element() {
@@ -111,16 +111,16 @@ pub(super) fn check_memory(node: &UOp) -> Result<(), VerifyError> {
     }
 }
 
-/// Scratch is written by the stores of one stage and read through that stage, so that no load can come before its store.
+/// Scratch is written by the stores of one local buffer and read through that local buffer, so that no load can come before its store.
 fn check_scratch(node: &UOp) -> Result<(), VerifyError> {
     let fail = |message: String| Err(VerifyError::new(node, message));
     let src = node.src();
     match node.op() {
         Op::Load if src[0].op() == Op::Index && src[0].src()[0].op() == Op::Scratch => {
-            fail("reads scratch, which may not be written yet; load from its stage".to_string())
+            fail("reads scratch, which may not be written yet; load from its local buffer".to_string())
         }
-        Op::Stage if src.is_empty() => fail("is made of no store".to_string()),
-        Op::Stage => match src.iter().find(|store| !writes_scratch(store, &src[0])) {
+        Op::LocalBuffer if src.is_empty() => fail("is made of no store".to_string()),
+        Op::LocalBuffer => match src.iter().find(|store| !writes_scratch(store, &src[0])) {
             Some(odd) => fail(format!("is made of stores into one scratch, not of {}", odd.op())),
             None => Ok(()),
         },
@@ -148,7 +148,7 @@ fn open_after(node: &UOp, open: &FxHashMap<UOp, FxHashSet<u32>>) -> Result<FxHas
             .skip(2)
             .position(|operand| operand.as_range().is_some())
             .map_or(usize::MAX, |first| first + 2),
-        Op::Fold => node.arg().values_of_fold(),
+        Op::ReduceRange => node.arg().values_of_reduction(),
         _ => node.src().len(),
     };
     let closed_from = closed_from.min(node.src().len());
@@ -164,7 +164,7 @@ fn open_after(node: &UOp, open: &FxHashMap<UOp, FxHashSet<u32>>) -> Result<FxHas
         if !closed.insert(arg.id) {
             return fail(format!("closes loop {} twice", arg.id));
         }
-        // The length of a loop may itself depend on outer loops, which the same closer may close.
+        // The length of a loop may itself depend on outer loops, which the same loop end may close.
         let outer = range.src().iter().flat_map(|len| &open[len]).copied();
         result.extend(outer.filter(|id| !closed.contains(id)));
     }

@@ -17,7 +17,7 @@ pub fn check(list: &[UOp]) -> Result<(), VerifyError> {
         check_node(node)?;
         let fail = |message: String| Err(VerifyError::new(node, message));
         match (node.op().class(), node.op()) {
-            (_, Op::Fold | Op::Running | Op::Stage | Op::Sink | Op::Buffer | Op::Bind | Op::Iota) => {
+            (_, Op::ReduceRange | Op::Running | Op::LocalBuffer | Op::Sink | Op::Buffer | Op::Bind | Op::Iota) => {
                 return fail(format!("{} should have been lowered", node.op()));
             }
             (Class::Movement | Class::Tensor, op) => return fail(format!("{op} should have been lowered")),

@@ -5,7 +5,7 @@
 //! simplified by the symbolic engine.
 //! Always: where *valid* is false, *offset* may be anything.
 //! For tests alone: `properties` evaluate both nodes at every position of small views. Kernels get their index arithmetic from
-//! `kernel/lower`, a movement op at a time.
+//! `lower/tensors`, a movement op at a time.
 
 use super::tracker::ShapeTracker;
 use super::view::View;

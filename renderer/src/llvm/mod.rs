@@ -14,7 +14,7 @@
 //! - Loads and stores claim the alignment of an element, no more.
 //! - Addresses under a gate may lie outside of their buffer, so they are not `inbounds`.
 //!
-//! Not here: what a target lacks (rewritten before, by `kernel::decompose` of the compiler) and passes (`devices`). Tested by precise goldens here, and end to end
+//! Not here: what a target lacks (rewritten before, by `legalize::decompose` of the compiler) and passes (`devices`). Tested by precise goldens here, and end to end
 //! by the test crate.
 
 mod control;
@@ -175,7 +175,7 @@ impl Writer {
             Op::Index => self.index(node),
             Op::Load | Op::Previous => self.load(node),
             Op::Store => self.store(node),
-            Op::Ramp | Op::Splat | Op::Stack | Op::Lane | Op::Across => {
+            Op::Ramp | Op::Splat | Op::Stack | Op::Lane | Op::HorizontalReduce => {
                 let name = self.names.next(node.op());
                 let outcome = self.vector(node, &name);
                 self.finish(node, name, outcome);
@@ -232,13 +232,13 @@ impl Writer {
             | Op::Running
             | Op::Gather
             | Op::Contiguous
-            | Op::Keep
+            | Op::Materialize
             | Op::Detach
             | Op::Copy
             | Op::Write
             | Op::Function
-            | Op::Fold
-            | Op::Stage => bug(node, "has no place in a linear kernel"),
+            | Op::ReduceRange
+            | Op::LocalBuffer => bug(node, "has no place in a linear kernel"),
         }
     }
 

@@ -648,43 +648,45 @@ fn casts_between_the_other_types() {
 #[test]
 // tidy: table
 fn lanes_are_spread_moved_and_combined() {
-    let across = |combine| {
-        move |list: &mut List, a: &UOp, _: &UOp| list.push(Op::Across, a.dtype().element(), &[a], Arg::Fold(combine))
+    let horizontal = |combine| {
+        move |list: &mut List, a: &UOp, _: &UOp| {
+            list.push(Op::HorizontalReduce, a.dtype().element(), &[a], Arg::Combine(combine))
+        }
     };
     check_two(
         DType::F32.with_lanes(8),
-        across(ReduceOp::Add),
+        horizontal(ReduceOp::Add),
         expect![[r#"
             entry:
               %load1 = load <8 x float>, ptr %p1, align 4
               %load2 = load <8 x float>, ptr %p2, align 4
-              %across3 = call reassoc float @llvm.vector.reduce.fadd.v8f32(float -0.0, <8 x float> %load1)
-              store float %across3, ptr %p0, align 4
+              %horizontal_reduce3 = call reassoc float @llvm.vector.reduce.fadd.v8f32(float -0.0, <8 x float> %load1)
+              store float %horizontal_reduce3, ptr %p0, align 4
         "#]],
     );
     check_two(
         DType::F32.with_lanes(8),
-        across(ReduceOp::Max),
+        horizontal(ReduceOp::Max),
         expect![[r#"
             entry:
               %load1 = load <8 x float>, ptr %p1, align 4
               %load2 = load <8 x float>, ptr %p2, align 4
-              %across3.odd = fcmp uno <8 x float> %load1, %load1
-              %across3.any_odd = call i1 @llvm.vector.reduce.or.v8i1(<8 x i1> %across3.odd)
-              %across3.extreme = call nnan nsz float @llvm.vector.reduce.fmax.v8f32(<8 x float> %load1)
-              %across3 = select i1 %across3.any_odd, float 0x7FF8000000000000, float %across3.extreme
-              store float %across3, ptr %p0, align 4
+              %horizontal_reduce3.odd = fcmp uno <8 x float> %load1, %load1
+              %horizontal_reduce3.any_odd = call i1 @llvm.vector.reduce.or.v8i1(<8 x i1> %horizontal_reduce3.odd)
+              %horizontal_reduce3.extreme = call nnan nsz float @llvm.vector.reduce.fmax.v8f32(<8 x float> %load1)
+              %horizontal_reduce3 = select i1 %horizontal_reduce3.any_odd, float 0x7FF8000000000000, float %horizontal_reduce3.extreme
+              store float %horizontal_reduce3, ptr %p0, align 4
         "#]],
     );
     check_two(
         DType::U8.with_lanes(8),
-        across(ReduceOp::Min),
+        horizontal(ReduceOp::Min),
         expect![[r#"
             entry:
               %load1 = load <8 x i8>, ptr %p1, align 1
               %load2 = load <8 x i8>, ptr %p2, align 1
-              %across3 = call i8 @llvm.vector.reduce.umin.v8i8(<8 x i8> %load1)
-              store i8 %across3, ptr %p0, align 1
+              %horizontal_reduce3 = call i8 @llvm.vector.reduce.umin.v8i8(<8 x i8> %load1)
+              store i8 %horizontal_reduce3, ptr %p0, align 1
         "#]],
     );
     let swap = |list: &mut List, a: &UOp, b: &UOp| {

@@ -15,7 +15,7 @@ impl Writer {
             (Op::Lane, Arg::Number(lane)) => {
                 Outcome::Instruction(format!("extractelement {}, i64 {lane}", self.typed(&node.src()[0])))
             }
-            (Op::Across, Arg::Fold(combine)) => self.across(node, *combine, name),
+            (Op::HorizontalReduce, Arg::Combine(combine)) => self.horizontal_reduce(node, *combine, name),
             _ => bug(node, "lacks its argument"),
         }
     }
@@ -98,7 +98,7 @@ impl Writer {
         ))
     }
 
-    fn across(&mut self, node: &UOp, combine: ReduceOp, name: &str) -> Outcome {
+    fn horizontal_reduce(&mut self, node: &UOp, combine: ReduceOp, name: &str) -> Outcome {
         let vector = &node.src()[0];
         let (operand, result) = (self.typed(vector), spelling::register(node.dtype()));
         let suffix = spelling::suffix(vector.dtype());
@@ -113,7 +113,7 @@ impl Writer {
                 ReduceOp::Mul => call("reassoc ", "fmul", &format!("{result} 1.0, ")),
                 ReduceOp::Max | ReduceOp::Min => {
                     let least = if combine == ReduceOp::Max { "fmax" } else { "fmin" };
-                    return self.largest_across(vector, name, &call("nnan nsz ", least, ""));
+                    return self.horizontal_extreme(vector, name, &call("nnan nsz ", least, ""));
                 }
             };
             return Outcome::Instruction(text);
@@ -133,7 +133,7 @@ impl Writer {
 
     /// The extreme of a vector's lanes: found as if there were no NaN, and replaced if there is one. LLVM's own reductions that
     /// propagate NaN look for it at each step.
-    fn largest_across(&mut self, vector: &UOp, name: &str, extreme: &str) -> Outcome {
+    fn horizontal_extreme(&mut self, vector: &UOp, name: &str, extreme: &str) -> Outcome {
         let (operand, text) = (self.typed(vector), self.operand(vector).to_string());
         let odd = self.step(name, "odd", &format!("fcmp uno {operand}, {text}"));
         let lanes = vector.dtype().lanes();

@@ -2,10 +2,6 @@
 
 use std::time::Duration;
 
-use rustc_hash::FxHashMap;
-use warpweft_compiler::UOp;
-use warpweft_compiler::ir::Op;
-use warpweft_compiler::linearize::Linear;
 use warpweft_compiler::memory_plan::Gain;
 use warpweft_compiler::program::Estimate;
 
@@ -51,34 +47,4 @@ pub fn memory_line(gain: &Gain) -> String {
         mb(gain.planned),
         mb(gain.bound)
     )
-}
-
-/// The micro-ops of a kernel, one a line: number, op, type, numbers of the operands, argument; loops are indented.
-pub fn linear_list(linear: &Linear) -> String {
-    let mut numbers: FxHashMap<&UOp, usize> = FxHashMap::default();
-    let mut depth = 0usize;
-    let mut text = format!("linear %{} grid {}", linear.name, linear.grid);
-    for (number, node) in linear.ops.iter().enumerate() {
-        if node.op() == Op::EndRange {
-            depth = depth.saturating_sub(1);
-        }
-        let operand = |node: &UOp| numbers.get(node).map_or("?".to_string(), |number| format!("%{number}"));
-        let operands: Vec<String> = node.src().iter().map(operand).collect();
-        let argument = match node.arg() {
-            warpweft_compiler::ir::Arg::None => String::new(),
-            argument => format!("  {argument:?}"),
-        };
-        let indent = "  ".repeat(depth);
-        text.push_str(&format!(
-            "\n%{number:<4} {indent}{}:{} {}{argument}",
-            node.op(),
-            node.dtype(),
-            operands.join(" ")
-        ));
-        if node.op() == Op::Range {
-            depth += 1;
-        }
-        numbers.insert(node, number);
-    }
-    text
 }

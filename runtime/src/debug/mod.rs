@@ -24,7 +24,7 @@ mod subscriber;
 #[cfg(test)]
 mod tests;
 
-pub use lines::{kernel_line, linear_list, memory_line};
+pub use lines::{kernel_line, memory_line};
 pub(crate) use progress::Progress;
 pub use progress::show_progress;
 pub(crate) use report::{DecisionWatch, KernelReport, Listening};

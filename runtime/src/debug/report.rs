@@ -7,7 +7,7 @@ use warpweft_compiler::program::Program;
 use warpweft_compiler::watch::{Report, Topic, Watch};
 use warpweft_devices::Device;
 
-use super::{lines, tell, wants};
+use super::{tell, wants};
 use crate::execute::compile::{LinearWatch, Times};
 
 /// A watch that tells decisions (level 3) when asked to.
@@ -125,7 +125,7 @@ impl Watch for KernelReport {
 impl LinearWatch for KernelReport {
     fn linear(&mut self, linear: &Linear) {
         if self.wants_linear {
-            self.parts.push((6, lines::linear_list(linear)));
+            self.parts.push((6, warpweft_compiler::linearize::text::print(linear)));
         }
     }
 }

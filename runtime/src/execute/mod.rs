@@ -48,7 +48,7 @@ use plan::Plan;
 pub use checks::{IndexCall, IndexError};
 pub(crate) use checks::{checked, checked_below, look_at};
 pub(crate) use replay::{Pieces, Replay};
-pub(crate) use run::{Hollow, buffer_node, hollow_node};
+pub(crate) use run::{Placeholder, buffer_node, placeholder_node};
 pub use stats::{ExecuteStats, KernelTotal};
 
 /// Programs that are kept ready to run.
@@ -236,9 +236,9 @@ fn without_reshapes(node: &UOp) -> &UOp {
 
 /// Why a `Buffer` node has no memory.
 pub(crate) fn missing(buffer: &UOp) -> ExecuteError {
-    match buffer.held::<Hollow>() {
-        Some(Hollow::Traced) => ExecuteError::Traced,
-        Some(Hollow::Donated) => ExecuteError::Donated,
+    match buffer.held::<Placeholder>() {
+        Some(Placeholder::Traced) => ExecuteError::Traced,
+        Some(Placeholder::Donated) => ExecuteError::Donated,
         None => ExecuteError::NoMemory,
     }
 }
@@ -401,7 +401,7 @@ impl Executor {
 
     fn run_normalized(&self, values: &[UOp], program: Normalized) -> Result<Vec<UOp>, ExecuteError> {
         for buffer in &program.buffers {
-            if buffer.held::<Hollow>().is_some() {
+            if buffer.held::<Placeholder>().is_some() {
                 return Err(missing(buffer));
             }
             match buffer.arg() {

@@ -6,7 +6,7 @@
 //! from the old elements.
 //!
 //! Always: an answer that a race with another thread makes wrong says that somebody needs them; who calls keeps the values from being
-//! looked up meanwhile (a cell is locked while its write is carried out).
+//! looked up meanwhile (a storage is locked while its write is carried out).
 //! Tested by programs of views and writes in the tests crate, and below.
 
 use rustc_hash::{FxHashMap, FxHashSet};

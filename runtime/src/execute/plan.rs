@@ -60,7 +60,7 @@ impl Plan {
         let named: Vec<Vec<usize>> =
             kernels.iter().map(|launch| launch.buffers.iter().map(|&buffer| buffer as usize).collect()).collect();
         let memory = memory_plan::plan(&buffers, &named, share);
-        let homes = memory.offsets.iter().zip(&memory.lenders);
+        let homes = memory.offsets.iter().zip(&memory.alias_targets);
         let places = buffers.iter().zip(homes).map(|(buffer, home)| match (buffer.role, home) {
             (BufferRole::Param(slot), _) => Place::Given(slot),
             (_, (Some(offset), _)) => Place::Arena(*offset as usize),

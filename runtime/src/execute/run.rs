@@ -22,8 +22,8 @@ pub(crate) fn buffer_node(memory: Buffer, dtype: DType, len: u64, device: &Arc<s
 }
 
 /// A new `Buffer` node that has no memory, and says why.
-pub(crate) fn hollow_node(dtype: DType, len: u64, device: &Arc<str>, hollow: Hollow) -> UOp {
-    new_node(dtype, len, device, Arc::new(hollow))
+pub(crate) fn placeholder_node(dtype: DType, len: u64, device: &Arc<str>, placeholder: Placeholder) -> UOp {
+    new_node(dtype, len, device, Arc::new(placeholder))
 }
 
 fn new_node(dtype: DType, len: u64, device: &Arc<str>, held: Arc<dyn Any + Send + Sync>) -> UOp {
@@ -35,7 +35,7 @@ fn new_node(dtype: DType, len: u64, device: &Arc<str>, held: Arc<dyn Any + Send 
 
 /// Why a `Buffer` node has no memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hollow {
+pub(crate) enum Placeholder {
     /// It stands for memory that is given when a function is called.
     Traced,
     /// Its memory went to a function, whose result may lie in it.
@@ -93,9 +93,9 @@ impl Executor {
         }
         for (buffer, place) in plan.places.iter().enumerate() {
             if let Place::Lent(output) = *place
-                && let Some(lender) = &memory[output]
+                && let Some(alias_target) = &memory[output]
             {
-                memory[buffer] = Some(lender.view(0, bytes_of(&plan.buffers[buffer]))?);
+                memory[buffer] = Some(alias_target.view(0, bytes_of(&plan.buffers[buffer]))?);
             }
         }
         if plan.replaced.contains(&true) {

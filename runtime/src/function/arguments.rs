@@ -13,7 +13,7 @@ use crate::debug;
 use crate::execute::{self, ExecuteError};
 use crate::memory::{Buffer, LruAllocator};
 use crate::tensor::trace::memory_node;
-use crate::tensor::{CallError, Cell, Error, Result, Tensor};
+use crate::tensor::{CallError, Error, Result, Storage, Tensor};
 
 /// An argument of a call.
 #[derive(Debug)]
@@ -76,12 +76,12 @@ impl Program {
             CallError::new("call", &[], message, location).into()
         };
         for value in &self.values {
-            let (cell, written) = match value.target {
+            let (storage, written) = match value.target {
                 Target::Result(_) => continue,
-                Target::Argument(number) => (arguments[number].cell(), Some(number)),
+                Target::Argument(number) => (arguments[number].storage(), Some(number)),
                 Target::State(number) => (Some(&self.states[number].0), None),
             };
-            let is_its = |other: &Tensor| matches!((cell, other.cell()), (Some(a), Some(b)) if Arc::ptr_eq(a, b));
+            let is_its = |other: &Tensor| matches!((storage, other.storage()), (Some(a), Some(b)) if Arc::ptr_eq(a, b));
             for (other, argument) in arguments.iter().enumerate().filter(|(_, argument)| is_its(argument)) {
                 match written {
                     Some(written) if written == other => {}
@@ -90,7 +90,8 @@ impl Program {
                     None => return Err(refuse_state(other, location)),
                 }
             }
-            let is_state = |(state, _): &(Arc<Cell>, UOp)| cell.is_some_and(|cell| Arc::ptr_eq(cell, state));
+            let is_state =
+                |(state, _): &(Arc<Storage>, UOp)| storage.is_some_and(|storage| Arc::ptr_eq(storage, state));
             if let Some(written) = written.filter(|_| self.states.iter().any(is_state)) {
                 return Err(refuse(written, "a tensor that its closure uses".to_string()));
             }

@@ -16,7 +16,7 @@ use super::turn::Turns;
 use crate::execute::{self, Executor, Pieces, Replay};
 use crate::memory::Buffer;
 use crate::tensor::trace;
-use crate::tensor::{Cell, Result, Tensor, Var};
+use crate::tensor::{Result, Storage, Tensor, Var};
 
 /// Where a call finds the memory of a slot.
 #[derive(Clone, Debug)]
@@ -72,7 +72,7 @@ pub(super) struct Program {
     /// What stood for the arguments in the trace.
     pub(super) placeholders: Vec<UOp>,
     /// Cells of the outside that it reads or assigns, with what stood for them.
-    pub(super) states: Vec<(Arc<Cell>, UOp)>,
+    pub(super) states: Vec<(Arc<Storage>, UOp)>,
     /// What stood for draws.
     pub(super) draws: Vec<UOp>,
     pub(super) bindings: Bindings,
@@ -117,7 +117,7 @@ impl Program {
             pieces.push(memory);
             nodes.push(node);
         }
-        // Nothing below asks for another cell while these are held.
+        // Nothing below asks for another storage while these are held.
         let mut held = self.hold_replaced(&mut pieces)?;
         self.add_stored(&mut pieces, arguments, &mut given, &mut nodes);
         self.executor.replay(&self.replay, &mut pieces, &variables.by_number)?;
@@ -145,7 +145,7 @@ impl Program {
                 Ok((given.memory.clone(), given.node.clone()))
             }
             Source::State(_) if self.replay.plan.replaced[slot] => {
-                Ok((Buffer::new(self.executor.allocator(), 0), None)) // set when its cell is held
+                Ok((Buffer::new(self.executor.allocator(), 0), None)) // set when its storage is held
             }
             Source::State(number) => {
                 let value = self.states[*number].0.settled()?;
@@ -245,8 +245,8 @@ impl Program {
             map.insert(placeholder.clone(), flat_like(&value, placeholder));
         }
         map.extend(self.bindings.bind(named, &self.specs, &shapes, location)?);
-        for (cell, placeholder) in &self.states {
-            map.insert(placeholder.clone(), flat_like(&cell.settled()?, placeholder));
+        for (storage, placeholder) in &self.states {
+            map.insert(placeholder.clone(), flat_like(&storage.settled()?, placeholder));
         }
         for (draw, words) in self.draws.iter().zip(draws) {
             map.insert(draw.clone(), Tensor::from_vec(words.to_vec(), [3]).uop()?);
@@ -272,8 +272,8 @@ impl Program {
             map.insert(self.placeholders[number].clone(), flat_like(&value, &self.placeholders[number]));
         }
         map.extend(self.bindings.bind(named, &self.specs, &shapes, location)?);
-        for (cell, placeholder) in &self.states {
-            map.insert(placeholder.clone(), flat_like(&trace::value(cell), placeholder));
+        for (storage, placeholder) in &self.states {
+            map.insert(placeholder.clone(), flat_like(&trace::value(storage), placeholder));
         }
         for draw in &self.draws {
             map.insert(draw.clone(), trace::draw()?.uop()?);

@@ -1,6 +1,6 @@
 //! Tensors of the outside of which a function replaces some elements, as a row of a cache: they are replaced in memory.
 //!
-//! While the kernels run, the tensor's cell is held: whoever asks for it meanwhile waits, and then sees it whole, as with every write that is
+//! While the kernels run, the tensor's storage is held: whoever asks for it meanwhile waits, and then sees it whole, as with every write that is
 //! carried out. Where somebody else still needs the old elements (a lazy tensor made of them, a result of a call before), the
 //! function works on a copy, which takes their place.
 
@@ -16,7 +16,7 @@ use crate::memory::Buffer;
 use crate::tensor::Result;
 use crate::tensor::trace::{State, memory_node};
 
-/// A tensor of the outside whose cell is held.
+/// A tensor of the outside whose storage is held.
 pub(super) struct Held<'program> {
     /// The number of the state.
     pub(super) number: usize,
@@ -34,7 +34,7 @@ impl Held<'_> {
 }
 
 impl Program {
-    /// Holds the cells of tensors that kernels write to, and puts their memory, or a copy of it, in its place among the pieces.
+    /// Holds the storages of tensors that kernels write to, and puts their memory, or a copy of it, in its place among the pieces.
     pub(super) fn hold_replaced<'program>(
         &'program self,
         pieces: &mut Pieces,
@@ -47,7 +47,7 @@ impl Program {
                 replaced.push((slot, *number));
             }
         }
-        // Threads that need some of the same cells hold them in one order.
+        // Threads that need some of the same storages hold them in one order.
         replaced.sort_by_key(|(_, number)| Arc::as_ptr(&self.states[*number].0).addr());
         let mut held = SmallVec::new();
         for (slot, number) in replaced {
@@ -70,7 +70,7 @@ impl Program {
     }
 }
 
-/// Whether nobody but its cell knows of a value and of its memory.
+/// Whether nobody but its storage knows of a value and of its memory.
 fn is_alone(value: &UOp) -> bool {
     let mut node = value;
     while node.op().is_movement() && node.owners() == 1 {

@@ -59,7 +59,7 @@ pub(super) fn program(
     let donations = donations(specs, &replay, &sources);
     let bindings = Bindings::new(variables, specs, &replay.variables, &normalized.bindings, location)?;
     let Traced { placeholders, values, trace } = traced;
-    let states = trace.states.into_iter().map(|state| (state.cell, state.placeholder)).collect();
+    let states = trace.states.into_iter().map(|state| (state.storage, state.placeholder)).collect();
     Ok(Program {
         specs: specs.to_vec(),
         executor,

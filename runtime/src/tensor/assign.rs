@@ -178,7 +178,7 @@ impl Tensor {
             )));
         }
         if !value.shape().numel().is(0) {
-            view.cell.change(|old| written(old, &view.chain, value));
+            view.storage.change(|old| written(old, &view.chain, value));
         }
         Ok(())
     }

@@ -1,15 +1,15 @@
 //! Tensors: lazy, shared, and never panicking.
 //!
-//! A [`Tensor`] is a *view* (a chain of movement ops) of a *storage cell*. An operation makes a new cell whose value is a graph;
-//! nothing runs until a value is asked for. Movement shares the cell and lengthens the chain, as long as strides can say where the
-//! elements lie (else it copies), so that a write through one view is seen through all. Asking computes the cell's graph and puts the memory in its place.
+//! A [`Tensor`] is a *view* (a chain of movement ops) of a *storage*. An operation makes a new storage whose value is a graph;
+//! nothing runs until a value is asked for. Movement shares the storage and lengthens the chain, as long as strides can say where the
+//! elements lie (else it copies), so that a write through one view is seen through all. Asking computes the storage's graph and puts the memory in its place.
 //!
 //! A call that cannot be done gives a tensor that carries the error, with the op, the operands' shapes and the caller's file and
 //! line; what is computed from it carries the same error. [`Tensor::shape`] and everything that runs return it.
 //!
 //! Methods are grouped by file: `create`, `elementwise`, `movement`, `views`, `reduce`, `linalg`, `layers`, `index`, `assign`, `read`,
 //! `gradient`, `var` (lengths that are not known yet), `interchange` and `arrays` (other libraries' memory). What they compute is
-//! `compiler::ops`; here are only operands, errors and cells.
+//! `compiler::ops`; here are only operands, errors and storages.
 
 #[cfg(feature = "ndarray")]
 mod arrays;
@@ -61,7 +61,7 @@ pub use warpweft_compiler::ops::scatter::ScatterReduce;
 pub use warpweft_devices::dlpack::{self, Capsule};
 
 /// What tensors that view one storage share: its value, as a graph or, once computed, as memory.
-pub(crate) struct Cell {
+pub(crate) struct Storage {
     value: Mutex<UOp>,
     /// The trace that it was made in; 0 for none.
     born_in: u64,
@@ -72,8 +72,8 @@ type Step = (Op, Arg);
 
 #[derive(Clone)]
 struct View {
-    cell: Arc<Cell>,
-    /// From the cell's value to this view. What no strides describe is no view but a copy.
+    storage: Arc<Storage>,
+    /// From the storage's value to this view. What no strides describe is no view but a copy.
     chain: Arc<[Step]>,
     dtype: DType,
     shape: Shape,
@@ -85,9 +85,9 @@ struct View {
 #[derive(Clone)]
 pub struct Tensor(Result<View>);
 
-impl Cell {
-    fn new(value: UOp) -> Arc<Cell> {
-        Arc::new(Cell { value: Mutex::new(value), born_in: trace::current() })
+impl Storage {
+    fn new(value: UOp) -> Arc<Storage> {
+        Arc::new(Storage { value: Mutex::new(value), born_in: trace::current() })
     }
 
     /// Whether a trace of this thread has its own idea of what this holds.
@@ -97,16 +97,16 @@ impl Cell {
     }
 
     /// What it holds; in a trace, what it holds there.
-    fn value(self: &Arc<Cell>) -> UOp {
+    fn value(self: &Arc<Storage>) -> UOp {
         if self.is_outside() { trace::read(self) } else { self.peek() }
     }
 
-    fn set(self: &Arc<Cell>, value: UOp) {
+    fn set(self: &Arc<Storage>, value: UOp) {
         if self.is_outside() { trace::write(self, value) } else { self.replace(value) }
     }
 
     /// Sets what it holds to what is made of that.
-    fn change(self: &Arc<Cell>, change: impl FnOnce(&UOp) -> UOp) {
+    fn change(self: &Arc<Storage>, change: impl FnOnce(&UOp) -> UOp) {
         if self.is_outside() {
             return self.set(change(&self.value()));
         }
@@ -138,12 +138,12 @@ impl Cell {
 impl View {
     /// The graph of what the view shows now.
     fn value(&self) -> UOp {
-        self.cell.value().through(&self.chain)
+        self.storage.value().through(&self.chain)
     }
 
-    /// All of a cell.
-    fn whole(cell: Arc<Cell>, dtype: DType, shape: Shape) -> View {
-        View { cell, chain: Arc::new([]), dtype, shape, spec: OnceLock::new() }
+    /// All of a storage.
+    fn whole(storage: Arc<Storage>, dtype: DType, shape: Shape) -> View {
+        View { storage, chain: Arc::new([]), dtype, shape, spec: OnceLock::new() }
     }
 
     /// Where in the storage the elements lie.
@@ -153,14 +153,14 @@ impl View {
 
     /// The view of the same storage after more steps, if strides say where its elements lie.
     fn moved(&self, steps: Vec<Step>, shape: &Shape) -> Option<View> {
-        let (cell, dtype, shape) = (self.cell.clone(), self.dtype, shape.clone());
+        let (storage, dtype, shape) = (self.storage.clone(), self.dtype, shape.clone());
         let mut chain: Vec<Step> = self.chain.iter().cloned().chain(steps.iter().cloned()).collect();
         let step_by_step = |spec: ViewSpec, (op, arg): &Step| spec.apply(*op, arg);
         let spec = match steps.iter().try_fold((**self.spec()).clone(), step_by_step) {
             Some(spec) => spec,
             // A later step may take off what an earlier one padded.
             None if steps.iter().any(|(op, _)| *op == Op::Pad) => {
-                ViewSpec::of_node(&cell.value().contiguous().through(&chain))?.clone()
+                ViewSpec::of_node(&storage.value().contiguous().through(&chain))?.clone()
             }
             None => return None,
         };
@@ -169,22 +169,22 @@ impl View {
             chain = vec![(Op::AsStrided, Arg::Strided(spec.clone().into_arg().into()))];
         }
         if chain.len() > CHAIN_MAX {
-            chain = shortened(&cell.value(), chain);
+            chain = shortened(&storage.value(), chain);
         }
-        Some(View { cell, chain: chain.into(), dtype, shape, spec: OnceLock::from(Arc::new(spec)) })
+        Some(View { storage, chain: chain.into(), dtype, shape, spec: OnceLock::from(Arc::new(spec)) })
     }
 }
 
 impl Tensor {
-    /// A tensor of a new cell.
+    /// A tensor of a new storage.
     pub(crate) fn from_uop(value: UOp) -> Tensor {
         let (dtype, shape) = (value.dtype(), value.shape().clone());
-        Tensor(Ok(View::whole(Cell::new(value), dtype, shape)))
+        Tensor(Ok(View::whole(Storage::new(value), dtype, shape)))
     }
 
     /// The storage that it is a view of, unless it carries an error.
-    pub(crate) fn cell(&self) -> Option<&Arc<Cell>> {
-        self.0.as_ref().ok().map(|view| &view.cell)
+    pub(crate) fn storage(&self) -> Option<&Arc<Storage>> {
+        self.0.as_ref().ok().map(|view| &view.storage)
     }
 
     pub(crate) fn from_error(error: impl Into<Error>) -> Tensor {
@@ -268,7 +268,7 @@ impl Tensor {
     ) -> Tensor {
         let moved = self.moved(op, build);
         let (Ok(from), Ok(to)) = (&self.0, &moved.0) else { return moved };
-        let is_view = Arc::ptr_eq(&from.cell, &to.cell) && from.spec().is_concrete() && to.shape.is_concrete();
+        let is_view = Arc::ptr_eq(&from.storage, &to.storage) && from.spec().is_concrete() && to.shape.is_concrete();
         match is_view.then(|| rule(from.spec())) {
             Some(Ok(spec)) if spec.shape == to.shape => {
                 Tensor(Ok(View { spec: OnceLock::from(Arc::new(spec)), ..to.clone() }))
@@ -325,10 +325,10 @@ fn steps_between(from: &UOp, to: &UOp) -> Option<Vec<Step>> {
     Some(steps)
 }
 
-impl fmt::Debug for Cell {
+impl fmt::Debug for Storage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let value = self.peek();
-        write!(f, "Cell({}{})", value.dtype(), value.shape())
+        write!(f, "Storage({}{})", value.dtype(), value.shape())
     }
 }
 

@@ -9,7 +9,7 @@ use warpweft_compiler::{DType, UOp};
 
 use super::convert::TensorElement;
 use super::errors::CallError;
-use super::{Cell, Result, Tensor, View, trace};
+use super::{Result, Storage, Tensor, View, trace};
 use crate::execute;
 
 impl Tensor {
@@ -59,7 +59,7 @@ impl Tensor {
 
     /// Whether its elements are in memory.
     pub fn is_realized(&self) -> bool {
-        self.as_view().is_ok_and(|view| execute::computed_buffer(&view.cell.peek()).is_some())
+        self.as_view().is_ok_and(|view| execute::computed_buffer(&view.storage.peek()).is_some())
     }
 
     /// Computes the tensor, once; it then lies in memory and forgets how it was computed. Gives itself, for chaining.
@@ -81,7 +81,7 @@ impl Tensor {
         let views = tensors.iter().map(|tensor| tensor.as_view()).collect::<Result<Vec<&View>>>()?;
         let pending: Vec<(&View, _)> = views
             .into_iter()
-            .map(|view| (view, view.cell.value()))
+            .map(|view| (view, view.storage.value()))
             .filter(|(_, value)| execute::base_memory(value).is_none() && !value.shape().numel().is(0))
             .collect();
         if pending.is_empty() {
@@ -89,19 +89,19 @@ impl Tensor {
         }
         if trace::is_active() {
             // The function that the trace becomes computes what it needs; what is left is that gradients stop here.
-            pending.iter().for_each(|(view, value)| view.cell.set(value.detach()));
+            pending.iter().for_each(|(view, value)| view.storage.set(value.detach()));
             return Ok(());
         }
-        let cells: Vec<&Arc<Cell>> = pending.iter().map(|(view, _)| &view.cell).collect();
+        let storages: Vec<&Arc<Storage>> = pending.iter().map(|(view, _)| &view.storage).collect();
         if !pending.iter().any(|(_, value)| writes_to_memory(value)) {
             let values: Vec<UOp> = pending.iter().map(|(_, value)| value.clone()).collect();
-            for (cell, stored) in cells.into_iter().zip(execute::realize(&values)?) {
-                cell.set(stored);
+            for (storage, stored) in storages.into_iter().zip(execute::realize(&values)?) {
+                storage.set(stored);
             }
             return Ok(());
         }
         drop(pending);
-        carry_out(cells)
+        carry_out(storages)
     }
 
     /// The elements in row-major order, whatever their type, as little-endian bytes.
@@ -112,8 +112,8 @@ impl Tensor {
         let view = self.as_view()?;
         match view.shape.numel().value() {
             Ok(0) => Ok(Vec::new()),
-            Ok(_) if !trace::is_active() && writes_to_memory(&view.cell.peek()) => {
-                carry_out(vec![&view.cell])?;
+            Ok(_) if !trace::is_active() && writes_to_memory(&view.storage.peek()) => {
+                carry_out(vec![&view.storage])?;
                 Ok(execute::to_bytes(&view.value())?)
             }
             Ok(_) => Ok(execute::to_bytes(&view.value())?),
@@ -188,16 +188,16 @@ impl Tensor {
 impl Tensor {
     /// Carries out what is still to be written to its memory, if anything is.
     pub(crate) fn settle(&self) -> Result<()> {
-        match self.cell() {
-            Some(cell) => cell.settled().map(|_| ()),
+        match self.storage() {
+            Some(storage) => storage.settled().map(|_| ()),
             None => Ok(()),
         }
     }
 }
 
-impl Cell {
+impl Storage {
     /// What it holds, whatever a trace says, once what is still to be written to its memory was.
-    pub(crate) fn settled(self: &Arc<Cell>) -> Result<UOp> {
+    pub(crate) fn settled(self: &Arc<Storage>) -> Result<UOp> {
         let value = self.peek();
         if !writes_to_memory(&value) {
             return Ok(value);
@@ -222,22 +222,22 @@ fn written_memory(value: &UOp) -> Option<&UOp> {
     execute::computed_buffer(base).is_some().then_some(base)
 }
 
-/// Computes what cells hold, and carries out the writes to their memory, in place where nobody else needs what is replaced.
+/// Computes what storages hold, and carries out the writes to their memory, in place where nobody else needs what is replaced.
 ///
-/// Meanwhile nobody else can look at the cells. If a single cell's writes cannot be carried out, it holds what it did before them.
-fn carry_out(mut cells: Vec<&Arc<Cell>>) -> Result<()> {
-    let mut seen: Vec<*const Cell> = Vec::new();
-    cells.retain(|cell| {
-        let is_new = !seen.contains(&Arc::as_ptr(cell));
-        seen.push(Arc::as_ptr(cell));
+/// Meanwhile nobody else can look at the storages. If a single storage's writes cannot be carried out, it holds what it did before them.
+fn carry_out(mut storages: Vec<&Arc<Storage>>) -> Result<()> {
+    let mut seen: Vec<*const Storage> = Vec::new();
+    storages.retain(|storage| {
+        let is_new = !seen.contains(&Arc::as_ptr(storage));
+        seen.push(Arc::as_ptr(storage));
         is_new
     });
-    // Threads that need some of the same cells lock them in one order; the program has them in the caller's, whatever their addresses.
-    let mut order: Vec<usize> = (0..cells.len()).collect();
-    order.sort_by_key(|&number| Arc::as_ptr(cells[number]).addr());
+    // Threads that need some of the same storages lock them in one order; the program has them in the caller's, whatever their addresses.
+    let mut order: Vec<usize> = (0..storages.len()).collect();
+    order.sort_by_key(|&number| Arc::as_ptr(storages[number]).addr());
     // Dropped after the locks: it may be the last owner of much.
     let mut forgotten: Vec<UOp> = Vec::new();
-    let mut held: Vec<(usize, _)> = order.into_iter().map(|number| (number, cells[number].lock())).collect();
+    let mut held: Vec<(usize, _)> = order.into_iter().map(|number| (number, storages[number].lock())).collect();
     held.sort_by_key(|(number, _)| *number);
     // Another thread may have been first.
     held.retain(|(_, value)| execute::base_memory(value).is_none());

@@ -1,8 +1,8 @@
 //! Tracing: running a closure over tensors that have no values yet, and seeing which tensors of the outside it reads and assigns.
 //!
-//! While a thread traces, storage cells born outside are not touched: the trace keeps its own idea of what each holds. A cell that is
+//! While a thread traces, storages born outside are not touched: the trace keeps its own idea of what each holds. A storage that is
 //! first read or assigned becomes a *state*: its value is computed, if it was not yet, and in the trace a *placeholder* stands for its
-//! memory. So after the trace every cell holds what it held before, whatever happened inside, and other threads never see a trace.
+//! memory. So after the trace every storage holds what it held before, whatever happened inside, and other threads never see a trace.
 //! Cells born inside belong to the trace and work as always. Draws of random numbers are placeholders too.
 //!
 //! Always: a placeholder never has a value; asking for one is the error [`ExecuteError::Traced`]. Asking to compute (`realize`) does
@@ -17,15 +17,15 @@ use rustc_hash::FxHashMap;
 use warpweft_compiler::ir::{Arg, Op, Shape};
 use warpweft_compiler::{DType, UOp};
 
-use super::{Cell, Error, Result, Tensor};
-use crate::execute::{self, ExecuteError, Hollow};
+use super::{Error, Result, Storage, Tensor};
+use crate::execute::{self, ExecuteError, Placeholder};
 
-/// A cell of the outside that a trace has met.
+/// A storage of the outside that a trace has met.
 pub(crate) struct State {
-    pub(crate) cell: Arc<Cell>,
+    pub(crate) storage: Arc<Storage>,
     /// Stands for the memory of the value that it holds when the function is called.
     pub(crate) placeholder: UOp,
-    /// The placeholder under the shape of the cell.
+    /// The placeholder under the shape of the storage.
     pub(crate) before: UOp,
     /// What it holds in the trace now.
     pub(crate) value: UOp,
@@ -37,7 +37,7 @@ pub(crate) struct Trace {
     pub(crate) states: Vec<State>,
     /// Placeholders of draws of random numbers.
     pub(crate) draws: Vec<UOp>,
-    by_cell: FxHashMap<usize, usize>,
+    by_storage: FxHashMap<usize, usize>,
     failed: Option<Error>,
 }
 
@@ -86,32 +86,32 @@ pub(crate) fn trace<T>(closure: impl FnOnce() -> T) -> Result<(T, Trace)> {
 
 /// A node for memory that is given when the function is called.
 pub(crate) fn placeholder(dtype: DType, len: u64, device: &Arc<str>) -> UOp {
-    execute::hollow_node(dtype, len, device, Hollow::Traced)
+    execute::placeholder_node(dtype, len, device, Placeholder::Traced)
 }
 
-/// What any cell holds in the trace of this thread.
-pub(crate) fn value(cell: &Arc<Cell>) -> UOp {
-    cell.value()
+/// What any storage holds in the trace of this thread.
+pub(crate) fn value(storage: &Arc<Storage>) -> UOp {
+    storage.value()
 }
 
-/// Sets what any cell holds in the trace of this thread.
-pub(crate) fn set(cell: &Arc<Cell>, value: UOp) {
-    cell.set(value);
+/// Sets what any storage holds in the trace of this thread.
+pub(crate) fn set(storage: &Arc<Storage>, value: UOp) {
+    storage.set(value);
 }
 
-/// What a cell of the outside holds in the trace of this thread.
-pub(super) fn read(cell: &Arc<Cell>) -> UOp {
+/// What a storage of the outside holds in the trace of this thread.
+pub(super) fn read(storage: &Arc<Storage>) -> UOp {
     let known = |trace: &RefCell<Trace>| {
         let trace = trace.borrow();
-        trace.by_cell.get(&key(cell)).map(|&state| trace.states[state].value.clone())
+        trace.by_storage.get(&key(storage)).map(|&state| trace.states[state].value.clone())
     };
     if let Some(value) = TRACE.with(known) {
         return value;
     }
-    let value = cell.peek();
-    match cell.settled().and_then(|value| state_of(cell, &value)) {
+    let value = storage.peek();
+    match storage.settled().and_then(|value| state_of(storage, &value)) {
         Ok(state) => TRACE.with_borrow_mut(|trace| {
-            trace.by_cell.insert(key(cell), trace.states.len());
+            trace.by_storage.insert(key(storage), trace.states.len());
             let before = state.before.clone();
             trace.states.push(state);
             before
@@ -123,11 +123,11 @@ pub(super) fn read(cell: &Arc<Cell>) -> UOp {
     }
 }
 
-/// Sets what a cell of the outside holds in the trace of this thread.
-pub(super) fn write(cell: &Arc<Cell>, value: UOp) {
-    read(cell);
+/// Sets what a storage of the outside holds in the trace of this thread.
+pub(super) fn write(storage: &Arc<Storage>, value: UOp) {
+    read(storage);
     TRACE.with_borrow_mut(|trace| {
-        if let Some(&state) = trace.by_cell.get(&key(cell)) {
+        if let Some(&state) = trace.by_storage.get(&key(storage)) {
             trace.states[state].value = value;
         }
     });
@@ -141,16 +141,16 @@ pub(crate) fn draw() -> Result<Tensor> {
     Ok(Tensor::from_uop(state))
 }
 
-fn key(cell: &Arc<Cell>) -> usize {
-    Arc::as_ptr(cell).addr()
+fn key(storage: &Arc<Storage>) -> usize {
+    Arc::as_ptr(storage).addr()
 }
 
-fn state_of(cell: &Arc<Cell>, value: &UOp) -> Result<State> {
+fn state_of(storage: &Arc<Storage>, value: &UOp) -> Result<State> {
     let memory = memory_node(value)?;
     let Arg::Buffer(arg) = memory.arg() else { return Err(ExecuteError::NoMemory.into()) };
     let placeholder = placeholder(memory.dtype(), arg.len, &arg.device);
     let before = warpweft_compiler::schedule::view_of(&placeholder, value.shape());
-    Ok(State { cell: cell.clone(), placeholder, value: before.clone(), before })
+    Ok(State { storage: storage.clone(), placeholder, value: before.clone(), before })
 }
 
 /// The `Buffer` node that holds a value in row-major order; computes the value if it was not yet.
@@ -169,14 +169,14 @@ impl Tensor {
     /// Takes the value from the tensor and from all that share its storage: asking for it is the error [`ExecuteError::Donated`].
     pub(crate) fn give_away(&self) {
         if let Ok(view) = &self.0 {
-            let value = view.cell.peek();
+            let value = view.storage.peek();
             let device = match execute::computed_buffer(&value).as_ref().map(UOp::arg) {
                 Some(Arg::Buffer(arg)) => arg.device.clone(),
                 _ => "CPU".into(), // never looked at: whoever needs the value meets the error first
             };
             let len = value.shape().numel().max_value().max(0) as u64;
-            let hollow = execute::hollow_node(value.dtype(), len, &device, Hollow::Donated);
-            view.cell.replace(warpweft_compiler::schedule::view_of(&hollow, value.shape()));
+            let placeholder = execute::placeholder_node(value.dtype(), len, &device, Placeholder::Donated);
+            view.storage.replace(warpweft_compiler::schedule::view_of(&placeholder, value.shape()));
         }
     }
 

@@ -44,7 +44,7 @@ impl Tensor {
     /// Whether both are views of one storage.
     pub fn shares_storage_with(&self, other: &Tensor) -> bool {
         match (&self.0, &other.0) {
-            (Ok(one), Ok(another)) => std::sync::Arc::ptr_eq(&one.cell, &another.cell),
+            (Ok(one), Ok(another)) => std::sync::Arc::ptr_eq(&one.storage, &another.storage),
             _ => false,
         }
     }
@@ -96,7 +96,7 @@ impl Tensor {
             Ok(view) => view,
             Err(error) => return Tensor(Err(error.clone())),
         };
-        let storage = super::View::whole(view.cell.clone(), view.dtype, view.cell.value().shape().clone());
+        let storage = super::View::whole(view.storage.clone(), view.dtype, view.storage.value().shape().clone());
         let len = storage.shape.numel().max_value();
         match view.spec().as_strided(shape, strides, offset, len) {
             Ok(spec) => {

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use std::collections::BTreeSet;
-use warpweft_compiler::region::draw::{draw_region, draw_sett};
-use warpweft_compiler::region::{Answer, Budget, IntegerSet, PeriodicSet, Region, Selection, Sett, Strided};
+use warpweft_compiler::region::draw::{draw_region, draw_stripes};
+use warpweft_compiler::region::{Answer, Budget, IntegerSet, NestedStripes, PeriodicSet, Region, Selection, Strided};
 use warpweft_tests::alias_model::{flat, indices, members};
 use warpweft_tests::alias_programs::{below, factored, sett};
 use warpweft_tests::choices::Choices;
@@ -22,7 +22,7 @@ fn lcm(a: i64, b: i64) -> i64 {
 }
 
 fn periodic_elements(set: &PeriodicSet, upper: i64) -> Vec<i64> {
-    let setts = set.to_setts();
+    let setts = set.to_nested_stripes();
     let all: BTreeSet<i64> = setts.iter().flat_map(|sett| members(sett, 0, upper)).collect();
     assert_eq!(all.len(), setts.iter().map(|sett| members(sett, 0, upper).len()).sum::<usize>(), "setts overlap");
     all.into_iter().collect()
@@ -57,7 +57,7 @@ proptest! {
         let mut rest: Vec<i64> = sett.complement().iter().flat_map(|piece| members(piece, lower, upper)).collect();
         rest.sort_unstable();
         prop_assert_eq!(rest, (lower..upper).filter(|z| !all.contains(z)).collect::<Vec<_>>());
-        prop_assert_eq!(draw_sett(&sett, lower, upper).matches('1').count(), all.len());
+        prop_assert_eq!(draw_stripes(&sett, lower, upper).matches('1').count(), all.len());
     }
 
     #[test]
@@ -89,7 +89,7 @@ proptest! {
         let extent = 1 + below(&mut choices, 80);
         let (set, filter) = (sett(&mut choices, 20), sett(&mut choices, 20));
         let selected = members(&filter, 0, extent);
-        let selection = Selection::of_sett(&filter, 0, extent);
+        let selection = Selection::of_stripes(&filter, 0, extent);
         prop_assert_eq!(selection.count(), selected.len() as i64);
         let budget = &mut Budget::for_sets();
         let whole = IntegerSet::from_disjoint(set.pieces(0, extent));
@@ -137,7 +137,7 @@ proptest! {
         let shape: Vec<i64> = (0..rank).map(|_| 1 + below(&mut choices, 7)).collect();
         let budget = &mut Budget::for_sets();
         let mut any_region = || {
-            let setts: Vec<Sett> = shape.iter().map(|&extent| sett(&mut choices, extent)).collect();
+            let setts: Vec<NestedStripes> = shape.iter().map(|&extent| sett(&mut choices, extent)).collect();
             Region::product(shape.clone(), &setts)
         };
         let (a, b, c) = (any_region(), any_region(), any_region());
@@ -168,7 +168,7 @@ proptest! {
         let shape: Vec<i64> = (0..rank).map(|_| 1 + below(&mut choices, 7)).collect();
         let budget = &mut Budget::for_sets();
         let mut any_region = || {
-            let setts: Vec<Sett> = shape.iter().map(|&extent| sett(&mut choices, extent)).collect();
+            let setts: Vec<NestedStripes> = shape.iter().map(|&extent| sett(&mut choices, extent)).collect();
             Region::product(shape.clone(), &setts)
         };
         let (a, c) = (any_region(), any_region());
@@ -205,22 +205,22 @@ proptest! {
 #[test]
 fn periods_near_the_limit_do_not_wrap() {
     let long = (1i64 << 57) + 1;
-    let sett = Sett::from_triples(&[(1, long - 1, 0)]).expect("a stripe");
-    let other = Sett::from_triples(&[(1, long, 1)]).expect("a stripe");
+    let sett = NestedStripes::from_triples(&[(1, long - 1, 0)]).expect("a stripe");
+    let other = NestedStripes::from_triples(&[(1, long, 1)]).expect("a stripe");
     // Coprime periods: the two meet somewhere, far beyond 64 bits.
     assert_eq!(sett.disjoint(&other), Answer::No);
     assert_eq!(sett.count(i64::MIN, i64::MAX), 127);
     assert_eq!(sett.nth_on(i64::MAX), None);
-    let even = Sett::from_triples(&[(1, (1 << 57) - 1, 0)]).expect("a stripe");
-    let odd = Sett::from_triples(&[(1, (1 << 40) - 1, 1)]).expect("a stripe");
+    let even = NestedStripes::from_triples(&[(1, (1 << 57) - 1, 0)]).expect("a stripe");
+    let odd = NestedStripes::from_triples(&[(1, (1 << 40) - 1, 1)]).expect("a stripe");
     assert_eq!(even.disjoint(&odd), Answer::Yes);
-    assert!(Sett::from_triples(&[(i64::MAX, 1, 0)]).is_err());
+    assert!(NestedStripes::from_triples(&[(i64::MAX, 1, 0)]).is_err());
     let view = Strided::view(0, &[(i64::MAX, i64::MAX), (i64::MAX, i64::MAX)]).expect("not empty");
     assert_eq!(view.meets(&view, &mut Budget::for_search()), Answer::Unknown);
 }
 
 #[test]
 fn runs_that_abut_restart_what_is_nested() {
-    let sett = Sett::from_triples(&[(9, 5, 11), (3, 0, 0), (1, 1, 0)]).expect("stripes");
+    let sett = NestedStripes::from_triples(&[(9, 5, 11), (3, 0, 0), (1, 1, 0)]).expect("stripes");
     assert_eq!(periodic_elements(&PeriodicSet::from(&sett), 14), [0, 2, 3, 5, 11, 13]);
 }

@@ -13,8 +13,9 @@ const COMPILER_LAYERS: &[&[&str]] = &[
     &["target", "program", "ops", "error"],
     &["grad", "schedule"],
     &["memory_plan"],
-    &["kernel"],
+    &["kernel", "lower"],
     &["optimize"],
+    &["legalize"],
     &["linearize"],
     &["pipeline"],
 ];

@@ -5,8 +5,8 @@ use std::fmt::Write;
 
 use warpweft_compiler::UOp;
 use warpweft_compiler::ir::text::{self, Graph};
-use warpweft_compiler::kernel::lower::lower_to_loops;
 use warpweft_compiler::linearize::{self, Linear};
+use warpweft_compiler::lower::tensors::lower_to_loops;
 use warpweft_compiler::pipeline::{LowerOptions, lower_kernel};
 use warpweft_compiler::schedule::{Schedule, ScheduleOptions, schedule_with};
 use warpweft_compiler::symbolic::simplify;

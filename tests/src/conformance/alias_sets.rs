@@ -2,10 +2,12 @@
 
 use super::{Stop, alias::expect, field};
 use serde_json::{Value, json};
-use warpweft_compiler::region::{Answer, Budget, IntegerSet, PeriodicSet, Region, Selection, Sett, Stripe, TooComplex};
+use warpweft_compiler::region::{
+    Answer, Budget, IntegerSet, NestedStripes, PeriodicSet, Region, Selection, Stripe, TooComplex,
+};
 
 /// A sett: a list of stripes `[on, off, phase]`.
-pub(super) fn sett(value: &Value) -> Result<Sett, Stop> {
+pub(super) fn sett(value: &Value) -> Result<NestedStripes, Stop> {
     let complaint = || Stop::unsupported(format!("{value} is no sett"));
     let mut stripes = Vec::new();
     for stripe in value.as_array().ok_or_else(complaint)? {
@@ -13,11 +15,11 @@ pub(super) fn sett(value: &Value) -> Result<Sett, Stop> {
         let Some([on, off, phase]) = numbers.as_deref() else { return Err(complaint()) };
         stripes.push(Stripe::new(*on, *off, *phase).map_err(|error| Stop::failed(error.to_string()))?);
     }
-    Ok(Sett::new(stripes))
+    Ok(NestedStripes::new(stripes))
 }
 
 /// A list of setts.
-pub(super) fn setts(value: &Value) -> Result<Vec<Sett>, Stop> {
+pub(super) fn setts(value: &Value) -> Result<Vec<NestedStripes>, Stop> {
     let list = value.as_array().ok_or_else(|| Stop::unsupported(format!("{value} is no list of setts")))?;
     list.iter().map(sett).collect()
 }
@@ -66,12 +68,12 @@ fn algebra(case: &Value) -> Result<Value, Stop> {
         "intersect" => {
             let (a, b) = (PeriodicSet::from(&named("a")?), PeriodicSet::from(&named("b")?));
             let both = a.intersect(&b, budget).map_err(open)?;
-            elements_of_all(&both.to_setts(), both.period())
+            elements_of_all(&both.to_nested_stripes(), both.period())
         }
         "subtract" => {
             let (a, b) = (PeriodicSet::from(&named("a")?), PeriodicSet::from(&named("b")?));
             let rest = a.subtract(&b, budget).map_err(open)?;
-            elements_of_all(&rest.to_setts(), rest.period())
+            elements_of_all(&rest.to_nested_stripes(), rest.period())
         }
         "union_equals" => {
             let union = PeriodicSet::union_of(&setts(&case["setts"])?, budget).map_err(open)?;
@@ -84,13 +86,13 @@ fn algebra(case: &Value) -> Result<Value, Stop> {
             let n = field::integer(case, "n")?;
             let (x, filter) = (named("x")?, named("filter")?);
             let end = filter.nth_on(n).ok_or_else(|| Stop::unsupported("the filter is empty"))?;
-            let selection = Selection::of_sett(&filter, 0, end);
+            let selection = Selection::of_stripes(&filter, 0, end);
             let set = IntegerSet::from_disjoint(x.pieces(0, end));
             json!(set.sample(&selection, budget).map_err(open)?.elements())
         }
         "fill" => {
             let period = field::integer(case, "period")?;
-            let selection = Selection::of_sett(&named("scaffold")?, 0, period);
+            let selection = Selection::of_stripes(&named("scaffold")?, 0, period);
             let ink = IntegerSet::from_disjoint(named("ink")?.pieces(0, selection.count()));
             json!(ink.fill(&selection, budget).map_err(open)?.elements())
         }
@@ -102,13 +104,13 @@ fn count(count: i128) -> Result<Value, Stop> {
     Ok(json!(i64::try_from(count).map_err(|_| Stop::failed(format!("a count of {count}")))?))
 }
 
-fn elements_of_all(setts: &[Sett], period: i64) -> Value {
+fn elements_of_all(setts: &[NestedStripes], period: i64) -> Value {
     let mut elements: Vec<i64> = setts.iter().flat_map(|sett| sett.elements(0, period)).collect();
     elements.sort_unstable();
     json!(elements)
 }
 
-fn pairwise_disjoint(setts: &[Sett]) -> Answer {
+fn pairwise_disjoint(setts: &[NestedStripes]) -> Answer {
     let mut answer = Answer::Yes;
     for (position, a) in setts.iter().enumerate() {
         for b in &setts[..position] {
@@ -136,7 +138,7 @@ pub(super) fn judge_region(case: &Value) -> Result<(), Stop> {
     let to = || field::integers(case, "to");
     let selections = |name: &str, shape: &[i64]| -> Result<Vec<Selection>, Stop> {
         let all = setts(&case[name])?;
-        Ok(all.iter().zip(shape).map(|(sett, &extent)| Selection::of_sett(sett, 0, extent)).collect())
+        Ok(all.iter().zip(shape).map(|(sett, &extent)| Selection::of_stripes(sett, 0, extent)).collect())
     };
     let made = match field::text(case, "op")? {
         "count" => return expect(case, &count(start.count())?),

@@ -9,7 +9,7 @@ use warpweft_compiler::DType;
 use warpweft_compiler::dtype::ScalarType;
 use warpweft_compiler::ir::Op;
 
-/// How far an exponential, a logarithm or a sine of an engine may be from the interpreter's: what `kernel::transcendental` promises
+/// How far an exponential, a logarithm or a sine of an engine may be from the interpreter's: what `legalize::transcendental` promises
 /// beside the exact value (1.66), and half a unit of the interpreter's own, rounded up.
 const FUNCTION_ULPS: f64 = 2.5;
 

@@ -26,7 +26,7 @@ use rustc_hash::FxHashMap;
 use warpweft_compiler::DType;
 use warpweft_compiler::ir::interpret::{Nodes, Value, interpret_kernel};
 use warpweft_compiler::ir::{Arg, Op, ReduceOp, Sources, UOp, postorder, rebuild};
-use warpweft_compiler::kernel::blocks::{PRODUCTS_MAX, TERMS_MAX};
+use warpweft_compiler::legalize::blocks::{PRODUCTS_MAX, TERMS_MAX};
 
 use element::{Element, Rounding, error_of, is_function, one_rounding};
 
@@ -262,7 +262,7 @@ fn roundings(terms: f64, dtype: DType, of_products: bool) -> f64 {
 /// Whether what is summed are products, which may be added without being rounded.
 fn is_of_products(reduce: &UOp) -> bool {
     let mut node = &reduce.src()[0];
-    while node.op().is_movement() || matches!(node.op(), Op::Contiguous | Op::Keep | Op::Detach | Op::Function) {
+    while node.op().is_movement() || matches!(node.op(), Op::Contiguous | Op::Materialize | Op::Detach | Op::Function) {
         node = &node.src()[0];
     }
     node.op() == Op::Mul

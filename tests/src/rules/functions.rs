@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use warpweft_compiler::DType;
 use warpweft_compiler::dtype::Scalar;
 use warpweft_compiler::ir::{Arg, Evaluator, Op, UOp};
-use warpweft_compiler::kernel::decompose::decompose;
+use warpweft_compiler::legalize::decompose::decompose;
 use warpweft_compiler::target::Target;
 
 use crate::choices::Choices;

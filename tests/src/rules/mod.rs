@@ -12,7 +12,7 @@ pub mod small;
 
 use warpweft_compiler::dtype::Scalar;
 use warpweft_compiler::ir::{Evaluator, UOp};
-use warpweft_compiler::kernel::{decompose, half_floats, transcendental};
+use warpweft_compiler::legalize::{decompose, half_floats, transcendental};
 use warpweft_compiler::rewrite::{Rule, RuleSet, instance};
 use warpweft_compiler::symbolic;
 

@@ -163,7 +163,7 @@ fn value_of(node: &UOp, src: &[Value], dims: &mut Dims<'_>) -> Result<Value, Int
         (Op::Write, Arg::Scatter(op, axis)) => scan::scatter(*op, *axis as usize, &src[0], &src[2], &src[1]),
         (Op::Reduce, Arg::ReduceState(component, axes)) => states::reduce(*component, axes, src),
         (Op::Gather, Arg::Axis(axis)) => reduce::gather(*axis as usize, &src[0], &src[1]),
-        (Op::Contiguous | Op::Keep | Op::Detach | Op::Copy | Op::Function, _) => Ok(src[0].clone()),
+        (Op::Contiguous | Op::Materialize | Op::Detach | Op::Copy | Op::Function, _) => Ok(src[0].clone()),
         (Op::Write, Arg::View(steps)) => store::write(&src[0], steps, &src[1], dims),
         _ if op.is_elementwise() => elementwise::elementwise(node, src),
         _ if op.is_movement() => movement::movement(op, node.arg(), &src[0], dims),

@@ -72,7 +72,7 @@ impl WithElement for Scatter<'_> {
         let mut elements = x.slice::<E>().to_vec();
         let values = source.slice::<E>();
         let strides = super::movement::row_major(x.shape());
-        let mut place: Vec<i64> = vec![0; source.shape().len()];
+        let mut coordinates: Vec<i64> = vec![0; source.shape().len()];
         for (position, value) in values.iter().enumerate() {
             let named = match index.get(position) {
                 // An unsigned index too large for i64 is no element of anything.
@@ -80,16 +80,16 @@ impl WithElement for Scatter<'_> {
                 number => number.to_i64(),
             };
             if (0..x.shape()[axis]).contains(&named) {
-                let at = |k: usize| if k == axis { named } else { place[k] };
-                let element = &mut elements[(0..place.len()).map(|k| at(k) * strides[k]).sum::<i64>() as usize];
+                let at = |k: usize| if k == axis { named } else { coordinates[k] };
+                let element = &mut elements[(0..coordinates.len()).map(|k| at(k) * strides[k]).sum::<i64>() as usize];
                 *element = function.map_or(*value, |function| function(*element, *value));
             }
-            for k in (0..place.len()).rev() {
-                place[k] += 1;
-                if place[k] < source.shape()[k] {
+            for k in (0..coordinates.len()).rev() {
+                coordinates[k] += 1;
+                if coordinates[k] < source.shape()[k] {
                     break;
                 }
-                place[k] = 0;
+                coordinates[k] = 0;
             }
         }
         Some(Value::of(x.dtype(), x.shape().to_vec(), elements))

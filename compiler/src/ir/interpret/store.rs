@@ -15,14 +15,14 @@ pub(super) fn write(
     dims: &mut Dims<'_>,
 ) -> Result<Value, InterpretError> {
     let numbers = movement::iota(base.len() as i64).with_shape(base.shape().to_vec());
-    let places = steps.iter().try_fold(numbers, |numbers, (op, arg)| movement::movement(*op, arg, &numbers, dims))?;
+    let offsets = steps.iter().try_fold(numbers, |numbers, (op, arg)| movement::movement(*op, arg, &numbers, dims))?;
     let fail = |message: String| InterpretError { op: Op::Write, message };
-    if places.len() != value.len() || value.dtype() != base.dtype() {
-        return Err(fail(format!("{} elements are written to a view of {}", value.len(), places.len())));
+    if offsets.len() != value.len() || value.dtype() != base.dtype() {
+        return Err(fail(format!("{} elements are written to a view of {}", value.len(), offsets.len())));
     }
     let mut elements = base.scalars();
     for position in 0..value.len() {
-        elements[places.get(position).to_i64() as usize] = value.get(position);
+        elements[offsets.get(position).to_i64() as usize] = value.get(position);
     }
     let written = Value::from_scalars(base.dtype(), base.shape(), &elements);
     written.ok_or_else(|| fail("elements of another type came out".to_string()))
@@ -46,7 +46,7 @@ pub(super) fn interpret_stores(
             contents.insert(param.slot, (value.dtype(), value.scalars()));
             continue;
         }
-        let places = places(&target, &base, param, leaves)?;
+        let offsets = offsets(&target, &base, param, leaves)?;
         if let Arg::Scatter(op, axis) = *store.arg() {
             let index = interpret(&store.src()[2..3], leaves)?.remove(0);
             let known = contents.get(&param.slot).map(|(_, elements)| elements.clone());
@@ -57,16 +57,16 @@ pub(super) fn interpret_stores(
                 }
             };
             let shape = interpret(std::slice::from_ref(&target), leaves)?.remove(0).shape().to_vec();
-            let old: Vec<Scalar> = places.iter().map(|&place| elements[place]).collect();
+            let old: Vec<Scalar> = offsets.iter().map(|&offset| elements[offset]).collect();
             let old = Value::from_scalars(value.dtype(), shape, &old)
                 .ok_or_else(|| fail("elements of another type came out".to_string()))?;
             let new = scan::scatter(op, axis as usize, &old, &index, &value)?;
-            places.iter().zip(new.scalars()).for_each(|(&place, element)| elements[place] = element);
+            offsets.iter().zip(new.scalars()).for_each(|(&offset, element)| elements[offset] = element);
             contents.insert(param.slot, (value.dtype(), elements));
             continue;
         }
-        if target != base && places.len() != value.len() {
-            return Err(fail(format!("{} elements are stored to a view of {}", value.len(), places.len())));
+        if target != base && offsets.len() != value.len() {
+            return Err(fail(format!("{} elements are stored to a view of {}", value.len(), offsets.len())));
         }
         let known = match contents.remove(&param.slot) {
             Some(known) => known,
@@ -77,8 +77,8 @@ pub(super) fn interpret_stores(
             }
         };
         let (dtype, mut elements) = known;
-        for (position, place) in places.into_iter().take(value.len()).enumerate() {
-            elements[place] = value.get(position);
+        for (position, offset) in offsets.into_iter().take(value.len()).enumerate() {
+            elements[offset] = value.get(position);
         }
         contents.insert(param.slot, (dtype, elements));
     }
@@ -105,7 +105,7 @@ fn target_of(store: &UOp) -> Result<(UOp, UOp, ParamArg), InterpretError> {
 }
 
 /// The element of the param that each element of the view is.
-fn places(
+fn offsets(
     target: &UOp,
     base: &UOp,
     param: ParamArg,

@@ -1,4 +1,4 @@
-//! Text as tokens, each with its place.
+//! Text as tokens, each with its location.
 
 use super::ParseError;
 
@@ -115,16 +115,16 @@ impl Cursor {
     }
 
     /// Where the next token starts: line and column.
-    pub(crate) fn place(&self) -> (usize, usize) {
+    pub(crate) fn location(&self) -> (usize, usize) {
         (self.tokens[self.at].line, self.tokens[self.at].column)
     }
 
     /// An error at the next token: `what` was expected instead.
     pub(crate) fn expected(&self, what: &str) -> ParseError {
-        self.error_at(self.place(), format!("expected {what}, found {}", self.peek().describe()))
+        self.error_at(self.location(), format!("expected {what}, found {}", self.peek().describe()))
     }
 
-    /// An error at a place.
+    /// An error at a location.
     pub(crate) fn error_at(&self, (line, column): (usize, usize), message: String) -> ParseError {
         ParseError { line, column, message }
     }

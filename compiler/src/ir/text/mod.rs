@@ -18,7 +18,7 @@
 //! | shape, axes | `[2, n]`, `(1, 0)` |
 //! | bounds of `pad` and `shrink` | `[1:0, 2:2]`; `[:]` where there are no axes |
 //! | of `as_strided` | `[2, 2] strides [1, -1] offset 3` |
-//! | of `reduce`; of `fold` and `across` | `add (0, 2)`; `max` |
+//! | of `reduce`; of `reduce_range` and `horizontal_reduce` | `add (0, 2)`; `max` |
 //! | the same of several operands: a combiner, and which component; with accumulators as operands | `argmax_first #1 (0)`; `argmax_first #1`; `step argmax_first #1` |
 //! | of `gather`, `range`, `copy`, `function` | `axis 1`; `reduce #0`; `"CUDA"`; `"tanh"` |
 //! | numbers of `lane`, `ramp`, `accumulator`; of `scratch` and `param`; of `buffer` | `#3`; `#3 [64]`; `#3 [64] "CPU"` |
@@ -143,9 +143,11 @@ fn default_dtype(op: Op, src: &[UOp]) -> Option<DType> {
         Op::Store | Op::Sink | Op::EndRange | Op::Update => Some(DType::VOID),
         Op::Lt | Op::Eq | Op::Ne => first.map(|dtype| DType::BOOL.with_lanes(dtype.lanes())),
         Op::Where => src.get(1).map(UOp::dtype),
-        Op::Lane | Op::Across => first.map(DType::element),
+        Op::Lane | Op::HorizontalReduce => first.map(DType::element),
         Op::Stack if (1..=u16::MAX as usize).contains(&src.len()) => first.map(|dtype| dtype.with_lanes(src.len())),
-        Op::Const | Op::Buffer | Op::Param | Op::Variable | Op::Cast | Op::Bitcast | Op::Scratch | Op::Stage => None,
+        Op::Const | Op::Buffer | Op::Param | Op::Variable | Op::Cast | Op::Bitcast | Op::Scratch | Op::LocalBuffer => {
+            None
+        }
         Op::Ramp | Op::Splat | Op::Stack => None,
         Op::Neg
         | Op::Not
@@ -182,12 +184,12 @@ fn default_dtype(op: Op, src: &[UOp]) -> Option<DType> {
         | Op::Gather
         | Op::Scatter
         | Op::Contiguous
-        | Op::Keep
+        | Op::Materialize
         | Op::Detach
         | Op::Copy
         | Op::Write
         | Op::Function
-        | Op::Fold
+        | Op::ReduceRange
         | Op::Running
         | Op::Previous
         | Op::Index

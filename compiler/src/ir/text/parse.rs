@@ -46,7 +46,7 @@ impl Scope {
         } else {
             return Ok(());
         };
-        Err(cursor.error_at(cursor.place(), message))
+        Err(cursor.error_at(cursor.location(), message))
     }
 }
 
@@ -108,7 +108,7 @@ fn header(cursor: &mut Cursor, scope: &mut Scope) -> Result<Vec<Parameter>, Pars
 }
 
 fn tensor_parameter(cursor: &mut Cursor, dtype: DType, slots: &mut u32) -> Result<UOp, ParseError> {
-    let place = cursor.place();
+    let location = cursor.location();
     cursor.expect_mark('[')?;
     let mut shape: Vec<i64> = Vec::new();
     while !cursor.take_mark(']') {
@@ -119,20 +119,20 @@ fn tensor_parameter(cursor: &mut Cursor, dtype: DType, slots: &mut u32) -> Resul
     }
     let len = shape.iter().try_fold(1i64, |total, dim| total.checked_mul(*dim).filter(|total| *total >= 0));
     let Some(len) = len.filter(|_| shape.iter().all(|dim| *dim >= 0)) else {
-        return Err(cursor.error_at(place, format!("no tensor has the shape {shape:?}")));
+        return Err(cursor.error_at(location, format!("no tensor has the shape {shape:?}")));
     };
     let slot = if cursor.take_word("slot") { parse_integer(cursor, "a slot")? } else { *slots };
     *slots = slots.saturating_add(1);
     let arg = Arg::Param(ParamArg { slot, len: len as u64 });
-    let param = make(cursor, place, Op::Param, dtype, Sources::new(), arg)?;
+    let param = make(cursor, location, Op::Param, dtype, Sources::new(), arg)?;
     if shape.len() == 1 {
         return Ok(param);
     }
-    make(cursor, place, Op::Reshape, dtype, [param].into_iter().collect(), Arg::Shape(Shape::from(shape)))
+    make(cursor, location, Op::Reshape, dtype, [param].into_iter().collect(), Arg::Shape(Shape::from(shape)))
 }
 
 fn variable_parameter(cursor: &mut Cursor, dtype: DType, name: &str) -> Result<UOp, ParseError> {
-    let place = cursor.place();
+    let location = cursor.location();
     if !matches!(cursor.peek(), Token::Number(_)) {
         return Err(cursor.expected("a shape, as in `[2, 3]`, or the bounds of a variable, as in `0..63`"));
     }
@@ -141,11 +141,11 @@ fn variable_parameter(cursor: &mut Cursor, dtype: DType, name: &str) -> Result<U
     if cursor.take_word("named") {
         name = match cursor.take() {
             Token::Text(text) => text,
-            _ => return Err(cursor.error_at(place, "after `named`, expected a name in quotes".to_string())),
+            _ => return Err(cursor.error_at(location, "after `named`, expected a name in quotes".to_string())),
         };
     }
     let arg = Arg::Variable(Arc::new(VariableArg { name, min, max }));
-    make(cursor, place, Op::Variable, dtype, Sources::new(), arg)
+    make(cursor, location, Op::Variable, dtype, Sources::new(), arg)
 }
 
 fn body(cursor: &mut Cursor, scope: &mut Scope) -> Result<Vec<UOp>, ParseError> {
@@ -163,9 +163,9 @@ fn body(cursor: &mut Cursor, scope: &mut Scope) -> Result<Vec<UOp>, ParseError> 
             if !roots.is_empty() {
                 cursor.expect_mark(',')?;
             }
-            let place = cursor.place();
+            let location = cursor.location();
             let root = operand(cursor, scope)?;
-            roots.push(root.resolve(cursor, place, None)?);
+            roots.push(root.resolve(cursor, location, None)?);
         }
         cursor.skip_lines();
         cursor.expect_mark('}')?;
@@ -175,7 +175,7 @@ fn body(cursor: &mut Cursor, scope: &mut Scope) -> Result<Vec<UOp>, ParseError> 
 
 /// One line of a body: makes its node and defines its name.
 pub(crate) fn parse_statement(cursor: &mut Cursor, scope: &mut Scope) -> Result<UOp, ParseError> {
-    let place = cursor.place();
+    let location = cursor.location();
     let name = new_name(cursor, scope)?;
     let written = if cursor.take_mark(':') { Some(parse_dtype(cursor)?) } else { None };
     cursor.expect_mark('=')?;
@@ -187,24 +187,24 @@ pub(crate) fn parse_statement(cursor: &mut Cursor, scope: &mut Scope) -> Result<
     cursor.take();
     let node = match op {
         Op::Const => constant(cursor, written)?,
-        _ => node(cursor, scope, place, op, written)?,
+        _ => node(cursor, scope, location, op, written)?,
     };
     match cursor.peek() {
         Token::Line | Token::End | Token::Mark('}') => {}
         _ => return Err(cursor.expected("`,` or the end of the line")),
     }
     scope.define(name, node.clone());
-    scope.lines.entry(node.clone()).or_insert(place.0);
+    scope.lines.entry(node.clone()).or_insert(location.0);
     Ok(node)
 }
 
 fn constant(cursor: &mut Cursor, written: Option<DType>) -> Result<UOp, ParseError> {
-    let place = cursor.place();
+    let location = cursor.location();
     let Some(dtype) = written else {
-        return Err(cursor.error_at(place, "write the constant's type, as in `c: f32 = const 1.0`".to_string()));
+        return Err(cursor.error_at(location, "write the constant's type, as in `c: f32 = const 1.0`".to_string()));
     };
     match literal(cursor) {
-        Some(text) => Operand::Literal(text, Some(dtype)).resolve(cursor, place, None),
+        Some(text) => Operand::Literal(text, Some(dtype)).resolve(cursor, location, None),
         None => Err(cursor.expected("a constant")),
     }
 }
@@ -212,7 +212,7 @@ fn constant(cursor: &mut Cursor, written: Option<DType>) -> Result<UOp, ParseErr
 fn node(
     cursor: &mut Cursor,
     scope: &mut Scope,
-    place: (usize, usize),
+    location: (usize, usize),
     op: Op,
     written: Option<DType>,
 ) -> Result<UOp, ParseError> {
@@ -222,23 +222,23 @@ fn node(
         if !operands.is_empty() {
             cursor.expect_mark(',')?;
         }
-        let item_place = cursor.place();
+        let item_location = cursor.location();
         if let Some(found) = argument(cursor, scope, op)? {
             arg = Some(found);
             break;
         }
-        operands.push((operand(cursor, scope)?, item_place));
+        operands.push((operand(cursor, scope)?, item_location));
     }
     let types: Vec<Option<DType>> = operands.iter().map(|(operand, _)| operand.dtype()).collect();
     let mut src = Sources::new();
-    for (position, (operand, place)) in operands.into_iter().enumerate() {
-        let source = operand.resolve(cursor, place, literal_dtype(op, position, &types))?;
-        scope.lines.entry(source.clone()).or_insert(place.0);
+    for (position, (operand, location)) in operands.into_iter().enumerate() {
+        let source = operand.resolve(cursor, location, literal_dtype(op, position, &types))?;
+        scope.lines.entry(source.clone()).or_insert(location.0);
         src.push(source);
     }
     let Some(dtype) = written.or_else(|| default_dtype(op, &src)) else {
         let message = format!("write the type of what {op} gives, as in `y: f32 = {op} ...`");
-        return Err(cursor.error_at(place, message));
+        return Err(cursor.error_at(location, message));
     };
     let arg = match (op, arg) {
         (Op::Range, None) => Arg::Range(RangeArg { id: scope.ranges, kind: AxisKind::Loop }),
@@ -246,18 +246,18 @@ fn node(
         (_, arg) => arg.unwrap_or_default(),
     };
     scope.ranges = scope.ranges.saturating_add((op == Op::Range) as u32);
-    make(cursor, place, op, dtype, src, arg)
+    make(cursor, location, op, dtype, src, arg)
 }
 
 fn make(
     cursor: &Cursor,
-    place: (usize, usize),
+    location: (usize, usize),
     op: Op,
     dtype: DType,
     src: Sources,
     arg: Arg,
 ) -> Result<UOp, ParseError> {
-    UOp::try_new(op, dtype, src, arg).map_err(|error| cursor.error_at(place, error.to_string()))
+    UOp::try_new(op, dtype, src, arg).map_err(|error| cursor.error_at(location, error.to_string()))
 }
 
 /// An operand as it is written: the type of a constant may be known only from the others.
@@ -274,7 +274,7 @@ impl Operand {
         }
     }
 
-    fn resolve(self, cursor: &Cursor, place: (usize, usize), assumed: Option<DType>) -> Result<UOp, ParseError> {
+    fn resolve(self, cursor: &Cursor, location: (usize, usize), assumed: Option<DType>) -> Result<UOp, ParseError> {
         let (text, written) = match self {
             Operand::Node(node) => return Ok(node),
             Operand::Literal(text, written) => (text, written),
@@ -282,10 +282,10 @@ impl Operand {
         let is_bool = text == "true" || text == "false";
         let Some(dtype) = written.or(assumed).or(is_bool.then_some(DType::BOOL)) else {
             let message = format!("write the type of this constant, as in `{text}:f32`");
-            return Err(cursor.error_at(place, message));
+            return Err(cursor.error_at(location, message));
         };
-        let value = parse_literal(&text, dtype).map_err(|message| cursor.error_at(place, message))?;
-        make(cursor, place, Op::Const, dtype, Sources::new(), Arg::Scalar(value))
+        let value = parse_literal(&text, dtype).map_err(|message| cursor.error_at(location, message))?;
+        make(cursor, location, Op::Const, dtype, Sources::new(), Arg::Scalar(value))
     }
 }
 
@@ -339,7 +339,7 @@ fn argument(cursor: &mut Cursor, scope: &Scope, op: Op) -> Result<Option<Arg>, P
             return Err(cursor.expected("the axis along which elements are replaced"));
         };
         let is_reduce = *cursor.peek() == Token::Mark('(');
-        return Ok(Some(if is_reduce { Arg::Reduce(reduce_op, axes(cursor)?) } else { Arg::Fold(reduce_op) }));
+        return Ok(Some(if is_reduce { Arg::Reduce(reduce_op, axes(cursor)?) } else { Arg::Combine(reduce_op) }));
     }
     if let Some(kind) = kind {
         cursor.take();
@@ -370,16 +370,16 @@ fn state_argument(cursor: &mut Cursor) -> Result<Option<Arg>, ParseError> {
     };
     cursor.take();
     cursor.expect_mark('#')?;
-    let place = cursor.place();
+    let location = cursor.location();
     let number: u8 = parse_integer(cursor, "the number of a component")?;
     if number as usize >= combiner.arity() {
-        return Err(cursor.error_at(place, format!("{} has {} components", combiner.name(), combiner.arity())));
+        return Err(cursor.error_at(location, format!("{} has {} components", combiner.name(), combiner.arity())));
     }
     let component = Component { combiner, number };
     Ok(Some(match cursor.peek() {
         _ if is_step => Arg::Step(component),
         Token::Mark('(') => Arg::ReduceState(component, axes(cursor)?),
-        _ => Arg::FoldState(component),
+        _ => Arg::CombineState(component),
     }))
 }
 
@@ -434,7 +434,7 @@ fn axes(cursor: &mut Cursor) -> Result<Axes, ParseError> {
 /// `#3`, `#3 [64]` or `#3 [64] "CPU"`.
 fn numbered_argument(cursor: &mut Cursor, op: Op) -> Result<Arg, ParseError> {
     cursor.expect_mark('#')?;
-    let place = cursor.place();
+    let location = cursor.location();
     let number: i64 = match op {
         Op::Buffer => parse_integer::<u64>(cursor, "the number of a buffer")? as i64,
         _ => parse_integer(cursor, "a number")?,
@@ -447,33 +447,34 @@ fn numbered_argument(cursor: &mut Cursor, op: Op) -> Result<Arg, ParseError> {
     cursor.expect_mark(']')?;
     // Shapes count in i64.
     if i64::try_from(len).is_err() {
-        return Err(cursor.error_at(place, format!("{len} elements are too many")));
+        return Err(cursor.error_at(location, format!("{len} elements are too many")));
     }
     if op == Op::Buffer {
         return match cursor.take() {
             Token::Text(device) => Ok(Arg::Buffer(BufferArg { id: number as u64, len, device: device.into() })),
             _ => {
-                Err(cursor.error_at(place, "after a buffer's number and length, expected its device in quotes".into()))
+                Err(cursor
+                    .error_at(location, "after a buffer's number and length, expected its device in quotes".into()))
             }
         };
     }
     let small = u32::try_from(number);
-    let small = small.map_err(|_| cursor.error_at(place, format!("{number} is not within 0..{}", u32::MAX)))?;
+    let small = small.map_err(|_| cursor.error_at(location, format!("{number} is not within 0..{}", u32::MAX)))?;
     Ok(if op == Op::Param { Arg::Param(ParamArg { slot: small, len }) } else { Arg::Scratch(small, len) })
 }
 
 /// `[2, n]`, `[1:0, 2:n]`, `[:]`, or `[2] strides [1] offset 0`.
 fn dims_argument(cursor: &mut Cursor, scope: &Scope, op: Op) -> Result<Arg, ParseError> {
-    let place = cursor.place();
+    let location = cursor.location();
     let (shape, ends) = dims(cursor, scope)?;
     if matches!(op, Op::Pad | Op::Shrink) {
         let Some(ends) = ends else {
-            return Err(cursor.error_at(place, format!("{op} takes two numbers for each axis, as in `[1:0, 2:2]`")));
+            return Err(cursor.error_at(location, format!("{op} takes two numbers for each axis, as in `[1:0, 2:2]`")));
         };
         return Ok(Arg::Bounds(shape.into_iter().zip(ends).collect()));
     }
     if ends.is_some() {
-        return Err(cursor.error_at(place, format!("{op} takes a shape, as in `[2, 3]`")));
+        return Err(cursor.error_at(location, format!("{op} takes a shape, as in `[2, 3]`")));
     }
     let shape = Shape::from(shape);
     if !cursor.take_word("strides") {
@@ -481,7 +482,7 @@ fn dims_argument(cursor: &mut Cursor, scope: &Scope, op: Op) -> Result<Arg, Pars
     }
     let strides = Shape::from(dims(cursor, scope)?.0);
     if strides.len() != shape.len() {
-        return Err(cursor.error_at(place, format!("{} strides are given for {shape}", strides.len())));
+        return Err(cursor.error_at(location, format!("{} strides are given for {shape}", strides.len())));
     }
     if !cursor.take_word("offset") {
         return Err(cursor.expected("`offset`"));
@@ -518,16 +519,16 @@ fn dim(cursor: &mut Cursor, scope: &Scope) -> Result<Dim, ParseError> {
     if matches!(cursor.peek(), Token::Number(_)) {
         return Ok(Dim::Const(parse_integer(cursor, "a dimension")?));
     }
-    let place = cursor.place();
+    let location = cursor.location();
     match operand(cursor, scope)? {
         Operand::Node(node) if node.dtype() == DType::INDEX && node.shape().is_empty() => Ok(Dim::from(node)),
-        _ => Err(cursor.error_at(place, "a dimension is a number or a single value of type index".to_string())),
+        _ => Err(cursor.error_at(location, "a dimension is a number or a single value of type index".to_string())),
     }
 }
 
 /// `0..63`, both included.
 fn bounds(cursor: &mut Cursor) -> Result<(i64, i64), ParseError> {
-    let place = cursor.place();
+    let location = cursor.location();
     let min = parse_integer(cursor, "the least value")?;
     if *cursor.peek() != Token::Dots {
         return Err(cursor.expected("`..`"));
@@ -535,7 +536,7 @@ fn bounds(cursor: &mut Cursor) -> Result<(i64, i64), ParseError> {
     cursor.take();
     let max = parse_integer(cursor, "the largest value")?;
     if min > max {
-        return Err(cursor.error_at(place, format!("{min}..{max} holds no value: both ends are included")));
+        return Err(cursor.error_at(location, format!("{min}..{max} holds no value: both ends are included")));
     }
     Ok((min, max))
 }

@@ -201,13 +201,13 @@ fn argument(arg: &Arg, dtype: DType, names: &Names) -> String {
             dim(&strided.offset, names)
         ),
         Arg::Reduce(op, list) => format!("{} {}", op.name(), axes(list)),
-        Arg::Fold(op) => op.name().to_string(),
+        Arg::Combine(op) => op.name().to_string(),
         Arg::Scan(op, axis) => format!("{} axis {axis}", op.name()),
         Arg::Scatter(op, axis) => format!("{} axis {axis}", op.map_or("replace", ReduceOp::name)),
         Arg::ReduceState(Component { combiner, number }, list) => {
             format!("{} #{number} {}", combiner.name(), axes(list))
         }
-        Arg::FoldState(Component { combiner, number }) => format!("{} #{number}", combiner.name()),
+        Arg::CombineState(Component { combiner, number }) => format!("{} #{number}", combiner.name()),
         Arg::Step(Component { combiner, number }) => format!("step {} #{number}", combiner.name()),
         Arg::Buffer(buffer) => format!("#{} [{}] {}", buffer.id, buffer.len, quoted(&buffer.device)),
         Arg::Param(param) => format!("#{} [{}]", param.slot, param.len),

@@ -91,7 +91,7 @@ fn kernel_forms_round_trip() {
     let gate = inner.lt(7);
     let place = new(Op::Index, DType::F32, &[&input, &offset, &gate], Arg::None);
     let load = new(Op::Load, DType::F32, &[&place], Arg::None);
-    let sum = new(Op::Fold, DType::F32, &[&load, &inner], Arg::Fold(ReduceOp::Add));
+    let sum = new(Op::ReduceRange, DType::F32, &[&load, &inner], Arg::Combine(ReduceOp::Add));
     let target = new(Op::Index, DType::F32, &[&out, &range], Arg::None);
     let store = new(Op::Store, DType::VOID, &[&target, &sum, &range], Arg::None);
     let one = UOp::float(1.0, DType::F32);
@@ -105,11 +105,15 @@ fn kernel_forms_round_trip() {
     let splat = new(Op::Splat, DType::F32.with_lanes(4), &[&load], Arg::None);
     let stack = new(Op::Stack, DType::F32.with_lanes(2), &[&load, &sum], Arg::None);
     let lane = new(Op::Lane, DType::F32, &[&stack], Arg::Number(1));
-    let across = new(Op::Across, DType::F32, &[&splat], Arg::Fold(ReduceOp::Min));
+    let across = new(Op::HorizontalReduce, DType::F32, &[&splat], Arg::Combine(ReduceOp::Min));
     let scratch = new(Op::Scratch, DType::F32, &[], Arg::Scratch(2, 32));
     let kept = new(Op::Index, DType::F32, &[&scratch, &inner], Arg::None);
-    let stage =
-        new(Op::Stage, DType::F32, &[&new(Op::Store, DType::VOID, &[&kept, &load, &inner], Arg::None)], Arg::None);
+    let stage = new(
+        Op::LocalBuffer,
+        DType::F32,
+        &[&new(Op::Store, DType::VOID, &[&kept, &load, &inner], Arg::None)],
+        Arg::None,
+    );
     let accumulator = new(Op::Accumulator, DType::F32, &[&one], Arg::Number(5));
     let update = new(Op::Update, DType::VOID, &[&accumulator, &one], Arg::None);
     let end = new(Op::EndRange, DType::VOID, &[&inner], Arg::None);

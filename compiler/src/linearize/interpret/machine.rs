@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::ops::Range;
 
 use super::memory::{Memory, ScratchMemory, Shared};
-use super::prepare::{Action, List, Loop, Place, Slot, Step, Target};
+use super::prepare::{Action, Address, List, Loop, Slot, Step, Target};
 use crate::dtype::Scalar;
 use crate::linearize::Linear;
 use crate::program::Access;
@@ -81,13 +81,13 @@ impl Machine<'_> {
         self.scratch.iter_mut().for_each(ScratchMemory::renew);
         let mut at = 0;
         while at < self.steps.len() {
-            at = self.step(at).map_err(|message| (at, self.place(), message))?;
+            at = self.step(at).map_err(|message| (at, self.iteration(), message))?;
         }
         Ok(())
     }
 
     /// Where the machine is, for messages.
-    fn place(&self) -> String {
+    fn iteration(&self) -> String {
         let mut text = String::new();
         if self.linear.grid > 1 {
             let _ = write!(text, " in share {:?}", self.share);
@@ -120,8 +120,8 @@ impl Machine<'_> {
             Action::Open(open) => return Ok(self.open_loop(at, open, *to)),
             Action::Close { open } => return Ok(self.close_loop(at, *open)),
             Action::Copy { from } => self.fill(*to, |machine, lane| machine.registers[from.at(lane)]),
-            Action::Load(place) => self.load(place, *to)?,
-            Action::Store { place, value } => self.store(place, *value)?,
+            Action::Load(address) => self.load(address, *to)?,
+            Action::Store { address, value } => self.store(address, *value)?,
             Action::Ramp { base, stride, dtype } => {
                 let first = self.integer(*base, 0);
                 self.fill(*to, |_, lane| {
@@ -130,7 +130,7 @@ impl Machine<'_> {
             }
             Action::Stack(lanes) => self.fill(*to, |machine, lane| machine.registers[lanes[lane].first]),
             Action::Lane { from, lane } => self.fill(*to, |machine, _| machine.registers[from.at(*lane)]),
-            Action::Across { from, combine } => {
+            Action::HorizontalReduce { from, combine } => {
                 let mut lanes: Vec<Scalar> = (0..from.lanes).map(|lane| self.registers[from.at(lane)]).collect();
                 while lanes.len() > 1 {
                     let upper = lanes.split_off(lanes.len().div_ceil(2));
@@ -196,29 +196,31 @@ impl Machine<'_> {
     }
 
     /// The element of a lane, if its gate holds.
-    fn element(&self, place: &Place, lane: usize) -> Result<Option<usize>, String> {
-        if place.gate.is_some_and(|gate| !self.registers[gate.at(lane)].to_bool()) {
+    fn element(&self, address: &Address, lane: usize) -> Result<Option<usize>, String> {
+        if address.gate.is_some_and(|gate| !self.registers[gate.at(lane)].to_bool()) {
             return Ok(None);
         }
-        let offset = match place.offset.lanes {
-            1 => self.integer(place.offset, 0).wrapping_add(lane as i64),
-            _ => self.integer(place.offset, lane),
+        let offset = match address.offset.lanes {
+            1 => self.integer(address.offset, 0).wrapping_add(lane as i64),
+            _ => self.integer(address.offset, lane),
         };
-        let len = match place.target {
+        let len = match address.target {
             Target::Parameter(slot) => self.linear.parameters.get(slot).map_or(0, |parameter| parameter.len as usize),
             Target::Scratch(number) => self.scratch[number].len(),
         };
         match usize::try_from(offset).ok().filter(|element| *element < len) {
             Some(element) => Ok(Some(element)),
-            None => Err(format!("lane {lane} is element {offset} of {}, which has {len}", self.name_of(place.target))),
+            None => {
+                Err(format!("lane {lane} is element {offset} of {}, which has {len}", self.name_of(address.target)))
+            }
         }
     }
 
-    fn load(&mut self, place: &Place, to: Slot) -> Result<(), String> {
-        for lane in 0..place.lanes {
-            let value = match self.element(place, lane)? {
-                Some(element) => self.read(place.target, element)?,
-                None => Scalar::zero(place.dtype),
+    fn load(&mut self, address: &Address, to: Slot) -> Result<(), String> {
+        for lane in 0..address.lanes {
+            let value = match self.element(address, lane)? {
+                Some(element) => self.read(address.target, element)?,
+                None => Scalar::zero(address.dtype),
             };
             self.registers[to.first + lane] = value;
         }
@@ -243,10 +245,10 @@ impl Machine<'_> {
         value.ok_or_else(|| format!("reads element {element} of {}, which nothing has written", self.name_of(target)))
     }
 
-    fn store(&mut self, place: &Place, value: Slot) -> Result<(), String> {
-        for lane in 0..place.lanes {
-            if let Some(element) = self.element(place, lane)? {
-                self.write(place.target, element, self.registers[value.at(lane)])?;
+    fn store(&mut self, address: &Address, value: Slot) -> Result<(), String> {
+        for lane in 0..address.lanes {
+            if let Some(element) = self.element(address, lane)? {
+                self.write(address.target, element, self.registers[value.at(lane)])?;
             }
         }
         Ok(())

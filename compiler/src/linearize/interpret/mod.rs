@@ -11,7 +11,7 @@
 //!
 //! Each names the op by its number and its line in the text form, and the loop variables at that moment.
 //!
-//! Always: the meaning of an op on scalars is that of `ir::interpret` (`dtype::arithmetic`); `across` combines the upper half of its
+//! Always: the meaning of an op on scalars is that of `ir::interpret` (`dtype::arithmetic`); `horizontal_reduce` combines the upper half of its
 //! lanes with the lower until one is left. It shares no code with the passes. Tested in `tests.rs`, and by every
 //! kernel that the test crate runs.
 

@@ -8,7 +8,7 @@ use crate::dtype::{DType, Scalar};
 use crate::ir::{Arg, AxisKind, Op, ScalarFunction, UOp, scalar_function};
 use crate::linearize::Linear;
 
-/// The place of an op that is wrong, and what is wrong.
+/// The address of an op that is wrong, and what is wrong.
 type Wrong = (usize, String);
 
 /// Where an op's result stands among the registers: one register a lane.
@@ -34,7 +34,7 @@ pub(super) enum Target {
 
 /// The elements that a load or store names.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct Address {
     pub(super) target: Target,
     pub(super) offset: Slot,
     pub(super) lanes: usize,
@@ -71,9 +71,9 @@ pub(super) enum Action {
     Copy {
         from: Slot,
     },
-    Load(Place),
+    Load(Address),
     Store {
-        place: Place,
+        address: Address,
         value: Slot,
     },
     Ramp {
@@ -86,7 +86,7 @@ pub(super) enum Action {
         from: Slot,
         lane: usize,
     },
-    Across {
+    HorizontalReduce {
         from: Slot,
         combine: ScalarFunction,
     },
@@ -148,7 +148,7 @@ pub(super) fn prepare(linear: &Linear) -> Result<List, Wrong> {
 enum Meaning {
     Value(Slot),
     Memory(Target),
-    Address(Place),
+    Address(Address),
     /// A store, an update, the end of a loop.
     Done,
 }
@@ -212,9 +212,9 @@ impl Maker<'_> {
         }
     }
 
-    fn address(&self, node: &UOp) -> Result<Place, String> {
+    fn address(&self, node: &UOp) -> Result<Address, String> {
         match self.operand(node, 0)? {
-            (Meaning::Address(place), _) => Ok(place),
+            (Meaning::Address(address), _) => Ok(address),
             (_, operand) => Err(format!("needs an index, not {}", operand.op())),
         }
     }
@@ -253,14 +253,14 @@ impl Maker<'_> {
             }
             (Op::Index, _) => (Action::Nothing, Meaning::Address(self.index(node)?)),
             (Op::Load | Op::Previous, _) => {
-                let place = self.address(node)?;
-                self.note_use(place.target);
-                (Action::Load(place), value)
+                let address = self.address(node)?;
+                self.note_use(address.target);
+                (Action::Load(address), value)
             }
             (Op::Store, _) => {
-                let (place, stored) = (self.address(node)?, self.value(node, 1)?);
-                self.note_use(place.target);
-                (Action::Store { place, value: stored }, Meaning::Done)
+                let (address, stored) = (self.address(node)?, self.value(node, 1)?);
+                self.note_use(address.target);
+                (Action::Store { address, value: stored }, Meaning::Done)
             }
             _ => (self.computed(node)?, value),
         })
@@ -281,9 +281,9 @@ impl Maker<'_> {
                 let lane = usize::try_from(*lane).ok().filter(|lane| *lane < from.lanes);
                 Action::Lane { from, lane: lane.ok_or_else(|| "the vector has no such lane".to_string())? }
             }
-            (Op::Across, Arg::Fold(combine)) => {
+            (Op::HorizontalReduce, Arg::Combine(combine)) => {
                 let combine = scalar_function(combine.op(), dtype, dtype);
-                Action::Across {
+                Action::HorizontalReduce {
                     from: self.value(node, 0)?,
                     combine: combine.ok_or_else(|| "is not defined".to_string())?,
                 }
@@ -299,14 +299,14 @@ impl Maker<'_> {
         })
     }
 
-    fn index(&self, node: &UOp) -> Result<Place, String> {
+    fn index(&self, node: &UOp) -> Result<Address, String> {
         let target = match self.operand(node, 0)? {
             (Meaning::Memory(target), _) => target,
             (_, operand) => return Err(format!("points into {}, which is no memory", operand.op())),
         };
         let gate = if node.src().len() > 2 { Some(self.value(node, 2)?) } else { None };
         let dtype = node.dtype();
-        Ok(Place { target, offset: self.value(node, 1)?, lanes: dtype.lanes(), gate, dtype: dtype.element() })
+        Ok(Address { target, offset: self.value(node, 1)?, lanes: dtype.lanes(), gate, dtype: dtype.element() })
     }
 
     fn open_loop(&mut self, node: &UOp) -> Result<Action, String> {

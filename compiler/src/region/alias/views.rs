@@ -3,8 +3,8 @@
 use super::{AliasError, AliasGraph, Step, TensorId};
 use crate::region::LARGEST;
 use crate::region::integer::product;
+use crate::region::nested_stripes::NestedStripes;
 use crate::region::selection::Selection;
-use crate::region::sett::Sett;
 
 impl AliasGraph {
     /// Fresh memory for a shape, row-major. The colour is the caller's: constant, variable, device...
@@ -65,13 +65,13 @@ impl AliasGraph {
         self.add_sample("slice", input, selections)
     }
 
-    /// Keeps the coordinates that are in each dimension's sett.
+    /// Keeps the coordinates that are in each dimension's periodic set.
     ///
     /// # Errors
-    /// If there is not one sett a dimension.
-    pub fn sample(&mut self, input: TensorId, setts: &[Sett]) -> Result<TensorId, AliasError> {
+    /// If there is not one periodic set a dimension.
+    pub fn sample(&mut self, input: TensorId, nested: &[NestedStripes]) -> Result<TensorId, AliasError> {
         let from = &self.node(input)?.shape;
-        let selections = select("sample", from, setts)?;
+        let selections = select("sample", from, nested)?;
         self.add_sample("sample", input, selections)
     }
 
@@ -80,19 +80,24 @@ impl AliasGraph {
         self.add(op, Step::Sample(s), vec![input], shape)
     }
 
-    /// Interleaves tensors: input `k` fills the product of setts `regions[k]` of the shape. Regions must partition the
+    /// Interleaves tensors: input `k` fills the product of periodic sets `regions[k]` of the shape. Regions must partition the
     /// shape.
     ///
     /// # Errors
     /// If a region has another shape than its input, or the counts do not add up to the shape.
-    pub fn fill(&mut self, inputs: &[TensorId], shape: &[i64], regions: &[Vec<Sett>]) -> Result<TensorId, AliasError> {
+    pub fn fill(
+        &mut self,
+        inputs: &[TensorId],
+        shape: &[i64],
+        regions: &[Vec<NestedStripes>],
+    ) -> Result<TensorId, AliasError> {
         if inputs.len() != regions.len() {
             return Err(parameter("fill", shape, "wants one region an input".to_owned()));
         }
         let mut all = Vec::with_capacity(inputs.len());
         let mut filled = 0i128;
-        for (&input, setts) in inputs.iter().zip(regions) {
-            let selections = select("fill", shape, setts)?;
+        for (&input, nested) in inputs.iter().zip(regions) {
+            let selections = select("fill", shape, nested)?;
             let counts: Vec<i64> = selections.iter().map(Selection::count).collect();
             let from = &self.node(input)?.shape;
             if *from != counts {
@@ -212,12 +217,12 @@ pub(super) fn parameter(op: &'static str, shape: &[i64], problem: String) -> Ali
     AliasError::Parameter { op, shape: shape.to_vec(), problem }
 }
 
-fn select(op: &'static str, shape: &[i64], setts: &[Sett]) -> Result<Vec<Selection>, AliasError> {
-    if setts.len() != shape.len() {
-        return Err(parameter(op, shape, format!("wants one sett a dimension, not {}", setts.len())));
+fn select(op: &'static str, shape: &[i64], nested: &[NestedStripes]) -> Result<Vec<Selection>, AliasError> {
+    if nested.len() != shape.len() {
+        return Err(parameter(op, shape, format!("wants one periodic set a dimension, not {}", nested.len())));
     }
     if shape.iter().any(|extent| !(0..=LARGEST).contains(extent)) {
         return Err(AliasError::Extent { op, shape: shape.to_vec() });
     }
-    Ok(shape.iter().zip(setts).map(|(&extent, sett)| Selection::of_sett(sett, 0, extent)).collect())
+    Ok(shape.iter().zip(nested).map(|(&extent, stripes)| Selection::of_stripes(stripes, 0, extent)).collect())
 }

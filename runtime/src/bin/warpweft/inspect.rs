@@ -150,7 +150,7 @@ fn kernel(arguments: &Inspect, name: &str, ast: &UOp) -> Result<(), Box<dyn Erro
     let mut notes = Notes { wanted: arguments.stage(), topic: Topic::Passes };
     let linear = lower_kernel(ast, device.target(), &arguments.lowering(), &mut notes).map_err(ExecuteError::from)?;
     match arguments.stage() {
-        "linear" => println!("{}", warpweft::debug::linear_list(&linear)),
+        "linear" => print!("{}", warpweft_compiler::linearize::text::print(&linear)),
         "source" => print!("{}", warpweft_renderer::render(&linear, device.target()).source),
         "assembly" => print!("{}", assembly(&**device, &linear)?),
         _ => {}

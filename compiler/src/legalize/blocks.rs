@@ -1,4 +1,4 @@
-//! Long sums of floats are folded by blocks: blocks of terms, then the blocks' sums.
+//! Long sums of floats are reduced by blocks: blocks of terms, then the blocks' sums.
 //!
 //! Each addition to an accumulator rounds, and its error is relative to the accumulator, which grows. One accumulator over `n` terms is off by up
 //! to `n` roundings of the sum of their sizes; sums of blocks by as many as a block has terms and there are blocks:
@@ -11,16 +11,16 @@
 //! that each of them still walks. The last block is shorter where the length does not divide; so its loop's length names the loop around it.
 //!
 //! Always: no float sum of a kernel adds more than [`TERMS_MAX`] terms to one accumulator ([`PRODUCTS_MAX`] if they are products), for any
-//! length, symbolic ones too. Other folds in the same loops keep their accumulators. Tested below, and against exact sums by the test crate.
+//! length, symbolic ones too. Other reductions in the same loops keep their accumulators. Tested below, and against exact sums by the test crate.
 
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
-use super::ranges::{
-    Dependencies, NewRanges, closed_ranges, next_range_id, open_operands, range_id, substitute_ranges,
-};
 use crate::dtype::ScalarType;
 use crate::ir::{Arg, AxisKind, Combining, Op, ReduceOp, UOp, rebuild};
+use crate::kernel::ranges::{
+    Dependencies, NewRanges, closed_ranges, next_range_id, open_operands, range_id, substitute_ranges,
+};
 use crate::symbolic::simplify;
 
 /// Terms of a block. Fewer are more exact; more hide what the outer sums cost.
@@ -39,10 +39,12 @@ pub fn sum_by_blocks(root: &UOp) -> UOp {
     // The block of each range that is cut: that of the shortest blocks among the sums which close it.
     let mut cut: Vec<(UOp, i64)> = Vec::new();
     let mut is_any_long = false;
-    for fold in &dependencies.order {
-        let Some(block) = block_of_sum(fold, &dependencies).filter(|block| is_long(fold, *block)) else { continue };
+    for reduction in &dependencies.order {
+        let Some(block) = block_of_sum(reduction, &dependencies).filter(|block| is_long(reduction, *block)) else {
+            continue;
+        };
         is_any_long = true;
-        for range in closed_ranges(fold).iter().filter(|range| longest(range) > 2 * block) {
+        for range in closed_ranges(reduction).iter().filter(|range| longest(range) > 2 * block) {
             match cut.iter_mut().find(|(known, _)| known == range) {
                 Some((_, least)) => *least = block.min(*least),
                 None => cut.push((range.clone(), block)),
@@ -67,18 +69,18 @@ fn longest(range: &UOp) -> i64 {
 }
 
 /// Whether a sum adds more than two blocks to one accumulator.
-fn is_long(fold: &UOp, block: i64) -> bool {
-    closed_ranges(fold).iter().map(longest).fold(1, i64::saturating_mul) > 2 * block
+fn is_long(reduction: &UOp, block: i64) -> bool {
+    closed_ranges(reduction).iter().map(longest).fold(1, i64::saturating_mul) > 2 * block
 }
 
 /// The terms of a block, if the node is a sum of floats over loops.
 fn block_of_sum(node: &UOp, dependencies: &Dependencies) -> Option<i64> {
     let is_sum = match node.arg() {
-        Arg::Fold(op) => *op == ReduceOp::Add,
-        Arg::FoldState(component) => component.combiner.is_rounded(),
+        Arg::Combine(op) => *op == ReduceOp::Add,
+        Arg::CombineState(component) => component.combiner.is_rounded(),
         _ => false,
     };
-    if node.op() != Op::Fold || !is_sum || !matches!(node.dtype().scalar(), ScalarType::F32 | ScalarType::F64) {
+    if node.op() != Op::ReduceRange || !is_sum || !matches!(node.dtype().scalar(), ScalarType::F32 | ScalarType::F64) {
         return None;
     }
     let is_loop = |range: &UOp| range.as_range().is_some_and(|arg| arg.kind == AxisKind::Reduce);
@@ -120,17 +122,17 @@ fn part_of(count: i64, block: i64) -> i64 {
     (block / 2..=block).rev().find(|part| count % part == 0).unwrap_or(block)
 }
 
-/// A fold over several loops as folds inside of each other, each over no more terms than a block has, or over one loop.
-fn nested(fold: &UOp, block: i64) -> UOp {
-    let Some(combining) = Combining::of(fold) else { return fold.clone() };
+/// A reduction over several loops as reductions inside of each other, each over no more terms than a block has, or over one loop.
+fn nested(reduction: &UOp, block: i64) -> UOp {
+    let Some(combining) = Combining::of(reduction) else { return reduction.clone() };
     let close = |state: &[UOp], ranges: &mut Vec<UOp>| {
         let ranges: Vec<UOp> = std::mem::take(ranges).into_iter().rev().collect();
-        combining.fold_all(state, &ranges)
+        combining.reduce_ranges(state, &ranges)
     };
-    let mut state: SmallVec<[UOp; 3]> = open_operands(fold).iter().cloned().collect();
+    let mut state: SmallVec<[UOp; 3]> = open_operands(reduction).iter().cloned().collect();
     let mut ranges: Vec<UOp> = Vec::new();
     let mut terms: i64 = 1;
-    for range in closed_ranges(fold).iter().rev() {
+    for range in closed_ranges(reduction).iter().rev() {
         if !ranges.is_empty() && longest(range).saturating_mul(terms) > block {
             state = close(&state, &mut ranges);
             terms = 1;
@@ -146,7 +148,7 @@ mod tests {
     use super::*;
     use crate::DType;
     use crate::ir::{Dim, postorder};
-    use crate::kernel::lower::lower_to_loops;
+    use crate::lower::tensors::lower_to_loops;
     use crate::pipeline::{LowerOptions, lower_kernel};
     use crate::target::Target;
     use crate::watch::Silent;
@@ -156,10 +158,11 @@ mod tests {
         UOp::sink([UOp::new(Op::Store, DType::VOID, vec![UOp::param(0, value.dtype(), len), value], Arg::None)])
     }
 
-    /// Most terms that any fold of the kernel adds to an accumulator.
+    /// Most terms that any reduction of the kernel adds to an accumulator.
     fn terms(kernel: &UOp) -> i64 {
-        let folds = postorder(std::slice::from_ref(kernel)).into_iter().filter(|node| node.op() == Op::Fold);
-        folds.map(|fold| closed_ranges(&fold).iter().map(longest).product()).max().unwrap_or(0)
+        let reductions =
+            postorder(std::slice::from_ref(kernel)).into_iter().filter(|node| node.op() == Op::ReduceRange);
+        reductions.map(|reduction| closed_ranges(&reduction).iter().map(longest).product()).max().unwrap_or(0)
     }
 
     #[test]

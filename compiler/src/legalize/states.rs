@@ -1,16 +1,16 @@
-//! Folds of states become accumulators and the expressions that renew them.
+//! Reductions of states become accumulators and the expressions that renew them.
 //!
 //! ```text
-//! place = fold x, i, r0, argmax_first #1     =>     a0 = accumulator -inf, r0          what the loop has found so far
+//! place = reduce_range x, i, r0, argmax_first #1     =>     a0 = accumulator -inf, r0          what the loop has found so far
 //!                                                   a1 = accumulator 2147483647, r0
-//!                                                   place = fold next0, next1, a0, a1, r0, step argmax_first #1
+//!                                                   place = reduce_range next0, next1, a0, a1, r0, step argmax_first #1
 //! ```
 //!
 //! Until here a state is combined by name, so that loops can be split, repeated and put into lanes. From here on combining is made of plain ops, and
 //! what comes after (decomposition, types of indices) treats them like any others. An accumulator names the loops that renew it: what is
 //! computed from it stands in them.
 //!
-//! Always: folds of one state share their accumulators, so that all components are renewed together. Tested below and by every kernel that runs.
+//! Always: reductions of one state share their accumulators, so that all components are renewed together. Tested below and by every kernel that runs.
 
 use rustc_hash::FxHashMap;
 
@@ -18,24 +18,24 @@ use crate::DType;
 use crate::ir::{Arg, Combining, Component, Op, Sources, UOp, rebuild};
 use crate::symbolic::simplify;
 
-/// The kernel without folds that combine states by name.
+/// The kernel without reductions that combine states by name.
 pub fn accumulate_states(root: &UOp) -> UOp {
     let mut count = 0;
     // By operands and combiner, for components differ in their number alone.
     let mut known: FxHashMap<UOp, Sources> = FxHashMap::default();
     let new = rebuild(root, |_, node| {
-        let Arg::FoldState(component) = *node.arg() else { return node };
+        let Arg::CombineState(component) = *node.arg() else { return node };
         let Some(first) = node.first_component() else { return node };
         let steps = known.entry(first).or_insert_with(|| stepped(&node, component, &mut count)).clone();
-        UOp::new(Op::Fold, node.dtype(), steps, Arg::Step(component))
+        UOp::new(Op::ReduceRange, node.dtype(), steps, Arg::Step(component))
     });
     if count == 0 { new } else { simplify(&new) }
 }
 
-/// The operands of a fold that renews accumulators: what they become, they, and the loops.
-fn stepped(fold: &UOp, component: Component, count: &mut i64) -> Sources {
+/// The operands of a reduction that renews accumulators: what they become, they, and the loops.
+fn stepped(reduction: &UOp, component: Component, count: &mut i64) -> Sources {
     let combining = Combining::Several(component);
-    let (values, ranges) = fold.src().split_at(combining.arity());
+    let (values, ranges) = reduction.src().split_at(combining.arity());
     let accumulator = |(number, value): (usize, &UOp)| -> UOp {
         let dtype: DType = value.dtype();
         let src: Sources = [combining.identity(number, dtype)].into_iter().chain(ranges.iter().cloned()).collect();

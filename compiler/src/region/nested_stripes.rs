@@ -1,7 +1,7 @@
-//! Setts: stripes nested into each other, outermost first.
+//! Periodic sets as stripes nested into each other, outermost first (the design that they come from calls one a *sett*).
 //!
 //! The local coordinate of a stripe is the distance from its parent's last start: `r = (z - phase) mod period`, and `z`
-//! is in the sett if `r < on` at every level. The nested pattern thus restarts at every start of its parent. No
+//! is in the periodic set if `r < on` at every level. The nested pattern thus restarts at every start of its parent. No
 //! stripes: all integers.
 //!
 //! ```text
@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Nesting is not intersection, and the order matters. Sets equal in their elements can differ in their stripes, so
-//! equality of elements is [`Sett::equivalent`], never `==`. Every question here is decided without enumerating a
+//! equality of elements is [`NestedStripes::equivalent`], never `==`. Every question here is decided without enumerating a
 //! common period.
 
 use super::budget::{Answer, Budget};
@@ -22,7 +22,7 @@ use super::stripe::{Stripe, StripeError};
 
 /// A set of integers described by nested stripes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
-pub struct Sett {
+pub struct NestedStripes {
     stripes: Vec<Stripe>,
 }
 
@@ -35,23 +35,23 @@ struct Level {
     at_origin: i128,
 }
 
-impl Sett {
+impl NestedStripes {
     /// All integers.
     #[must_use]
     pub fn all() -> Self {
-        Sett::default()
+        NestedStripes::default()
     }
 
     /// No integer.
     #[must_use]
     pub fn empty() -> Self {
-        Sett { stripes: vec![Stripe::lawful(0, 1, 0)] }
+        NestedStripes { stripes: vec![Stripe::lawful(0, 1, 0)] }
     }
 
     /// Nested stripes, outermost first.
     #[must_use]
     pub fn new(stripes: Vec<Stripe>) -> Self {
-        Sett { stripes }
+        NestedStripes { stripes }
     }
 
     /// Nested stripes given as `(on, off, phase)`, outermost first.
@@ -60,7 +60,7 @@ impl Sett {
     /// If one of them is no stripe.
     pub fn from_triples(triples: &[(i64, i64, i64)]) -> Result<Self, StripeError> {
         let stripes = triples.iter().map(|&(on, off, phase)| Stripe::new(on, off, phase)).collect::<Result<_, _>>()?;
-        Ok(Sett { stripes })
+        Ok(NestedStripes { stripes })
     }
 
     /// The stripes, outermost first.
@@ -175,7 +175,7 @@ impl Sett {
             pivot = stripe.on();
             Stripe::lawful(stripe.on(), stripe.off(), start)
         });
-        Sett { stripes: reversed.collect() }
+        NestedStripes { stripes: reversed.collect() }
     }
 
     /// The set moved by `distance`.
@@ -185,17 +185,17 @@ impl Sett {
         if let Some(outer) = stripes.first_mut() {
             *outer = Stripe::lawful(outer.on(), outer.off(), outer.phase() + distance.rem_euclid(outer.period()));
         }
-        Sett { stripes }
+        NestedStripes { stripes }
     }
 
-    /// Disjoint setts that hold all other integers, at most one a stripe.
+    /// Disjoint periodic sets that hold all other integers, at most one a stripe.
     #[must_use]
     pub fn complement(&self) -> Vec<Self> {
         let outside = |depth: usize| {
             let stripe = self.stripes[depth];
             let mut stripes = self.stripes[..depth].to_vec();
             stripes.push(stripe.complement());
-            Sett { stripes }
+            NestedStripes { stripes }
         };
         let pieces = (0..self.stripes.len()).filter(|&depth| !self.stripes[depth].is_always_on());
         pieces.map(outside).collect()
@@ -208,8 +208,8 @@ impl Sett {
         let divisor = gcd(self.period(), other.period());
         // Elements of one period each, which may lie at most this many divisors apart.
         let turns = self.period().max(other.period()) / divisor + 1;
-        let ours = Selection::of_sett(self, 0, self.period());
-        let theirs = Selection::of_sett(other, 0, other.period());
+        let ours = Selection::of_stripes(self, 0, self.period());
+        let theirs = Selection::of_stripes(other, 0, other.period());
         let mut budget = Budget::for_sets();
         for piece in ours.pieces() {
             let spread = Strided::spread(&piece.elements(), -turns * divisor, divisor, 2 * turns + 1);
@@ -250,7 +250,7 @@ impl Sett {
     /// The elements in `lower..upper` as disjoint progressions.
     #[must_use]
     pub fn pieces(&self, lower: i64, upper: i64) -> Vec<Progression> {
-        Selection::of_sett(self, lower, upper).pieces().iter().map(|piece| piece.elements().merged()).collect()
+        Selection::of_stripes(self, lower, upper).pieces().iter().map(|piece| piece.elements().merged()).collect()
     }
 
     /// The elements in `lower..upper`, ascending.
@@ -264,9 +264,9 @@ impl Sett {
 }
 
 impl Progression {
-    /// The sett that repeats this set every `period`, which must be longer than the set reaches.
+    /// The periodic set that repeats this set every `period`, which must be longer than the set reaches.
     #[must_use]
-    pub fn to_sett(&self, period: i64) -> Sett {
+    pub fn to_nested_stripes(&self, period: i64) -> NestedStripes {
         let set = self.merged();
         let mut inner_reach = set.reach();
         debug_assert!(inner_reach < period, "{self} does not fit a period of {period}");
@@ -278,6 +278,6 @@ impl Progression {
                 stripes.push(Stripe::lawful(inner_reach + 1, digit.stride - inner_reach - 1, 0));
             }
         }
-        Sett::new(stripes)
+        NestedStripes::new(stripes)
     }
 }

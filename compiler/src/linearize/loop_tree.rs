@@ -1,7 +1,7 @@
-//! How the loops of a kernel nest, and closers that share a loop though they stand in different ones.
+//! How the loops of a kernel nest, and loop ends that share a loop though they stand in different ones.
 //!
-//! Loops nest as their closers say: the ranges of one closer outermost first, and the first of them inside the innermost loop that the
-//! closer's result depends on. Closers that close the same range share its loop, so they must stand in the same place. Passes that
+//! Loops nest as their loop ends say: the ranges of one loop end outermost first, and the first of them inside the innermost loop that the
+//! loop end's result depends on. Loop ends that close the same range share its loop, so they must stand in the same place. Passes that
 //! copy and simplify values can make one of them independent of a loop around it: [`part_loops`] then gives it a loop of its own.
 //!
 //! Tested below, and by every kernel that runs.
@@ -11,13 +11,13 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use crate::ir::{Arg, Op, RangeArg, Sources, UOp, rebuild, substitute};
-use crate::kernel::ranges::{Dependencies, RangeSet, closed_ranges, is_closer, next_range_id, range_id};
+use crate::kernel::ranges::{Dependencies, RangeSet, closed_ranges, is_loop_end, next_range_id, range_id};
 
 /// How loops nest: the loop that each stands in, and its depth.
 pub(super) struct Nest {
     pub(super) parent: BTreeMap<u32, Option<u32>>,
     depth: FxHashMap<u32, u32>,
-    pub(super) closers: BTreeMap<u32, Vec<UOp>>,
+    pub(super) loop_ends: BTreeMap<u32, Vec<UOp>>,
     pub(super) ranges: FxHashMap<u32, UOp>,
 }
 
@@ -26,16 +26,16 @@ impl Nest {
         let mut nest = Nest {
             parent: BTreeMap::new(),
             depth: FxHashMap::default(),
-            closers: BTreeMap::new(),
+            loop_ends: BTreeMap::new(),
             ranges: FxHashMap::default(),
         };
-        // Users first, so that the loops that a closer stands in are placed before its own.
-        for closer in dependencies.order.iter().rev().filter(|node| is_closer(node)) {
-            let mut outer = nest.deepest(dependencies.get(closer).iter());
-            for range in closed_ranges(closer) {
+        // Users first, so that the loops that a loop end stands in are placed before its own.
+        for loop_end in dependencies.order.iter().rev().filter(|node| is_loop_end(node)) {
+            let mut outer = nest.deepest(dependencies.get(loop_end).iter());
+            for range in closed_ranges(loop_end) {
                 let id = range_id(range);
                 nest.ranges.insert(id, range.clone());
-                nest.closers.entry(id).or_default().push(closer.clone());
+                nest.loop_ends.entry(id).or_default().push(loop_end.clone());
                 let outer_depth = outer.map_or(0, |outer| nest.depth[&outer] + 1);
                 if nest.depth.get(&id).is_none_or(|depth| *depth < outer_depth) {
                     nest.parent.insert(id, outer);
@@ -63,14 +63,14 @@ impl Nest {
     }
 }
 
-/// The kernel with loops parted that closers share without standing in the same place.
+/// The kernel with loops parted that loop ends share without standing in the same place.
 ///
 /// What is parted is computed in both loops; each round parts one loop, outer ones first.
 pub(super) fn part_loops(root: &UOp) -> UOp {
     let mut root = root.clone();
-    while let Some(closer) = misplaced_closer(&root) {
+    while let Some(loop_end) = misplaced_loop_end(&root) {
         let dependencies = Dependencies::of(&root);
-        let (ranges, set): (&[UOp], &RangeSet) = (closed_ranges(&closer), dependencies.get(&closer));
+        let (ranges, set): (&[UOp], &RangeSet) = (closed_ranges(&loop_end), dependencies.get(&loop_end));
         let next = next_range_id(&root);
         let own = ranges.iter().zip(next..).filter_map(|(range, id)| {
             let kind = range.as_range()?.kind;
@@ -81,24 +81,24 @@ pub(super) fn part_loops(root: &UOp) -> UOp {
         let map: FxHashMap<UOp, UOp> = own.collect();
         // Those that stand in the same place go on sharing.
         root = rebuild(&root, |node, rebuilt| {
-            let goes_along = is_closer(node) && closed_ranges(node) == ranges && dependencies.get(node) == set;
+            let goes_along = is_loop_end(node) && closed_ranges(node) == ranges && dependencies.get(node) == set;
             if goes_along { substitute(&rebuilt, &map) } else { rebuilt }
         });
     }
     root
 }
 
-/// A closer whose ranges another one closes in another place.
-fn misplaced_closer(root: &UOp) -> Option<UOp> {
+/// A loop end whose ranges another one closes in another place.
+fn misplaced_loop_end(root: &UOp) -> Option<UOp> {
     let dependencies = Dependencies::of(root);
     let nest = Nest::of(&dependencies);
     let mut places: FxHashMap<u32, Option<u32>> = FxHashMap::default();
-    let is_inner = |node: &&UOp| is_closer(node) && !(node.op() == Op::Store && root.src().contains(node));
-    for closer in dependencies.order.iter().rev().filter(is_inner) {
-        let mut place = nest.deepest(dependencies.get(closer).iter());
-        for range in closed_ranges(closer) {
+    let is_inner = |node: &&UOp| is_loop_end(node) && !(node.op() == Op::Store && root.src().contains(node));
+    for loop_end in dependencies.order.iter().rev().filter(is_inner) {
+        let mut place = nest.deepest(dependencies.get(loop_end).iter());
+        for range in closed_ranges(loop_end) {
             if *places.entry(range_id(range)).or_insert(place) != place {
-                return Some(closer.clone());
+                return Some(loop_end.clone());
             }
             place = Some(range_id(range));
         }
@@ -113,19 +113,20 @@ mod tests {
     use crate::ir::{AxisKind, ReduceOp};
 
     #[test]
-    fn a_fold_that_has_become_independent_gets_a_loop_of_its_own() {
+    fn a_reduction_that_has_become_independent_gets_a_loop_of_its_own() {
         let load = |slot: u32, offset: UOp| {
             let index = vec![UOp::param(slot, DType::F32, 64), offset];
             UOp::new(Op::Load, DType::F32, vec![UOp::new(Op::Index, DType::F32, index, Arg::None)], Arg::None)
         };
         let (row, term) = (UOp::range(8, 0, AxisKind::Loop), UOp::range(8, 1, AxisKind::Reduce));
-        let fold = |value: UOp| UOp::new(Op::Fold, DType::F32, vec![value, term.clone()], Arg::Fold(ReduceOp::Add));
-        let inside = fold(load(1, &row * 8 + &term));
-        let outside = fold(load(1, term.clone()));
+        let reduction =
+            |value: UOp| UOp::new(Op::ReduceRange, DType::F32, vec![value, term.clone()], Arg::Combine(ReduceOp::Add));
+        let inside = reduction(load(1, &row * 8 + &term));
+        let outside = reduction(load(1, term.clone()));
         let target = UOp::new(Op::Index, DType::F32, vec![UOp::param(0, DType::F32, 8), row.clone()], Arg::None);
         let store = UOp::new(Op::Store, DType::VOID, vec![target, inside + outside, row], Arg::None);
         let parted = part_loops(&UOp::sink([store]));
         assert_eq!(next_range_id(&parted), 3, "{}", parted.infix());
-        assert_eq!(misplaced_closer(&parted), None);
+        assert_eq!(misplaced_loop_end(&parted), None);
     }
 }

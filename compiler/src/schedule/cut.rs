@@ -90,7 +90,7 @@ fn piece(graph: &Graph, fused: &Fused, stores: Vec<u32>) -> Piece {
             };
             piece.members.push(position);
             let kept = fused.kept.get(&position).map(|axes| axes.iter().map(|&axis| axis as usize).collect::<Vec<_>>());
-            done.insert(position, kept.map_or(value.clone(), |axes| value.keep(&axes)));
+            done.insert(position, kept.map_or(value.clone(), |axes| value.materialize(&axes)));
         } else {
             pending.push((position, true));
             let skipped = (node.op() == Op::Write) as usize;

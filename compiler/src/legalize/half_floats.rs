@@ -10,7 +10,7 @@
 //! | anything else | either, and back | through `f32` |
 //!
 //! Always: afterwards no arithmetic op has an operand or result of these types; what only moves values (`where`, loads, vectors)
-//! keeps them. Folds over them accumulate in `f32`. Tested: conversions for every bit pattern of the half types, and at the
+//! keeps them. Reductions over them accumulate in `f32`. Tested: conversions for every bit pattern of the half types, and at the
 //! boundaries between them; arithmetic against the interpreter's.
 
 use std::sync::LazyLock;
@@ -31,7 +31,7 @@ pub static HALF_FLOATS: LazyLock<RuleSet> = LazyLock::new(|| {
 /// Whether an op that half floats have makes new values, rather than moving or reinterpreting them.
 fn computes(op: Op) -> bool {
     let moves = matches!(op, Op::Where | Op::Cast | Op::Bitcast);
-    is_defined(op, DType::F16) && !moves || matches!(op, Op::Fold | Op::Across)
+    is_defined(op, DType::F16) && !moves || matches!(op, Op::ReduceRange | Op::HorizontalReduce)
 }
 
 fn is_half(dtype: DType) -> bool {
@@ -43,7 +43,7 @@ fn like(dtype: DType, element: DType) -> DType {
     element.with_lanes(dtype.lanes())
 }
 
-/// The op over operands in `f32`, rounded. A fold that renews accumulators only moves what was computed before.
+/// The op over operands in `f32`, rounded. A reduction that renews accumulators only moves what was computed before.
 fn in_f32(root: &UOp) -> Option<UOp> {
     if let Arg::Step(_) = root.arg() {
         return None;
@@ -207,8 +207,11 @@ mod tests {
         let choice = leaf(2, DType::BOOL).select(&a, &b);
         assert_eq!(rewritten(&choice), choice);
         let vector = leaf(3, DType::F16.with_lanes(4));
-        let across = UOp::new(Op::Across, DType::F16, [vector].to_vec(), Arg::Fold(crate::ir::ReduceOp::Add));
+        let across =
+            UOp::new(Op::HorizontalReduce, DType::F16, [vector].to_vec(), Arg::Combine(crate::ir::ReduceOp::Add));
         let result = rewritten(&across);
-        assert!(postorder(&[result]).iter().any(|node| node.op() == Op::Across && node.dtype() == DType::F32));
+        assert!(
+            postorder(&[result]).iter().any(|node| node.op() == Op::HorizontalReduce && node.dtype() == DType::F32)
+        );
     }
 }

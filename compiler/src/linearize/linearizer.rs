@@ -1,7 +1,7 @@
 //! Puts a kernel in loop form into a list: loops, what stands in them, accumulators.
 //!
-//! A value stands in the innermost loop that it depends on. Loops nest as their closers say: the ranges of one closer outermost
-//! first, and the first of them inside the innermost loop that the closer's result depends on. Within one loop, what stands in
+//! A value stands in the innermost loop that it depends on. Loops nest as their loop ends say: the ranges of one loop end outermost
+//! first, and the first of them inside the innermost loop that the loop end's result depends on. Within one loop, what stands in
 //! it (single ops and whole inner loops) is ordered so that each comes after what it needs, and otherwise as in the graph. What a store
 //! needs are also the loads of what it replaces (`kernel::effects`), which the list itself no longer names.
 //!
@@ -13,11 +13,11 @@ use std::collections::BinaryHeap;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
 
-use super::nest::{Nest, part_loops};
+use super::loop_tree::{Nest, part_loops};
 use crate::DType;
 use crate::ir::{Arg, Op, ReduceOp, Sources, UOp};
-use crate::kernel::ranges::{Dependencies, closed_ranges, is_closer, open_operands, range_id};
-use crate::kernel::scratch::scratch_of;
+use crate::kernel::local_buffers::scratch_of;
+use crate::kernel::ranges::{Dependencies, closed_ranges, is_loop_end, open_operands, range_id};
 
 /// The micro-ops of a kernel in order; `has_fma` lets sums of products become fused multiply-adds.
 pub fn order(root: &UOp, has_fma: bool) -> Vec<UOp> {
@@ -85,7 +85,7 @@ enum Item {
 }
 
 impl Emitter {
-    /// The loop that a node stands in; a closer stands where its result is known.
+    /// The loop that a node stands in; a loop end stands where its result is known.
     fn scope_of(&self, node: &UOp) -> Option<u32> {
         if node.op() == Op::Range {
             // A loop variable stands in its own loop.
@@ -94,7 +94,7 @@ impl Emitter {
         self.nest.deepest(self.dependencies.get(node).iter())
     }
 
-    /// The loop in whose body a node does its work: for a closer, the innermost that it closes.
+    /// The loop in whose body a node does its work: for a loop end, the innermost that it closes.
     fn home_of(&self, node: &UOp) -> Option<u32> {
         closed_ranges(node).last().map(range_id).or_else(|| self.scope_of(node))
     }
@@ -104,9 +104,9 @@ impl Emitter {
         let constants: Vec<UOp> =
             self.dependencies.order.iter().filter(|node| node.op() == Op::Const).cloned().collect();
         constants.into_iter().for_each(|constant| self.push_constant(constant));
-        let has_identity = |node: &&UOp| matches!(node.op(), Op::Fold | Op::Running);
-        let folds: Vec<UOp> = self.dependencies.order.iter().filter(has_identity).cloned().collect();
-        folds.iter().filter_map(identity_of).for_each(|identity| self.push_constant(identity));
+        let has_identity = |node: &&UOp| matches!(node.op(), Op::ReduceRange | Op::Running);
+        let reductions: Vec<UOp> = self.dependencies.order.iter().filter(has_identity).cloned().collect();
+        reductions.iter().filter_map(identity_of).for_each(|identity| self.push_constant(identity));
     }
 
     fn push_constant(&mut self, constant: UOp) {
@@ -176,10 +176,10 @@ impl Emitter {
     }
 
     fn emit_node(&mut self, node: &UOp) {
-        if is_closer(node) {
+        if is_loop_end(node) {
             return self.close(node);
         }
-        if node.op() == Op::Stage {
+        if node.op() == Op::LocalBuffer {
             // Its stores stand before: from here on the memory holds what it should.
             self.done.insert(node.clone(), self.done[scratch_of(node)].clone());
             return;
@@ -194,7 +194,7 @@ impl Emitter {
         let operands = if node.op() == Op::Previous { &node.src()[..1] } else { open_operands(node) };
         let src: Sources = operands.iter().map(|operand| self.done[operand].clone()).collect();
         let new = if src[..] == *node.src() { node.clone() } else { node.with_src(src) };
-        // A store's place in scratch and a load's are one once the stage has become its memory.
+        // A store's place in scratch and a load's are one once the local buffer has become its memory.
         if new.op() != Op::Index || self.indices.insert(new.clone()) {
             self.push(new.clone());
         }
@@ -207,11 +207,11 @@ impl Emitter {
 
     fn emit_loop(&mut self, id: u32) {
         let range = self.nest.ranges[&id].clone();
-        let closers = self.nest.closers[&id].clone();
-        // Accumulators start outside of the outermost loop of their fold.
-        for fold in closers.iter().filter(|closer| closer.op() == Op::Fold) {
-            if range_id(&closed_ranges(fold)[0]) == id {
-                self.start_accumulators(fold);
+        let loop_ends = self.nest.loop_ends[&id].clone();
+        // Accumulators start outside of the outermost loop of their reduction.
+        for reduction in loop_ends.iter().filter(|loop_end| loop_end.op() == Op::ReduceRange) {
+            if range_id(&closed_ranges(reduction)[0]) == id {
+                self.start_accumulators(reduction);
             }
         }
         for running in self.running.get(&id).cloned().unwrap_or_default() {
@@ -227,27 +227,27 @@ impl Emitter {
         self.emit_scope(Some(id));
         let end = UOp::new(Op::EndRange, DType::VOID, smallvec![range_op], Arg::None);
         self.push(end.clone());
-        for fold in closers.iter().filter(|closer| closer.op() == Op::Fold) {
-            if range_id(&closed_ranges(fold)[0]) == id {
-                let accumulator = match fold.arg() {
-                    Arg::Step(component) => self.done[&stepped(fold).1[component.number as usize]].clone(),
-                    _ => self.done[fold].clone(),
+        for reduction in loop_ends.iter().filter(|loop_end| loop_end.op() == Op::ReduceRange) {
+            if range_id(&closed_ranges(reduction)[0]) == id {
+                let accumulator = match reduction.arg() {
+                    Arg::Step(component) => self.done[&stepped(reduction).1[component.number as usize]].clone(),
+                    _ => self.done[reduction].clone(),
                 };
-                let value = UOp::new(Op::Final, fold.dtype(), smallvec![accumulator, end.clone()], Arg::None);
+                let value = UOp::new(Op::Final, reduction.dtype(), smallvec![accumulator, end.clone()], Arg::None);
                 self.push(value.clone());
-                self.done.insert(fold.clone(), value);
+                self.done.insert(reduction.clone(), value);
             }
         }
     }
 
-    /// The accumulator of a fold; those of a state, which its other components may have started.
-    fn start_accumulators(&mut self, fold: &UOp) {
-        if let Some(identity) = identity_of(fold) {
-            let accumulator = self.start_accumulator(fold, identity);
-            self.done.insert(fold.clone(), accumulator);
+    /// The accumulator of a reduction; those of a state, which its other components may have started.
+    fn start_accumulators(&mut self, reduction: &UOp) {
+        if let Some(identity) = identity_of(reduction) {
+            let accumulator = self.start_accumulator(reduction, identity);
+            self.done.insert(reduction.clone(), accumulator);
             return;
         }
-        for accumulator in stepped(fold).1 {
+        for accumulator in stepped(reduction).1 {
             if !self.done.contains_key(accumulator) {
                 let started = self.start_accumulator(accumulator, accumulator.src()[0].clone());
                 self.done.insert(accumulator.clone(), started);
@@ -265,23 +265,23 @@ impl Emitter {
     /// One more value of a running total, which is what it gives.
     fn advance(&mut self, running: &UOp) {
         let (accumulator, value) = (self.totals[running].clone(), self.done[&running.src()[0]].clone());
-        let Arg::Fold(op) = *running.arg() else { panic!("bug in the compiler: a running total of nothing") };
+        let Arg::Combine(op) = *running.arg() else { panic!("bug in the compiler: a running total of nothing") };
         let new = op.combine(&accumulator, &value);
         self.push(new.clone());
         self.push(UOp::new(Op::Update, DType::VOID, smallvec![accumulator, new.clone()], Arg::None));
         self.done.insert(running.clone(), new);
     }
 
-    /// The end of a closer's innermost body: a store, or an update of its accumulator.
-    fn close(&mut self, closer: &UOp) {
-        if closer.op() == Op::Store {
-            let (index, value) = (self.done[&closer.src()[0]].clone(), self.done[&closer.src()[1]].clone());
+    /// The end of a loop end's innermost body: a store, or an update of its accumulator.
+    fn close(&mut self, loop_end: &UOp) {
+        if loop_end.op() == Op::Store {
+            let (index, value) = (self.done[&loop_end.src()[0]].clone(), self.done[&loop_end.src()[1]].clone());
             self.push(UOp::new(Op::Store, DType::VOID, smallvec![index, value], Arg::None));
             return;
         }
-        let Arg::Fold(op) = *closer.arg() else { return self.close_state(closer) };
-        let accumulator = self.done[closer].clone();
-        let value = self.done[&closer.src()[0]].clone();
+        let Arg::Combine(op) = *loop_end.arg() else { return self.close_state(loop_end) };
+        let accumulator = self.done[loop_end].clone();
+        let value = self.done[&loop_end.src()[0]].clone();
         let fusable = self.has_fma && op == ReduceOp::Add && value.op() == Op::Mul && value.dtype().is_float();
         let new = if fusable {
             value.src()[0].muladd(&value.src()[1], &accumulator)
@@ -293,8 +293,8 @@ impl Emitter {
     }
 
     /// Renews all accumulators of a state, after all that is computed from what they held; once for all of its components.
-    fn close_state(&mut self, fold: &UOp) {
-        let (next, accumulators) = stepped(fold);
+    fn close_state(&mut self, reduction: &UOp) {
+        let (next, accumulators) = stepped(reduction);
         if !self.renewed.insert(accumulators[0].clone()) {
             return;
         }
@@ -305,15 +305,15 @@ impl Emitter {
     }
 }
 
-/// What a fold of one value begins with.
-fn identity_of(fold: &UOp) -> Option<UOp> {
-    let Arg::Fold(op) = fold.arg() else { return None };
-    Some(UOp::constant(op.identity(fold.dtype().element()), fold.dtype()))
+/// What a reduction of one value begins with.
+fn identity_of(reduction: &UOp) -> Option<UOp> {
+    let Arg::Combine(op) = reduction.arg() else { return None };
+    Some(UOp::constant(op.identity(reduction.dtype().element()), reduction.dtype()))
 }
 
-/// Of a fold that renews accumulators: what they become, and they.
-fn stepped(fold: &UOp) -> (&[UOp], &[UOp]) {
-    let open = open_operands(fold);
+/// Of a reduction that renews accumulators: what they become, and they.
+fn stepped(reduction: &UOp) -> (&[UOp], &[UOp]) {
+    let open = open_operands(reduction);
     open.split_at(open.len() / 2)
 }
 

@@ -7,7 +7,7 @@
 //!
 //! What a program writes as a product and a sum is never made one fused multiply-add: it would round once here and twice where the product
 //! is stored or used beside, and one value would have two results. Fused are a `muladd` of the program, steps of polynomials, and the product that
-//! a fold adds to its accumulator, which nobody else sees.
+//! a reduction adds to its accumulator, which nobody else sees.
 //!
 //! Afterwards no `idiv`, `mod`, `exp2`, `log2` or `sin` is left, and no arithmetic on half floats. All of it
 //! works on scalars and on vectors alike.

@@ -1,20 +1,20 @@
-//! Passes over loops before any choice is made: ranges of which indices take digits become two, folds share loops, loops over outputs are
+//! Passes over loops before any choice is made: ranges of which indices take digits become two, reductions share loops, loops over outputs are
 //! ordered by what stands in them, and adjacent loops that walk memory as one become one.
 
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
-use super::ranges::{
-    Dependencies, NewRanges, RangeSet, all_ranges, closed_ranges, is_closer, next_range_id, open_operands, range_id,
+use crate::ir::{AxisKind, Op, Sources, UOp, substitute, with_mapped_sources};
+use crate::kernel::ranges::{
+    Dependencies, NewRanges, RangeSet, all_ranges, closed_ranges, is_loop_end, next_range_id, open_operands, range_id,
     substitute_ranges,
 };
-use crate::ir::{AxisKind, Op, Sources, UOp, substitute, with_mapped_sources};
 use crate::symbolic::linear_terms;
 
-/// Gives folds of equal lengths one set of ranges where one loop can compute them all.
+/// Gives reductions of equal lengths one set of ranges where one loop can compute them all.
 ///
-/// That is where neither needs the other's result and both stand in the same outer loops. The first is read off *levels*: a fold's
-/// level is one more than that of any fold or stage in its value, so folds of one level are independent. Mean and mean of squares
+/// That is where neither needs the other's result and both stand in the same outer loops. The first is read off *levels*: a reduction's
+/// level is one more than that of any reduction or local buffer in its value, so reductions of one level are independent. Mean and mean of squares
 /// become one loop; the maximum and the sum of a softmax, which needs it, stay two.
 pub fn share_loops(root: &UOp) -> UOp {
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
@@ -34,10 +34,10 @@ pub fn share_loops(root: &UOp) -> UOp {
         if node.op() == Op::Range {
             set.insert(range_id(&node));
         }
-        if node.op() == Op::Stage {
+        if node.op() == Op::LocalBuffer {
             level += 1;
         }
-        if node.op() == Op::Fold {
+        if node.op() == Op::ReduceRange {
             level += 1;
             let lengths: Vec<UOp> = closed_ranges(&node).iter().map(|range| range.src()[0].clone()).collect();
             let own: Sources = closed_ranges(&new).iter().cloned().collect();
@@ -54,7 +54,7 @@ pub fn share_loops(root: &UOp) -> UOp {
     done.remove(root).unwrap_or_else(|| root.clone())
 }
 
-/// Puts the loops over outputs in an order in which folds and stages stand outside of the loops that they do not depend on.
+/// Puts the loops over outputs in an order in which reductions and local buffers stand outside of the loops that they do not depend on.
 ///
 /// A loop can stand outside of another only once. Where two want different orders, the one with more work has its way; what is left
 /// keeps the order of the axes.
@@ -64,10 +64,10 @@ pub fn order_outputs(root: &UOp) -> UOp {
     let mut outputs = RangeSet::default();
     root.src().iter().flat_map(closed_ranges).for_each(|range| outputs.insert(range_id(range)));
     let mut wishes: Vec<(f64, Vec<u32>)> = Vec::new();
-    for closer in dependencies.order.iter().filter(|node| is_closer(node) && !root.src().contains(node)) {
-        let set: Vec<u32> = dependencies.get(closer).iter().filter(|id| outputs.contains(*id)).collect();
-        let around = dependencies.get(closer).iter().filter_map(|id| ranges.get(&id).cloned());
-        let work = trip_count(around.chain(closed_ranges(closer).iter().cloned()));
+    for loop_end in dependencies.order.iter().filter(|node| is_loop_end(node) && !root.src().contains(node)) {
+        let set: Vec<u32> = dependencies.get(loop_end).iter().filter(|id| outputs.contains(*id)).collect();
+        let around = dependencies.get(loop_end).iter().filter_map(|id| ranges.get(&id).cloned());
+        let work = trip_count(around.chain(closed_ranges(loop_end).iter().cloned()));
         if !set.is_empty() {
             wishes.push((work, set));
         }
@@ -106,7 +106,7 @@ impl IndexSums {
         let mut roots: Vec<UOp> = Vec::new();
         let mut seen = rustc_hash::FxHashSet::default();
         for user in &dependencies.order {
-            if user.dtype().is_index() && user.op() != Op::Fold {
+            if user.dtype().is_index() && user.op() != Op::ReduceRange {
                 continue;
             }
             for operand in open_operands(user) {
@@ -143,7 +143,7 @@ impl IndexSums {
     }
 }
 
-/// Joins adjacent ranges of the same closers into one where every index walks them as one.
+/// Joins adjacent ranges of the same loop ends into one where every index walks them as one.
 pub fn merge_ranges(root: &UOp) -> UOp {
     let mut root = root.clone();
     while let Some(merged) = merge_once(&root) {
@@ -154,11 +154,11 @@ pub fn merge_ranges(root: &UOp) -> UOp {
 
 fn merge_once(root: &UOp) -> Option<UOp> {
     let dependencies = Dependencies::of(root);
-    let closers: Vec<&UOp> = dependencies.order.iter().filter(|node| is_closer(node)).collect();
+    let loop_ends: Vec<&UOp> = dependencies.order.iter().filter(|node| is_loop_end(node)).collect();
     let sums = IndexSums::of(&dependencies);
     let mut pairs: Vec<(UOp, UOp)> = Vec::new();
-    for closer in &closers {
-        for pair in closed_ranges(closer).windows(2) {
+    for loop_end in &loop_ends {
+        for pair in closed_ranges(loop_end).windows(2) {
             let pair = (pair[0].clone(), pair[1].clone());
             if !pairs.contains(&pair) {
                 pairs.push(pair);
@@ -167,8 +167,8 @@ fn merge_once(root: &UOp) -> Option<UOp> {
     }
     for (outer, inner) in pairs {
         let (Some(outer_len), Some(inner_len)) = (outer.src()[0].as_int(), inner.src()[0].as_int()) else { continue };
-        let always_adjacent = closers.iter().all(|closer| {
-            let ranges = closed_ranges(closer);
+        let always_adjacent = loop_ends.iter().all(|loop_end| {
+            let ranges = closed_ranges(loop_end);
             let outer_at = ranges.iter().position(|range| *range == outer);
             let inner_at = ranges.iter().position(|range| *range == inner);
             match (outer_at, inner_at) {

@@ -1,31 +1,31 @@
-//! Keeping: a value that a kernel needs several times is computed once and kept in scratch memory inside of its loops.
+//! Materializing: a value that a kernel needs several times is computed once and kept in scratch memory inside of its loops.
 //!
-//! The third way besides computing a value wherever it is asked for and storing it in memory. Its places must agree in some axes,
+//! The third way besides computing a value wherever it is asked for and storing it in memory. Its sites must agree in some axes,
 //! the *fixed* ones, whose indices name outer loops alone; along all others, the *kept* axes, it is computed in one go, inside of the
 //! loops of the fixed axes. So the scores of one query are kept for their maximum, their exponentials and their sum:
 //!
 //! ```text
-//! for each query { for each key { keep score }; max over keys; for each key { keep power }; sum over keys; for each d { .. } }
+//! for each query { for each key { store score }; max over keys; for each key { store power }; sum over keys; for each d { .. } }
 //! ```
 //!
-//! It may be kept where the fixed loops can stand outermost, the places always exist (no padding in between), and the memory is
+//! It may be kept where the fixed loops can stand outermost, the sites always exist (no padding in between), and the memory is
 //! small. Because everything inside is walked once for each iteration of the fixed loops, what is read there again and again has a price if it
 //! does not stay in cache: the *working set*, as many bytes as the kept value has, times the length of the contraction that makes or uses it.
 //!
-//! Not here: whether it pays (`fuse`), how it is lowered (`kernel::lower`).
+//! Not here: whether it pays (`fuse`), how it is lowered (`lower::tensors`).
 
 use smallvec::SmallVec;
 
 use super::cost;
 use super::fuse::Fusion;
-use super::nest::{AxisIndex, Dependence, ReductionLoop, Use};
+use super::loop_model::{AxisIndex, Dependence, ReductionLoop, Use};
 use crate::ir::Axes;
 
 /// Elements that stand side by side in a vector, where the innermost outer loop becomes lanes.
 const LANES: f64 = 16.0;
 
 /// How a value would be kept.
-pub(super) struct KeepPlan {
+pub(super) struct MaterializePlan {
     /// Axes that are computed in one go.
     pub(super) axes: Axes,
     /// The loops of the other axes.
@@ -41,20 +41,24 @@ pub(super) struct KeepPlan {
 }
 
 impl Fusion<'_> {
-    /// How a node that is asked for at these places could be kept, or why it cannot be.
-    pub(super) fn plan_to_keep(&mut self, position: usize, uses: &[Use]) -> Result<KeepPlan, &'static str> {
+    /// How a node that is asked for at these sites could be kept, or why it cannot be.
+    pub(super) fn plan_to_materialize(
+        &mut self,
+        position: usize,
+        uses: &[Use],
+    ) -> Result<MaterializePlan, &'static str> {
         let node = &self.graph.nodes[position];
         let Some(first) = uses.first() else { return Err("nobody asks for it") };
-        if uses.iter().any(|place| place.group != first.group) {
+        if uses.iter().any(|site| site.group != first.group) {
             return Err("several kernels ask for it");
         }
-        if uses.iter().any(|place| !place.gate.is_zero()) {
+        if uses.iter().any(|site| !site.gate.is_zero()) {
             return Err("padding stands between");
         }
         if self.graph.guards.contains_key(&(position as u32)) {
             return Err("it reads what a write replaces");
         }
-        let mut plan = KeepPlan {
+        let mut plan = MaterializePlan {
             axes: Axes::new(),
             fixed: Dependence::default(),
             evaluations: 0.0,
@@ -65,7 +69,7 @@ impl Fusion<'_> {
         let mut kept_len = 1.0;
         for (axis, dim) in node.shape().iter().enumerate().filter(|(_, dim)| !dim.is(1)) {
             let index = &first.axes[axis];
-            let agree = uses.iter().all(|place| place.axes[axis].key == index.key);
+            let agree = uses.iter().all(|site| site.axes[axis].key == index.key);
             if agree && index.loops.loops.is_empty() {
                 plan.fixed.join(&index.loops);
             } else {
@@ -74,14 +78,14 @@ impl Fusion<'_> {
             }
         }
         if plan.axes.is_empty() {
-            return Err("all places are the same");
+            return Err("all sites are the same");
         }
         plan.bytes *= kept_len;
         let outer = &self.groups.get(first.group).outer;
         if !outer.can_pin(plan.fixed.outer) {
             return Err("its loops cannot stand outermost");
         }
-        // Where the innermost outer loop becomes lanes, a vector is kept at each place.
+        // Where the innermost outer loop becomes lanes, a vector is kept at each site.
         let scratch = if outer.names_last(plan.fixed.outer) { plan.bytes * LANES } else { plan.bytes };
         if scratch + self.groups.get(first.group).scratch > cost::SCRATCH_BYTES_MAX {
             return Err("it would take too much scratch memory");
@@ -89,8 +93,8 @@ impl Fusion<'_> {
         plan.rows = self.groups.get(first.group).outer.count_pinned(plan.fixed.outer);
         plan.evaluations = plan.rows * kept_len;
         let mut contraction: f64 = self.costs[position].contraction_len;
-        for place in uses {
-            let reads = self.evaluations(place).max(plan.evaluations);
+        for site in uses {
+            let reads = self.evaluations(site).max(plan.evaluations);
             contraction = contraction.max(reads / plan.evaluations);
         }
         let is_leading = plan.fixed.outer & (plan.fixed.outer + 1) == 0;
@@ -103,11 +107,11 @@ impl Fusion<'_> {
         Ok(plan)
     }
 
-    /// Keeps the node: opens the loops that compute it, and hands the one place inside of them down to its operands.
-    pub(super) fn keep(&mut self, position: usize, uses: &[Use], plan: KeepPlan) {
+    /// Keeps the node: opens the loops that compute it, and hands the one site inside of them down to its operands.
+    pub(super) fn materialize(&mut self, position: usize, uses: &[Use], plan: MaterializePlan) {
         let graph = self.graph;
-        let mut place = uses[0].clone();
-        let group = self.groups.get(place.group);
+        let mut site = uses[0].clone();
+        let group = self.groups.get(site.group);
         group.outer.pin(plan.fixed.outer);
         group.scratch += plan.bytes;
         let mut within = plan.fixed.clone();
@@ -117,15 +121,15 @@ impl Fusion<'_> {
             let len = graph.nodes[position].shape()[axis as usize].max_value() as f64;
             self.loops.push(ReductionLoop { len, within: within.clone(), keeps: true });
             within.join(&Dependence { outer: 0, loops: smallvec::smallvec![number] });
-            place.axes[axis as usize] = AxisIndex::reduction(number);
+            site.axes[axis as usize] = AxisIndex::reduction(number);
         }
         self.kept.insert(position as u32, plan.axes);
-        let place: SmallVec<[Use; 1]> = smallvec::smallvec![place];
-        self.inline(position, place);
+        let site: SmallVec<[Use; 1]> = smallvec::smallvec![site];
+        self.inline(position, site);
     }
 
-    /// Whether a place stands in loops that compute a kept value.
-    pub(super) fn is_in_kept(&self, place: &Use) -> bool {
-        place.dependence().loops.iter().any(|&number| self.loops[number as usize].keeps)
+    /// Whether a site stands in loops that compute a kept value.
+    pub(super) fn is_in_kept(&self, site: &Use) -> bool {
+        site.dependence().loops.iter().any(|&number| self.loops[number as usize].keeps)
     }
 }

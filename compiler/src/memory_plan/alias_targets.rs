@@ -13,26 +13,31 @@ const LOANS_MAX: usize = 256;
 
 /// The output, by position, whose memory each temporary borrows.
 pub(super) fn lend(outputs: &[Span], temporaries: &[Span]) -> Vec<Option<usize>> {
-    let mut lenders: Vec<Option<usize>> = vec![None; temporaries.len()];
+    let mut alias_targets: Vec<Option<usize>> = vec![None; temporaries.len()];
     for _ in 0..LOANS_MAX {
-        let left: Vec<usize> = (0..temporaries.len()).filter(|&number| lenders[number].is_none()).collect();
+        let left: Vec<usize> = (0..temporaries.len()).filter(|&number| alias_targets[number].is_none()).collect();
         let Some(peak) = busiest(left.iter().map(|&number| &temporaries[number])) else { break };
         let loan = left
             .into_iter()
             .filter(|&number| temporaries[number].first <= peak && peak <= temporaries[number].last)
-            .filter_map(|number| Some((number, lender(outputs, temporaries, &lenders, number)?)))
+            .filter_map(|number| Some((number, alias_target(outputs, temporaries, &alias_targets, number)?)))
             .max_by_key(|&(number, _)| (temporaries[number].room(), number));
         let Some((number, output)) = loan else { break };
-        lenders[number] = Some(output);
+        alias_targets[number] = Some(output);
     }
-    lenders
+    alias_targets
 }
 
 /// The smallest output that has room for a temporary.
-fn lender(outputs: &[Span], temporaries: &[Span], lenders: &[Option<usize>], number: usize) -> Option<usize> {
+fn alias_target(
+    outputs: &[Span],
+    temporaries: &[Span],
+    alias_targets: &[Option<usize>],
+    number: usize,
+) -> Option<usize> {
     let wanted = &temporaries[number];
     let is_free = |output: usize| {
-        let borrowers = (0..temporaries.len()).filter(|&other| lenders[other] == Some(output));
+        let borrowers = (0..temporaries.len()).filter(|&other| alias_targets[other] == Some(output));
         borrowers.into_iter().all(|other| !temporaries[other].meets(wanted))
     };
     (0..outputs.len())

@@ -1,62 +1,62 @@
-//! Scratch memory of kernels: how much there is, and that each stage has its own.
+//! Scratch memory of kernels: how much there is, and that each local buffer has its own.
 //!
-//! A *stage* is a loop nest whose stores fill scratch memory, which loads then read *through the stage*: so a value that is needed
+//! A *local buffer* is a loop nest whose stores fill scratch memory, which loads then read *through the local buffer*: so a value that is needed
 //! several times, under loops that its users do not share, is computed once for each iteration of the loops around it. Passes copy
-//! stages as they copy any value (a register tile computes several rows side by side), and copies still name one scratch; only
+//! local buffers as they copy any value (a register tile computes several rows side by side), and copies still name one scratch; only
 //! [`number_scratch`], after the last such pass, tells their memory apart.
 //!
-//! Always: distinct stages write distinct memory afterwards. Not here: where stages come from (`lower`), where their loops stand
+//! Always: distinct local buffers write distinct memory afterwards. Not here: where local buffers come from (`lower`), where their loops stand
 //! (`linearize`). Tested below, and by every kernel of the test crate that keeps values.
 
 use rustc_hash::FxHashMap;
 use smallvec::smallvec;
 
-use super::loops::ranges_by_id;
 use super::ranges::Dependencies;
 use crate::ir::{Arg, AxisKind, Op, Sources, UOp, postorder, rebuild};
+use crate::lower::loops::ranges_by_id;
 
-/// The stages of a kernel, operands first.
-pub fn stages(root: &UOp) -> Vec<UOp> {
-    postorder(std::slice::from_ref(root)).into_iter().filter(|node| node.op() == Op::Stage).collect()
+/// The local buffers of a kernel, operands first.
+pub fn local_buffers(root: &UOp) -> Vec<UOp> {
+    postorder(std::slice::from_ref(root)).into_iter().filter(|node| node.op() == Op::LocalBuffer).collect()
 }
 
-/// The scratch memory that a stage fills.
+/// The scratch memory that a local buffer fills.
 ///
 /// # Panics
-/// If the node is no stage.
-pub fn scratch_of(stage: &UOp) -> &UOp {
-    match (stage.op(), stage.src().first()) {
-        (Op::Stage, Some(store)) => &store.src()[0].src()[0],
-        _ => panic!("bug in the compiler: {stage:?} has no scratch"),
+/// If the node is no local buffer.
+pub fn scratch_of(buffer: &UOp) -> &UOp {
+    match (buffer.op(), buffer.src().first()) {
+        (Op::LocalBuffer, Some(store)) => &store.src()[0].src()[0],
+        _ => panic!("bug in the compiler: {buffer:?} has no scratch"),
     }
 }
 
-/// Bytes of scratch memory that all stages of a kernel take together, once its tiles and lanes are expanded.
+/// Bytes of scratch memory that all local buffers of a kernel take together, once its tiles and lanes are expanded.
 pub fn scratch_bytes(root: &UOp) -> u64 {
-    let stages = stages(root);
-    if stages.is_empty() {
+    let buffers = local_buffers(root);
+    if buffers.is_empty() {
         return 0;
     }
     let dependencies = Dependencies::of(root);
     let ranges = ranges_by_id(root);
-    // A stage inside of a tile is there once for each of the tile's parts.
-    let copies = |stage: &UOp| -> u64 {
-        let around = dependencies.get(stage).iter().filter_map(|id| ranges.get(&id));
+    // A local buffer inside of a tile is there once for each of the tile's parts.
+    let copies = |buffer: &UOp| -> u64 {
+        let around = dependencies.get(buffer).iter().filter_map(|id| ranges.get(&id));
         let expanded = around.filter(|range| {
             range.as_range().is_some_and(|arg| matches!(arg.kind, AxisKind::Unroll | AxisKind::Vector))
         });
         expanded.map(|range| range.src()[0].max_value().max(1) as u64).product()
     };
-    let bytes = |stage: &UOp| match scratch_of(stage).arg() {
-        Arg::Scratch(_, len) => len * stage.dtype().element().bytes() as u64 * copies(stage),
+    let bytes = |buffer: &UOp| match scratch_of(buffer).arg() {
+        Arg::Scratch(_, len) => len * buffer.dtype().element().bytes() as u64 * copies(buffer),
         _ => 0,
     };
-    stages.iter().map(bytes).sum()
+    buffers.iter().map(bytes).sum()
 }
 
-/// Gives each stage scratch memory of its own, numbered in the order of the graph.
+/// Gives each local buffer scratch memory of its own, numbered in the order of the graph.
 pub fn number_scratch(root: &UOp) -> UOp {
-    let numbers: FxHashMap<UOp, u32> = stages(root).into_iter().zip(0..).collect();
+    let numbers: FxHashMap<UOp, u32> = local_buffers(root).into_iter().zip(0..).collect();
     rebuild(root, |node, rebuilt| {
         let Some(&number) = numbers.get(node) else { return rebuilt };
         let old = scratch_of(&rebuilt);
@@ -79,20 +79,21 @@ fn into(store: &UOp, memory: &UOp) -> UOp {
 mod tests {
     use super::*;
     use crate::DType;
-    use crate::kernel::lower::lower_to_loops;
+    use crate::lower::tensors::lower_to_loops;
 
     #[test]
     fn copies_of_a_stage_get_memory_of_their_own() {
         let x = UOp::param(1, DType::F32, 12).reshape([4, 3]);
-        let kept = (&x * 2).keep(&[1]);
+        let kept = (&x * 2).materialize(&[1]);
         let value = &kept + kept.flip(&[0]);
         let store = UOp::new(Op::Store, DType::VOID, vec![UOp::param(0, DType::F32, 12), value], Arg::None);
         let kernel = lower_to_loops(&UOp::sink([store]));
-        // Row i and row 3 - i are two stages of one scratch until they are numbered.
-        assert_eq!(stages(&kernel).len(), 2);
+        // Row i and row 3 - i are two local buffers of one scratch until they are numbered.
+        assert_eq!(local_buffers(&kernel).len(), 2);
         assert_eq!(scratch_bytes(&kernel), 24);
         let numbered = number_scratch(&kernel);
-        let mut numbers: Vec<Arg> = stages(&numbered).iter().map(|stage| scratch_of(stage).arg().clone()).collect();
+        let mut numbers: Vec<Arg> =
+            local_buffers(&numbered).iter().map(|buffer| scratch_of(buffer).arg().clone()).collect();
         numbers.dedup();
         assert_eq!(numbers, [Arg::Scratch(0, 3), Arg::Scratch(1, 3)]);
     }

@@ -1,12 +1,12 @@
 //! From tensors to loops: a kernel's tensor graph becomes expressions over loop variables, loads and stores.
 //!
 //! The *kernel AST* is a sink of stores of tensor values into parameters. Each store gets one range per axis; its value is then
-//! asked for *at* those ranges, and the question is handed down: an elementwise op asks its operands at the same place, a
-//! movement op asks at another place, a reduction opens ranges of its own and closes them with a fold, a parameter answers with a
-//! load. A value that is to be *kept* (`keep`) is asked for once for all of some of its axes: a loop nest of its own stores it into
+//! asked for *at* those ranges, and the question is handed down: an elementwise op asks its operands at the same index, a
+//! movement op asks at another index, a reduction opens ranges of its own and closes them with a `reduce_range`, a parameter answers with a
+//! load. A value that is to be *materialized* (`materialize`) is asked for once for all of some of its axes: a loop nest of its own stores it into
 //! scratch memory, in the innermost loop that its other indices need, and every question is answered by a load from there.
-//! A place is a list of index expressions and a gate: the condition under which it exists at all (padding makes places that
-//! do not). Asking the same node at the same place twice gives the same expression, so nothing is written twice.
+//! Such an index is a [`MultiIndex`]: a list of index expressions and a gate, the condition under which it exists at all (padding makes indices that
+//! do not). Asking the same node at the same index twice gives the same expression, so nothing is written twice.
 //!
 //! Always: a load's gate is false wherever its offset may be outside of its buffer. Every value can be computed in the innermost
 //! loop of the ranges that it names; so a reduction that does not name a range is computed outside of that range's loop, and
@@ -26,14 +26,14 @@ use crate::view::dims::{same, simplified};
 
 /// Where a tensor's element is asked for.
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Place {
+struct MultiIndex {
     /// One index of dtype `Index` per axis.
     indices: SmallVec<[UOp; 4]>,
-    /// False where the place does not exist.
+    /// False where the index does not exist.
     gate: Option<UOp>,
 }
 
-type Question = (UOp, Place);
+type Question = (UOp, MultiIndex);
 
 /// The kernel form of a kernel AST.
 ///
@@ -90,11 +90,11 @@ impl Lowering {
         }
         let offset = simplify(&flatten(&indices, value.shape()));
         let (target, offset) = match target.op() {
-            // A store may name a view of its parameter: the place in the view is turned into a place in the parameter.
+            // A store may name a view of its parameter: the index in the view is turned into an index in the parameter.
             Op::Param => (target.clone(), offset),
             _ => self.place_in_base(target, &indices),
         };
-        let answer = self.answer((value.clone(), Place { indices, gate: None }));
+        let answer = self.answer((value.clone(), MultiIndex { indices, gate: None }));
         let index = UOp::new(Op::Index, target.dtype(), smallvec![target, offset], Arg::None);
         let sources: Sources = [index, answer].into_iter().chain(ranges).collect();
         UOp::new(Op::Store, DType::VOID, sources, Arg::None)
@@ -123,19 +123,19 @@ impl Lowering {
             Op::Param => (target.clone(), simplify(&flatten(&indices, value.shape()))),
             _ => self.place_in_base(target, &indices),
         };
-        let answer = self.answer((value.clone(), Place { indices, gate: None }));
+        let answer = self.answer((value.clone(), MultiIndex { indices, gate: None }));
         let index = UOp::new(Op::Index, base.dtype(), smallvec![base, offset], Arg::None);
         let sources: Sources = [index, answer].into_iter().chain(ranges).collect();
         UOp::new(Op::Store, DType::VOID, sources, Arg::None)
     }
 
-    /// A store at the places that an index names, in order along its axis: of two for one place the later comes later.
+    /// A store at the indices that an index names, in order along its axis: of two for one index the later comes later.
     fn scatter(&mut self, store: &UOp, op: Option<ReduceOp>, axis: usize) -> UOp {
         let [target, value, index] = store.src() else { panic!("bug in the compiler: a scatter without an index") };
         let (ranges, mut indices) = self.ranges_with_serial(value.shape(), axis);
-        let place = Place { indices: indices.clone(), gate: None };
-        let answer = self.answer((value.clone(), place.clone()));
-        let row = self.answer((index.clone(), place)).cast(DType::INDEX);
+        let multi_index = MultiIndex { indices: indices.clone(), gate: None };
+        let answer = self.answer((value.clone(), multi_index.clone()));
+        let row = self.answer((index.clone(), multi_index)).cast(DType::INDEX);
         let inside = simplify(&(!row.lt(0) & row.lt(&target.shape()[axis].to_uop())));
         indices[axis] = row;
         let (base, offset) = match target.op() {
@@ -146,18 +146,18 @@ impl Lowering {
         let dtype = base.dtype();
         let index = UOp::new(Op::Index, dtype, [base, offset].into_iter().chain(gate).collect::<Sources>(), Arg::None);
         let sources: Sources = [index, answer].into_iter().chain(ranges).collect();
-        UOp::new(Op::Store, DType::VOID, sources, op.map_or(Arg::None, Arg::Fold))
+        UOp::new(Op::Store, DType::VOID, sources, op.map_or(Arg::None, Arg::Combine))
     }
 
     /// The parameter below a chain of movement ops, and the offset in it that an element of the view has.
     fn place_in_base(&mut self, view: &UOp, indices: &[UOp]) -> (UOp, UOp) {
         let mut node = view.clone();
-        let mut place = Place { indices: indices.iter().cloned().collect(), gate: None };
+        let mut multi_index = MultiIndex { indices: indices.iter().cloned().collect(), gate: None };
         while node.op().is_movement() {
-            place = moved(&node, &place);
+            multi_index = moved(&node, &multi_index);
             node = node.src()[0].clone();
         }
-        let offset = simplify(&flatten(&place.indices, node.shape()));
+        let offset = simplify(&flatten(&multi_index.indices, node.shape()));
         (node, offset)
     }
 
@@ -195,41 +195,41 @@ impl Lowering {
         if open.is_empty() { Ok(answers()) } else { Err(open) }
     }
 
-    fn attempt(&mut self, (node, place): &Question) -> Attempt {
+    fn attempt(&mut self, (node, multi_index): &Question) -> Attempt {
         match node.op() {
             Op::Const | Op::Variable => Ok(node.clone()),
             Op::Bind => Ok(node.src()[0].clone()),
-            Op::Iota => Ok(place.indices[0].clone()),
-            Op::Param | Op::Buffer => Ok(load(node, &place.indices[0], place.gate.as_ref())),
+            Op::Iota => Ok(multi_index.indices[0].clone()),
+            Op::Param | Op::Buffer => Ok(load(node, &multi_index.indices[0], multi_index.gate.as_ref())),
             // A known function is its value; only gradients read more of it.
             Op::Contiguous | Op::Detach | Op::Copy | Op::Function => {
-                let [value] = self.all([(node.src()[0].clone(), place.clone())])?;
+                let [value] = self.all([(node.src()[0].clone(), multi_index.clone())])?;
                 Ok(value)
             }
-            Op::Pad => self.attempt_pad(node, place),
-            Op::Reduce => self.attempt_reduce(node, place),
-            Op::Scan => self.attempt_scan(node, place),
-            Op::Keep => self.attempt_keep(node, place),
-            Op::Gather => self.attempt_gather(node, place),
+            Op::Pad => self.attempt_pad(node, multi_index),
+            Op::Reduce => self.attempt_reduce(node, multi_index),
+            Op::Scan => self.attempt_scan(node, multi_index),
+            Op::Materialize => self.attempt_materialize(node, multi_index),
+            Op::Gather => self.attempt_gather(node, multi_index),
             op if op.is_movement() => {
-                let [value] = self.all([(node.src()[0].clone(), moved(node, place))])?;
+                let [value] = self.all([(node.src()[0].clone(), moved(node, multi_index))])?;
                 Ok(value)
             }
-            op if op.is_elementwise() => self.attempt_elementwise(node, place),
+            op if op.is_elementwise() => self.attempt_elementwise(node, multi_index),
             op => panic!("bug in the compiler: {op} in a kernel's tensor graph"),
         }
     }
 
-    fn attempt_elementwise(&self, node: &UOp, place: &Place) -> Attempt {
+    fn attempt_elementwise(&self, node: &UOp, multi_index: &MultiIndex) -> Attempt {
         let mut open: Vec<Question> = Vec::new();
         let mut answers = Sources::new();
         for operand in node.src() {
-            let place = if operand.shape().is_empty() {
-                Place { indices: SmallVec::new(), gate: place.gate.clone() }
+            let multi_index = if operand.shape().is_empty() {
+                MultiIndex { indices: SmallVec::new(), gate: multi_index.gate.clone() }
             } else {
-                place.clone()
+                multi_index.clone()
             };
-            let question = (operand.clone(), place);
+            let question = (operand.clone(), multi_index);
             match self.answers.get(&question) {
                 Some(answer) => answers.push(answer.clone()),
                 None => open.push(question),
@@ -238,9 +238,9 @@ impl Lowering {
         if open.is_empty() { Ok(node.with_src(answers)) } else { Err(open) }
     }
 
-    fn attempt_pad(&mut self, node: &UOp, place: &Place) -> Attempt {
-        let below = moved(node, place);
-        let inside = inside_of_pad(node, place);
+    fn attempt_pad(&mut self, node: &UOp, multi_index: &MultiIndex) -> Attempt {
+        let below = moved(node, multi_index);
+        let inside = inside_of_pad(node, multi_index);
         let [value] = self.all([(node.src()[0].clone(), below)])?;
         Ok(match inside {
             None => value,
@@ -253,14 +253,14 @@ impl Lowering {
         })
     }
 
-    fn attempt_reduce(&mut self, node: &UOp, place: &Place) -> Attempt {
+    fn attempt_reduce(&mut self, node: &UOp, multi_index: &MultiIndex) -> Attempt {
         let (Some(axes), Some(combining)) = (node.reduced_axes(), Combining::of(node)) else {
             panic!("bug in the compiler: reduce without axes")
         };
         let operand = &node.src()[0];
         // The ranges are part of the question below; they are remembered so that the second attempt asks the same. All components of a
-        // state ask the same too, and are folded by the same loops.
-        let marker = (UOp::sink([node.first_component().unwrap_or_else(|| node.clone())]), place.clone());
+        // state ask the same too, and are reduced by the same loops.
+        let marker = (UOp::sink([node.first_component().unwrap_or_else(|| node.clone())]), multi_index.clone());
         let ranges: Sources = match self.answers.get(&marker) {
             Some(known) => known.src().iter().cloned().collect(),
             None => {
@@ -270,7 +270,7 @@ impl Lowering {
                 ranges
             }
         };
-        let mut outer = place.indices.iter();
+        let mut outer = multi_index.indices.iter();
         let mut inner = ranges.iter();
         let indices = (0..operand.shape().len()).map(|axis| {
             let reduced = axes.contains(&(axis as u8));
@@ -281,17 +281,17 @@ impl Lowering {
             };
             index.cloned().unwrap_or_else(|| UOp::index(0))
         });
-        let below = Place { indices: indices.collect(), gate: place.gate.clone() };
+        let below = MultiIndex { indices: indices.collect(), gate: multi_index.gate.clone() };
         let questions: Vec<Question> = node.src().iter().map(|operand| (operand.clone(), below.clone())).collect();
         let values = self.each(&questions)?;
-        Ok(combining.fold(&values, &ranges))
+        Ok(combining.reduce_range(&values, &ranges))
     }
 
     /// A running total in the loop of its store; sums and products of floats in a wider type, and rounded at each step.
-    fn attempt_scan(&mut self, node: &UOp, place: &Place) -> Attempt {
+    fn attempt_scan(&mut self, node: &UOp, multi_index: &MultiIndex) -> Attempt {
         let Arg::Scan(op, axis) = *node.arg() else { panic!("bug in the compiler: scan without an axis") };
-        let [value] = self.all([(node.src()[0].clone(), place.clone())])?;
-        let range = &place.indices[axis as usize];
+        let [value] = self.all([(node.src()[0].clone(), multi_index.clone())])?;
+        let range = &multi_index.indices[axis as usize];
         if is_one(&node.shape()[axis as usize]) {
             return Ok(value);
         }
@@ -301,22 +301,22 @@ impl Lowering {
             (ReduceOp::Add | ReduceOp::Mul, ScalarType::F32) => DType::F64,
             _ => node.dtype(),
         };
-        let running = UOp::new(Op::Running, wide, smallvec![value.cast(wide), range.clone()], Arg::Fold(op));
+        let running = UOp::new(Op::Running, wide, smallvec![value.cast(wide), range.clone()], Arg::Combine(op));
         Ok(running.cast(node.dtype()))
     }
 
     /// A load from scratch. What may not exist is not kept: it would be computed where its own loads are not allowed.
-    fn attempt_keep(&mut self, node: &UOp, place: &Place) -> Attempt {
+    fn attempt_materialize(&mut self, node: &UOp, multi_index: &MultiIndex) -> Attempt {
         let Arg::Axes(axes) = node.arg() else { panic!("bug in the compiler: keep without axes") };
         let (operand, shape) = (&node.src()[0], node.shape());
         let kept: SmallVec<[usize; 4]> =
             axes.iter().map(|&axis| axis as usize).filter(|&axis| !shape[axis].is(1)).collect();
-        if place.gate.is_some() || kept.is_empty() {
-            let [value] = self.all([(operand.clone(), place.clone())])?;
+        if multi_index.gate.is_some() || kept.is_empty() {
+            let [value] = self.all([(operand.clone(), multi_index.clone())])?;
             return Ok(value);
         }
-        // All places that differ along the kept axes alone share one stage; its ranges are remembered under the place at 0.
-        let mut first = place.clone();
+        // All indices that differ along the kept axes alone share one local buffer; its ranges are remembered under the index at 0.
+        let mut first = multi_index.clone();
         kept.iter().for_each(|&axis| first.indices[axis] = UOp::index(0));
         let marker = (UOp::sink([node.clone()]), first.clone());
         let ranges: Sources = match self.answers.get(&marker) {
@@ -331,27 +331,29 @@ impl Lowering {
         kept.iter().zip(&ranges).for_each(|(&axis, range)| below.indices[axis] = range.clone());
         let [value] = self.all([(operand.clone(), below)])?;
         let kept_shape: Shape = kept.iter().map(|&axis| shape[axis].clone()).collect();
-        let at: SmallVec<[UOp; 4]> = kept.iter().map(|&axis| place.indices[axis].clone()).collect();
+        let at: SmallVec<[UOp; 4]> = kept.iter().map(|&axis| multi_index.indices[axis].clone()).collect();
         let memory = stage(&value, &ranges, &kept_shape);
         Ok(load(&memory, &flatten(&at, &kept_shape), None))
     }
 
-    fn attempt_gather(&mut self, node: &UOp, place: &Place) -> Attempt {
+    fn attempt_gather(&mut self, node: &UOp, multi_index: &MultiIndex) -> Attempt {
         let Arg::Axis(axis) = node.arg() else { panic!("bug in the compiler: gather without an axis") };
         let (table, index) = (&node.src()[0], &node.src()[1]);
         let (start, end) = (*axis as usize, *axis as usize + index.shape().len());
-        let index_place =
-            Place { indices: place.indices[start..end].iter().cloned().collect(), gate: place.gate.clone() };
-        let [row] = self.all([(index.clone(), index_place)])?;
+        let row_index = MultiIndex {
+            indices: multi_index.indices[start..end].iter().cloned().collect(),
+            gate: multi_index.gate.clone(),
+        };
+        let [row] = self.all([(index.clone(), row_index)])?;
         let row = row.cast(DType::INDEX);
         let len = table.shape()[*axis as usize].to_uop();
         let inside = !row.lt(0) & row.lt(&len);
         let inside = simplify(&inside);
-        let (before, after) = (&place.indices[..start], &place.indices[end..]);
+        let (before, after) = (&multi_index.indices[..start], &multi_index.indices[end..]);
         let indices = before.iter().cloned().chain([row]).chain(after.iter().cloned()).collect();
         let always = inside.is_const(1);
-        let gate = if always { place.gate.clone() } else { Some(both(place.gate.as_ref(), &inside)) };
-        let [value] = self.all([(table.clone(), Place { indices, gate })])?;
+        let gate = if always { multi_index.gate.clone() } else { Some(both(multi_index.gate.as_ref(), &inside)) };
+        let [value] = self.all([(table.clone(), MultiIndex { indices, gate })])?;
         if always || value.op() == Op::Load {
             return Ok(value);
         }
@@ -389,7 +391,7 @@ fn stage(value: &UOp, ranges: &[UOp], shape: &Shape) -> UOp {
     let index = UOp::new(Op::Index, value.dtype(), smallvec![scratch, offset], Arg::None);
     let sources: Sources = [index, value.clone()].into_iter().chain(ranges.iter().cloned()).collect();
     let store = UOp::new(Op::Store, DType::VOID, sources, Arg::None);
-    UOp::new(Op::Stage, value.dtype(), smallvec![store], Arg::None)
+    UOp::new(Op::LocalBuffer, value.dtype(), smallvec![store], Arg::None)
 }
 
 /// A load from flat memory.
@@ -420,24 +422,24 @@ fn both(gate: Option<&UOp>, other: &UOp) -> UOp {
     }
 }
 
-/// The place in a movement op's operand of a place in its result.
-fn moved(node: &UOp, place: &Place) -> Place {
+/// The index in a movement op's operand of an index in its result.
+fn moved(node: &UOp, multi_index: &MultiIndex) -> MultiIndex {
     let from = node.src()[0].shape();
     let indices: SmallVec<[UOp; 4]> = match (node.op(), node.arg()) {
-        (Op::Reshape, Arg::Shape(to)) => reshaped(&place.indices, to, from),
+        (Op::Reshape, Arg::Shape(to)) => reshaped(&multi_index.indices, to, from),
         (Op::Permute, Arg::Axes(order)) => {
-            let mut indices: SmallVec<[UOp; 4]> = place.indices.clone();
+            let mut indices: SmallVec<[UOp; 4]> = multi_index.indices.clone();
             for (axis, &source) in order.iter().enumerate() {
-                indices[source as usize] = place.indices[axis].clone();
+                indices[source as usize] = multi_index.indices[axis].clone();
             }
             indices
         }
         (Op::Expand, _) => {
-            let pairs = place.indices.iter().zip(from.iter());
+            let pairs = multi_index.indices.iter().zip(from.iter());
             pairs.map(|(index, dim)| if dim.is(1) { UOp::index(0) } else { index.clone() }).collect()
         }
         (Op::Flip, Arg::Axes(axes)) => {
-            let mut indices = place.indices.clone();
+            let mut indices = multi_index.indices.clone();
             for &axis in axes {
                 let last = (&from[axis as usize] - &Dim::Const(1)).to_uop();
                 indices[axis as usize] = simplify(&(last - &indices[axis as usize]));
@@ -445,15 +447,15 @@ fn moved(node: &UOp, place: &Place) -> Place {
             indices
         }
         (Op::Shrink, Arg::Bounds(bounds)) => {
-            let pairs = place.indices.iter().zip(bounds.iter());
+            let pairs = multi_index.indices.iter().zip(bounds.iter());
             pairs.map(|(index, (start, _))| simplify(&(index + start.to_uop()))).collect()
         }
         (Op::Pad, Arg::Bounds(bounds)) => {
-            let pairs = place.indices.iter().zip(bounds.iter());
+            let pairs = multi_index.indices.iter().zip(bounds.iter());
             pairs.map(|(index, (before, _))| simplify(&(index - before.to_uop()))).collect()
         }
         (Op::AsStrided, Arg::Strided(strided)) => {
-            let terms = place.indices.iter().zip(strided.strides.iter());
+            let terms = multi_index.indices.iter().zip(strided.strides.iter());
             let flat = terms.fold(strided.offset.to_uop(), |sum, (index, stride)| sum + index * stride.to_uop());
             let flat_shape = Shape::from([from.numel()]);
             reshaped(&[simplify(&flat)], &flat_shape, from)
@@ -461,11 +463,11 @@ fn moved(node: &UOp, place: &Place) -> Place {
         (op, arg) => panic!("bug in the compiler: {op} {arg:?} is no movement op"),
     };
     let gate = match node.op() {
-        Op::Pad => match inside_of_pad(node, place) {
-            Some(inside) => Some(both(place.gate.as_ref(), &inside)),
-            None => place.gate.clone(),
+        Op::Pad => match inside_of_pad(node, multi_index) {
+            Some(inside) => Some(both(multi_index.gate.as_ref(), &inside)),
+            None => multi_index.gate.clone(),
         },
-        _ => place.gate.clone(),
+        _ => multi_index.gate.clone(),
     };
     // What holds under the gate may make the indices simpler.
     let indices = match &gate {
@@ -474,14 +476,16 @@ fn moved(node: &UOp, place: &Place) -> Place {
         }
         _ => indices,
     };
-    Place { indices, gate }
+    MultiIndex { indices, gate }
 }
 
-/// The condition that a place in a pad's result lies in its operand; `None` if it always does.
-fn inside_of_pad(node: &UOp, place: &Place) -> Option<UOp> {
+/// The condition that an index in a pad's result lies in its operand; `None` if it always does.
+fn inside_of_pad(node: &UOp, multi_index: &MultiIndex) -> Option<UOp> {
     let Arg::Bounds(bounds) = node.arg() else { return None };
     let mut inside: Option<UOp> = None;
-    for ((index, (before, after)), dim) in place.indices.iter().zip(bounds.iter()).zip(node.src()[0].shape().iter()) {
+    for ((index, (before, after)), dim) in
+        multi_index.indices.iter().zip(bounds.iter()).zip(node.src()[0].shape().iter())
+    {
         if !before.is(0) {
             inside = Some(both(inside.as_ref(), &!index.lt(&before.to_uop())));
         }

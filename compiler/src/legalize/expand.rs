@@ -1,20 +1,20 @@
 //! Ranges of kind `unroll` become straight-line code, those of kind `vector` become lanes.
 //!
-//! An unrolled range is replaced by each of its numbers in turn: a store that closes it becomes several, a fold becomes a tree of its
+//! An unrolled range is replaced by each of its numbers in turn: a store that closes it becomes several, a reduction becomes a tree of its
 //! op over several values. A vector range is replaced by lanes: what depends on it becomes a vector, what does not is splat
-//! where it meets one; a store that closes it stores a vector, a fold that closes it combines the lanes.
+//! where it meets one; a store that closes it stores a vector, a reduction that closes it combines the lanes.
 //!
 //! Loads and stores whose offset moves by 1 with the lane become vector accesses, by 0 scalar ones, by another constant gathers;
-//! any other offset is computed lane by lane, where rules can simplify each. A stage that depends on a lane keeps a vector where it
+//! any other offset is computed lane by lane, where rules can simplify each. A local buffer that depends on a lane keeps a vector where it
 //! kept a value: its scratch grows by the count of lanes, and the lanes of one place lie side by side. Leaves: no range of these two kinds.
 
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
-use super::effects::{find_lost_loads, loads_before};
-use super::ranges::{Dependencies, closed_ranges, is_closer, open_operands, range_id};
 use crate::dtype::Scalar;
 use crate::ir::{Arg, AxisKind, Combining, Op, Sources, UOp, postorder, substitute, with_mapped_sources};
+use crate::kernel::effects::{find_lost_loads, loads_before};
+use crate::kernel::ranges::{Dependencies, closed_ranges, is_loop_end, open_operands, range_id};
 use crate::symbolic::{linear_terms, simplify};
 
 /// Expands every range of kind `unroll` or `vector`.
@@ -31,11 +31,12 @@ fn reclose(store: &UOp, open: &[UOp], ranges: impl Iterator<Item = UOp>) -> UOp 
     UOp::new(store.op(), store.dtype(), open.iter().cloned().chain(ranges).collect::<Sources>(), store.arg().clone())
 }
 
-fn combining_of(fold: &UOp) -> Combining {
-    Combining::of(fold).unwrap_or_else(|| panic!("bug in the compiler: fold with argument {:?}", fold.arg()))
+fn combining_of(reduction: &UOp) -> Combining {
+    Combining::of(reduction)
+        .unwrap_or_else(|| panic!("bug in the compiler: reduction with argument {:?}", reduction.arg()))
 }
 
-/// Straight-line code for unrolled ranges, innermost closers first.
+/// Straight-line code for unrolled ranges, innermost loop ends first.
 fn unroll(root: &UOp) -> UOp {
     let mut done: FxHashMap<UOp, SmallVec<[UOp; 1]>> = FxHashMap::default();
     for node in postorder(std::slice::from_ref(root)) {
@@ -45,7 +46,7 @@ fn unroll(root: &UOp) -> UOp {
         }
         let rebuilt = if src[..] == *node.src() { node.clone() } else { node.with_src(src) };
         let unrolled = closed_ranges(&rebuilt).iter().any(|range| kind_of(range) == AxisKind::Unroll);
-        let results = if is_closer(&rebuilt) && unrolled { unroll_closer(&rebuilt) } else { smallvec![rebuilt] };
+        let results = if is_loop_end(&rebuilt) && unrolled { unroll_loop_end(&rebuilt) } else { smallvec![rebuilt] };
         done.insert(node, results);
     }
     let unrolled = done.remove(root).map(|mut results| results.remove(0)).unwrap_or_else(|| root.clone());
@@ -53,10 +54,10 @@ fn unroll(root: &UOp) -> UOp {
     if unrolled == *root { unrolled } else { simplify(&unrolled) }
 }
 
-fn unroll_closer(closer: &UOp) -> SmallVec<[UOp; 1]> {
+fn unroll_loop_end(loop_end: &UOp) -> SmallVec<[UOp; 1]> {
     let (unrolled, kept): (Vec<UOp>, Vec<UOp>) =
-        closed_ranges(closer).iter().cloned().partition(|range| kind_of(range) == AxisKind::Unroll);
-    let open = open_operands(closer);
+        closed_ranges(loop_end).iter().cloned().partition(|range| kind_of(range) == AxisKind::Unroll);
+    let open = open_operands(loop_end);
     let mut copies: Vec<Vec<UOp>> = vec![open.to_vec()];
     for range in &unrolled {
         let len =
@@ -71,11 +72,11 @@ fn unroll_closer(closer: &UOp) -> SmallVec<[UOp; 1]> {
             })
             .collect();
     }
-    match closer.op() {
-        Op::Store => copies.iter().map(|operands| reclose(closer, operands, kept.iter().cloned())).collect(),
+    match loop_end.op() {
+        Op::Store => copies.iter().map(|operands| reclose(loop_end, operands, kept.iter().cloned())).collect(),
         _ => {
-            let combining = combining_of(closer);
-            let states = copies.iter().map(|operands| combining.fold_all(operands, &kept)).collect();
+            let combining = combining_of(loop_end);
+            let states = copies.iter().map(|operands| combining.reduce_ranges(operands, &kept)).collect();
             smallvec![tree(combining, states).swap_remove(combining.number())]
         }
     }
@@ -99,7 +100,7 @@ fn tree(combining: Combining, mut states: Vec<State>) -> State {
 }
 
 /// The states in the lanes of vectors combined into one: halves of the lanes with each other, as long as there are halves.
-fn across_lanes(combining: Combining, mut state: State, lanes: usize) -> State {
+fn reduce_lanes(combining: Combining, mut state: State, lanes: usize) -> State {
     let mut lanes = lanes;
     while lanes > 1 && lanes.is_multiple_of(2) {
         lanes /= 2;
@@ -157,8 +158,8 @@ impl Vectorizer {
     }
 
     fn convert(&self, node: &UOp) -> UOp {
-        if is_closer(node) {
-            return self.convert_closer(node);
+        if is_loop_end(node) {
+            return self.convert_loop_end(node);
         }
         let Some(lane) = self.lane_of(node) else {
             return with_mapped_sources(node, |operand| self.done[operand].clone());
@@ -174,9 +175,9 @@ impl Vectorizer {
             }
             // Addresses are made by the loads and stores that use them.
             Op::Index => node.clone(),
-            Op::Stage => with_mapped_sources(node, |store| match self.lane_of(store) {
+            Op::LocalBuffer => with_mapped_sources(node, |store| match self.lane_of(store) {
                 Some(_) => self.done[store].clone(),
-                // Its value became the same in all lanes, but who reads the stage finds a vector at each of its places.
+                // Its value became the same in all lanes, but who reads the local buffer finds a vector at each of its places.
                 None => self.convert_store_of_lanes(store, &lane, self.kept_ranges(store)),
             }),
             op if op.is_elementwise() => {
@@ -283,7 +284,8 @@ impl Vectorizer {
         let gate = index.src().get(2);
         let gate_varies = gate.is_some_and(|gate| self.dependencies.get(gate).contains(range_id(lane)));
         // Offsets that hold loads (gathers) are vectors of their own.
-        let loads = postorder(std::slice::from_ref(offset)).iter().any(|node| matches!(node.op(), Op::Load | Op::Fold));
+        let loads =
+            postorder(std::slice::from_ref(offset)).iter().any(|node| matches!(node.op(), Op::Load | Op::ReduceRange));
         if loads {
             let offset = splat(&self.done[offset], count);
             let gate = gate.map(|gate| splat(&self.done[gate], count));
@@ -302,41 +304,41 @@ impl Vectorizer {
         Some(Ok(UOp::new(Op::Index, index.dtype().with_lanes(count), src, Arg::None)))
     }
 
-    /// The ranges of a closer that stay loops.
-    fn kept_ranges(&self, closer: &UOp) -> Sources {
-        let kept = closed_ranges(closer).iter().filter(|range| kind_of(range) != AxisKind::Vector);
+    /// The ranges of a loop end that stay loops.
+    fn kept_ranges(&self, loop_end: &UOp) -> Sources {
+        let kept = closed_ranges(loop_end).iter().filter(|range| kind_of(range) != AxisKind::Vector);
         kept.map(|range| self.done[range].clone()).collect()
     }
 
-    fn convert_closer(&self, closer: &UOp) -> UOp {
-        let kept = self.kept_ranges(closer);
-        let closes_lanes = closed_ranges(closer).iter().find(|range| kind_of(range) == AxisKind::Vector);
-        match closer.op() {
-            Op::Fold => self.convert_fold(closer, closes_lanes, &kept),
-            _ => match self.lane_of(closer) {
-                Some(lane) => self.convert_store_of_lanes(closer, &lane, kept),
-                None => self.convert_store(closer, closes_lanes, kept),
+    fn convert_loop_end(&self, loop_end: &UOp) -> UOp {
+        let kept = self.kept_ranges(loop_end);
+        let closes_lanes = closed_ranges(loop_end).iter().find(|range| kind_of(range) == AxisKind::Vector);
+        match loop_end.op() {
+            Op::ReduceRange => self.convert_reduction(loop_end, closes_lanes, &kept),
+            _ => match self.lane_of(loop_end) {
+                Some(lane) => self.convert_store_of_lanes(loop_end, &lane, kept),
+                None => self.convert_store(loop_end, closes_lanes, kept),
             },
         }
     }
 
-    fn convert_fold(&self, fold: &UOp, closes_lanes: Option<&UOp>, kept: &[UOp]) -> UOp {
-        let combining = combining_of(fold);
-        let mut values: State = open_operands(fold).iter().map(|value| self.done[value].clone()).collect();
+    fn convert_reduction(&self, reduction: &UOp, closes_lanes: Option<&UOp>, kept: &[UOp]) -> UOp {
+        let combining = combining_of(reduction);
+        let mut values: State = open_operands(reduction).iter().map(|value| self.done[value].clone()).collect();
         // The components of a state are combined with each other: if one is a vector, all are.
-        if let Some(lane) = closes_lanes.cloned().or_else(|| self.lane_of(fold)).filter(|_| values.len() > 1) {
+        if let Some(lane) = closes_lanes.cloned().or_else(|| self.lane_of(reduction)).filter(|_| values.len() > 1) {
             let count = lane.src()[0].as_int().unwrap_or(1) as usize;
             values.iter_mut().for_each(|value| *value = splat(value, count));
         }
-        let mut state = combining.fold_all(&values, kept);
+        let mut state = combining.reduce_ranges(&values, kept);
         let Some(lane) = closes_lanes else { return state.swap_remove(combining.number()) };
         let count = lane.src()[0].as_int().unwrap_or(1) as usize;
         match combining {
             Combining::One(op) => {
                 let vector = splat(&state[0], count);
-                UOp::new(Op::Across, vector.dtype().element(), smallvec![vector], Arg::Fold(op))
+                UOp::new(Op::HorizontalReduce, vector.dtype().element(), smallvec![vector], Arg::Combine(op))
             }
-            Combining::Several(_) => across_lanes(combining, state, count).swap_remove(combining.number()),
+            Combining::Several(_) => reduce_lanes(combining, state, count).swap_remove(combining.number()),
         }
     }
 

@@ -8,8 +8,8 @@ use std::collections::BinaryHeap;
 
 use rustc_hash::FxHashMap;
 
+use super::cut::Piece;
 use super::graph::Graph;
-use super::split::Piece;
 use crate::ir::Op;
 
 /// The pieces, each after those whose values it loads or replaces, and before those that replace what it loads.

@@ -160,10 +160,10 @@ fn quadrants(math: &Math, x: &UOp) -> Vec<UOp> {
     let window = (past_first * 1366).shr(16); // a division by 48, right for all exponents
     let scaled = math.float_of(&(math.bits_of(x) - (&window * 48).shl(52)));
     let mut terms = Vec::new();
-    for (place, word) in window_of_words(math, &window).iter().enumerate() {
-        let unit = math.number((-48.0 * (place + 1) as f64).exp2());
+    for (index, word) in window_of_words(math, &window).iter().enumerate() {
+        let unit = math.number((-48.0 * (index + 1) as f64).exp2());
         let product = Pair::product(&(&scaled * unit), word);
-        match place {
+        match index {
             0 | 1 => terms.extend([modulo_four(math, &product.value), modulo_four(math, &product.error)]),
             2 => terms.extend([modulo_four(math, &product.value), product.error]),
             3 => terms.extend([product.value, product.error]),
@@ -183,9 +183,9 @@ fn window_of_words(math: &Math, window: &UOp) -> Vec<UOp> {
         let is_stepped = window.and(step as i64).differs(0);
         let kept = numbers.min(step) + 4;
         words = (0..kept)
-            .map(|place| match words.get(place + step) {
-                Some(stepped) => is_stepped.select(stepped, &words[place]),
-                None => words[place].clone(),
+            .map(|index| match words.get(index + step) {
+                Some(stepped) => is_stepped.select(stepped, &words[index]),
+                None => words[index].clone(),
             })
             .collect();
         numbers = numbers.min(step);
@@ -223,10 +223,10 @@ impl Pair {
 /// The sum of the terms, and what is left when it is rounded.
 fn accurate_sum(mut terms: Vec<UOp>) -> (UOp, UOp) {
     for _ in 0..2 {
-        for place in 1..terms.len() {
-            let sum = Pair::sum(&terms[place - 1], &terms[place]);
-            terms[place - 1] = sum.error;
-            terms[place] = sum.value;
+        for index in 1..terms.len() {
+            let sum = Pair::sum(&terms[index - 1], &terms[index]);
+            terms[index - 1] = sum.error;
+            terms[index] = sum.value;
         }
     }
     let sum = terms.pop().expect("there are terms");

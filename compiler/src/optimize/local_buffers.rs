@@ -1,0 +1,92 @@
+//! Which values get a stage of their own because loops run better so; see [`super::stage`] for what that means.
+//!
+//! Reductions are kept along an output range when they have lanes of their own and what follows them is long: number by number it would cost
+//! more than the way through scratch. Loads are packed when a reduction has lanes of its own only because they cross the better lanes in steps,
+//! and other loops read them over and over.
+
+use super::by_hand::{Attempts, VectorChoice};
+use super::opt::Opt;
+use super::survey::{AccessPattern, InnerLoops, Survey};
+use crate::kernel::ranges::range_id;
+
+/// Simple ops after a reduction that are worth a way through scratch.
+const OPS_AFTER_MIN: f64 = 8.0;
+/// Least length of a range for a local buffer along it: a vector.
+const LEN_MIN: i64 = 16;
+/// Most bytes that reductions are kept in, for each of a tile's rows.
+const KEPT_BYTES_MAX: i64 = 32 << 10;
+/// Parts of the loop that threads share out, for each thread.
+const PARTS_PER_THREAD: i64 = 4;
+/// Longest part of that loop that a local buffer is filled for.
+const PART_MAX: i64 = 64;
+/// Most bytes that loads are packed in: they stay in the nearest caches.
+const PACKED_BYTES_MAX: i64 = 256 << 10;
+/// How often packed loads are read again, at least.
+const REREADS_MIN: i64 = 16;
+
+/// Adds one local buffer if that is worth it.
+pub(super) fn add_local_buffer(choice: &mut Attempts<'_>, survey: &Survey, vector: &VectorChoice) -> bool {
+    let reductions = vector.inner.iter().map(|(number, lane)| (&survey.inner[*number], *lane));
+    let reductions: Vec<(&InnerLoops, u32)> = reductions.filter(|(inner, _)| !inner.is_local_buffer).collect();
+    let packed = reductions.iter().find_map(|(reduction, lane)| lane_to_pack(survey, reduction, *lane));
+    if let Some((lane, row)) = packed
+        && choice.attempt(Opt::Pack { lane, row })
+    {
+        return true;
+    }
+    let kept = reductions.iter().find_map(|(reduction, _)| range_to_materialize(survey, reduction));
+    kept.is_some_and(|range| match part_to_materialize(choice, survey, range) {
+        Some(len) => choice.attempt(Opt::Split { range, len }),
+        None => choice.attempt(Opt::MaterializeReductions { range }),
+    })
+}
+
+/// How much of a range a local buffer may be filled for at once, if that is not all of it: of the loop that threads share out each has a part, and a
+/// local buffer outside of it would be filled by all of them. Split, the range is asked about again.
+fn part_to_materialize(choice: &Attempts<'_>, survey: &Survey, range: u32) -> Option<u32> {
+    let (len, parts) = (survey.len(range), choice.threads as i64 * PARTS_PER_THREAD);
+    let is_shared = survey.outputs.first().is_some_and(|outermost| range_id(outermost) == range);
+    let part = (len / parts / LEN_MIN * LEN_MIN).clamp(LEN_MIN, PART_MAX);
+    (choice.threads > 1 && is_shared && len >= 2 * part).then_some(part as u32)
+}
+
+/// The range along which a reduction over lanes is kept.
+fn range_to_materialize(survey: &Survey, reduction: &InnerLoops) -> Option<u32> {
+    if survey.ops_after_reductions < OPS_AFTER_MIN {
+        return None;
+    }
+    let stores = || survey.accesses.iter().filter(|access| access.is_store);
+    survey.outputs.iter().map(range_id).find(|id| {
+        let len = survey.len(*id);
+        let fits = len >= LEN_MIN && len * survey.element_bytes as i64 <= KEPT_BYTES_MAX;
+        fits && reduction.is_inside(*id) && stores().any(|store| store.steps.get(id) == Some(&1))
+    })
+}
+
+/// The range that would be better lanes for a reduction if loads did not cross it in steps, and the reduction's own lanes.
+fn lane_to_pack(survey: &Survey, reduction: &InnerLoops, row: u32) -> Option<(u32, u32)> {
+    let stages = survey.inner.iter().filter(|inner| inner.is_local_buffer && !inner.has_own(row));
+    let candidates = stages.flat_map(|stage| &stage.ranges).chain(&survey.outputs).map(range_id);
+    candidates.filter(|lane| reduction.is_inside(*lane) && survey.len(*lane) >= LEN_MIN).find_map(|lane| {
+        let crossing = |access: &&AccessPattern| {
+            let steps = |id: u32| access.steps.get(&id).map_or(0, |step| step.abs());
+            !access.is_store && reduction.holds(access) && steps(lane) > 1 && steps(row) >= 1
+        };
+        let crossing: Vec<&AccessPattern> = survey.accesses.iter().filter(crossing).collect();
+        let bytes = survey.len(lane) * survey.len(row) * survey.element_bytes as i64;
+        let fits = bytes <= PACKED_BYTES_MAX && reduction.ranges.len() == 1;
+        (fits && !crossing.is_empty() && crossing.iter().all(|access| is_reread(survey, reduction, access, lane)))
+            .then_some((lane, row))
+    })
+}
+
+/// Whether a load in a reduction is the same for many iterations of an output loop that stands inside of all that it depends on.
+fn is_reread(survey: &Survey, reduction: &InnerLoops, access: &AccessPattern, lane: u32) -> bool {
+    let around: Vec<u32> = survey.outputs.iter().map(range_id).filter(|id| *id != lane).collect();
+    let depends = |id: &u32| access.depends.contains(*id);
+    // Threads share out the first loop: what does not depend on it, each of their parts would pack again.
+    let leading = around.iter().take_while(|id| depends(id)).count();
+    let rest = &around[leading..];
+    let rereads: i64 = rest.iter().filter(|id| reduction.is_inside(**id)).map(|id| survey.len(*id)).product();
+    leading > 0 && !rest.iter().any(depends) && rereads >= REREADS_MIN && access.irregular.is_empty()
+}
