@@ -10,6 +10,8 @@ mod local_buffers;
 mod nesting;
 pub mod opt;
 mod outline;
+#[cfg(test)]
+mod refusals;
 mod split;
 mod stage;
 mod survey;

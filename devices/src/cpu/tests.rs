@@ -108,6 +108,20 @@ fn a_launch_list_refuses_memory_that_is_too_short() {
     let _ = device().launch_list(steps).run(&[short.all()], &[], 1);
 }
 
+#[test]
+fn a_launch_list_is_not_made_of_arguments_that_do_not_fit_their_kernel() {
+    let list = |bytes, arguments: usize, variables| {
+        let arguments = vec![Argument { memory: 0, offset: 0, bytes }; arguments];
+        let step = Step { kernel: kernel(&program(ADD_16, &[16, 16, 16])), arguments, variables };
+        format!("{:?}", device().launch_list(vec![step]))
+    };
+    assert!(list(64, 3, vec![]).starts_with("CpuLaunchList"));
+    for wrong in [list(63, 3, vec![]), list(64, 2, vec![]), list(64, 3, vec![0])] {
+        // Launched one by one, the kernel says what does not fit.
+        assert!(wrong.starts_with("OneByOne"), "{wrong}");
+    }
+}
+
 /// out[i] = out[i] + 3 * i + variables[0], for the items of a share.
 const GRID: &str = "
 define void @k(ptr %buffers, ptr %variables, ptr %scratch, i64 %begin, i64 %end) {
