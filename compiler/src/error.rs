@@ -6,6 +6,7 @@
 
 use crate::DType;
 use crate::ir::{IrError, Op};
+use crate::target::Feature;
 
 /// Why a program did not become kernels.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,6 +33,16 @@ pub enum CompileError {
         dtype: DType,
         /// Name of the target's device.
         target: String,
+    },
+    /// The kernel uses what only some machines have, and the target is none of them.
+    #[error("{target} has no {feature}, which the kernel needs for `{op}`")]
+    Lacks {
+        /// Name of the target's device.
+        target: String,
+        /// What it lacks.
+        feature: Feature,
+        /// The op that needs it.
+        op: Op,
     },
     /// An opt that a caller chose does not fit the kernel.
     #[error("{opt} refused: {reason}")]

@@ -2,6 +2,8 @@
 //!
 //! Devices make a [`Target`] by asking the hardware; tests make one by hand, so that kernels come out the same everywhere.
 
+use std::fmt;
+
 /// The language that a target's programs are written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Language {
@@ -11,6 +13,48 @@ pub enum Language {
     Text,
     /// PTX text, for NVIDIA GPUs.
     Ptx,
+}
+
+/// What only some machines have: a kernel that uses it cannot run elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Feature {
+    /// A grid of blocks, which run the same program.
+    Grid,
+    /// Threads of a block, which run together.
+    Block,
+    /// Lanes, which exchange values without memory.
+    Lanes,
+    /// Memory that the threads of a block share.
+    SharedMemory,
+    /// A place where the threads of a block wait for each other.
+    Barrier,
+}
+
+impl fmt::Display for Feature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Feature::Grid => "grid of blocks",
+            Feature::Block => "blocks of threads",
+            Feature::Lanes => "lanes that exchange values",
+            Feature::SharedMemory => "shared memory between threads",
+            Feature::Barrier => "barrier between threads",
+        })
+    }
+}
+
+/// The blocks of threads that a GPU runs.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Blocks {
+    /// Most blocks of a grid along x, y and z.
+    pub grid_max: [u64; 3],
+    /// Most threads of a block along x, y and z; lanes count along x.
+    pub block_max: [u64; 3],
+    /// Most threads of a block in all.
+    pub threads_max: u64,
+    /// Threads of a warp: the most lanes that a group can have.
+    pub lanes: u64,
+    /// Bytes of shared memory that a block may have.
+    pub shared_bytes: u64,
 }
 
 /// A machine as the optimizer sees it.
@@ -44,6 +88,8 @@ pub struct Target {
     pub has_fma: bool,
     /// Whether loads and stores under a mask are one instruction.
     pub has_masked_memory: bool,
+    /// How it runs blocks of threads; a machine that runs none has neither grid nor lanes, shared memory or barriers.
+    pub blocks: Option<Blocks>,
 }
 
 impl Target {
@@ -64,6 +110,7 @@ impl Target {
             threads: 2,
             has_fma: true,
             has_masked_memory: true,
+            blocks: None,
         }
     }
 
@@ -80,6 +127,48 @@ impl Target {
             has_fma: false,
             has_masked_memory: false,
             ..Target::test_avx2()
+        }
+    }
+
+    /// A GPU by its numbers alone, for tests: no device has it, and kernels for it run on the interpreter of linear lists.
+    ///
+    /// Numbers of compute capability 9.0, as the CUDA C++ Programming Guide has them ("Compute Capabilities", table of technical
+    /// specifications): grids of 2^31 - 1 by 65535 by 65535 blocks, blocks of 1024 by 1024 by 64 and at most 1024 threads, warps of 32, 255 registers of a
+    /// thread, 48 KiB of shared memory of a block without asking for more. A thread loads 16 bytes at once. Private memory is the 512 KiB of local
+    /// memory that a thread may have; caches are those of the H100: up to 256 KiB of a multiprocessor, 50 MiB of all ("H100 Tensor Core GPU
+    /// Architecture", 2022).
+    pub fn gpu_model() -> Target {
+        Target {
+            device: "GPU MODEL".to_string(),
+            language: Language::Ptx,
+            triple: String::new(),
+            processor: "sm_90".to_string(),
+            features: String::new(),
+            vector_bytes: 16,
+            vector_registers: 255,
+            cache_l1_bytes: 256 << 10,
+            cache_l2_bytes: 50 << 20,
+            cache_l3_bytes: 50 << 20,
+            scratch_bytes: 512 << 10,
+            threads: 1,
+            has_fma: true,
+            has_masked_memory: true,
+            blocks: Some(Blocks {
+                grid_max: [(1 << 31) - 1, 65_535, 65_535],
+                block_max: [1024, 1024, 64],
+                threads_max: 1024,
+                lanes: 32,
+                shared_bytes: 48 << 10,
+            }),
+        }
+    }
+
+    /// Whether it has what only some machines have.
+    pub fn has(&self, feature: Feature) -> bool {
+        match feature {
+            Feature::Grid | Feature::Block | Feature::Barrier => self.blocks.is_some(),
+            Feature::Lanes => self.blocks.as_ref().is_some_and(|blocks| blocks.lanes > 1),
+            Feature::SharedMemory => self.blocks.as_ref().is_some_and(|blocks| blocks.shared_bytes > 0),
         }
     }
 

@@ -9,23 +9,28 @@ mod text;
 
 pub use text::render_ast;
 
-use warpweft_compiler::linearize::Linear;
+use warpweft_compiler::error::CompileError;
+use warpweft_compiler::linearize::{Linear, check_features};
 use warpweft_compiler::program::Program;
 use warpweft_compiler::target::{Language, Target};
 
 /// The program of a linear kernel, in the language of the target.
 ///
+/// # Errors
+/// If the list needs threads that the target does not have: [`CompileError::Lacks`].
+///
 /// # Panics
 /// If the target's language is not rendered from linear kernels, or the list breaks the contract of
 /// [`warpweft_compiler::linearize`]: a bug of the caller.
-pub fn render(linear: &Linear, target: &Target) -> Program {
+pub fn render(linear: &Linear, target: &Target) -> Result<Program, CompileError> {
+    check_features(&linear.ops, target)?;
     let rendered = match target.language {
         Language::Llvm => llvm::render(linear, target),
         language @ (Language::Text | Language::Ptx) => {
             panic!("bug: a kernel for {language:?} is not rendered from its linear form")
         }
     };
-    Program {
+    Ok(Program {
         name: linear.name.to_string(),
         entry: rendered.entry,
         source: rendered.source,
@@ -34,5 +39,5 @@ pub fn render(linear: &Linear, target: &Target) -> Program {
         grid: linear.grid,
         scratch_bytes: linear.scratch().bytes,
         estimate: linear.estimate,
-    }
+    })
 }

@@ -47,7 +47,7 @@ fn index(old: &UOp, offset: &UOp, gate: Option<UOp>) -> UOp {
 fn is_index_of(node: &UOp, memory: Op, slot: u32) -> bool {
     let names = |arg: &Arg| match arg {
         Arg::Param(param) => param.slot == slot,
-        Arg::Scratch(number, _) => *number == slot,
+        Arg::Scratch(number, ..) => *number == slot,
         _ => false,
     };
     node.op() == Op::Index && node.src()[0].op() == memory && names(node.src()[0].arg())

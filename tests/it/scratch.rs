@@ -23,7 +23,7 @@ fn kernel_with_scratch(device: &dyn Device, no_opt: bool) -> Program {
     let ast = kernel_of(&[twice - most]);
     let linear =
         lower_kernel(&ast, device.target(), &LowerOptions::by_hand_unless(no_opt), &mut Silent).expect("a kernel");
-    warpweft_renderer::render(&linear, device.target())
+    warpweft_renderer::render(&linear, device.target()).expect("a program")
 }
 
 fn device() -> Arc<dyn Device> {

@@ -218,7 +218,7 @@ fn program(device: &dyn Device, kernel: &UOp, choices: Choices) -> Result<Progra
     }
     let options = LowerOptions::by_hand_unless(choices.no_opt);
     let linear = lower_kernel(kernel, device.target(), &options, &mut Silent).map_err(EngineError::failed)?;
-    Ok(warpweft_renderer::render(&linear, device.target()))
+    warpweft_renderer::render(&linear, device.target()).map_err(EngineError::failed)
 }
 
 fn launch(

@@ -313,7 +313,7 @@ pub(crate) fn run(
     n: Option<i64>,
 ) -> Result<Vec<Value>, String> {
     let text = |error: warpweft_devices::DeviceError| error.to_string();
-    let program = warpweft_renderer::render(linear, device.target());
+    let program = warpweft_renderer::render(linear, device.target()).map_err(|error| error.to_string())?;
     let object = device.compile(&program).map_err(|error| format!("{error}\n{}", program.source))?;
     let kernel = device.load(&program, &object).map_err(text)?;
     let mut memory = Vec::new();

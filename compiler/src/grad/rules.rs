@@ -107,6 +107,8 @@ pub fn rule(op: Op) -> Rule {
         | Op::Accumulator
         | Op::Update
         | Op::Final
+        | Op::ShuffleReduce
+        | Op::Barrier
         | Op::EndRange => Nothing("occurs inside of kernels, after gradients were taken"),
     }
 }

@@ -22,7 +22,32 @@ pub enum ReduceOp {
     Min,
 }
 
+/// One of the three directions in which a grid has blocks, and a block has threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ThreadDim {
+    /// The first: of a block, neighbours along it are neighbours in a warp.
+    X,
+    /// The second.
+    Y,
+    /// The third.
+    Z,
+}
+
+/// Which threads see a piece of scratch memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum MemorySpace {
+    /// Each thread has its own.
+    #[default]
+    Private,
+    /// One for all threads of a block.
+    Shared,
+}
+
 /// What a loop becomes on the machine.
+///
+/// `Grid`, `Block` and `Lane` ranges are no loops there: they are the index of the block in the grid, of the thread in the block, of the lane in its
+/// group. Each thread runs the one iteration that bears its index, and none if the range is shorter. Several ranges of a kernel may be one index. Lanes
+/// count fastest: the thread of a block is `((block_z * Y + block_y) * X + block_x) * lanes + lane`, so a group of lanes lies in one warp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum AxisKind {
     /// Shared out among threads; always outermost.
@@ -37,6 +62,12 @@ pub enum AxisKind {
     Unroll,
     /// The lanes of vectors.
     Vector,
+    /// The index of a block in the grid: blocks run in any order and share nothing but parameters.
+    Grid(ThreadDim),
+    /// The index of a thread in its block: threads of a block share scratch memory and meet at barriers.
+    Block(ThreadDim),
+    /// The index of a lane in its group of threads, which exchange values without memory.
+    Lane,
 }
 
 /// Axes of a tensor, in the order that the op gives them meaning.
@@ -60,7 +91,7 @@ pub enum Arg {
     Strided(Arc<StridedArg>),
     /// What a `Reduce` does, and along which axes, ascending.
     Reduce(ReduceOp, Axes),
-    /// What a `ReduceRange`, `HorizontalReduce` or `Running` does, or a store that combines what it stores with what is there.
+    /// What a `ReduceRange`, `HorizontalReduce`, `ShuffleReduce` or `Running` does, or a store that combines what it stores with what is there.
     Combine(ReduceOp),
     /// What a `Scan` does, and along which axis.
     Scan(ReduceOp, u8),
@@ -82,10 +113,10 @@ pub enum Arg {
     Range(RangeArg),
     /// The axis of a `Gather`.
     Axis(u8),
-    /// The number of a `Lane`, the stride of a `Ramp`, the number of a `Scratch` or `Accumulator`.
+    /// The number of a `Lane`, the stride of a `Ramp`, the number of an `Accumulator` or `Barrier`.
     Number(i64),
-    /// Number and element count of a `Scratch`.
-    Scratch(u32, u64),
+    /// Number and element count of a `Scratch`, and which threads see it.
+    Scratch(u32, u64, MemorySpace),
     /// The name of the device of a `Copy`.
     Device(Arc<str>),
     /// Which function the value of a `Function` is.
@@ -233,15 +264,72 @@ impl ReduceOp {
     }
 }
 
+impl ThreadDim {
+    /// All three, in order.
+    pub const ALL: [ThreadDim; 3] = [ThreadDim::X, ThreadDim::Y, ThreadDim::Z];
+
+    /// The name in the text form.
+    pub fn name(self) -> &'static str {
+        match self {
+            ThreadDim::X => "x",
+            ThreadDim::Y => "y",
+            ThreadDim::Z => "z",
+        }
+    }
+}
+
+impl MemorySpace {
+    /// Every space.
+    pub const ALL: [MemorySpace; 2] = [MemorySpace::Private, MemorySpace::Shared];
+
+    /// The name in the text form.
+    pub fn name(self) -> &'static str {
+        match self {
+            MemorySpace::Private => "private",
+            MemorySpace::Shared => "shared",
+        }
+    }
+}
+
 impl AxisKind {
     /// Every kind.
-    pub const ALL: [AxisKind; 6] =
-        [AxisKind::Parallel, AxisKind::Loop, AxisKind::Reduce, AxisKind::Serial, AxisKind::Unroll, AxisKind::Vector];
+    pub const ALL: [AxisKind; 13] = [
+        AxisKind::Parallel,
+        AxisKind::Grid(ThreadDim::X),
+        AxisKind::Grid(ThreadDim::Y),
+        AxisKind::Grid(ThreadDim::Z),
+        AxisKind::Block(ThreadDim::X),
+        AxisKind::Block(ThreadDim::Y),
+        AxisKind::Block(ThreadDim::Z),
+        AxisKind::Lane,
+        AxisKind::Loop,
+        AxisKind::Reduce,
+        AxisKind::Serial,
+        AxisKind::Unroll,
+        AxisKind::Vector,
+    ];
+
+    /// Whether it is an index that each thread has, and no loop.
+    pub fn is_thread_index(self) -> bool {
+        matches!(self, AxisKind::Grid(_) | AxisKind::Block(_) | AxisKind::Lane)
+    }
+
+    /// Whether it tells threads of one block from each other.
+    pub fn is_within_block(self) -> bool {
+        matches!(self, AxisKind::Block(_) | AxisKind::Lane)
+    }
 
     /// The name in the text form.
     pub fn name(self) -> &'static str {
         match self {
             AxisKind::Parallel => "parallel",
+            AxisKind::Grid(ThreadDim::X) => "grid_x",
+            AxisKind::Grid(ThreadDim::Y) => "grid_y",
+            AxisKind::Grid(ThreadDim::Z) => "grid_z",
+            AxisKind::Block(ThreadDim::X) => "block_x",
+            AxisKind::Block(ThreadDim::Y) => "block_y",
+            AxisKind::Block(ThreadDim::Z) => "block_z",
+            AxisKind::Lane => "lane",
             AxisKind::Loop => "loop",
             AxisKind::Reduce => "reduce",
             AxisKind::Serial => "serial",

@@ -23,7 +23,10 @@ pub mod text;
 mod uop;
 mod walk;
 
-pub use arg::{Arg, Axes, AxisKind, BufferArg, Function, ParamArg, RangeArg, ReduceOp, StridedArg, VariableArg};
+pub use arg::{
+    Arg, Axes, AxisKind, BufferArg, Function, MemorySpace, ParamArg, RangeArg, ReduceOp, StridedArg, ThreadDim,
+    VariableArg,
+};
 pub use build::Operand;
 pub use combiner::{Combiner, Combining, Component};
 pub use content::content;

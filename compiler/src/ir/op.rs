@@ -150,6 +150,8 @@ ops! {
     Update    "update"    [accumulator value]   Loop        "Sets an accumulator.";
     Final     "final"     [accumulator end]     Loop        "What an accumulator holds after the loop has ended.";
     EndRange  "end"       [range]               Loop        "The end of a loop's body.";
+    ShuffleReduce "shuffle_reduce" [value end]  Loop        "What the lanes of a range that has ended hold, combined by a butterfly: every lane gets the same.";
+    Barrier   "barrier"   []                    Loop        "No thread of a block goes on before all have come here: what they stored in shared memory, each of them sees.";
 }
 
 impl Op {

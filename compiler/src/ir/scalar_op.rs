@@ -75,6 +75,8 @@ pub fn is_defined(op: Op, operand: DType) -> bool {
         | Op::Accumulator
         | Op::Update
         | Op::Final
+        | Op::ShuffleReduce
+        | Op::Barrier
         | Op::EndRange => false,
     }
 }

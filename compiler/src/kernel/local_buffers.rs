@@ -48,7 +48,7 @@ pub fn scratch_bytes(root: &UOp) -> u64 {
         expanded.map(|range| range.src()[0].max_value().max(1) as u64).product()
     };
     let bytes = |buffer: &UOp| match scratch_of(buffer).arg() {
-        Arg::Scratch(_, len) => len * buffer.dtype().element().bytes() as u64 * copies(buffer),
+        Arg::Scratch(_, len, _) => len * buffer.dtype().element().bytes() as u64 * copies(buffer),
         _ => 0,
     };
     buffers.iter().map(bytes).sum()
@@ -60,8 +60,8 @@ pub fn number_scratch(root: &UOp) -> UOp {
     rebuild(root, |node, rebuilt| {
         let Some(&number) = numbers.get(node) else { return rebuilt };
         let old = scratch_of(&rebuilt);
-        let Arg::Scratch(_, len) = old.arg() else { return rebuilt };
-        let own = UOp::new(Op::Scratch, old.dtype(), smallvec![], Arg::Scratch(number, *len));
+        let Arg::Scratch(_, len, space) = old.arg() else { return rebuilt };
+        let own = UOp::new(Op::Scratch, old.dtype(), smallvec![], Arg::Scratch(number, *len, *space));
         let stores: Sources = rebuilt.src().iter().map(|store| into(store, &own)).collect();
         rebuilt.with_src(stores)
     })
@@ -79,6 +79,7 @@ fn into(store: &UOp, memory: &UOp) -> UOp {
 mod tests {
     use super::*;
     use crate::DType;
+    use crate::ir::MemorySpace;
     use crate::lower::tensors::lower_to_loops;
 
     #[test]
@@ -95,6 +96,6 @@ mod tests {
         let mut numbers: Vec<Arg> =
             local_buffers(&numbered).iter().map(|buffer| scratch_of(buffer).arg().clone()).collect();
         numbers.dedup();
-        assert_eq!(numbers, [Arg::Scratch(0, 3), Arg::Scratch(1, 3)]);
+        assert_eq!(numbers, [0, 1].map(|number| Arg::Scratch(number, 3, MemorySpace::Private)));
     }
 }

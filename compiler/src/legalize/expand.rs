@@ -347,10 +347,11 @@ impl Vectorizer {
         let (index, value) = (&store.src()[0], &store.src()[1]);
         let count = lane.src()[0].as_int().unwrap_or(1) as usize;
         let scratch = &index.src()[0];
-        let Arg::Scratch(number, len) = scratch.arg() else {
+        let Arg::Scratch(number, len, space) = scratch.arg() else {
             panic!("bug in the compiler: a store leaves the lanes that it depends on open")
         };
-        let scratch = UOp::new(Op::Scratch, scratch.dtype(), smallvec![], Arg::Scratch(*number, len * count as u64));
+        let widened = Arg::Scratch(*number, len * count as u64, *space);
+        let scratch = UOp::new(Op::Scratch, scratch.dtype(), smallvec![], widened);
         let index = self.index_of_lanes(index, scratch, lane, count);
         reclose(store, &[index, splat(&self.done[value], count)], kept.into_iter())
     }

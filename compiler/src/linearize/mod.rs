@@ -6,10 +6,13 @@
 //! | op | meaning |
 //! |---|---|
 //! | `const` | the value, in every lane of its dtype |
-//! | `param`, `scratch` | a pointer to the elements of its dtype; scratch is private to one call, at the place that [`ScratchLayout`] says |
+//! | `param`, `scratch` | a pointer to the elements of its dtype; scratch is private to one call or thread, or shared by the threads of a block, at the place that [`ScratchLayout`] says |
 //! | `variable` | the integer given at launch, as `i64` |
 //! | `range` | opens a loop from 0 to its operand - 1; kind `parallel`: from the call's `begin` to its `end` |
+//! | `range` of kind `grid_*`, `block_*`, `lane` | no loop: an index that the thread has ([`Launch`]); its body runs once, or not where the index is not less than the operand |
 //! | `end` | closes the loop of its operand |
+//! | `shuffle_reduce` | the value that each lane had in a `lane` range which has ended, combined: step by step, from half the width down to 1, each lane combines its value with that of the lane whose number differs in that bit, the lower lane's first. All lanes hold the result |
+//! | `barrier` | each thread of the block waits here for all others; it stands where all of them come, equally often |
 //! | `accumulator` | a register, set to its operand where it stands; named as an operand, it is read there |
 //! | `update` | sets the register |
 //! | `final` | the register's value after its loop |
@@ -24,6 +27,7 @@
 pub mod check;
 pub mod effects;
 pub mod interpret;
+mod launch;
 pub mod linearizer;
 mod loop_tree;
 mod scratch;
@@ -31,8 +35,9 @@ pub mod text;
 
 use std::sync::Arc;
 
-use crate::ir::UOp;
+use crate::ir::{MemorySpace, UOp};
 use crate::program::{Estimate, Parameter};
+pub use launch::{Launch, check_features};
 pub use scratch::{ScratchLayout, ScratchPlace};
 
 /// One kernel, ready to be rendered.
@@ -53,8 +58,18 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// Where the scratch memory of a call lies, and how much it is.
+    /// Where the scratch memory of a call lies that is its own, and how much it is.
     pub fn scratch(&self) -> ScratchLayout {
-        ScratchLayout::of(&self.ops)
+        ScratchLayout::of(&self.ops, MemorySpace::Private)
+    }
+
+    /// Where the scratch memory lies that the threads of a block share, and how much it is.
+    pub fn shared(&self) -> ScratchLayout {
+        ScratchLayout::of(&self.ops, MemorySpace::Shared)
+    }
+
+    /// The indices that its threads have: how many blocks run it, and how many threads each has.
+    pub fn launch(&self) -> Launch {
+        Launch::of(&self.ops)
     }
 }

@@ -1,9 +1,10 @@
-//! Where the scratch memory of a kernel lies: each scratch of the list after the one before it, from the next multiple of
-//! [`SCRATCH_ALIGNMENT`] on. One call of the kernel needs all of them at once; calls that run at the same time each have their own.
+//! Where the scratch memory of a kernel lies: each scratch of the list after the one before it in its memory space, from the next multiple of
+//! [`SCRATCH_ALIGNMENT`] on. One call of the kernel needs all private ones at once; calls that run at the same time each have their own. What
+//! the threads of a block share is laid out apart.
 //!
-//! Always: no two scratches share a byte. Tested below.
+//! Always: no two scratches of one space share a byte. Tested below.
 
-use crate::ir::{Arg, UOp};
+use crate::ir::{Arg, MemorySpace, UOp};
 use crate::program::SCRATCH_ALIGNMENT;
 
 /// The scratch memory of one call of a kernel.
@@ -27,11 +28,14 @@ pub struct ScratchPlace {
 }
 
 impl ScratchLayout {
-    /// The layout of the scratches of a list.
-    pub(super) fn of(ops: &[UOp]) -> ScratchLayout {
+    /// The layout of the scratches of a list that are in one space.
+    pub(super) fn of(ops: &[UOp], space: MemorySpace) -> ScratchLayout {
         let mut layout = ScratchLayout::default();
         for node in ops {
-            let Arg::Scratch(number, len) = *node.arg() else { continue };
+            let Arg::Scratch(number, len, of) = *node.arg() else { continue };
+            if of != space {
+                continue;
+            }
             let offset = layout.bytes.checked_next_multiple_of(SCRATCH_ALIGNMENT).unwrap_or(u64::MAX);
             let bytes = len.saturating_mul(node.dtype().bytes() as u64);
             layout.places.push(ScratchPlace { number, offset, bytes });
@@ -49,18 +53,24 @@ mod tests {
 
     #[test]
     fn scratches_follow_each_other_on_lines_of_their_own() {
-        let scratch = |number, dtype, len| UOp::new(Op::Scratch, dtype, vec![], Arg::Scratch(number, len));
-        assert_eq!(ScratchLayout::of(&[]), ScratchLayout::default());
-        let layout = ScratchLayout::of(&[
+        use MemorySpace::{Private, Shared};
+        let new = |number, dtype, len, space| UOp::new(Op::Scratch, dtype, vec![], Arg::Scratch(number, len, space));
+        let scratch = |number, dtype, len| new(number, dtype, len, Private);
+        assert_eq!(ScratchLayout::of(&[], Private), ScratchLayout::default());
+        let list = [
             scratch(1, DType::F32, 3),
             UOp::index(4),
             scratch(0, DType::U8, 65),
+            new(4, DType::F32, 16, Shared),
             scratch(2, DType::F64, 0),
             scratch(3, DType::BOOL, 8),
-        ]);
+        ];
+        let layout = ScratchLayout::of(&list, Private);
         let place = |number, offset, bytes| ScratchPlace { number, offset, bytes };
         assert_eq!(layout.places, [place(1, 0, 12), place(0, 64, 65), place(2, 192, 0), place(3, 192, 8)]);
         assert_eq!(layout.bytes, 200);
-        assert_eq!(ScratchLayout::of(&[scratch(0, DType::F64, u64::MAX), scratch(1, DType::U8, 1)]).bytes, u64::MAX);
+        assert_eq!(ScratchLayout::of(&list, Shared).places, [place(4, 0, 64)]);
+        let much = [scratch(0, DType::F64, u64::MAX), scratch(1, DType::U8, 1)];
+        assert_eq!(ScratchLayout::of(&much, Private).bytes, u64::MAX);
     }
 }

@@ -20,7 +20,7 @@ use smallvec::{SmallVec, smallvec};
 use super::loops::is_serial;
 use crate::DType;
 use crate::dtype::ScalarType;
-use crate::ir::{Arg, AxisKind, Combining, Dim, Op, ReduceOp, Shape, Sources, UOp, postorder_until};
+use crate::ir::{Arg, AxisKind, Combining, Dim, MemorySpace, Op, ReduceOp, Shape, Sources, UOp, postorder_until};
 use crate::symbolic::{simplify, simplify_given};
 use crate::view::dims::{same, simplified};
 
@@ -386,7 +386,7 @@ fn is_one(dim: &Dim) -> bool {
 /// Scratch memory that holds `value` for all of the ranges, row-major.
 fn stage(value: &UOp, ranges: &[UOp], shape: &Shape) -> UOp {
     let len = shape.iter().map(|dim| dim.max_value().max(0) as u64).product();
-    let scratch = UOp::new(Op::Scratch, value.dtype(), smallvec![], Arg::Scratch(0, len));
+    let scratch = UOp::new(Op::Scratch, value.dtype(), smallvec![], Arg::Scratch(0, len, MemorySpace::Private));
     let offset = simplify(&flatten(ranges, shape));
     let index = UOp::new(Op::Index, value.dtype(), smallvec![scratch, offset], Arg::None);
     let sources: Sources = [index, value.clone()].into_iter().chain(ranges.iter().cloned()).collect();

@@ -23,7 +23,7 @@ use std::fmt::Write;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::stage::loads_of;
-use crate::ir::{Arg, AxisKind, Op, UOp};
+use crate::ir::{Arg, AxisKind, MemorySpace, Op, UOp};
 use crate::kernel::local_buffers::{local_buffers, scratch_of};
 use crate::kernel::ranges::{Dependencies, closed_ranges, is_loop_end, range_id};
 
@@ -174,8 +174,9 @@ impl Outline {
             (Op::LocalBuffer, _) => {
                 (format!("s{}", self.stages.get(memory).copied().unwrap_or_default()), String::new())
             }
-            (Op::Scratch, Arg::Scratch(_, len)) => {
-                (format!("s{}", buffer_number(memory)), format!(" of {len} {}", memory.dtype()))
+            (Op::Scratch, Arg::Scratch(_, len, space)) => {
+                let shared = if *space == MemorySpace::Shared { ", shared" } else { "" };
+                (format!("s{}", buffer_number(memory)), format!(" of {len} {}{shared}", memory.dtype()))
             }
             (_, Arg::Param(param)) => (format!("p{}", param.slot), String::new()),
             _ => (memory.infix(), String::new()),
@@ -197,6 +198,7 @@ fn head(range: &UOp) -> String {
         AxisKind::Unroll => format!("copies r{id} of {len}"),
         AxisKind::Reduce => format!("reduce r{id} in 0..{len}"),
         AxisKind::Parallel => format!("threads r{id} in 0..{len}"),
+        kind if kind.is_thread_index() => format!("{} r{id} of {len}", kind.name()),
         _ => format!("for r{id} in 0..{len}"),
     }
 }

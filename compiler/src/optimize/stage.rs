@@ -20,7 +20,7 @@ use super::limits::at_most;
 use super::opt::{Limit, Reason};
 use super::split::is_reduce;
 use crate::DType;
-use crate::ir::{Arg, AxisKind, Op, Sources, UOp, substitute};
+use crate::ir::{Arg, AxisKind, MemorySpace, Op, Sources, UOp, substitute};
 use crate::kernel::effects::memory_in_place;
 use crate::kernel::ranges::{Dependencies, closed_ranges, next_range_id, open_operands, range_id};
 use crate::symbolic::{linear_terms, simplify};
@@ -178,7 +178,7 @@ fn materialized_along(value: &UOp, ranges: &[(UOp, u32)]) -> UOp {
     let total: u64 = ranges.iter().map(|(range, _)| room(range)).product();
     let dtype = value.dtype();
     let index = |memory: UOp, at: &[UOp]| UOp::new(Op::Index, dtype, smallvec![memory, offset(at)], Arg::None);
-    let scratch = UOp::new(Op::Scratch, dtype, smallvec![], Arg::Scratch(0, total));
+    let scratch = UOp::new(Op::Scratch, dtype, smallvec![], Arg::Scratch(0, total, MemorySpace::Private));
     let sources: Sources =
         [index(scratch, &fresh), substitute(value, &map)].into_iter().chain(fresh.iter().cloned()).collect();
     let store = UOp::new(Op::Store, DType::VOID, sources, Arg::None);

@@ -26,9 +26,9 @@ fn takes(op: Op, arg: &Arg) -> bool {
         Op::Write => matches!(arg, Arg::View(_) | Arg::Scatter(..)),
         Op::Range => matches!(arg, Arg::Range(_)),
         Op::ReduceRange => matches!(arg, Arg::Combine(_) | Arg::CombineState(_) | Arg::Step(_)),
-        Op::HorizontalReduce | Op::Running => matches!(arg, Arg::Combine(_)),
+        Op::HorizontalReduce | Op::Running | Op::ShuffleReduce => matches!(arg, Arg::Combine(_)),
         Op::Store => matches!(arg, Arg::None | Arg::Combine(_) | Arg::Scatter(..)),
-        Op::Ramp | Op::Lane | Op::Accumulator => matches!(arg, Arg::Number(_)),
+        Op::Ramp | Op::Lane | Op::Accumulator | Op::Barrier => matches!(arg, Arg::Number(_)),
         Op::Scratch => matches!(arg, Arg::Scratch(..)),
         Op::Bind
         | Op::Contiguous

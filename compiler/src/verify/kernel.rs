@@ -11,7 +11,7 @@ use crate::ir::{Arg, AxisKind, Class, Op, UOp, postorder};
 /// No tensors are left: every value is a scalar or a vector. Loads and stores name an index, an index names memory, and their
 /// types agree. A loop has one number. A loop end (reduction, store) closes ranges that its value is made in or that repeat it,
 /// each once; below the sink no loop is open. A local buffer is made of stores into one scratch memory, which
-/// nothing else names: loads name the local buffer.
+/// nothing else names: loads name the local buffer. What threads share is checked by [`super::threads`].
 ///
 /// # Errors
 /// The first node, operands first, that breaks a rule.
@@ -35,6 +35,7 @@ pub fn check(sink: &UOp) -> Result<(), VerifyError> {
         let still_open = open_after(&node, &open)?;
         open.insert(node, still_open);
     }
+    super::threads::check(sink)?;
     let mut left: Vec<u32> = open.remove(sink).unwrap_or_default().into_iter().collect();
     left.sort_unstable();
     match left.first() {
@@ -137,9 +138,8 @@ fn writes_scratch(node: &UOp, other: &UOp) -> bool {
     memory(node).is_some_and(|found| found.op() == Op::Scratch && memory(other) == Some(found))
 }
 
-/// The loops that are open after a node: those of its operands, less those that it closes.
-fn open_after(node: &UOp, open: &FxHashMap<UOp, FxHashSet<u32>>) -> Result<FxHashSet<u32>, VerifyError> {
-    let fail = |message: String| Err(VerifyError::new(node, message));
+/// The position of the first range that a node closes; the count of its operands if it closes none.
+pub(super) fn closed_from(node: &UOp) -> usize {
     let closed_from = match node.op() {
         // Behind the value: what must be loaded before, then the ranges.
         Op::Store => node
@@ -151,7 +151,13 @@ fn open_after(node: &UOp, open: &FxHashMap<UOp, FxHashSet<u32>>) -> Result<FxHas
         Op::ReduceRange => node.arg().values_of_reduction(),
         _ => node.src().len(),
     };
-    let closed_from = closed_from.min(node.src().len());
+    closed_from.min(node.src().len())
+}
+
+/// The loops that are open after a node: those of its operands, less those that it closes.
+fn open_after(node: &UOp, open: &FxHashMap<UOp, FxHashSet<u32>>) -> Result<FxHashSet<u32>, VerifyError> {
+    let fail = |message: String| Err(VerifyError::new(node, message));
+    let closed_from = closed_from(node);
     let mut result: FxHashSet<u32> = FxHashSet::default();
     for operand in &node.src()[..closed_from] {
         result.extend(&open[operand]);

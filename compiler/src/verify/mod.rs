@@ -1,6 +1,6 @@
 //! What each stage may hold. A stage is checked as a whole; what is wrong is pinned to the node where it is seen.
 //!
-//! [`tensor`] checks graphs of tensors and kernel ASTs, [`kernel`] loop nests, [`linear`] the micro-ops of a list. Node construction has
+//! [`tensor`] checks graphs of tensors and kernel ASTs, [`kernel`] loop nests, [`threads`] what threads of a block share in them, [`linear`] the micro-ops of a list. Node construction has
 //! checked operands and shapes already (`ir::infer`); here stand the rules that concern a whole graph or that only one stage has.
 //! The pipeline runs these in debug builds: an error of a stage is a bug of the pass before it. Filetests (`test verify`) hold
 //! each rule. Not here: whether a list is in a possible order (`linearize::check`).
@@ -9,6 +9,7 @@ mod arguments;
 pub mod kernel;
 pub mod linear;
 pub mod tensor;
+pub mod threads;
 
 use crate::ir::UOp;
 

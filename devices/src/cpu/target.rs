@@ -36,6 +36,7 @@ pub(super) fn host(threads: Option<usize>) -> Result<Target, DeviceError> {
         threads: u32::try_from(threads.unwrap_or(available).max(1)).unwrap_or(u32::MAX),
         has_fma: has_fma(),
         has_masked_memory: vector_bytes == 64,
+        blocks: None,
     })
 }
 

@@ -86,6 +86,7 @@ impl Writer {
         let (name, label) = (format!("%r{}", arg.id), format!("loop{}", arg.id));
         let (start, stop) = match arg.kind {
             AxisKind::Parallel => self.share_of_thread(range, &name, &integer),
+            AxisKind::Grid(_) | AxisKind::Block(_) | AxisKind::Lane => bug(range, "is an index that no CPU has"),
             AxisKind::Loop | AxisKind::Reduce | AxisKind::Serial | AxisKind::Unroll | AxisKind::Vector => {
                 ("0".to_string(), self.operand(&range.src()[0]).to_string())
             }

@@ -164,7 +164,7 @@ impl Writer {
             },
             Op::Variable => self.variable(node),
             Op::Scratch => match node.arg() {
-                Arg::Scratch(number, _) => self.set(node, format!("%s{number}")),
+                Arg::Scratch(number, ..) => self.set(node, format!("%s{number}")),
                 _ => bug(node, "has no number"),
             },
             Op::Range => self.open_loop(node),
@@ -215,6 +215,7 @@ impl Writer {
                 self.finish(node, name, outcome);
             }
             Op::Sink => {}
+            Op::ShuffleReduce | Op::Barrier => bug(node, "is of threads that a CPU does not have"),
             Op::IDiv | Op::Mod => bug(node, "should have become cdiv, cmod, shifts or masks"),
             Op::Buffer
             | Op::Bind

@@ -1,7 +1,7 @@
 //! Precise goldens of small kernels, each a list written by hand. The test crate has LLVM read the same text.
 
 use expect_test::{Expect, expect};
-use warpweft_compiler::ir::{Arg, AxisKind, RangeArg, ReduceOp, VariableArg};
+use warpweft_compiler::ir::{Arg, AxisKind, MemorySpace, RangeArg, ReduceOp, VariableArg};
 use warpweft_compiler::linearize::Linear;
 use warpweft_compiler::program::{Access, Estimate, Parameter};
 use warpweft_compiler::target::Target;
@@ -105,7 +105,38 @@ fn source(list: List, target: &Target) -> String {
     }
     let linear =
         Linear { name: "test".into(), parameters, variables, grid: 1, ops: list.0, estimate: Estimate::default() };
-    crate::render(&linear, target).source
+    crate::render(&linear, target).expect("a program").source
+}
+
+#[test]
+fn lists_of_threads_are_refused_with_what_the_processor_lacks() {
+    use warpweft_compiler::error::CompileError;
+    use warpweft_compiler::ir::ThreadDim;
+    use warpweft_compiler::target::Feature;
+    let refused = |node: UOp| {
+        let linear = Linear {
+            name: "test".into(),
+            parameters: Vec::new(),
+            variables: Vec::new(),
+            grid: 1,
+            ops: vec![node],
+            estimate: Estimate::default(),
+        };
+        match crate::render(&linear, &Target::test_avx512()).expect_err("no CPU has this") {
+            CompileError::Lacks { feature, .. } => feature,
+            error => panic!("{error}"),
+        }
+    };
+    let range = |kind| UOp::range(8, 0, kind);
+    assert_eq!(refused(range(AxisKind::Grid(ThreadDim::X))), Feature::Grid);
+    assert_eq!(refused(range(AxisKind::Block(ThreadDim::Y))), Feature::Block);
+    assert_eq!(refused(range(AxisKind::Lane)), Feature::Lanes);
+    let scratch = Arg::Scratch(0, 8, MemorySpace::Shared);
+    assert_eq!(refused(UOp::new(Op::Scratch, DType::F32, vec![], scratch)), Feature::SharedMemory);
+    assert_eq!(refused(UOp::new(Op::Barrier, DType::VOID, vec![], Arg::Number(0))), Feature::Barrier);
+    let end = UOp::new(Op::EndRange, DType::VOID, vec![range(AxisKind::Lane)], Arg::None);
+    let src = vec![UOp::float(1.0, DType::F32), end];
+    assert_eq!(refused(UOp::new(Op::ShuffleReduce, DType::F32, src, Arg::Combine(ReduceOp::Add))), Feature::Lanes);
 }
 
 /// The instructions of the body, without what is the same in every kernel.
@@ -324,7 +355,7 @@ fn each_scratch_has_a_place_of_its_own() {
     let mut list = List::default();
     let out = list.param(0, DType::F32, 64);
     for number in [4, 1] {
-        let scratch = list.push(Op::Scratch, DType::F32, &[], Arg::Scratch(number, 3));
+        let scratch = list.push(Op::Scratch, DType::F32, &[], Arg::Scratch(number, 3, MemorySpace::Private));
         list.store(&scratch, &i64(0), None, &UOp::float(0.5, DType::F32));
         let value = list.load(&scratch, 1, &i64(0), None);
         list.store(&out, &i64(number as i64), None, &value);
@@ -342,7 +373,7 @@ fn scratch_is_an_argument_of_the_body() {
     let mut list = List::default();
     let out = list.param(0, DType::F32, 64);
     let r = list.range(0, &UOp::int(64, DType::U32), AxisKind::Loop);
-    let scratch = list.push(Op::Scratch, DType::F32, &[], Arg::Scratch(0, 64));
+    let scratch = list.push(Op::Scratch, DType::F32, &[], Arg::Scratch(0, 64, MemorySpace::Private));
     list.store(&scratch, &r, None, &UOp::float(0.1, DType::F32));
     let value = list.load(&scratch, 1, &r, None);
     list.store(&out, &r, None, &value);

@@ -187,7 +187,7 @@ pub(crate) fn program_of(
     }
     let linear = lower_kernel(ast, target, options, watch)?;
     watch.linear(&linear);
-    Ok(warpweft_renderer::render(&linear, target))
+    Ok(warpweft_renderer::render(&linear, target)?)
 }
 
 /// A watch that also sees the last form before text.

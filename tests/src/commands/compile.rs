@@ -45,7 +45,8 @@ pub(super) fn linearize(words: &[String], case: &Case) -> Output {
 pub(super) fn render(words: &[String], case: &Case) -> Output {
     each_kernel(words, case, |schedule, number| {
         let linear = lower(&schedule.kernels[number].ast, words)?;
-        Ok(warpweft_renderer::render(&linear, &Target::test_avx512()).source)
+        let rendered = warpweft_renderer::render(&linear, &Target::test_avx512());
+        rendered.map(|program| program.source).map_err(|error| error.to_string())
     })
 }
 

@@ -18,10 +18,11 @@
 //! | shape, axes | `[2, n]`, `(1, 0)` |
 //! | bounds of `pad` and `shrink` | `[1:0, 2:2]`; `[:]` where there are no axes |
 //! | of `as_strided` | `[2, 2] strides [1, -1] offset 3` |
-//! | of `reduce`; of `reduce_range` and `horizontal_reduce` | `add (0, 2)`; `max` |
+//! | of `reduce`; of `reduce_range`, `horizontal_reduce` and `shuffle_reduce` | `add (0, 2)`; `max` |
 //! | the same of several operands: a combiner, and which component; with accumulators as operands | `argmax_first #1 (0)`; `argmax_first #1`; `step argmax_first #1` |
 //! | of `gather`, `range`, `copy`, `function` | `axis 1`; `reduce #0`; `"CUDA"`; `"tanh"` |
-//! | numbers of `lane`, `ramp`, `accumulator`; of `scratch` and `param`; of `buffer` | `#3`; `#3 [64]`; `#3 [64] "CPU"` |
+//! | numbers of `lane`, `ramp`, `accumulator`, `barrier`; of `scratch` and `param`; of `buffer` | `#3`; `#3 [64]`; `#3 [64] "CPU"` |
+//! | of `scratch` that the threads of a block share | `shared #3 [64]` |
 //! | of `variable` in a body | `"n" 1..8` |
 //! | of `write`: a view; nothing for the whole | `through permute (1, 0) shrink [0:1, 0:3]` |
 //!
@@ -140,7 +141,7 @@ fn default_dtype(op: Op, src: &[UOp]) -> Option<DType> {
     match op {
         Op::Iota | Op::Range => Some(DType::INDEX),
         Op::Bind => first,
-        Op::Store | Op::Sink | Op::EndRange | Op::Update => Some(DType::VOID),
+        Op::Store | Op::Sink | Op::EndRange | Op::Update | Op::Barrier => Some(DType::VOID),
         Op::Lt | Op::Eq | Op::Ne => first.map(|dtype| DType::BOOL.with_lanes(dtype.lanes())),
         Op::Where => src.get(1).map(UOp::dtype),
         Op::Lane | Op::HorizontalReduce => first.map(DType::element),
@@ -195,7 +196,8 @@ fn default_dtype(op: Op, src: &[UOp]) -> Option<DType> {
         | Op::Index
         | Op::Load
         | Op::Accumulator
-        | Op::Final => first,
+        | Op::Final
+        | Op::ShuffleReduce => first,
     }
 }
 

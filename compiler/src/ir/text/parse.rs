@@ -10,8 +10,8 @@ use super::literal::parse_literal;
 use super::{Graph, Parameter, ParseError, default_dtype, is_identifier, is_reserved, literal_dtype};
 use crate::DType;
 use crate::ir::{
-    Arg, Axes, AxisKind, BufferArg, Combiner, Component, Dim, Function, Op, ParamArg, RangeArg, ReduceOp, Shape,
-    Sources, StridedArg, UOp, VariableArg,
+    Arg, Axes, AxisKind, BufferArg, Combiner, Component, Dim, Function, MemorySpace, Op, ParamArg, RangeArg, ReduceOp,
+    Shape, Sources, StridedArg, UOp, VariableArg,
 };
 
 /// Nodes by name.
@@ -315,7 +315,7 @@ fn argument(cursor: &mut Cursor, scope: &Scope, op: Op) -> Result<Option<Arg>, P
     let word = match cursor.peek() {
         Token::Mark('[') => return dims_argument(cursor, scope, op).map(Some),
         Token::Mark('(') => return axes(cursor).map(|axes| Some(Arg::Axes(axes))),
-        Token::Mark('#') => return numbered_argument(cursor, op).map(Some),
+        Token::Mark('#') => return numbered_argument(cursor, op, MemorySpace::Private).map(Some),
         Token::Text(text) => {
             let text = text.clone();
             return text_argument(cursor, op, text).map(Some);
@@ -340,6 +340,11 @@ fn argument(cursor: &mut Cursor, scope: &Scope, op: Op) -> Result<Option<Arg>, P
         };
         let is_reduce = *cursor.peek() == Token::Mark('(');
         return Ok(Some(if is_reduce { Arg::Reduce(reduce_op, axes(cursor)?) } else { Arg::Combine(reduce_op) }));
+    }
+    let space = MemorySpace::ALL.into_iter().find(|space| op == Op::Scratch && space.name() == word);
+    if let Some(space) = space {
+        cursor.take();
+        return numbered_argument(cursor, op, space).map(Some);
     }
     if let Some(kind) = kind {
         cursor.take();
@@ -431,8 +436,8 @@ fn axes(cursor: &mut Cursor) -> Result<Axes, ParseError> {
     Ok(axes)
 }
 
-/// `#3`, `#3 [64]` or `#3 [64] "CPU"`.
-fn numbered_argument(cursor: &mut Cursor, op: Op) -> Result<Arg, ParseError> {
+/// `#3`, `#3 [64]` or `#3 [64] "CPU"`; what stands before the `#` has been read.
+fn numbered_argument(cursor: &mut Cursor, op: Op, space: MemorySpace) -> Result<Arg, ParseError> {
     cursor.expect_mark('#')?;
     let location = cursor.location();
     let number: i64 = match op {
@@ -460,7 +465,7 @@ fn numbered_argument(cursor: &mut Cursor, op: Op) -> Result<Arg, ParseError> {
     }
     let small = u32::try_from(number);
     let small = small.map_err(|_| cursor.error_at(location, format!("{number} is not within 0..{}", u32::MAX)))?;
-    Ok(if op == Op::Param { Arg::Param(ParamArg { slot: small, len }) } else { Arg::Scratch(small, len) })
+    Ok(if op == Op::Param { Arg::Param(ParamArg { slot: small, len }) } else { Arg::Scratch(small, len, space) })
 }
 
 /// `[2, n]`, `[1:0, 2:n]`, `[:]`, or `[2] strides [1] offset 0`.

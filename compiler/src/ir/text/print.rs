@@ -8,7 +8,7 @@ use super::lex::quoted;
 use super::literal::print_literal;
 use super::{Graph, Parameter, default_dtype, is_identifier, lines_below, literal_dtype, param_of};
 use crate::DType;
-use crate::ir::{Arg, Axes, Component, Dim, Op, ReduceOp, UOp};
+use crate::ir::{Arg, Axes, Component, Dim, MemorySpace, Op, ReduceOp, UOp};
 
 /// What the nodes of a text are called.
 #[derive(Default)]
@@ -45,7 +45,7 @@ impl Names {
             Arg::Buffer(buffer) => format!("b{}", buffer.id),
             Arg::Variable(variable) => variable.name.clone(),
             Arg::Number(number) if node.op() == Op::Accumulator => format!("a{number}"),
-            Arg::Scratch(number, _) => format!("s{number}"),
+            Arg::Scratch(number, ..) => format!("s{number}"),
             _ => String::new(),
         };
         self.assign(node, &wanted);
@@ -215,7 +215,8 @@ fn argument(arg: &Arg, dtype: DType, names: &Names) -> String {
         Arg::Range(range) => format!("{} #{}", range.kind.name(), range.id),
         Arg::Axis(axis) => format!("axis {axis}"),
         Arg::Number(number) => format!("#{number}"),
-        Arg::Scratch(number, len) => format!("#{number} [{len}]"),
+        Arg::Scratch(number, len, MemorySpace::Private) => format!("#{number} [{len}]"),
+        Arg::Scratch(number, len, space) => format!("{} #{number} [{len}]", space.name()),
         Arg::Device(device) => quoted(device),
         Arg::Function(function) => quoted(function.name()),
         Arg::View(steps) if steps.is_empty() => String::new(),

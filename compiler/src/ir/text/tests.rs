@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::dtype::Scalar;
-use crate::ir::{AxisKind, ReduceOp, Shape, StridedArg};
+use crate::ir::{AxisKind, MemorySpace, ReduceOp, Shape, StridedArg};
 
 #[track_caller]
 fn check_round_trip(roots: &[UOp]) -> String {
@@ -106,7 +106,7 @@ fn kernel_forms_round_trip() {
     let stack = new(Op::Stack, DType::F32.with_lanes(2), &[&load, &sum], Arg::None);
     let lane = new(Op::Lane, DType::F32, &[&stack], Arg::Number(1));
     let across = new(Op::HorizontalReduce, DType::F32, &[&splat], Arg::Combine(ReduceOp::Min));
-    let scratch = new(Op::Scratch, DType::F32, &[], Arg::Scratch(2, 32));
+    let scratch = new(Op::Scratch, DType::F32, &[], Arg::Scratch(2, 32, MemorySpace::Private));
     let kept = new(Op::Index, DType::F32, &[&scratch, &inner], Arg::None);
     let stage = new(
         Op::LocalBuffer,
@@ -119,7 +119,26 @@ fn kernel_forms_round_trip() {
     let end = new(Op::EndRange, DType::VOID, &[&inner], Arg::None);
     let last = new(Op::Final, DType::F32, &[&accumulator, &end], Arg::None);
     let sink = UOp::sink([store, store_one]);
-    let text = check_round_trip(&[sink, ramp, lane, across, stage, update, last]);
+    let shared = new(Op::Scratch, DType::F32, &[], Arg::Scratch(3, 8, MemorySpace::Shared));
+    let lanes = UOp::range(8, 7, AxisKind::Lane);
+    let end_of_lanes = new(Op::EndRange, DType::VOID, &[&lanes], Arg::None);
+    let combined = new(Op::ShuffleReduce, DType::F32, &[&load, &end_of_lanes], Arg::Combine(ReduceOp::Max));
+    let barrier = new(Op::Barrier, DType::VOID, &[], Arg::Number(4));
+    let indices = AxisKind::ALL.into_iter().zip(10..).map(|(kind, id)| UOp::range(2, id, kind));
+    let of_threads = indices.chain([shared, combined, barrier]);
+    let others = [sink, ramp, lane, across, stage, update, last];
+    let text = check_round_trip(&others.into_iter().chain(of_threads).collect::<Vec<UOp>>());
+    for line in [
+        "= range 2, grid_z #13\n",
+        "= range 2, block_x #14\n",
+        "r7 = range 8, lane #7\n",
+        "s3: f32 = scratch shared #3 [8]\n",
+        "s2: f32 = scratch #2 [32]\n",
+        ", max\n",
+        "= barrier #4\n",
+    ] {
+        assert!(text.contains(line), "{line} is not in {text}");
+    }
     assert!(text.contains("r1 = range 8, reduce #1\n"), "{text}");
     assert!(text.contains("= store v8, 1.0\n"), "{text}");
 }

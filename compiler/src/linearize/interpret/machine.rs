@@ -1,16 +1,22 @@
-//! Runs a prepared list: registers, loop counters, and every access to memory watched.
+//! Runs a prepared list: shares of the parallel loop, blocks of the grid, and the threads of a block, which wait for each other.
+//!
+//! Between two places where they wait, threads run one after another, in an order that the seed gives: what depends on it is a race, which the
+//! memory sees. Where some threads wait for others that do not come, the list is wrong.
 
-use std::fmt::Write;
 use std::ops::Range;
 
-use super::memory::{Memory, ScratchMemory, Shared};
-use super::prepare::{Action, Address, List, Loop, Slot, Step, Target};
+use super::memory::{Memory, SharedMemory, Usage};
+use super::prepare::{Action, List, Step};
+use super::thread::{State, Thread, World};
 use crate::dtype::Scalar;
+use crate::ir::MemorySpace;
 use crate::linearize::Linear;
-use crate::program::Access;
 
 /// The op that is wrong, where it was, and what is wrong.
 pub(super) type Wrong = (usize, String, String);
+
+/// The most threads that a block may have: a bound on what a wrong list can ask for.
+const THREADS_MAX: u64 = 1 << 12;
 
 /// Runs a list for all shares.
 pub(super) fn run(
@@ -19,24 +25,33 @@ pub(super) fn run(
     parameters: &mut [Memory],
     variables: &[i64],
     shares: &[Range<i64>],
+    seed: u64,
 ) -> Result<(), Wrong> {
     if let Err(message) = check_given(linear, parameters, variables) {
         return Err((0, String::new(), message));
     }
-    let mut machine = Machine {
+    let launch = linear.launch();
+    if launch.threads() > THREADS_MAX {
+        return Err((0, String::new(), format!("has blocks of {} threads", launch.threads())));
+    }
+    let world = World {
         linear,
-        steps: &list.steps,
-        registers: vec![Scalar::Bool(false); list.registers],
+        list,
+        launch,
         variables,
-        shared: parameters.iter().map(|memory| Shared::new(memory.len())).collect(),
+        usage: parameters.iter().map(|memory| Usage::new(memory.len())).collect(),
         parameters,
-        scratch: list.scratch.iter().map(|scratch| ScratchMemory::new(scratch.len)).collect(),
-        scratch_numbers: list.scratch.iter().map(|scratch| scratch.number).collect(),
-        open: Vec::new(),
         share: 0..0,
-        share_number: 0,
+        block: [0; 3],
+        shared: Vec::new(),
+        met: 0,
     };
-    shares.iter().try_for_each(|share| machine.run_share(share.clone()))
+    let mut machine = Machine { world, users: 0, random: seed };
+    for share in shares {
+        machine.world.share = share.clone();
+        machine.run_grid()?;
+    }
+    Ok(())
 }
 
 /// Whether there is a parameter of the right type and length for each of the header, and a value for each variable.
@@ -52,232 +67,138 @@ fn check_given(linear: &Linear, parameters: &[Memory], variables: &[i64]) -> Res
     parameters.iter().zip(&linear.parameters).enumerate().try_for_each(fits)
 }
 
-/// A loop that runs.
-struct Running {
-    id: u32,
-    counter: i64,
-    stop: i64,
-}
-
 struct Machine<'l> {
-    linear: &'l Linear,
-    steps: &'l [Step],
-    registers: Vec<Scalar>,
-    variables: &'l [i64],
-    parameters: &'l mut [Memory],
-    shared: Vec<Shared>,
-    scratch: Vec<ScratchMemory>,
-    scratch_numbers: Vec<u32>,
-    open: Vec<Running>,
-    share: Range<i64>,
-    /// Counted from 1.
-    share_number: u32,
+    world: World<'l>,
+    /// Threads that have run.
+    users: u32,
+    random: u64,
 }
 
 impl Machine<'_> {
-    fn run_share(&mut self, share: Range<i64>) -> Result<(), Wrong> {
-        self.share = share;
-        self.share_number += 1;
-        self.scratch.iter_mut().for_each(ScratchMemory::renew);
-        let mut at = 0;
-        while at < self.steps.len() {
-            at = self.step(at).map_err(|message| (at, self.iteration(), message))?;
+    /// All blocks of the grid, one after another: they share nothing but parameters.
+    fn run_grid(&mut self) -> Result<(), Wrong> {
+        let [x, y, z] = self.world.launch.grid.map(|len| len as i64);
+        for number in 0..x.saturating_mul(y).saturating_mul(z) {
+            self.world.block = [number % x, number / x % y, number / x / y];
+            self.run_block()?;
         }
         Ok(())
     }
 
-    /// Where the machine is, for messages.
-    fn iteration(&self) -> String {
-        let mut text = String::new();
-        if self.linear.grid > 1 {
-            let _ = write!(text, " in share {:?}", self.share);
-        }
-        for (position, running) in self.open.iter().enumerate() {
-            let word = if position == 0 { " with" } else { "," };
-            let _ = write!(text, "{word} r{} = {}", running.id, running.counter);
-        }
-        text
-    }
-
-    fn integer(&self, slot: Slot, lane: usize) -> i64 {
-        self.registers[slot.at(lane)].to_i64()
-    }
-
-    /// Does one op and says which one is next.
-    fn step(&mut self, at: usize) -> Result<usize, String> {
-        let steps = self.steps;
-        let Step { action, to } = &steps[at];
-        match action {
-            Action::Nothing => {}
-            Action::Constant(value) => self.fill(*to, |_, _| *value),
-            Action::Variable { position, bounds: (min, max), dtype } => {
-                let value = self.variables[*position];
-                if !(*min..=*max).contains(&value) {
-                    return Err(format!("is {value}, not within {min}..{max}"));
-                }
-                self.fill(*to, |_, _| Scalar::from_i64(value, *dtype));
+    fn run_block(&mut self) -> Result<(), Wrong> {
+        let World { list, launch, .. } = self.world;
+        self.world.met = 0;
+        let shared = list.scratch.iter().map(|arg| if arg.space == MemorySpace::Shared { arg.len } else { 0 });
+        self.world.shared = shared.map(SharedMemory::new).collect();
+        let first = self.users + 1;
+        let mut threads: Vec<Thread> = (0..launch.threads() as u32)
+            .map(|number| Thread::new(number, first.saturating_add(number), list, &launch))
+            .collect();
+        self.users = self.users.saturating_add(threads.len() as u32);
+        let mut order: Vec<usize> = (0..threads.len()).collect();
+        loop {
+            self.shuffle_order(&mut order);
+            for &number in &order {
+                let thread = &mut threads[number];
+                let result = thread.run(&mut self.world);
+                result.map_err(|message| (thread.at, thread.address(&self.world), message))?;
             }
-            Action::Open(open) => return Ok(self.open_loop(at, open, *to)),
-            Action::Close { open } => return Ok(self.close_loop(at, *open)),
-            Action::Copy { from } => self.fill(*to, |machine, lane| machine.registers[from.at(lane)]),
-            Action::Load(address) => self.load(address, *to)?,
-            Action::Store { address, value } => self.store(address, *value)?,
-            Action::Ramp { base, stride, dtype } => {
-                let first = self.integer(*base, 0);
-                self.fill(*to, |_, lane| {
-                    Scalar::from_i64(first.wrapping_add((lane as i64).wrapping_mul(*stride)), *dtype)
-                });
+            if threads.iter().all(|thread| thread.state == State::Ended) {
+                return Ok(());
             }
-            Action::Stack(lanes) => self.fill(*to, |machine, lane| machine.registers[lanes[lane].first]),
-            Action::Lane { from, lane } => self.fill(*to, |machine, _| machine.registers[from.at(*lane)]),
-            Action::HorizontalReduce { from, combine } => {
-                let mut lanes: Vec<Scalar> = (0..from.lanes).map(|lane| self.registers[from.at(lane)]).collect();
-                while lanes.len() > 1 {
-                    let upper = lanes.split_off(lanes.len().div_ceil(2));
-                    for (lane, other) in lanes.iter_mut().zip(upper) {
-                        *lane = combine(&[*lane, other]);
-                    }
-                }
-                self.registers[to.first] = lanes[0];
-            }
-            Action::Compute { function, src } => self.fill(*to, |machine, lane| {
-                let registers = &machine.registers;
-                match src[..] {
-                    [a] => function(&[registers[a.at(lane)]]),
-                    [a, b] => function(&[registers[a.at(lane)], registers[b.at(lane)]]),
-                    [a, b, c] => function(&[registers[a.at(lane)], registers[b.at(lane)], registers[c.at(lane)]]),
-                    // No elementwise op has another number of operands.
-                    _ => function(&[]),
-                }
-            }),
-        }
-        Ok(at + 1)
-    }
-
-    /// Sets each lane of a result.
-    fn fill(&mut self, to: Slot, value: impl Fn(&Self, usize) -> Scalar) {
-        for lane in 0..to.lanes {
-            self.registers[to.first + lane] = value(self, lane);
-        }
-    }
-
-    fn open_loop(&mut self, at: usize, open: &Loop, to: Slot) -> usize {
-        let len = self.integer(open.len, 0);
-        let share = if open.is_parallel { self.share.clone() } else { 0..len };
-        let (counter, stop) = (share.start, share.end.min(len));
-        if counter >= stop {
-            return open.end + 1;
-        }
-        self.open.push(Running { id: open.id, counter, stop });
-        self.begin_iteration(open, to);
-        at + 1
-    }
-
-    fn begin_iteration(&mut self, open: &Loop, to: Slot) {
-        let counter = self.open.last().map_or(0, |running| running.counter);
-        self.registers[to.first] = Scalar::from_i64(counter, open.dtype);
-        for number in &open.renews {
-            self.scratch[*number].renew();
-        }
-    }
-
-    fn close_loop(&mut self, at: usize, open: usize) -> usize {
-        let Some(running) = self.open.last_mut() else { return at + 1 };
-        running.counter += 1;
-        if running.counter >= running.stop {
-            self.open.pop();
-            return at + 1;
-        }
-        let steps = self.steps;
-        if let Step { action: Action::Open(range), to } = &steps[open] {
-            self.begin_iteration(range, *to);
-        }
-        open + 1
-    }
-
-    /// The element of a lane, if its gate holds.
-    fn element(&self, address: &Address, lane: usize) -> Result<Option<usize>, String> {
-        if address.gate.is_some_and(|gate| !self.registers[gate.at(lane)].to_bool()) {
-            return Ok(None);
-        }
-        let offset = match address.offset.lanes {
-            1 => self.integer(address.offset, 0).wrapping_add(lane as i64),
-            _ => self.integer(address.offset, lane),
-        };
-        let len = match address.target {
-            Target::Parameter(slot) => self.linear.parameters.get(slot).map_or(0, |parameter| parameter.len as usize),
-            Target::Scratch(number) => self.scratch[number].len(),
-        };
-        match usize::try_from(offset).ok().filter(|element| *element < len) {
-            Some(element) => Ok(Some(element)),
-            None => {
-                Err(format!("lane {lane} is element {offset} of {}, which has {len}", self.name_of(address.target)))
+            if !self.combine_lanes(&mut threads) {
+                self.meet(&mut threads)?;
             }
         }
     }
 
-    fn load(&mut self, address: &Address, to: Slot) -> Result<(), String> {
-        for lane in 0..address.lanes {
-            let value = match self.element(address, lane)? {
-                Some(element) => self.read(address.target, element)?,
-                None => Scalar::zero(address.dtype),
+    /// Puts threads into another order.
+    fn shuffle_order(&mut self, order: &mut [usize]) {
+        for last in (1..order.len()).rev() {
+            // Knuth's multiplier: an order for each seed is all that is asked.
+            self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            order.swap(last, (self.random >> 33) as usize % (last + 1));
+        }
+    }
+
+    /// Lets groups of lanes go on that have all come to one address: each lane has the combined value. Whether there was one.
+    fn combine_lanes(&self, threads: &mut [Thread]) -> bool {
+        let mut went_on = false;
+        for group in threads.chunks_mut(self.world.launch.lanes as usize) {
+            let address = (group[0].at, group[0].iteration());
+            let is_there = |thread: &Thread| {
+                thread.state == State::AtShuffle && thread.at == address.0 && thread.iteration() == address.1
             };
-            self.registers[to.first + lane] = value;
+            if !group.iter().all(is_there) {
+                continue;
+            }
+            let Step { action: Action::Shuffle { from, combine }, to } = &self.world.list.steps[address.0] else {
+                continue;
+            };
+            for part in 0..to.lanes {
+                let mut values: Vec<Scalar> = group.iter().map(|thread| thread.get(*from, part)).collect();
+                let mut distance = values.len() / 2;
+                while distance > 0 {
+                    let exchanged = (0..values.len()).map(|lane| {
+                        let lower = lane & !distance;
+                        combine(&[values[lower], values[lower | distance]])
+                    });
+                    values = exchanged.collect();
+                    distance /= 2;
+                }
+                group.iter_mut().zip(values).for_each(|(thread, value)| thread.set(*to, part, value));
+            }
+            for thread in group {
+                thread.at += 1;
+                thread.state = State::Runs;
+            }
+            went_on = true;
         }
-        Ok(())
+        went_on
     }
 
-    fn read(&mut self, target: Target, element: usize) -> Result<Scalar, String> {
-        let value = match target {
-            Target::Scratch(number) => self.scratch[number].get(element),
-            Target::Parameter(slot) => {
-                if self.linear.parameters[slot].access == Access::Write {
-                    return Err(format!(
-                        "reads {}, of which the header says that it is only written",
-                        self.name_of(target)
-                    ));
-                }
-                let read = self.shared[slot].read(element, self.share_number);
-                read.map_err(|why| format!("reads element {element} of {}, {why}", self.name_of(target)))?;
-                self.parameters[slot].get(element)
-            }
+    /// Lets all threads go on that wait at one barrier.
+    fn meet(&mut self, threads: &mut [Thread]) -> Result<(), Wrong> {
+        let Some(first) = threads.iter().position(|thread| thread.state != State::Ended) else { return Ok(()) };
+        let address = (threads[first].at, threads[first].iteration());
+        let is_there = |thread: &Thread| {
+            thread.state == State::AtBarrier && thread.at == address.0 && thread.iteration() == address.1
         };
-        value.ok_or_else(|| format!("reads element {element} of {}, which nothing has written", self.name_of(target)))
-    }
-
-    fn store(&mut self, address: &Address, value: Slot) -> Result<(), String> {
-        for lane in 0..address.lanes {
-            if let Some(element) = self.element(address, lane)? {
-                self.write(address.target, element, self.registers[value.at(lane)])?;
-            }
+        if !threads.iter().all(is_there) {
+            return Err(self.divergence(threads, first));
+        }
+        self.world.met += 1;
+        for thread in threads {
+            thread.at += 1;
+            thread.state = State::Runs;
         }
         Ok(())
     }
 
-    fn write(&mut self, target: Target, element: usize, value: Scalar) -> Result<(), String> {
-        match target {
-            Target::Scratch(number) => self.scratch[number].set(element, value),
-            Target::Parameter(slot) => {
-                if self.linear.parameters[slot].access == Access::Read {
-                    return Err(format!(
-                        "writes {}, of which the header says that it is only read",
-                        self.name_of(target)
-                    ));
-                }
-                let changes = self.parameters[slot].get(element) != Some(value);
-                let written = self.shared[slot].write(element, self.share_number, changes);
-                written.map_err(|why| format!("writes element {element} of {}, {why}", self.name_of(target)))?;
-                self.parameters[slot].set(element, value);
+    /// A thread waits, and another one that it waits for does not come.
+    fn divergence(&self, threads: &[Thread], first: usize) -> Wrong {
+        let lanes = self.world.launch.lanes as usize;
+        // Lanes wait for those of their group; what holds them up is named first.
+        let waiting = threads.iter().position(|thread| thread.state == State::AtShuffle).unwrap_or(first);
+        let waits = &threads[waiting];
+        let others = match waits.state {
+            State::AtShuffle => &threads[waiting / lanes * lanes..][..lanes],
+            State::Runs | State::AtBarrier | State::Ended => threads,
+        };
+        let is_elsewhere = |other: &&Thread| {
+            (other.state, other.at) != (waits.state, waits.at) || other.iteration() != waits.iteration()
+        };
+        let other = others.iter().find(is_elsewhere);
+        let whereabouts = other.map_or("others do not come".to_string(), |other| match other.state {
+            State::Ended => format!("thread {} has ended", other.number),
+            State::Runs | State::AtBarrier | State::AtShuffle => {
+                format!("thread {} waits at op {}{}", other.number, other.at, other.address(&self.world))
             }
-        }
-        Ok(())
-    }
-
-    /// How messages and the text form call memory.
-    fn name_of(&self, target: Target) -> String {
-        match target {
-            Target::Parameter(slot) => format!("p{slot}"),
-            Target::Scratch(number) => format!("s{}", self.scratch_numbers[number]),
-        }
+        });
+        (
+            waits.at,
+            waits.address(&self.world),
+            format!("is not reached by all threads that it waits for: {whereabouts}"),
+        )
     }
 }

@@ -1,4 +1,5 @@
-//! Memory of an interpreted list: every element knows whether it was written, and by which share of the parallel loop it is used.
+//! Memory of an interpreted list: every element knows whether it was written, and who uses it: which share of the parallel loop, or which thread of
+//! a block since its threads last met.
 
 use crate::dtype::{DType, Scalar};
 use crate::ir::interpret::Value;
@@ -73,7 +74,7 @@ impl Memory {
     }
 }
 
-/// Which shares of the parallel loop use an element; shares are counted from 1.
+/// Which users use an element: shares of the parallel loop or threads of blocks, counted from 1.
 #[derive(Clone, Copy, Default)]
 struct Users {
     /// The last that wrote it; 0 for none.
@@ -85,37 +86,106 @@ struct Users {
 /// Stands for more than one reader.
 const MANY: u32 = u32::MAX;
 
+/// What users of a parameter may not do to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Meeting {
+    /// Reads what another writes.
+    ReadsWritten,
+    /// Writes another value than another.
+    WritesWritten,
+    /// Writes what another reads.
+    WritesRead,
+}
+
 /// Who uses the elements of a parameter.
-pub(super) struct Shared {
+pub(super) struct Usage {
     users: Vec<Users>,
 }
 
-impl Shared {
-    pub(super) fn new(len: usize) -> Shared {
-        Shared { users: vec![Users::default(); len] }
+impl Usage {
+    pub(super) fn new(len: usize) -> Usage {
+        Usage { users: vec![Users::default(); len] }
     }
 
-    /// Notes that a share reads an element.
-    pub(super) fn read(&mut self, element: usize, share: u32) -> Result<(), &'static str> {
+    /// Notes that a user reads an element.
+    pub(super) fn read(&mut self, element: usize, user: u32) -> Result<(), Meeting> {
         let users = &mut self.users[element];
         match users.writer {
-            0 => users.reader = if [0, share].contains(&users.reader) { share } else { MANY },
-            writer if writer == share => {}
-            _ => return Err("which another share of the parallel loop writes"),
+            0 => users.reader = if [0, user].contains(&users.reader) { user } else { MANY },
+            writer if writer == user => {}
+            _ => return Err(Meeting::ReadsWritten),
         }
         Ok(())
     }
 
-    /// Notes that a share writes an element; `changes` says whether its value becomes another.
-    pub(super) fn write(&mut self, element: usize, share: u32, changes: bool) -> Result<(), &'static str> {
+    /// Notes that a user writes an element; `changes` says whether its value becomes another.
+    pub(super) fn write(&mut self, element: usize, user: u32, changes: bool) -> Result<(), Meeting> {
         let users = &mut self.users[element];
-        if ![0, share].contains(&users.writer) && changes {
-            return Err("to which another share of the parallel loop writes another value");
+        if ![0, user].contains(&users.writer) && changes {
+            return Err(Meeting::WritesWritten);
         }
-        if ![0, share].contains(&users.reader) {
-            return Err("which another share of the parallel loop reads");
+        if ![0, user].contains(&users.reader) {
+            return Err(Meeting::WritesRead);
         }
-        users.writer = share;
+        users.writer = user;
+        Ok(())
+    }
+}
+
+/// An element of shared memory.
+#[derive(Clone, Copy)]
+struct SharedElement {
+    value: Scalar,
+    /// The life of the memory in which it was written, as the writer counts; 0 for never.
+    life: u32,
+    /// Who wrote it last, and how often the block had met before.
+    written: (u32, u32),
+    /// Who has read it since the block met so often.
+    read: (u32, u32),
+}
+
+/// Memory that the threads of a block share: poisoned until it is written, in each of its lives, and watched for threads that meet without a barrier.
+pub(super) struct SharedMemory {
+    elements: Vec<SharedElement>,
+}
+
+impl SharedMemory {
+    pub(super) fn new(len: usize) -> SharedMemory {
+        let fresh = SharedElement { value: Scalar::Bool(false), life: 0, written: (0, 0), read: (0, 0) };
+        SharedMemory { elements: vec![fresh; len] }
+    }
+
+    /// What a thread (counted from 1) reads in a life of the memory, after the block has met `met` times; none where nothing was written.
+    pub(super) fn read(&mut self, at: usize, thread: u32, life: u32, met: u32) -> Result<Option<Scalar>, String> {
+        let element = &mut self.elements[at];
+        let (writer, when) = element.written;
+        if writer != 0 && writer != thread && when == met {
+            return Err(format!("which thread {} wrote with no barrier in between", writer - 1));
+        }
+        let is_first = element.read.1 != met || element.read.0 == 0;
+        element.read = (if is_first || element.read.0 == thread { thread } else { MANY }, met);
+        Ok((element.life == life).then_some(element.value))
+    }
+
+    /// Notes what a thread writes.
+    pub(super) fn write(
+        &mut self,
+        at: usize,
+        (thread, life, met): (u32, u32, u32),
+        value: Scalar,
+    ) -> Result<(), String> {
+        let element = &mut self.elements[at];
+        let (writer, when) = element.written;
+        if writer != 0 && writer != thread && when == met {
+            return Err(format!("to which thread {} wrote with no barrier in between", writer - 1));
+        }
+        let (reader, when) = element.read;
+        if reader != 0 && reader != thread && when == met {
+            let who =
+                if reader == MANY { "other threads have".to_string() } else { format!("thread {} has", reader - 1) };
+            return Err(format!("which {who} read with no barrier in between"));
+        }
+        *element = SharedElement { value, life, written: (thread, met), read: (0, 0) };
         Ok(())
     }
 }
@@ -130,10 +200,6 @@ pub(super) struct ScratchMemory {
 impl ScratchMemory {
     pub(super) fn new(len: usize) -> ScratchMemory {
         ScratchMemory { elements: vec![(0, Scalar::Bool(false)); len], life: 1 }
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.elements.len()
     }
 
     /// From here on nothing in it counts as written.

@@ -5,21 +5,29 @@
 //! - reading an element that nobody has written: scratch, or a parameter that was given [fresh](Memory::fresh). Scratch counts as
 //!   fresh again in each iteration of the innermost loop that holds all of its loads and stores, and in each share of the parallel loop;
 //! - an access outside of a parameter or scratch, in a lane whose gate holds;
-//! - a share of the parallel loop that reads what another one writes, or two shares that write one element with different values;
+//! - a share of the parallel loop that reads what another one writes, or two shares that write one element with different values; the same of threads of
+//!   a grid, in parameters;
+//! - a thread that reads an element of shared scratch which another thread of its block has written since they last met at a barrier, or writes one
+//!   that another has read or written;
+//! - a barrier that some threads of a block reach and others do not, and lanes that combine values without all of them being there;
 //! - a store to a parameter that the list says it only reads, and a load from one that it only writes;
 //! - a list that breaks the rules of [`linearize`](super): operands that are not there, loops that do not nest.
 //!
-//! Each names the op by its number and its line in the text form, and the loop variables at that moment.
+//! Each names the op by its number and its line in the text form, and the thread and the loop variables at that moment.
 //!
 //! Always: the meaning of an op on scalars is that of `ir::interpret` (`dtype::arithmetic`); `horizontal_reduce` combines the upper half of its
-//! lanes with the lower until one is left. It shares no code with the passes. Tested in `tests.rs`, and by every
-//! kernel that the test crate runs.
+//! lanes with the lower until one is left, `shuffle_reduce` as the table of [`linearize`](super) says. Threads of a block run one after another from
+//! barrier to barrier, in an order that a seed gives. It shares no code with the passes. Tested in `tests.rs` and `thread_tests.rs`, and by
+//! every kernel that the test crate runs.
 
 mod machine;
 mod memory;
 mod prepare;
 #[cfg(test)]
 mod tests;
+mod thread;
+#[cfg(test)]
+mod thread_tests;
 
 use std::ops::Range;
 
@@ -35,7 +43,7 @@ pub struct LinearError {
     pub op: usize,
     /// The op as the text form of the list writes it.
     pub line: String,
-    /// The share of the parallel loop and the loop variables, as ` in share 0..4 with r0 = 1`; empty where there are none.
+    /// The share of the parallel loop, the block, the thread and the loop variables, as ` in share 0..4 with r0 = 1`; empty where there are none.
     pub place: String,
     /// What is wrong.
     pub message: String,
@@ -53,13 +61,27 @@ pub fn interpret(
     variables: &[i64],
     shares: &[Range<i64>],
 ) -> Result<(), LinearError> {
+    interpret_in_order(linear, parameters, variables, shares, 0)
+}
+
+/// As [`interpret`], with the threads of a block in another order for another seed.
+///
+/// # Errors
+/// As [`interpret`].
+pub fn interpret_in_order(
+    linear: &Linear,
+    parameters: &mut [Memory],
+    variables: &[i64],
+    shares: &[Range<i64>],
+    seed: u64,
+) -> Result<(), LinearError> {
     let name_op = |(op, place, message): (usize, String, String)| {
         // Each op has one line, below the header.
         let line = text::print(linear).lines().nth(op + 1).unwrap_or_default().trim().to_string();
         LinearError { op, line, place, message }
     };
     let list = prepare::prepare(linear).map_err(|(op, message)| name_op((op, String::new(), message)))?;
-    machine::run(linear, &list, parameters, variables, shares).map_err(name_op)
+    machine::run(linear, &list, parameters, variables, shares, seed).map_err(name_op)
 }
 
 /// The items of the parallel loop cut into at most `count` shares of one length; the last may be shorter.

@@ -1,11 +1,12 @@
 //! A list made ready to run: each op with the registers that it reads and sets, each loop with its end.
 //!
-//! Checked here: operands stand before their users and in loops that are still open, loops nest, and elementwise ops are defined.
+//! Checked here: operands stand before their users and in loops that are still open, loops nest, and elementwise ops are defined. What lanes combine is
+//! what they had in a range that has ended.
 
 use rustc_hash::FxHashMap;
 
 use crate::dtype::{DType, Scalar};
-use crate::ir::{Arg, AxisKind, Op, ScalarFunction, UOp, scalar_function};
+use crate::ir::{Arg, AxisKind, MemorySpace, Op, ScalarFunction, UOp, scalar_function};
 use crate::linearize::Linear;
 
 /// The address of an op that is wrong, and what is wrong.
@@ -49,6 +50,7 @@ pub(super) struct ScratchArg {
     /// Its number in the text form.
     pub(super) number: u32,
     pub(super) len: usize,
+    pub(super) space: MemorySpace,
 }
 
 /// Elements that one scratch may have: a bound on what a wrong list can ask for.
@@ -90,6 +92,13 @@ pub(super) enum Action {
         from: Slot,
         combine: ScalarFunction,
     },
+    /// The values of the lanes of a group, combined by a butterfly: all lanes wait for each other.
+    Shuffle {
+        from: Slot,
+        combine: ScalarFunction,
+    },
+    /// All threads of a block wait for each other.
+    Barrier,
     Compute {
         function: ScalarFunction,
         src: Vec<Slot>,
@@ -98,7 +107,7 @@ pub(super) enum Action {
 
 pub(super) struct Loop {
     pub(super) len: Slot,
-    pub(super) is_parallel: bool,
+    pub(super) kind: AxisKind,
     pub(super) dtype: DType,
     pub(super) id: u32,
     /// The position of its `end`.
@@ -127,6 +136,7 @@ pub(super) fn prepare(linear: &Linear) -> Result<List, Wrong> {
     let mut maker = Maker {
         linear,
         visible: FxHashMap::default(),
+        of_lanes: FxHashMap::default(),
         open: Vec::new(),
         registers: 0,
         scratch: Vec::new(),
@@ -163,6 +173,8 @@ struct OpenLoop {
 struct Maker<'l> {
     linear: &'l Linear,
     visible: FxHashMap<UOp, Meaning>,
+    /// What stood in ranges of lanes that have ended, with the range.
+    of_lanes: FxHashMap<UOp, (UOp, Meaning)>,
     open: Vec<OpenLoop>,
     registers: usize,
     scratch: Vec<ScratchArg>,
@@ -212,6 +224,15 @@ impl Maker<'_> {
         }
     }
 
+    /// What each lane had of a value, in a range that has ended.
+    fn value_of_lanes(&self, node: &UOp) -> Result<Slot, String> {
+        let (_, end) = self.operand(node, 1)?;
+        match node.src().first().and_then(|value| self.of_lanes.get(value)) {
+            Some((range, Meaning::Value(slot))) if end.src().first() == Some(range) => Ok(*slot),
+            _ => Err("combines what no range of lanes has left".to_string()),
+        }
+    }
+
     fn address(&self, node: &UOp) -> Result<Address, String> {
         match self.operand(node, 0)? {
             (Meaning::Address(address), _) => Ok(address),
@@ -229,11 +250,11 @@ impl Maker<'_> {
                 }
                 (Action::Nothing, Meaning::Memory(Target::Parameter(param.slot as usize)))
             }
-            (Op::Scratch, Arg::Scratch(number, len)) => {
+            (Op::Scratch, Arg::Scratch(number, len, space)) => {
                 if *len > SCRATCH_ELEMENTS_MAX {
                     return Err(format!("has more than {SCRATCH_ELEMENTS_MAX} elements"));
                 }
-                self.scratch.push(ScratchArg { number: *number, len: *len as usize });
+                self.scratch.push(ScratchArg { number: *number, len: *len as usize, space: *space });
                 self.homes.push(None);
                 (Action::Nothing, Meaning::Memory(Target::Scratch(self.scratch.len() - 1)))
             }
@@ -251,6 +272,13 @@ impl Maker<'_> {
                 self.operand(node, 1)?;
                 (Action::Copy { from: self.value(node, 0)? }, value)
             }
+            (Op::ShuffleReduce, Arg::Combine(combine)) => {
+                let element = node.dtype().element();
+                let function = scalar_function(combine.op(), element, element);
+                let combine = function.ok_or_else(|| "is not defined".to_string())?;
+                (Action::Shuffle { from: self.value_of_lanes(node)?, combine }, value)
+            }
+            (Op::Barrier, _) => (Action::Barrier, Meaning::Done),
             (Op::Index, _) => (Action::Nothing, Meaning::Address(self.index(node)?)),
             (Op::Load | Op::Previous, _) => {
                 let address = self.address(node)?;
@@ -313,21 +341,18 @@ impl Maker<'_> {
         let arg = node.as_range().ok_or_else(|| "has no number".to_string())?;
         let len = self.value(node, 0)?;
         self.open.push(OpenLoop { range: node.clone(), step: self.steps.len(), inside: Vec::new() });
-        Ok(Action::Open(Loop {
-            len,
-            is_parallel: arg.kind == AxisKind::Parallel,
-            dtype: node.dtype(),
-            id: arg.id,
-            end: 0,
-            renews: Vec::new(),
-        }))
+        Ok(Action::Open(Loop { len, kind: arg.kind, dtype: node.dtype(), id: arg.id, end: 0, renews: Vec::new() }))
     }
 
     fn close_loop(&mut self, node: &UOp) -> Result<Action, String> {
         let open = self.open.pop().filter(|open| node.src().first() == Some(&open.range));
         let open = open.ok_or_else(|| "does not close the innermost loop".to_string())?;
+        let is_lanes = open.range.as_range().is_some_and(|range| range.kind == AxisKind::Lane);
         for listed in &open.inside {
-            self.visible.remove(listed);
+            let meaning = self.visible.remove(listed);
+            if let Some(meaning) = meaning.filter(|_| is_lanes) {
+                self.of_lanes.insert(listed.clone(), (open.range.clone(), meaning));
+            }
         }
         let end = self.steps.len();
         if let Action::Open(open) = &mut self.steps[open.step].action {

@@ -151,7 +151,7 @@ fn kernel(arguments: &Inspect, name: &str, ast: &UOp) -> Result<(), Box<dyn Erro
     let linear = lower_kernel(ast, device.target(), &arguments.lowering(), &mut notes).map_err(ExecuteError::from)?;
     match arguments.stage() {
         "linear" => print!("{}", warpweft_compiler::linearize::text::print(&linear)),
-        "source" => print!("{}", warpweft_renderer::render(&linear, device.target()).source),
+        "source" => print!("{}", warpweft_renderer::render(&linear, device.target())?.source),
         "assembly" => print!("{}", assembly(&**device, &linear)?),
         _ => {}
     }
@@ -159,7 +159,7 @@ fn kernel(arguments: &Inspect, name: &str, ast: &UOp) -> Result<(), Box<dyn Erro
 }
 
 fn assembly(device: &dyn warpweft_devices::Device, linear: &Linear) -> Result<String, Box<dyn Error>> {
-    let program = warpweft_renderer::render(linear, device.target());
+    let program = warpweft_renderer::render(linear, device.target())?;
     Ok(device.disassemble(&device.compile(&program)?)?)
 }
 
