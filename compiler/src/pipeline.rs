@@ -6,8 +6,8 @@ use crate::error::CompileError;
 use crate::ir::text::Graph;
 use crate::ir::{Arg, Op, UOp, postorder};
 use crate::kernel::{effects, estimate, local_buffers, name};
-use crate::legalize::{blocks, decompose, expand, index_types, states, transpose};
-use crate::linearize::{self, Linear, check, linearizer};
+use crate::legalize::{blocks, decompose, expand, first_thread, index_types, states, transpose};
+use crate::linearize::{self, Linear, barriers, check, linearizer};
 use crate::lower::{loops, tensors};
 use crate::optimize::{self, Opts};
 use crate::program::{Access, Parameter};
@@ -64,14 +64,16 @@ pub fn lower_kernel(
     passes.run("local buffers get scratch of their own", local_buffers::number_scratch);
     passes.run("states become accumulators", states::accumulate_states);
     passes.run("ops the target lacks become ops it has", |kernel| decompose::decompose(kernel, target));
+    passes.run("what all threads would store the first one stores", first_thread::store_by_first_threads);
     passes.run("indices get machine types", index_types::lower_index_types);
-    let ops = linearizer::order(&passes.kernel, target.has_fma);
+    let ops = barriers::place(linearizer::order(&passes.kernel, target.has_fma));
     let (parameters, variables) = interface(ast, &ops);
     let linear = Linear { name, parameters, variables, grid: grid(&ops), ops, estimate };
     if cfg!(debug_assertions)
         && let Err(message) = check::check(&linear.ops)
             .and(verify::linear::check(&linear.ops).map_err(|error| error.to_string()))
             .and(linearize::effects::check(&linear.ops))
+            .and(linearize::races::check(&linear.ops))
     {
         panic!("bug in the compiler: {message}, in this list:\n{}", linearize::text::print(&linear));
     }

@@ -8,7 +8,7 @@ use crate::ir::{Op, UOp};
 
 /// What is wrong with a list: a bug in the compiler.
 ///
-/// Each op stands after its operands and inside every loop that an operand stands in, unless the operand was made final; loops nest; every
+/// Each op stands after its operands and inside every loop that an operand stands in, unless the operand was made final or is what lanes combine; loops nest; every
 /// accumulator is updated; no dtype is `Index`.
 pub fn check(list: &[UOp]) -> Result<(), String> {
     let mut open: Vec<UOp> = Vec::new();
@@ -23,7 +23,7 @@ pub fn check(list: &[UOp]) -> Result<(), String> {
             let Some(scope) = scopes.get(operand) else {
                 return fail(format!("operand {operand:?} is not listed before it"));
             };
-            if !open.starts_with(scope) && op.op() != Op::Final {
+            if !open.starts_with(scope) && !matches!(op.op(), Op::Final | Op::ShuffleReduce) {
                 return fail(format!("operand {operand:?} stands in a loop that has ended"));
             }
         }

@@ -3,7 +3,8 @@
 //! A value stands in the innermost loop that it depends on. Loops nest as their loop ends say: the ranges of one loop end outermost
 //! first, and the first of them inside the innermost loop that the loop end's result depends on. Within one loop, what stands in
 //! it (single ops and whole inner loops) is ordered so that each comes after what it needs, and otherwise as in the graph. What a store
-//! needs are also the loads of what it replaces (`kernel::effects`), which the list itself no longer names.
+//! needs are also the loads of what it replaces (`kernel::effects`), which the list itself no longer names. A reduction over lanes has no accumulator: what
+//! each lane has is combined behind the end of their range.
 //!
 //! Always: see [`check`](super::check). Tested there, and by every kernel that runs.
 
@@ -15,7 +16,7 @@ use smallvec::smallvec;
 
 use super::loop_tree::{Nest, part_loops};
 use crate::DType;
-use crate::ir::{Arg, Op, ReduceOp, Sources, UOp};
+use crate::ir::{Arg, AxisKind, Op, ReduceOp, Sources, UOp};
 use crate::kernel::local_buffers::scratch_of;
 use crate::kernel::ranges::{Dependencies, closed_ranges, is_loop_end, open_operands, range_id};
 
@@ -104,7 +105,7 @@ impl Emitter {
         let constants: Vec<UOp> =
             self.dependencies.order.iter().filter(|node| node.op() == Op::Const).cloned().collect();
         constants.into_iter().for_each(|constant| self.push_constant(constant));
-        let has_identity = |node: &&UOp| matches!(node.op(), Op::ReduceRange | Op::Running);
+        let has_identity = |node: &&UOp| matches!(node.op(), Op::ReduceRange | Op::Running) && !is_of_lanes(node);
         let reductions: Vec<UOp> = self.dependencies.order.iter().filter(has_identity).cloned().collect();
         reductions.iter().filter_map(identity_of).for_each(|identity| self.push_constant(identity));
     }
@@ -209,7 +210,8 @@ impl Emitter {
         let range = self.nest.ranges[&id].clone();
         let loop_ends = self.nest.loop_ends[&id].clone();
         // Accumulators start outside of the outermost loop of their reduction.
-        for reduction in loop_ends.iter().filter(|loop_end| loop_end.op() == Op::ReduceRange) {
+        for reduction in loop_ends.iter().filter(|loop_end| loop_end.op() == Op::ReduceRange && !is_of_lanes(loop_end))
+        {
             if range_id(&closed_ranges(reduction)[0]) == id {
                 self.start_accumulators(reduction);
             }
@@ -228,7 +230,12 @@ impl Emitter {
         let end = UOp::new(Op::EndRange, DType::VOID, smallvec![range_op], Arg::None);
         self.push(end.clone());
         for reduction in loop_ends.iter().filter(|loop_end| loop_end.op() == Op::ReduceRange) {
-            if range_id(&closed_ranges(reduction)[0]) == id {
+            if is_of_lanes(reduction) {
+                let src: Sources = smallvec![self.done[&reduction.src()[0]].clone(), end.clone()];
+                let value = UOp::new(Op::ShuffleReduce, reduction.dtype(), src, reduction.arg().clone());
+                self.push(value.clone());
+                self.done.insert(reduction.clone(), value);
+            } else if range_id(&closed_ranges(reduction)[0]) == id {
                 let accumulator = match reduction.arg() {
                     Arg::Step(component) => self.done[&stepped(reduction).1[component.number as usize]].clone(),
                     _ => self.done[reduction].clone(),
@@ -274,6 +281,10 @@ impl Emitter {
 
     /// The end of a loop end's innermost body: a store, or an update of its accumulator.
     fn close(&mut self, loop_end: &UOp) {
+        if is_of_lanes(loop_end) {
+            // Lanes combine what they have after the end of their range.
+            return;
+        }
         if loop_end.op() == Op::Store {
             let (index, value) = (self.done[&loop_end.src()[0]].clone(), self.done[&loop_end.src()[1]].clone());
             self.push(UOp::new(Op::Store, DType::VOID, smallvec![index, value], Arg::None));
@@ -303,6 +314,12 @@ impl Emitter {
             self.push(UOp::new(Op::Update, DType::VOID, smallvec![accumulator, value], Arg::None));
         }
     }
+}
+
+/// Whether it is a reduction over the lanes of a group of threads.
+fn is_of_lanes(loop_end: &UOp) -> bool {
+    let is_lane = |range: &UOp| range.as_range().is_some_and(|arg| arg.kind == AxisKind::Lane);
+    loop_end.op() == Op::ReduceRange && closed_ranges(loop_end).iter().any(is_lane)
 }
 
 /// What a reduction of one value begins with.

@@ -21,15 +21,17 @@
 //! | `ramp`, `splat`, `stack`, `lane`, `horizontal_reduce` | vectors made, taken apart, combined |
 //! | elementwise ops | on scalars, or lane by lane on vectors of one lane count |
 //!
-//! No node is of dtype `Index` any more. [`check::check`] holds every list to these rules, and [`effects::check`] proves that nothing is loaded
-//! after it was replaced.
+//! No node is of dtype `Index` any more. [`check::check`] holds every list to these rules, [`effects::check`] proves that nothing is loaded
+//! after it was replaced, and [`races::check`] that the threads of a block meet between accesses of what they share.
 
+pub mod barriers;
 pub mod check;
 pub mod effects;
 pub mod interpret;
 mod launch;
 pub mod linearizer;
 mod loop_tree;
+pub mod races;
 mod scratch;
 pub mod text;
 

@@ -101,7 +101,7 @@ impl Machine<'_> {
             for &number in &order {
                 let thread = &mut threads[number];
                 let result = thread.run(&mut self.world);
-                result.map_err(|message| (thread.at, thread.address(&self.world), message))?;
+                result.map_err(|message| (thread.at, thread.iteration_text(&self.world), message))?;
             }
             if threads.iter().all(|thread| thread.state == State::Ended) {
                 return Ok(());
@@ -121,18 +121,18 @@ impl Machine<'_> {
         }
     }
 
-    /// Lets groups of lanes go on that have all come to one address: each lane has the combined value. Whether there was one.
+    /// Lets groups of lanes go on that have all come to one op of one iteration: each lane has the combined value. Whether there was one.
     fn combine_lanes(&self, threads: &mut [Thread]) -> bool {
         let mut went_on = false;
         for group in threads.chunks_mut(self.world.launch.lanes as usize) {
-            let address = (group[0].at, group[0].iteration());
+            let point = (group[0].at, group[0].iteration());
             let is_there = |thread: &Thread| {
-                thread.state == State::AtShuffle && thread.at == address.0 && thread.iteration() == address.1
+                thread.state == State::AtShuffle && thread.at == point.0 && thread.iteration() == point.1
             };
             if !group.iter().all(is_there) {
                 continue;
             }
-            let Step { action: Action::Shuffle { from, combine }, to } = &self.world.list.steps[address.0] else {
+            let Step { action: Action::Shuffle { from, combine }, to } = &self.world.list.steps[point.0] else {
                 continue;
             };
             for part in 0..to.lanes {
@@ -160,10 +160,9 @@ impl Machine<'_> {
     /// Lets all threads go on that wait at one barrier.
     fn meet(&mut self, threads: &mut [Thread]) -> Result<(), Wrong> {
         let Some(first) = threads.iter().position(|thread| thread.state != State::Ended) else { return Ok(()) };
-        let address = (threads[first].at, threads[first].iteration());
-        let is_there = |thread: &Thread| {
-            thread.state == State::AtBarrier && thread.at == address.0 && thread.iteration() == address.1
-        };
+        let point = (threads[first].at, threads[first].iteration());
+        let is_there =
+            |thread: &Thread| thread.state == State::AtBarrier && thread.at == point.0 && thread.iteration() == point.1;
         if !threads.iter().all(is_there) {
             return Err(self.divergence(threads, first));
         }
@@ -192,12 +191,12 @@ impl Machine<'_> {
         let whereabouts = other.map_or("others do not come".to_string(), |other| match other.state {
             State::Ended => format!("thread {} has ended", other.number),
             State::Runs | State::AtBarrier | State::AtShuffle => {
-                format!("thread {} waits at op {}{}", other.number, other.at, other.address(&self.world))
+                format!("thread {} waits at op {}{}", other.number, other.at, other.iteration_text(&self.world))
             }
         });
         (
             waits.at,
-            waits.address(&self.world),
+            waits.iteration_text(&self.world),
             format!("is not reached by all threads that it waits for: {whereabouts}"),
         )
     }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::ops::Range;
 
 use super::memory::{Meeting, Memory, ScratchMemory, SharedMemory, Usage};
-use super::prepare::{Action, List, Loop, Place, Slot, Step, Target};
+use super::prepare::{Action, Address, List, Loop, Slot, Step, Target};
 use crate::dtype::Scalar;
 use crate::ir::{AxisKind, MemorySpace};
 use crate::linearize::{Launch, Linear};
@@ -100,7 +100,7 @@ impl Thread {
     }
 
     /// Where the thread is, for messages.
-    pub(super) fn place(&self, world: &World<'_>) -> String {
+    pub(super) fn iteration_text(&self, world: &World<'_>) -> String {
         let mut text = String::new();
         if world.linear.grid > 1 {
             let _ = write!(text, " in share {:?}", world.share);
@@ -174,8 +174,8 @@ impl Thread {
                 return Ok(());
             }
             Action::Copy { from } => self.fill(*to, |thread, lane| thread.registers[from.at(lane)]),
-            Action::Load(place) => self.load(place, *to, world)?,
-            Action::Store { place, value } => self.store(place, *value, world)?,
+            Action::Load(address) => self.load(address, *to, world)?,
+            Action::Store { address, value } => self.store(address, *value, world)?,
             Action::Ramp { base, stride, dtype } => {
                 let first = self.integer(*base, 0);
                 self.fill(*to, |_, lane| {
@@ -260,32 +260,32 @@ impl Thread {
     }
 
     /// The element of a lane, if its gate holds.
-    fn element(&self, place: &Place, lane: usize, world: &World<'_>) -> Result<Option<usize>, String> {
-        if place.gate.is_some_and(|gate| !self.registers[gate.at(lane)].to_bool()) {
+    fn element(&self, address: &Address, lane: usize, world: &World<'_>) -> Result<Option<usize>, String> {
+        if address.gate.is_some_and(|gate| !self.registers[gate.at(lane)].to_bool()) {
             return Ok(None);
         }
-        let offset = match place.offset.lanes {
-            1 => self.integer(place.offset, 0).wrapping_add(lane as i64),
-            _ => self.integer(place.offset, lane),
+        let offset = match address.offset.lanes {
+            1 => self.integer(address.offset, 0).wrapping_add(lane as i64),
+            _ => self.integer(address.offset, lane),
         };
-        let len = match place.target {
+        let len = match address.target {
             Target::Parameter(slot) => world.linear.parameters.get(slot).map_or(0, |parameter| parameter.len as usize),
             Target::Scratch(number) => world.list.scratch[number].len,
         };
         match usize::try_from(offset).ok().filter(|element| *element < len) {
             Some(element) => Ok(Some(element)),
             None => {
-                let memory = name_of(place.target, world.list);
+                let memory = name_of(address.target, world.list);
                 Err(format!("lane {lane} is element {offset} of {memory}, which has {len}"))
             }
         }
     }
 
-    fn load(&mut self, place: &Place, to: Slot, world: &mut World<'_>) -> Result<(), String> {
-        for lane in 0..place.lanes {
-            let value = match self.element(place, lane, world)? {
-                Some(element) => self.read(place.target, element, world)?,
-                None => Scalar::zero(place.dtype),
+    fn load(&mut self, address: &Address, to: Slot, world: &mut World<'_>) -> Result<(), String> {
+        for lane in 0..address.lanes {
+            let value = match self.element(address, lane, world)? {
+                Some(element) => self.read(address.target, element, world)?,
+                None => Scalar::zero(address.dtype),
             };
             self.registers[to.first + lane] = value;
         }
@@ -316,10 +316,10 @@ impl Thread {
         value.ok_or_else(|| format!("reads element {element} of {}, which nothing has written", name()))
     }
 
-    fn store(&mut self, place: &Place, value: Slot, world: &mut World<'_>) -> Result<(), String> {
-        for lane in 0..place.lanes {
-            if let Some(element) = self.element(place, lane, world)? {
-                self.write(place.target, element, self.registers[value.at(lane)], world)?;
+    fn store(&mut self, address: &Address, value: Slot, world: &mut World<'_>) -> Result<(), String> {
+        for lane in 0..address.lanes {
+            if let Some(element) = self.element(address, lane, world)? {
+                self.write(address.target, element, self.registers[value.at(lane)], world)?;
             }
         }
         Ok(())
