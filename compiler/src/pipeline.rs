@@ -7,7 +7,7 @@ use crate::ir::text::Graph;
 use crate::ir::{Arg, Op, UOp, postorder};
 use crate::kernel::{effects, estimate, local_buffers, name};
 use crate::legalize::{blocks, decompose, expand, first_thread, index_types, states, transpose};
-use crate::linearize::{self, Linear, barriers, check, linearizer};
+use crate::linearize::{self, Linear, barriers, check, linearizer, reassociate};
 use crate::lower::{loops, tensors};
 use crate::optimize::{self, Opts};
 use crate::program::{Access, Parameter};
@@ -65,6 +65,7 @@ pub fn lower_kernel(
     passes.run("states become accumulators", states::accumulate_states);
     passes.run("ops the target lacks become ops it has", |kernel| decompose::decompose(kernel, target));
     passes.run("what all threads would store the first one stores", first_thread::store_by_first_threads);
+    passes.run("chains are associated by loop depth", reassociate::reassociate);
     passes.run("indices get machine types", index_types::lower_index_types);
     let ops = barriers::place(linearizer::order(&passes.kernel, target.has_fma));
     let (parameters, variables) = interface(ast, &ops);

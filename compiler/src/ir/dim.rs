@@ -280,8 +280,9 @@ impl Deref for Shape {
 
 impl<D: Into<Dim>> FromIterator<D> for Shape {
     fn from_iter<I: IntoIterator<Item = D>>(dims: I) -> Shape {
-        let dims: Vec<Dim> = dims.into_iter().map(Into::into).collect();
-        Shape(if dims.is_empty() { None } else { Some(dims.into()) })
+        // One allocation where the count of lengths is known, as for arrays, lists and slices.
+        let dims: Arc<[Dim]> = dims.into_iter().map(Into::into).collect();
+        Shape(if dims.is_empty() { None } else { Some(dims) })
     }
 }
 
@@ -299,7 +300,7 @@ impl<D: Into<Dim> + Clone> From<&[D]> for Shape {
 
 impl<D: Into<Dim>, const N: usize> From<[D; N]> for Shape {
     fn from(dims: [D; N]) -> Shape {
-        dims.into_iter().collect()
+        Shape(if N == 0 { None } else { Some(Arc::new(dims.map(Into::into))) })
     }
 }
 

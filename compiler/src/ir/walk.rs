@@ -13,23 +13,33 @@ pub fn postorder(roots: &[UOp]) -> Vec<UOp> {
 /// As [`postorder`], but nodes for which `stop` holds are listed without what is below them.
 pub fn postorder_until(roots: &[UOp], stop: impl Fn(&UOp) -> bool) -> Vec<UOp> {
     let mut order = Vec::new();
-    let mut seen: FxHashSet<UOp> = FxHashSet::default();
-    // A node is pushed twice: to visit its operands, then to be listed.
-    let mut stack: Vec<(UOp, bool)> = roots.iter().rev().map(|root| (root.clone(), false)).collect();
-    while let Some((node, operands_done)) = stack.pop() {
-        if operands_done {
-            order.push(node);
-            continue;
+    let mut seen: FxHashSet<&UOp> = FxHashSet::default();
+    // The path to the node at hand, each with the operands that are still to be visited. Nothing is counted or copied on the way: most of
+    // what passes do is walking.
+    let mut path: Vec<(&UOp, std::slice::Iter<'_, UOp>)> = Vec::new();
+    for root in roots {
+        let mut next = Some(root);
+        while let Some(node) = next {
+            if seen.insert(node) {
+                let below = if stop(node) { [].iter() } else { node.src().iter() };
+                path.push((node, below));
+            }
+            next = following(&mut path, &mut order);
         }
-        if !seen.insert(node.clone()) {
-            continue;
-        }
-        let below: &[UOp] = if stop(&node) { &[] } else { node.src() };
-        let below: Vec<UOp> = below.iter().filter(|operand| !seen.contains(*operand)).cloned().collect();
-        stack.push((node, true));
-        stack.extend(below.into_iter().rev().map(|operand| (operand, false)));
     }
     order
+}
+
+/// The next operand to visit, after listing the nodes that have none left.
+fn following<'n>(path: &mut Vec<(&'n UOp, std::slice::Iter<'n, UOp>)>, order: &mut Vec<UOp>) -> Option<&'n UOp> {
+    while let Some((node, below)) = path.last_mut() {
+        if let Some(operand) = below.next() {
+            return Some(operand);
+        }
+        order.push(node.clone());
+        path.pop();
+    }
+    None
 }
 
 /// The graph rebuilt bottom-up: `replace` sees each node with its operands already replaced and may give another.

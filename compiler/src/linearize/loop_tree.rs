@@ -51,6 +51,11 @@ impl Nest {
         ids.filter(|id| self.depth.contains_key(id)).max_by_key(|id| self.depth[id])
     }
 
+    /// How many loops stand around what depends on these ranges.
+    pub(super) fn depth_of(&self, ids: impl Iterator<Item = u32>) -> u32 {
+        self.deepest(ids).map_or(0, |id| self.depth[&id] + 1)
+    }
+
     /// The loop directly inside `scope` through which `inner` is reached; `None` if `inner` is `scope` itself.
     pub(super) fn child_towards(&self, scope: Option<u32>, inner: Option<u32>) -> Option<u32> {
         let mut at = inner;

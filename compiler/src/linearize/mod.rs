@@ -32,6 +32,7 @@ mod launch;
 pub mod linearizer;
 mod loop_tree;
 pub mod races;
+pub mod reassociate;
 mod scratch;
 pub mod text;
 

@@ -68,7 +68,7 @@ pub fn rewrite_until(root: &UOp, sets: &[&RuleSet], is_leaf: fn(&UOp) -> bool) -
 
 /// A rewrite in progress, which remembers results: several roots may be rewritten after one another.
 pub struct Rewriter<'s> {
-    sets: SmallVec<[&'s RuleSet; 4]>,
+    sets: SmallVec<[&'s RuleSet; 8]>,
     done: FxHashMap<UOp, UOp>,
     hits: FxHashMap<&'static str, usize>,
     hit_count: usize,
@@ -155,8 +155,8 @@ impl<'s> Rewriter<'s> {
     }
 
     fn apply(&mut self, node: &UOp, listener: &mut dyn HitListener) -> Result<Option<UOp>, HitLimit> {
-        let sets = self.sets.clone();
-        for set in sets {
+        for number in 0..self.sets.len() {
+            let set = self.sets[number];
             if let Some((rule, new)) = set.apply(node) {
                 listener.hit(set.name(), rule, node, &new);
                 self.hit_count += 1;

@@ -12,7 +12,7 @@ use warpweft::config::{Config, config};
 use warpweft::execute::Executor;
 use warpweft_compiler::{DType, UOp};
 
-use crate::{cases, functions, regions, starts};
+use crate::{cases, functions, growth, regions, starts};
 
 /// Arguments of `warpweft bench`.
 #[derive(Args)]
@@ -77,7 +77,7 @@ const UNFUSED_CASES: &[&str] =
 
 /// Runs the cases.
 pub(crate) fn run(arguments: &Bench) -> Result<(), Failure> {
-    let names: Vec<&str> = [OWN_CASES, regions::NAMES, cases::NAMES, UNFUSED_CASES].concat();
+    let names: Vec<&str> = [OWN_CASES, growth::NAMES, regions::NAMES, cases::NAMES, UNFUSED_CASES].concat();
     if arguments.list {
         names.iter().for_each(|name| println!("{name}"));
         return Ok(());
@@ -96,6 +96,9 @@ pub(crate) fn run(arguments: &Bench) -> Result<(), Failure> {
             "encoder_cold" | "encoder_warm" => starts::run(arguments, name)?,
             _ if regions::NAMES.contains(&name) => {
                 report(arguments, name, Cost::default(), &regions::run(name, arguments.seconds)?);
+            }
+            _ if growth::NAMES.contains(&name) => {
+                report(arguments, name, Cost::default(), &growth::run(arguments, name)?);
             }
             _ if name.ends_with(UNFUSED) => unfused(arguments, name)?,
             _ => match name.strip_prefix("fresh_chain_") {

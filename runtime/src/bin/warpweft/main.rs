@@ -7,6 +7,7 @@ mod cache;
 mod cases;
 mod devices;
 mod functions;
+mod growth;
 mod inspect;
 mod inspect_opts;
 mod inspect_region;
