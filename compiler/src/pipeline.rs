@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::CompileError;
 use crate::ir::text::Graph;
 use crate::ir::{Arg, Op, UOp, postorder};
-use crate::kernel::{effects, estimate, local_buffers, name};
+use crate::kernel::{accumulate, effects, estimate, local_buffers, name};
 use crate::legalize::{blocks, decompose, expand, first_thread, index_types, states, transpose};
 use crate::linearize::{self, Linear, barriers, check, linearizer, reassociate};
 use crate::lower::{loops, tensors};
@@ -60,8 +60,8 @@ pub fn lower_kernel(
     passes.run("long sums go by blocks", blocks::sum_by_blocks);
     passes.run("unrolled and vector ranges are expanded", expand::expand);
     passes.run("tiles of strided loads become rows, transposed", transpose::transpose_tiles);
-    passes.run("what accumulates in memory loads what is there", effects::open_accumulations);
     passes.run("local buffers get scratch of their own", local_buffers::number_scratch);
+    passes.run("what accumulates in memory loads what is there", accumulate::open_accumulations);
     passes.run("states become accumulators", states::accumulate_states);
     passes.run("ops the target lacks become ops it has", |kernel| decompose::decompose(kernel, target));
     passes.run("what all threads would store the first one stores", first_thread::store_by_first_threads);

@@ -9,7 +9,7 @@
 use warpweft_compiler::DType;
 use warpweft_compiler::ir::interpret::Value;
 use warpweft_compiler::ir::text::Graph;
-use warpweft_compiler::ir::{Arg, AxisKind, Dim, Op, ReduceOp, UOp, postorder};
+use warpweft_compiler::ir::{Arg, AxisKind, Combiner, Dim, Op, ReduceOp, UOp, postorder};
 use warpweft_compiler::linearize::Linear;
 use warpweft_compiler::linearize::interpret::Memory;
 use warpweft_compiler::optimize::text::{parse_list, print_list};
@@ -67,12 +67,25 @@ fn contraction(choices: &mut Choices<'_>) -> InPlace {
     let b = b.reshape([Dim::from(1), dims[1].clone(), dims[2].clone()]).expand(all());
     let op = if choices.once_in(3) { ReduceOp::Max } else { ReduceOp::Add };
     let product = (a * b).reduce(op, &[1]).reshape([dims[0].clone(), dims[2].clone()]);
-    let value = match choices.between(0, 2) {
+    let value = match choices.between(0, 3) {
         0 => product.max(0) * 2,
+        1 => state_of_rows(choices, &product),
         _ => product,
     };
     let target = UOp::param(0, DType::F32, (rows * columns) as u64);
     InPlace { ast: UOp::sink([UOp::new(Op::Store, DType::VOID, vec![target, value], Arg::None)]), n }
+}
+
+/// A component of the state of each row, beside its elements.
+fn state_of_rows(choices: &mut Choices<'_>, x: &UOp) -> UOp {
+    let shape = x.shape().clone();
+    let [zeros, ones] = [0.0, 1.0].map(|number| UOp::float(number, DType::F32).reshape([1, 1]).expand(shape.clone()));
+    let states = match choices.once_in(2) {
+        true => UOp::reduce_states(Combiner::LogSumExp, &[x.max(-4).min(4), ones], &[1]),
+        false => UOp::reduce_states(Combiner::Moments, &[x.clone(), zeros, ones], &[1]),
+    };
+    let state = choices.one_of(&states).clone();
+    x + state.reshape([shape[0].clone(), Dim::from(1)]).expand(shape)
 }
 
 /// An opt of any numbers: most often of ranges that there are.
@@ -89,7 +102,11 @@ fn any_opt(choices: &mut Choices<'_>, kernel: &UOp) -> Opt {
         0 => *choices.one_of(&[0, 1, u32::MAX, 1 << 20, 1000]),
         _ => *choices.one_of(&[2, 3, 4, 5, 6, 7, 8, 16, 32]),
     };
-    match choices.between(0, 11) {
+    match choices.between(0, 13) {
+        12 | 13 => {
+            let count = choices.between(1, 3);
+            Opt::Block { range: range(choices), along: (0..count).map(|_| range(choices)).collect() }
+        }
         0 | 1 => Opt::Vectorize { range: range(choices), lanes: number(choices) },
         2 | 3 => Opt::Upcast { range: range(choices), times: number(choices) },
         4 => Opt::Split { range: range(choices), len: number(choices) },
@@ -154,6 +171,7 @@ fn takes_reduction_apart(kernel: &UOp, opt: &Opt) -> bool {
     let (Opt::Vectorize { range, .. }
     | Opt::Upcast { range, .. }
     | Opt::Split { range, .. }
+    | Opt::Block { range, .. }
     | Opt::Reorder { range, .. }) = opt
     else {
         return false;

@@ -17,7 +17,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::ranges::{Dependencies, RangeSet, closed_ranges, is_loop_end, open_operands, range_id};
-use crate::ir::{Arg, Op, ReduceOp, Sources, UOp};
+use crate::ir::{Combining, Op, Sources, UOp};
 
 /// Gives each store the loads that must come before it.
 pub fn order_effects(root: &UOp) -> UOp {
@@ -77,28 +77,8 @@ pub fn replaces_what_was_read(store: &UOp) -> bool {
 }
 
 /// How a store combines its value with what is there; `None` if it replaces it.
-pub fn accumulates(store: &UOp) -> Option<ReduceOp> {
-    match store.arg() {
-        Arg::Combine(op) => Some(*op),
-        _ => None,
-    }
-}
-
-/// Stores that combine become stores of what is there, combined: the last pass that may move or copy stores has run.
-///
-/// ```text
-/// store i, v, r   [add]    =>    store i, add(previous(i, r), v), r
-/// ```
-pub fn open_accumulations(root: &UOp) -> UOp {
-    crate::ir::rebuild(root, |_, store| {
-        let Some(op) = accumulates(&store).filter(|_| store.op() == Op::Store) else { return store };
-        let (index, value) = (&store.src()[0], &store.src()[1]);
-        let src: Sources = std::iter::once(index).chain(closed_ranges(&store)).cloned().collect();
-        let previous = UOp::new(Op::Previous, value.dtype(), src, Arg::None);
-        let mut src: Sources = store.src().iter().cloned().collect();
-        src[1] = op.combine(&previous, value);
-        UOp::new(Op::Store, store.dtype(), src, Arg::None)
-    })
+pub fn accumulates(store: &UOp) -> Option<Combining> {
+    if store.op() == Op::Store { Combining::of(store) } else { None }
 }
 
 /// Memory that is both loaded and stored; scratch does not count, for local buffers order that.
@@ -155,6 +135,7 @@ fn readers_within(
 mod tests {
     use super::*;
     use crate::DType;
+    use crate::ir::{Arg, ReduceOp};
     use crate::lower::tensors::lower_to_loops;
 
     fn store(slot: u32, len: u64, value: UOp) -> UOp {

@@ -8,10 +8,12 @@
 //! Always: distinct local buffers write distinct memory afterwards. Not here: where local buffers come from (`lower`), where their loops stand
 //! (`linearize`). Tested below, and by every kernel of the test crate that keeps values.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
 
+use super::accumulate::{component_of, into_memory};
 use super::ranges::Dependencies;
+use crate::DType;
 use crate::ir::{Arg, AxisKind, Op, Sources, UOp, postorder, rebuild};
 use crate::lower::loops::ranges_by_id;
 
@@ -31,6 +33,23 @@ pub fn scratch_of(buffer: &UOp) -> &UOp {
     }
 }
 
+/// The stores of a local buffer by component, so that the local buffers which give different components of one state agree: they share its memory.
+fn stores_by_component(buffer: &UOp) -> Vec<UOp> {
+    let mut stores = buffer.src().to_vec();
+    stores.sort_by_key(component_of);
+    stores
+}
+
+/// Elements of each scratch memory that stores by component fill.
+fn lengths(stores: &[UOp]) -> impl Iterator<Item = (u64, DType)> {
+    let first_of_each =
+        (0..stores.len()).filter(|&at| at == 0 || component_of(&stores[at]) != component_of(&stores[at - 1]));
+    first_of_each.map(|at| match stores[at].src()[0].src()[0].arg() {
+        Arg::Scratch(_, len, _) => (*len, stores[at].src()[0].src()[0].dtype()),
+        _ => panic!("bug in the compiler: a buffer that fills no scratch"),
+    })
+}
+
 /// Bytes of scratch memory that all local buffers of a kernel take together, once its tiles and lanes are expanded.
 pub fn scratch_bytes(root: &UOp) -> u64 {
     let buffers = local_buffers(root);
@@ -47,32 +66,46 @@ pub fn scratch_bytes(root: &UOp) -> u64 {
         });
         expanded.map(|range| range.src()[0].max_value().max(1) as u64).product()
     };
-    let bytes = |buffer: &UOp| match scratch_of(buffer).arg() {
-        Arg::Scratch(_, len, _) => len * buffer.dtype().element().bytes() as u64 * copies(buffer),
-        _ => 0,
-    };
-    buffers.iter().map(bytes).sum()
+    let mut known: FxHashSet<Vec<UOp>> = FxHashSet::default();
+    let mut bytes = 0u64;
+    for buffer in &buffers {
+        let stores = stores_by_component(buffer);
+        if known.contains(&stores) {
+            continue;
+        }
+        let elements = |(len, dtype): (u64, DType)| len.saturating_mul(dtype.element().bytes() as u64);
+        let one = lengths(&stores).map(elements).fold(0, u64::saturating_add);
+        bytes = bytes.saturating_add(one.saturating_mul(copies(buffer)));
+        known.insert(stores);
+    }
+    bytes
 }
 
-/// Gives each local buffer scratch memory of its own, numbered in the order of the graph.
+/// Gives each local buffer scratch memory of its own, numbered in the order of the graph; local buffers that give components of one state share theirs.
 pub fn number_scratch(root: &UOp) -> UOp {
-    let numbers: FxHashMap<UOp, u32> = local_buffers(root).into_iter().zip(0..).collect();
+    let mut numbers: FxHashMap<Vec<UOp>, u32> = FxHashMap::default();
+    let mut next = 0;
+    for buffer in local_buffers(root) {
+        let stores = stores_by_component(&buffer);
+        let count = lengths(&stores).count() as u32;
+        numbers.entry(stores).or_insert_with(|| {
+            next += count;
+            next - count
+        });
+    }
     rebuild(root, |node, rebuilt| {
-        let Some(&number) = numbers.get(node) else { return rebuilt };
-        let old = scratch_of(&rebuilt);
-        let Arg::Scratch(_, len, space) = old.arg() else { return rebuilt };
-        let own = UOp::new(Op::Scratch, old.dtype(), smallvec![], Arg::Scratch(number, *len, *space));
-        let stores: Sources = rebuilt.src().iter().map(|store| into(store, &own)).collect();
-        rebuilt.with_src(stores)
+        if node.op() != Op::LocalBuffer {
+            return rebuilt;
+        }
+        let first = numbers[&stores_by_component(node)];
+        let stores = rebuilt.src().iter().map(|store| {
+            let old = &store.src()[0].src()[0];
+            let Arg::Scratch(_, len, space) = old.arg() else { return store.clone() };
+            let number = first + component_of(store) as u32;
+            into_memory(store, &UOp::new(Op::Scratch, old.dtype(), smallvec![], Arg::Scratch(number, *len, *space)))
+        });
+        rebuilt.with_src(stores.collect::<Sources>())
     })
-}
-
-/// The store, into other memory.
-fn into(store: &UOp, memory: &UOp) -> UOp {
-    let index = &store.src()[0];
-    let index =
-        index.with_src([memory.clone()].into_iter().chain(index.src()[1..].iter().cloned()).collect::<Sources>());
-    store.with_src([index].into_iter().chain(store.src()[1..].iter().cloned()).collect::<Sources>())
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::dtype::Scalar;
 use crate::ir::{Arg, AxisKind, Combining, Op, Sources, UOp, postorder, substitute, with_mapped_sources};
-use crate::kernel::effects::{find_lost_loads, loads_before};
+use crate::kernel::effects::{accumulates, find_lost_loads, loads_before};
 use crate::kernel::ranges::{Dependencies, closed_ranges, is_loop_end, open_operands, range_id};
 use crate::symbolic::{linear_terms, simplify};
 
@@ -353,18 +353,29 @@ impl Vectorizer {
         let widened = Arg::Scratch(*number, len * count as u64, *space);
         let scratch = UOp::new(Op::Scratch, scratch.dtype(), smallvec![], widened);
         let index = self.index_of_lanes(index, scratch, lane, count);
-        reclose(store, &[index, splat(&self.done[value], count)], kept.into_iter())
+        let open: Vec<UOp> =
+            [index, splat(&self.done[value], count)].into_iter().chain(self.behind_value(store, count)).collect();
+        reclose(store, &open, kept.into_iter())
+    }
+
+    /// What a store waits for; of a state that accumulates, the values of its components, which are all of so many lanes.
+    fn behind_value<'s>(&'s self, store: &'s UOp, count: usize) -> impl Iterator<Item = UOp> + 's {
+        let is_state = matches!(accumulates(store), Some(Combining::Several(_))) && count > 1;
+        loads_before(store).iter().map(move |node| match is_state {
+            true => splat(&self.done[node], count),
+            false => self.done[node].clone(),
+        })
     }
 
     fn convert_store(&self, store: &UOp, lane: Option<&UOp>, kept: Sources) -> UOp {
         let (index, value) = (&store.src()[0], &store.src()[1]);
+        let count = lane.and_then(|lane| lane.src()[0].as_int()).unwrap_or(1) as usize;
         let operands = |index: UOp, value: UOp| -> Vec<UOp> {
-            [index, value].into_iter().chain(loads_before(store).iter().map(|load| self.done[load].clone())).collect()
+            [index, value].into_iter().chain(self.behind_value(store, count)).collect()
         };
         let Some(lane) = lane else {
             return reclose(store, &operands(self.done[index].clone(), self.done[value].clone()), kept.into_iter());
         };
-        let count = lane.src()[0].as_int().unwrap_or(1) as usize;
         let vector = splat(&self.done[value], count);
         match self.vector_index(index, lane, count) {
             Some(Ok(index)) => reclose(store, &operands(index, vector), kept.into_iter()),

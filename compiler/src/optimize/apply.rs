@@ -4,6 +4,7 @@
 //! comes of it is within the limits of the target and of this compiler (`limits`). Tested in the test crate, by random lists of opts on
 //! random kernels.
 
+use super::block::block;
 use super::by_hand::Choice;
 use super::limits;
 use super::nesting;
@@ -59,6 +60,10 @@ fn try_apply(root: &UOp, opt: &Opt, target: &Target) -> Result<UOp, Reason> {
         Opt::Stage { load, ranges } => {
             let along: Vec<UOp> = ranges.iter().map(find).collect::<Result<_, _>>()?;
             stage::stage_load(root, *load, &along, target)?
+        }
+        Opt::Block { range, along } => {
+            let along: Vec<UOp> = along.iter().map(find).collect::<Result<_, _>>()?;
+            block(root, &find(range)?, &along, target)?
         }
         Opt::Reorder { range, inner } => nesting::swap(root, &find(range)?, &find(inner)?)?,
         Opt::Outermost { range } => nesting::make_outermost(root, &find(range)?)?,

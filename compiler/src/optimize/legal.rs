@@ -2,7 +2,8 @@
 //!
 //! Opts have too many arguments to try them all, so these are the ones that a search can want:
 //! lanes are powers of two, copies small numbers and those that fill registers, lengths of splits powers of two. A stage is made along all
-//! the ranges of a load that stand inside of one of its loops, with any one of them consecutive.
+//! the ranges of a load that stand inside of one of its loops, with any one of them consecutive; blocks stand outside of one of the loops of their
+//! reduction and of all inside of that.
 //!
 //! Always: the same kernel and target give the same list, in which no opt stands twice. Tested in the test crate, where random
 //! lists of these keep the values of random kernels.
@@ -12,7 +13,7 @@ use super::limits::lanes_max;
 use super::opt::Opt;
 use super::stage::loads_of;
 use crate::ir::{AxisKind, UOp};
-use crate::kernel::ranges::{Dependencies, all_ranges, closed_ranges, is_loop_end, range_id};
+use crate::kernel::ranges::{Dependencies, RangeSet, all_ranges, closed_ranges, is_loop_end, range_id};
 use crate::symbolic::linear_terms;
 use crate::target::Target;
 
@@ -38,6 +39,7 @@ pub fn legal_opts(kernel: &UOp, target: &Target) -> Vec<Opt> {
     try_all(&mut pairs_of_loops(kernel, &dependencies).into_iter());
     try_all(&mut packed_pairs(kernel, &ranges).into_iter());
     try_all(&mut stages(kernel, &ranges, &dependencies).into_iter());
+    try_all(&mut blocks(kernel, &dependencies).into_iter());
     legal
 }
 
@@ -99,13 +101,33 @@ fn packed_pairs(kernel: &UOp, ranges: &[UOp]) -> Vec<Opt> {
     pairs.into_iter().filter(|(lane, row)| lane != row).map(|(lane, row)| Opt::Pack { lane, row }).collect()
 }
 
-/// Stages of each load.
-fn stages(kernel: &UOp, ranges: &[UOp], dependencies: &Dependencies) -> Vec<Opt> {
-    // Outer loops first: a range is at least as far in as any loop end's ranges before it.
+/// All loops, outer ones first: a range is at least as far in as any loop end's ranges before it.
+fn outer_first(dependencies: &Dependencies) -> Vec<u32> {
     let mut order: Vec<u32> = Vec::new();
     for loop_end in dependencies.order.iter().rev().filter(|node| is_loop_end(node)) {
         order.extend(closed_ranges(loop_end).iter().map(range_id).filter(|id| !order.contains(id)).collect::<Vec<_>>());
     }
+    order
+}
+
+/// Loops of reductions outside of all loops that they stand in, from any one on inwards.
+fn blocks(kernel: &UOp, dependencies: &Dependencies) -> Vec<Opt> {
+    let order = outer_first(dependencies);
+    let mut opts: Vec<Opt> = Vec::new();
+    for range in all_ranges(kernel).iter().filter(|range| kind_of(range) == Some(AxisKind::Reduce)) {
+        let mut around = RangeSet::default();
+        for loop_end in dependencies.order.iter().filter(|node| closed_ranges(node).contains(range)) {
+            around.union_with(dependencies.get(loop_end));
+        }
+        let own: Vec<u32> = order.iter().copied().filter(|id| around.contains(*id)).collect();
+        opts.extend((0..own.len()).map(|first| Opt::Block { range: range_id(range), along: own[first..].to_vec() }));
+    }
+    opts
+}
+
+/// Stages of each load.
+fn stages(kernel: &UOp, ranges: &[UOp], dependencies: &Dependencies) -> Vec<Opt> {
+    let order = outer_first(dependencies);
     let rank = |id: &u32| order.iter().position(|other| other == id).unwrap_or(order.len());
     let mut opts: Vec<Opt> = Vec::new();
     for (load, number) in loads_of(kernel).iter().zip(0..) {

@@ -3,6 +3,7 @@
 //! choice by hand ([`by_hand`]) that most kernels get.
 
 pub mod apply;
+mod block;
 pub mod by_hand;
 mod legal;
 mod limits;

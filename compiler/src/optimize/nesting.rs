@@ -57,8 +57,8 @@ pub(super) fn make_outermost(root: &UOp, range: &UOp) -> Result<UOp, Reason> {
 
 /// Two adjacent loops of stores, stages or reductions, the outer one in the inner one.
 pub(super) fn swap(root: &UOp, outer: &UOp, inner: &UOp) -> Result<UOp, Reason> {
-    let kinds = [kind_of(outer), kind_of(inner)];
-    if !matches!(kinds, [AxisKind::Loop, AxisKind::Loop] | [AxisKind::Reduce, AxisKind::Reduce]) {
+    // One loop end has loops of both kinds only if it accumulates: so blocks of a reduction stand outside of loops over partial results or inside.
+    if ![outer, inner].iter().all(|range| matches!(kind_of(range), AxisKind::Loop | AxisKind::Reduce)) {
         return Err("only two loops over outputs, or two of a reduction, can be swapped".into());
     }
     if Dependencies::of(inner).get(&inner.src()[0]).contains(range_id(outer)) {

@@ -54,6 +54,17 @@ pub enum Opt {
         /// Numbers of the ranges, each once.
         ranges: Vec<u32>,
     },
+    /// A loop of a reduction is moved outside of some of the loops that the reduction stands in: it becomes the loop over blocks, and what they come to is
+    /// combined in scratch, in a place for each iteration of those loops.
+    ///
+    /// The loops that fill scratch get the next free numbers, in the order given, inside of the loop of blocks, which keeps its number. What follows the
+    /// reduction stays in the loops that are named.
+    Block {
+        /// Number of the range of the reduction.
+        range: u32,
+        /// Numbers of the loops that it moves out of, outermost first, each once.
+        along: Vec<u32>,
+    },
     /// Two loops, one directly in the other, are swapped: of stores, of stages, or of reductions.
     Reorder {
         /// Number of the outer range.

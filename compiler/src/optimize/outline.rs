@@ -23,7 +23,7 @@ use std::fmt::Write;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::stage::loads_of;
-use crate::ir::{Arg, AxisKind, MemorySpace, Op, UOp};
+use crate::ir::{Arg, AxisKind, Component, MemorySpace, Op, UOp};
 use crate::kernel::local_buffers::{local_buffers, scratch_of};
 use crate::kernel::ranges::{Dependencies, closed_ranges, is_loop_end, range_id};
 
@@ -153,7 +153,10 @@ impl Outline {
 
     fn line(&self, node: &UOp) -> String {
         match (node.op(), node.arg()) {
-            (Op::ReduceRange, Arg::Combine(op)) => op.op().to_string(),
+            (Op::ReduceRange, arg) => combining_name(arg),
+            (Op::Store, arg @ (Arg::Combine(_) | Arg::CombineState(_))) => {
+                format!("accumulate {} with {}", self.index(node), combining_name(arg))
+            }
             (Op::Load, _) => {
                 format!("l{}: load {}", self.loads.get(node).copied().unwrap_or_default(), self.index(node))
             }
@@ -187,6 +190,17 @@ impl Outline {
         }
         let gate = if index.src().len() > 2 { " where it exists" } else { "" };
         format!("{name}[{offset}]{gate}{room}")
+    }
+}
+
+/// How values are combined, and which component of a state it is.
+fn combining_name(arg: &Arg) -> String {
+    match arg {
+        Arg::Combine(op) => op.op().to_string(),
+        Arg::CombineState(Component { combiner, number }) => {
+            format!("{} {}", combiner.name(), combiner.components()[*number as usize])
+        }
+        _ => String::new(),
     }
 }
 

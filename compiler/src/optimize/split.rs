@@ -10,6 +10,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::opt::{Reason, SplitTail};
 use crate::ir::{AxisKind, Combining, Op, Sources, UOp, postorder, substitute};
+use crate::kernel::accumulate::accumulated_ranges;
 use crate::kernel::effects::replaces_what_was_read;
 use crate::kernel::ranges::{
     Dependencies, NewRanges, RangeSet, closed_ranges, is_loop_end, next_range_id, open_operands, range_id,
@@ -20,6 +21,12 @@ use crate::symbolic::{linear_terms, simplify};
 /// Whether a range is one that reductions close.
 pub(super) fn is_reduce(range: &UOp) -> bool {
     range.as_range().is_some_and(|range| range.kind == AxisKind::Reduce)
+}
+
+/// Whether a store accumulates over a range: a loop of blocks.
+fn is_accumulated(root: &UOp, range: &UOp) -> bool {
+    let accumulates = |node: &UOp| accumulated_ranges(node).any(|other| other == range);
+    is_reduce(range) && postorder(std::slice::from_ref(root)).iter().any(accumulates)
 }
 
 /// Whether a range can become lanes: nothing stands in two vector ranges, and stores move evenly.
@@ -62,6 +69,12 @@ fn tail_of(root: &UOp, range: &UOp, inner: i64) -> Result<SplitTail, &'static st
     if simplify(&len.modulo(inner)).is_const(0) {
         return Ok(SplitTail::None);
     }
+    let accumulates_along = |node: &UOp| {
+        node.op() == Op::Store && closed_ranges(node).contains(range) && accumulated_ranges(node).next().is_some()
+    };
+    if postorder(std::slice::from_ref(root)).iter().any(accumulates_along) {
+        return Err("partial results would be combined twice with the same: the part does not divide the length");
+    }
     if is_reduce(range) {
         return Ok(SplitTail::Apart);
     }
@@ -86,10 +99,13 @@ pub(super) fn split(root: &UOp, range: &UOp, inner: u32, kind: AxisKind) -> Resu
     if inner < 2 || inner > len.max_value() || simplify(&len.idiv(inner)).max_value() < 1 {
         return Err("the part is not between 2 and the length".into());
     }
+    if is_accumulated(root, range) && matches!(kind, AxisKind::Vector | AxisKind::Unroll) {
+        return Err("partial results are combined in memory one block after the other".into());
+    }
     let tail = tail_of(root, range, inner)?;
     let next = next_range_id(root);
     let part = UOp::range(inner, next, kind);
-    if is_reduce(range) {
+    if is_reduce(range) && !is_accumulated(root, range) {
         return Ok(split_reduce(root, range, inner, kind, next));
     }
     let outer_len = match tail {

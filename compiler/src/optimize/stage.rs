@@ -68,7 +68,7 @@ pub(super) fn materialize_reductions(root: &UOp, range: &UOp) -> Result<UOp, Rea
     Ok(simplify(&substitute(root, &map)))
 }
 
-fn check_not_shared(range: &UOp) -> Result<(), Reason> {
+pub(super) fn check_not_shared(range: &UOp) -> Result<(), Reason> {
     match range.as_range() {
         Some(arg) if arg.kind == AxisKind::Parallel => Err("threads share the range: each would copy all of it".into()),
         _ => Ok(()),
@@ -161,8 +161,14 @@ pub(super) fn stage_load(root: &UOp, number: u32, ranges: &[UOp], target: &Targe
 }
 
 /// Places that a stage has along a range: of a symbolic length, as many as there can be.
-fn room(range: &UOp) -> u64 {
+pub(super) fn room(range: &UOp) -> u64 {
     range.src()[0].max_value().max(1) as u64
+}
+
+/// Where a stage along ranges has an element: row-major, the last range consecutive.
+pub(super) fn flat_offset(at: &[UOp], ranges: &[UOp]) -> UOp {
+    let flat = at.iter().zip(ranges).fold(UOp::index(0), |flat, (index, range)| flat * room(range) as i64 + index);
+    simplify(&flat)
 }
 
 /// The value loaded from a stage that computes it for all of some ranges, under new numbers.
@@ -170,19 +176,15 @@ fn materialized_along(value: &UOp, ranges: &[(UOp, u32)]) -> UOp {
     let fresh: Vec<UOp> =
         ranges.iter().map(|(range, id)| UOp::range(range.src()[0].clone(), *id, AxisKind::Loop)).collect();
     let map = ranges.iter().map(|(range, _)| range.clone()).zip(fresh.iter().cloned()).collect();
-    let offset = |at: &[UOp]| {
-        let flat =
-            at.iter().zip(ranges).fold(UOp::index(0), |flat, (index, (range, _))| flat * room(range) as i64 + index);
-        simplify(&flat)
-    };
+    let place: Vec<UOp> = ranges.iter().map(|(range, _)| range.clone()).collect();
     let total: u64 = ranges.iter().map(|(range, _)| room(range)).product();
     let dtype = value.dtype();
-    let index = |memory: UOp, at: &[UOp]| UOp::new(Op::Index, dtype, smallvec![memory, offset(at)], Arg::None);
+    let index =
+        |memory: UOp, at: &[UOp]| UOp::new(Op::Index, dtype, smallvec![memory, flat_offset(at, &place)], Arg::None);
     let scratch = UOp::new(Op::Scratch, dtype, smallvec![], Arg::Scratch(0, total, MemorySpace::Private));
     let sources: Sources =
         [index(scratch, &fresh), substitute(value, &map)].into_iter().chain(fresh.iter().cloned()).collect();
     let store = UOp::new(Op::Store, DType::VOID, sources, Arg::None);
     let stage = UOp::new(Op::LocalBuffer, dtype, smallvec![store], Arg::None);
-    let place: Vec<UOp> = ranges.iter().map(|(range, _)| range.clone()).collect();
     UOp::new(Op::Load, dtype, smallvec![index(stage, &place)], Arg::None)
 }

@@ -22,6 +22,7 @@ const FORMS: &[(&str, &str)] = &[
     ("materialize", "materialize(r0)"),
     ("pack", "pack(r0, r1)"),
     ("stage", "stage(l0, r1, r2)"),
+    ("block", "block(r2, r0, r1)"),
     ("reorder", "reorder(r0, r1)"),
     ("outermost", "outermost(r0)"),
     ("thread", "thread(r0)` or `thread(r0, r1)"),
@@ -48,6 +49,11 @@ impl fmt::Display for Opt {
             Opt::Stage { load, ranges } => {
                 write!(f, "stage(l{load}")?;
                 ranges.iter().try_for_each(|range| write!(f, ", r{range}"))?;
+                f.write_str(")")
+            }
+            Opt::Block { range, along } => {
+                write!(f, "block(r{range}")?;
+                along.iter().try_for_each(|range| write!(f, ", r{range}"))?;
                 f.write_str(")")
             }
             Opt::Reorder { range, inner } => write!(f, "reorder(r{range}, r{inner})"),
@@ -81,13 +87,8 @@ impl FromStr for Opt {
             "materialize" => Opt::MaterializeReductions { range: arguments.range()? },
             "pack" => Opt::Pack { lane: arguments.range()?, row: arguments.range()? },
             "reorder" => Opt::Reorder { range: arguments.range()?, inner: arguments.range()? },
-            "stage" => {
-                let (load, mut ranges) = (arguments.load()?, vec![arguments.range()?]);
-                while !arguments.left.is_empty() {
-                    ranges.push(arguments.range()?);
-                }
-                Opt::Stage { load, ranges }
-            }
+            "stage" => Opt::Stage { load: arguments.load()?, ranges: arguments.ranges()? },
+            "block" => Opt::Block { range: arguments.range()?, along: arguments.ranges()? },
             "outermost" => Opt::Outermost { range: arguments.range()? },
             _ => match (arguments.range()?, arguments.left.is_empty()) {
                 (range, true) => Opt::Thread { range },
@@ -140,6 +141,15 @@ impl Arguments<'_> {
 
     fn range(&mut self) -> Result<u32, OptTextError> {
         self.named('r', "range")
+    }
+
+    /// All that are left, at least one.
+    fn ranges(&mut self) -> Result<Vec<u32>, OptTextError> {
+        let mut ranges = vec![self.range()?];
+        while !self.left.is_empty() {
+            ranges.push(self.range()?);
+        }
+        Ok(ranges)
     }
 
     fn load(&mut self) -> Result<u32, OptTextError> {
@@ -211,6 +221,8 @@ mod tests {
             Opt::Pack { lane: a, row: b },
             Opt::Stage { load: a, ranges: vec![b] },
             Opt::Stage { load: b, ranges: vec![a, b, 4, 0] },
+            Opt::Block { range: a, along: vec![b] },
+            Opt::Block { range: b, along: vec![a, b, 4, 0] },
             Opt::Reorder { range: a, inner: b },
             Opt::Outermost { range: a },
             Opt::Thread { range: a },
@@ -248,7 +260,7 @@ mod tests {
         let error = |text: &str| parse_list(text).expect_err(text).to_string();
         assert_eq!(
             error("split(r0, 8), vectorise(r1, 16)"),
-            "`vectorise(r1, 16)` is no opt: there is no `vectorise`; opts are vectorize, upcast, split, materialize, pack, stage, reorder, outermost, thread"
+            "`vectorise(r1, 16)` is no opt: there is no `vectorise`; opts are vectorize, upcast, split, materialize, pack, stage, block, reorder, outermost, thread"
         );
         let form = "it is written as in `split(r0, 8)`";
         for (text, what) in [

@@ -27,7 +27,7 @@ fn takes(op: Op, arg: &Arg) -> bool {
         Op::Range => matches!(arg, Arg::Range(_)),
         Op::ReduceRange => matches!(arg, Arg::Combine(_) | Arg::CombineState(_) | Arg::Step(_)),
         Op::HorizontalReduce | Op::Running | Op::ShuffleReduce => matches!(arg, Arg::Combine(_)),
-        Op::Store => matches!(arg, Arg::None | Arg::Combine(_) | Arg::Scatter(..)),
+        Op::Store => matches!(arg, Arg::None | Arg::Combine(_) | Arg::CombineState(_) | Arg::Scatter(..)),
         Op::Ramp | Op::Lane | Op::Accumulator | Op::Barrier => matches!(arg, Arg::Number(_)),
         Op::Scratch => matches!(arg, Arg::Scratch(..)),
         Op::Bind
@@ -105,7 +105,12 @@ pub(super) fn check_node(node: &UOp) -> Result<(), VerifyError> {
 /// The first operands of a reduction of states are the components of one, and it gives the one that it names.
 fn check_state(node: &UOp, component: Component) -> Result<(), VerifyError> {
     let (combiner, given) = (component.combiner, component.number as usize);
-    let Some(state) = node.src().get(..combiner.arity()).filter(|_| given < combiner.arity()) else {
+    // Of a store that accumulates they stand behind what it stores.
+    let (first, gives) = match (node.op(), node.src()) {
+        (Op::Store, [_, value, ..]) => (2, value.dtype()),
+        _ => (0, node.dtype()),
+    };
+    let Some(state) = node.src().get(first..first + combiner.arity()).filter(|_| given < combiner.arity()) else {
         let message = format!("{} takes a state of {} components", combiner.name(), combiner.arity());
         return Err(VerifyError::new(node, message));
     };
@@ -121,8 +126,8 @@ fn check_state(node: &UOp, component: Component) -> Result<(), VerifyError> {
             return Err(VerifyError::new(node, message));
         }
     }
-    if node.dtype() != state[given].dtype() {
-        let message = format!("gives {}, but its component is {}", node.dtype(), state[given].dtype());
+    if gives != state[given].dtype() {
+        let message = format!("gives {gives}, but its component is {}", state[given].dtype());
         return Err(VerifyError::new(node, message));
     }
     Ok(())

@@ -10,8 +10,9 @@ use crate::ir::{Arg, AxisKind, Class, Op, UOp, postorder};
 ///
 /// No tensors are left: every value is a scalar or a vector. Loads and stores name an index, an index names memory, and their
 /// types agree. A loop has one number. A loop end (reduction, store) closes ranges that its value is made in or that repeat it,
-/// each once; below the sink no loop is open. A local buffer is made of stores into one scratch memory, which
-/// nothing else names: loads name the local buffer. What threads share is checked by [`super::threads`].
+/// each once; below the sink no loop is open. A local buffer is made of stores into one scratch memory (one for each component of a state), which
+/// nothing else names: loads name the local buffer. A store that closes a loop of a reduction combines with what memory holds. What threads
+/// share is checked by [`super::threads`].
 ///
 /// # Errors
 /// The first node, operands first, that breaks a rule.
@@ -121,21 +122,33 @@ fn check_scratch(node: &UOp) -> Result<(), VerifyError> {
             fail("reads scratch, which may not be written yet; load from its local buffer".to_string())
         }
         Op::LocalBuffer if src.is_empty() => fail("is made of no store".to_string()),
-        Op::LocalBuffer => match src.iter().find(|store| !writes_scratch(store, &src[0])) {
-            Some(odd) => fail(format!("is made of stores into one scratch, not of {}", odd.op())),
-            None => Ok(()),
-        },
+        Op::LocalBuffer => check_stores(node),
         _ => Ok(()),
     }
 }
 
-/// Whether a node is a store into scratch, the same that another store writes.
-fn writes_scratch(node: &UOp, other: &UOp) -> bool {
-    let memory = |store: &UOp| match (store.op(), store.src().first()) {
-        (Op::Store, Some(index)) if index.op() == Op::Index => index.src().first().cloned(),
-        _ => None,
-    };
-    memory(node).is_some_and(|found| found.op() == Op::Scratch && memory(other) == Some(found))
+/// The stores of a local buffer: into one scratch, or as many into each of several, which hold the components of states that accumulate.
+fn check_stores(buffer: &UOp) -> Result<(), VerifyError> {
+    let mut counts: Vec<(&UOp, usize)> = Vec::new();
+    for store in buffer.src() {
+        let memory = match (store.op(), store.src().first()) {
+            (Op::Store, Some(index)) if index.op() == Op::Index => index.src().first(),
+            _ => None,
+        };
+        let Some(memory) = memory.filter(|memory| memory.op() == Op::Scratch) else {
+            return Err(VerifyError::new(buffer, format!("is made of stores into one scratch, not of {}", store.op())));
+        };
+        match counts.iter_mut().find(|(known, _)| *known == memory) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((memory, 1)),
+        }
+    }
+    match counts.iter().all(|(_, count)| *count == counts[0].1) {
+        true => Ok(()),
+        false => {
+            Err(VerifyError::new(buffer, "is made of stores into one scratch, or of as many into each of several"))
+        }
+    }
 }
 
 /// The position of the first range that a node closes; the count of its operands if it closes none.

@@ -3,6 +3,7 @@
 //! The table says what words each takes and which expectations it looks at; all else is refused when a file is read.
 
 mod compile;
+mod opts;
 mod parse;
 mod rewrite;
 mod run;
@@ -41,7 +42,7 @@ const NONE: Words = Words { first: &[], may: &[], each: None };
 /// What is looked for in text.
 const TEXT: &[&str] = &["check", "check-not", "error"];
 
-static COMMANDS: [Command; 8] = [
+static COMMANDS: [Command; 9] = [
     Command { name: "parse", words: NONE, reads: TEXT, run: parse::parse },
     Command {
         name: "rewrite",
@@ -62,6 +63,7 @@ static COMMANDS: [Command; 8] = [
         reads: TEXT,
         run: compile::pass,
     },
+    Command { name: "opts", words: NONE, reads: &["opts", "check", "check-not", "error"], run: opts::opts },
     Command {
         name: "linearize",
         words: Words { may: &["unfused", "unoptimized"], ..NONE },

@@ -12,6 +12,7 @@
 //! ; check-not: idiv                   the output does not have this text
 //! ; hits: join-div-mod                exactly these rules hit, in the order of their first hits; or `none`
 //! ; run: %join(29) == [29]            see `commands::run`
+//! ; opts: split(r0, 8)                see `commands::opts`
 //! ; error: ...                        an error without a line
 //! ```
 //!

@@ -13,7 +13,7 @@ use super::{Case, CommandLine, Expectation, File};
 use crate::commands;
 
 /// The kinds of expectations.
-const KINDS: [&str; 5] = ["check", "check-not", "hits", "run", "error"];
+const KINDS: [&str; 6] = ["check", "check-not", "hits", "run", "opts", "error"];
 
 /// The parts of a file.
 ///
