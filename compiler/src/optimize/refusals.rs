@@ -31,11 +31,12 @@ const REVERSED: &str = "graph %reversed(x: f32[64]) {
 
 /// y = x through a view of y whose rows are a variable, turned: its index is made of a quotient and a remainder by that variable.
 const UNEVEN: &str = "graph %uneven(y: f32[32], x: f32[32], n: index 1..8) {
-  rows = shrink y, [0:mul(n, 4)]
+  m = mul n, 4
+  rows = shrink y, [0:m]
   table = reshape rows, [n, 4]
   turned = permute table, (1, 0)
-  flat = reshape turned, [mul(n, 4)]
-  part = shrink x, [0:mul(n, 4)]
+  flat = reshape turned, [m]
+  part = shrink x, [0:m]
   done = store flat, part
   k = sink done
   return k

@@ -63,7 +63,12 @@ static COMMANDS: [Command; 9] = [
         reads: TEXT,
         run: compile::pass,
     },
-    Command { name: "opts", words: NONE, reads: &["opts", "check", "check-not", "error"], run: opts::opts },
+    Command {
+        name: "opts",
+        words: Words { may: &["every"], ..NONE },
+        reads: &["opts", "check", "check-not", "error"],
+        run: opts::opts,
+    },
     Command {
         name: "linearize",
         words: Words { may: &["unfused", "unoptimized"], ..NONE },

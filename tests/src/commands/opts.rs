@@ -2,13 +2,16 @@
 //!
 //! The output is the loops that it leaves, list by list, or the refusal. What is applied must keep the kernel's values, for several values of a
 //! variable: that is held as `opt_lists` says.
+//!
+//! `test opts every`: each graph is a kernel, a sink of stores, and every legal opt, and many lists of two, must keep its values. So an
+//! opt that is refused for the sake of the values, and then is not, is found.
 
 use std::fmt::Write;
 
 use warpweft_compiler::UOp;
 use warpweft_compiler::ir::{Op, postorder};
 use warpweft_compiler::optimize::text::parse_list;
-use warpweft_compiler::optimize::{apply_list, outline};
+use warpweft_compiler::optimize::{apply, apply_list, legal_opts, outline};
 use warpweft_compiler::pipeline::loops_of;
 use warpweft_compiler::schedule::{ScheduleOptions, schedule_with};
 use warpweft_compiler::target::Target;
@@ -19,11 +22,17 @@ use crate::filetest::{Case, Output};
 use crate::opt_lists::check_list;
 
 /// The loops after each list.
-pub(super) fn opts(_words: &[String], case: &Case) -> Output {
+pub(super) fn opts(words: &[String], case: &Case) -> Output {
     let graph = match graph_of(case) {
         Ok(graph) => graph,
         Err(output) => return output,
     };
+    if words.iter().any(|word| word == "every") {
+        return match try_every(&graph.roots[0]) {
+            Ok(lists) => Output { text: format!("; {lists} lists of opts keep the values\n"), ..Output::default() },
+            Err(why) => failed(why),
+        };
+    }
     let schedule = match schedule_with(&UOp::sink(graph.roots), ScheduleOptions { fuse: true }, &mut Silent) {
         Ok(schedule) => schedule,
         Err(error) => return failed(error),
@@ -59,6 +68,29 @@ fn applied(ast: &UOp, list: &str) -> Result<String, String> {
         })?;
     }
     Ok(shown)
+}
+
+/// Lists of two opts that are tried behind each first one, evenly taken from those that are legal.
+const SECONDS: usize = 12;
+
+/// Tries every legal opt on a kernel, and lists of two; how many lists there were.
+fn try_every(ast: &UOp) -> Result<usize, String> {
+    let target = Target::test_avx512();
+    let loops = loops_of(ast, &mut Silent);
+    let (mut count, numbers) = (0, values_of_variable(&loops));
+    for (number, first) in legal_opts(&loops, &target).iter().enumerate() {
+        let after = apply(&loops, first, &target).map_err(|refused| refused.to_string())?;
+        let seconds = legal_opts(&after, &target);
+        let step = seconds.len().div_ceil(SECONDS).max(1);
+        let behind = seconds.iter().skip(number % step).step_by(step).map(|second| format!("{first}, {second}"));
+        for list in std::iter::once(first.to_string()).chain(behind) {
+            // One value of a variable a list: all of them come, list after list.
+            let n = numbers[count % numbers.len()];
+            check_list(ast, n, &list, &target).map_err(|why| format!("{list}, n = {n:?}: {why}"))?;
+            count += 1;
+        }
+    }
+    Ok(count)
 }
 
 /// Values of the variable that loops name, its bounds among them; none once, if they name none.
