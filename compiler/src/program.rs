@@ -1,6 +1,6 @@
 //! What a renderer gives and a device takes: one kernel as text, with the facts needed to launch it.
 //!
-//! A [`Program`] is plain data. The renderer writes `source`; a device compiles and launches it and looks at nothing else
+//! A [`Program`] is plain data, and so is a [`Launch`]. The renderer writes `source`; a device compiles and launches it and looks at nothing else
 //! of the compiler. The calling convention of a CPU kernel is
 //!
 //! ```text
@@ -13,6 +13,7 @@
 //! are this call's alone while it runs; what is in them is of no meaning before and after. Where `scratch_bytes` is 0 it is not looked at.
 
 use crate::dtype::DType;
+use crate::ir::{AxisKind, UOp};
 
 /// The number of the calling convention: part of the key of stored objects, so that code of another convention is never called.
 pub const CALLING_CONVENTION: u32 = 2;
@@ -73,4 +74,90 @@ pub struct Program {
     pub scratch_bytes: u64,
     /// Cost of the whole kernel.
     pub estimate: Estimate,
+}
+
+/// How many blocks run a kernel, and how many threads each has: the lengths of the indices that ranges of kind `grid`, `block` and `lane` name.
+///
+/// Several ranges may be one index: there are as many as the longest says, of a symbolic length the most there can be. Without such ranges there is one block
+/// of one thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// Blocks along x, y, z.
+    pub grid: [u64; 3],
+    /// Groups of lanes of a block along x, y, z: threads, where there are no lanes.
+    pub block: [u64; 3],
+    /// Lanes of a group.
+    pub lanes: u64,
+}
+
+impl Launch {
+    /// That of the ranges among some nodes.
+    pub fn of(nodes: &[UOp]) -> Launch {
+        let mut launch = Launch { grid: [1; 3], block: [1; 3], lanes: 1 };
+        for node in nodes {
+            let Some(range) = node.as_range() else { continue };
+            let len = node.src()[0].max_value().max(1) as u64;
+            let most = match range.kind {
+                AxisKind::Grid(dim) => &mut launch.grid[dim as usize],
+                AxisKind::Block(dim) => &mut launch.block[dim as usize],
+                AxisKind::Lane => &mut launch.lanes,
+                AxisKind::Parallel
+                | AxisKind::Loop
+                | AxisKind::Reduce
+                | AxisKind::Serial
+                | AxisKind::Unroll
+                | AxisKind::Vector => continue,
+            };
+            *most = len.max(*most);
+        }
+        launch
+    }
+
+    /// Blocks in all.
+    pub fn blocks(&self) -> u64 {
+        self.grid.iter().fold(1, |product, len| product.saturating_mul(*len))
+    }
+
+    /// Threads of one block.
+    pub fn threads(&self) -> u64 {
+        self.block.iter().fold(self.lanes, |product, len| product.saturating_mul(*len))
+    }
+
+    /// How many there are of the index that a kind of range is; none of loops.
+    pub fn len_of(&self, kind: AxisKind) -> Option<u64> {
+        match kind {
+            AxisKind::Grid(dim) => Some(self.grid[dim as usize]),
+            AxisKind::Block(dim) => Some(self.block[dim as usize]),
+            AxisKind::Lane => Some(self.lanes),
+            AxisKind::Parallel
+            | AxisKind::Loop
+            | AxisKind::Reduce
+            | AxisKind::Serial
+            | AxisKind::Unroll
+            | AxisKind::Vector => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::ThreadDim;
+
+    #[test]
+    fn the_longest_range_of_an_index_counts() {
+        let ranges = [
+            UOp::range(7, 0, AxisKind::Grid(ThreadDim::Y)),
+            UOp::range(16, 1, AxisKind::Block(ThreadDim::X)),
+            UOp::range(1, 2, AxisKind::Block(ThreadDim::X)),
+            UOp::range(4, 3, AxisKind::Lane),
+            UOp::range(100, 4, AxisKind::Loop),
+        ];
+        let launch = Launch::of(&ranges);
+        assert_eq!(launch, Launch { grid: [1, 7, 1], block: [16, 1, 1], lanes: 4 });
+        assert_eq!((launch.blocks(), launch.threads()), (7, 64));
+        assert_eq!(launch.len_of(AxisKind::Block(ThreadDim::X)), Some(16));
+        assert_eq!(launch.len_of(AxisKind::Loop), None);
+        assert_eq!(Launch::of(&[]).threads(), 1);
+    }
 }

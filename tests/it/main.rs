@@ -31,6 +31,7 @@ mod sums;
 mod symbolic;
 mod symbolic_programs;
 mod tensors;
+mod thread_opts;
 mod tidy;
 mod updates;
 mod views;

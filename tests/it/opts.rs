@@ -141,17 +141,17 @@ fn panels_are_packed_wherever_they_are_asked_for() {
 fn blocks_of_a_contraction_stand_outside_of_its_outputs() {
     let target = Target::test_avx512();
     for list in [
-        "block(r2, r0, r1)",
-        "block(r2, r1)",
-        "split(r2, 8), block(r2, r0, r1)",
-        "split(r2, 8), block(r2, r1), reorder(r2, r4), reorder(r0, r1)",
-        "split(r2, 4), block(r2, r0, r1), reorder(r4, r5), reorder(r2, r5), split(r2, 2)",
-        "split(r2, 5), block(r2, r0, r1), vectorize(r1, 16), upcast(r0, 4)",
-        "vectorize(r1, 16), upcast(r0, 6), split(r2, 4), block(r2, r0, r4, r1, r3)",
-        "vectorize(r1, 16), upcast(r0, 6), split(r2, 4), block(r2, r4, r3), thread(r0)",
-        "vectorize(r2, 4), block(r2, r0, r1)",
-        "split(r2, 8), stage(l1, r3), block(r2, r0, r1)",
-        "split(r2, 4), block(r2, r0, r1), stage(l1, r3, r5)",
+        "accumulate(r2, r0, r1)",
+        "accumulate(r2, r1)",
+        "split(r2, 8), accumulate(r2, r0, r1)",
+        "split(r2, 8), accumulate(r2, r1), reorder(r2, r4), reorder(r0, r1)",
+        "split(r2, 4), accumulate(r2, r0, r1), reorder(r4, r5), reorder(r2, r5), split(r2, 2)",
+        "split(r2, 5), accumulate(r2, r0, r1), vectorize(r1, 16), upcast(r0, 4)",
+        "vectorize(r1, 16), upcast(r0, 6), split(r2, 4), accumulate(r2, r0, r4, r1, r3)",
+        "vectorize(r1, 16), upcast(r0, 6), split(r2, 4), accumulate(r2, r4, r3), thread(r0)",
+        "vectorize(r2, 4), accumulate(r2, r0, r1)",
+        "split(r2, 8), stage(l1, r3), accumulate(r2, r0, r1)",
+        "split(r2, 4), accumulate(r2, r0, r1), stage(l1, r3, r5)",
     ] {
         // What is left over of a split has a number of its own, so lists that name loops of blocks go with lengths that divide.
         let is_named_later = list.contains("reorder") || list.contains("stage(l1, r3, r5)");
@@ -197,7 +197,7 @@ fn limits_refuse_with_numbers() {
     assert_eq!(reason(&loops, "vectorize(r1, 32)", &target), limit(Limit::Lanes, 32, 16));
     assert_eq!(reason(&loops, "upcast(r0, 64)", &target), limit(Limit::Registers, 64, 32));
     assert_eq!(reason(&loops, "stage(l0, r0, r2)", &target), limit(Limit::Scratch, 1 << 20, 512 << 10));
-    assert_eq!(reason(&loops, "block(r2, r0, r1)", &target), limit(Limit::Scratch, 1 << 20, 512 << 10));
+    assert_eq!(reason(&loops, "accumulate(r2, r0, r1)", &target), limit(Limit::Scratch, 1 << 20, 512 << 10));
     let one = Target { threads: 1, ..target.clone() };
     assert_eq!(reason(&loops, "thread(r0)", &one), limit(Limit::Threads, 2, 1));
     // Copies of a stage count, and so do those of a body without reductions.
@@ -237,8 +237,8 @@ fn legal_opts_are_those_that_apply() {
         "keep(r1)",
         "stage(l1, r1, r2)",
         "stage(l1, r2, r1)",
-        "block(r2, r0, r1)",
-        "block(r2, r1)",
+        "accumulate(r2, r0, r1)",
+        "accumulate(r2, r1)",
     ] {
         assert!(has(text), "{text} is not among {legal:?}");
     }

@@ -10,7 +10,7 @@ use warpweft_compiler::ir::interpret::Value;
 use warpweft_compiler::ir::text::Graph;
 use warpweft_compiler::ir::{Arg, Op, UOp, postorder};
 use warpweft_compiler::linearize::Linear;
-use warpweft_compiler::linearize::interpret::{Memory, interpret, shares};
+use warpweft_compiler::linearize::interpret::{Memory, interpret, interpret_in_order, shares};
 use warpweft_compiler::pipeline::{LowerOptions, lower_kernel};
 use warpweft_compiler::schedule::{ScheduleOptions, schedule_with};
 use warpweft_compiler::target::Target;
@@ -30,6 +30,9 @@ pub static HOST: LazyLock<Target> = LazyLock::new(|| {
 pub static AVX2: LazyLock<Target> = LazyLock::new(Target::test_avx2);
 /// A machine with vectors of 16 bytes and no fused multiply-add.
 pub static SSE2: LazyLock<Target> = LazyLock::new(Target::test_sse2);
+
+/// A machine that runs blocks of threads; the interpreter of lists alone can run its kernels.
+pub static GPU_MODEL: LazyLock<Target> = LazyLock::new(Target::gpu_model);
 
 /// How a kernel becomes a list.
 #[derive(Clone, Copy)]
@@ -64,8 +67,19 @@ pub fn is_short(linear: &Linear) -> bool {
 /// # Errors
 /// With the op that does what none may, and the whole list.
 pub fn run_list(linear: &Linear, memory: &mut [Memory], variables: &[i64]) -> Result<(), String> {
-    let result = interpret(linear, memory, variables, &shares(linear.grid, SHARES_MAX));
-    result.map_err(|error| format!("{error}\n{}", warpweft_compiler::linearize::text::print(linear)))
+    let shares = shares(linear.grid, SHARES_MAX);
+    let described = |error| format!("{error}\n{}", warpweft_compiler::linearize::text::print(linear));
+    let before = (linear.launch().threads() > 1).then(|| memory.to_vec());
+    interpret(linear, memory, variables, &shares).map_err(described)?;
+    // In another order of threads the same must come of it.
+    if let Some(mut again) = before {
+        interpret_in_order(linear, &mut again, variables, &shares, 0xc0ffee).map_err(described)?;
+        let same = |(a, b): (&Memory, &Memory)| format!("{:?}", a.elements()) == format!("{:?}", b.elements());
+        if !memory.iter().zip(&again).all(same) {
+            return Err("two orders of threads leave different values".to_string());
+        }
+    }
+    Ok(())
 }
 
 /// What the list of a kernel AST stores to each of its outputs; only outputs that it reads, or stores to in part, start with the given value.

@@ -4,16 +4,17 @@
 //! [`Generator`] makes with values kept in scratch, and contractions, of lengths that are variables too. Opts are made of any numbers,
 //! and of those that `legal_opts` gives. The list, as text, goes through the whole pipeline; what it makes runs on the interpreter of
 //! linear lists and on a device, and is held against the unoptimised list of the same kernel: bit by bit, unless a
-//! reduction was taken apart, which may round otherwise.
+//! reduction was taken apart, which may round otherwise. Opts are those of CPUs and of a GPU by its numbers, whose blocks of threads the interpreter runs in
+//! several orders.
 
 use warpweft_compiler::DType;
 use warpweft_compiler::ir::interpret::Value;
 use warpweft_compiler::ir::text::Graph;
-use warpweft_compiler::ir::{Arg, AxisKind, Combiner, Dim, Op, ReduceOp, UOp, postorder};
+use warpweft_compiler::ir::{Arg, AxisKind, Combiner, Dim, Op, ReduceOp, ThreadDim, UOp, postorder};
 use warpweft_compiler::linearize::Linear;
 use warpweft_compiler::linearize::interpret::Memory;
 use warpweft_compiler::optimize::text::{parse_list, print_list};
-use warpweft_compiler::optimize::{Opt, Opts, apply, legal_opts};
+use warpweft_compiler::optimize::{Opt, Opts, ThreadIndex, apply, legal_opts};
 use warpweft_compiler::pipeline::{LowerOptions, loops_of, lower_kernel};
 use warpweft_compiler::target::Target;
 use warpweft_compiler::verify;
@@ -89,7 +90,7 @@ fn state_of_rows(choices: &mut Choices<'_>, x: &UOp) -> UOp {
 }
 
 /// An opt of any numbers: most often of ranges that there are.
-fn any_opt(choices: &mut Choices<'_>, kernel: &UOp) -> Opt {
+fn any_opt(choices: &mut Choices<'_>, kernel: &UOp, target: &Target) -> Opt {
     let nodes = postorder(std::slice::from_ref(kernel));
     let mut ids: Vec<u32> = nodes.iter().filter_map(|node| node.as_range().map(|arg| arg.id)).collect();
     ids.sort_unstable();
@@ -102,10 +103,23 @@ fn any_opt(choices: &mut Choices<'_>, kernel: &UOp) -> Opt {
         0 => *choices.one_of(&[0, 1, u32::MAX, 1 << 20, 1000]),
         _ => *choices.one_of(&[2, 3, 4, 5, 6, 7, 8, 16, 32]),
     };
+    let dim = |choices: &mut Choices<'_>| *choices.one_of(&ThreadDim::ALL);
+    let of_threads = target.blocks.is_some() && choices.once_in(2);
     match choices.between(0, 13) {
+        kind if of_threads => match kind {
+            0 => Opt::Map { range: range(choices), index: ThreadIndex::Grid(dim(choices)) },
+            1..=3 => Opt::Map { range: range(choices), index: ThreadIndex::Block(dim(choices)) },
+            4..=6 => Opt::Map { range: range(choices), index: ThreadIndex::Lane },
+            7 | 8 => Opt::Group { range: range(choices), dim: dim(choices) },
+            _ => {
+                let load = choices.between(0, loads as i64) as u32;
+                let count = choices.between(1, 3);
+                Opt::StageShared { load, ranges: (0..count).map(|_| range(choices)).collect() }
+            }
+        },
         12 | 13 => {
             let count = choices.between(1, 3);
-            Opt::Block { range: range(choices), along: (0..count).map(|_| range(choices)).collect() }
+            Opt::Accumulate { range: range(choices), along: (0..count).map(|_| range(choices)).collect() }
         }
         0 | 1 => Opt::Vectorize { range: range(choices), lanes: number(choices) },
         2 | 3 => Opt::Upcast { range: range(choices), times: number(choices) },
@@ -140,7 +154,7 @@ fn random_list(choices: &mut Choices<'_>, loops: &UOp, target: &Target) -> Resul
                 [] => continue,
                 opts => opts[choices.between(0, i64::from(u16::MAX)) as usize % opts.len()].clone(),
             },
-            false => any_opt(choices, &kernel),
+            false => any_opt(choices, &kernel, target),
         };
         let Ok(new) = apply(&kernel, &opt, target) else { continue };
         if let Err(error) = verify::kernel::check(&new) {
@@ -171,7 +185,9 @@ fn takes_reduction_apart(kernel: &UOp, opt: &Opt) -> bool {
     let (Opt::Vectorize { range, .. }
     | Opt::Upcast { range, .. }
     | Opt::Split { range, .. }
-    | Opt::Block { range, .. }
+    | Opt::Accumulate { range, .. }
+    | Opt::Map { range, .. }
+    | Opt::Group { range, .. }
     | Opt::Reorder { range, .. }) = opt
     else {
         return false;
@@ -201,14 +217,24 @@ pub fn check_list(ast: &UOp, n: Option<i64>, list: &str, target: &Target) -> Res
 /// # Errors
 /// With the kernel, the list, and the first element that differs.
 pub fn check(bytes: &[u8], device: Option<&dyn Device>) -> Result<(), String> {
+    check_for(bytes, None, device)
+}
+
+/// As [`check`], for one machine instead of one that choices take.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_for(bytes: &[u8], machine: Option<&Target>, device: Option<&dyn Device>) -> Result<(), String> {
     let mut choices = Choices::new(bytes);
     let kernel = kernel(&mut choices);
     let loops = loops_of(&kernel.ast, &mut Silent);
-    let target = match choices.between(0, 3) {
+    let chosen = match choices.between(0, 5) {
         0 => &*lists::AVX2,
         1 => &*lists::SSE2,
+        2 | 3 => &*lists::GPU_MODEL,
         _ => &*lists::HOST,
     };
+    let target = machine.unwrap_or(chosen);
     let mut list = String::new();
     let result = caught(|| {
         let applied = random_list(&mut choices, &loops, target)?;
@@ -222,7 +248,11 @@ pub fn check(bytes: &[u8], device: Option<&dyn Device>) -> Result<(), String> {
     result.map_err(|why| {
         let n = kernel.n.map_or(String::new(), |n| format!(" (n = {n})"));
         let graph = Graph::new("kernel", [kernel.ast.clone()]);
-        format!("{why}{n}\nopts, for vectors of {} bytes: {list}\n--- the kernel ---\n{graph}", target.vector_bytes)
+        let machine = &target.device;
+        format!(
+            "{why}{n}\nopts, for a {machine} with vectors of {} bytes: {list}\n--- the kernel ---\n{graph}",
+            target.vector_bytes
+        )
     })
 }
 
@@ -258,11 +288,14 @@ fn compare(
 
 /// How many ops the interpreter runs, about: each share of the parallel loop does again what stands outside of it.
 fn steps(linear: &Linear) -> f64 {
-    let (mut steps, mut trips) = (0.0, vec![linear.grid.min(lists::SHARES_MAX) as f64]);
+    let launch = linear.launch();
+    let threads = (launch.blocks() * launch.threads()) as f64;
+    let (mut steps, mut trips) = (0.0, vec![linear.grid.min(lists::SHARES_MAX) as f64 * threads]);
     for op in &linear.ops {
         let times = trips.last().copied().unwrap_or(1.0);
         steps += times * op.dtype().lanes() as f64;
         match (op.op(), op.as_range()) {
+            (Op::Range, Some(arg)) if arg.kind.is_thread_index() => trips.push(times),
             (Op::Range, Some(arg)) if arg.kind == AxisKind::Parallel => trips.push(linear.grid as f64),
             (Op::Range, _) => trips.push(times * op.src()[0].max_value().max(0) as f64),
             (Op::EndRange, _) => drop(trips.pop()),

@@ -14,7 +14,7 @@ use smallvec::smallvec;
 use super::accumulate::{component_of, into_memory};
 use super::ranges::Dependencies;
 use crate::DType;
-use crate::ir::{Arg, AxisKind, Op, Sources, UOp, postorder, rebuild};
+use crate::ir::{Arg, AxisKind, MemorySpace, Op, Sources, UOp, postorder, rebuild};
 use crate::lower::loops::ranges_by_id;
 
 /// The local buffers of a kernel, operands first.
@@ -50,8 +50,8 @@ fn lengths(stores: &[UOp]) -> impl Iterator<Item = (u64, DType)> {
     })
 }
 
-/// Bytes of scratch memory that all local buffers of a kernel take together, once its tiles and lanes are expanded.
-pub fn scratch_bytes(root: &UOp) -> u64 {
+/// Bytes of one space that all local buffers of a kernel take together, once its tiles and lanes are expanded.
+pub fn scratch_bytes(root: &UOp, space: MemorySpace) -> u64 {
     let buffers = local_buffers(root);
     if buffers.is_empty() {
         return 0;
@@ -68,7 +68,8 @@ pub fn scratch_bytes(root: &UOp) -> u64 {
     };
     let mut known: FxHashSet<Vec<UOp>> = FxHashSet::default();
     let mut bytes = 0u64;
-    for buffer in &buffers {
+    let is_in_space = |buffer: &&UOp| matches!(scratch_of(buffer).arg(), Arg::Scratch(_, _, of) if *of == space);
+    for buffer in buffers.iter().filter(is_in_space) {
         let stores = stores_by_component(buffer);
         if known.contains(&stores) {
             continue;
@@ -112,7 +113,6 @@ pub fn number_scratch(root: &UOp) -> UOp {
 mod tests {
     use super::*;
     use crate::DType;
-    use crate::ir::MemorySpace;
     use crate::lower::tensors::lower_to_loops;
 
     #[test]
@@ -124,7 +124,8 @@ mod tests {
         let kernel = lower_to_loops(&UOp::sink([store]));
         // Row i and row 3 - i are two local buffers of one scratch until they are numbered.
         assert_eq!(local_buffers(&kernel).len(), 2);
-        assert_eq!(scratch_bytes(&kernel), 24);
+        assert_eq!(scratch_bytes(&kernel, MemorySpace::Private), 24);
+        assert_eq!(scratch_bytes(&kernel, MemorySpace::Shared), 0);
         let numbered = number_scratch(&kernel);
         let mut numbers: Vec<Arg> =
             local_buffers(&numbered).iter().map(|buffer| scratch_of(buffer).arg().clone()).collect();

@@ -27,8 +27,8 @@
 pub mod barriers;
 pub mod check;
 pub mod effects;
+mod features;
 pub mod interpret;
-mod launch;
 pub mod linearizer;
 mod loop_tree;
 pub mod races;
@@ -39,8 +39,9 @@ pub mod text;
 use std::sync::Arc;
 
 use crate::ir::{MemorySpace, UOp};
+pub use crate::program::Launch;
 use crate::program::{Estimate, Parameter};
-pub use launch::{Launch, check_features};
+pub use features::check_features;
 pub use scratch::{ScratchLayout, ScratchPlace};
 
 /// One kernel, ready to be rendered.

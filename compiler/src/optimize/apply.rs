@@ -7,11 +7,12 @@
 use super::block::block;
 use super::by_hand::Choice;
 use super::limits;
+use super::map;
 use super::nesting;
 use super::opt::{Opt, Reason, Refused};
 use super::split::{check_vectorizable, split};
 use super::stage;
-use crate::ir::{AxisKind, UOp};
+use crate::ir::{AxisKind, MemorySpace, UOp};
 use crate::lower::loops::{is_serial, ranges_by_id};
 use crate::target::Target;
 
@@ -59,12 +60,18 @@ fn try_apply(root: &UOp, opt: &Opt, target: &Target) -> Result<UOp, Reason> {
         Opt::Pack { lane, row } => stage::pack(root, &find(lane)?, &find(row)?)?,
         Opt::Stage { load, ranges } => {
             let along: Vec<UOp> = ranges.iter().map(find).collect::<Result<_, _>>()?;
-            stage::stage_load(root, *load, &along, target)?
+            stage::stage_load(root, *load, &along, MemorySpace::Private, target)?
         }
-        Opt::Block { range, along } => {
+        Opt::Accumulate { range, along } => {
             let along: Vec<UOp> = along.iter().map(find).collect::<Result<_, _>>()?;
             block(root, &find(range)?, &along, target)?
         }
+        Opt::StageShared { load, ranges } => {
+            let along: Vec<UOp> = ranges.iter().map(find).collect::<Result<_, _>>()?;
+            stage::stage_load(root, *load, &along, MemorySpace::Shared, target)?
+        }
+        Opt::Map { range, index } => map::to_index(root, &find(range)?, index.kind())?,
+        Opt::Group { range, dim } => map::group(root, &find(range)?, *dim)?,
         Opt::Reorder { range, inner } => nesting::swap(root, &find(range)?, &find(inner)?)?,
         Opt::Outermost { range } => nesting::make_outermost(root, &find(range)?)?,
         Opt::Thread { range } => nesting::make_parallel(root, &[find(range)?])?,

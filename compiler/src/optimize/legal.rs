@@ -2,17 +2,18 @@
 //!
 //! Opts have too many arguments to try them all, so these are the ones that a search can want:
 //! lanes are powers of two, copies small numbers and those that fill registers, lengths of splits powers of two. A stage is made along all
-//! the ranges of a load that stand inside of one of its loops, with any one of them consecutive; blocks stand outside of one of the loops of their
-//! reduction and of all inside of that.
+//! the ranges of a load that stand inside of one of its loops, with any one of them consecutive; partial results accumulate outside of one of
+//! the loops of their reduction and of all inside of that. Where the target runs blocks, each loop may become each of their indices, and each
+//! reduction may be shared by their threads.
 //!
 //! Always: the same kernel and target give the same list, in which no opt stands twice. Tested in the test crate, where random
 //! lists of these keep the values of random kernels.
 
 use super::apply::apply;
 use super::limits::lanes_max;
-use super::opt::Opt;
+use super::opt::{Opt, ThreadIndex};
 use super::stage::loads_of;
-use crate::ir::{AxisKind, UOp};
+use crate::ir::{AxisKind, ThreadDim, UOp};
 use crate::kernel::ranges::{Dependencies, RangeSet, all_ranges, closed_ranges, is_loop_end, range_id};
 use crate::symbolic::linear_terms;
 use crate::target::Target;
@@ -39,7 +40,11 @@ pub fn legal_opts(kernel: &UOp, target: &Target) -> Vec<Opt> {
     try_all(&mut pairs_of_loops(kernel, &dependencies).into_iter());
     try_all(&mut packed_pairs(kernel, &ranges).into_iter());
     try_all(&mut stages(kernel, &ranges, &dependencies).into_iter());
-    try_all(&mut blocks(kernel, &dependencies).into_iter());
+    try_all(&mut accumulations(kernel, &dependencies).into_iter());
+    if target.blocks.is_some() {
+        try_all(&mut of_threads(&ranges).into_iter());
+        try_all(&mut shared_stages(kernel, &ranges, &dependencies).into_iter());
+    }
     legal
 }
 
@@ -65,6 +70,20 @@ fn of_one_range(kernel: &UOp, range: &UOp, target: &Target) -> Vec<Opt> {
     }
     opts.extend([Opt::MaterializeReductions { range: id }, Opt::Thread { range: id }]);
     opts
+}
+
+/// Ranges as indices of threads, and reductions that threads share.
+fn of_threads(ranges: &[UOp]) -> Vec<Opt> {
+    let of_one = |range: &UOp| {
+        let id = range_id(range);
+        let of_dim = |dim: ThreadDim| {
+            let index = |index: ThreadIndex| Opt::Map { range: id, index };
+            [index(ThreadIndex::Grid(dim)), index(ThreadIndex::Block(dim)), Opt::Group { range: id, dim }]
+        };
+        let lane = Opt::Map { range: id, index: ThreadIndex::Lane };
+        ThreadDim::ALL.into_iter().flat_map(of_dim).chain([lane]).collect::<Vec<Opt>>()
+    };
+    ranges.iter().flat_map(of_one).collect()
 }
 
 /// Opts that name two loops which stand in each other.
@@ -111,7 +130,7 @@ fn outer_first(dependencies: &Dependencies) -> Vec<u32> {
 }
 
 /// Loops of reductions outside of all loops that they stand in, from any one on inwards.
-fn blocks(kernel: &UOp, dependencies: &Dependencies) -> Vec<Opt> {
+fn accumulations(kernel: &UOp, dependencies: &Dependencies) -> Vec<Opt> {
     let order = outer_first(dependencies);
     let mut opts: Vec<Opt> = Vec::new();
     for range in all_ranges(kernel).iter().filter(|range| kind_of(range) == Some(AxisKind::Reduce)) {
@@ -120,36 +139,53 @@ fn blocks(kernel: &UOp, dependencies: &Dependencies) -> Vec<Opt> {
             around.union_with(dependencies.get(loop_end));
         }
         let own: Vec<u32> = order.iter().copied().filter(|id| around.contains(*id)).collect();
-        opts.extend((0..own.len()).map(|first| Opt::Block { range: range_id(range), along: own[first..].to_vec() }));
+        opts.extend(
+            (0..own.len()).map(|first| Opt::Accumulate { range: range_id(range), along: own[first..].to_vec() }),
+        );
     }
     opts
 }
 
-/// Stages of each load.
+/// Stages of each load that each thread fills for itself.
 fn stages(kernel: &UOp, ranges: &[UOp], dependencies: &Dependencies) -> Vec<Opt> {
+    let along =
+        ranges.iter().cloned().chain(ranges_of(kernel, |kind| matches!(kind, AxisKind::Vector | AxisKind::Unroll)));
+    let named = staged(kernel, &along.collect::<Vec<_>>(), dependencies);
+    named.into_iter().map(|(load, ranges)| Opt::Stage { load, ranges }).collect()
+}
+
+/// Stages of each load that the threads of a block fill together: along the indices of these, too.
+fn shared_stages(kernel: &UOp, ranges: &[UOp], dependencies: &Dependencies) -> Vec<Opt> {
+    let is_other = |kind: AxisKind| kind.is_within_block() || matches!(kind, AxisKind::Vector | AxisKind::Unroll);
+    let along = ranges.iter().cloned().chain(ranges_of(kernel, is_other));
+    let named = staged(kernel, &along.collect::<Vec<_>>(), dependencies);
+    named.into_iter().map(|(load, ranges)| Opt::StageShared { load, ranges }).collect()
+}
+
+/// Each load with the ranges along which it may be copied.
+fn staged(kernel: &UOp, ranges: &[UOp], dependencies: &Dependencies) -> Vec<(u32, Vec<u32>)> {
     let order = outer_first(dependencies);
     let rank = |id: &u32| order.iter().position(|other| other == id).unwrap_or(order.len());
-    let mut opts: Vec<Opt> = Vec::new();
+    let mut named: Vec<(u32, Vec<u32>)> = Vec::new();
     for (load, number) in loads_of(kernel).iter().zip(0..) {
         let set = dependencies.get(load);
         let is_own = |range: &&UOp| set.contains(range_id(range));
         let mut own: Vec<u32> = ranges.iter().filter(is_own).map(range_id).collect();
-        own.extend(parts_of(kernel).iter().filter(is_own).map(range_id));
         own.sort_by_key(rank);
         for first in 0..own.len() {
             let inside = &own[first..];
             for last in inside {
                 let others = inside.iter().filter(|id| *id != last).copied();
-                opts.push(Opt::Stage { load: number, ranges: others.chain([*last]).collect() });
+                named.push((number, others.chain([*last]).collect()));
             }
         }
     }
-    opts
+    named
 }
 
-/// Ranges that are lanes or copies.
-fn parts_of(kernel: &UOp) -> Vec<UOp> {
-    let mut parts = all_ranges(kernel);
-    parts.retain(|range| matches!(kind_of(range), Some(AxisKind::Vector | AxisKind::Unroll)));
-    parts
+/// Ranges of some kinds.
+fn ranges_of(kernel: &UOp, is_wanted: impl Fn(AxisKind) -> bool) -> Vec<UOp> {
+    let mut ranges = all_ranges(kernel);
+    ranges.retain(|range| kind_of(range).is_some_and(&is_wanted));
+    ranges
 }

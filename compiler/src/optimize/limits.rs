@@ -1,14 +1,16 @@
-//! What a kernel may take at most: scratch memory, straight-line code, accumulators, lanes, threads.
+//! What a kernel may take at most: scratch and shared memory, straight-line code, accumulators, lanes, blocks and threads.
 //!
 //! Every opt passes these checks in `apply`, whoever asks for it, so no list of opts makes a kernel that a target cannot hold or a code
 //! generator would sit over for minutes. A limit is not advice: what pays is the business of the choice by hand, and of search.
 
-use super::opt::{Limit, Opt, Reason};
-use crate::ir::{AxisKind, Op, UOp};
+use super::opt::{Limit, Opt, Reason, ThreadIndex};
+use crate::ir::{AxisKind, MemorySpace, Op, ThreadDim, UOp};
 use crate::kernel::local_buffers::scratch_bytes;
-use crate::kernel::ranges::{Dependencies, closed_ranges, range_id};
+use crate::kernel::ranges::{Dependencies, all_ranges, closed_ranges, range_id};
 use crate::lower::loops::ranges_by_id;
-use crate::target::Target;
+use crate::program::Launch;
+use crate::target::{Feature, Target};
+use crate::verify;
 
 /// Nodes that a kernel may have once its tiles are straight-line code; those of the choice by hand have some hundreds.
 const CODE_NODES_MAX: u64 = 1 << 14;
@@ -23,6 +25,11 @@ pub(super) fn check_request(root: &UOp, opt: &Opt, target: &Target) -> Result<()
             at_most(Limit::Lanes, u64::from(*lanes), lanes_max(root, target))
         }
         Opt::Thread { .. } | Opt::ThreadPair { .. } => at_most(Limit::Threads, 2, u64::from(target.threads)),
+        Opt::Map { index: ThreadIndex::Grid(_), .. } => needs(Feature::Grid, target),
+        Opt::Map { index: ThreadIndex::Block(_), .. } => needs(Feature::Block, target),
+        Opt::Map { index: ThreadIndex::Lane, .. } => needs(Feature::Lanes, target),
+        Opt::StageShared { .. } => needs(Feature::SharedMemory, target),
+        Opt::Group { .. } => needs(Feature::SharedMemory, target).and_then(|()| needs(Feature::Barrier, target)),
         _ => Ok(()),
     }
 }
@@ -44,7 +51,34 @@ pub(super) fn check_result(before: &UOp, after: &UOp, target: &Target) -> Result
         at_most(Limit::Code, measured.code, CODE_NODES_MAX.max(grown.saturating_add(grown / 8)))?;
     }
     at_most(Limit::Registers, measured.accumulators, u64::from(target.vector_registers))?;
-    at_most(Limit::Scratch, scratch_bytes(after), target.scratch_bytes)
+    at_most(Limit::Scratch, scratch_bytes(after, MemorySpace::Private), target.scratch_bytes)?;
+    check_threads(after, target)
+}
+
+fn needs(feature: Feature, target: &Target) -> Result<(), Reason> {
+    if target.has(feature) { Ok(()) } else { Err(Reason::Lacks(feature)) }
+}
+
+/// Bytes of memory that the threads of a block may share.
+pub(super) fn shared_bytes(target: &Target) -> u64 {
+    target.blocks.as_ref().map_or(0, |blocks| blocks.shared_bytes)
+}
+
+/// Whether the target has the blocks and threads that a kernel runs in, and these may share what they do.
+fn check_threads(root: &UOp, target: &Target) -> Result<(), Reason> {
+    let launch = Launch::of(&all_ranges(root));
+    if let Some(blocks) = &target.blocks {
+        for dim in ThreadDim::ALL.map(|dim| dim as usize) {
+            at_most(Limit::Grid, launch.grid[dim], blocks.grid_max[dim])?;
+            // Lanes are the nearest neighbours along the first dimension.
+            let lanes = if dim == ThreadDim::X as usize { launch.lanes } else { 1 };
+            at_most(Limit::Block, launch.block[dim].saturating_mul(lanes), blocks.block_max[dim])?;
+        }
+        at_most(Limit::Warp, launch.lanes, blocks.lanes)?;
+        at_most(Limit::BlockThreads, launch.threads(), blocks.threads_max)?;
+        at_most(Limit::Shared, scratch_bytes(root, MemorySpace::Shared), blocks.shared_bytes)?;
+    }
+    verify::threads::problem(root).map_or(Ok(()), |(_, message)| Err(message.into()))
 }
 
 /// An error if more is needed than there may be.

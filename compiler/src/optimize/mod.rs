@@ -1,4 +1,4 @@
-//! Which loops become vectors, register tiles and thread shares: the vocabulary ([`opt`]) and its [`text`], its application ([`apply`], with the
+//! Which loops become vectors, register tiles, thread shares and thread indices: the vocabulary ([`opt`]) and its [`text`], its application ([`apply`], with the
 //! limits that each opt is held to), the opts that a kernel admits ([`legal_opts`]), the loops as a person reads them ([`outline`]), and the
 //! choice by hand ([`by_hand`]) that most kernels get.
 
@@ -8,6 +8,7 @@ pub mod by_hand;
 mod legal;
 mod limits;
 mod local_buffers;
+mod map;
 mod nesting;
 pub mod opt;
 mod outline;
@@ -21,6 +22,6 @@ pub mod text;
 pub use apply::{apply, apply_list};
 pub use by_hand::choose;
 pub use legal::legal_opts;
-pub use opt::{Limit, Opt, Opts, Reason, Refused};
+pub use opt::{Limit, Opt, Opts, Reason, Refused, ThreadIndex};
 pub use outline::outline;
 pub use stage::loads_of;

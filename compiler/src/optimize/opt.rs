@@ -7,6 +7,9 @@
 
 use std::fmt;
 
+use crate::ir::{AxisKind, ThreadDim};
+use crate::target::Feature;
+
 /// One step of optimization.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Opt {
@@ -59,7 +62,7 @@ pub enum Opt {
     ///
     /// The loops that fill scratch get the next free numbers, in the order given, inside of the loop of blocks, which keeps its number. What follows the
     /// reduction stays in the loops that are named.
-    Block {
+    Accumulate {
         /// Number of the range of the reduction.
         range: u32,
         /// Numbers of the loops that it moves out of, outermost first, each once.
@@ -89,6 +92,53 @@ pub enum Opt {
         /// Number of the next one.
         inner: u32,
     },
+    /// A range is no loop any more but an index that each thread has: of outputs, or of the fill of shared scratch; lanes also of a reduction.
+    Map {
+        /// Number of the range.
+        range: u32,
+        /// The index.
+        index: ThreadIndex,
+    },
+    /// As `Stage`, in memory that the threads of a block share.
+    ///
+    /// The copy is made for all threads, so along each of their indices that the load depends on. Its loops along an index are of that index; others
+    /// are loops of one thread until they are mapped.
+    StageShared {
+        /// The load's number.
+        load: u32,
+        /// Numbers of the ranges, each once.
+        ranges: Vec<u32>,
+    },
+    /// The threads along an index of the block each reduce what one iteration of a reduction's loop is made of, and put it into shared memory; all
+    /// reduce that. The range remains the loop over what they put there.
+    Group {
+        /// Number of the range.
+        range: u32,
+        /// The index of the block.
+        dim: ThreadDim,
+    },
+}
+
+/// An index of threads that a range can become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ThreadIndex {
+    /// Of the block in the grid.
+    Grid(ThreadDim),
+    /// Of the thread in its block.
+    Block(ThreadDim),
+    /// Of the lane in its group.
+    Lane,
+}
+
+impl ThreadIndex {
+    /// The kind that the range becomes.
+    pub fn kind(self) -> AxisKind {
+        match self {
+            ThreadIndex::Grid(dim) => AxisKind::Grid(dim),
+            ThreadIndex::Block(dim) => AxisKind::Block(dim),
+            ThreadIndex::Lane => AxisKind::Lane,
+        }
+    }
 }
 
 /// Which opts a kernel gets.
@@ -136,6 +186,9 @@ pub enum Reason {
     /// Its loops are not those that the opt is for, or values would not stay what they are.
     #[error("{0}")]
     Kernel(&'static str),
+    /// The target has no such thing.
+    #[error("this target has no {0}")]
+    Lacks(Feature),
     /// The kernel would pass a limit of the target or of this compiler.
     #[error("{limit}: {needed} needed, the limit is {most}")]
     Limit {
@@ -167,6 +220,16 @@ pub enum Limit {
     Lanes,
     /// Threads.
     Threads,
+    /// Blocks along a dimension of the grid.
+    Grid,
+    /// Threads along a dimension of a block, the lanes among them.
+    Block,
+    /// Threads of a block.
+    BlockThreads,
+    /// Lanes of a warp.
+    Warp,
+    /// Bytes of memory that the threads of a block share.
+    Shared,
 }
 
 impl fmt::Display for Limit {
@@ -177,6 +240,11 @@ impl fmt::Display for Limit {
             Limit::Registers => "accumulators of one reduction",
             Limit::Lanes => "lanes of a vector",
             Limit::Threads => "threads",
+            Limit::Grid => "blocks along a dimension of the grid",
+            Limit::Block => "threads along a dimension of a block",
+            Limit::BlockThreads => "threads of a block",
+            Limit::Warp => "lanes of a warp",
+            Limit::Shared => "bytes of shared memory",
         })
     }
 }

@@ -9,9 +9,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::{SmallVec, smallvec};
 
 use super::opt::{Reason, SplitTail};
-use crate::ir::{AxisKind, Combining, Op, Sources, UOp, postorder, substitute};
+use crate::ir::{Arg, AxisKind, Combining, MemorySpace, Op, Sources, UOp, postorder, substitute};
 use crate::kernel::accumulate::accumulated_ranges;
 use crate::kernel::effects::replaces_what_was_read;
+use crate::kernel::local_buffers::{local_buffers, scratch_of};
 use crate::kernel::ranges::{
     Dependencies, NewRanges, RangeSet, closed_ranges, is_loop_end, next_range_id, open_operands, range_id,
     substitute_ranges,
@@ -80,6 +81,10 @@ fn tail_of(root: &UOp, range: &UOp, inner: i64) -> Result<SplitTail, &'static st
     }
     let mut outputs = root.src().iter().filter(|store| closed_ranges(store).contains(range)).peekable();
     let is_output = outputs.peek().is_some();
+    // Of what threads share, two of them must not fill one element.
+    if !is_output && fills_shared(root, range) {
+        return Err("the loop fills shared memory, of which the part must divide it");
+    }
     // What was replaced cannot be computed again. A length that may be less than the part leaves no room to begin earlier.
     if !outputs.any(replaces_what_was_read) && len.min_value() >= inner {
         return Ok(SplitTail::Overlap);
@@ -87,12 +92,18 @@ fn tail_of(root: &UOp, range: &UOp, inner: i64) -> Result<SplitTail, &'static st
     if is_output { Ok(SplitTail::Apart) } else { Err("the loop fills scratch and may be shorter than the part") }
 }
 
+fn fills_shared(root: &UOp, range: &UOp) -> bool {
+    let is_shared = |stage: &UOp| matches!(scratch_of(stage).arg(), Arg::Scratch(_, _, MemorySpace::Shared));
+    let closes = |stage: &UOp| stage.src().iter().any(|store| closed_ranges(store).contains(range));
+    local_buffers(root).iter().any(|stage| is_shared(stage) && closes(stage))
+}
+
 /// A range in two: an outer loop, and a part of length `inner` that becomes what `kind` says.
 pub(super) fn split(root: &UOp, range: &UOp, inner: u32, kind: AxisKind) -> Result<UOp, Reason> {
     let inner = inner as i64;
     let len = &range.src()[0];
     let arg = range.as_range().ok_or("it is no range")?;
-    if matches!(arg.kind, AxisKind::Parallel | AxisKind::Unroll | AxisKind::Vector) {
+    if matches!(arg.kind, AxisKind::Parallel | AxisKind::Unroll | AxisKind::Vector) || arg.kind.is_thread_index() {
         return Err("the range has become something else already".into());
     }
     // What is known of a length may be less than what is known of its parts.
@@ -321,7 +332,7 @@ fn nested_reduction(
     combining.reduce_ranges(&combining.reduce_ranges(values, loops), std::slice::from_ref(part))
 }
 
-fn combining_of(reduction: &UOp) -> Combining {
+pub(super) fn combining_of(reduction: &UOp) -> Combining {
     Combining::of(reduction)
         .unwrap_or_else(|| panic!("bug in the compiler: reduction with argument {:?}", reduction.arg()))
 }
@@ -344,7 +355,7 @@ mod tests {
     use super::*;
     use crate::DType;
     use crate::ir::Dim;
-    use crate::ir::{Arg, ReduceOp};
+    use crate::ir::ReduceOp;
     use crate::pipeline::{LowerOptions, lower_kernel};
     use crate::target::Target;
     use crate::watch::Silent;

@@ -9,14 +9,17 @@
 //! *A staged load.* Any load, copied along any of the ranges that it depends on, in any order: a panel of a matrix packed once outside of all rows, or
 //! tile by tile. The copy is made in the innermost loop of those that the load depends on and that it is not made along.
 //!
-//! Refused: what is copied of memory that the kernel replaces, and copies along the loop that threads share.
+//! The same in memory that the threads of a block share: made for all of them, along each of their indices that the load depends on, and filled by all of
+//! them along these. Its other loops are loops of the first thread until they are mapped to indices too (`map`).
+//!
+//! Refused: what is copied of memory that the kernel replaces, and private copies along the loop or indices that threads share.
 //!
 //! Always: a kept value is the value, and so is a packed one. Whether it pays is the choice's business (`by_hand`).
 
 use rustc_hash::FxHashMap;
 use smallvec::smallvec;
 
-use super::limits::at_most;
+use super::limits::{at_most, shared_bytes};
 use super::opt::{Limit, Reason};
 use super::split::is_reduce;
 use crate::DType;
@@ -61,16 +64,18 @@ pub(super) fn materialize_reductions(root: &UOp, range: &UOp) -> Result<UOp, Rea
     let next = next_range_id(root);
     let number_of =
         |reduction: &UOp| inside.iter().position(|other| is_one_state(other, reduction)).unwrap_or_default() as u32;
-    let kept = inside.iter().map(|reduction| (reduction, next + number_of(reduction)));
+    let kept = inside.iter().map(|reduction| (reduction, Copied::by_each_thread(range, next + number_of(reduction))));
     let map = kept
-        .map(|(reduction, id)| (reduction.clone(), materialized_along(reduction, &[(range.clone(), id)])))
+        .map(|(reduction, along)| (reduction.clone(), materialized_along(reduction, &[along], MemorySpace::Private)))
         .collect();
     Ok(simplify(&substitute(root, &map)))
 }
 
 pub(super) fn check_not_shared(range: &UOp) -> Result<(), Reason> {
     match range.as_range() {
-        Some(arg) if arg.kind == AxisKind::Parallel => Err("threads share the range: each would copy all of it".into()),
+        Some(arg) if arg.kind == AxisKind::Parallel || arg.kind.is_thread_index() => {
+            Err("threads share the range: each would copy all of it".into())
+        }
         _ => Ok(()),
     }
 }
@@ -113,7 +118,10 @@ pub(super) fn pack(root: &UOp, lane: &UOp, row: &UOp) -> Result<UOp, Reason> {
     let map: FxHashMap<UOp, UOp> = loads
         .iter()
         .zip(ids)
-        .map(|(load, id)| (load.clone(), materialized_along(load, &[(row.clone(), id), (lane.clone(), id + 1)])))
+        .map(|(load, id)| {
+            let along = [Copied::by_each_thread(row, id), Copied::by_each_thread(lane, id + 1)];
+            (load.clone(), materialized_along(load, &along, MemorySpace::Private))
+        })
         .collect();
     Ok(simplify(&substitute(root, &map)))
 }
@@ -123,11 +131,17 @@ pub fn loads_of(root: &UOp) -> Vec<UOp> {
     crate::ir::postorder(std::slice::from_ref(root)).into_iter().filter(|node| node.op() == Op::Load).collect()
 }
 
-/// What one load gives, copied for all of some ranges.
+/// What one load gives, copied for all of some ranges: by each thread for itself, or by the threads of a block for all of them.
 ///
 /// # Errors
 /// Why not.
-pub(super) fn stage_load(root: &UOp, number: u32, ranges: &[UOp], target: &Target) -> Result<UOp, Reason> {
+pub(super) fn stage_load(
+    root: &UOp,
+    number: u32,
+    ranges: &[UOp],
+    space: MemorySpace,
+    target: &Target,
+) -> Result<UOp, Reason> {
     let loads = loads_of(root);
     let load = loads.get(number as usize).ok_or("the kernel has no such load")?;
     let dependencies = Dependencies::of(root);
@@ -143,20 +157,26 @@ pub(super) fn stage_load(root: &UOp, number: u32, ranges: &[UOp], target: &Targe
         if !set.contains(range_id(range)) {
             return Err("the load does not depend on a range, or it is not open there".into());
         }
-        check_not_shared(range)?;
+        let is_shared_index = range.as_range().is_some_and(|arg| arg.kind.is_within_block());
+        if space == MemorySpace::Private || !is_shared_index {
+            check_not_shared(range)?;
+        }
         if !dependencies.get(&range.src()[0]).is_empty() {
             return Err("a length depends on other loops".into());
         }
         bytes = bytes.saturating_mul(room(range));
     }
-    at_most(Limit::Scratch, bytes, target.scratch_bytes)?;
+    match space {
+        MemorySpace::Private => at_most(Limit::Scratch, bytes, target.scratch_bytes)?,
+        MemorySpace::Shared => at_most(Limit::Shared, bytes, shared_bytes(target))?,
+    }
     let replaced = memory_in_place(root);
     let below = crate::ir::postorder(std::slice::from_ref(load));
     if below.iter().any(|node| node.op() == Op::Load && replaced.contains(&node.src()[0].src()[0])) {
         return Err("what is copied could be replaced before".into());
     }
-    let numbered: Vec<(UOp, u32)> = ranges.iter().cloned().zip(next_range_id(root)..).collect();
-    let map = [(load.clone(), materialized_along(load, &numbered))].into_iter().collect();
+    let along = ranges.iter().zip(next_range_id(root)..).map(|(range, id)| Copied::by_its_threads(range, id));
+    let map = [(load.clone(), materialized_along(load, &along.collect::<Vec<_>>(), space))].into_iter().collect();
     Ok(simplify(&substitute(root, &map)))
 }
 
@@ -171,20 +191,43 @@ pub(super) fn flat_offset(at: &[UOp], ranges: &[UOp]) -> UOp {
     simplify(&flat)
 }
 
-/// The value loaded from a stage that computes it for all of some ranges, under new numbers.
-fn materialized_along(value: &UOp, ranges: &[(UOp, u32)]) -> UOp {
-    let fresh: Vec<UOp> =
-        ranges.iter().map(|(range, id)| UOp::range(range.src()[0].clone(), *id, AxisKind::Loop)).collect();
-    let map = ranges.iter().map(|(range, _)| range.clone()).zip(fresh.iter().cloned()).collect();
-    let place: Vec<UOp> = ranges.iter().map(|(range, _)| range.clone()).collect();
-    let total: u64 = ranges.iter().map(|(range, _)| room(range)).product();
+/// A range for all of which a stage is filled, and the loop that fills it.
+pub(super) struct Copied {
+    range: UOp,
+    fill: UOp,
+}
+
+impl Copied {
+    /// The stage is filled by a loop of this kind, under a new number.
+    pub(super) fn new(range: &UOp, id: u32, kind: AxisKind) -> Copied {
+        Copied { range: range.clone(), fill: UOp::range(range.src()[0].clone(), id, kind) }
+    }
+
+    /// It is filled by a loop.
+    fn by_each_thread(range: &UOp, id: u32) -> Copied {
+        Copied::new(range, id, AxisKind::Loop)
+    }
+
+    /// It is filled by a loop; along an index of threads by these.
+    pub(super) fn by_its_threads(range: &UOp, id: u32) -> Copied {
+        let kind = range.as_range().map(|arg| arg.kind).filter(|kind| kind.is_within_block());
+        Copied::new(range, id, kind.unwrap_or(AxisKind::Loop))
+    }
+}
+
+/// The value loaded from a stage that computes it for all of some ranges.
+pub(super) fn materialized_along(value: &UOp, along: &[Copied], space: MemorySpace) -> UOp {
+    let fills: Vec<UOp> = along.iter().map(|copied| copied.fill.clone()).collect();
+    let ranges: Vec<UOp> = along.iter().map(|copied| copied.range.clone()).collect();
+    let map = ranges.iter().cloned().zip(fills.iter().cloned()).collect();
+    let total: u64 = ranges.iter().map(room).product();
     let dtype = value.dtype();
     let index =
-        |memory: UOp, at: &[UOp]| UOp::new(Op::Index, dtype, smallvec![memory, flat_offset(at, &place)], Arg::None);
-    let scratch = UOp::new(Op::Scratch, dtype, smallvec![], Arg::Scratch(0, total, MemorySpace::Private));
+        |memory: UOp, at: &[UOp]| UOp::new(Op::Index, dtype, smallvec![memory, flat_offset(at, &ranges)], Arg::None);
+    let scratch = UOp::new(Op::Scratch, dtype, smallvec![], Arg::Scratch(0, total, space));
     let sources: Sources =
-        [index(scratch, &fresh), substitute(value, &map)].into_iter().chain(fresh.iter().cloned()).collect();
+        [index(scratch, &fills), substitute(value, &map)].into_iter().chain(fills.iter().cloned()).collect();
     let store = UOp::new(Op::Store, DType::VOID, sources, Arg::None);
     let stage = UOp::new(Op::LocalBuffer, dtype, smallvec![store], Arg::None);
-    UOp::new(Op::Load, dtype, smallvec![index(stage, &place)], Arg::None)
+    UOp::new(Op::Load, dtype, smallvec![index(stage, &ranges)], Arg::None)
 }

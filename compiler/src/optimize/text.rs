@@ -6,13 +6,14 @@
 //! by hand                                                          those that the model of the target chooses
 //! ```
 //!
-//! A range is `r` and its number, a load `l` and its number. Words are matched exactly; spaces may stand between any two of them.
+//! A range is `r` and its number, a load `l` and its number, a dimension of a grid or block `x`, `y` or `z`. Words are matched exactly; spaces may stand between any two of them.
 //! An error names the opt, what is wrong with it, and the form that would be right. Tested below.
 
 use std::fmt;
 use std::str::FromStr;
 
-use super::opt::{Opt, Opts};
+use super::opt::{Opt, Opts, ThreadIndex};
+use crate::ir::ThreadDim;
 
 /// Each opt's name with an example of its form.
 const FORMS: &[(&str, &str)] = &[
@@ -22,10 +23,15 @@ const FORMS: &[(&str, &str)] = &[
     ("materialize", "materialize(r0)"),
     ("pack", "pack(r0, r1)"),
     ("stage", "stage(l0, r1, r2)"),
-    ("block", "block(r2, r0, r1)"),
+    ("accumulate", "accumulate(r2, r0, r1)"),
     ("reorder", "reorder(r0, r1)"),
     ("outermost", "outermost(r0)"),
     ("thread", "thread(r0)` or `thread(r0, r1)"),
+    ("grid", "grid(r0, x)"),
+    ("block", "block(r0, x)"),
+    ("lane", "lane(r0)"),
+    ("stage_shared", "stage_shared(l0, r1, r2)"),
+    ("group", "group(r0, x)"),
 ];
 
 /// Why a text is no opt, or no list of opts.
@@ -46,13 +52,14 @@ impl fmt::Display for Opt {
             Opt::Split { range, len } => write!(f, "split(r{range}, {len})"),
             Opt::MaterializeReductions { range } => write!(f, "materialize(r{range})"),
             Opt::Pack { lane, row } => write!(f, "pack(r{lane}, r{row})"),
-            Opt::Stage { load, ranges } => {
-                write!(f, "stage(l{load}")?;
+            Opt::Stage { load, ranges } | Opt::StageShared { load, ranges } => {
+                let name = if matches!(self, Opt::Stage { .. }) { "stage" } else { "stage_shared" };
+                write!(f, "{name}(l{load}")?;
                 ranges.iter().try_for_each(|range| write!(f, ", r{range}"))?;
                 f.write_str(")")
             }
-            Opt::Block { range, along } => {
-                write!(f, "block(r{range}")?;
+            Opt::Accumulate { range, along } => {
+                write!(f, "accumulate(r{range}")?;
                 along.iter().try_for_each(|range| write!(f, ", r{range}"))?;
                 f.write_str(")")
             }
@@ -60,6 +67,10 @@ impl fmt::Display for Opt {
             Opt::Outermost { range } => write!(f, "outermost(r{range})"),
             Opt::Thread { range } => write!(f, "thread(r{range})"),
             Opt::ThreadPair { range, inner } => write!(f, "thread(r{range}, r{inner})"),
+            Opt::Map { range, index: ThreadIndex::Grid(dim) } => write!(f, "grid(r{range}, {})", dim.name()),
+            Opt::Map { range, index: ThreadIndex::Block(dim) } => write!(f, "block(r{range}, {})", dim.name()),
+            Opt::Map { range, index: ThreadIndex::Lane } => write!(f, "lane(r{range})"),
+            Opt::Group { range, dim } => write!(f, "group(r{range}, {})", dim.name()),
         }
     }
 }
@@ -88,7 +99,12 @@ impl FromStr for Opt {
             "pack" => Opt::Pack { lane: arguments.range()?, row: arguments.range()? },
             "reorder" => Opt::Reorder { range: arguments.range()?, inner: arguments.range()? },
             "stage" => Opt::Stage { load: arguments.load()?, ranges: arguments.ranges()? },
-            "block" => Opt::Block { range: arguments.range()?, along: arguments.ranges()? },
+            "accumulate" => Opt::Accumulate { range: arguments.range()?, along: arguments.ranges()? },
+            "grid" => Opt::Map { range: arguments.range()?, index: ThreadIndex::Grid(arguments.dim()?) },
+            "block" => Opt::Map { range: arguments.range()?, index: ThreadIndex::Block(arguments.dim()?) },
+            "lane" => Opt::Map { range: arguments.range()?, index: ThreadIndex::Lane },
+            "group" => Opt::Group { range: arguments.range()?, dim: arguments.dim()? },
+            "stage_shared" => Opt::StageShared { load: arguments.load()?, ranges: arguments.ranges()? },
             "outermost" => Opt::Outermost { range: arguments.range()? },
             _ => match (arguments.range()?, arguments.left.is_empty()) {
                 (range, true) => Opt::Thread { range },
@@ -150,6 +166,12 @@ impl Arguments<'_> {
             ranges.push(self.range()?);
         }
         Ok(ranges)
+    }
+
+    fn dim(&mut self) -> Result<ThreadDim, OptTextError> {
+        let argument = self.next()?.to_string();
+        let found = ThreadDim::ALL.into_iter().find(|dim| dim.name() == argument);
+        found.ok_or_else(|| self.wrong(format!("`{argument}` is no dimension, which are x, y and z")))
     }
 
     fn load(&mut self) -> Result<u32, OptTextError> {
@@ -221,12 +243,17 @@ mod tests {
             Opt::Pack { lane: a, row: b },
             Opt::Stage { load: a, ranges: vec![b] },
             Opt::Stage { load: b, ranges: vec![a, b, 4, 0] },
-            Opt::Block { range: a, along: vec![b] },
-            Opt::Block { range: b, along: vec![a, b, 4, 0] },
+            Opt::Accumulate { range: a, along: vec![b] },
+            Opt::Accumulate { range: b, along: vec![a, b, 4, 0] },
             Opt::Reorder { range: a, inner: b },
             Opt::Outermost { range: a },
             Opt::Thread { range: a },
             Opt::ThreadPair { range: a, inner: b },
+            Opt::Map { range: a, index: ThreadIndex::Grid(ThreadDim::Z) },
+            Opt::Map { range: b, index: ThreadIndex::Block(ThreadDim::Y) },
+            Opt::Map { range: a, index: ThreadIndex::Lane },
+            Opt::StageShared { load: a, ranges: vec![b, a] },
+            Opt::Group { range: b, dim: ThreadDim::X },
         ]
     }
 
@@ -260,7 +287,7 @@ mod tests {
         let error = |text: &str| parse_list(text).expect_err(text).to_string();
         assert_eq!(
             error("split(r0, 8), vectorise(r1, 16)"),
-            "`vectorise(r1, 16)` is no opt: there is no `vectorise`; opts are vectorize, upcast, split, materialize, pack, stage, block, reorder, outermost, thread"
+            "`vectorise(r1, 16)` is no opt: there is no `vectorise`; opts are vectorize, upcast, split, materialize, pack, stage, accumulate, reorder, outermost, thread, grid, block, lane, stage_shared, group"
         );
         let form = "it is written as in `split(r0, 8)`";
         for (text, what) in [
@@ -276,6 +303,10 @@ mod tests {
         ] {
             assert_eq!(error(text), format!("`{text}` is no opt: {what}; {form}"));
         }
+        assert_eq!(
+            error("block(r0, w)"),
+            "`block(r0, w)` is no opt: `w` is no dimension, which are x, y and z; it is written as in `block(r0, x)`"
+        );
         assert_eq!(error("split r0"), "`split r0` is no opt: there is no `split r0`; opts are ".to_string() + &names());
         for text in ["split", "split(r0, 8", "split(r0, 8) x"] {
             assert_eq!(error(text), format!("`{text}` is no opt: its arguments stand in parentheses: `split(r0, 8)`"));

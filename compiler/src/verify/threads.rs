@@ -134,10 +134,10 @@ fn problem_of_fold(reduction: &UOp, closed: &[UOp]) -> Option<&'static str> {
     if closed.iter().any(|range| is_index(range) && kind_of(range) != Some(AxisKind::Lane)) {
         return Some("a reduction over the threads of a block or over blocks needs memory in between");
     }
-    if closed.len() > 1 {
-        return Some("a reduction over lanes closes no other loop");
+    if !matches!(reduction.arg(), Arg::Combine(_)) {
+        return Some("a state of several values is not combined over lanes");
     }
-    (!matches!(reduction.arg(), Arg::Combine(_))).then_some("a state of several values is not combined over lanes")
+    (closed.len() > 1).then_some("a reduction over lanes closes no other loop")
 }
 
 fn problem_of_store(store: &UOp, open: Indices, closed: &[UOp]) -> Option<&'static str> {

@@ -140,7 +140,7 @@ mod tests {
     use crate::target::Target;
     use crate::watch::Silent;
 
-    const LIST: &str = "split(r2, 4), block(r2, r0, r1)";
+    const LIST: &str = "split(r2, 4), accumulate(r2, r0, r1)";
 
     fn matmul() -> UOp {
         let a = UOp::param(1, DType::F32, 8 * 16).reshape([8, 1, 16]).expand([8, 8, 16]);

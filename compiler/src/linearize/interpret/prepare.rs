@@ -229,7 +229,9 @@ impl Maker<'_> {
         let (_, end) = self.operand(node, 1)?;
         match node.src().first().and_then(|value| self.of_lanes.get(value)) {
             Some((range, Meaning::Value(slot))) if end.src().first() == Some(range) => Ok(*slot),
-            _ => Err("combines what no range of lanes has left".to_string()),
+            Some(_) => Err("combines what no range of lanes has left".to_string()),
+            // What does not depend on the lane stands before the range.
+            None => self.value(node, 0),
         }
     }
 

@@ -190,6 +190,10 @@ const LANES: &str = "linear %lanes(f32[4] write, f32[16] read) grid 1 {
 fn lanes_combine_what_they_have_and_all_hold_the_result() {
     assert_eq!(run(LANES, 4).unwrap(), [36.0, 100.0, 36.0, 100.0]);
     assert_eq!(run(&LANES.replace("v3, add", "v3, max"), 4).unwrap(), [8.0, 16.0, 8.0, 16.0]);
+    // What is the same for all lanes stands before their range.
+    let same =
+        LANES.replace("row = mul r0, eight", "row = mul r0, eight\n three: f32 = const 3.0\n six = add three, three");
+    assert_eq!(run(&same.replace("shuffle_reduce v2", "shuffle_reduce six"), 4).unwrap(), [48.0; 4]);
 }
 
 #[test]

@@ -1,0 +1,149 @@
+//! Ranges that become indices of threads: of the grid, of a block, of lanes; and reductions that the threads of a block share.
+//!
+//! *An index.* The range is no loop any more: each thread does the one iteration that bears its index. So it may be a range of outputs, or one that fills
+//! shared scratch. Stores that do not stand in an index which the kernel has are done by the first thread along it (`legalize::first_thread`).
+//!
+//! *Lanes of a reduction.* Each lane reduces its share, over all other loops; then lanes combine what they have, and all hold the result.
+//!
+//! *A group.* What a reduction's loop adds up is put into shared memory, an element by each thread along an index of the block, and all threads reduce that. With
+//! lanes inside of it, these combine first.
+//!
+//! Refused: what a thread would replace that another still has to read; and all that [`verify::threads`](crate::verify::threads) does not admit, limits of the
+//! target among them (`limits`). Tested in the test crate: by hand, and by random lists of opts on random kernels.
+
+use rustc_hash::FxHashMap;
+use smallvec::{SmallVec, smallvec};
+
+use super::opt::Reason;
+use super::split::{combining_of, is_reduce};
+use super::stage::{Copied, materialized_along};
+use crate::ir::{AxisKind, Combining, MemorySpace, Op, ThreadDim, UOp, rebuild, substitute};
+use crate::kernel::effects::{loads_before, memory_in_place, replaces_what_was_read};
+use crate::kernel::ranges::{
+    Dependencies, NewRanges, all_ranges, closed_ranges, next_range_id, open_operands, range_id, substitute_ranges,
+};
+use crate::symbolic::simplify;
+
+fn kind_of(range: &UOp) -> AxisKind {
+    range.as_range().map_or(AxisKind::Loop, |arg| arg.kind)
+}
+
+/// A range as an index of threads.
+///
+/// # Errors
+/// Why not.
+pub(super) fn to_index(root: &UOp, range: &UOp, kind: AxisKind) -> Result<UOp, Reason> {
+    let index = UOp::range(range.src()[0].clone(), range_id(range), kind);
+    let new = match (kind_of(range), kind) {
+        (AxisKind::Reduce, AxisKind::Lane) => lanes_of_reduction(root, range, &index)?,
+        (AxisKind::Reduce, _) => return Err("a reduction is shared by lanes, or by a group of threads".into()),
+        (AxisKind::Loop, _) => {
+            let stands_outside = |store: &UOp| !closed_ranges(store).contains(range);
+            if matches!(kind, AxisKind::Grid(_)) && root.src().iter().any(stands_outside) {
+                return Err("a store does not stand in the loop, so each block would compute what it stores".into());
+            }
+            let as_index = NewRanges { value: index.clone(), ranges: smallvec![index] };
+            substitute_ranges(root, &[(range.clone(), as_index)].into_iter().collect())
+        }
+        _ => return Err("only a loop over outputs or a reduction's can become an index".into()),
+    };
+    check_replacing_stores(&new)?;
+    Ok(new)
+}
+
+/// Whether each thread reads itself what it replaces, and replaces it once.
+fn check_replacing_stores(root: &UOp) -> Result<(), Reason> {
+    let replacing: Vec<&UOp> = root.src().iter().filter(|store| replaces_what_was_read(store)).collect();
+    if replacing.is_empty() {
+        return Ok(());
+    }
+    let mut kinds: Vec<AxisKind> = all_ranges(root).iter().map(kind_of).filter(|kind| kind.is_thread_index()).collect();
+    kinds.dedup();
+    let dependencies = Dependencies::of(root);
+    for store in replacing {
+        for kind in &kinds {
+            let Some(own) = closed_ranges(store).iter().find(|range| kind_of(range) == *kind) else {
+                return Err("a store that replaces what it read does not stand in an index of threads".into());
+            };
+            if !loads_before(store).iter().all(|read| dependencies.get(read).contains(range_id(own))) {
+                return Err("one thread would replace what another still has to read".into());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The reductions that close a range, those over other ranges inside of those over lanes.
+fn lanes_of_reduction(root: &UOp, range: &UOp, lanes: &UOp) -> Result<UOp, Reason> {
+    let new = rebuild(root, |node, rebuilt| {
+        if node.op() != Op::ReduceRange || !closed_ranges(node).contains(range) {
+            return rebuilt;
+        }
+        let combining = combining_of(&rebuilt);
+        let mut inner = over_others(&rebuilt, combining, range);
+        // A state has no op over lanes; the rules of threads say so.
+        if inner.len() == 1 {
+            inner = combining.reduce_ranges(&inner, std::slice::from_ref(range));
+            return inner.swap_remove(0);
+        }
+        rebuilt
+    });
+    Ok(simplify(&substitute(&new, &[(range.clone(), lanes.clone())].into_iter().collect())))
+}
+
+/// The components of a reduction over all of its ranges but one.
+fn over_others(reduction: &UOp, combining: Combining, range: &UOp) -> SmallVec<[UOp; 3]> {
+    let others: Vec<UOp> = closed_ranges(reduction).iter().filter(|other| *other != range).cloned().collect();
+    if others.is_empty() {
+        return open_operands(reduction).iter().cloned().collect();
+    }
+    combining.reduce_ranges(open_operands(reduction), &others)
+}
+
+/// The reductions that close a range, of which the threads along an index of the block each do one iteration.
+///
+/// # Errors
+/// Why not.
+pub(super) fn group(root: &UOp, range: &UOp, dim: ThreadDim) -> Result<UOp, Reason> {
+    if !is_reduce(range) {
+        return Err("only a loop of a reduction is shared by a group of threads".into());
+    }
+    if range.src()[0].as_int().is_none() {
+        return Err("the length is not a constant".into());
+    }
+    let dependencies = Dependencies::of(root);
+    let reductions =
+        dependencies.order.iter().filter(|node| node.op() == Op::ReduceRange && closed_ranges(node).contains(range));
+    let replaced = memory_in_place(root);
+    let mut next = next_range_id(root);
+    // By operands: components of one state are put into memory by one loop.
+    let mut numbers: FxHashMap<Vec<UOp>, u32> = FxHashMap::default();
+    let mut indices: FxHashMap<UOp, Vec<UOp>> = FxHashMap::default();
+    for reduction in reductions {
+        let values = crate::ir::postorder(open_operands(reduction));
+        if values.iter().any(|node| node.op() == Op::Load && replaced.contains(&node.src()[0].src()[0])) {
+            return Err("what is put into shared memory could be replaced before".into());
+        }
+        let set = dependencies.get(reduction);
+        let own = dependencies.order.iter().filter(|node| node.op() == Op::Range && kind_of(node).is_within_block());
+        let own: Vec<UOp> = own.filter(|index| set.contains(range_id(index))).cloned().collect();
+        numbers.entry(reduction.src().to_vec()).or_insert_with(|| {
+            next += own.len() as u32 + 1;
+            next - own.len() as u32 - 1
+        });
+        indices.insert(reduction.clone(), own);
+    }
+    let new = rebuild(root, |node, rebuilt| {
+        let Some(own) = indices.get(node) else { return rebuilt };
+        let combining = combining_of(&rebuilt);
+        let first = numbers[node.src()];
+        let by_index = own.iter().zip(first..).map(|(index, id)| Copied::by_its_threads(index, id));
+        let by_group = Copied::new(range, first + own.len() as u32, AxisKind::Block(dim));
+        let along: Vec<Copied> = by_index.chain([by_group]).collect();
+        let parts = over_others(&rebuilt, combining, range);
+        let kept: Vec<UOp> = parts.iter().map(|part| materialized_along(part, &along, MemorySpace::Shared)).collect();
+        combining.reduce_ranges(&kept, std::slice::from_ref(range)).swap_remove(combining.number())
+    });
+    check_replacing_stores(&new)?;
+    Ok(simplify(&new))
+}
