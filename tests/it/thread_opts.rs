@@ -18,11 +18,18 @@ const LISTS: u64 = 24;
 #[test]
 fn random_lists_of_opts_for_threads_keep_values() {
     let mut random = Random::new(77);
+    let (mut barriers, mut shuffles, mut blocks) = (0, 0, 0);
     for number in 0..LISTS {
         let bytes: Vec<u8> = (0..90 + random.below(90)).map(|_| random.next_bits() as u8).collect();
         let result = opt_lists::check_for(&bytes, Some(&Target::gpu_model()), None);
-        result.unwrap_or_else(|why| panic!("list {number}: {why}"));
+        let linear = result.unwrap_or_else(|why| panic!("list {number}: {why}"));
+        barriers += usize::from(count(&linear, Op::Barrier) > 0);
+        shuffles += usize::from(count(&linear, Op::ShuffleReduce) > 0);
+        blocks += usize::from(linear.launch().threads() > 1);
     }
+    // What is not reached is not tried.
+    let enough = barriers >= 3 && shuffles >= 1 && blocks >= 8;
+    assert!(enough, "{barriers} with barriers, {shuffles} with shuffles, {blocks} with threads");
 }
 
 /// A product of matrices as a kernel: rows r0, columns r1, terms r2; loads l0 of the first and l1 of the second.

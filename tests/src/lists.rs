@@ -123,7 +123,7 @@ pub(crate) fn run_graph(
     graph: &Graph,
     inputs: &[Value],
     target: &Target,
-    no_opt: bool,
+    options: &LowerOptions,
     fuse: bool,
 ) -> Result<Vec<Value>, EngineError> {
     let sink = UOp::sink(graph.roots.iter().cloned());
@@ -137,8 +137,7 @@ pub(crate) fn run_graph(
         }
     }
     for kernel in &schedule.kernels {
-        let options = LowerOptions::by_hand_unless(no_opt);
-        let linear = lower_kernel(&kernel.ast, target, &options, &mut Silent).map_err(EngineError::failed)?;
+        let linear = lower_kernel(&kernel.ast, target, options, &mut Silent).map_err(EngineError::failed)?;
         let variables = engines::variables_of(graph, inputs, kernel, &linear.variables)?;
         let mut own: Vec<Memory> = kernel.buffers.iter().map(|&buffer| memory[buffer].clone()).collect();
         run_list(&linear, &mut own, &variables).map_err(EngineError::Failed)?;

@@ -209,7 +209,7 @@ pub fn check_list(ast: &UOp, n: Option<i64>, list: &str, target: &Target) -> Res
         kernel = apply(&kernel, opt, target).map_err(|refused| refused.to_string())?;
     }
     let kernel = InPlace { ast: ast.clone(), n };
-    caught(|| compare(&kernel, &Applied { list, reorders }, target, None, 1))
+    caught(|| compare(&kernel, &Applied { list, reorders }, target, None, 1)).map(drop)
 }
 
 /// Applies a random list to a random kernel, and compares what it leaves in memory with what the kernel leaves without.
@@ -217,14 +217,14 @@ pub fn check_list(ast: &UOp, n: Option<i64>, list: &str, target: &Target) -> Res
 /// # Errors
 /// With the kernel, the list, and the first element that differs.
 pub fn check(bytes: &[u8], device: Option<&dyn Device>) -> Result<(), String> {
-    check_for(bytes, None, device)
+    check_for(bytes, None, device).map(drop)
 }
 
-/// As [`check`], for one machine instead of one that choices take.
+/// As [`check`], for one machine instead of one that choices take; gives the list that ran.
 ///
 /// # Errors
 /// As [`check`].
-pub fn check_for(bytes: &[u8], machine: Option<&Target>, device: Option<&dyn Device>) -> Result<(), String> {
+pub fn check_for(bytes: &[u8], machine: Option<&Target>, device: Option<&dyn Device>) -> Result<Linear, String> {
     let mut choices = Choices::new(bytes);
     let kernel = kernel(&mut choices);
     let loops = loops_of(&kernel.ast, &mut Silent);
@@ -262,7 +262,7 @@ fn compare(
     target: &Target,
     device: Option<&dyn Device>,
     seed: u64,
-) -> Result<(), String> {
+) -> Result<Linear, String> {
     let inputs = in_place::inputs(&kernel.ast, &mut Random::new(seed));
     let lower = |opts: Opts| {
         let options = LowerOptions { opts };
@@ -272,7 +272,7 @@ fn compare(
     let bounds = if applied.reorders { in_place::expected(&kernel.ast, &inputs, kernel.n)? } else { Vec::new() };
     let (without, linear) = (lower(Opts::None)?, lower(Opts::List(applied.list.clone()))?);
     if steps(&without).max(steps(&linear)) > STEPS_MAX {
-        return Ok(());
+        return Ok(linear);
     }
     let wanted = run(&without).map_err(|why| format!("without opts: {why}"))?;
     let found = run(&linear).map_err(|why| format!("as a list: {why}"))?;
@@ -283,7 +283,7 @@ fn compare(
         let bits = |number: f64| (number + 0.0).to_bits();
         same(&wanted, &found, &bounds, bits).map_err(|why| format!("on the device: {why}"))?;
     }
-    Ok(())
+    Ok(linear)
 }
 
 /// How many ops the interpreter runs, about: each share of the parallel loop does again what stands outside of it.

@@ -3,6 +3,7 @@
 //! The table says what words each takes and which expectations it looks at; all else is refused when a file is read.
 
 mod compile;
+mod lower;
 mod opts;
 mod parse;
 mod rewrite;
@@ -42,7 +43,7 @@ const NONE: Words = Words { first: &[], may: &[], each: None };
 /// What is looked for in text.
 const TEXT: &[&str] = &["check", "check-not", "error"];
 
-static COMMANDS: [Command; 9] = [
+static COMMANDS: [Command; 10] = [
     Command { name: "parse", words: NONE, reads: TEXT, run: parse::parse },
     Command {
         name: "rewrite",
@@ -74,6 +75,12 @@ static COMMANDS: [Command; 9] = [
         words: Words { may: &["unfused", "unoptimized"], ..NONE },
         reads: TEXT,
         run: compile::linearize,
+    },
+    Command {
+        name: "lower",
+        words: Words { first: lower::MACHINES, ..NONE },
+        reads: &["opts", "run", "check", "check-not", "error"],
+        run: lower::lower,
     },
     Command {
         name: "render",

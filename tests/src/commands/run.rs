@@ -17,7 +17,7 @@ use warpweft_compiler::ir::text::Graph;
 use super::{failed, graph_of};
 use crate::compare::{Written, compare_written};
 use crate::engines::{self, EngineError};
-use crate::error_bound;
+use crate::error_bound::{self, Bounded};
 use crate::filetest::{Case, Output};
 use crate::generate::random_value;
 
@@ -47,20 +47,16 @@ pub(super) fn run(words: &[String], case: &Case) -> Output {
     output
 }
 
-struct Request {
-    inputs: Vec<Value>,
+/// What a line asks for.
+pub(super) struct Request {
+    pub(super) inputs: Vec<Value>,
     /// The values that are written, and whether they are rounded.
-    expected: Option<(Vec<Vec<Written>>, bool)>,
+    pub(super) expected: Option<(Vec<Vec<Written>>, bool)>,
 }
 
 fn run_line(line: &str, graph: &Graph, engines: &[String], skipped: &mut Vec<String>) -> Result<(), String> {
     let request = read_request(line, graph)?;
-    let reference = engines::reference(graph, &request.inputs)?;
-    if let Some((expected, rounded)) = &request.expected {
-        for (wanted, found) in engines::both("values expected and returned", expected, &reference)? {
-            compare_written(wanted, &found.value, *rounded).map_err(|why| format!("interpreter: {why}"))?;
-        }
-    }
+    let reference = reference(graph, &request)?;
     let names: Vec<&str> = engines.iter().map(String::as_str).collect();
     for engine in engines::all_named(&names)? {
         let results = match (engine.run)(graph, &request.inputs) {
@@ -78,7 +74,7 @@ fn run_line(line: &str, graph: &Graph, engines: &[String], skipped: &mut Vec<Str
     Ok(())
 }
 
-fn read_request(line: &str, graph: &Graph) -> Result<Request, String> {
+pub(super) fn read_request(line: &str, graph: &Graph) -> Result<Request, String> {
     let call = line.strip_prefix(&format!("%{}(", graph.name));
     let call = call.ok_or_else(|| format!("expected `%{}(...)`, found `{line}`", graph.name))?;
     let (arguments, rest) = call.split_once(')').ok_or("the call has no `)`")?;
@@ -115,6 +111,17 @@ fn inputs(arguments: &str, graph: &Graph) -> Result<Vec<Value>, String> {
         Some(text) => Err(format!("there is no parameter for `{text}`")),
         None => Ok(inputs),
     }
+}
+
+/// What the interpreter says, held against what is written.
+pub(super) fn reference(graph: &Graph, request: &Request) -> Result<Vec<Bounded>, String> {
+    let reference = engines::reference(graph, &request.inputs)?;
+    if let Some((expected, rounded)) = &request.expected {
+        for (wanted, found) in engines::both("values expected and returned", expected, &reference)? {
+            compare_written(wanted, &found.value, *rounded).map_err(|why| format!("interpreter: {why}"))?;
+        }
+    }
+    Ok(reference)
 }
 
 /// Parts between commas that no bracket holds.

@@ -115,6 +115,15 @@ pub const KINDS: &[Kind] = &[
         check: |_, bytes| opt_lists::check(bytes, Some(cpu()?)),
         reduce: None,
     },
+    Kind {
+        name: "thread_opts",
+        share: 3,
+        bytes: (20, 200),
+        batch: 1,
+        programs: None,
+        check: |_, bytes| opt_lists::check_for(bytes, Some(&crate::lists::GPU_MODEL), None).map(drop),
+        reduce: None,
+    },
     Kind { name: "kernels", share: 3, bytes: (8, 8), batch: 1, programs: None, check: random_kernel, reduce: None },
     Kind {
         name: "writes_cpu",
