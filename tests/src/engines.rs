@@ -194,14 +194,13 @@ pub(crate) fn variables_of(
     names: &[String],
 ) -> Result<Vec<i64>, EngineError> {
     let value_of = |name: &String| {
-        if let Some(offset) = kernel.offsets.named(name) {
-            return Ok(offset);
-        }
-        let is_named = |node: &UOp| matches!(node.arg(), Arg::Variable(variable) if variable.name == *name);
-        let position = graph.parameters.iter().position(|parameter| is_named(&parameter.node));
-        let value = position.and_then(|position| inputs.get(position));
-        let value = value.ok_or_else(|| EngineError::Failed(format!("no value was given for {name}")))?;
-        Ok(value.get(0).to_i64())
+        let given = |name: &str| {
+            let is_named = |node: &UOp| matches!(node.arg(), Arg::Variable(variable) if variable.name == name);
+            let position = graph.parameters.iter().position(|parameter| is_named(&parameter.node))?;
+            Some(inputs.get(position)?.get(0).to_i64())
+        };
+        let value = kernel.offsets.value(name, given);
+        value.ok_or_else(|| EngineError::Failed(format!("no value was given for {name} of {:?}", kernel.offsets)))
     };
     names.iter().map(value_of).collect()
 }

@@ -16,7 +16,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::ranges::{Dependencies, RangeSet, closed_ranges, is_loop_end, open_operands, range_id};
+use super::ranges::{Dependencies, RangeSet, closed_ranges, inner_loop_ends, open_operands, range_id};
 use crate::ir::{Combining, Op, Sources, UOp};
 
 /// Gives each store the loads that must come before it.
@@ -94,8 +94,7 @@ fn memory_of(access: &UOp) -> &UOp {
 /// The reductions and local buffers that a value is computed in, innermost first: those whose loops it depends on.
 fn holders_of(dependencies: &Dependencies, root: &UOp) -> FxHashMap<UOp, Vec<UOp>> {
     let mut holders: FxHashMap<UOp, Vec<UOp>> = FxHashMap::default();
-    let inner = dependencies.order.iter().filter(|node| is_loop_end(node) && !root.src().contains(node));
-    for loop_end in inner {
+    for loop_end in inner_loop_ends(&dependencies.order, root) {
         let ids: Vec<u32> = closed_ranges(loop_end).iter().map(range_id).collect();
         for node in crate::ir::postorder(open_operands(loop_end)) {
             let stands_in = ids.iter().any(|id| dependencies.get(&node).contains(*id));

@@ -2,21 +2,21 @@
 //!
 //! A name says what shape of work a kernel does; two kernels may share one.
 
-use super::ranges::{closed_ranges, is_loop_end, range_id};
+use super::ranges::{RangeSet, closed_ranges, inner_loop_ends, range_id};
 use crate::ir::{Op, UOp, postorder};
 
 /// The name of a kernel in loop form, before optimization.
 pub fn kernel_name(root: &UOp) -> String {
     let order = postorder(std::slice::from_ref(root));
-    let mut seen: Vec<u32> = Vec::new();
+    let mut seen = RangeSet::default();
     let mut parts: Vec<String> = Vec::new();
     let stores = root.src().iter();
-    let inner = order.iter().filter(|node| is_loop_end(node) && !root.src().contains(node));
+    let inner = inner_loop_ends(&order, root);
     let is_reduction = order.iter().any(|node| node.op() == Op::ReduceRange);
     for loop_end in stores.chain(inner) {
         for range in closed_ranges(loop_end) {
-            if !seen.contains(&range_id(range)) {
-                seen.push(range_id(range));
+            if !seen.contains(range_id(range)) {
+                seen.insert(range_id(range));
                 parts.push(range.src()[0].as_int().map_or_else(|| "n".to_string(), |len| len.to_string()));
             }
         }

@@ -74,6 +74,12 @@ pub fn is_loop_end(node: &UOp) -> bool {
     matches!(node.op(), Op::ReduceRange | Op::Store)
 }
 
+/// The loop ends among a kernel's nodes that are none of its own stores: reductions, and stores into scratch.
+pub fn inner_loop_ends<'n>(order: &'n [UOp], root: &UOp) -> impl DoubleEndedIterator<Item = &'n UOp> + use<'n> {
+    let stores: FxHashSet<UOp> = root.src().iter().cloned().collect();
+    order.iter().filter(move |node| is_loop_end(node) && !stores.contains(*node))
+}
+
 /// The ranges that a loop end ends, outermost first.
 pub fn closed_ranges(loop_end: &UOp) -> &[UOp] {
     match loop_end.op() {

@@ -8,13 +8,11 @@
 //!
 //! Always: see [`check`](super::check). Tested there, and by every kernel that runs.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
 
 use super::loop_tree::{Nest, part_loops};
+use super::scopes::{self, Item};
 use crate::DType;
 use crate::ir::{Arg, AxisKind, Op, ReduceOp, Sources, UOp};
 use crate::kernel::local_buffers::scratch_of;
@@ -32,6 +30,7 @@ pub fn order(root: &UOp, has_fma: bool) -> Vec<UOp> {
     let mut emitter = Emitter {
         dependencies,
         nest,
+        scopes: FxHashMap::default(),
         has_fma,
         done: FxHashMap::default(),
         list: Vec::new(),
@@ -41,6 +40,7 @@ pub fn order(root: &UOp, has_fma: bool) -> Vec<UOp> {
         accumulators: 0,
         renewed: FxHashSet::default(),
     };
+    emitter.scopes = scopes::items_by_scope(&emitter.dependencies, &emitter.nest);
     emitter.emit_constants();
     emitter.emit_scope(None);
     without_unused(emitter.list)
@@ -64,6 +64,8 @@ fn without_unused(list: Vec<UOp>) -> Vec<UOp> {
 struct Emitter {
     dependencies: Dependencies,
     nest: Nest,
+    /// What stands in each loop, in order.
+    scopes: FxHashMap<Option<u32>, Vec<Item>>,
     has_fma: bool,
     /// What stands in the list for each node.
     done: FxHashMap<UOp, UOp>,
@@ -78,28 +80,7 @@ struct Emitter {
     renewed: FxHashSet<UOp>,
 }
 
-/// What stands directly in a loop.
-#[derive(Clone, PartialEq, Eq, Hash)]
-enum Item {
-    Node(UOp),
-    Loop(u32),
-}
-
 impl Emitter {
-    /// The loop that a node stands in; a loop end stands where its result is known.
-    fn scope_of(&self, node: &UOp) -> Option<u32> {
-        if node.op() == Op::Range {
-            // A loop variable stands in its own loop.
-            return Some(range_id(node));
-        }
-        self.nest.deepest(self.dependencies.get(node).iter())
-    }
-
-    /// The loop in whose body a node does its work: for a loop end, the innermost that it closes.
-    fn home_of(&self, node: &UOp) -> Option<u32> {
-        closed_ranges(node).last().map(range_id).or_else(|| self.scope_of(node))
-    }
-
     /// Constants stand before everything else: they belong to no loop.
     fn emit_constants(&mut self) {
         let constants: Vec<UOp> =
@@ -117,63 +98,12 @@ impl Emitter {
     }
 
     fn emit_scope(&mut self, scope: Option<u32>) {
-        for item in self.items_of(scope) {
+        for item in self.scopes.remove(&scope).unwrap_or_default() {
             match item {
                 Item::Node(node) => self.emit_node(&node),
                 Item::Loop(id) => self.emit_loop(id),
             }
         }
-    }
-
-    /// What stands in a loop, in order: each after what it needs. The graph's order is kept otherwise.
-    fn items_of(&self, scope: Option<u32>) -> Vec<Item> {
-        // The item of this scope that makes each node's value: the node, or the loop that holds it.
-        let item_of = |node: &UOp| -> Item {
-            match self.nest.child_towards(scope, self.home_of(node)) {
-                Some(id) => Item::Loop(id),
-                None => Item::Node(node.clone()),
-            }
-        };
-        let inside = |node: &UOp| {
-            let mut at = self.home_of(node);
-            loop {
-                if at == scope {
-                    return true;
-                }
-                match at {
-                    Some(id) => at = self.nest.parent[&id],
-                    None => return false,
-                }
-            }
-        };
-        let mut numbers: FxHashMap<Item, usize> = FxHashMap::default();
-        let mut items: Vec<Item> = Vec::new();
-        let mut needs: Vec<Vec<usize>> = Vec::new();
-        let members: Vec<&UOp> =
-            self.dependencies.order.iter().filter(|node| node.op() != Op::Sink && inside(node)).collect();
-        for node in &members {
-            let item = item_of(node);
-            numbers.entry(item.clone()).or_insert_with(|| {
-                items.push(item);
-                needs.push(Vec::new());
-                items.len() - 1
-            });
-        }
-        for node in members {
-            let number = numbers[&item_of(node)];
-            for operand in node.src() {
-                if !inside(operand) {
-                    continue;
-                }
-                if let Some(&needed) = numbers.get(&item_of(operand))
-                    && needed != number
-                    && !needs[number].contains(&needed)
-                {
-                    needs[number].push(needed);
-                }
-            }
-        }
-        sort_items(items, &needs)
     }
 
     fn emit_node(&mut self, node: &UOp) {
@@ -332,29 +262,4 @@ fn identity_of(reduction: &UOp) -> Option<UOp> {
 fn stepped(reduction: &UOp) -> (&[UOp], &[UOp]) {
     let open = open_operands(reduction);
     open.split_at(open.len() / 2)
-}
-
-/// Items so that each follows its needs, lowest number first.
-fn sort_items(items: Vec<Item>, needs: &[Vec<usize>]) -> Vec<Item> {
-    let mut users: Vec<Vec<usize>> = vec![Vec::new(); items.len()];
-    let mut open: Vec<usize> = needs.iter().map(Vec::len).collect();
-    for (number, needed) in needs.iter().enumerate() {
-        for &other in needed {
-            users[other].push(number);
-        }
-    }
-    let ready: Vec<usize> = (0..items.len()).filter(|&number| open[number] == 0).collect();
-    let mut heap: BinaryHeap<Reverse<usize>> = ready.into_iter().map(Reverse).collect();
-    let mut sorted = Vec::with_capacity(items.len());
-    while let Some(Reverse(number)) = heap.pop() {
-        sorted.push(items[number].clone());
-        for &user in &users[number] {
-            open[user] -= 1;
-            if open[user] == 0 {
-                heap.push(Reverse(user));
-            }
-        }
-    }
-    assert!(sorted.len() == items.len(), "bug in the compiler: loops need each other's results");
-    sorted
 }

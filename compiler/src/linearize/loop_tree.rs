@@ -11,7 +11,9 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use crate::ir::{Arg, Op, RangeArg, Sources, UOp, rebuild, substitute};
-use crate::kernel::ranges::{Dependencies, RangeSet, closed_ranges, is_loop_end, next_range_id, range_id};
+use crate::kernel::ranges::{
+    Dependencies, RangeSet, closed_ranges, inner_loop_ends, is_loop_end, next_range_id, range_id,
+};
 
 /// How loops nest: the loop that each stands in, and its depth.
 pub(super) struct Nest {
@@ -56,6 +58,19 @@ impl Nest {
         self.deepest(ids).map_or(0, |id| self.depth[&id] + 1)
     }
 
+    /// The innermost loop that holds both.
+    pub(super) fn common(&self, mut a: Option<u32>, mut b: Option<u32>) -> Option<u32> {
+        while a != b {
+            let depth = |id: Option<u32>| id.map(|id| self.depth[&id]);
+            if depth(a) >= depth(b) {
+                a = a.and_then(|id| self.parent[&id]);
+            } else {
+                b = b.and_then(|id| self.parent[&id]);
+            }
+        }
+        a
+    }
+
     /// The loop directly inside `scope` through which `inner` is reached; `None` if `inner` is `scope` itself.
     pub(super) fn child_towards(&self, scope: Option<u32>, inner: Option<u32>) -> Option<u32> {
         let mut at = inner;
@@ -98,8 +113,7 @@ fn misplaced_loop_end(root: &UOp) -> Option<UOp> {
     let dependencies = Dependencies::of(root);
     let nest = Nest::of(&dependencies);
     let mut places: FxHashMap<u32, Option<u32>> = FxHashMap::default();
-    let is_inner = |node: &&UOp| is_loop_end(node) && !(node.op() == Op::Store && root.src().contains(node));
-    for loop_end in dependencies.order.iter().rev().filter(is_inner) {
+    for loop_end in inner_loop_ends(&dependencies.order, root).rev() {
         let mut place = nest.deepest(dependencies.get(loop_end).iter());
         for range in closed_ranges(loop_end) {
             if *places.entry(range_id(range)).or_insert(place) != place {

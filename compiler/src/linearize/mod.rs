@@ -33,6 +33,7 @@ pub mod linearizer;
 mod loop_tree;
 pub mod races;
 pub mod reassociate;
+mod scopes;
 mod scratch;
 pub mod text;
 

@@ -6,8 +6,8 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::ir::{AxisKind, Op, Sources, UOp, substitute, with_mapped_sources};
 use crate::kernel::ranges::{
-    Dependencies, NewRanges, RangeSet, all_ranges, closed_ranges, is_loop_end, next_range_id, open_operands, range_id,
-    substitute_ranges,
+    Dependencies, NewRanges, RangeSet, all_ranges, closed_ranges, inner_loop_ends, is_loop_end, next_range_id,
+    open_operands, range_id, substitute_ranges,
 };
 use crate::symbolic::linear_terms;
 
@@ -64,7 +64,7 @@ pub fn order_outputs(root: &UOp) -> UOp {
     let mut outputs = RangeSet::default();
     root.src().iter().flat_map(closed_ranges).for_each(|range| outputs.insert(range_id(range)));
     let mut wishes: Vec<(f64, Vec<u32>)> = Vec::new();
-    for loop_end in dependencies.order.iter().filter(|node| is_loop_end(node) && !root.src().contains(node)) {
+    for loop_end in inner_loop_ends(&dependencies.order, root) {
         let set: Vec<u32> = dependencies.get(loop_end).iter().filter(|id| outputs.contains(*id)).collect();
         let around = dependencies.get(loop_end).iter().filter_map(|id| ranges.get(&id).cloned());
         let work = trip_count(around.chain(closed_ranges(loop_end).iter().cloned()));

@@ -13,7 +13,7 @@ use super::opt::Reason;
 use crate::ir::{AxisKind, Sources, UOp, rebuild};
 use crate::kernel::effects::{loads_before, replaces_what_was_read};
 use crate::kernel::ranges::{
-    Dependencies, NewRanges, closed_ranges, is_loop_end, open_operands, range_id, substitute_ranges,
+    Dependencies, NewRanges, closed_ranges, inner_loop_ends, is_loop_end, open_operands, range_id, substitute_ranges,
 };
 use crate::lower::loops::ranges_by_id;
 use crate::symbolic::simplify;
@@ -190,7 +190,7 @@ pub(super) fn make_parallel(root: &UOp, outer: &[UOp]) -> Result<UOp, Reason> {
         return Err("one thread would replace what another still has to read".into());
     }
     if let [first, second] = outer {
-        let mut inner = dependencies.order.iter().filter(|node| is_loop_end(node) && !root.src().contains(node));
+        let mut inner = inner_loop_ends(&dependencies.order, root);
         let stands_between = |loop_end: &UOp| {
             let set = dependencies.get(loop_end);
             set.contains(range_id(first)) && !set.contains(range_id(second))

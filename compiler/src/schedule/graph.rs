@@ -17,6 +17,8 @@ pub(super) struct Graph {
     pub(super) numel: Vec<f64>,
     /// Whether a node must exist in memory when the program has run.
     pub(super) must_store: Vec<bool>,
+    /// Of the versions of some memory the first; of anything else, itself.
+    memory: Vec<u32>,
     /// Positions of the values asked for.
     pub(super) outputs: Vec<u32>,
     /// Operands through which a node reads what a write is to replace, and that write.
@@ -43,11 +45,18 @@ impl Graph {
                         || asked.contains(&(position as u32)))
             })
             .collect();
+        let mut memory: Vec<u32> = Vec::with_capacity(nodes.len());
+        for (node, position) in nodes.iter().zip(0u32..) {
+            // An operand stands before its user.
+            let first = if node.op() == Op::Write { memory[positions[&node.src()[0]] as usize] } else { position };
+            memory.push(first);
+        }
         let mut graph = Graph {
             nodes,
             src,
             numel,
             must_store,
+            memory,
             outputs,
             guards: FxHashMap::default(),
             overwriters: FxHashMap::default(),
@@ -77,11 +86,7 @@ impl Graph {
 
     /// Of the versions of some memory the first: what the memory is called by.
     pub(super) fn memory_of(&self, position: u32) -> u32 {
-        let mut position = position;
-        while self.nodes[position as usize].op() == Op::Write {
-            position = self.src[position as usize][0];
-        }
-        position
+        self.memory[position as usize]
     }
 
     /// Whether the node is memory that exists before the program runs.

@@ -42,7 +42,7 @@ mod writes;
 
 pub use check::check;
 pub use normalize::{Normalized, normalize, normalize_for_writes, view_of};
-pub use offsets::Offsets;
+pub use offsets::{Bound, Offsets};
 
 use rustc_hash::FxHashMap;
 
@@ -70,7 +70,7 @@ pub struct ScheduledKernel {
     pub ast: UOp,
     /// The schedule's buffer that each param of the AST is, by slot.
     pub buffers: Vec<usize>,
-    /// What the variables of the offsets of its views are bound to, by number.
+    /// What its variables are, by number: where its views begin, and variables of the program.
     pub offsets: Offsets,
 }
 

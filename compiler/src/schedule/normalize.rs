@@ -7,6 +7,8 @@
 //! Always: the same graph over other buffers of equal lengths gives the same sink. Linear in the size of the graph.
 //! Not here: which values have been computed (the caller knows), and any simplification: it would cost time on every call.
 
+use std::collections::BTreeMap;
+
 use rustc_hash::FxHashMap;
 
 use crate::error::{CompileError, ProgramError};
@@ -43,8 +45,12 @@ pub fn normalize_for_writes(
     realised: impl Fn(&UOp) -> Option<UOp>,
     gives_way: impl Fn(&UOp) -> bool,
 ) -> Result<Normalized, CompileError> {
-    let mut state =
-        State { buffers: Vec::new(), slots: FxHashMap::default(), variables: Vec::new(), bindings: Vec::new() };
+    let mut state = State {
+        buffers: Vec::new(),
+        slots: FxHashMap::default(),
+        variables: FxHashMap::default(),
+        bindings: BTreeMap::new(),
+    };
     let known: std::cell::RefCell<FxHashMap<UOp, UOp>> = Default::default();
     let order = postorder_until(values, |node| match realised(node) {
         Some(buffer) => {
@@ -70,8 +76,7 @@ pub fn normalize_for_writes(
         done.insert(node.clone(), new);
     }
     let sink = UOp::sink(values.iter().map(|value| done[value].clone()));
-    state.bindings.sort();
-    Ok(Normalized { sink, buffers: state.buffers, bindings: state.bindings })
+    Ok(Normalized { sink, buffers: state.buffers, bindings: state.bindings.into_iter().collect() })
 }
 
 /// Flat memory under a shape. Where the shape is symbolic the memory is as long as its bound, and the elements lie at its start.
@@ -103,8 +108,8 @@ struct State {
     buffers: Vec<UOp>,
     slots: FxHashMap<UOp, u32>,
     /// One for each name.
-    variables: Vec<UOp>,
-    bindings: Vec<(String, i64)>,
+    variables: FxHashMap<String, UOp>,
+    bindings: BTreeMap<String, i64>,
 }
 
 impl State {
@@ -175,9 +180,8 @@ impl State {
     /// A name is one variable in a program, for it is how kernels find its value.
     fn note_variable(&mut self, variable: &UOp) -> Result<(), CompileError> {
         let Arg::Variable(arg) = variable.arg() else { return Ok(()) };
-        let same_name = |known: &&UOp| matches!(known.arg(), Arg::Variable(known) if known.name == arg.name);
-        match self.variables.iter().find(same_name).map(UOp::arg) {
-            None => self.variables.push(variable.clone()),
+        match self.variables.get(&arg.name).map(UOp::arg) {
+            None => drop(self.variables.insert(arg.name.clone(), variable.clone())),
             Some(Arg::Variable(known)) if known != arg => {
                 let (bounds, others) = (format!("{}..={}", known.min, known.max), format!("{}..={}", arg.min, arg.max));
                 let message = format!("{} has bounds {bounds} and {others} in one program; use one variable", arg.name);
@@ -198,11 +202,11 @@ impl State {
             let message = format!("{} is bound to {value}, outside of its bounds {}..={}", arg.name, arg.min, arg.max);
             return Err(ProgramError::new(Op::Bind, message).into());
         }
-        match self.bindings.iter().find(|(name, _)| *name == arg.name) {
-            None => self.bindings.push((arg.name.clone(), value)),
-            Some((_, other)) if *other == value => {}
-            Some((name, other)) => {
-                let message = format!("{name} is bound to {other} and to {value} in one program; bind it once");
+        match self.bindings.get(&arg.name) {
+            None => drop(self.bindings.insert(arg.name.clone(), value)),
+            Some(other) if *other == value => {}
+            Some(other) => {
+                let message = format!("{} is bound to {other} and to {value} in one program; bind it once", arg.name);
                 return Err(ProgramError::new(Op::Bind, message).into());
             }
         }

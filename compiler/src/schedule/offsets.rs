@@ -1,4 +1,4 @@
-//! Where in memory a kernel's views begin, taken out of the kernel: offsets become variables that each launch binds.
+//! Where in memory a kernel's views begin and what its variables are called, taken out of the kernel: both become variables that each launch binds.
 //!
 //! ```text
 //! x[3], x[4], ...    shrink(reshape(param), 3..4)    as_strided(param, [8], [1], "@0")    one kernel, "@0" = 24, 32, ...
@@ -12,50 +12,70 @@
 //! Views of memory that the kernel stores to keep their distances: they share one variable, so that the kernel itself shows what is loaded
 //! before it is replaced, and what is never replaced.
 //!
-//! Always: a variable's bounds are all places where the view fits into its param, so they follow from the kernel's structure alone.
+//! The program's own variables are numbered with the offsets, in the order in which the kernel names them, and keep their bounds: so kernels
+//! are equal too where one function is applied to lengths of different names.
+//!
+//! Always: an offset's bounds are all places where the view fits into its param, so they follow from the kernel's structure alone.
 //! Names of variables begin with `@`, which no name that a user gives does.
 //! Tested here, and by the runtime's tests (a kernel for all rows).
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::ir::{Dim, Op, Shape, UOp, postorder, with_mapped_sources};
+use crate::ir::{Arg, Dim, Op, Shape, UOp, postorder, substitute, with_mapped_sources};
 use crate::view::{ViewSpec, collect_movement_chain};
 
-/// What a kernel's offset variables are bound to, by number.
+/// What a variable of a kernel is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// This offset, in every launch.
+    Number(i64),
+    /// The program's variable of this name.
+    Variable(String),
+}
+
+/// What a kernel's variables are, by number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Offsets(SmallVec<[i64; 4]>);
+pub struct Offsets(SmallVec<[Bound; 2]>);
 
 impl Offsets {
-    /// The values, by number.
-    pub fn values(&self) -> &[i64] {
+    /// All, by number.
+    pub fn values(&self) -> &[Bound] {
         &self.0
     }
 
-    /// The value of the variable of that name, if it is the variable of an offset.
-    pub fn named(&self, name: &str) -> Option<i64> {
+    /// What the variable of that name is.
+    pub fn named(&self, name: &str) -> Option<&Bound> {
         let number: usize = name.strip_prefix(PREFIX)?.parse().ok()?;
-        self.0.get(number).copied()
+        self.0.get(number)
     }
 
-    /// A variable for one more offset, with the least and the largest that it may be.
-    fn add(&mut self, offset: i64, bounds: (i64, i64)) -> UOp {
+    /// The value of the variable of that name, where `program` tells those of the program's variables.
+    pub fn value(&self, name: &str, program: impl FnOnce(&str) -> Option<i64>) -> Option<i64> {
+        match self.named(name)? {
+            Bound::Number(offset) => Some(*offset),
+            Bound::Variable(name) => program(name),
+        }
+    }
+
+    /// A variable of these bounds, of which that is known.
+    fn add(&mut self, bound: Bound, bounds: (i64, i64)) -> UOp {
         let variable = UOp::variable(&format!("{PREFIX}{}", self.0.len()), bounds.0, bounds.1);
-        self.0.push(offset);
+        self.0.push(bound);
         variable
     }
 }
 
-impl FromIterator<i64> for Offsets {
-    fn from_iter<I: IntoIterator<Item = i64>>(values: I) -> Offsets {
+impl FromIterator<Bound> for Offsets {
+    fn from_iter<I: IntoIterator<Item = Bound>>(values: I) -> Offsets {
         Offsets(values.into_iter().collect())
     }
 }
 
-/// What names of offset variables begin with.
+/// What names of a kernel's variables begin with.
 const PREFIX: char = '@';
 
-/// A kernel with its free views over variables, and their values.
+/// A kernel with its free views over variables and with variables by number, and what they are.
 pub(super) fn take_out_offsets(ast: &UOp) -> (UOp, Offsets) {
     let nodes = postorder(std::slice::from_ref(ast));
     let mut replaced = Replaced::default();
@@ -82,7 +102,30 @@ pub(super) fn take_out_offsets(ast: &UOp) -> (UOp, Offsets) {
         let rebuilt = with_mapped_sources(&node, |operand| from(operand).unwrap_or(&done[operand]).clone());
         done.insert(node, rebuilt);
     }
-    (done[ast].clone(), offsets)
+    (number_variables(&done[ast], &mut offsets), offsets)
+}
+
+/// The kernel with the program's variables under numbers of its own, in the order in which it names them.
+fn number_variables(ast: &UOp, offsets: &mut Offsets) -> UOp {
+    let mut numbered: FxHashMap<UOp, UOp> = FxHashMap::default();
+    let mut number = |node: &UOp| {
+        if let Arg::Variable(variable) = node.arg()
+            && !variable.name.starts_with(PREFIX)
+            && !numbered.contains_key(node)
+        {
+            let new = offsets.add(Bound::Variable(variable.name.clone()), (variable.min, variable.max));
+            numbered.insert(node.clone(), new);
+        }
+    };
+    for node in postorder(std::slice::from_ref(ast)) {
+        number(&node);
+        node.arg().for_each_dim(&mut |dim| {
+            if let Dim::Expr(expr) = dim {
+                postorder(std::slice::from_ref(expr)).iter().for_each(&mut number);
+            }
+        });
+    }
+    if numbered.is_empty() { ast.clone() } else { substitute(ast, &numbered) }
 }
 
 /// For each param that is stored to, how its views lie to each other. What is loaded before it is replaced, and what is not replaced at
@@ -157,10 +200,10 @@ fn free_view(node: &UOp, offsets: &mut Offsets, replaced: &mut Replaced) -> Opti
     let view = free_offset(node)?;
     let (base, _) = collect_movement_chain(node);
     let offset = match replaced.get_mut(&base) {
-        None => Dim::from(offsets.add(view.offset, (view.least, view.largest))),
+        None => Dim::from(offsets.add(Bound::Number(view.offset), (view.least, view.largest))),
         Some(together) => {
             let first = together.first.filter(|_| !together.is_bound && together.bounds.0 < together.bounds.1)?;
-            let variable = together.variable.get_or_insert_with(|| offsets.add(first, together.bounds));
+            let variable = together.variable.get_or_insert_with(|| offsets.add(Bound::Number(first), together.bounds));
             Dim::from(variable.clone()) + (view.offset - first)
         }
     };
@@ -171,13 +214,16 @@ fn free_view(node: &UOp, offsets: &mut Offsets, replaced: &mut Replaced) -> Opti
 mod tests {
     use super::*;
     use crate::DType;
-    use crate::ir::Arg;
 
     fn kernel(value: &UOp) -> (UOp, Vec<i64>) {
         let target = UOp::param(0, value.dtype(), value.shape().numel().max_value() as u64);
         let store = UOp::new(Op::Store, DType::VOID, vec![target, value.clone()], Arg::None);
         let (ast, offsets) = take_out_offsets(&UOp::sink([store]));
-        (ast, offsets.values().to_vec())
+        let number = |bound: &Bound| match bound {
+            Bound::Number(offset) => *offset,
+            Bound::Variable(name) => panic!("{name} is no offset"),
+        };
+        (ast, offsets.values().iter().map(number).collect())
     }
 
     fn bounds(pairs: &[(i64, i64)]) -> Vec<(Dim, Dim)> {
@@ -243,6 +289,26 @@ mod tests {
         let (bound, offsets) =
             take_out_offsets(&store(memory().permute(&[1, 0]), &row(1).reshape([1, 6]).expand([4, 6])));
         assert!(offsets.values().is_empty() && postorder(&[bound]).iter().all(|node| node.op() != Op::AsStrided));
+    }
+
+    #[test]
+    fn kernels_of_variables_of_other_names_are_one() {
+        let of = |name: &str, other: &str, max: i64| {
+            let [len, start] = [name, other].map(|name| UOp::variable(name, 1, max));
+            let value = UOp::param(1, DType::F32, 64).shrink(&[(Dim::from(&start), Dim::from(&start + &len))]).exp2();
+            let store = UOp::new(Op::Store, DType::VOID, vec![UOp::param(0, DType::F32, 8), value], Arg::None);
+            take_out_offsets(&UOp::sink([store]))
+        };
+        let ((first, names), (second, others)) = (of("n", "at", 8), of("rows", "n", 8));
+        assert_eq!(first, second);
+        let name = |offsets: &Offsets, number: &str| match offsets.named(number) {
+            Some(Bound::Variable(name)) => name.clone(),
+            other => panic!("{number} is {other:?}"),
+        };
+        let both = ["@0", "@1"].map(|number| (name(&names, number), name(&others, number)));
+        assert!(both.contains(&("n".into(), "rows".into())) && both.contains(&("at".into(), "n".into())), "{both:?}");
+        assert_ne!(first, of("n", "at", 9).0);
+        assert_eq!(others.value("@0", |name| Some(name.len() as i64)), Some(name(&others, "@0").len() as i64));
     }
 
     #[test]

@@ -82,7 +82,7 @@ fn run(schedule: &Schedule, inputs: &[Value]) -> Vec<Value> {
     for kernel in &schedule.kernels {
         let leaf = |node: &UOp| match node.arg() {
             Arg::Param(param) => memory.get(&kernel.buffers[param.slot as usize]).cloned(),
-            Arg::Variable(variable) => kernel.offsets.named(&variable.name).map(Value::index),
+            Arg::Variable(variable) => kernel.offsets.value(&variable.name, |_| None).map(Value::index),
             _ => None,
         };
         let stored = interpret_kernel(&kernel.ast, &leaf).unwrap();

@@ -210,6 +210,7 @@ impl<'a> Waiting<'a> {
     fn of(nodes: &'a [UOp], values: &[UOp]) -> Waiting<'a> {
         let positions: FxHashMap<&UOp, u32> = nodes.iter().zip(0..).collect();
         let versions = Versions::of(nodes);
+        let asked: FxHashSet<&UOp> = values.iter().collect();
         let mut waiting = Waiting {
             nodes,
             users: vec![SmallVec::new(); nodes.len()],
@@ -223,7 +224,7 @@ impl<'a> Waiting<'a> {
                 waiting.missing[position] += 1;
                 waiting.missing_operands[position] += 1;
             }
-            for (k, guard) in versions.guarded_reads(node, values.contains(node)) {
+            for (k, guard) in versions.guarded_reads(node, asked.contains(node)) {
                 // A write reads its own value before it writes.
                 if guard != *node {
                     waiting.users[position].push((positions[&guard], false));

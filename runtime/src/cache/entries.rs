@@ -11,7 +11,7 @@
 use serde::{Deserialize, Serialize};
 use warpweft_compiler::DType;
 use warpweft_compiler::program::{Access, Estimate, Parameter, Program};
-use warpweft_compiler::schedule::{BufferRole, Offsets, Schedule, ScheduleBuffer};
+use warpweft_compiler::schedule::{Bound, BufferRole, Offsets, Schedule, ScheduleBuffer};
 
 use super::disk::{Key, Kind};
 
@@ -32,16 +32,24 @@ struct Header {
 /// A schedule with its kernels by key.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct StoredSchedule {
-    /// Key, buffers and offsets of each kernel, in order.
+    /// Key, buffers and what its variables are, of each kernel, in order.
     pub(crate) kernels: Vec<(Key, Vec<usize>, Offsets)>,
     pub(crate) buffers: Vec<ScheduleBuffer>,
     pub(crate) outputs: Vec<usize>,
 }
 
+/// An offset, or the name of a variable.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum BoundText {
+    Number(i64),
+    Variable(String),
+}
+
 #[derive(Serialize, Deserialize)]
 struct ScheduleText {
-    /// Key in hexadecimal, buffers, offsets.
-    kernels: Vec<(String, Vec<usize>, Vec<i64>)>,
+    /// Key in hexadecimal, buffers, what its variables are.
+    kernels: Vec<(String, Vec<usize>, Vec<BoundText>)>,
     /// Type, elements, role: -1 param (of the slot of its place), -2 temporary, else the value that it is.
     buffers: Vec<(String, u64, i64)>,
     outputs: Vec<usize>,
@@ -121,7 +129,13 @@ pub(crate) fn encode_schedule(schedule: &Schedule, keys: &[Key]) -> Vec<u8> {
     };
     let text = ScheduleText {
         kernels: kernels
-            .map(|(kernel, key)| (hex(key), kernel.buffers.clone(), kernel.offsets.values().to_vec()))
+            .map(|(kernel, key)| {
+                let bounds = kernel.offsets.values().iter().map(|bound| match bound {
+                    Bound::Number(offset) => BoundText::Number(*offset),
+                    Bound::Variable(name) => BoundText::Variable(name.clone()),
+                });
+                (hex(key), kernel.buffers.clone(), bounds.collect())
+            })
             .collect(),
         buffers: schedule.buffers.iter().map(|buffer| (buffer.dtype.name(), buffer.len, role(buffer.role))).collect(),
         outputs: schedule.outputs.clone(),
@@ -144,10 +158,17 @@ pub(crate) fn decode_schedule(bytes: &[u8]) -> Option<StoredSchedule> {
     });
     let buffers = buffers.collect::<Option<Vec<_>>>()?;
     let is_there = |&buffer: &usize| buffer < buffers.len();
+    let bounds = |offsets: Vec<BoundText>| -> Offsets {
+        let bound = |bound| match bound {
+            BoundText::Number(offset) => Bound::Number(offset),
+            BoundText::Variable(name) => Bound::Variable(name),
+        };
+        offsets.into_iter().map(bound).collect()
+    };
     let kernels = text.kernels.into_iter().map(|(hex, named, offsets)| {
         let hash = blake3::Hash::from_hex(&hex).ok()?;
         let all_there = named.iter().all(is_there);
-        all_there.then(|| (Key::new(Kind::Kernel, *hash.as_bytes()), named, offsets.into_iter().collect()))
+        all_there.then(|| (Key::new(Kind::Kernel, *hash.as_bytes()), named, bounds(offsets)))
     });
     let kernels = kernels.collect::<Option<Vec<_>>>()?;
     // Params come first.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use warpweft_compiler::memory_plan::{self, Gain};
 use warpweft_compiler::program::Access;
-use warpweft_compiler::schedule::{BufferRole, Offsets, ScheduleBuffer};
+use warpweft_compiler::schedule::{Bound, BufferRole, Offsets, ScheduleBuffer};
 
 use super::compile::Compiled;
 
@@ -16,7 +16,7 @@ pub(crate) struct Launch {
     pub(crate) kernel: Arc<Compiled>,
     /// The plan's buffers that it works on, in calling order.
     pub(crate) buffers: SmallVec<[u32; 6]>,
-    /// Where the views that it works on begin, by the numbers of their variables.
+    /// What the kernel's variables are, by number.
     pub(crate) offsets: Offsets,
 }
 
@@ -92,5 +92,18 @@ impl Plan {
 impl Launch {
     pub(super) fn new(kernel: Arc<Compiled>, buffers: &[usize], offsets: Offsets) -> Launch {
         Launch { kernel, buffers: buffers.iter().map(|&buffer| buffer as u32).collect(), offsets }
+    }
+
+    /// Whether a variable of the kernel is where a view begins.
+    pub(super) fn is_offset(&self, name: &str) -> bool {
+        matches!(self.offsets.named(name), Some(Bound::Number(_)))
+    }
+
+    /// The program's name of a variable of the kernel; the kernel's own for an offset.
+    pub(super) fn name_of<'l>(&'l self, name: &'l str) -> &'l str {
+        match self.offsets.named(name) {
+            Some(Bound::Variable(name)) => name,
+            Some(Bound::Number(_)) | None => name,
+        }
     }
 }

@@ -5,11 +5,13 @@
 //!
 //! Always: no lock is held while kernels run. Kernels are launched one by one only while somebody listens to their times.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
 use smallvec::SmallVec;
 use warpweft_compiler::ir::UOp;
+use warpweft_compiler::schedule::Bound;
 use warpweft_devices::{Argument, BufferSlice, LaunchList, Step};
 
 use super::plan::{Place, Plan};
@@ -88,13 +90,13 @@ impl Executor {
             }
         }
         pieces.iter_mut().filter(|piece| **piece == usize::MAX).for_each(|piece| *piece = next);
-        let mut variables: Vec<String> = Vec::new();
+        // In order of names, each once.
+        let mut variables: BTreeSet<&str> = BTreeSet::new();
         for launch in &plan.kernels {
-            let is_bound = |name: &&String| launch.offsets.named(name).is_none();
-            variables.extend(launch.kernel.program.variables.iter().filter(is_bound).cloned());
+            let names = launch.kernel.program.variables.iter();
+            variables.extend(names.filter(|name| !launch.is_offset(name)).map(|name| launch.name_of(name)));
         }
-        variables.sort();
-        variables.dedup();
+        let variables: Vec<String> = variables.into_iter().map(str::to_string).collect();
         let argument = |&buffer: &u32| {
             let buffer = buffer as usize;
             let offset = if let Place::Arena(offset) = plan.places[buffer] { offset } else { 0 };
@@ -104,11 +106,14 @@ impl Executor {
         let mut steps = Vec::with_capacity(plan.kernels.len());
         for launch in &plan.kernels {
             let number = |name: &String| match launch.offsets.named(name) {
-                Some(value) => {
-                    constants.push(value);
+                Some(Bound::Number(value)) => {
+                    constants.push(*value);
                     variables.len() + constants.len() - 1
                 }
-                None => variables.iter().position(|variable| variable == name).unwrap_or(0), // it is there: see above
+                Some(Bound::Variable(_)) | None => {
+                    let is_it = |variable: &String| variable.as_str().cmp(launch.name_of(name));
+                    variables.binary_search_by(is_it).unwrap_or(0) // it is there: see above
+                }
             };
             steps.push(Step {
                 kernel: launch.kernel.kernel.clone(),

@@ -66,8 +66,15 @@ fn slices<'m>(launch: &Launch, memory: &'m Memory) -> Result<SmallVec<[BufferSli
 /// The values of the variables of a launch.
 fn variables(launch: &Launch, bindings: &[(String, i64)]) -> Result<SmallVec<[i64; 4]>, ExecuteError> {
     let value = |name: &String| {
-        let bound = || bindings.iter().find(|(bound, _)| bound == name).map(|(_, value)| *value);
-        launch.offsets.named(name).or_else(bound).ok_or_else(|| ExecuteError::Unbound { name: name.clone() })
+        // Bindings are in order of names.
+        let bound = |name: &str| {
+            let at = bindings.binary_search_by(|(bound, _)| bound.as_str().cmp(name)).ok()?;
+            Some(bindings[at].1)
+        };
+        launch
+            .offsets
+            .value(name, bound)
+            .ok_or_else(|| ExecuteError::Unbound { name: launch.name_of(name).to_string() })
     };
     launch.kernel.program.variables.iter().map(value).collect()
 }
