@@ -3,7 +3,8 @@
 //! Nodes are visited operands first. Each is rebuilt over its rewritten operands and offered to the rule sets in order; a
 //! replacement is visited in turn, so the result is a fixed point. Results are remembered per node, so shared parts are rewritten
 //! once and time is linear in nodes plus hits. There is no recursion. Running out of the budget is an answer, not a hang: it names
-//! the rule that hit most.
+//! the rule that hit most. Who can do with less goes on ([`rewrite_gradually`]): what was rewritten stays, and each node that follows has a
+//! small budget of its own, behind which only rules that end by themselves are tried.
 //!
 //! Tests: the unit tests below; every rule set is checked against the interpreter by properties.
 
@@ -58,13 +59,25 @@ pub fn rewrite_with(root: &UOp, sets: &[&RuleSet], listener: &mut dyn HitListene
     Rewriter::new(sets).run(root, listener)
 }
 
-/// As [`rewrite`], but nodes for which `is_leaf` holds stay as they are, with all that is below them.
+/// Rewrites as far as the budget goes: nodes for which `is_leaf` holds stay as they are, with all that is below them. Behind the budget a
+/// node may be rewritten [`HITS_BEHIND_BUDGET`] times by all sets, then by `ending` alone, whose every hit must leave fewer nodes.
 ///
-/// # Errors
-/// [`HitLimit`] if the rules do not come to an end.
-pub fn rewrite_until(root: &UOp, sets: &[&RuleSet], is_leaf: fn(&UOp) -> bool) -> Result<UOp, HitLimit> {
-    Rewriter { is_leaf, ..Rewriter::new(sets) }.run(root, &mut ())
+/// Gives what came out, and the limit if it was passed: a bug in a rule set, with a result that is right all the same.
+pub fn rewrite_gradually(
+    root: &UOp,
+    sets: &[&RuleSet],
+    ending: &RuleSet,
+    is_leaf: fn(&UOp) -> bool,
+) -> (UOp, Option<HitLimit>) {
+    let mut rewriter = Rewriter { is_leaf, ending: Some(ending), ..Rewriter::new(sets) };
+    match rewriter.run(root, &mut ()) {
+        Ok(new) => (new, rewriter.passed),
+        Err(limit) => (root.clone(), Some(limit)),
+    }
 }
+
+/// Hits that the rewriting of one node and of all that comes of it may take once the budget of the whole has run out.
+const HITS_BEHIND_BUDGET: usize = 256;
 
 /// A rewrite in progress, which remembers results: several roots may be rewritten after one another.
 pub struct Rewriter<'s> {
@@ -74,6 +87,13 @@ pub struct Rewriter<'s> {
     hit_count: usize,
     hits_per_node_max: usize,
     is_leaf: fn(&UOp) -> bool,
+    /// What is tried behind the budget, if that is not the end.
+    ending: Option<&'s RuleSet>,
+    /// The limit, once it was passed.
+    passed: Option<HitLimit>,
+    /// Replacements that are being rewritten inside of each other, and the hits since there was none.
+    open: usize,
+    hits_open: usize,
 }
 
 enum Step {
@@ -95,6 +115,10 @@ impl<'s> Rewriter<'s> {
             hit_count: 0,
             hits_per_node_max: 64,
             is_leaf: |_| false,
+            ending: None,
+            passed: None,
+            open: 0,
+            hits_open: 0,
         }
     }
 
@@ -126,12 +150,14 @@ impl<'s> Rewriter<'s> {
                     let rebuilt = self.rebuild(&node);
                     if rebuilt != node {
                         // The rebuilt node may be one that was rewritten before.
+                        self.open += 1;
                         stack.push(Step::Link(node, rebuilt.clone()));
                         stack.push(Step::Visit(rebuilt));
                         continue;
                     }
                     match self.apply(&node, listener)? {
                         Some(new) => {
+                            self.open += 1;
                             stack.push(Step::Link(node, new.clone()));
                             stack.push(Step::Visit(new));
                         }
@@ -143,6 +169,10 @@ impl<'s> Rewriter<'s> {
                 Step::Link(node, new) => {
                     let result = self.done[&new].clone();
                     self.done.insert(node, result);
+                    self.open -= 1;
+                    if self.open == 0 {
+                        self.hits_open = 0;
+                    }
                 }
             }
         }
@@ -155,16 +185,23 @@ impl<'s> Rewriter<'s> {
     }
 
     fn apply(&mut self, node: &UOp, listener: &mut dyn HitListener) -> Result<Option<UOp>, HitLimit> {
+        let limit = 10_000 + self.hits_per_node_max * self.done.len();
+        if self.hit_count > limit {
+            if self.passed.is_none() {
+                self.passed = Some(self.hit_limit(limit));
+            }
+            if self.hits_open > HITS_BEHIND_BUDGET {
+                let Some(ending) = self.ending else { return Err(self.hit_limit(limit)) };
+                return Ok(ending.apply(node).map(|(_, new)| new));
+            }
+        }
         for number in 0..self.sets.len() {
             let set = self.sets[number];
             if let Some((rule, new)) = set.apply(node) {
                 listener.hit(set.name(), rule, node, &new);
                 self.hit_count += 1;
+                self.hits_open += 1;
                 *self.hits.entry(rule).or_default() += 1;
-                let limit = 10_000 + self.hits_per_node_max * self.done.len();
-                if self.hit_count > limit {
-                    return Err(self.hit_limit(limit));
-                }
                 return Ok(Some(new));
             }
         }
@@ -239,6 +276,24 @@ mod tests {
         let x = UOp::variable("x", 0, 63);
         let error = rewrite(&(&x + 1), &[&LOOPING]).unwrap_err();
         assert!(["there", "back"].contains(&error.hottest_rule), "{error}");
+    }
+
+    #[test]
+    fn behind_the_budget_the_rest_is_rewritten_all_the_same() {
+        let x = UOp::variable("x", 0, 63);
+        // Two sums that never end, in one graph with sums that do.
+        let endless = [&x + 1, x.modulo(7) + 1];
+        let chains = (3..40).map(|number| ((&x + number) + -number).max(number));
+        let whole = UOp::sink(endless.iter().cloned().chain(chains));
+        let (new, limit) = rewrite_gradually(&whole, &[&TEST, &LOOPING], &TEST, |_| false);
+        assert!(["there", "back"].contains(&limit.unwrap().hottest_rule));
+        for (sum, new) in endless.iter().zip(new.src()) {
+            assert!([sum.clone(), &sum.src()[0] + 2].contains(new), "{}", new.infix());
+        }
+        for (number, new) in (3..40).zip(&new.src()[2..]) {
+            assert_eq!(*new, x.max(number));
+        }
+        assert_eq!(rewrite_gradually(&(&x + 0), &[&TEST], &TEST, |_| false), (x, None));
     }
 
     #[test]

@@ -6,7 +6,7 @@ pub mod instance;
 pub mod pattern;
 pub mod rules;
 
-pub use engine::{HitLimit, HitListener, Rewriter, rewrite, rewrite_until, rewrite_with};
+pub use engine::{HitLimit, HitListener, Rewriter, rewrite, rewrite_gradually, rewrite_with};
 pub use instance::{Maker, instance};
 pub use pattern::{Bindings, Pattern, Replacement};
 pub use rules::{Rule, RuleSet};

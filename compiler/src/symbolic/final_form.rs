@@ -19,17 +19,9 @@ use super::valid::clauses;
 use crate::dtype::DType;
 use crate::ir::{Op, UOp, postorder, with_mapped_sources};
 
-/// Larger graphs are written sum by sum, without a search for what they share.
-const SEARCHED_NODES_MAX: usize = 2_000;
-
 /// The expression with few operations.
 pub(super) fn with_few_ops(canonical: &UOp) -> UOp {
-    let mut root = canonical.clone();
-    let small = postorder(std::slice::from_ref(&root)).len() <= SEARCHED_NODES_MAX;
-    // Each merge is a pass over the graph.
-    if small {
-        root = merge_quotients(&share_comparisons(&root));
-    }
+    let root = merge_quotients(&share_comparisons(canonical));
     let table = SumTable::of(&root);
     let mut writer = Writer { table, done: FxHashMap::default(), sums: FxHashMap::default() };
     for node in postorder(std::slice::from_ref(&root)) {

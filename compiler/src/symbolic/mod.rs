@@ -34,7 +34,7 @@ pub use terms::linear_terms;
 pub use valid::{clauses, simplify_given};
 
 use crate::ir::{Op, UOp, postorder};
-use crate::rewrite::{RuleSet, rewrite_until};
+use crate::rewrite::{RuleSet, rewrite_gradually};
 
 /// Every rule set of this module, in the order in which they are tried.
 pub fn all_rules() -> [&'static RuleSet; 8] {
@@ -67,13 +67,9 @@ fn canonical(expr: &UOp) -> UOp {
 }
 
 fn canonical_by(expr: &UOp, sets: &[&'static RuleSet]) -> UOp {
-    match rewrite_until(expr, sets, ranges::has_symbolic_length) {
-        Ok(canonical) => canonical,
-        Err(limit) => {
-            debug_assert!(false, "{limit}");
-            expr.clone()
-        }
-    }
+    let (canonical, passed) = rewrite_gradually(expr, sets, &FOLD, ranges::has_symbolic_length);
+    debug_assert!(passed.is_none(), "{passed:?}");
+    canonical
 }
 
 /// Least and largest value that an expression can have, as far as can be proven: by its own facts and by those of its simplified

@@ -1,5 +1,7 @@
 //! What the sums of one expression have in common, for `final_form`.
 
+use std::cmp::Reverse;
+
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
@@ -9,14 +11,21 @@ use super::final_form::own_cost;
 use super::terms::{Sum, is_linear, is_long};
 use crate::ir::{Op, UOp, postorder, substitute, with_mapped_sources};
 
-/// More sums than this are not compared with each other.
+/// So many sums are all compared with each other. Of more, as many of those that are used most as make as many comparisons.
 const COMPARED_SUMS_MAX: usize = 96;
 
 /// Sums that are added to the table because two others have them in common.
 const COMMON_PARTS_MAX: usize = 16;
 
-/// So often a quotient may take terms back.
+/// So often a quotient may take terms back in an expression of at most so many nodes. Each time is a walk: in a larger one as often as
+/// takes as many steps.
 const MERGES_MAX: usize = 32;
+const MERGED_NODES_MAX: usize = 2_000;
+
+/// Of how many things each of so many may be compared with.
+fn compared_with(count: usize) -> usize {
+    if count <= COMPARED_SUMS_MAX { COMPARED_SUMS_MAX } else { COMPARED_SUMS_MAX * COMPARED_SUMS_MAX / count }
+}
 
 /// The sums that an expression computes, smaller ones first.
 #[derive(Default)]
@@ -31,12 +40,15 @@ pub(super) struct SumTable {
 }
 
 impl SumTable {
-    /// The table of an expression, with what its sums have in common if they are few enough to be compared.
+    /// The table of an expression, with what its sums have in common; of very many, those that are used most.
     pub(super) fn of(root: &UOp) -> SumTable {
         let nodes = postorder(std::slice::from_ref(root));
         let mut table = SumTable::of_nodes(root, &nodes);
-        if table.sums.len() > COMPARED_SUMS_MAX {
-            table.sums.clear();
+        let most = compared_with(table.sums.len());
+        if table.sums.len() > most {
+            let uses = &table.uses;
+            table.sums.sort_by_key(|(node, _)| Reverse(uses.get(node).copied().unwrap_or(0)));
+            table.sums.truncate(most);
         }
         table.add_common_parts();
         table.sums.sort_by_key(|(_, sum)| size(sum));
@@ -192,8 +204,10 @@ pub(super) fn share_comparisons(root: &UOp) -> UOp {
         let sources = node.src().iter().filter(|operand| !(is_linear(node) && is_linear(operand)));
         other_uses.extend(sources.cloned());
     }
-    let free: Vec<UOp> = nodes.iter().filter(|node| is_linear(node) && other_uses.contains(*node)).cloned().collect();
-    if comparisons.is_empty() || free.is_empty() || free.len() > COMPARED_SUMS_MAX {
+    let mut free: Vec<UOp> =
+        nodes.iter().filter(|node| is_linear(node) && other_uses.contains(*node)).cloned().collect();
+    free.truncate(compared_with(comparisons.len().max(free.len())));
+    if comparisons.is_empty() || free.is_empty() {
         return root.clone();
     }
     let mut replaced: FxHashMap<UOp, UOp> = FxHashMap::default();
@@ -259,7 +273,8 @@ fn names_a_range(atom: &UOp) -> bool {
 /// Moves terms back into quotients, where each sum that a quotient stands in has them beside it and operations are saved.
 pub(super) fn merge_quotients(root: &UOp) -> UOp {
     let mut root = root.clone();
-    for _ in 0..MERGES_MAX {
+    let nodes = postorder(std::slice::from_ref(&root)).len();
+    for _ in 0..MERGES_MAX * MERGED_NODES_MAX / nodes.max(MERGED_NODES_MAX) {
         match merge_one(&root) {
             Some(merged) => root = merged,
             None => break,
