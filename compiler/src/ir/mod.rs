@@ -35,7 +35,7 @@ pub use facts::{Facts, floor_div, floor_mod, gcd};
 pub use infer::IrError;
 pub use op::{Class, Op};
 pub use scalar_op::{Evaluator, ScalarFunction, evaluate, fold_constants, is_defined, scalar_function, scalar_op};
-pub use uop::{Sources, UOp};
+pub use uop::{Sources, UOp, steps};
 pub use walk::{postorder, postorder_until, rebuild, substitute, with_mapped_sources};
 
 #[cfg(test)]

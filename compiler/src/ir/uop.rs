@@ -284,8 +284,28 @@ fn take_dims(arg: &mut Arg, pending: &mut Vec<UOp>) {
     *arg = Arg::None;
 }
 
+#[cfg(debug_assertions)]
+thread_local! {
+    static STEPS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+/// How often this thread has compared or hashed nodes, where assertions are on; else 0. All that walks, looks up or searches does: tests count
+/// it to see how the work of passes grows.
+pub fn steps() -> u64 {
+    #[cfg(debug_assertions)]
+    return STEPS.get();
+    #[cfg(not(debug_assertions))]
+    0
+}
+
+fn count_step() {
+    #[cfg(debug_assertions)]
+    STEPS.set(STEPS.get() + 1);
+}
+
 impl PartialEq for UOp {
     fn eq(&self, other: &UOp) -> bool {
+        count_step();
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
@@ -294,6 +314,7 @@ impl Eq for UOp {}
 
 impl Hash for UOp {
     fn hash<H: Hasher>(&self, state: &mut H) {
+        count_step();
         state.write_u64(self.0.hash);
     }
 }

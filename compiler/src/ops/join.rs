@@ -5,12 +5,18 @@ use super::movement::{insert_axis, pad_axis, shrink_axis};
 use super::shapes::{as_shape, check_size, common_dtype, common_length, concrete_axis};
 use super::{Built, broadcast_shapes, broadcast_to, fail, resolve_axis};
 use crate::UOp;
-use crate::ir::{Dim, Shape};
+use crate::dtype::DType;
+use crate::ir::{Arg, Dim, Op, Shape};
 use crate::view::dims::simplified;
+
+/// More parts than these are put into memory one by one, each by a kernel of its own.
+const CHOSEN_PARTS_MAX: usize = 16;
 
 /// One after the other along an axis; types are promoted.
 ///
-/// Each is padded with zeros to the whole length, and the position along the axis chooses among them.
+/// Each is padded with zeros to the whole length, and the position along the axis chooses among them: so a kernel that uses the outcome computes
+/// the parts. Of many parts each takes the place of zeros in memory: choosing among them would take each element as many steps as there are
+/// parts, and as many kernels as name that many buffers; parts of equal shape are put there by one kernel.
 pub fn cat(tensors: &[UOp], axis: i64) -> Built {
     let [first, ..] = tensors else { fail!("needs one tensor at least") };
     let rank = first.shape().len();
@@ -36,7 +42,11 @@ pub fn cat(tensors: &[UOp], axis: i64) -> Built {
     shape[axis] = total.clone();
     let shape = Shape::from(shape);
     check_size(&shape)?;
-    let mut parts = tensors.iter().filter(|x| !x.shape()[axis].is(0)).rev();
+    let parts: Vec<&UOp> = tensors.iter().filter(|x| !x.shape()[axis].is(0)).collect();
+    if parts.len() > CHOSEN_PARTS_MAX && shape.is_concrete() && parts.iter().all(|x| x.shape().is_concrete()) {
+        return Ok(put_in_place(&parts, axis, dtype, &shape));
+    }
+    let mut parts = parts.into_iter().rev();
     let Some(last) = parts.next() else { return Ok(first.cast(dtype)) };
     let mut start = simplified(&total - &last.shape()[axis]);
     let mut result = as_shape(&pad_axis(&last.cast(dtype), axis, &start, 0), &shape);
@@ -48,6 +58,24 @@ pub fn cat(tensors: &[UOp], axis: i64) -> Built {
         start = before;
     }
     Ok(result)
+}
+
+/// The parts, each written into its place of memory that was zero.
+fn put_in_place(parts: &[&UOp], axis: usize, dtype: DType, shape: &Shape) -> UOp {
+    let ones: Vec<i64> = vec![1; shape.len()];
+    let zeros = UOp::int(0, dtype).reshape(ones).expand(shape.clone()).contiguous();
+    let mut start = Dim::Const(0);
+    parts.iter().fold(zeros, |memory, part| {
+        let end = &start + &part.shape()[axis];
+        let bounds = shape.iter().enumerate().map(|(k, len)| match k == axis {
+            true => (start.clone(), end.clone()),
+            false => (Dim::Const(0), len.clone()),
+        });
+        let place = (Op::Shrink, Arg::Bounds(bounds.collect()));
+        let value = as_shape(&part.cast(dtype), &memory.through(std::slice::from_ref(&place)).shape().clone());
+        start = end;
+        memory.write(&[place], &value)
+    })
 }
 
 /// Along a new axis.
