@@ -261,19 +261,29 @@ fn atan_of_ratio(y: &UOp, x: &UOp) -> UOp {
     base + (z + small)
 }
 
-/// asin(z) of z from 0 to 1/2.
-fn asin_small(z: &UOp, square: &UOp) -> UOp {
-    (z * square).muladd(&table(&tables::ASIN, square), z)
+/// What asin and acos are made of: |x| brought to 1/2 at the most.
+struct ReducedArc {
+    /// Whether |x| is past 1/2.
+    large: UOp,
+    /// asin(|x|); past 1/2, asin(sqrt((1 - |x|) / 2)), which is half of acos(|x|).
+    small: UOp,
+}
+
+impl ReducedArc {
+    fn of(x: &UOp) -> ReducedArc {
+        let a = magnitude(x);
+        let half = number(0.5, x);
+        let large = half.lt(&a);
+        let square = large.select((number(1.0, x) - &a) * &half, &a * &a);
+        let z = large.select(square.sqrt(), &a);
+        let small = (&z * &square).muladd(&table(&tables::ASIN, &square), &z);
+        ReducedArc { large, small }
+    }
 }
 
 /// Past 1/2, asin(a) = pi/2 - 2 asin(sqrt((1 - a) / 2)).
 fn asin_value(x: &UOp) -> UOp {
-    let a = magnitude(x);
-    let half = number(0.5, x);
-    let large = half.lt(&a);
-    let square = large.select((number(1.0, x) - &a) * &half, &a * &a);
-    let z = large.select(square.sqrt(), &a);
-    let small = asin_small(&z, &square);
+    let ReducedArc { large, small } = ReducedArc::of(x);
     let [_, pi_next, _] = tables::pi_parts(x.dtype());
     let turned = number(std::f64::consts::FRAC_PI_2, x) - ((&small + &small) - number(pi_next / 2.0, x));
     with_sign(&large.select(turned, small), x)
@@ -281,12 +291,7 @@ fn asin_value(x: &UOp) -> UOp {
 
 /// acos(x) is 2 asin(sqrt((1 - x) / 2)) from 1/2 up, pi minus that of -x from -1/2 down, and pi/2 - asin(x) between.
 fn acos_value(x: &UOp) -> UOp {
-    let a = magnitude(x);
-    let half = number(0.5, x);
-    let large = half.lt(&a);
-    let square = large.select((number(1.0, x) - &a) * &half, &a * &a);
-    let z = large.select(square.sqrt(), &a);
-    let small = asin_small(&z, &square);
+    let ReducedArc { large, small } = ReducedArc::of(x);
     let negative = x.lt(&number(0.0, x));
     let [_, pi_next, _] = tables::pi_parts(x.dtype());
     let twice = &small + &small;
