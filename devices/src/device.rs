@@ -13,7 +13,7 @@ use crate::buffer::{BufferSlice, RawBuffer};
 use crate::error::DeviceError;
 use crate::launch_list::{LaunchList, OneByOne, Step};
 
-/// One machine: its memory and its code generator.
+/// One machine: its memory and its code generator. Where nothing else is said the memory is that of the host.
 pub trait Device: Debug + Send + Sync {
     /// Name in capitals, as in `CPU`.
     fn name(&self) -> &str;
@@ -28,19 +28,25 @@ pub trait Device: Debug + Send + Sync {
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`].
-    fn allocate(&self, bytes: usize) -> Result<RawBuffer, DeviceError>;
+    fn allocate(&self, bytes: usize) -> Result<RawBuffer, DeviceError> {
+        RawBuffer::host(self.name(), bytes)
+    }
 
     /// Copies `data` into a buffer, from byte `offset` on. The caller orders this against launches, as in [`Kernel::launch`].
     ///
     /// # Errors
     /// [`DeviceError::OutOfBounds`] when it does not fit.
-    fn copy_in(&self, buffer: &RawBuffer, offset: usize, data: &[u8]) -> Result<(), DeviceError>;
+    fn copy_in(&self, buffer: &RawBuffer, offset: usize, data: &[u8]) -> Result<(), DeviceError> {
+        buffer.all().copy_in(offset, data)
+    }
 
     /// Fills `data` from a buffer, from byte `offset` on. The caller orders this against launches, as in [`Kernel::launch`].
     ///
     /// # Errors
     /// [`DeviceError::OutOfBounds`] when the buffer is too short.
-    fn copy_out(&self, buffer: &RawBuffer, offset: usize, data: &mut [u8]) -> Result<(), DeviceError>;
+    fn copy_out(&self, buffer: &RawBuffer, offset: usize, data: &mut [u8]) -> Result<(), DeviceError> {
+        buffer.all().copy_out(offset, data)
+    }
 
     /// Turns a program into object bytes, which may be stored and loaded by another process on a machine of the same target.
     /// Nothing is cached here, and any number of threads may compile at once.

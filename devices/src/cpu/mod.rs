@@ -29,7 +29,6 @@ use warpweft_compiler::target::Target;
 pub use self::compile::{PASSES, compile_with, llvm_version};
 use self::kernel::CpuKernel;
 use self::launch_list::CpuLaunchList;
-use crate::buffer::RawBuffer;
 use crate::device::{Device, Kernel};
 use crate::error::DeviceError;
 use crate::launch_list::{LaunchList, OneByOne, Step};
@@ -78,18 +77,6 @@ impl Device for CpuDevice {
 
     fn compiler(&self) -> &str {
         &self.compiler
-    }
-
-    fn allocate(&self, bytes: usize) -> Result<RawBuffer, DeviceError> {
-        RawBuffer::host(NAME, bytes)
-    }
-
-    fn copy_in(&self, buffer: &RawBuffer, offset: usize, data: &[u8]) -> Result<(), DeviceError> {
-        buffer.all().copy_in(offset, data)
-    }
-
-    fn copy_out(&self, buffer: &RawBuffer, offset: usize, data: &mut [u8]) -> Result<(), DeviceError> {
-        buffer.all().copy_out(offset, data)
     }
 
     fn compile(&self, program: &Program) -> Result<Vec<u8>, DeviceError> {

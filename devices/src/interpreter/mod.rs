@@ -15,7 +15,7 @@ use warpweft_compiler::ir::{Arg, Op};
 use warpweft_compiler::program::{Parameter, Program};
 use warpweft_compiler::target::Target;
 
-use crate::buffer::{BufferSlice, RawBuffer};
+use crate::buffer::BufferSlice;
 use crate::device::{Device, Kernel};
 use crate::error::DeviceError;
 
@@ -45,18 +45,6 @@ impl Device for InterpreterDevice {
 
     fn compiler(&self) -> &str {
         concat!("interpreter ", env!("CARGO_PKG_VERSION"))
-    }
-
-    fn allocate(&self, bytes: usize) -> Result<RawBuffer, DeviceError> {
-        RawBuffer::host(NAME, bytes)
-    }
-
-    fn copy_in(&self, buffer: &RawBuffer, offset: usize, data: &[u8]) -> Result<(), DeviceError> {
-        buffer.all().copy_in(offset, data)
-    }
-
-    fn copy_out(&self, buffer: &RawBuffer, offset: usize, data: &mut [u8]) -> Result<(), DeviceError> {
-        buffer.all().copy_out(offset, data)
     }
 
     fn compile(&self, program: &Program) -> Result<Vec<u8>, DeviceError> {

@@ -46,12 +46,6 @@ impl Device for SmallDevice {
         }
         RawBuffer::host("SMALL", bytes)
     }
-    fn copy_in(&self, buffer: &RawBuffer, offset: usize, data: &[u8]) -> Result<(), DeviceError> {
-        buffer.all().copy_in(offset, data)
-    }
-    fn copy_out(&self, buffer: &RawBuffer, offset: usize, data: &mut [u8]) -> Result<(), DeviceError> {
-        buffer.all().copy_out(offset, data)
-    }
     fn compile(&self, _: &Program) -> Result<Vec<u8>, DeviceError> {
         Err(DeviceError::Unsupported { device: "SMALL".to_string(), what: "compile".to_string() })
     }
