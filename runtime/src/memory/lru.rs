@@ -11,7 +11,7 @@
 //!
 //! Tested against `model.rs`, which scans a list.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use rustc_hash::FxHashMap;
@@ -31,25 +31,22 @@ pub struct LruAllocator {
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// Freed blocks of each class, each with the time of its freeing, latest last.
+    /// Freed blocks of each class, each with the time of its freeing, latest last. Which block was freed longest ago is looked for among the
+    /// classes, of which there are few, when one must go: every call of a program takes and keeps blocks, few evict one.
     by_class: FxHashMap<usize, VecDeque<(u64, RawBuffer)>>,
-    /// Class of each freed block, by the time of its freeing.
-    by_time: BTreeMap<u64, usize>,
     time: u64,
     stats: MemoryStats,
 }
 
 impl Kept {
     fn take(&mut self, class: usize) -> Option<RawBuffer> {
-        let (time, memory) = self.by_class.get_mut(&class)?.pop_back()?;
-        self.by_time.remove(&time);
+        let (_, memory) = self.by_class.get_mut(&class)?.pop_back()?;
         self.stats.cached_bytes -= class;
         Some(memory)
     }
 
     fn keep(&mut self, class: usize, memory: RawBuffer) {
         self.time += 1;
-        self.by_time.insert(self.time, class);
         self.by_class.entry(class).or_default().push_back((self.time, memory));
         self.stats.cached_bytes += class;
     }
@@ -57,12 +54,12 @@ impl Kept {
     /// Takes out what was freed longest ago until at most `limit_bytes` are kept.
     fn evict(&mut self, limit_bytes: usize) -> Vec<RawBuffer> {
         let mut evicted = Vec::new();
-        while self.stats.cached_bytes > limit_bytes
-            && let Some((_, class)) = self.by_time.pop_first()
-        {
+        while self.stats.cached_bytes > limit_bytes {
             // Within a class, the block freed longest ago is the first.
-            let first = self.by_class.get_mut(&class).and_then(VecDeque::pop_front);
-            evicted.extend(first.map(|(_, memory)| memory));
+            let first = |(&class, blocks): (&usize, &VecDeque<(u64, RawBuffer)>)| Some((blocks.front()?.0, class));
+            let Some((_, class)) = self.by_class.iter().filter_map(first).min() else { break };
+            let block = self.by_class.get_mut(&class).and_then(VecDeque::pop_front);
+            evicted.extend(block.map(|(_, memory)| memory));
             self.stats.cached_bytes -= class;
             self.stats.evictions += 1;
         }
