@@ -1,7 +1,7 @@
 //! Elementwise ops as the CPU's machine code computes them, at the edges of every type, against the interpreter; and how accurate
 //! exponentials, logarithms and sines are.
 
-use warpweft_compiler::dtype::Scalar;
+use warpweft_compiler::dtype::{Scalar, error_in_last_places};
 use warpweft_compiler::ir::interpret::Value;
 use warpweft_compiler::ir::is_defined;
 use warpweft_compiler::{DType, Op, UOp};
@@ -138,25 +138,13 @@ fn worst_error(function: fn(&UOp) -> UOp, exact: fn(f64) -> f64, step: u64) -> (
         assert_eq!(got[0].len(), patterns.len());
         for (bits, got) in patterns.iter().zip(got[0].to_f64()) {
             let x = f32::from_bits(*bits);
-            let error = error_in_ulps(got, exact(x as f64));
+            let error = error_in_last_places(got, exact(x as f64), DType::F32);
             if error > worst.0 {
                 worst = (error, x);
             }
         }
     }
     worst
-}
-
-fn error_in_ulps(got: f64, exact: f64) -> f64 {
-    let rounded = exact as f32 as f64;
-    if got.is_nan() && exact.is_nan() {
-        return 0.0;
-    }
-    if !got.is_finite() || !rounded.is_finite() {
-        return if got == rounded { 0.0 } else { f64::INFINITY };
-    }
-    let exponent = if exact == 0.0 { -149 } else { (exact.abs().log2().floor() as i32 - 23).max(-149) };
-    (got - exact).abs() / 2f64.powi(exponent)
 }
 
 #[test]

@@ -6,12 +6,14 @@
 
 pub mod arithmetic;
 pub mod elements;
+mod last_place;
 pub mod lattice;
 pub mod scalar;
 
 use std::fmt;
 
 pub use elements::Elements;
+pub use last_place::error_in_last_places;
 pub use lattice::{join, promote};
 pub use scalar::Scalar;
 

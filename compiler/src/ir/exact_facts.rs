@@ -4,7 +4,7 @@
 //! holds of the mathematical result, and [`Exact::narrowed`] alone knows that the types of programs wrap.
 //! Tests: `facts_tests`.
 
-use super::facts::Facts;
+use super::facts::{Facts, wide_floor_div as floor_div, wide_floor_mod as floor_mod};
 use crate::dtype::DType;
 
 /// Bounds and congruence, as in [`Facts`](super::Facts).
@@ -23,16 +23,6 @@ pub(super) fn gcd(a: i128, b: i128) -> i128 {
         (a, b) = (b, a % b);
     }
     a
-}
-
-/// Rounded to minus infinity, by a divisor that is not 0.
-fn floor_div(a: i128, b: i128) -> i128 {
-    let quotient = a / b;
-    if a % b != 0 && ((a < 0) != (b < 0)) { quotient - 1 } else { quotient }
-}
-
-fn floor_mod(a: i128, b: i128) -> i128 {
-    a - b * floor_div(a, b)
 }
 
 impl Exact {

@@ -26,18 +26,27 @@ pub struct Facts {
     pub remainder: i64,
 }
 
-/// The quotient rounded to minus infinity; 0 for a divisor of 0.
-pub fn floor_div(a: i64, b: i64) -> i64 {
-    if b == 0 {
-        return 0;
-    }
-    let quotient = a.wrapping_div(b);
-    if a.wrapping_rem(b) != 0 && ((a < 0) != (b < 0)) { quotient - 1 } else { quotient }
+macro_rules! floor_division {
+    ($($visible:vis $type:ty: $div:ident $remainder:ident;)*) => { $(
+        /// The quotient rounded to minus infinity; 0 for a divisor of 0.
+        $visible fn $div(a: $type, b: $type) -> $type {
+            if b == 0 {
+                return 0;
+            }
+            let quotient = a.wrapping_div(b);
+            if a.wrapping_rem(b) != 0 && ((a < 0) != (b < 0)) { quotient - 1 } else { quotient }
+        }
+
+        /// The remainder with the sign of the divisor; 0 for a divisor of 0.
+        $visible fn $remainder(a: $type, b: $type) -> $type {
+            if b == 0 { 0 } else { a.wrapping_sub(b.wrapping_mul($div(a, b))) }
+        }
+    )* };
 }
 
-/// The remainder with the sign of the divisor; 0 for a divisor of 0.
-pub fn floor_mod(a: i64, b: i64) -> i64 {
-    if b == 0 { 0 } else { a.wrapping_sub(b.wrapping_mul(floor_div(a, b))) }
+floor_division! {
+    pub i64: floor_div floor_mod;
+    pub(super) i128: wide_floor_div wide_floor_mod;
 }
 
 /// The greatest common divisor, never negative; of 0 and x it is |x|.

@@ -253,6 +253,7 @@ fn argument(dtype: DType) -> UOp {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dtype::error_in_last_places;
     use crate::ir::{Evaluator, Op};
     use crate::rewrite::rewrite;
 
@@ -268,30 +269,13 @@ mod tests {
                 let x = Scalar::from_f64(value, dtype);
                 let got = evaluator.evaluate(&[x]).unwrap()[0].to_f64();
                 let exact = exact(x.to_f64());
-                let error = error_in_ulps(got, exact, dtype);
+                let error = error_in_last_places(got, exact, dtype);
                 if error > worst {
                     (worst, worst_at) = (error, x.to_f64());
                 }
             }
             assert!(worst <= ulps, "{} of {dtype}: {worst} ulp at {worst_at:e}", root.op());
         }
-    }
-
-    fn error_in_ulps(got: f64, exact: f64, dtype: DType) -> f64 {
-        let rounded = Scalar::from_f64(exact, dtype).to_f64();
-        if got.is_nan() && exact.is_nan() {
-            return 0.0;
-        }
-        if !got.is_finite() || !rounded.is_finite() || got.is_sign_negative() != rounded.is_sign_negative() {
-            return if got == rounded { 0.0 } else { f64::INFINITY };
-        }
-        (got - exact).abs() / last_place(exact, dtype)
-    }
-
-    fn last_place(value: f64, dtype: DType) -> f64 {
-        let (fraction, least) = if dtype == DType::F64 { (52, -1074) } else { (23, -149) };
-        let exponent = if value == 0.0 || !value.is_finite() { least } else { libm::ilogb(value) - fraction };
-        (exponent.max(least) as f64).exp2()
     }
 
     /// Numbers of all sizes of both signs, and some from a range.

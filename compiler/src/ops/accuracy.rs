@@ -1,6 +1,7 @@
 //! How far the elementary functions are from the exact ones, measured in units of the last place with the interpreter.
 
 use super::{activation, elementwise, math, power};
+use crate::dtype::error_in_last_places;
 use crate::ir::interpret::{Value, interpret};
 use crate::{DType, UOp};
 
@@ -12,26 +13,6 @@ fn evaluate(dtype: DType, inputs: &[&[f64]], build: impl FnOnce(&[UOp]) -> UOp) 
         Value::from_f64(dtype, vec![inputs[slot].len() as i64], inputs[slot])
     };
     interpret(&[build(&params)], &leaves).unwrap()[0].to_f64()
-}
-
-/// The distance of `got` from `exact` in units of the last place of an `f32` (or `f64`) near `exact`.
-fn ulps(got: f64, exact: f64, dtype: DType) -> f64 {
-    let single = dtype == DType::F32;
-    let rounded = if single { exact as f32 as f64 } else { exact };
-    if got == rounded || (got.is_nan() && exact.is_nan()) {
-        return 0.0;
-    }
-    if !got.is_finite() || !rounded.is_finite() {
-        return f64::INFINITY;
-    }
-    let unit = if single {
-        let size = (rounded.abs() as f32).max(f32::MIN_POSITIVE);
-        (f32::from_bits(size.to_bits() + 1) - size) as f64
-    } else {
-        let size = rounded.abs().max(f64::MIN_POSITIVE);
-        f64::from_bits(size.to_bits() + 1) - size
-    };
-    ((got - exact) / unit).abs()
 }
 
 /// Numbers over many magnitudes, both signs, and special ones.
@@ -56,7 +37,7 @@ fn check(name: &str, range: (f64, f64), limit: f64, build: fn(&UOp) -> UOp, exac
     let got = evaluate(DType::F32, &[&numbers], |x| build(&x[0]));
     for (x, got) in numbers.iter().zip(&got) {
         let want = exact(*x);
-        let error = ulps(*got, want, DType::F32);
+        let error = error_in_last_places(*got, want, DType::F32);
         assert!(error <= limit, "{name}({x:e}) = {got:e}, and {want:e} is {error} ulp away");
     }
     // f64: libm itself is within an ulp; composed formulas within a few.
@@ -64,7 +45,10 @@ fn check(name: &str, range: (f64, f64), limit: f64, build: fn(&UOp) -> UOp, exac
     for (x, got) in numbers.iter().zip(&got) {
         let want = exact(*x);
         let close = (got - want).abs() <= 4e-15 * want.abs() + 1e-300;
-        assert!(close || ulps(*got, want, DType::F64) <= limit, "{name}({x:e}) = {got:e} in f64, not {want:e}");
+        assert!(
+            close || error_in_last_places(*got, want, DType::F64) <= limit,
+            "{name}({x:e}) = {got:e} in f64, not {want:e}"
+        );
     }
 }
 
@@ -119,12 +103,12 @@ fn powers_of_all_pairs_of_special_numbers() {
             let want = libm::pow(a[k], b[k]);
             // A power of f64 may overflow f32.
             let limit = if dtype == DType::F32 {
-                ulps(got[k], want, dtype) <= 2.0
+                error_in_last_places(got[k], want, dtype) <= 2.0
             } else {
                 (got[k] - want).abs() <= 1e-12 * want.abs()
             };
             assert!(
-                limit || ulps(got[k], want, dtype) == 0.0,
+                limit || error_in_last_places(got[k], want, dtype) == 0.0,
                 "{} ^ {} = {} in {dtype}, not {want}",
                 a[k],
                 b[k],
@@ -148,7 +132,7 @@ fn powers_stay_exact_where_they_are_large() {
     let got = evaluate(DType::F32, &[&bases, &exponents], |x| power::pow(&x[0], &x[1]).unwrap());
     for k in 0..bases.len() {
         let want = libm::pow(bases[k], exponents[k]);
-        assert!(ulps(got[k], want, DType::F32) <= 2.0, "{} ^ {}", bases[k], exponents[k]);
+        assert!(error_in_last_places(got[k], want, DType::F32) <= 2.0, "{} ^ {}", bases[k], exponents[k]);
     }
 }
 
@@ -165,7 +149,13 @@ fn angles_of_all_pairs_of_special_numbers() {
     let got = evaluate(DType::F32, &[&y, &x], |v| elementwise::atan2(&v[0], &v[1]).unwrap());
     for k in 0..y.len() {
         let want = libm::atan2(y[k], x[k]);
-        assert!(ulps(got[k], want, DType::F32) <= 2.0, "atan2({}, {}) = {}, not {want}", y[k], x[k], got[k]);
+        assert!(
+            error_in_last_places(got[k], want, DType::F32) <= 2.0,
+            "atan2({}, {}) = {}, not {want}",
+            y[k],
+            x[k],
+            got[k]
+        );
     }
 }
 

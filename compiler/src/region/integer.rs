@@ -10,13 +10,6 @@ pub fn ceil_div(a: i64, b: i64) -> i64 {
     -((-a).div_euclid(b))
 }
 
-/// `floor(a / b)` for positive `b`.
-#[must_use]
-pub fn floor_div(a: i64, b: i64) -> i64 {
-    debug_assert!(b > 0, "floor_div by {b}");
-    a.div_euclid(b)
-}
-
 /// The greatest common divisor of two non-negative integers; 0 only of two zeros.
 #[must_use]
 pub fn gcd(mut a: i64, mut b: i64) -> i64 {
@@ -81,7 +74,7 @@ mod tests {
     fn division_rounds_outward() {
         for a in -20..20 {
             for b in 1..7 {
-                assert_eq!(floor_div(a, b), (f64::from(a as i32) / f64::from(b as i32)).floor() as i64);
+                assert_eq!(crate::ir::floor_div(a, b), (f64::from(a as i32) / f64::from(b as i32)).floor() as i64);
                 assert_eq!(ceil_div(a, b), (f64::from(a as i32) / f64::from(b as i32)).ceil() as i64);
             }
         }

@@ -14,8 +14,9 @@
 //! Tested below and by the properties of the tests crate, against lists of integers.
 
 use super::budget::{Budget, TooComplex};
-use super::integer::{ceil_div, floor_div, gcd, inverse_modulo, lcm, multiply_modulo};
+use super::integer::{ceil_div, gcd, inverse_modulo, lcm, multiply_modulo};
 use super::progression::{Digit, Digits, Progression};
+use crate::ir::floor_div;
 use smallvec::SmallVec;
 
 /// What one step of a common digit is on one side: `factor` steps of that side's digit number `digit`.

@@ -4,7 +4,8 @@
 //! on 3, off 2, phase 1:   .111..111..111..111.
 //! ```
 
-use super::integer::{LARGEST, ceil_div, floor_div};
+use super::integer::{LARGEST, ceil_div};
+use crate::ir::floor_div;
 
 /// Why three numbers are no stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -7,7 +7,7 @@
 use std::sync::LazyLock;
 
 use warpweft_compiler::DType;
-use warpweft_compiler::dtype::Scalar;
+use warpweft_compiler::dtype::{Scalar, error_in_last_places};
 use warpweft_compiler::ir::{Arg, Evaluator, Op, UOp};
 use warpweft_compiler::legalize::decompose::decompose;
 use warpweft_compiler::target::Target;
@@ -57,7 +57,7 @@ pub fn check(bytes: &[u8]) -> Result<(), String> {
         };
         let exact = (function.exact)(x.to_f64());
         for (result, way) in results.iter().zip(["without", "with"]) {
-            let error = error_in_ulps(result.to_f64(), exact, dtype);
+            let error = error_in_last_places(result.to_f64(), exact, dtype);
             // Half floats are rounded from `f32`, whose own error moves few of them across a tie.
             if error > function.ulps {
                 return Err(format!(
@@ -84,25 +84,4 @@ fn argument(choices: &mut Choices<'_>, dtype: DType) -> Scalar {
         2 => Scalar::from_f64(1.0 + (bits as i64 as f64) / 2f64.powi(64), dtype),
         _ => Scalar::from_bits(bits >> (64 - 8 * dtype.bytes() as u64).min(63), dtype),
     }
-}
-
-fn error_in_ulps(got: f64, exact: f64, dtype: DType) -> f64 {
-    let rounded = Scalar::from_f64(exact, dtype).to_f64();
-    if got.is_nan() && exact.is_nan() {
-        return 0.0;
-    }
-    if !got.is_finite() || !rounded.is_finite() || got.is_sign_negative() != rounded.is_sign_negative() {
-        return if got == rounded { 0.0 } else { f64::INFINITY };
-    }
-    (got - exact).abs() / last_place(rounded, dtype)
-}
-
-/// The distance of the two numbers of a type around this one, of which it is one.
-fn last_place(number: f64, dtype: DType) -> f64 {
-    let bits = Scalar::from_f64(number.abs(), dtype).to_bits(dtype);
-    let next = Scalar::from_bits(bits + 1, dtype).to_f64();
-    if next.is_finite() {
-        return next - number.abs();
-    }
-    number.abs() - Scalar::from_bits(bits - 1, dtype).to_f64()
 }
