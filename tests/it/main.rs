@@ -3,6 +3,7 @@
 #![allow(clippy::cloned_ref_to_slice_refs, reason = "lists of one and of several inputs read alike")]
 #![allow(clippy::reversed_empty_ranges, reason = "as an index, 1..=-1 ends with the last element")]
 
+mod attention;
 mod bad_input;
 mod chains;
 mod corpora;

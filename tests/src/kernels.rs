@@ -320,6 +320,7 @@ impl Generator {
             Combiner::Moments => vec![node.clone(), zeros, ones],
             // Powers of small numbers, so that rounding stays small beside them.
             Combiner::LogSumExp => vec![node.max(-4).min(4), ones],
+            Combiner::SoftmaxSum => vec![node.max(-4).min(4), ones, node.clone()],
             _ => vec![steps, places],
         };
         let parts: Vec<UOp> =

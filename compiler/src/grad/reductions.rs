@@ -51,17 +51,21 @@ fn state(node: &UOp, g: &UOp, component: Component, axes: &[u8]) -> Contribution
             smallvec![Some(&g * mean), Some(g.clone()), Some(&g * (&distance * &distance))]
         }
         (Combiner::Moments, _) => smallvec![None, None, Some(g)],
-        (Combiner::LogSumExp, 0) => {
+        (Combiner::LogSumExp | Combiner::SoftmaxSum, 0) => {
             let spread = Spread { gradient: g, axes };
-            smallvec![to_place(&src[0], ReduceOp::Max, None, &spread, Tie::First), None]
+            let by_largest = to_place(&src[0], ReduceOp::Max, None, &spread, Tie::First);
+            std::iter::once(by_largest).chain(src[1..].iter().map(|_| None)).collect()
         }
-        (Combiner::LogSumExp, _) => {
+        (Combiner::LogSumExp | Combiner::SoftmaxSum, number_of_sum) => {
+            let sum = number_of_sum as usize;
             let largest = back(0);
             let factor = src[0].equals(&largest).select(number(1.0, &g), exp(&(&src[0] - &largest)));
-            let spread = Spread { gradient: (&g * back(1)).negate(), axes };
+            let spread = Spread { gradient: (&g * back(sum)).negate(), axes };
             let by_largest = to_place(&src[0], ReduceOp::Max, None, &spread, Tie::First);
-            let own = &g * (&src[1] * &factor);
-            smallvec![Some(by_largest.map_or(own.clone(), |other| own + other)), Some(&g * &factor)]
+            let own = &g * (&src[sum] * &factor);
+            let of_largest = Some(by_largest.map_or(own.clone(), |other| own + other));
+            let of_sum = |number: usize| (number == sum).then(|| &g * &factor);
+            std::iter::once(of_largest).chain((1..src.len()).map(of_sum)).collect()
         }
         // Places name the elements.
         (_, 0) if g.dtype().is_float() => smallvec![Some(src[1].equals(back(1)).select(&g, zero(&g))), None],

@@ -49,6 +49,7 @@ combiners! {
     ArgMinLast  "argmin_last"  [value index]       "The same; of equal ones the largest index.";
     Moments     "moments"      [mean squares count] "The mean of so many numbers and the sum of squared distances from it (Welford; Chan, Golub and LeVeque).";
     LogSumExp   "logsumexp"    [largest sum]       "The largest exponent, and the sum of powers of e relative to it.";
+    SoftmaxSum  "softmax_sum"  [largest sum weighted] "The same, and a sum of values weighted by these powers.";
 }
 
 /// One component of what a combiner gives.
@@ -73,13 +74,21 @@ impl Combiner {
 
     /// Whether the outcome depends on the order in which states are combined, since each step rounds.
     pub fn is_rounded(self) -> bool {
-        matches!(self, Combiner::Moments | Combiner::LogSumExp)
+        matches!(self, Combiner::Moments | Combiner::LogSumExp | Combiner::SoftmaxSum)
+    }
+
+    /// Whether a component of two states' outcome is made of another component of theirs, or is that one.
+    pub fn reads(self, number: usize, other: usize) -> bool {
+        match self {
+            Combiner::LogSumExp | Combiner::SoftmaxSum => other == 0 || other == number,
+            _ => true,
+        }
     }
 
     /// Whether a component may be of that type.
     pub fn admits(self, number: usize, dtype: DType) -> bool {
         match (self, number) {
-            (Combiner::Moments | Combiner::LogSumExp, _) => dtype.is_float(),
+            (Combiner::Moments | Combiner::LogSumExp | Combiner::SoftmaxSum, _) => dtype.is_float(),
             (_, 0) => dtype.is_float() || dtype.is_integer() || dtype.is_bool(),
             _ => dtype.is_integer(),
         }
@@ -93,8 +102,8 @@ impl Combiner {
             Combiner::ArgMaxLast | Combiner::ArgMinLast if is_place => Scalar::lowest(dtype),
             Combiner::ArgMaxFirst | Combiner::ArgMaxLast => Scalar::lowest(dtype),
             Combiner::ArgMinFirst | Combiner::ArgMinLast => Scalar::highest(dtype),
-            Combiner::LogSumExp if number == 0 => Scalar::lowest(dtype),
-            Combiner::LogSumExp | Combiner::Moments => Scalar::zero(dtype),
+            Combiner::LogSumExp | Combiner::SoftmaxSum if number == 0 => Scalar::lowest(dtype),
+            Combiner::LogSumExp | Combiner::SoftmaxSum | Combiner::Moments => Scalar::zero(dtype),
         }
     }
 
@@ -106,7 +115,7 @@ impl Combiner {
             Combiner::ArgMinFirst => extreme(a, b, &b[0].lt(&a[0]), &b[1].lt(&a[1])),
             Combiner::ArgMinLast => extreme(a, b, &b[0].lt(&a[0]), &a[1].lt(&b[1])),
             Combiner::Moments => moments(a, b),
-            Combiner::LogSumExp => log_sum_exp(a, b),
+            Combiner::LogSumExp | Combiner::SoftmaxSum => log_sum_exp(a, b),
         }
     }
 }
@@ -145,12 +154,13 @@ fn log_sum_exp(a: &[UOp], b: &[UOp]) -> SmallVec<[UOp; 3]> {
     let largest = a[0].max(&b[0]);
     let one = UOp::constant(Scalar::one(largest.dtype()), largest.dtype());
     let log2_e = UOp::constant(Scalar::from_f64(std::f64::consts::LOG2_E, largest.dtype()), largest.dtype());
-    let rescaled = |part: &[UOp]| {
-        let factor = ((&part[0] - &largest) * &log2_e).exp2();
-        &part[1] * part[0].equals(&largest).select(&one, factor)
+    let factor = |part: &[UOp]| {
+        let power = ((&part[0] - &largest) * &log2_e).exp2();
+        part[0].equals(&largest).select(&one, power)
     };
-    let sum = rescaled(a) + rescaled(b);
-    smallvec![largest, sum]
+    let (of_a, of_b) = (factor(a), factor(b));
+    let sums = a[1..].iter().zip(&b[1..]).map(|(a, b)| a * &of_a + b * &of_b);
+    std::iter::once(largest.clone()).chain(sums).collect()
 }
 
 impl Arg {
@@ -265,7 +275,7 @@ mod tests {
 
     fn types(combiner: Combiner) -> Vec<DType> {
         match combiner {
-            Combiner::Moments | Combiner::LogSumExp => vec![DType::F64; combiner.arity()],
+            Combiner::Moments | Combiner::LogSumExp | Combiner::SoftmaxSum => vec![DType::F64; combiner.arity()],
             _ => vec![DType::F64, DType::I32],
         }
     }
@@ -283,6 +293,12 @@ mod tests {
                 [[1.5, 2.0], [-700.0, 0.25], [low, 0.0], [low, 3.0], [high, 1.0], [800.0, 1.0]]
                     .map(|values| state(&values))
                     .to_vec()
+            }
+            Combiner::SoftmaxSum => {
+                let (low, high) = (f64::NEG_INFINITY, f64::INFINITY);
+                let ordinary = [[1.5, 2.0, -0.5], [-700.0, 0.25, 3.0], [800.0, 1.0, 7.0]];
+                let infinite = [[low, 0.0, 0.0], [low, 3.0, 1.0], [high, 1.0, -2.0]];
+                ordinary.iter().chain(&infinite).map(|values| state(values)).collect()
             }
             _ => [[1.0, 4.0], [1.0, 2.0], [-0.0, 7.0], [0.0, 9.0], [f64::NAN, 3.0], [f64::NAN, 5.0], [-3.0, 0.0]]
                 .map(|values| state(&values))
@@ -333,6 +349,23 @@ mod tests {
                         let right = combined(a, &last);
                         assert!(agree(&left, &right), "{combiner:?} {a:?} {b:?} {c:?}: {left:?} {right:?}");
                     }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn components_are_made_of_those_that_they_are_said_to_read() {
+        for &combiner in Combiner::ALL {
+            let dtypes = types(combiner);
+            let leaf = |slot: usize| UOp::param(slot as u32, dtypes[slot % dtypes.len()], 1);
+            let leaves: Vec<UOp> = (0..2 * combiner.arity()).map(leaf).collect();
+            let (first, second) = leaves.split_at(combiner.arity());
+            for (number, component) in combiner.combine(first, second).into_iter().enumerate() {
+                let below = crate::ir::postorder(&[component]);
+                for other in 0..combiner.arity() {
+                    let is_read = [&first[other], &second[other]].iter().any(|leaf| below.contains(leaf));
+                    assert!(!is_read || combiner.reads(number, other), "{combiner:?} {number} {other}");
                 }
             }
         }

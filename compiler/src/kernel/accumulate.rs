@@ -9,15 +9,16 @@
 //! begins anew, without a look at what memory held. So such a local buffer needs no loop that clears its local buffer, and may stand in any loop. A store that closes none
 //! (a scatter) combines with what was there before the kernel.
 //!
-//! Of a state each component has a local buffer of its own and a store of its own, which names the values of all components behind its value; their local buffer
-//! is made of all of these stores, those of the component that it gives first. All are combined from what memory held before any of them stores.
+//! Of a state each component has a local buffer of its own and a store of its own, which names behind its value those of the components that it is
+//! combined from; their local buffer is made of all of these stores, those of the component that it gives first. All are combined from what memory held before any of
+//! them stores. A component that is the same for all iterations of some loops has no place for each of them, and is stored outside of these loops.
 //!
 //! Always: until [`open_accumulations`] such a store is one node, which passes copy like any other. Afterwards all its loads are named by it.
 //! Tested below, by random opts on random kernels, and proved on the finished list (`linearize::accumulations`).
 
 use smallvec::smallvec;
 
-use crate::DType;
+use crate::dtype::Scalar;
 use crate::ir::{Arg, AxisKind, Combining, Op, Sources, UOp, rebuild};
 use crate::kernel::effects::{accumulates, loads_before};
 use crate::kernel::ranges::{closed_ranges, open_operands};
@@ -49,45 +50,68 @@ fn is_of_reduction(range: &UOp) -> bool {
     range.as_range().is_some_and(|arg| arg.kind == AxisKind::Reduce)
 }
 
-/// A local buffer of the partial states of a reduction: the stores of copies stand side by side, in the same order for each component.
+/// A local buffer of the partial states of a reduction: the stores of copies stand side by side, in the same order for each component. Those of a component that
+/// is kept along fewer loops are fewer, each for as many copies of the others that follow each other.
 fn opened_stage(buffer: &UOp) -> UOp {
     let Some(combining) = buffer.src().first().and_then(accumulates) else { return buffer.clone() };
     let component = |number: usize| buffer.src().iter().filter(move |store| component_of(store) == number);
     let components: Vec<Vec<&UOp>> = (0..combining.arity()).map(|number| component(number).collect()).collect();
-    let states = (0..components[0].len()).map(|copy| {
-        let stores: Vec<&UOp> = components.iter().map(|stores| stores[copy]).collect();
+    let most = components.iter().map(Vec::len).max().unwrap_or(1);
+    let states = (0..most).map(|copy| {
+        let stores: Vec<&UOp> = components.iter().map(|stores| stores[copy * stores.len() / most]).collect();
         opened(&stores, combining)
     });
     let states: Vec<Vec<UOp>> = states.collect();
     let others = (0..combining.arity()).filter(|number| *number != combining.number());
     let order = std::iter::once(combining.number()).chain(others);
-    let stores: Sources = order.flat_map(|number| states.iter().map(move |state| state[number].clone())).collect();
+    let mut stores: Sources = Sources::new();
+    for store in order.flat_map(|number| states.iter().map(move |state| &state[number])) {
+        if !stores.contains(store) {
+            stores.push(store.clone());
+        }
+    }
     buffer.with_src(stores)
 }
 
 /// The stores of one state, of what memory holds combined with their values.
 fn opened(stores: &[&UOp], combining: Combining) -> Vec<UOp> {
-    let is_first = is_first(stores[0]);
-    let previous: Vec<UOp> = stores.iter().map(|store| previous(store, is_first.as_ref())).collect();
-    let values: Vec<UOp> = stores.iter().map(|store| store.src()[1].clone()).collect();
-    let next = combining.combine(&previous, &values);
-    let store = |(number, store): (usize, &&UOp)| {
-        let value = match &is_first {
-            Some(first) => splat(first, values[number].dtype()).select(&values[number], &next[number]),
-            None => next[number].clone(),
-        };
-        // What other components are combined from is loaded before this one is replaced.
-        let others = previous.iter().filter(|_| stores.len() > 1);
-        let src: Sources = [&store.src()[0], &value]
-            .into_iter()
-            .chain(loads_before(store))
-            .chain(others)
-            .chain(closed_ranges(store))
-            .cloned()
-            .collect();
-        UOp::new(Op::Store, store.dtype(), src, Arg::None)
+    let previous: Vec<UOp> = stores.iter().map(|store| previous(store, is_first(store).as_ref())).collect();
+    (0..stores.len()).map(|number| opened_component(stores, combining, number, &previous)).collect()
+}
+
+/// The store of one component. It stands in the loops of those that it is combined from, and in more perhaps.
+fn opened_component(stores: &[&UOp], combining: Combining, number: usize, previous: &[UOp]) -> UOp {
+    let store = stores[number];
+    let is_read = |other: usize| match combining {
+        Combining::One(_) => true,
+        Combining::Several(component) => component.combiner.reads(number, other),
     };
-    stores.iter().enumerate().map(store).collect()
+    let lanes = store.src()[1].dtype().lanes();
+    // What the component is not made of only has to be of some value.
+    let operand = |other: usize, value: &UOp| match is_read(other) {
+        true => splat(value, lanes),
+        false => UOp::constant(Scalar::zero(value.dtype().element()), value.dtype().element().with_lanes(lanes)),
+    };
+    let all = |values: &mut dyn Iterator<Item = &UOp>| -> Vec<UOp> {
+        values.enumerate().map(|(other, value)| operand(other, value)).collect()
+    };
+    let held = all(&mut previous.iter());
+    let values = all(&mut stores.iter().map(|store| &store.src()[1]));
+    let next = combining.combine(&held, &values).swap_remove(number);
+    let value = match is_first(store) {
+        Some(first) => splat(&first, lanes).select(&values[number], next),
+        None => next,
+    };
+    // What other components are combined from is loaded before this one is replaced.
+    let others = previous.iter().enumerate().filter(|(other, _)| stores.len() > 1 && is_read(*other));
+    let src: Sources = [&store.src()[0], &value]
+        .into_iter()
+        .chain(loads_before(store))
+        .chain(others.map(|(_, previous)| previous))
+        .chain(closed_ranges(store))
+        .cloned()
+        .collect();
+    UOp::new(Op::Store, store.dtype(), src, Arg::None)
 }
 
 /// What memory holds at the place of a store, unless nothing has been stored yet.
@@ -96,7 +120,7 @@ fn previous(store: &UOp, is_first: Option<&UOp>) -> UOp {
     if let Some(first) = is_first {
         let holds = !first;
         let gate = match index.src().get(2) {
-            Some(gate) => gate & splat(&holds, gate.dtype()),
+            Some(gate) => gate & splat(&holds, gate.dtype().lanes()),
             None => holds,
         };
         index = index.with_src(Sources::from_iter([index.src()[0].clone(), index.src()[1].clone(), gate]));
@@ -112,11 +136,11 @@ fn is_first(store: &UOp) -> Option<UOp> {
     zeros.reduce(|all, one| all & one)
 }
 
-/// A condition for all lanes of such values.
-fn splat(condition: &UOp, like: DType) -> UOp {
-    match like.lanes() {
-        1 => condition.clone(),
-        lanes => UOp::new(Op::Splat, DType::BOOL.with_lanes(lanes), smallvec![condition.clone()], Arg::None),
+/// The value in each of so many lanes; itself if it has them.
+fn splat(value: &UOp, lanes: usize) -> UOp {
+    match value.dtype().lanes() == lanes {
+        true => value.clone(),
+        false => UOp::new(Op::Splat, value.dtype().with_lanes(lanes), smallvec![value.clone()], Arg::None),
     }
 }
 

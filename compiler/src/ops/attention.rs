@@ -1,13 +1,19 @@
 //! Scaled dot-product attention.
 
+use super::by_blocks::{in_parts, weighted_sums};
 use super::create::positions;
 use super::elementwise::where_;
+use super::math::known;
 use super::matmul::matmul;
 use super::movement::repeat_interleave;
 use super::shapes::concrete_axis;
-use super::{Built, elementwise, fail, movement, number, reduce, to_float};
-use crate::UOp;
+use super::{Built, broadcast_to, elementwise, fail, movement, number, reduce, to_float};
 use crate::dtype::lattice::accumulate;
+use crate::ir::{Function, ReduceOp, Shape};
+use crate::{DType, UOp};
+
+/// More keys than this are walked a block at a time: the scores of a tile of rows would not stay in the nearest cache.
+const KEYS_MANY: i64 = 1024;
 
 /// What attention may see, and how scores are scaled.
 #[derive(Clone, Debug, Default)]
@@ -31,30 +37,83 @@ pub fn scaled_dot_product_attention(q: &UOp, k: &UOp, v: &UOp, options: &Attenti
     let (k, v) = if options.enable_gqa { (share(&k, &q)?, share(&v, &q)?) } else { (k, v) };
     let width = concrete_axis(&q, q.shape().len() - 1)?;
     let scale = options.scale.unwrap_or(1.0 / (width as f64).sqrt());
+    if options.is_causal && options.mask.is_some() {
+        fail!("a mask and is_causal exclude each other");
+    }
     let wide = accumulate(q.dtype());
+    let (q_wide, k, v) = (q.cast(wide), k.cast(wide), v.cast(wide));
     let transposed = movement::transpose(&k, -2, -1)?;
-    let mut scores = matmul(&q.cast(wide), &transposed.cast(wide))?;
-    scores = &scores * number(scale, &scores);
-    let hidden = number(f64::NEG_INFINITY, &scores);
-    if options.is_causal {
-        if options.mask.is_some() {
-            fail!("a mask and is_causal exclude each other");
-        }
-        let rank = scores.shape().len();
-        let (query, key) = (positions(scores.shape(), rank - 2), positions(scores.shape(), rank - 1));
-        scores = query.lt(&key).select(&hidden, &scores);
-    }
-    if let Some(mask) = &options.mask {
-        scores = if mask.dtype().is_bool() {
-            where_(mask, &scores, &hidden)?
-        } else {
-            elementwise::add(&scores, &mask.cast(wide))?
-        };
-    }
+    let scores = matmul(&q_wide, &transposed)?;
+    let scores = &scores * number(scale, &scores);
+    let seen = Seen { shape: scores.shape().clone(), options, wide };
+    let scores = seen.hide(scores, &|x| Ok(x))?;
     // Only a mask can hide all keys of a query.
     let weights =
         if options.mask.is_some() { reduce::softmax_or_zero(&scores, -1)? } else { reduce::softmax(&scores, -1)? };
-    Ok(matmul(&weights, &v.cast(wide))?.cast(q.dtype()))
+    let plain = matmul(&weights, &v)?;
+    let value = match by_blocks(&q_wide, &k, &v, scale, &seen)?.filter(|value| value.shape() == plain.shape()) {
+        // Its derivative is that of the plain form.
+        Some(value) => known(Function::Alike, value, &[&plain]),
+        None => plain,
+    };
+    Ok(value.cast(q.dtype()))
+}
+
+/// Which scores count.
+struct Seen<'o> {
+    /// [.., queries, keys].
+    shape: Shape,
+    options: &'o AttentionOptions,
+    /// The type of scores.
+    wide: DType,
+}
+
+impl Seen<'_> {
+    /// Scores with those that do not count at minus infinity, and the mask added; `of_all` takes what there is for all scores to where these are.
+    fn hide(&self, scores: UOp, of_all: &dyn Fn(UOp) -> Built) -> Built {
+        let hidden = number(f64::NEG_INFINITY, &scores);
+        if self.options.is_causal {
+            let rank = self.shape.len();
+            let [query, key] = [rank - 2, rank - 1].map(|axis| of_all(positions(&self.shape, axis)));
+            return Ok(query?.lt(&key?).select(&hidden, &scores));
+        }
+        let Some(mask) = &self.options.mask else { return Ok(scores) };
+        if mask.dtype().is_bool() {
+            return where_(&of_all(mask.clone())?, &scores, &hidden);
+        }
+        elementwise::add(&scores, &of_all(mask.cast(self.wide))?)
+    }
+}
+
+/// The same for many keys: a block of them at a time, so that neither scores nor weights of all keys are needed at once.
+fn by_blocks(q: &UOp, k: &UOp, v: &UOp, scale: f64, seen: &Seen<'_>) -> Built<Option<UOp>> {
+    let rank = seen.shape.len();
+    let batch = |x: &UOp| -> Option<UOp> {
+        let dims = seen.shape[..rank - 2].iter().chain(&x.shape()[x.shape().len() - 2..]);
+        broadcast_to(x, &dims.cloned().collect::<Shape>()).ok()
+    };
+    let is_wider = |mask: &UOp| broadcast_to(mask, &seen.shape).is_err();
+    if seen.options.mask.as_ref().is_some_and(is_wider) {
+        return Ok(None);
+    }
+    let (Some(q), Some(k), Some(v)) = (batch(q), batch(k), batch(v)) else { return Ok(None) };
+    let scores_of = |from: i64, to: i64, part: i64| {
+        // [.., queries, 1, 1, width] and [.., 1, blocks, keys, width].
+        let keys = in_parts(&k, rank - 2, from, to, part);
+        let keys = movement::unsqueeze(&keys, rank as i64 - 2)?;
+        let queries = movement::unsqueeze(&movement::unsqueeze(&q, -2)?, -2)?;
+        let products = elementwise::mul(&queries, &keys)?;
+        let scores = products.reduce(ReduceOp::Add, &[rank + 1]);
+        let scores = &scores * number(scale, &scores);
+        let all = |x: UOp| Ok(in_parts(&broadcast_to(&x, &seen.shape)?, rank - 1, from, to, part));
+        seen.hide(scores, &all)
+    };
+    let Some([mut sum, weighted]) = weighted_sums(&v, KEYS_MANY, &scores_of)? else { return Ok(None) };
+    if seen.options.mask.is_some() {
+        // It is 0 only where all keys are hidden; else the largest adds 1.
+        sum = sum.equals(&number(0.0, &sum)).select(number(1.0, &sum), &sum);
+    }
+    Ok(Some(weighted.div(&sum)))
 }
 
 /// Key heads repeated so that there is one for each query head.

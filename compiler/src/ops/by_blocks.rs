@@ -19,6 +19,9 @@ const BLOCK: i64 = 1024;
 /// Elements of a block along any other axis, where neighbours along the innermost one are walked together.
 const BLOCK_ACROSS: i64 = 64;
 
+/// Exponents of a block whose values are weighted: with a block of the values they stay in the cache of one core.
+const BLOCK_OF_WEIGHTS: i64 = 512;
+
 /// Fewer results than this leave threads without work.
 const RESULTS_FEW: i64 = 64;
 /// From so many elements on, a second kernel costs less than threads without work.
@@ -142,4 +145,58 @@ pub(super) fn exponentials(x: &UOp, axes: &[usize], least: i64) -> Option<[UOp; 
     let mut states = by_blocks(&x.detach(), axes, least, Combiner::LogSumExp, &of_block)?;
     let sum = states.swap_remove(1);
     Some([states.swap_remove(0), sum])
+}
+
+/// The exponents of a piece of the last axis, from and to, cut into parts of so many: [.., rows, parts, n].
+pub(super) type OfPiece<'f> = &'f dyn Fn(i64, i64, i64) -> super::Built;
+
+/// Sums of values [.., n, width] weighted by powers of e, and of these powers, both relative to the largest exponent, as [.., rows, width] each.
+/// Through neither a gradient flows. Nothing where a block would hold most of the exponents.
+///
+/// A block's exponents are needed for each column of the values, and those of the next only afterwards: so they need no more memory than a block.
+pub(super) fn weighted_sums(values: &UOp, least: i64, exponents: OfPiece<'_>) -> super::Built<Option<[UOp; 2]>> {
+    let axis = values.shape().len() - 2;
+    let Some(len) = values.shape()[axis].as_const().filter(|len| *len > least) else { return Ok(None) };
+    let part = (BLOCK_OF_WEIGHTS / 2..=BLOCK_OF_WEIGHTS).rev().find(|part| len % part == 0).unwrap_or(BLOCK_OF_WEIGHTS);
+    let covered = len / part * part;
+    let of_piece = |from: i64, to: i64, part: i64| -> super::Built<States> {
+        let values = in_parts(&values.detach(), axis, from, to, part);
+        Ok(weighted_states(&exponents(from, to, part)?.detach(), &values))
+    };
+    let mut states = of_piece(0, covered, part)?;
+    if covered < len {
+        states = Combiner::SoftmaxSum.combine(&states, &of_piece(covered, len, len - covered)?).into_vec();
+    }
+    let weighted = states.swap_remove(2);
+    Ok(Some([states.swap_remove(1), weighted]))
+}
+
+/// A piece of an axis as parts and the places in them.
+pub(super) fn in_parts(x: &UOp, axis: usize, from: i64, to: i64, part: i64) -> UOp {
+    cut(&narrowed(x, axis, from, to), axis, part)
+}
+
+/// The state of exponents [.., rows, blocks, n] with values [.., blocks, n, width].
+fn weighted_states(exponents: &UOp, values: &UOp) -> States {
+    let dims: Vec<Dim> = exponents.shape().to_vec();
+    let (blocks, axis) = (dims.len() - 2, dims.len() - 1);
+    let largest = along(exponents, ReduceOp::Max, &[axis], true);
+    let lowest = super::number(f64::NEG_INFINITY, exponents);
+    let base = largest.equals(&lowest).select(super::number(0.0, exponents), &largest);
+    let power = super::math::exp(&(exponents - base.expand(exponents.shape().clone())));
+    let sum = along(&power, ReduceOp::Add, &[axis], true);
+    // [.., rows, blocks, width, n], summed along the last.
+    let (width, rows) = (values.shape()[axis].clone(), blocks - 1);
+    let mut all = dims.clone();
+    all.insert(axis, width.clone());
+    let mut of_powers = dims.clone();
+    of_powers.insert(axis, Dim::Const(1));
+    let order: Vec<usize> = (0..axis - 1).chain([axis, axis - 1]).collect();
+    let mut of_values = all.clone();
+    of_values[rows] = Dim::Const(1);
+    let powers = power.reshape(Shape::from(of_powers)).expand(Shape::from(all.clone()));
+    let values = values.permute(&order).reshape(Shape::from(of_values)).expand(Shape::from(all));
+    let weighted = (powers * values).reduce(ReduceOp::Add, &[axis + 1]);
+    let repeated = |one: &UOp| one.expand(weighted.shape().clone());
+    UOp::reduce_states(Combiner::SoftmaxSum, &[repeated(&largest), repeated(&sum), weighted.clone()], &[blocks])
 }

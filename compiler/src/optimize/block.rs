@@ -21,7 +21,7 @@
 //! Always: the same values are combined, in another order. Tested by random lists of opts on random kernels in the test crate.
 
 use rustc_hash::FxHashMap;
-use smallvec::smallvec;
+use smallvec::{SmallVec, smallvec};
 
 use super::limits::at_most;
 use super::opt::{Limit, Reason};
@@ -61,9 +61,9 @@ pub(super) fn block(root: &UOp, range: &UOp, along: &[UOp], target: &Target) -> 
         let set = dependencies.get(reduction);
         let own: Vec<&UOp> = along.iter().filter(|other| set.contains(range_id(other))).collect();
         own.iter().for_each(|other| reached.insert(range_id(other)));
-        let bytes = bytes_of(reduction, &own);
+        let bytes = bytes_of(reduction, &own, &dependencies);
         at_most(Limit::Scratch, bytes, target.scratch_bytes)?;
-        map.insert(reduction.clone(), by_blocks(reduction, range, &own, &fresh));
+        map.insert(reduction.clone(), by_blocks(reduction, range, &own, &fresh, &dependencies));
     }
     if !along.iter().all(|other| reached.contains(range_id(other))) {
         return Err("no reduction over the loop stands in one that is named".into());
@@ -118,51 +118,99 @@ fn check_values(root: &UOp, reductions: &[&UOp], along: &[UOp], dependencies: &D
     Ok(())
 }
 
+/// The loops along which a component's partial results are kept: those of all that it is combined from, and no loops that it is the same for, if
+/// these are the innermost.
+///
+/// Components must be the same for all other loops, or different: they stand in these together.
+fn loops_of_component<'a>(
+    reduction: &UOp,
+    number: usize,
+    along: &[&'a UOp],
+    dependencies: &Dependencies,
+) -> SmallVec<[&'a UOp; 4]> {
+    let Some(Combining::Several(component)) = Combining::of(reduction) else { return along.iter().copied().collect() };
+    let values = &reduction.src()[..component.combiner.arity()];
+    let is_along = |id: u32| along.iter().any(|range| range_id(range) == id);
+    let around = |value: &UOp| dependencies.get(value).iter().filter(|id| !is_along(*id)).collect::<Vec<u32>>();
+    let read = values.iter().enumerate().filter(|(other, _)| component.combiner.reads(number, *other));
+    let needed = read.map(|(_, value)| {
+        let is_needed = |range: &UOp| dependencies.get(value).contains(range_id(range));
+        along.iter().rposition(|range| is_needed(range)).map_or(0, |last| last + 1)
+    });
+    let count = needed.max().unwrap_or(along.len());
+    let agree = values.iter().all(|value| around(value) == around(&values[0]));
+    along[..if agree { count } else { along.len() }].iter().copied().collect()
+}
+
 /// Bytes that the partial results of a reduction take.
-fn bytes_of(reduction: &UOp, along: &[&UOp]) -> u64 {
+fn bytes_of(reduction: &UOp, along: &[&UOp], dependencies: &Dependencies) -> u64 {
     let (values, _) = reduction.src().split_at(reduction.arg().values_of_reduction());
-    let one: u64 = values.iter().map(|value| value.dtype().bytes() as u64).sum();
-    along.iter().fold(one, |bytes, range| bytes.saturating_mul(room(range)))
+    let of_component = |(number, value): (usize, &UOp)| {
+        let own = loops_of_component(reduction, number, along, dependencies);
+        own.iter().fold(value.dtype().bytes() as u64, |bytes, range| bytes.saturating_mul(room(range)))
+    };
+    values.iter().enumerate().map(of_component).fold(0, u64::saturating_add)
 }
 
 /// What a reduction comes to, loaded from a stage that is filled a block at a time.
-fn by_blocks(reduction: &UOp, range: &UOp, along: &[&UOp], fresh: &FxHashMap<UOp, UOp>) -> UOp {
+fn by_blocks(
+    reduction: &UOp,
+    range: &UOp,
+    along: &[&UOp],
+    fresh: &FxHashMap<UOp, UOp>,
+    dependencies: &Dependencies,
+) -> UOp {
     let combining =
         Combining::of(reduction).unwrap_or_else(|| panic!("bug in the compiler: {reduction:?} combines nothing"));
     let inner: Vec<UOp> = closed_ranges(reduction).iter().filter(|other| *other != range).cloned().collect();
     let partial: Vec<UOp> = combining.reduce_ranges(&reduction.src()[..combining.arity()], &inner).into_vec();
     let partial: Vec<UOp> = partial.iter().map(|value| substitute(value, fresh)).collect();
-    let loops: Vec<UOp> = along.iter().map(|other| fresh[*other].clone()).collect();
-    let here: Vec<UOp> = along.iter().map(|other| (*other).clone()).collect();
-    let total: u64 = here.iter().map(room).product();
-    let closed = std::iter::once(range.clone()).chain(loops.iter().cloned());
+    let loops_of = |number: usize| -> Vec<UOp> {
+        // Folded with the others over loops of its own, it stands where they stand.
+        let own =
+            if inner.is_empty() { loops_of_component(reduction, number, along, dependencies) } else { along.into() };
+        own.into_iter().cloned().collect()
+    };
     let store = |number: usize| {
+        let here = loops_of(number);
+        let loops: Vec<UOp> = here.iter().map(|other| fresh[other].clone()).collect();
+        let total: u64 = here.iter().map(room).product();
         let dtype = partial[number].dtype();
         let scratch =
             UOp::new(Op::Scratch, dtype, smallvec![], Arg::Scratch(number as u32, total, MemorySpace::Private));
         let index = UOp::new(Op::Index, dtype, smallvec![scratch, flat_offset(&loops, &here)], Arg::None);
-        let (arg, others): (Arg, &[UOp]) = match combining {
-            Combining::One(op) => (Arg::Combine(op), &[]),
-            Combining::Several(component) => {
-                (Arg::CombineState(Component { number: number as u8, ..component }), &partial)
-            }
+        let arg = match combining {
+            Combining::One(op) => Arg::Combine(op),
+            Combining::Several(component) => Arg::CombineState(Component { number: number as u8, ..component }),
         };
-        let open = [index, partial[number].clone()].into_iter().chain(others.iter().cloned());
-        UOp::new(Op::Store, DType::VOID, open.chain(closed.clone()).collect::<Sources>(), arg)
+        let others = partial.iter().enumerate().filter(|(other, _)| match combining {
+            Combining::One(_) => false,
+            Combining::Several(component) => {
+                component.combiner.reads(number, *other) || loops_of(*other).len() <= here.len()
+            }
+        });
+        let open = [index, partial[number].clone()].into_iter().chain(others.map(|(_, value)| value.clone()));
+        let closed = std::iter::once(range.clone()).chain(loops);
+        UOp::new(Op::Store, DType::VOID, open.chain(closed).collect::<Sources>(), arg)
     };
     let number = combining.number();
     let others = (0..combining.arity()).filter(|other| *other != number);
     let stores: Sources = std::iter::once(number).chain(others).map(store).collect();
-    let dtype = reduction.dtype();
-    let stage = UOp::new(Op::LocalBuffer, dtype, stores, Arg::None);
-    let offset = flat_offset(&here, &here);
-    // Of no blocks there are no partial results.
-    let is_some = UOp::index(0).lt(&range.src()[0]);
+    let here = loops_of(number);
+    loaded(UOp::new(Op::LocalBuffer, reduction.dtype(), stores, Arg::None), &here, range, combining)
+}
+
+/// A partial result after the last block; of no blocks there is none.
+fn loaded(stage: UOp, here: &[UOp], range: &UOp, combining: Combining) -> UOp {
+    let (dtype, offset) = (stage.dtype(), flat_offset(here, here));
+    let load = |src: Sources| {
+        let index = UOp::new(Op::Index, dtype, src, Arg::None);
+        UOp::new(Op::Load, dtype, smallvec![index], Arg::None)
+    };
     if range.src()[0].min_value() > 0 {
-        let index = UOp::new(Op::Index, dtype, smallvec![stage, offset], Arg::None);
-        return UOp::new(Op::Load, dtype, smallvec![index], Arg::None);
+        return load([stage, offset].into_iter().collect());
     }
-    let index = UOp::new(Op::Index, dtype, smallvec![stage, offset, is_some.clone()], Arg::None);
-    let load = UOp::new(Op::Load, dtype, smallvec![index], Arg::None);
-    is_some.select(load, combining.identity(number, dtype))
+    let is_some = UOp::index(0).lt(&range.src()[0]);
+    let value = load([stage, offset, is_some.clone()].into_iter().collect());
+    is_some.select(value, combining.identity(combining.number(), dtype))
 }

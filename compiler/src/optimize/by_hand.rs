@@ -3,6 +3,7 @@
 //! It reads the kernel as *accesses*: each load or store with the step its address makes along each range, and a weight, how
 //! often it runs. Then, in this order:
 //!
+//! 0. Loops over blocks outside of the loops that what they keep does not depend on (`blocks_outside`).
 //! 1. Stages that let loops run in lanes which they could not have otherwise (`staging`).
 //! 2. The vector ranges: the output range along which most accesses (by weight) are consecutive or constant, unless the loops inside
 //!    of it are better off with lanes of their own. Reductions and local buffers that do not depend on it get one of their own ranges, by
@@ -16,6 +17,7 @@
 //! work. The model's numbers are those of `Target`; times are measured by the benchmark, not here.
 
 use super::apply::apply;
+use super::blocks_outside::move_blocks_outside;
 use super::local_buffers::add_local_buffer;
 use super::opt::Opt;
 use super::split::is_reduce;
@@ -48,7 +50,7 @@ pub(super) struct Attempts<'t> {
     target: &'t Target,
     /// Those that the kernel has work for.
     pub(super) threads: u32,
-    kernel: UOp,
+    pub(super) kernel: UOp,
     pub(super) applied: Vec<Opt>,
     reasons: Vec<String>,
 }
@@ -79,6 +81,9 @@ pub fn choose(root: &UOp, target: &Target) -> Choice {
         applied: Vec::new(),
         reasons: Vec::new(),
     };
+    if move_blocks_outside(&mut choice) {
+        survey = Survey::of(&choice.kernel);
+    }
     let mut vector = choose_vector(&survey, target);
     // A local buffer more makes a kernel of other loops: everything is asked anew.
     for _ in 0..STAGES_MAX {
@@ -174,6 +179,10 @@ fn best_inner_range(survey: &Survey, target: &Target, inner: &InnerLoops) -> Opt
     for range in &inner.ranges {
         let id = range_id(range);
         let len = survey.inner_len(inner, id);
+        // Partial results are combined in memory one block after the other.
+        if inner.is_local_buffer && is_reduce(range) {
+            continue;
+        }
         if len < 4 || survey.lanes(target, len) < 2 {
             continue;
         }

@@ -6,6 +6,7 @@
 
 use super::by_hand::{Attempts, VectorChoice};
 use super::opt::Opt;
+use super::split::is_reduce;
 use super::survey::{AccessPattern, InnerLoops, Survey};
 use crate::kernel::ranges::range_id;
 
@@ -88,5 +89,8 @@ fn is_reread(survey: &Survey, reduction: &InnerLoops, access: &AccessPattern, la
     let leading = around.iter().take_while(|id| depends(id)).count();
     let rest = &around[leading..];
     let rereads: i64 = rest.iter().filter(|id| reduction.is_inside(**id)).map(|id| survey.len(*id)).product();
-    leading > 0 && !rest.iter().any(depends) && rereads >= REREADS_MIN && access.irregular.is_empty()
+    // A block's copy is made in the loop over blocks, by whoever walks that.
+    let loops = survey.inner.iter().filter(|inner| inner.is_local_buffer).flat_map(|inner| &inner.ranges);
+    let is_of_block = loops.filter(|range| is_reduce(range)).any(|range| access.depends.contains(range_id(range)));
+    (leading > 0 || is_of_block) && !rest.iter().any(depends) && rereads >= REREADS_MIN && access.irregular.is_empty()
 }

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use super::graph::Graph;
 use super::indices;
-use crate::ir::{Op, UOp};
+use crate::ir::{Arg, Op, UOp};
 
 /// One kernel more: launch, a wake-up of threads, cold loops.
 pub(super) const LAUNCH_NS: f64 = 1500.0;
@@ -168,7 +168,8 @@ impl Pricing<'_> {
             cost.reduce_ops += graph.numel[k] * (self.for_users[k].ops + 1.0);
             cost.input_bytes = self.for_users[k].input_bytes;
             cost.leaf_bytes = graph.bytes(position);
-            if graph.bytes(k) > CONTRACTION_REREADS * self.for_users[k].leaf_bytes {
+            let is_state = matches!(node.arg(), Arg::ReduceState(..));
+            if !is_state && graph.bytes(k) > CONTRACTION_REREADS * self.for_users[k].leaf_bytes {
                 cost.contraction_ops += graph.numel[k];
                 cost.contraction_len = cost.contraction_len.max(graph.numel[k] / elements.max(1.0));
             }

@@ -234,8 +234,13 @@ impl Fusion<'_> {
             return self.store(position, uses, "it is asked for at too many sites");
         }
         let best = prices.inlined_ns.min(prices.stored_ns);
-        let gain = cost::CONTRACTION_GAIN * self.costs[position].contraction_ops / cost::TERMS_PER_NS;
-        let fixing = KEPT_GAIN_MIN * self.groups.get(uses[0].group).work / cost::OPS_PER_NS;
+        // Inside of a loop over blocks a tile of rows shares what a contraction reads, and it runs as well as in a kernel of its own; the order of the loops
+        // is fixed by the blocks.
+        let (mut gain, mut fixing) = (0.0, 0.0);
+        if matches!(&prices.kept, Ok((_, plan)) if plan.fixed.loops.is_empty()) {
+            gain = cost::CONTRACTION_GAIN * self.costs[position].contraction_ops / cost::TERMS_PER_NS;
+            fixing = KEPT_GAIN_MIN * self.groups.get(uses[0].group).work / cost::OPS_PER_NS;
+        }
         if matches!(prices.kept, Ok((kept_ns, _)) if kept_ns + gain + fixing < best) {
             return self.keep_for(position, uses, prices);
         }
@@ -332,8 +337,11 @@ impl Fusion<'_> {
         None
     }
 
-    /// Whether a reduction reads its inputs several times over, as a matmul does.
+    /// Whether a reduction reads its inputs several times over, as a matmul does. States are combined, not multiplied.
     fn is_contraction(&self, position: usize) -> bool {
+        if matches!(self.graph.nodes[position].arg(), Arg::ReduceState(..)) {
+            return false;
+        }
         let operand = self.graph.src[position][0] as usize;
         self.graph.bytes(operand) > cost::CONTRACTION_REREADS * self.costs[operand].leaf_bytes
     }
@@ -408,6 +416,8 @@ impl Fusion<'_> {
         }
         let operand = &graph.nodes[graph.src[position][0] as usize];
         let mut within = self.open_around(site);
+        let left = self.loops_left(position, site);
+        within.outer &= !left;
         let mut kept = site.axes.iter();
         let mut axes: SmallVec<[AxisIndex; 4]> = SmallVec::new();
         for (axis, dim) in operand.shape().iter().enumerate() {
@@ -418,7 +428,7 @@ impl Fusion<'_> {
             } else {
                 let number = self.loops.len() as u32;
                 let len = dim.max_value() as f64;
-                self.loops.push(ReductionLoop { len, within: within.clone(), keeps: false });
+                self.loops.push(ReductionLoop { len, within: within.clone(), keeps: false, is_of_blocks: left != 0 });
                 within.join(&Dependence { outer: 0, loops: smallvec::smallvec![number] });
                 axes.push(AxisIndex::reduction(number));
             }

@@ -287,6 +287,8 @@ pub(super) struct ReductionLoop {
     pub(super) within: Dependence,
     /// Whether it fills scratch memory, instead of reducing.
     pub(super) keeps: bool,
+    /// Whether it is one over blocks, which stands outside of loops over what the reduction comes to.
+    pub(super) is_of_blocks: bool,
 }
 
 /// The outer loops of one kernel.

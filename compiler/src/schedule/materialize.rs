@@ -8,6 +8,8 @@
 //! for each query { for each key { store score }; max over keys; for each key { store power }; sum over keys; for each d { .. } }
 //! ```
 //!
+//! A loop over the blocks of a reduction may stand outside of outer loops too (`streams`): then a value is kept for one block.
+//!
 //! It may be kept where the fixed loops can stand outermost, the sites always exist (no padding in between), and the memory is
 //! small. Because everything inside is walked once for each iteration of the fixed loops, what is read there again and again has a price if it
 //! does not stay in cache: the *working set*, as many bytes as the kept value has, times the length of the contraction that makes or uses it.
@@ -70,8 +72,14 @@ impl Fusion<'_> {
         for (axis, dim) in node.shape().iter().enumerate().filter(|(_, dim)| !dim.is(1)) {
             let index = &first.axes[axis];
             let agree = uses.iter().all(|site| site.axes[axis].key == index.key);
-            if agree && index.loops.loops.is_empty() {
+            let stands_outside = index.loops.loops.iter().all(|&number| self.loops[number as usize].is_of_blocks);
+            if agree && stands_outside {
                 plan.fixed.join(&index.loops);
+                index
+                    .loops
+                    .loops
+                    .iter()
+                    .for_each(|&number| plan.fixed.outer |= self.loops[number as usize].within.outer);
             } else {
                 plan.axes.push(axis as u8);
                 kept_len *= dim.max_value() as f64;
@@ -90,7 +98,8 @@ impl Fusion<'_> {
         if scratch + self.groups.get(first.group).scratch > cost::SCRATCH_BYTES_MAX {
             return Err("it would take too much scratch memory");
         }
-        plan.rows = self.groups.get(first.group).outer.count_pinned(plan.fixed.outer);
+        let blocks: f64 = plan.fixed.loops.iter().map(|&number| self.loops[number as usize].len).product();
+        plan.rows = self.groups.get(first.group).outer.count_pinned(plan.fixed.outer) * blocks;
         plan.evaluations = plan.rows * kept_len;
         let mut contraction: f64 = self.costs[position].contraction_len;
         for site in uses {
@@ -119,7 +128,7 @@ impl Fusion<'_> {
         for &axis in &plan.axes {
             let number = self.loops.len() as u32;
             let len = graph.nodes[position].shape()[axis as usize].max_value() as f64;
-            self.loops.push(ReductionLoop { len, within: within.clone(), keeps: true });
+            self.loops.push(ReductionLoop { len, within: within.clone(), keeps: true, is_of_blocks: false });
             within.join(&Dependence { outer: 0, loops: smallvec::smallvec![number] });
             site.axes[axis as usize] = AxisIndex::reduction(number);
         }

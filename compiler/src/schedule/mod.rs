@@ -36,6 +36,7 @@ mod offsets;
 #[cfg(test)]
 mod properties;
 mod realize;
+mod streams;
 #[cfg(test)]
 mod tests;
 mod writes;

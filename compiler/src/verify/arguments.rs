@@ -105,12 +105,16 @@ pub(super) fn check_node(node: &UOp) -> Result<(), VerifyError> {
 /// The first operands of a reduction of states are the components of one, and it gives the one that it names.
 fn check_state(node: &UOp, component: Component) -> Result<(), VerifyError> {
     let (combiner, given) = (component.combiner, component.number as usize);
-    // Of a store that accumulates they stand behind what it stores.
-    let (first, gives) = match (node.op(), node.src()) {
-        (Op::Store, [_, value, ..]) => (2, value.dtype()),
-        _ => (0, node.dtype()),
-    };
-    let Some(state) = node.src().get(first..first + combiner.arity()).filter(|_| given < combiner.arity()) else {
+    if let (Op::Store, [_, value, ..]) = (node.op(), node.src()) {
+        // The other components are those that other stores of its stage store.
+        return match given < combiner.arity() && combiner.admits(given, value.dtype()) {
+            true => Ok(()),
+            false => {
+                Err(VerifyError::new(node, format!("component {given} of {} is no {}", combiner.name(), value.dtype())))
+            }
+        };
+    }
+    let Some(state) = node.src().get(..combiner.arity()).filter(|_| given < combiner.arity()) else {
         let message = format!("{} takes a state of {} components", combiner.name(), combiner.arity());
         return Err(VerifyError::new(node, message));
     };
@@ -126,8 +130,8 @@ fn check_state(node: &UOp, component: Component) -> Result<(), VerifyError> {
             return Err(VerifyError::new(node, message));
         }
     }
-    if gives != state[given].dtype() {
-        let message = format!("gives {gives}, but its component is {}", state[given].dtype());
+    if node.dtype() != state[given].dtype() {
+        let message = format!("gives {}, but its component is {}", node.dtype(), state[given].dtype());
         return Err(VerifyError::new(node, message));
     }
     Ok(())

@@ -127,27 +127,23 @@ fn check_scratch(node: &UOp) -> Result<(), VerifyError> {
     }
 }
 
-/// The stores of a local buffer: into one scratch, or as many into each of several, which hold the components of states that accumulate.
+/// The stores of a local buffer: into one scratch, or into several, which hold the components of states that accumulate.
 fn check_stores(buffer: &UOp) -> Result<(), VerifyError> {
-    let mut counts: Vec<(&UOp, usize)> = Vec::new();
-    for store in buffer.src() {
-        let memory = match (store.op(), store.src().first()) {
-            (Op::Store, Some(index)) if index.op() == Op::Index => index.src().first(),
-            _ => None,
-        };
-        let Some(memory) = memory.filter(|memory| memory.op() == Op::Scratch) else {
-            return Err(VerifyError::new(buffer, format!("is made of stores into one scratch, not of {}", store.op())));
-        };
-        match counts.iter_mut().find(|(known, _)| *known == memory) {
-            Some((_, count)) => *count += 1,
-            None => counts.push((memory, 1)),
-        }
-    }
-    match counts.iter().all(|(_, count)| *count == counts[0].1) {
-        true => Ok(()),
-        false => {
-            Err(VerifyError::new(buffer, "is made of stores into one scratch, or of as many into each of several"))
-        }
+    let memory = |store: &UOp| match (store.op(), store.src().first()) {
+        (Op::Store, Some(index)) if index.op() == Op::Index => index.src().first().cloned(),
+        _ => None,
+    };
+    let is_other = |store: &UOp| memory(store) != memory(&buffer.src()[0]);
+    let reduces = |store: &UOp| {
+        store.src()[2..].iter().any(|range| range.as_range().is_some_and(|arg| arg.kind == AxisKind::Reduce))
+    };
+    let is_wrong = |store: &&UOp| {
+        let is_scratch = memory(store).is_some_and(|memory| memory.op() == Op::Scratch);
+        !is_scratch || (is_other(store) && !reduces(store))
+    };
+    match buffer.src().iter().find(is_wrong) {
+        Some(odd) => Err(VerifyError::new(buffer, format!("is made of stores into one scratch, not of {}", odd.op()))),
+        None => Ok(()),
     }
 }
 

@@ -9,7 +9,7 @@ use super::{Bounded, combined, roundings, wide};
 /// Roundings of one step of a combiner, and what rounding once more on each side adds.
 const STEP: f64 = 12.0;
 
-/// Of one component of what is reduced along the axes.
+/// Of one component of what is reduced along the axes. A sum of numbers of both signs may be small where what moves it is not.
 pub(super) fn reduce(
     node: &UOp,
     component: Component,
@@ -40,12 +40,17 @@ pub(super) fn reduce(
             // Which of two is the extreme must be known, or neither its place nor, between infinities, its value is.
             off.into_iter().map(|off| if number == 0 || off == 0.0 { off } else { f64::INFINITY }).collect()
         }
-        (Combiner::LogSumExp, 0) => over(ReduceOp::Max, &|at| error(0, at))?,
-        (Combiner::LogSumExp, _) => {
+        (Combiner::LogSumExp | Combiner::SoftmaxSum, 0) => over(ReduceOp::Max, &|at| error(0, at))?,
+        (Combiner::LogSumExp | Combiner::SoftmaxSum, component) => {
             let off = over(ReduceOp::Max, &|at| error(0, at))?;
-            let sizes = over(ReduceOp::Add, &|at| numbers[1][at].abs() * 2.0 * unit + error(1, at))?;
-            let each = found.iter().zip(off).zip(sizes);
-            each.map(|((sum, off), sizes)| sum.abs() * ((2.0 * off).exp_m1() + unit) + sizes + least).collect()
+            let of_sum = component as usize;
+            let sizes = over(ReduceOp::Add, &|at| numbers[of_sum][at].abs() * 2.0 * unit + error(of_sum, at))?;
+            let whole = match component {
+                1 => found.iter().map(|sum| sum.abs()).collect(),
+                _ => over(ReduceOp::Add, &|at| numbers[of_sum][at].abs())?,
+            };
+            let each = whole.iter().zip(off).zip(sizes);
+            each.map(|((whole, off), sizes)| whole * ((2.0 * off).exp_m1() + unit) + sizes + least).collect()
         }
         (Combiner::Moments, 2) => {
             let before = over(ReduceOp::Add, &|at| error(2, at))?;

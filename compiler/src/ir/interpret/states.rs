@@ -53,12 +53,12 @@ fn outcome(combiner: Combiner, number: usize, src: &[Value], elements: &[usize])
             let squares = weights().map(|(share, element)| at(1, element) + share * (at(0, element) - mean).powi(2));
             rounded([if count == 0.0 { 0.0 } else { mean }, squares.sum(), count][number])
         }
-        Combiner::LogSumExp => {
+        Combiner::LogSumExp | Combiner::SoftmaxSum => {
             let larger = |a: f64, b: f64| if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) };
             let largest = elements.iter().map(|&element| at(0, element)).fold(f64::NEG_INFINITY, larger);
             let power = |exponent: f64| if exponent == largest { 1.0 } else { libm::exp(exponent - largest) };
-            let sum = elements.iter().map(|&element| at(1, element) * power(at(0, element))).sum();
-            rounded([largest, sum][number])
+            let sum = || elements.iter().map(|&element| at(number, element) * power(at(0, element))).sum();
+            rounded(if number == 0 { largest } else { sum() })
         }
     }
 }

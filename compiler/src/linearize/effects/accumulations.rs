@@ -55,10 +55,12 @@ fn check_memory(list: &[UOp], memory: &UOp, values: &Values<'_>) -> Result<(), S
         if of_op(Op::Load).any(|load| load.position < store.position) {
             return wrong("it is read before");
         }
-        let common = of_op(Op::Load).map(|load| shared(load, store)).max().unwrap_or(0);
         let Some(blocks) = blocks_of(previous, values) else {
             return wrong("what its place held is not left out in the first iteration alone");
         };
+        // A component of a state that only others are combined from is not loaded: around its blocks all begins anew.
+        let first = store.loops.iter().position(|range| blocks.contains(range)).unwrap_or(0);
+        let common = of_op(Op::Load).map(|load| shared(load, store)).max().unwrap_or(first);
         if store.loops[..common].iter().any(|range| blocks.contains(range)) {
             return wrong("it is read before the last iteration");
         }
@@ -68,7 +70,9 @@ fn check_memory(list: &[UOp], memory: &UOp, values: &Values<'_>) -> Result<(), S
             let is_same = other.position == store.position;
             match stored_twice(store, other, &store.loops[..common], &between, is_same, values) {
                 Found::Nothing => {}
-                Found::Conflict => return wrong("an element is renewed twice in one iteration"),
+                Found::Conflict => {
+                    return wrong(&format!("op {} renews an element once more in one iteration", other.position));
+                }
                 Found::Unknown => return wrong("it is not known to renew each element once"),
             }
         }
@@ -196,7 +200,10 @@ mod tests {
     #[test]
     fn a_first_block_that_asks_is_found() {
         let is_asked = |op: &UOp| op.op() == Op::Index && op.src().len() == 3;
-        let gates = [(true, "not left out in the first iteration alone"), (false, "renewed twice in one iteration")];
+        let gates = [
+            (true, "not left out in the first iteration alone"),
+            (false, "renews an element once more in one iteration"),
+        ];
         for (gate, why) in gates {
             let always = UOp::bool(gate);
             let wrong = exchanged(&ops(), |op| {

@@ -1,0 +1,186 @@
+//! Attention over many keys, which goes a block of them at a time: one kernel whose local buffers do not grow with the number of keys, with the values of
+//! exact sums for lengths that divide into blocks and that do not, whatever is masked, and with the gradients of the plain form.
+
+use warpweft::tensor::AttentionOptions;
+use warpweft::{Result, Tensor};
+use warpweft_compiler::pipeline::{LowerOptions, lower_kernel};
+use warpweft_compiler::schedule::{ScheduleOptions, normalize, schedule_with};
+use warpweft_compiler::target::Target;
+use warpweft_compiler::watch::{Notes, Silent, Topic};
+
+/// Numbers within -2 and 2 that look drawn.
+fn drawn(count: usize, seed: u64) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((state >> 40) as f32 / (1 << 24) as f32 - 0.5) * 4.0
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+/// Queries [heads, rows, width], keys and values [key heads, keys, width].
+struct Inputs {
+    heads: usize,
+    key_heads: usize,
+    rows: usize,
+    keys: usize,
+    width: usize,
+    data: [Vec<f32>; 3],
+}
+
+impl Inputs {
+    fn new([heads, key_heads, rows, keys, width]: [usize; 5]) -> Inputs {
+        let (own, others) = (heads * rows * width, key_heads * keys * width);
+        let data = [drawn(own, 1), drawn(others, 2), drawn(others, 3)];
+        Inputs { heads, key_heads, rows, keys, width, data }
+    }
+
+    fn tensors(&self) -> [Tensor; 3] {
+        let shape = |heads: usize, len: usize| [heads as i64, len as i64, self.width as i64];
+        let (own, others) = (shape(self.heads, self.rows), shape(self.key_heads, self.keys));
+        [(0, own), (1, others), (2, others)].map(|(number, shape)| Tensor::from_vec(self.data[number].clone(), shape))
+    }
+
+    /// In f64; what is added to a score is minus infinity where it does not count.
+    fn exact(&self, added: impl Fn(usize, usize) -> f64, of_none: f64) -> Vec<f64> {
+        let [q, k, v] = &self.data;
+        let mut all = Vec::new();
+        for head in 0..self.heads {
+            let other = head * self.key_heads / self.heads;
+            for row in 0..self.rows {
+                let at = |x: &[f32], line: usize, c: usize| x[line * self.width + c] as f64;
+                let score = |key: usize| {
+                    let product = |c| at(q, head * self.rows + row, c) * at(k, other * self.keys + key, c);
+                    (0..self.width).map(product).sum::<f64>() / (self.width as f64).sqrt() + added(row, key)
+                };
+                let scores: Vec<f64> = (0..self.keys).map(score).collect();
+                let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                let powers: Vec<f64> = scores.iter().map(|score| (score - most).exp()).collect();
+                let total: f64 = powers.iter().sum();
+                for c in 0..self.width {
+                    let sum: f64 = (0..self.keys).map(|key| powers[key] * at(v, other * self.keys + key, c)).sum();
+                    all.push(if most == f64::NEG_INFINITY { of_none } else { sum / total });
+                }
+            }
+        }
+        all
+    }
+
+    #[track_caller]
+    fn check(&self, what: &str, options: &AttentionOptions, added: impl Fn(usize, usize) -> f64, of_none: f64) {
+        let [q, k, v] = self.tensors();
+        let found = q.attention(&k, &v, options).to_vec::<f32>().unwrap_or_else(|error| panic!("{what}: {error}"));
+        let want = self.exact(added, of_none);
+        assert_eq!(found.len(), want.len(), "{what}");
+        for (place, (found, want)) in found.iter().zip(&want).enumerate() {
+            let (found, same) = (*found as f64, found.is_nan() && want.is_nan());
+            assert!(same || (found - want).abs() <= 2e-6, "{what}, {} keys, {place}: {found}, not {want}", self.keys);
+        }
+    }
+}
+
+#[test]
+fn many_keys_weigh_as_exact_sums_say() {
+    let plain = AttentionOptions::default();
+    for (rows, keys, width) in [(3, 1, 8), (5, 100, 8), (50, 1025, 8), (13, 4096, 20), (1, 5000, 16), (7, 1031, 33)] {
+        Inputs::new([2, 2, rows, keys, width]).check("plain", &plain, |_, _| 0.0, f64::NAN);
+    }
+}
+
+#[test]
+fn what_is_hidden_of_many_keys_does_not_count() {
+    const HIDDEN: f64 = f64::NEG_INFINITY;
+    let causal = AttentionOptions { is_causal: true, ..AttentionOptions::default() };
+    let after = |row: usize, key: usize| if key > row { HIDDEN } else { 0.0 };
+    Inputs::new([1, 1, 1100, 1100, 4]).check("causal", &causal, after, f64::NAN);
+    // The first row sees nothing, the second one block alone, the third the rest of the length alone.
+    let (rows, keys) = (4, 1029);
+    let hides = |row: usize, key: usize| match row {
+        0 => true,
+        1 => key >= 300,
+        2 => key < 1027,
+        _ => key.is_multiple_of(3),
+    };
+    let grouped = Inputs::new([4, 2, rows, keys, 8]);
+    let all = || (0..rows * keys).map(|place| hides(place / keys, place % keys));
+    let shape = [rows as i64, keys as i64];
+    let seen = Tensor::from_vec(all().map(|hidden| !hidden).collect::<Vec<bool>>(), shape);
+    let added = Tensor::from_vec(all().map(|hidden| if hidden { f32::NEG_INFINITY } else { 0.5 }).collect(), shape);
+    for (what, mask) in [("a mask of bools", seen), ("a mask of scores", added)] {
+        let mask = Some(mask.uop().expect("a graph"));
+        let options = AttentionOptions { mask, enable_gqa: true, ..AttentionOptions::default() };
+        grouped.check(what, &options, |row, key| if hides(row, key) { HIDDEN } else { 0.0 }, 0.0);
+    }
+}
+
+#[test]
+fn a_mask_may_have_heads_that_queries_have_not() -> Result<()> {
+    let [q, k, v] = Inputs::new([1, 1, 3, 1030, 4]).tensors();
+    let hidden = Tensor::from_vec((0..2 * 3 * 1030).map(|place| place % 7 != 0).collect::<Vec<bool>>(), [2, 3, 1030]);
+    let options = AttentionOptions { mask: Some(hidden.uop()?), ..AttentionOptions::default() };
+    let both = q.attention(&k, &v, &options).to_vec::<f32>()?;
+    let exact = |head: usize| Inputs::new([1, 1, 3, 1030, 4]).exact(|row, key| seen_by(head, row, key), 0.0);
+    let want = [exact(0), exact(1)].concat();
+    assert!(both.iter().zip(&want).all(|(found, want)| (*found as f64 - want).abs() <= 2e-6));
+    assert_eq!(both.len(), 24);
+    Ok(())
+}
+
+/// What is added to a score of a head where every seventh element of its mask hides.
+fn seen_by(head: usize, row: usize, key: usize) -> f64 {
+    if ((head * 3 + row) * 1030 + key).is_multiple_of(7) { f64::NEG_INFINITY } else { 0.0 }
+}
+
+#[test]
+fn scores_that_are_infinite_hide_the_rest_or_make_nan() -> Result<()> {
+    let inputs = Inputs::new([1, 1, 2, 1200, 4]);
+    let [q, _, v] = inputs.tensors();
+    let mut keys = inputs.data[1].clone();
+    // One key of infinite length: a score of plus or minus infinity, by the sign of the query's first number.
+    keys[700 * 4] = f32::INFINITY;
+    let k = Tensor::from_vec(keys, [1, 1200, 4]);
+    let found = q.attention(&k, &v, &AttentionOptions::default()).to_vec::<f32>()?;
+    for row in 0..2 {
+        let hides_others = inputs.data[0][row * 4] > 0.0;
+        assert!(found[row * 4..][..4].iter().all(|x| x.is_nan() == hides_others), "{found:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn gradients_of_many_keys_are_those_of_the_plain_form() -> Result<()> {
+    let [q, k, v] = Inputs::new([1, 1, 3, 1100, 4]).tensors();
+    let plain = (q.matmul(&k.transpose(-1, -2)) * 0.5).softmax(-1).matmul(&v);
+    let blocks = q.attention(&k, &v, &AttentionOptions::default());
+    let weights = Tensor::from_vec(drawn(12, 5), [1, 3, 4]);
+    let loss = |value: &Tensor| (value * &weights).sum(());
+    let (found, want) = (loss(&blocks).gradient(&[&q, &k, &v])?, loss(&plain).gradient(&[&q, &k, &v])?);
+    for (found, want) in found.iter().zip(&want) {
+        for (found, want) in found.to_vec::<f32>()?.iter().zip(want.to_vec::<f32>()?) {
+            assert!((found - want).abs() <= 1e-6, "{found}, not {want}");
+        }
+    }
+    Ok(())
+}
+
+/// The kernels of attention of so many rows and keys, and the bytes of local buffers of each.
+fn kernels(rows: i64, keys: i64) -> Vec<u64> {
+    let input = |len: i64| Tensor::from_vec(vec![0.5f32; (8 * len * 64) as usize], [8, len, 64]);
+    let value = input(rows).attention(&input(keys), &input(keys), &AttentionOptions::default());
+    let normalized = normalize(&[value.uop().expect("a graph")], |_| None).expect("a program");
+    let mut notes = Notes::of(&[Topic::Fusion]);
+    let schedule = schedule_with(&normalized.sink, ScheduleOptions::default(), &mut notes).expect("a schedule");
+    assert_eq!(schedule.kernels.len(), 1, "{:#?}", notes.lines);
+    let target = Target::test_avx512();
+    let lowered = |ast| lower_kernel(ast, &target, &LowerOptions::default(), &mut Silent).expect("a list");
+    schedule.kernels.iter().map(|kernel| lowered(&kernel.ast).scratch().bytes).collect()
+}
+
+#[test]
+fn many_keys_take_one_kernel_whose_memory_does_not_grow_with_them() {
+    let (few, many) = (kernels(1024, 4096), kernels(1024, 16_384));
+    assert_eq!(few, many);
+    assert!(many.iter().all(|bytes| *bytes <= 512 << 10), "{many:?}");
+    // Of lengths that leave a rest, too.
+    assert!(kernels(100, 1025).iter().all(|bytes| *bytes <= 512 << 10));
+}
