@@ -5,8 +5,13 @@
 use warpweft::Tensor;
 use warpweft::nn::{Adam, BatchNorm, Conv2d, EncoderLayer, Linear, Module, Optimizer, Sgd};
 use warpweft::tensor::{ConvOptions, PoolOptions};
+use warpweft_compiler::UOp;
+use warpweft_compiler::ir::Arg;
+use warpweft_compiler::optimize::loads_of;
+use warpweft_compiler::pipeline::{LowerOptions, loops_of, lower_kernel};
 use warpweft_compiler::schedule::{ScheduleOptions, normalize, schedule_with};
-use warpweft_compiler::watch::{Notes, Topic};
+use warpweft_compiler::target::Target;
+use warpweft_compiler::watch::{Notes, Silent, Topic};
 
 /// Kernels that compute these tensors together, at most so many.
 #[track_caller]
@@ -129,4 +134,31 @@ fn a_transformer_block() {
     let parameters = block.parameters();
     let targets: Vec<&Tensor> = parameters.iter().chain([&x]).collect();
     at_most(42, &total(&(&y * &y)).gradient(&targets).unwrap());
+}
+
+#[test]
+fn the_place_of_an_extreme_of_a_few_long_rows_reads_them_once() {
+    for (shape, axis) in [(vec![1 << 20], 0), (vec![1, 1 << 20], 1), (vec![3, 1 << 20], 1), (vec![1 << 20, 4], 0)] {
+        for place in [input(&shape).argmax(Some(axis), false), input(&shape).exp().argmin(Some(axis), false)] {
+            let normalized = normalize(&[place.uop().unwrap()], |_| None).unwrap();
+            let mut notes = Notes::of(&[Topic::Fusion]);
+            let schedule = schedule_with(&normalized.sink, ScheduleOptions::default(), &mut notes).unwrap();
+            assert_eq!(schedule.kernels.len(), 2, "{shape:?}: {:#?}", notes.lines);
+            let elements: u64 = shape.iter().product::<i64>() as u64;
+            let loads = schedule.kernels.iter().flat_map(|kernel| loads_of(&loops_of(&kernel.ast, &mut Silent)));
+            let of_rows =
+                |load: &UOp| matches!(load.src()[0].src()[0].arg(), Arg::Param(param) if param.len == elements);
+            assert_eq!(loads.filter(of_rows).count(), 1, "{shape:?}: {:#?}", notes.lines);
+            let bytes: f64 = schedule.kernels.iter().map(|kernel| moved_bytes(&kernel.ast)).sum();
+            assert!(bytes < 4.1 * elements as f64, "{shape:?}: {bytes} bytes move");
+        }
+    }
+    // What no number of parts divides leaves a rest, which the second kernel reads.
+    at_most(2, &[input(&[1_000_003]).argmax(Some(0), false)]);
+}
+
+/// Bytes that a kernel loads and stores, without opts.
+fn moved_bytes(ast: &UOp) -> f64 {
+    let options = LowerOptions::by_hand_unless(true);
+    lower_kernel(ast, &Target::test_avx512(), &options, &mut Silent).unwrap().estimate.bytes_accessed
 }

@@ -77,6 +77,7 @@ fn decide(graph: &Graph, costs: Vec<Cost>, fuse: bool, watch: &mut dyn Watch) ->
         groups: Groups::default(),
         loops: Vec::new(),
         states: FxHashMap::default(),
+        askers: FxHashMap::default(),
         uses: vec![SmallVec::new(); graph.nodes.len()],
         stored: vec![NOT_STORED; graph.nodes.len()],
         kept: FxHashMap::default(),
@@ -105,6 +106,8 @@ pub(super) struct Fusion<'a> {
     pub(super) loops: Vec<ReductionLoop>,
     /// Where the operands of a state are asked for, by its first component and where that is.
     states: FxHashMap<(UOp, Use), Use>,
+    /// A kernel that asks for a component of a state, by its first component and where that is asked for, in any kernel.
+    askers: FxHashMap<(UOp, Use), u32>,
     pub(super) uses: Vec<SmallVec<[Use; 1]>>,
     pub(super) stored: Vec<u32>,
     pub(super) kept: FxHashMap<u32, Axes>,
@@ -299,6 +302,8 @@ impl Fusion<'_> {
                 return self.store(position, uses, "it reads what a write of a kernel replaces");
             }
         }
+        uses.iter_mut().for_each(|site| self.share_state(position, site));
+        let uses = each_once(uses);
         self.pin(&uses);
         if let Some(reason) = self.why_stored(position, &uses) {
             return self.store(position, uses, reason);
@@ -318,6 +323,31 @@ impl Fusion<'_> {
             prices.inlined_ns = f64::INFINITY;
         }
         self.take_cheapest(position, uses, prices);
+    }
+
+    /// Makes one kernel of those that ask for components of one state at the same index of the same loops, so that what it is made of is read once.
+    fn share_state(&mut self, position: usize, site: &mut Use) {
+        let Some(first) = self.graph.nodes[position].first_component() else { return };
+        if !site.dependence().loops.is_empty() {
+            return;
+        }
+        let anywhere = (first.clone(), Use { group: 0, ..site.clone() });
+        let Some(&other) = self.askers.get(&anywhere) else {
+            self.askers.insert(anywhere, site.group);
+            return;
+        };
+        let (other, own) = (self.groups.find(other), self.groups.find(site.group));
+        if other == own || !self.try_merge(other, own) {
+            return;
+        }
+        let below = self.states.get(&(first.clone(), Use { group: other, ..site.clone() })).cloned();
+        site.group = self.groups.find(own);
+        if let Some(below) = below {
+            self.states.insert((first, site.clone()), Use { group: site.group, ..below });
+        }
+        if self.talks {
+            self.tell(position, "computed by the kernel that computes another component of its state");
+        }
     }
 
     /// A reason to store a reduction that is not a matter of its price.
