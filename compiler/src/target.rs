@@ -2,7 +2,11 @@
 //!
 //! Devices make a [`Target`] by asking the hardware; tests make one by hand, so that kernels come out the same everywhere.
 
+mod costs;
+
 use std::fmt;
+
+pub use costs::Costs;
 
 /// The language that a target's programs are written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -88,6 +92,8 @@ pub struct Target {
     pub has_fma: bool,
     /// Whether loads and stores under a mask are one instruction.
     pub has_masked_memory: bool,
+    /// What things cost on machines of its kind.
+    pub costs: Costs,
     /// How it runs blocks of threads; a machine that runs none has neither grid nor lanes, shared memory or barriers.
     pub blocks: Option<Blocks>,
 }
@@ -110,6 +116,7 @@ impl Target {
             threads: 2,
             has_fma: true,
             has_masked_memory: true,
+            costs: Costs::cpu(),
             blocks: None,
         }
     }
@@ -153,6 +160,7 @@ impl Target {
             threads: 1,
             has_fma: true,
             has_masked_memory: true,
+            costs: Costs::gpu_model(),
             blocks: Some(Blocks {
                 grid_max: [(1 << 31) - 1, 65_535, 65_535],
                 block_max: [1024, 1024, 64],

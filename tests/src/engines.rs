@@ -152,7 +152,7 @@ fn on_device(
     choices: Choices,
 ) -> Result<Vec<Value>, EngineError> {
     let device = device.as_ref().map_err(|error| not_opened(error, (ARCH, OS)))?;
-    let options = ScheduleOptions { fuse: choices.fuse };
+    let options = ScheduleOptions { fuse: choices.fuse, ..ScheduleOptions::default() };
     let sink = UOp::sink(graph.roots.iter().cloned());
     let schedule = schedule_with(&sink, options, &mut Silent).map_err(EngineError::failed)?;
     let mut memory: Vec<RawBuffer> = Vec::new();

@@ -127,7 +127,8 @@ pub(crate) fn run_graph(
     fuse: bool,
 ) -> Result<Vec<Value>, EngineError> {
     let sink = UOp::sink(graph.roots.iter().cloned());
-    let schedule = schedule_with(&sink, ScheduleOptions { fuse }, &mut Silent).map_err(EngineError::failed)?;
+    let schedule = schedule_with(&sink, ScheduleOptions { fuse, ..ScheduleOptions::default() }, &mut Silent)
+        .map_err(EngineError::failed)?;
     let mut memory: Vec<Memory> =
         schedule.buffers.iter().map(|buffer| Memory::fresh(buffer.dtype, buffer.len as usize)).collect();
     for (buffer, input) in engines::given_buffers(graph, inputs) {

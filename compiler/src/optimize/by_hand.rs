@@ -32,8 +32,6 @@ const STAGES_MAX: usize = 4;
 const UNROLLED_OPS_MAX: u32 = 128;
 /// Tiles along each side of a block that crosses memory: processors fetch lines in pairs.
 const BLOCK_TILES: u32 = 2;
-/// Least element operations in a kernel for a second thread to be worth its start: about 20 us of work.
-const PARALLEL_WORK_MIN: f64 = 65_536.0;
 
 /// A kernel with its opts, and how it came to them.
 pub struct Choice {
@@ -47,7 +45,7 @@ pub struct Choice {
 
 /// A choice in the making.
 pub(super) struct Attempts<'t> {
-    target: &'t Target,
+    pub(super) target: &'t Target,
     /// Those that the kernel has work for.
     pub(super) threads: u32,
     pub(super) kernel: UOp,
@@ -76,7 +74,7 @@ pub fn choose(root: &UOp, target: &Target) -> Choice {
     let mut survey = Survey::of(root);
     let mut choice = Attempts {
         target,
-        threads: if survey.work < PARALLEL_WORK_MIN { 1 } else { target.threads },
+        threads: if survey.work < f64::from(target.costs.second_thread_ops) { 1 } else { target.threads },
         kernel: root.clone(),
         applied: Vec::new(),
         reasons: Vec::new(),
@@ -225,7 +223,8 @@ fn choose_tile(survey: &Survey, target: &Target, vector_id: u32, lanes: u32) -> 
             .sum()
     };
     // Rows of a symbolic range are split in two stores, so that only panels can be shared out: there must be enough of them.
-    let enough_panels = vectors_in_range >= 4 * target.threads || survey.work < PARALLEL_WORK_MIN;
+    let enough_panels =
+        vectors_in_range >= 4 * target.threads || survey.work < f64::from(target.costs.second_thread_ops);
     let once_a_row = |id: u32| survey.inner.iter().any(|inner| !inner.is_inside(vector_id) && inner.is_inside(id));
     let rows_in = |id: u32| match survey.len(id) {
         len if len < 2 && enough_panels && !once_a_row(id) => survey.most(id),
@@ -382,8 +381,9 @@ fn choose_threads(choice: &mut Attempts<'_>, survey: &Survey, target: &Target) {
     if target.threads < 2 {
         return;
     }
-    if survey.work < PARALLEL_WORK_MIN {
-        choice.reasons.push(format!("one thread: {:.0} operations are less than {PARALLEL_WORK_MIN}", survey.work));
+    let least = target.costs.second_thread_ops;
+    if survey.work < f64::from(least) {
+        choice.reasons.push(format!("one thread: {:.0} operations are less than {least}", survey.work));
         return;
     }
     let Some(store) = choice.kernel.src().first().cloned() else { return };

@@ -9,33 +9,29 @@ use super::opt::Opt;
 use super::split::is_reduce;
 use super::survey::{AccessPattern, InnerLoops, Survey};
 use crate::kernel::ranges::range_id;
+use crate::target::Costs;
 
 /// Simple ops after a reduction that are worth a way through scratch.
 const OPS_AFTER_MIN: f64 = 8.0;
-/// Least length of a range for a local buffer along it: a vector.
-const LEN_MIN: i64 = 16;
-/// Most bytes that reductions are kept in, for each of a tile's rows.
-const KEPT_BYTES_MAX: i64 = 32 << 10;
 /// Parts of the loop that threads share out, for each thread.
 const PARTS_PER_THREAD: i64 = 4;
 /// Longest part of that loop that a local buffer is filled for.
 const PART_MAX: i64 = 64;
-/// Most bytes that loads are packed in: they stay in the nearest caches.
-const PACKED_BYTES_MAX: i64 = 256 << 10;
 /// How often packed loads are read again, at least.
 const REREADS_MIN: i64 = 16;
 
 /// Adds one local buffer if that is worth it.
 pub(super) fn add_local_buffer(choice: &mut Attempts<'_>, survey: &Survey, vector: &VectorChoice) -> bool {
+    let costs = &choice.target.costs;
     let reductions = vector.inner.iter().map(|(number, lane)| (&survey.inner[*number], *lane));
     let reductions: Vec<(&InnerLoops, u32)> = reductions.filter(|(inner, _)| !inner.is_local_buffer).collect();
-    let packed = reductions.iter().find_map(|(reduction, lane)| lane_to_pack(survey, reduction, *lane));
+    let packed = reductions.iter().find_map(|(reduction, lane)| lane_to_pack(survey, reduction, *lane, costs));
     if let Some((lane, row)) = packed
         && choice.attempt(Opt::Pack { lane, row })
     {
         return true;
     }
-    let kept = reductions.iter().find_map(|(reduction, _)| range_to_materialize(survey, reduction));
+    let kept = reductions.iter().find_map(|(reduction, _)| range_to_materialize(survey, reduction, costs));
     kept.is_some_and(|range| match part_to_materialize(choice, survey, range) {
         Some(len) => choice.attempt(Opt::Split { range, len }),
         None => choice.attempt(Opt::MaterializeReductions { range }),
@@ -47,38 +43,43 @@ pub(super) fn add_local_buffer(choice: &mut Attempts<'_>, survey: &Survey, vecto
 fn part_to_materialize(choice: &Attempts<'_>, survey: &Survey, range: u32) -> Option<u32> {
     let (len, parts) = (survey.len(range), choice.threads as i64 * PARTS_PER_THREAD);
     let is_shared = survey.outputs.first().is_some_and(|outermost| range_id(outermost) == range);
-    let part = (len / parts / LEN_MIN * LEN_MIN).clamp(LEN_MIN, PART_MAX);
+    let lanes = i64::from(choice.target.costs.vector_lanes);
+    let part = (len / parts / lanes * lanes).clamp(lanes, PART_MAX);
     (choice.threads > 1 && is_shared && len >= 2 * part).then_some(part as u32)
 }
 
 /// The range along which a reduction over lanes is kept.
-fn range_to_materialize(survey: &Survey, reduction: &InnerLoops) -> Option<u32> {
+fn range_to_materialize(survey: &Survey, reduction: &InnerLoops, costs: &Costs) -> Option<u32> {
     if survey.ops_after_reductions < OPS_AFTER_MIN {
         return None;
     }
     let stores = || survey.accesses.iter().filter(|access| access.is_store);
     survey.outputs.iter().map(range_id).find(|id| {
         let len = survey.len(*id);
-        let fits = len >= LEN_MIN && len * survey.element_bytes as i64 <= KEPT_BYTES_MAX;
+        // A local buffer shorter than a vector is not worth it.
+        let (lanes, most) = (i64::from(costs.vector_lanes), i64::from(costs.kept_bytes));
+        let fits = len >= lanes && len * survey.element_bytes as i64 <= most;
         fits && reduction.is_inside(*id) && stores().any(|store| store.steps.get(id) == Some(&1))
     })
 }
 
 /// The range that would be better lanes for a reduction if loads did not cross it in steps, and the reduction's own lanes.
-fn lane_to_pack(survey: &Survey, reduction: &InnerLoops, row: u32) -> Option<(u32, u32)> {
+fn lane_to_pack(survey: &Survey, reduction: &InnerLoops, row: u32, costs: &Costs) -> Option<(u32, u32)> {
     let stages = survey.inner.iter().filter(|inner| inner.is_local_buffer && !inner.has_own(row));
     let candidates = stages.flat_map(|stage| &stage.ranges).chain(&survey.outputs).map(range_id);
-    candidates.filter(|lane| reduction.is_inside(*lane) && survey.len(*lane) >= LEN_MIN).find_map(|lane| {
-        let crossing = |access: &&AccessPattern| {
-            let steps = |id: u32| access.steps.get(&id).map_or(0, |step| step.abs());
-            !access.is_store && reduction.holds(access) && steps(lane) > 1 && steps(row) >= 1
-        };
-        let crossing: Vec<&AccessPattern> = survey.accesses.iter().filter(crossing).collect();
-        let bytes = survey.len(lane) * survey.len(row) * survey.element_bytes as i64;
-        let fits = bytes <= PACKED_BYTES_MAX && reduction.ranges.len() == 1;
-        (fits && !crossing.is_empty() && crossing.iter().all(|access| is_reread(survey, reduction, access, lane)))
-            .then_some((lane, row))
-    })
+    candidates.filter(|lane| reduction.is_inside(*lane) && survey.len(*lane) >= i64::from(costs.vector_lanes)).find_map(
+        |lane| {
+            let crossing = |access: &&AccessPattern| {
+                let steps = |id: u32| access.steps.get(&id).map_or(0, |step| step.abs());
+                !access.is_store && reduction.holds(access) && steps(lane) > 1 && steps(row) >= 1
+            };
+            let crossing: Vec<&AccessPattern> = survey.accesses.iter().filter(crossing).collect();
+            let bytes = survey.len(lane) * survey.len(row) * survey.element_bytes as i64;
+            let fits = bytes <= i64::from(costs.packed_bytes) && reduction.ranges.len() == 1;
+            (fits && !crossing.is_empty() && crossing.iter().all(|access| is_reread(survey, reduction, access, lane)))
+                .then_some((lane, row))
+        },
+    )
 }
 
 /// Whether a load in a reduction is the same for many iterations of an output loop that stands inside of all that it depends on.

@@ -1,6 +1,6 @@
 //! The numbers that fusion is decided by, and what each node of a program would cost.
 //!
-//! Times are nanoseconds of a nominal machine of two cores with wide vectors. They are rough on purpose: a decision that a factor
+//! Times are nanoseconds; what machines differ in is of the target ([`Costs`]). They are rough on purpose: a decision that a factor
 //! of two in them would turn is one that hardly matters. Counted are launches, bytes that move to and from memory, and ops,
 //! repeated ones among them.
 //!
@@ -11,21 +11,8 @@ use smallvec::SmallVec;
 use super::graph::Graph;
 use super::indices;
 use crate::ir::{Arg, Op, UOp};
+use crate::target::Costs;
 
-/// One kernel more: launch, a wake-up of threads, cold loops.
-pub(super) const LAUNCH_NS: f64 = 1500.0;
-/// Bytes between memory and cores in a nanosecond.
-pub(super) const BYTES_PER_NS: f64 = 10.0;
-/// Simple ops on 4-byte elements in a nanosecond.
-pub(super) const OPS_PER_NS: f64 = 16.0;
-/// Threads for which there should be work.
-pub(super) const THREADS: f64 = 16.0;
-/// Below so many results, a reduction has too little parallel work by itself: 4 for each of 16 threads.
-pub(super) const FEW_RESULTS: i64 = 64;
-/// Partial results that a reduction cut in two stages should have: 64 for each of 16 threads.
-pub(super) const PARTIAL_RESULTS: i64 = 1024;
-/// From so many inputs on, a reduction is worth two kernels.
-pub(super) const MANY_INPUTS: i64 = 1 << 18;
 /// Fewer parts than this do not pay for a second kernel.
 pub(super) const PARTS_MIN: i64 = 8;
 /// Elementwise ops (weighted) that one expression in a kernel may have: code generation takes more than linear time.
@@ -34,31 +21,58 @@ pub(super) const EXPRESSION_OPS_MAX: u64 = 300;
 pub(super) const KERNEL_OPS_MAX: u64 = 450;
 /// Buffers that a kernel may name.
 pub(super) const KERNEL_BUFFERS_MAX: usize = 64;
-/// Bytes between scratch memory and registers in a nanosecond.
-pub(super) const SCRATCH_BYTES_PER_NS: f64 = 64.0;
-/// Bytes of scratch memory that a kernel may keep values in: the cache of one core.
-pub(super) const SCRATCH_BYTES_MAX: f64 = (1u64 << 19) as f64;
-/// Bytes that may be read again for each row of a kernel at no price: they stay in the cache of one core.
-pub(super) const WORKING_SET_MAX: f64 = (1u64 << 18) as f64;
-/// Bytes between the last cache, which all cores share, and registers in a nanosecond.
-pub(super) const SHARED_CACHE_BYTES_PER_NS: f64 = 60.0;
-/// Rows of a contraction that share what they read, in a register tile.
-pub(super) const ROWS_SHARED: f64 = 4.0;
-/// Values of more bytes are in no cache when they are read, and in memory that the system may have to provide first.
-pub(super) const LARGE_BYTES: f64 = (1u64 << 26) as f64;
-/// Times that the bytes of such a value move besides when it is written: its lines are fetched before, and pages are filled with zeros.
-pub(super) const LARGE_WRITES: f64 = 2.0;
-/// Terms that a contraction with a kernel of its own sums in a nanosecond.
-pub(super) const TERMS_PER_NS: f64 = 50.0;
 /// The part of its time that a contraction must at least save to be kept inside of another kernel, where it runs less well.
 pub(super) const CONTRACTION_GAIN: f64 = 0.25;
-/// Two kernels that hold contractions of more than so many ops each are faster apart.
-pub(super) const SMALL_CONTRACTION_OPS: f64 = (1u64 << 17) as f64;
-/// Two contractions of more than so many ops each want all registers for themselves.
-pub(super) const BIG_CONTRACTION_OPS: f64 = (1u64 << 22) as f64;
 
 /// A reduction whose operand is so many times longer than what it is made of is a contraction, as a matmul is.
 pub(super) const CONTRACTION_REREADS: f64 = 3.0;
+
+/// The costs of a kind of machine, as numbers to reckon with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Model {
+    pub(super) launch_ns: f64,
+    pub(super) bytes_per_ns: f64,
+    pub(super) shared_cache_bytes_per_ns: f64,
+    pub(super) scratch_bytes_per_ns: f64,
+    pub(super) ops_per_ns: f64,
+    pub(super) terms_per_ns: f64,
+    pub(super) threads: f64,
+    pub(super) vector_lanes: f64,
+    pub(super) rows_shared: f64,
+    pub(super) scratch_bytes: f64,
+    pub(super) working_set_bytes: f64,
+    pub(super) large_bytes: f64,
+    pub(super) large_writes: f64,
+    pub(super) small_contraction_ops: f64,
+    pub(super) big_contraction_ops: f64,
+}
+
+impl Model {
+    pub(super) fn of(costs: &Costs) -> Model {
+        Model {
+            launch_ns: f64::from(costs.launch_ns),
+            bytes_per_ns: f64::from(costs.memory_bytes_per_ns),
+            shared_cache_bytes_per_ns: f64::from(costs.shared_cache_bytes_per_ns),
+            scratch_bytes_per_ns: f64::from(costs.scratch_bytes_per_ns),
+            ops_per_ns: f64::from(costs.ops_per_ns),
+            terms_per_ns: f64::from(costs.terms_per_ns),
+            threads: f64::from(costs.threads),
+            vector_lanes: f64::from(costs.vector_lanes),
+            rows_shared: f64::from(costs.rows_shared),
+            scratch_bytes: f64::from(costs.scratch_bytes),
+            working_set_bytes: f64::from(costs.working_set_bytes),
+            large_bytes: f64::from(costs.large_bytes),
+            large_writes: f64::from(costs.large_writes),
+            small_contraction_ops: f64::from(costs.small_contraction_ops),
+            big_contraction_ops: f64::from(costs.big_contraction_ops),
+        }
+    }
+
+    /// Ops that are lost because so many rows are all that the threads can share: too few leave some without work.
+    pub(super) fn waiting(&self, work: f64, rows: f64) -> f64 {
+        work * (1.0 / rows.clamp(1.0, self.threads) - 1.0 / self.threads) * 2.0
+    }
+}
 
 /// Simple ops that an op is worth once it is decomposed for a machine.
 pub(super) fn weight(op: Op) -> u64 {

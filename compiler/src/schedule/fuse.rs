@@ -74,7 +74,7 @@ fn decide(graph: &Graph, costs: Vec<Cost>, fuse: bool, watch: &mut dyn Watch) ->
         graph,
         costs,
         fuse,
-        groups: Groups::default(),
+        groups: Groups::new(graph.model),
         loops: Vec::new(),
         states: FxHashMap::default(),
         askers: FxHashMap::default(),
@@ -241,8 +241,8 @@ impl Fusion<'_> {
         // is fixed by the blocks.
         let (mut gain, mut fixing) = (0.0, 0.0);
         if matches!(&prices.kept, Ok((_, plan)) if plan.fixed.loops.is_empty()) {
-            gain = cost::CONTRACTION_GAIN * self.costs[position].contraction_ops / cost::TERMS_PER_NS;
-            fixing = KEPT_GAIN_MIN * self.groups.get(uses[0].group).work / cost::OPS_PER_NS;
+            gain = cost::CONTRACTION_GAIN * self.costs[position].contraction_ops / self.graph.model.terms_per_ns;
+            fixing = KEPT_GAIN_MIN * self.groups.get(uses[0].group).work / self.graph.model.ops_per_ns;
         }
         if matches!(prices.kept, Ok((kept_ns, _)) if kept_ns + gain + fixing < best) {
             return self.keep_for(position, uses, prices);
@@ -258,10 +258,12 @@ impl Fusion<'_> {
         let kernels = Self::groups_of(uses).len() as f64;
         let input_bytes = self.costs[position].input_bytes;
         let bytes = self.graph.bytes(position);
-        let inlined_ns = computing / cost::OPS_PER_NS + kernels * input_bytes / cost::BYTES_PER_NS;
-        let writes = if bytes < cost::LARGE_BYTES { 1.0 } else { 1.0 + cost::LARGE_WRITES };
-        let stored_ns =
-            once / cost::OPS_PER_NS + (input_bytes + (writes + kernels) * bytes) / cost::BYTES_PER_NS + cost::LAUNCH_NS;
+        let inlined_ns =
+            computing / self.graph.model.ops_per_ns + kernels * input_bytes / self.graph.model.bytes_per_ns;
+        let writes = if bytes < self.graph.model.large_bytes { 1.0 } else { 1.0 + self.graph.model.large_writes };
+        let stored_ns = once / self.graph.model.ops_per_ns
+            + (input_bytes + (writes + kernels) * bytes) / self.graph.model.bytes_per_ns
+            + self.graph.model.launch_ns;
         let kept = self
             .plan_to_materialize(position, uses)
             .map(|plan| (self.price_of_materializing(position, uses, &plan), plan));
@@ -277,10 +279,10 @@ impl Fusion<'_> {
         // Written once and read by each user; that a contraction reads it over and over costs the same from memory.
         let moves = plan.evaluations * (1 + uses.len()) as f64;
         let moved = moves * self.graph.nodes[position].dtype().bytes() as f64;
-        (computing + waiting(work, plan.rows)) / cost::OPS_PER_NS
-            + cost.input_bytes / cost::BYTES_PER_NS
-            + moved / cost::SCRATCH_BYTES_PER_NS
-            + plan.read_again / cost::SHARED_CACHE_BYTES_PER_NS
+        (computing + self.graph.model.waiting(work, plan.rows)) / self.graph.model.ops_per_ns
+            + cost.input_bytes / self.graph.model.bytes_per_ns
+            + moved / self.graph.model.scratch_bytes_per_ns
+            + plan.read_again / self.graph.model.shared_cache_bytes_per_ns
     }
 
     /// Lets the loops that a value with a reduction below depends on stand outermost, where they can.
@@ -315,10 +317,10 @@ impl Fusion<'_> {
             let evaluations = self.count(site.group, &open);
             computing += cost.reduce_ops * (evaluations / elements).max(1.0);
             let group = self.groups.get(site.group);
-            waits += waiting(cost.reduce_ops + group.work, group.outer.count(open.outer));
+            waits += self.graph.model.waiting(cost.reduce_ops + group.work, group.outer.count(open.outer));
         }
         let mut prices = self.prices(position, &uses, computing, cost.reduce_ops);
-        prices.inlined_ns += waits / cost::OPS_PER_NS;
+        prices.inlined_ns += waits / self.graph.model.ops_per_ns;
         if uses.len() > 1 && depends_on_order(&self.graph.nodes[position]) {
             prices.inlined_ns = f64::INFINITY;
         }
@@ -353,14 +355,14 @@ impl Fusion<'_> {
     /// A reason to store a reduction that is not a matter of its price.
     fn why_stored(&mut self, position: usize, uses: &[Use]) -> Option<&'static str> {
         let cost = self.costs[position];
-        let big = self.is_contraction(position) && cost.reduce_ops > cost::BIG_CONTRACTION_OPS;
+        let big = self.is_contraction(position) && cost.reduce_ops > self.graph.model.big_contraction_ops;
         for site in uses {
             let group = self.groups.get(site.group);
             if group.ops + cost.ops > cost::KERNEL_OPS_MAX as f64 {
                 return Some("its kernel grows too long");
             }
             // What is kept has loops of its own, one after the other: they do not compete for registers.
-            if big && group.contraction_ops > cost::BIG_CONTRACTION_OPS && !self.is_in_kept(site) {
+            if big && group.contraction_ops > self.graph.model.big_contraction_ops && !self.is_in_kept(site) {
                 return Some("its kernel holds a big contraction already, which wants all registers");
             }
         }
@@ -568,8 +570,8 @@ impl Fusion<'_> {
             || self.graph.nodes[position].op() == Op::Reduce;
         let shares_rows = elsewhere.iter().all(|site| site.axes.first() == own.axes.first()) && !own.axes.is_empty();
         let evaluations: f64 = elsewhere.iter().map(|site| self.evaluations(site)).sum();
-        let again_ns = evaluations * ops / cost::OPS_PER_NS;
-        let load_ns = self.graph.bytes(position) / cost::BYTES_PER_NS + cost::LAUNCH_NS;
+        let again_ns = evaluations * ops / self.graph.model.ops_per_ns;
+        let load_ns = self.graph.bytes(position) / self.graph.model.bytes_per_ns + self.graph.model.launch_ns;
         shares_rows && !repeats_reduction && again_ns < load_ns
     }
 
@@ -604,7 +606,7 @@ impl Fusion<'_> {
                 continue;
             }
             let group = self.groups.find(self.stored[position]);
-            let small = cost::OPS_PER_NS * cost::LAUNCH_NS;
+            let small = self.graph.model.ops_per_ns * self.graph.model.launch_ns;
             if self.groups.get(group).work > small {
                 continue;
             }
@@ -671,11 +673,6 @@ fn each_once<T: Clone + Eq + std::hash::Hash, A: smallvec::Array<Item = T>>(mut 
 
 /// So many things are compared with each other faster than they are hashed.
 const FEW: usize = 16;
-
-/// Ops that are lost because so many rows are all that the threads can share: too few leave some without work.
-fn waiting(work: f64, rows: f64) -> f64 {
-    work * (1.0 / rows.clamp(1.0, cost::THREADS) - 1.0 / cost::THREADS) * 2.0
-}
 
 fn times(count: usize) -> String {
     match count {

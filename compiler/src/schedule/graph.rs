@@ -3,9 +3,11 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
+use super::cost::Model;
 use super::realize::without_reshapes;
 use super::writes::Versions;
 use crate::ir::{Op, UOp};
+use crate::target::Costs;
 
 /// A program whose nodes are named by their position.
 pub(super) struct Graph {
@@ -23,13 +25,15 @@ pub(super) struct Graph {
     pub(super) outputs: Vec<u32>,
     /// Operands through which a node reads what a write is to replace, and that write.
     pub(super) guards: FxHashMap<u32, SmallVec<[(usize, u32); 1]>>,
+    /// What things cost.
+    pub(super) model: Model,
     /// The write that replaces a version of some memory.
     pub(super) overwriters: FxHashMap<u32, u32>,
 }
 
 impl Graph {
     /// The graph of prepared values and their nodes, in an order in which they could be computed one by one.
-    pub(super) fn of(values: &[UOp], nodes: Vec<UOp>) -> Graph {
+    pub(super) fn of(values: &[UOp], nodes: Vec<UOp>, costs: &Costs) -> Graph {
         let positions: FxHashMap<UOp, u32> = nodes.iter().cloned().zip(0..).collect();
         let outputs: Vec<u32> = values.iter().map(|value| positions[value]).collect();
         let asked: FxHashSet<u32> = outputs.iter().copied().collect();
@@ -59,6 +63,7 @@ impl Graph {
             memory,
             outputs,
             guards: FxHashMap::default(),
+            model: Model::of(costs),
             overwriters: FxHashMap::default(),
         };
         graph.add_versions(&positions, &asked);

@@ -8,7 +8,7 @@
 
 use rustc_hash::FxHashSet;
 
-use super::cost;
+use super::cost::{self, Model};
 use super::loop_model::{OuterLoops, leading};
 
 /// Groups that a search for a path looks at.
@@ -42,13 +42,18 @@ pub(super) struct Group {
 }
 
 /// All groups.
-#[derive(Default)]
 pub(super) struct Groups {
+    model: Model,
     parent: Vec<u32>,
     groups: Vec<Group>,
 }
 
 impl Groups {
+    /// None, for a machine of these costs.
+    pub(super) fn new(model: Model) -> Groups {
+        Groups { model, parent: Vec::new(), groups: Vec::new() }
+    }
+
     pub(super) fn add(&mut self, outer: OuterLoops) -> u32 {
         let number = self.groups.len() as u32;
         self.parent.push(number);
@@ -142,10 +147,10 @@ impl Groups {
         if first.buffers + second.buffers > cost::KERNEL_BUFFERS_MAX {
             return Err("one kernel of both would name too many buffers");
         }
-        if first.scratch + second.scratch > cost::SCRATCH_BYTES_MAX {
+        if first.scratch + second.scratch > self.model.scratch_bytes {
             return Err("one kernel of both would take too much scratch memory");
         }
-        if first.contraction_ops.min(second.contraction_ops) > cost::SMALL_CONTRACTION_OPS {
+        if first.contraction_ops.min(second.contraction_ops) > self.model.small_contraction_ops {
             return Err("both hold a contraction, which wants all registers");
         }
         if lens_differ && (first.is_in_place || second.is_in_place) {
@@ -153,7 +158,9 @@ impl Groups {
         }
         let shared = first.outer.lens.len().min(second.outer.lens.len());
         let rows = outer.count(leading(shared));
-        if lens_differ && rows < 4.0 * cost::THREADS && first.work.max(second.work) > cost::OPS_PER_NS * cost::LAUNCH_NS
+        if lens_differ
+            && rows < 4.0 * self.model.threads
+            && first.work.max(second.work) > self.model.ops_per_ns * self.model.launch_ns
         {
             return Err("the loops that they share are too few for all threads");
         }
@@ -212,7 +219,7 @@ mod tests {
 
     #[test]
     fn groups_that_need_each_other_stay_apart() {
-        let mut groups = Groups::default();
+        let mut groups = Groups::new(Model::of(&crate::target::Costs::cpu()));
         let numbers: Vec<u32> = (0..4).map(|_| groups.add(OuterLoops::of_store(&[8].into()))).collect();
         groups.add_read(numbers[0], numbers[1]);
         groups.add_read(numbers[1], numbers[2]);
@@ -225,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_group_joins_what_it_loads_unless_another_stands_between() {
-        let mut groups = Groups::default();
+        let mut groups = Groups::new(Model::of(&crate::target::Costs::cpu()));
         let numbers: Vec<u32> = (0..3).map(|_| groups.add(OuterLoops::of_store(&[8].into()))).collect();
         groups.add_read(numbers[0], numbers[1]);
         groups.add_read(numbers[0], numbers[2]);

@@ -80,7 +80,7 @@ mod tests {
     use crate::ir::{UOp, postorder};
 
     fn graph(value: &UOp) -> Graph {
-        Graph::of(std::slice::from_ref(value), postorder(std::slice::from_ref(value)))
+        Graph::of(std::slice::from_ref(value), postorder(std::slice::from_ref(value)), &crate::target::Costs::cpu())
     }
 
     fn across(value: &UOp) -> UOp {

@@ -18,13 +18,9 @@
 
 use smallvec::SmallVec;
 
-use super::cost;
 use super::fuse::Fusion;
 use super::loop_model::{AxisIndex, Dependence, ReductionLoop, Use};
 use crate::ir::Axes;
-
-/// Elements that stand side by side in a vector, where the innermost outer loop becomes lanes.
-const LANES: f64 = 16.0;
 
 /// How a value would be kept.
 pub(super) struct MaterializePlan {
@@ -94,8 +90,9 @@ impl Fusion<'_> {
             return Err("its loops cannot stand outermost");
         }
         // Where the innermost outer loop becomes lanes, a vector is kept at each site.
-        let scratch = if outer.names_last(plan.fixed.outer) { plan.bytes * LANES } else { plan.bytes };
-        if scratch + self.groups.get(first.group).scratch > cost::SCRATCH_BYTES_MAX {
+        let scratch =
+            if outer.names_last(plan.fixed.outer) { plan.bytes * self.graph.model.vector_lanes } else { plan.bytes };
+        if scratch + self.groups.get(first.group).scratch > self.graph.model.scratch_bytes {
             return Err("it would take too much scratch memory");
         }
         let blocks: f64 = plan.fixed.loops.iter().map(|&number| self.loops[number as usize].len).product();
@@ -107,11 +104,11 @@ impl Fusion<'_> {
             contraction = contraction.max(reads / plan.evaluations);
         }
         let is_leading = plan.fixed.outer & (plan.fixed.outer + 1) == 0;
-        if self.costs[position].contraction_ops > cost::SMALL_CONTRACTION_OPS && !is_leading {
+        if self.costs[position].contraction_ops > self.graph.model.small_contraction_ops && !is_leading {
             return Err("a big contraction does not change the order of the outer loops");
         }
-        if contraction * plan.bytes > cost::WORKING_SET_MAX {
-            plan.read_again = contraction * plan.bytes * plan.rows / cost::ROWS_SHARED;
+        if contraction * plan.bytes > self.graph.model.working_set_bytes {
+            plan.read_again = contraction * plan.bytes * plan.rows / self.graph.model.rows_shared;
         }
         Ok(plan)
     }

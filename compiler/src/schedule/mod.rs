@@ -50,6 +50,7 @@ use rustc_hash::FxHashMap;
 use crate::DType;
 use crate::error::CompileError;
 use crate::ir::{Arg, Op, UOp, postorder};
+use crate::target::Costs;
 use crate::watch::{Report, Silent, Topic, Watch};
 use graph::Graph;
 
@@ -102,11 +103,13 @@ pub enum BufferRole {
 pub struct ScheduleOptions {
     /// Whether values may share kernels; else each op is a kernel of its own.
     pub fuse: bool,
+    /// What things cost on the machine that it is for.
+    pub costs: Costs,
 }
 
 impl Default for ScheduleOptions {
     fn default() -> ScheduleOptions {
-        ScheduleOptions { fuse: true }
+        ScheduleOptions { fuse: true, costs: Costs::cpu() }
     }
 }
 
@@ -123,9 +126,9 @@ pub fn schedule(sink: &UOp) -> Result<Schedule, CompileError> {
 /// # Errors
 /// As [`schedule`].
 pub fn schedule_with(sink: &UOp, options: ScheduleOptions, watch: &mut dyn Watch) -> Result<Schedule, CompileError> {
-    let values = realize::prepare(sink.src(), options.fuse)?;
+    let values = realize::prepare(sink.src(), options.fuse.then_some(&options.costs))?;
     let (values, nodes) = writes::in_order(values, watch);
-    let graph = Graph::of(&values, nodes);
+    let graph = Graph::of(&values, nodes, &options.costs);
     let fused = fuse::fuse(&graph, options.fuse, watch);
     let pieces = kernel_order::in_order(&graph, cut::split(&graph, &fused));
     #[cfg(debug_assertions)]

@@ -110,7 +110,7 @@ proptest! {
     fn kernels_compute_what_the_program_says((steps, outputs) in steps(12), fuse in any::<bool>()) {
         let n = 4;
         let sink = program(n, &steps, &outputs);
-        let made = schedule_with(&sink, ScheduleOptions { fuse }, &mut Silent).unwrap();
+        let made = schedule_with(&sink, ScheduleOptions { fuse, ..ScheduleOptions::default() }, &mut Silent).unwrap();
         prop_assert_eq!(check(&made), Ok(()));
         let input = |seed: i64| -> Value {
             let bytes: Vec<u8> = (0..n * n).flat_map(|k| (((k * 7 + seed * 3) % 5 - 2) as f32).to_le_bytes()).collect();

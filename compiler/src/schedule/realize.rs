@@ -14,13 +14,14 @@ use smallvec::SmallVec;
 use super::cost;
 use crate::error::CompileError;
 use crate::ir::{Arg, Axes, Combining, Dim, Op, Shape, UOp, postorder, with_mapped_sources};
+use crate::target::Costs;
 use crate::view::{ShapeTracker, collect_movement_chain, movement_of};
 
 /// The values to compute with nothing in them that a kernel could not say.
 ///
 /// # Errors
 /// For a `copy`: there is but one device in a schedule.
-pub(super) fn prepare(values: &[UOp], split: bool) -> Result<Vec<UOp>, CompileError> {
+pub(super) fn prepare(values: &[UOp], stages: Option<&Costs>) -> Result<Vec<UOp>, CompileError> {
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
     // Writes that are writes to memory of their own still, and did not become their value.
     let mut writing: FxHashSet<UOp> = FxHashSet::default();
@@ -43,7 +44,7 @@ pub(super) fn prepare(values: &[UOp], split: bool) -> Result<Vec<UOp>, CompileEr
                 }
                 new
             }
-            _ => chains.shortened(prepare_node(mapped, split)?),
+            _ => chains.shortened(prepare_node(mapped, stages)?),
         };
         done.insert(node, new);
     }
@@ -110,7 +111,7 @@ fn steps_above(base: &UOp, node: &UOp) -> usize {
     steps
 }
 
-fn prepare_node(node: UOp, split: bool) -> Result<UOp, CompileError> {
+fn prepare_node(node: UOp, stages: Option<&Costs>) -> Result<UOp, CompileError> {
     if has_no_elements(&node) && node.op() != Op::Const && !node.src().is_empty() && node.op() != Op::Bind {
         return Ok(filled(&node, UOp::int(0, node.dtype())));
     }
@@ -133,8 +134,10 @@ fn prepare_node(node: UOp, split: bool) -> Result<UOp, CompileError> {
             let is_real = |axis: &u8| !operand.shape()[*axis as usize].is(1);
             match axes.iter().any(is_real) {
                 false => operand.reshape(node.shape().clone()),
-                true if split => in_two_stages(node.src(), Combining::Several(*component), axes).unwrap_or(node),
-                true => node,
+                true => {
+                    let combining = Combining::Several(*component);
+                    stages.and_then(|costs| in_two_stages(node.src(), combining, axes, costs)).unwrap_or(node)
+                }
             }
         }
         (Op::Reduce, Arg::Reduce(op, axes)) => {
@@ -143,8 +146,8 @@ fn prepare_node(node: UOp, split: bool) -> Result<UOp, CompileError> {
             let real: Axes = axes.iter().copied().filter(|&axis| !operand.shape()[axis as usize].is(1)).collect();
             if real.is_empty() {
                 operand.reshape(node.shape().clone())
-            } else if split {
-                in_two_stages(node.src(), Combining::One(*op), axes).unwrap_or(node)
+            } else if let Some(costs) = stages {
+                in_two_stages(node.src(), Combining::One(*op), axes, costs).unwrap_or(node)
             } else {
                 node
             }
@@ -235,16 +238,16 @@ fn contiguous(value: &UOp) -> UOp {
 /// A big reduction with few results as two: each of some hundred parts of one axis on its own, then the parts.
 ///
 /// `None` where one stage has enough parallel work, or where no axis can be cut.
-fn in_two_stages(operands: &[UOp], combining: Combining, axes: &Axes) -> Option<UOp> {
+fn in_two_stages(operands: &[UOp], combining: Combining, axes: &Axes, costs: &Costs) -> Option<UOp> {
     let lens = operands[0].shape().as_const()?;
     let is_reduced = |axis: usize| axes.contains(&(axis as u8));
     let results: i64 = (0..lens.len()).filter(|&axis| !is_reduced(axis)).map(|axis| lens[axis]).product();
     let inputs: i64 = lens.iter().product();
-    if results >= cost::FEW_RESULTS || inputs < cost::MANY_INPUTS {
+    if results >= i64::from(costs.few_results) || inputs < i64::from(costs.inputs_of_two_stages) {
         return None;
     }
     // Enough parts for every thread, each still long.
-    let parts_wanted = (cost::PARTIAL_RESULTS / results.max(1)).max(2);
+    let parts_wanted = (i64::from(costs.partial_results) / results.max(1)).max(2);
     let divisor_of = |len: i64| (2..=parts_wanted.min(len)).rev().find(|parts| len % parts == 0);
     // The outermost axis that can be cut well keeps the parts in one piece each.
     let cut = (0..lens.len())
@@ -317,7 +320,7 @@ mod tests {
     }
 
     fn one(value: &UOp) -> UOp {
-        prepare(std::slice::from_ref(value), true).unwrap().remove(0)
+        prepare(std::slice::from_ref(value), Some(&Costs::cpu())).unwrap().remove(0)
     }
 
     #[test]

@@ -110,7 +110,8 @@ fn big_reductions_run_in_two_stages() {
 fn without_fusion_each_op_is_a_kernel() {
     let x = param(0, &[16, 32]);
     let sink = UOp::sink([softmax(&x, 1)]);
-    let unfused = schedule_with(&sink, ScheduleOptions { fuse: false }, &mut Silent).unwrap();
+    let unfused =
+        schedule_with(&sink, ScheduleOptions { fuse: false, ..ScheduleOptions::default() }, &mut Silent).unwrap();
     check(&unfused).unwrap();
     assert_eq!(unfused.kernels.len(), 5);
 }
@@ -193,4 +194,19 @@ fn what_was_decided_for_a_write_is_told() {
     let shifted = x.write(&[part(1)], &x.through(&[part(0)]));
     assert!(told(&[shifted]).contains("through a temporary: its value is another view of the same elements"));
     assert!(told(&[&double - &x]).contains("after a copy of the old elements"));
+}
+
+#[test]
+fn what_is_scheduled_depends_on_the_costs_of_the_target() {
+    let kernels = |len: i64, rows: i64, costs: Costs| {
+        let x = UOp::param(0, DType::F32, (len * rows) as u64).reshape([rows, len]);
+        let options = ScheduleOptions { costs, ..ScheduleOptions::default() };
+        schedule_with(&UOp::sink([x.reduce(ReduceOp::Add, &[1])]), options, &mut Silent).unwrap().kernels.len()
+    };
+    // A long row is cut in two stages, unless that is said to pay for longer ones alone.
+    assert_eq!(kernels(1 << 20, 1, Costs::cpu()), 2);
+    assert_eq!(kernels(1 << 20, 1, Costs { inputs_of_two_stages: 1 << 21, ..Costs::cpu() }), 1);
+    // 128 rows are enough for the threads of a CPU, and too few for the multiprocessors of a GPU.
+    assert_eq!(kernels(1 << 13, 128, Costs::cpu()), 1);
+    assert_eq!(kernels(1 << 13, 128, Costs::gpu_model()), 2);
 }

@@ -8,7 +8,7 @@
 use std::path::Path;
 
 use inkwell::targets::TargetMachine;
-use warpweft_compiler::target::{Language, Target};
+use warpweft_compiler::target::{Costs, Language, Target};
 
 use crate::error::DeviceError;
 
@@ -36,6 +36,7 @@ pub(super) fn host(threads: Option<usize>) -> Result<Target, DeviceError> {
         threads: u32::try_from(threads.unwrap_or(available).max(1)).unwrap_or(u32::MAX),
         has_fma: has_fma(),
         has_masked_memory: vector_bytes == 64,
+        costs: Costs::cpu(),
         blocks: None,
     })
 }

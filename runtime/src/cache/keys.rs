@@ -44,8 +44,9 @@ impl Keys {
     /// The key of the schedule of a normalized program.
     pub(crate) fn schedule(&self, sink: &UOp) -> Key {
         let mut hasher = self.base.clone();
-        let ScheduleOptions { fuse } = self.options;
+        let ScheduleOptions { fuse, costs } = self.options;
         hasher.update(if fuse { b"fused" } else { b"apart" });
+        hasher.update(format!("{costs:?}").as_bytes());
         Key::new(Kind::Schedule, finish(hasher, sink))
     }
 }
@@ -68,6 +69,7 @@ fn finish(mut hasher: blake3::Hasher, graph: &UOp) -> [u8; 32] {
 mod tests {
     use super::*;
     use warpweft_compiler::DType;
+    use warpweft_compiler::target::Costs;
 
     #[test]
     fn keys_differ_in_whatever_kernels_depend_on() {
@@ -96,6 +98,8 @@ mod tests {
             with(&|target| target.features = "+avx2".to_string()),
             with(&|target| target.threads = 7),
             with(&|target| target.cache_l2_bytes += 1),
+            with(&|target| target.costs.launch_ns += 1),
+            with(&|target| target.blocks = Target::gpu_model().blocks),
             // The same letters in one row, cut differently.
             with(&|target| (target.processor, target.features) = (format!("{}+", target.processor), String::new())),
         ];
@@ -104,8 +108,12 @@ mod tests {
             found.extend([keys.kernel(&graph), keys.schedule(&graph), keys.kernel(&other_graph)]);
         }
         found.push(
-            Keys::of_build("build", "compiler 1", &target, &by_hand, ScheduleOptions { fuse: false }).schedule(&graph),
+            Keys::of_build("build", "compiler 1", &target, &by_hand, ScheduleOptions { fuse: false, ..fused })
+                .schedule(&graph),
         );
+        // A schedule for other costs is another one, whatever the target says.
+        let other = ScheduleOptions { costs: Costs { threads: 1, ..fused.costs }, ..fused };
+        found.push(Keys::of_build("build", "compiler 1", &target, &by_hand, other).schedule(&graph));
         for (number, key) in found.iter().enumerate() {
             assert!(!found[..number].contains(key), "{number}");
         }

@@ -308,7 +308,7 @@ impl Executor {
         let device = warpweft_devices::open(name, config.threads)?;
         debug::opened(device.name());
         let threads = config.threads.unwrap_or(device.target().threads as usize).max(1);
-        let options = ScheduleOptions { fuse: !config.no_fuse };
+        let options = ScheduleOptions { fuse: !config.no_fuse, costs: device.target().costs };
         let lower = LowerOptions::by_hand_unless(config.no_opt);
         Ok(Executor {
             name: device.name().into(),

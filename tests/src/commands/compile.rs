@@ -60,7 +60,7 @@ fn each_kernel(words: &[String], case: &Case, show: impl Fn(&Schedule, usize) ->
         Ok(graph) => graph,
         Err(output) => return output,
     };
-    let options = ScheduleOptions { fuse: !words.iter().any(|word| word == "unfused") };
+    let options = ScheduleOptions { fuse: !words.iter().any(|word| word == "unfused"), ..ScheduleOptions::default() };
     let schedule = match schedule_with(&UOp::sink(graph.roots), options, &mut Silent) {
         Ok(schedule) => schedule,
         Err(error) => return failed(error),

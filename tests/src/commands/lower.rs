@@ -39,7 +39,11 @@ pub(super) fn lower(words: &[String], case: &Case) -> Output {
         Ok(opts) => LowerOptions { opts },
         Err(error) => return failed(error),
     };
-    let schedule = match schedule_with(&UOp::sink(graph.roots.clone()), ScheduleOptions { fuse: true }, &mut Silent) {
+    let schedule = match schedule_with(
+        &UOp::sink(graph.roots.clone()),
+        ScheduleOptions { fuse: true, ..ScheduleOptions::default() },
+        &mut Silent,
+    ) {
         Ok(schedule) => schedule,
         Err(error) => return failed(error),
     };

@@ -33,7 +33,8 @@ pub(super) fn opts(words: &[String], case: &Case) -> Output {
             Err(why) => failed(why),
         };
     }
-    let schedule = match schedule_with(&UOp::sink(graph.roots), ScheduleOptions { fuse: true }, &mut Silent) {
+    let options = ScheduleOptions { fuse: true, ..ScheduleOptions::default() };
+    let schedule = match schedule_with(&UOp::sink(graph.roots), options, &mut Silent) {
         Ok(schedule) => schedule,
         Err(error) => return failed(error),
     };

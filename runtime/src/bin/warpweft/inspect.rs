@@ -112,7 +112,8 @@ pub(crate) fn run(arguments: &Inspect) -> Result<(), Box<dyn Error>> {
             return Ok(());
         }
         let mut notes = Notes { wanted: arguments.stage(), topic: Topic::Fusion };
-        let options = ScheduleOptions { fuse: !arguments.no_fuse };
+        let executor = warpweft::registry::executor(arguments.device.as_deref())?;
+        let options = ScheduleOptions { fuse: !arguments.no_fuse, costs: executor.device().target().costs };
         let schedule = schedule_with(&normalized.sink, options, &mut notes).map_err(ExecuteError::from)?;
         schedule.kernels.into_iter().map(|kernel| kernel.ast).collect()
     };

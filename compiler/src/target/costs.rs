@@ -1,0 +1,112 @@
+//! What things cost on a machine, as scheduling and the choice of opts weigh them: each number with its unit, and where it comes from.
+//!
+//! The numbers are rough on purpose: a decision that a factor of two in them would turn is one that hardly matters. They are those of a kind of machine, not
+//! of the one that runs: the same program gives the same kernels on all CPUs. They are part of a target, and so of the keys of schedules and kernels. What
+//! only bounds a compiler's work, or is a matter of taste on every machine, is no cost and stands where it is used.
+
+/// The costs of a kind of machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Costs {
+    /// Nanoseconds of one kernel more: launch, a wake-up of threads, cold loops.
+    pub launch_ns: u32,
+    /// Bytes between memory and cores in a nanosecond.
+    pub memory_bytes_per_ns: u32,
+    /// Bytes between the last cache, which all cores share, and registers in a nanosecond.
+    pub shared_cache_bytes_per_ns: u32,
+    /// Bytes between scratch memory and registers in a nanosecond.
+    pub scratch_bytes_per_ns: u32,
+    /// Simple ops on 4-byte elements in a nanosecond, of all threads.
+    pub ops_per_ns: u32,
+    /// Terms that a contraction with a kernel of its own sums in a nanosecond, of all threads.
+    pub terms_per_ns: u32,
+    /// Threads for which there should be work.
+    pub threads: u32,
+    /// Lanes of 4-byte elements of a vector.
+    pub vector_lanes: u32,
+    /// Rows of a contraction that share what they read, in a register tile.
+    pub rows_shared: u32,
+    /// Bytes of scratch memory that a kernel may keep values in.
+    pub scratch_bytes: u32,
+    /// Bytes that may be read again for each row of a kernel at no price: they stay in the cache of one core.
+    pub working_set_bytes: u32,
+    /// Values of more bytes are in no cache when they are read, and in memory that the system may have to provide first.
+    pub large_bytes: u32,
+    /// Times that the bytes of such a value move besides when it is written.
+    pub large_writes: u32,
+    /// Below so many results, a reduction has too little parallel work by itself.
+    pub few_results: u32,
+    /// Partial results that a reduction cut in two stages should have.
+    pub partial_results: u32,
+    /// Inputs from which on a reduction is worth two kernels.
+    pub inputs_of_two_stages: u32,
+    /// Two kernels that hold contractions of more than so many ops each are faster apart.
+    pub small_contraction_ops: u32,
+    /// Two contractions of more than so many ops each want all registers for themselves.
+    pub big_contraction_ops: u32,
+    /// Least element operations in a kernel for a second thread to be worth its start.
+    pub second_thread_ops: u32,
+    /// Most bytes of results of reductions that are kept for each of a tile's rows: they stay in the first cache.
+    pub kept_bytes: u32,
+    /// Most bytes that loads are packed in: they stay in the nearest caches.
+    pub packed_bytes: u32,
+}
+
+impl Costs {
+    /// Those of CPUs: a nominal machine of two cores with wide vectors, for which kernels of up to 16 threads are made.
+    ///
+    /// Measured on such machines (AVX-512, 2 cores: `warpweft bench ceilings` and the cases of `warpweft bench`), and rounded: memory moved 27 GB/s of which a
+    /// kernel among others gets some 10, a launch with a wake-up of threads took 1 to 2 us, the last cache gave 60 GB/s to two cores, a product of
+    /// matrices ran at 100 GFLOP/s. A reduction has work for 16 threads with 4 results for each, and partial results of 64 for each balance it. A written value above 64 MiB moves three times: its lines are fetched before, and pages are filled with zeros. Starting a
+    /// second thread is worth 20 us of work.
+    pub fn cpu() -> Costs {
+        Costs {
+            launch_ns: 1500,
+            memory_bytes_per_ns: 10,
+            shared_cache_bytes_per_ns: 60,
+            scratch_bytes_per_ns: 64,
+            ops_per_ns: 16,
+            terms_per_ns: 50,
+            threads: 16,
+            vector_lanes: 16,
+            rows_shared: 4,
+            scratch_bytes: 1 << 19,
+            working_set_bytes: 1 << 18,
+            large_bytes: 1 << 26,
+            large_writes: 2,
+            few_results: 4 * 16,
+            partial_results: 64 * 16,
+            inputs_of_two_stages: 1 << 18,
+            small_contraction_ops: 1 << 17,
+            big_contraction_ops: 1 << 22,
+            second_thread_ops: 1 << 16,
+            kept_bytes: 32 << 10,
+            packed_bytes: 256 << 10,
+        }
+    }
+
+    /// Those of a GPU by its numbers alone (`Target::gpu_model`); none of them has been measured by this project.
+    ///
+    /// Of the H100 SXM, from its data sheet: 3.35 TB/s of memory, 67 TFLOP/s of f32, a multiply-add counted as two, on 132 multiprocessors. From the CUDA C++
+    /// Programming Guide (compute capability 9.0): 2048 threads of a multiprocessor, 32 banks of 4 bytes of shared memory a clock, which at 1.7 GHz are 28 TB/s
+    /// of all multiprocessors, 48 KiB of it for a block, loads of 16 bytes. A block reduces one result, so one for each multiprocessor is few, and eight
+    /// balance. The second cache is taken for twice as fast as memory, a launch for 2 us. Contractions
+    /// and sizes that are about registers and threads of a CPU are as there, for want of measurements.
+    pub fn gpu_model() -> Costs {
+        Costs {
+            launch_ns: 2000,
+            memory_bytes_per_ns: 3350,
+            shared_cache_bytes_per_ns: 6700,
+            scratch_bytes_per_ns: 28_000,
+            ops_per_ns: 33_500,
+            terms_per_ns: 33_500,
+            threads: 132 * 2048,
+            vector_lanes: 4,
+            few_results: 132,
+            partial_results: 8 * 132,
+            scratch_bytes: 48 << 10,
+            // There is no page to be filled, and no line is fetched to be written.
+            large_writes: 0,
+            ..Costs::cpu()
+        }
+    }
+}
