@@ -1,5 +1,7 @@
 //! The two traversals that everybody uses, without recursion: operands before users, and rebuilding with replacements.
 
+use std::borrow::Cow;
+
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::dim::Dim;
@@ -60,30 +62,50 @@ pub fn with_mapped_sources(node: &UOp, map: impl Fn(&UOp) -> UOp) -> UOp {
 
 /// The graph with nodes exchanged, in operands and in symbolic dims alike. What replaces a node is not searched again.
 pub fn substitute(root: &UOp, map: &FxHashMap<UOp, UOp>) -> UOp {
-    let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
-    for node in postorder_until(std::slice::from_ref(root), |node| map.contains_key(node)) {
-        let new = match map.get(&node) {
-            Some(new) => new.clone(),
-            None => {
-                let mut changed = false;
-                let arg = node.arg().map_dims(&mut |dim| match dim {
-                    Dim::Const(_) => dim.clone(),
-                    // A dim is a small expression of its own; it nests no deeper than shapes do.
-                    Dim::Expr(expr) => {
-                        let new = Dim::from(substitute(expr, map));
-                        changed |= new != *dim;
-                        new
-                    }
-                });
-                let src: Sources = node.src().iter().map(|operand| done[operand].clone()).collect();
-                if !changed && src[..] == *node.src() {
-                    node.clone()
-                } else {
-                    UOp::new(node.op(), node.dtype(), src, arg)
-                }
-            }
-        };
-        done.insert(node, new);
+    Substitution { exchanged: Cow::Borrowed(map), done: FxHashMap::default() }.apply(root)
+}
+
+/// An exchange of nodes in several graphs: what they share is rebuilt once.
+#[derive(Debug)]
+pub struct Substitution<'m> {
+    exchanged: Cow<'m, FxHashMap<UOp, UOp>>,
+    /// What each other node has become.
+    done: FxHashMap<UOp, UOp>,
+}
+
+impl Substitution<'_> {
+    /// The exchange of one node for another.
+    pub fn of(node: UOp, new: UOp) -> Substitution<'static> {
+        let exchanged = Cow::Owned(FxHashMap::from_iter([(node, new)]));
+        Substitution { exchanged, done: FxHashMap::default() }
     }
-    done.remove(root).unwrap_or_else(|| root.clone())
+
+    /// As [`substitute`].
+    pub fn apply(&mut self, root: &UOp) -> UOp {
+        for node in postorder_until(std::slice::from_ref(root), |node| self.known(node).is_some()) {
+            if self.known(&node).is_some() {
+                continue;
+            }
+            let mut changed = false;
+            let arg = node.arg().map_dims(&mut |dim| match dim {
+                Dim::Const(_) => dim.clone(),
+                // A dim is a small expression of its own; it nests no deeper than shapes do.
+                Dim::Expr(expr) => {
+                    let new = Dim::from(self.apply(expr));
+                    changed |= new != *dim;
+                    new
+                }
+            });
+            let src: Sources =
+                node.src().iter().map(|operand| self.known(operand).unwrap_or(operand).clone()).collect();
+            let is_same = !changed && src[..] == *node.src();
+            let new = if is_same { node.clone() } else { UOp::new(node.op(), node.dtype(), src, arg) };
+            self.done.insert(node, new);
+        }
+        self.known(root).unwrap_or(root).clone()
+    }
+
+    fn known(&self, node: &UOp) -> Option<&UOp> {
+        self.exchanged.get(node).or_else(|| self.done.get(node))
+    }
 }

@@ -8,11 +8,13 @@
 //! any other offset is computed lane by lane, where rules can simplify each. A local buffer that depends on a lane keeps a vector where it
 //! kept a value: its scratch grows by the count of lanes, and the lanes of one place lie side by side. Leaves: no range of these two kinds.
 
+use std::cell::RefCell;
+
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
 use crate::dtype::Scalar;
-use crate::ir::{Arg, AxisKind, Combining, Op, Sources, UOp, postorder, substitute, with_mapped_sources};
+use crate::ir::{Arg, AxisKind, Combining, Op, Sources, Substitution, UOp, postorder, with_mapped_sources};
 use crate::kernel::effects::{accumulates, find_lost_loads, loads_before};
 use crate::kernel::ranges::{Dependencies, closed_ranges, is_loop_end, open_operands, range_id};
 use crate::symbolic::{linear_terms, simplify};
@@ -39,6 +41,7 @@ fn combining_of(reduction: &UOp) -> Combining {
 /// Straight-line code for unrolled ranges, innermost loop ends first.
 fn unroll(root: &UOp) -> UOp {
     let mut done: FxHashMap<UOp, SmallVec<[UOp; 1]>> = FxHashMap::default();
+    let mut numbers = Numbers::default();
     for node in postorder(std::slice::from_ref(root)) {
         let mut src = Sources::new();
         for operand in node.src() {
@@ -46,7 +49,11 @@ fn unroll(root: &UOp) -> UOp {
         }
         let rebuilt = if src[..] == *node.src() { node.clone() } else { node.with_src(src) };
         let unrolled = closed_ranges(&rebuilt).iter().any(|range| kind_of(range) == AxisKind::Unroll);
-        let results = if is_loop_end(&rebuilt) && unrolled { unroll_loop_end(&rebuilt) } else { smallvec![rebuilt] };
+        let results = if is_loop_end(&rebuilt) && unrolled {
+            unroll_loop_end(&rebuilt, &mut numbers)
+        } else {
+            smallvec![rebuilt]
+        };
         done.insert(node, results);
     }
     let unrolled = done.remove(root).map(|mut results| results.remove(0)).unwrap_or_else(|| root.clone());
@@ -54,7 +61,19 @@ fn unroll(root: &UOp) -> UOp {
     if unrolled == *root { unrolled } else { simplify(&unrolled) }
 }
 
-fn unroll_loop_end(loop_end: &UOp) -> SmallVec<[UOp; 1]> {
+/// Graphs with a range at one of its numbers, by both: loop ends share what they close.
+#[derive(Default)]
+struct Numbers(FxHashMap<(UOp, i64), Substitution<'static>>);
+
+impl Numbers {
+    fn at(&mut self, node: &UOp, range: &UOp, number: i64) -> UOp {
+        let key = (range.clone(), number);
+        let graphs = self.0.entry(key).or_insert_with(|| Substitution::of(range.clone(), UOp::index(number)));
+        graphs.apply(node)
+    }
+}
+
+fn unroll_loop_end(loop_end: &UOp, numbers: &mut Numbers) -> SmallVec<[UOp; 1]> {
     let (unrolled, kept): (Vec<UOp>, Vec<UOp>) =
         closed_ranges(loop_end).iter().cloned().partition(|range| kind_of(range) == AxisKind::Unroll);
     let open = open_operands(loop_end);
@@ -62,14 +81,9 @@ fn unroll_loop_end(loop_end: &UOp) -> SmallVec<[UOp; 1]> {
     for range in &unrolled {
         let len =
             range.src()[0].as_int().unwrap_or_else(|| panic!("bug in the compiler: unrolled range of unknown length"));
-        copies = copies
-            .iter()
-            .flat_map(|operands| {
-                (0..len).map(move |number| {
-                    let map: FxHashMap<UOp, UOp> = [(range.clone(), UOp::index(number))].into_iter().collect();
-                    operands.iter().map(|operand| substitute(operand, &map)).collect()
-                })
-            })
+        let each = copies.iter().flat_map(|operands| (0..len).map(move |number| (operands, number)));
+        copies = each
+            .map(|(operands, number)| operands.iter().map(|operand| numbers.at(operand, range, number)).collect())
             .collect();
     }
     match loop_end.op() {
@@ -134,7 +148,13 @@ fn vectorize(root: &UOp) -> UOp {
     if lanes.is_empty() {
         return root.clone();
     }
-    let mut vectorizer = Vectorizer { dependencies, lanes, done: FxHashMap::default() };
+    let mut vectorizer = Vectorizer {
+        dependencies,
+        lanes,
+        done: FxHashMap::default(),
+        steps: Default::default(),
+        places: Default::default(),
+    };
     for node in vectorizer.dependencies.order.clone() {
         let new = vectorizer.convert(&node);
         vectorizer.done.insert(node, new);
@@ -146,6 +166,9 @@ struct Vectorizer {
     dependencies: Dependencies,
     lanes: FxHashMap<u32, UOp>,
     done: FxHashMap<UOp, UOp>,
+    /// By how much each index expression grows from lane to lane, and what it is in one lane: many accesses ask for one.
+    steps: RefCell<FxHashMap<(UOp, UOp), Option<i64>>>,
+    places: RefCell<FxHashMap<(UOp, UOp, i64), UOp>>,
 }
 
 impl Vectorizer {
@@ -202,6 +225,11 @@ impl Vectorizer {
 
     /// By how much an index expression grows from lane to lane, if that is one constant.
     fn step(&self, node: &UOp, lane: &UOp) -> Option<i64> {
+        let key = (node.clone(), lane.clone());
+        *self.steps.borrow_mut().entry(key).or_insert_with(|| self.new_step(node, lane))
+    }
+
+    fn new_step(&self, node: &UOp, lane: &UOp) -> Option<i64> {
         let id = range_id(lane);
         let mut step = 0;
         for (term, factor) in linear_terms(node).0 {
@@ -220,8 +248,8 @@ impl Vectorizer {
     }
 
     fn at_lane(&self, node: &UOp, lane: &UOp, number: i64) -> UOp {
-        let map: FxHashMap<UOp, UOp> = [(lane.clone(), UOp::index(number))].into_iter().collect();
-        simplify(&substitute(node, &map))
+        let place = || simplify(&Substitution::of(lane.clone(), UOp::index(number)).apply(node));
+        self.places.borrow_mut().entry((node.clone(), lane.clone(), number)).or_insert_with(place).clone()
     }
 
     /// An operand as it stands in one lane, already converted where it does not depend on the lane.
