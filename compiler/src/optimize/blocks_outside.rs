@@ -49,9 +49,8 @@ fn move_outside(choice: &mut Attempts<'_>, held: &Held) -> bool {
         let along = first.into_iter().chain(held.left.iter().copied()).collect();
         Opt::Accumulate { range: held.blocks, along }
     };
-    let tiles = held.rows.into_iter().flat_map(|(row, len)| {
-        ROWS_OF_TILE.into_iter().filter(move |rows| i64::from(*rows) <= len).map(move |rows| (row, len, rows))
-    });
+    let tiles =
+        held.rows.into_iter().flat_map(|(row, len)| tiles_of(len).into_iter().map(move |rows| (row, len, rows)));
     for (row, len, rows) in tiles {
         let part = next_range_id(&choice.kernel);
         let (before, applied) = (choice.kernel.clone(), choice.applied.len());
@@ -66,6 +65,15 @@ fn move_outside(choice: &mut Attempts<'_>, held: &Held) -> bool {
         choice.applied.truncate(applied);
     }
     choice.attempt(block(None))
+}
+
+/// Rows that a tile of so many may have, in the order in which they are tried: the last tile overlaps the one before it, and what is computed twice should be
+/// no more than an eighth of all.
+fn tiles_of(len: i64) -> Vec<u32> {
+    let mut tiles: Vec<u32> = ROWS_OF_TILE.into_iter().filter(|rows| i64::from(*rows) <= len).collect();
+    let again = |rows: i64| (len + rows - 1) / rows * rows - len;
+    tiles.sort_by_key(|rows| again(i64::from(*rows)) * 8 > len);
+    tiles
 }
 
 /// A reduction over one loop with a stage inside that an output loop around does not change.
@@ -102,4 +110,18 @@ fn find_held(root: &UOp) -> Option<Held> {
         return Some(Held { blocks: id, left, rows });
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_rows_are_computed_twice() {
+        let first = |len: i64| tiles_of(len).first().copied();
+        assert_eq!(
+            [4096, 128, 100, 64, 12, 7, 5].map(first),
+            [96, 48, 12, 24, 12, 6, 0].map(|rows| Some(rows).filter(|rows| *rows > 0))
+        );
+    }
 }
