@@ -2,6 +2,7 @@
 
 use warpweft_compiler::DType;
 use warpweft_compiler::error::CompileError;
+use warpweft_compiler::ir::text::parse;
 use warpweft_compiler::ir::{Arg, Dim, Op, ReduceOp, UOp};
 use warpweft_compiler::kernel::ranges::{closed_ranges, range_id};
 use warpweft_compiler::optimize::{Limit, Opt, Opts, Reason, apply, choose, legal_opts, outline};
@@ -234,7 +235,7 @@ fn legal_opts_are_those_that_apply() {
         "thread(r0, r1)",
         "reorder(r0, r1)",
         "pack(r2, r1)",
-        "keep(r1)",
+        "materialize(r1)",
         "stage(l1, r1, r2)",
         "stage(l1, r2, r1)",
         "accumulate(r2, r0, r1)",
@@ -250,4 +251,39 @@ fn legal_opts_are_those_that_apply() {
     assert!(legal.iter().all(|opt| apply(&kernel, opt, &target).is_ok()));
     let threads = |opt: &Opt| matches!(opt, Opt::Thread { .. } | Opt::ThreadPair { .. });
     assert!(!legal_opts(&kernel, &Target { threads: 1, ..target }).iter().any(threads));
+}
+
+/// x = reversed x, by way of a copy: all of it is read before any of it is replaced.
+const REVERSED: &str = "graph %reversed(x: f32[64]) {
+  turned = flip x, (0)
+  copy = materialize turned, (0)
+  done = store x, copy
+  k = sink done
+  return k
+}";
+
+/// y = x through a view of y whose rows are a variable, turned: its index is made of a quotient and a remainder by that variable.
+const UNEVEN: &str = "graph %uneven(y: f32[32], x: f32[32], n: index 1..8) {
+  m = mul n, 4
+  rows = shrink y, [0:m]
+  table = reshape rows, [n, 4]
+  turned = permute table, (1, 0)
+  flat = reshape turned, [m]
+  part = shrink x, [0:m]
+  done = store flat, part
+  k = sink done
+  return k
+}";
+
+#[test]
+fn what_would_change_values_is_refused() {
+    let refusal = |text: &str, opt: &str| {
+        let graph = parse(text).expect("a graph");
+        let loops = loops_of(&graph.roots[0], &mut Silent);
+        apply(&loops, &opt.parse().expect("an opt"), &Target::test_avx512()).expect_err(opt).reason
+    };
+    let of_threads = "one thread would replace what another still has to read";
+    assert_eq!(refusal(REVERSED, "thread(r0)").to_string(), of_threads);
+    let of_lanes = "a store's index does not move evenly with the range";
+    assert_eq!(refusal(UNEVEN, "vectorize(r0, 4)").to_string(), of_lanes);
 }

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use warpweft_compiler::ir::interpret::Value;
 use warpweft_compiler::ir::text::Graph;
-use warpweft_compiler::ir::{Arg, Op, UOp, postorder};
+use warpweft_compiler::ir::{Arg, AxisKind, Op, UOp, postorder};
 use warpweft_compiler::linearize::Linear;
 use warpweft_compiler::linearize::interpret::{Memory, interpret, interpret_in_order, shares};
 use warpweft_compiler::pipeline::{LowerOptions, lower_kernel};
@@ -57,9 +57,32 @@ pub const NARROWER: &[Way] = &[
     Way { name: "linear, optimized for SSE2", target: &SSE2, no_opt: false },
 ];
 
-/// Whether a list is run in less than a second or so: its interpreter takes about a hundred times what a machine does.
+/// Ops that the interpreter runs in two seconds or so.
+const STEPS_MAX: f64 = 2e7;
+
+/// Whether a list is run in less than a second or so: its interpreter takes about a hundred times what a machine does. To combine two states takes many ops, which
+/// no estimate counts.
 pub fn is_short(linear: &Linear) -> bool {
-    linear.estimate.operations + linear.estimate.bytes_accessed <= 1e7
+    linear.estimate.operations + linear.estimate.bytes_accessed <= 1e7 && steps(linear) <= STEPS_MAX
+}
+
+/// How many ops the interpreter runs, about: each share of the parallel loop does again what stands outside of it.
+pub fn steps(linear: &Linear) -> f64 {
+    let launch = linear.launch();
+    let threads = (launch.blocks() * launch.threads()) as f64;
+    let (mut steps, mut trips) = (0.0, vec![linear.grid.min(SHARES_MAX) as f64 * threads]);
+    for op in &linear.ops {
+        let times = trips.last().copied().unwrap_or(1.0);
+        steps += times * op.dtype().lanes() as f64;
+        match (op.op(), op.as_range()) {
+            (Op::Range, Some(arg)) if arg.kind.is_thread_index() => trips.push(times),
+            (Op::Range, Some(arg)) if arg.kind == AxisKind::Parallel => trips.push(linear.grid as f64),
+            (Op::Range, _) => trips.push(times * op.src()[0].max_value().max(0) as f64),
+            (Op::EndRange, _) => drop(trips.pop()),
+            _ => {}
+        }
+    }
+    steps
 }
 
 /// Runs a list over memory, in many shares.

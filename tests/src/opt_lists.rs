@@ -271,7 +271,7 @@ fn compare(
     let run = |linear: &Linear| run_list(linear, &inputs, kernel.n);
     let bounds = if applied.reorders { in_place::expected(&kernel.ast, &inputs, kernel.n)? } else { Vec::new() };
     let (without, linear) = (lower(Opts::None)?, lower(Opts::List(applied.list.clone()))?);
-    if steps(&without).max(steps(&linear)) > STEPS_MAX {
+    if lists::steps(&without).max(lists::steps(&linear)) > STEPS_MAX {
         return Ok(linear);
     }
     let wanted = run(&without).map_err(|why| format!("without opts: {why}"))?;
@@ -284,25 +284,6 @@ fn compare(
         same(&wanted, &found, &bounds, bits).map_err(|why| format!("on the device: {why}"))?;
     }
     Ok(linear)
-}
-
-/// How many ops the interpreter runs, about: each share of the parallel loop does again what stands outside of it.
-fn steps(linear: &Linear) -> f64 {
-    let launch = linear.launch();
-    let threads = (launch.blocks() * launch.threads()) as f64;
-    let (mut steps, mut trips) = (0.0, vec![linear.grid.min(lists::SHARES_MAX) as f64 * threads]);
-    for op in &linear.ops {
-        let times = trips.last().copied().unwrap_or(1.0);
-        steps += times * op.dtype().lanes() as f64;
-        match (op.op(), op.as_range()) {
-            (Op::Range, Some(arg)) if arg.kind.is_thread_index() => trips.push(times),
-            (Op::Range, Some(arg)) if arg.kind == AxisKind::Parallel => trips.push(linear.grid as f64),
-            (Op::Range, _) => trips.push(times * op.src()[0].max_value().max(0) as f64),
-            (Op::EndRange, _) => drop(trips.pop()),
-            _ => {}
-        }
-    }
-    steps
 }
 
 fn run_list(linear: &Linear, inputs: &[Value], n: Option<i64>) -> Result<Vec<Value>, String> {

@@ -160,6 +160,8 @@ fn check_pair(load: &MemoryAccess, store: &MemoryAccess, values: &Values<'_>) ->
     let is_first = load.position < store.position;
     let same_place = is_first && load.index.src()[1] == store.index.src()[1] && shared == load.loops.len();
     let found = match (&load.offset, &store.offset) {
+        // All that is loaded is loaded before anything is stored.
+        _ if is_first && shared == 0 => Found::Nothing,
         (Some(a), Some(b)) => search(a, b, &load.loops[..shared], is_first, values),
         _ => Found::Unknown,
     };
@@ -197,7 +199,7 @@ fn offset_of(index: &UOp, values: &Values<'_>) -> Option<Sum> {
             (Op::Shl, [a, b]) => pending.push((a, factor << b.as_int().filter(|bits| (0..48).contains(bits))?)),
             (Op::Ramp, [base]) => {
                 let Arg::Number(step) = node.arg() else { return None };
-                sum.add(Term::Lane, factor * *step as i128, (0, node.dtype().lanes() as i128 - 1));
+                sum.add(Term::Lane, factor * *step as i128, (0, lanes_of(index, values) - 1));
                 pending.push((base, factor));
             }
             (Op::Range, _) => {
@@ -224,11 +226,33 @@ fn offset_of(index: &UOp, values: &Values<'_>) -> Option<Sum> {
         }
     }
     // A vector at one offset is that many elements in a row.
-    let lanes = index.dtype().lanes() as i128;
-    if lanes > 1 && index.src()[1].dtype().lanes() == 1 {
-        sum.add(Term::Lane, 1, (0, lanes - 1));
+    if index.dtype().lanes() > 1 && index.src()[1].dtype().lanes() == 1 {
+        sum.add(Term::Lane, 1, (0, lanes_of(index, values) - 1));
     }
     Some(sum)
+}
+
+/// How many lanes of an access touch memory, the first ones: those that its gate leaves, where that is a count of lanes.
+fn lanes_of(index: &UOp, values: &Values<'_>) -> i128 {
+    let mut lanes = index.dtype().lanes() as i128;
+    let mut pending: Vec<&UOp> = index.src().get(2).into_iter().collect();
+    while let Some(gate) = pending.pop() {
+        match (gate.op(), gate.src()) {
+            (Op::And, [a, b]) => pending.extend([a, b]),
+            (Op::Lt, [number, count]) if is_number_of_lane(number) => {
+                let count = if count.op() == Op::Splat { &count.src()[0] } else { count };
+                lanes = fixed_value(count, values).map_or(lanes, |count| lanes.min(count.max(1)));
+            }
+            _ => {}
+        }
+    }
+    lanes
+}
+
+/// Whether a vector is 0, 1, 2, ...
+fn is_number_of_lane(node: &UOp) -> bool {
+    let is_zero = |base: &UOp| base.as_int() == Some(0);
+    node.op() == Op::Ramp && *node.arg() == Arg::Number(1) && is_zero(&node.src()[0])
 }
 
 fn without_casts(node: &UOp) -> &UOp {

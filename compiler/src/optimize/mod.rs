@@ -13,8 +13,6 @@ mod map;
 mod nesting;
 pub mod opt;
 mod outline;
-#[cfg(test)]
-mod refusals;
 mod split;
 mod stage;
 mod survey;

@@ -45,7 +45,6 @@ impl Fusion<'_> {
         position: usize,
         uses: &[Use],
     ) -> Result<MaterializePlan, &'static str> {
-        let node = &self.graph.nodes[position];
         let Some(first) = uses.first() else { return Err("nobody asks for it") };
         if uses.iter().any(|site| site.group != first.group) {
             return Err("several kernels ask for it");
@@ -56,31 +55,7 @@ impl Fusion<'_> {
         if self.graph.guards.contains_key(&(position as u32)) {
             return Err("it reads what a write replaces");
         }
-        let mut plan = MaterializePlan {
-            axes: Axes::new(),
-            fixed: Dependence::default(),
-            evaluations: 0.0,
-            bytes: node.dtype().bytes() as f64,
-            rows: 1.0,
-            read_again: 0.0,
-        };
-        let mut kept_len = 1.0;
-        for (axis, dim) in node.shape().iter().enumerate().filter(|(_, dim)| !dim.is(1)) {
-            let index = &first.axes[axis];
-            let agree = uses.iter().all(|site| site.axes[axis].key == index.key);
-            let stands_outside = index.loops.loops.iter().all(|&number| self.loops[number as usize].is_of_blocks);
-            if agree && stands_outside {
-                plan.fixed.join(&index.loops);
-                index
-                    .loops
-                    .loops
-                    .iter()
-                    .for_each(|&number| plan.fixed.outer |= self.loops[number as usize].within.outer);
-            } else {
-                plan.axes.push(axis as u8);
-                kept_len *= dim.max_value() as f64;
-            }
-        }
+        let (mut plan, kept_len) = self.fixed_and_kept_axes(position, first, uses);
         if plan.axes.is_empty() {
             return Err("all sites are the same");
         }
@@ -111,6 +86,37 @@ impl Fusion<'_> {
             plan.read_again = contraction * plan.bytes * plan.rows / self.graph.model.rows_shared;
         }
         Ok(plan)
+    }
+
+    /// A plan with the axes in which all sites agree, outside of loops that a reduction opens, as fixed ones; and the count of elements along the others.
+    fn fixed_and_kept_axes(&self, position: usize, first: &Use, uses: &[Use]) -> (MaterializePlan, f64) {
+        let node = &self.graph.nodes[position];
+        let mut plan = MaterializePlan {
+            axes: Axes::new(),
+            fixed: Dependence::default(),
+            evaluations: 0.0,
+            bytes: node.dtype().bytes() as f64,
+            rows: 1.0,
+            read_again: 0.0,
+        };
+        let mut kept_len = 1.0;
+        for (axis, dim) in node.shape().iter().enumerate().filter(|(_, dim)| !dim.is(1)) {
+            let index = &first.axes[axis];
+            let agree = uses.iter().all(|site| site.axes[axis].key == index.key);
+            let stands_outside = index.loops.loops.iter().all(|&number| self.loops[number as usize].is_of_blocks);
+            if agree && stands_outside {
+                plan.fixed.join(&index.loops);
+                index
+                    .loops
+                    .loops
+                    .iter()
+                    .for_each(|&number| plan.fixed.outer |= self.loops[number as usize].within.outer);
+            } else {
+                plan.axes.push(axis as u8);
+                kept_len *= dim.max_value() as f64;
+            }
+        }
+        (plan, kept_len)
     }
 
     /// Keeps the node: opens the loops that compute it, and hands the one site inside of them down to its operands.
