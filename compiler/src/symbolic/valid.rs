@@ -11,7 +11,7 @@
 use rustc_hash::FxHashMap;
 
 use super::terms::{Sum, is_long};
-use crate::dtype::DType;
+use crate::dtype::{DType, Scalar};
 use crate::ir::{Op, UOp, floor_div, postorder_until, with_mapped_sources};
 
 /// Larger expressions are not simplified by conditions, which costs a rewrite each.
@@ -75,9 +75,9 @@ pub(super) fn given(expr: &UOp, clauses: &[UOp]) -> Option<UOp> {
     }
     let mut facts: FxHashMap<UOp, UOp> = FxHashMap::default();
     for clause in clauses {
-        facts.insert(clause.clone(), UOp::bool(true));
+        facts.insert(clause.clone(), truth(true, clause));
         if clause.op() == Op::Not {
-            facts.insert(clause.src()[0].clone(), UOp::bool(false));
+            facts.insert(clause.src()[0].clone(), truth(false, clause));
         }
     }
     let sums: Vec<(UOp, Sum, i64, i64)> = clauses.iter().filter_map(as_bounds).collect();
@@ -160,6 +160,11 @@ fn range_without(sum: &Sum, left_out: &UOp, bounds: &[(UOp, i64, i64)]) -> Optio
         most = most.checked_add(ends.0.max(ends.1))?;
     }
     Some((least, most))
+}
+
+/// A truth value in as many lanes as a clause has.
+fn truth(value: bool, clause: &UOp) -> UOp {
+    UOp::constant(Scalar::Bool(value), clause.dtype())
 }
 
 /// A variable that stands for something while an expression is simplified. Its name is none that a user or the compiler gives.
