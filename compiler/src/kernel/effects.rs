@@ -96,10 +96,13 @@ fn holders_of(dependencies: &Dependencies, root: &UOp) -> FxHashMap<UOp, Vec<UOp
     let mut holders: FxHashMap<UOp, Vec<UOp>> = FxHashMap::default();
     for loop_end in inner_loop_ends(&dependencies.order, root) {
         let ids: Vec<u32> = closed_ranges(loop_end).iter().map(range_id).collect();
-        for node in crate::ir::postorder(open_operands(loop_end)) {
-            let stands_in = ids.iter().any(|id| dependencies.get(&node).contains(*id));
-            if node.op() == Op::Load && stands_in {
-                holders.entry(node).or_default().push(loop_end.clone());
+        let below = crate::ir::postorder(open_operands(loop_end));
+        let stands_in = |node: &UOp| ids.iter().any(|id| dependencies.get(node).contains(*id));
+        for node in below.iter().filter(|node| node.op() == Op::Load) {
+            // Itself, or a loop around it: the terms of a product may depend on fewer loops than their sum.
+            let around = |holder: &UOp| stands_in(holder) && below.contains(holder);
+            if stands_in(node) || holders.get(node).is_some_and(|known| known.iter().any(around)) {
+                holders.entry(node.clone()).or_default().push(loop_end.clone());
             }
         }
     }

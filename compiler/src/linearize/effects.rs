@@ -177,6 +177,7 @@ fn check_pair(load: &MemoryAccess, store: &MemoryAccess, values: &Values<'_>) ->
 /// The offset of an access as a sum; `None` if it is none.
 fn offset_of(index: &UOp, values: &Values<'_>) -> Option<Sum> {
     let mut sum = Sum::default();
+    let gate = Gate::of(index, values);
     let mut pending: Vec<(&UOp, i128)> = vec![(&index.src()[1], 1)];
     while let Some((node, factor)) = pending.pop() {
         if node.dtype().lanes() == 1
@@ -199,12 +200,13 @@ fn offset_of(index: &UOp, values: &Values<'_>) -> Option<Sum> {
             (Op::Shl, [a, b]) => pending.push((a, factor << b.as_int().filter(|bits| (0..48).contains(bits))?)),
             (Op::Ramp, [base]) => {
                 let Arg::Number(step) = node.arg() else { return None };
-                sum.add(Term::Lane, factor * *step as i128, (0, lanes_of(index, values) - 1));
+                sum.add(Term::Lane, factor * *step as i128, (0, gate.lanes - 1));
                 pending.push((base, factor));
             }
             (Op::Range, _) => {
                 let id = node.as_range()?.id;
-                sum.add(Term::Loop(id), factor, (0, length(node, values) - 1));
+                let most = gate.loops.get(&id).copied().unwrap_or(i128::MAX);
+                sum.add(Term::Loop(id), factor, (0, length(node, values).min(most) - 1));
             }
             (Op::IDiv | Op::CDiv | Op::Mod | Op::CMod | Op::Shr | Op::And, [a, b]) => {
                 let (range, number) = (without_casts(a).as_range()?.id, fixed_value(b, values)?);
@@ -227,26 +229,39 @@ fn offset_of(index: &UOp, values: &Values<'_>) -> Option<Sum> {
     }
     // A vector at one offset is that many elements in a row.
     if index.dtype().lanes() > 1 && index.src()[1].dtype().lanes() == 1 {
-        sum.add(Term::Lane, 1, (0, lanes_of(index, values) - 1));
+        sum.add(Term::Lane, 1, (0, gate.lanes - 1));
     }
     Some(sum)
 }
 
-/// How many lanes of an access touch memory, the first ones: those that its gate leaves, where that is a count of lanes.
-fn lanes_of(index: &UOp, values: &Values<'_>) -> i128 {
-    let mut lanes = index.dtype().lanes() as i128;
-    let mut pending: Vec<&UOp> = index.src().get(2).into_iter().collect();
-    while let Some(gate) = pending.pop() {
-        match (gate.op(), gate.src()) {
-            (Op::And, [a, b]) => pending.extend([a, b]),
-            (Op::Lt, [number, count]) if is_number_of_lane(number) => {
-                let count = if count.op() == Op::Splat { &count.src()[0] } else { count };
-                lanes = fixed_value(count, values).map_or(lanes, |count| lanes.min(count.max(1)));
+/// What the gate of an access says of lanes and loop variables: the access is made where they are less than these numbers.
+struct Gate {
+    lanes: i128,
+    loops: FxHashMap<u32, i128>,
+}
+
+impl Gate {
+    fn of(index: &UOp, values: &Values<'_>) -> Gate {
+        let mut gate = Gate { lanes: index.dtype().lanes() as i128, loops: FxHashMap::default() };
+        let mut pending: Vec<&UOp> = index.src().get(2).into_iter().collect();
+        while let Some(part) = pending.pop() {
+            match (part.op(), part.src()) {
+                (Op::And, [a, b]) => pending.extend([a, b]),
+                (Op::Splat, [one]) => pending.push(one),
+                (Op::Lt, [number, limit]) => {
+                    let limit = if limit.op() == Op::Splat { &limit.src()[0] } else { limit };
+                    let limit = fixed_value(limit, values).map(|limit| limit.max(1));
+                    match (limit, without_casts(number).as_range()) {
+                        (Some(limit), Some(range)) => drop(gate.loops.insert(range.id, limit)),
+                        (Some(limit), None) if is_number_of_lane(number) => gate.lanes = gate.lanes.min(limit),
+                        _ => {}
+                    }
+                }
+                _ => {}
             }
-            _ => {}
         }
+        gate
     }
-    lanes
 }
 
 /// Whether a vector is 0, 1, 2, ...

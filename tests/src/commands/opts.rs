@@ -72,7 +72,7 @@ fn applied(ast: &UOp, list: &str) -> Result<String, String> {
 }
 
 /// Lists of two opts that are tried behind each first one, evenly taken from those that are legal.
-const SECONDS: usize = 12;
+const SECONDS: usize = 4;
 
 /// Tries every legal opt on a kernel, and lists of two; how many lists there were.
 fn try_every(ast: &UOp) -> Result<usize, String> {
