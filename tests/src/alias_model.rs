@@ -170,8 +170,8 @@ impl Model {
     }
 }
 
-/// The elements of a sett in a range, by membership alone.
+/// The elements of a periodic set in a range, by membership alone.
 #[must_use]
-pub fn members(sett: &NestedStripes, lower: i64, upper: i64) -> Vec<i64> {
-    (lower..upper).filter(|&z| sett.contains_element(z)).collect()
+pub fn members(stripes: &NestedStripes, lower: i64, upper: i64) -> Vec<i64> {
+    (lower..upper).filter(|&z| stripes.contains_element(z)).collect()
 }

@@ -1,6 +1,6 @@
 //! Random programs of allocations and views, and every query of the alias graph about them against the model.
 //!
-//! Made from bytes, so that a fuzzer and the property tests share one oracle; also the random setts and shapes of other
+//! Made from bytes, so that a fuzzer and the property tests share one oracle; also the random periodic sets and shapes of other
 //! tests.
 
 use crate::alias_model::{Model, members};
@@ -17,7 +17,7 @@ pub fn below(choices: &mut Choices<'_>, end: i64) -> i64 {
 ///
 /// # Panics
 /// Never: the stripes are made to be stripes.
-pub fn sett(choices: &mut Choices<'_>, size: i64) -> NestedStripes {
+pub fn nested_stripes(choices: &mut Choices<'_>, size: i64) -> NestedStripes {
     let mut limit = size.max(1);
     let triples: Vec<(i64, i64, i64)> = (0..below(choices, 4))
         .map(|_| {
@@ -161,10 +161,11 @@ impl Pair {
                 (graph.concat(&[source, TensorId(other)], axis), made)
             }
             6 => {
-                let setts: Vec<NestedStripes> = model.shape.iter().map(|&extent| sett(choices, extent)).collect();
+                let nested: Vec<NestedStripes> =
+                    model.shape.iter().map(|&extent| nested_stripes(choices, extent)).collect();
                 let kept: Vec<Vec<i64>> =
-                    setts.iter().zip(&model.shape).map(|(sett, &extent)| members(sett, 0, extent)).collect();
-                (graph.sample(source, &setts), model.keep(&kept))
+                    nested.iter().zip(&model.shape).map(|(stripes, &extent)| members(stripes, 0, extent)).collect();
+                (graph.sample(source, &nested), model.keep(&kept))
             }
             _ => {
                 let bounds: Vec<(i64, i64, i64)> = model

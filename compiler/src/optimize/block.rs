@@ -152,7 +152,7 @@ fn bytes_of(reduction: &UOp, along: &[&UOp], dependencies: &Dependencies) -> u64
     values.iter().enumerate().map(of_component).fold(0, u64::saturating_add)
 }
 
-/// What a reduction comes to, loaded from a stage that is filled a block at a time.
+/// What a reduction comes to, loaded from a local buffer that is filled a block at a time.
 fn by_blocks(
     reduction: &UOp,
     range: &UOp,

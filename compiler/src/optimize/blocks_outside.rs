@@ -76,7 +76,7 @@ fn tiles_of(len: i64) -> Vec<u32> {
     tiles
 }
 
-/// A reduction over one loop with a stage inside that an output loop around does not change.
+/// A reduction over one loop with a local buffer inside that an output loop around does not change.
 fn find_held(root: &UOp) -> Option<Held> {
     let dependencies = Dependencies::of(root);
     let outputs: Vec<UOp> = {

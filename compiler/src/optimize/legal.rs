@@ -1,7 +1,7 @@
 //! Which opts a kernel admits: every one whose [`apply`] succeeds, with numbers that suit the target.
 //!
 //! Opts have too many arguments to try them all, so these are the ones that a search can want:
-//! lanes are powers of two, copies small numbers and those that fill registers, lengths of splits powers of two. A stage is made along all
+//! lanes are powers of two, copies small numbers and those that fill registers, lengths of splits powers of two. A local buffer is made along all
 //! the ranges of a load that stand inside of one of its loops, with any one of them consecutive; partial results accumulate outside of one of
 //! the loops of their reduction and of all inside of that. Where the target runs blocks, each loop may become each of their indices, and each
 //! reduction may be shared by their threads.

@@ -1,4 +1,4 @@
-//! Which values get a stage of their own because loops run better so; see [`super::stage`] for what that means.
+//! Which values get a local buffer of their own because loops run better so; see [`super::stage`] for what that means.
 //!
 //! Reductions are kept along an output range when they have lanes of their own and what follows them is long: number by number it would cost
 //! more than the way through scratch. Loads are packed when a reduction has lanes of its own only because they cross the better lanes in steps,

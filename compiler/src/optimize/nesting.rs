@@ -55,7 +55,7 @@ pub(super) fn make_outermost(root: &UOp, range: &UOp) -> Result<UOp, Reason> {
     Ok(new)
 }
 
-/// Two adjacent loops of stores, stages or reductions, the outer one in the inner one.
+/// Two adjacent loops of stores, local buffers or reductions, the outer one in the inner one.
 pub(super) fn swap(root: &UOp, outer: &UOp, inner: &UOp) -> Result<UOp, Reason> {
     // One loop end has loops of both kinds only if it accumulates: so blocks of a reduction stand outside of loops over partial results or inside.
     if ![outer, inner].iter().all(|range| matches!(kind_of(range), AxisKind::Loop | AxisKind::Reduce)) {

@@ -52,7 +52,7 @@ pub enum Opt {
     /// The copy lies in the order of the ranges, the last consecutive; its loops get the next free numbers, in that order. It is made in the innermost loop
     /// of those that the load depends on besides: so the ranges say at which loop it is made, and a copy along all of them is made once.
     Stage {
-        /// The load's number, in the order of the kernel's graph; those behind a new stage are counted anew.
+        /// The load's number, in the order of the kernel's graph; those behind a new local buffer are counted anew.
         load: u32,
         /// Numbers of the ranges, each once.
         ranges: Vec<u32>,
@@ -68,7 +68,7 @@ pub enum Opt {
         /// Numbers of the loops that it moves out of, outermost first, each once.
         along: Vec<u32>,
     },
-    /// Two loops, one directly in the other, are swapped: of stores, of stages, or of reductions.
+    /// Two loops, one directly in the other, are swapped: of stores, of local buffers, or of reductions.
     Reorder {
         /// Number of the outer range.
         range: u32,

@@ -5,7 +5,7 @@
 //!   for r4 in 0..32
 //!     for r5 in 0..16
 //!       l1: load p2[(((r1 * 16) + (r4 * 64)) + r5)]
-//!       store s0[((r4 * 16) + r5)] of 512 f32            a stage
+//!       store s0[((r4 * 16) + r5)] of 512 f32            a local buffer
 //!   for r0 in 0..64
 //!     lanes r3 of 16
 //!       reduce r2 in 0..32
@@ -15,7 +15,7 @@
 //!       store p0[(((r0 * 64) + (r1 * 16)) + r3)]
 //! ```
 //!
-//! Numbers of ranges (`r`) and loads (`l`) are those that opts name (a stage makes loads of its own, and those behind it are counted anew); `p` is a parameter, `s` a stage. Values between are left out.
+//! Numbers of ranges (`r`) and loads (`l`) are those that opts name (a local buffer makes loads of its own, and those behind it are counted anew); `p` is a parameter, `s` a local buffer. Values between are left out.
 //! For people alone: nothing reads it back. Tested below.
 
 use std::fmt::Write;

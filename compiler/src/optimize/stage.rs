@@ -1,4 +1,4 @@
-//! Copies in scratch memory because loops run better so: three opts that add a stage to a kernel.
+//! Copies in scratch memory because loops run better so: three opts that add a local buffer to a kernel.
 //!
 //! *Reductions kept along a range.* A reduction whose lanes are its own leaves one number; what is computed from it after that is computed number
 //! by number. Kept along an output range, the reductions fill scratch first, and what follows runs over that range in whole vectors.
@@ -29,7 +29,7 @@ use crate::kernel::ranges::{Dependencies, closed_ranges, next_range_id, open_ope
 use crate::symbolic::{linear_terms, simplify};
 use crate::target::Target;
 
-/// Every reduction that stands in an output range, and in no other reduction or stage, kept along that range.
+/// Every reduction that stands in an output range, and in no other reduction or local buffer, kept along that range.
 ///
 /// # Errors
 /// Why not.
@@ -126,7 +126,7 @@ pub(super) fn pack(root: &UOp, lane: &UOp, row: &UOp) -> Result<UOp, Reason> {
     Ok(simplify(&substitute(root, &map)))
 }
 
-/// The loads of a kernel in the order of its graph: their numbers are those that a stage names them by.
+/// The loads of a kernel in the order of its graph: their numbers are those that the opt `stage` names them by.
 pub fn loads_of(root: &UOp) -> Vec<UOp> {
     crate::ir::postorder(std::slice::from_ref(root)).into_iter().filter(|node| node.op() == Op::Load).collect()
 }
@@ -180,25 +180,25 @@ pub(super) fn stage_load(
     Ok(simplify(&substitute(root, &map)))
 }
 
-/// Places that a stage has along a range: of a symbolic length, as many as there can be.
+/// Places that a local buffer has along a range: of a symbolic length, as many as there can be.
 pub(super) fn room(range: &UOp) -> u64 {
     range.src()[0].max_value().max(1) as u64
 }
 
-/// Where a stage along ranges has an element: row-major, the last range consecutive.
+/// Where a local buffer along ranges has an element: row-major, the last range consecutive.
 pub(super) fn flat_offset(at: &[UOp], ranges: &[UOp]) -> UOp {
     let flat = at.iter().zip(ranges).fold(UOp::index(0), |flat, (index, range)| flat * room(range) as i64 + index);
     simplify(&flat)
 }
 
-/// A range for all of which a stage is filled, and the loop that fills it.
+/// A range for all of which a local buffer is filled, and the loop that fills it.
 pub(super) struct Copied {
     range: UOp,
     fill: UOp,
 }
 
 impl Copied {
-    /// The stage is filled by a loop of this kind, under a new number.
+    /// The local buffer is filled by a loop of this kind, under a new number.
     pub(super) fn new(range: &UOp, id: u32, kind: AxisKind) -> Copied {
         Copied { range: range.clone(), fill: UOp::range(range.src()[0].clone(), id, kind) }
     }
@@ -215,7 +215,7 @@ impl Copied {
     }
 }
 
-/// The value loaded from a stage that computes it for all of some ranges.
+/// The value loaded from a local buffer that computes it for all of some ranges.
 pub(super) fn materialized_along(value: &UOp, along: &[Copied], space: MemorySpace) -> UOp {
     let fills: Vec<UOp> = along.iter().map(|copied| copied.fill.clone()).collect();
     let ranges: Vec<UOp> = along.iter().map(|copied| copied.range.clone()).collect();

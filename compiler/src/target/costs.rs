@@ -2,7 +2,7 @@
 //!
 //! The numbers are rough on purpose: a decision that a factor of two in them would turn is one that hardly matters. They are those of a kind of machine, not
 //! of the one that runs: the same program gives the same kernels on all CPUs. They are part of a target, and so of the keys of schedules and kernels. What
-//! only bounds a compiler's work, or is a matter of taste on every machine, is no cost and stands where it is used.
+//! only bounds a compiler's work, or is a preference on every machine, is no cost and stands where it is used.
 
 /// The costs of a kind of machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,11 +1,11 @@
-//! Setts, finite sets, strided sets and regions against lists of integers.
+//! Periodic sets, finite sets, strided sets and regions against lists of integers.
 
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use warpweft_compiler::region::draw::{draw_region, draw_stripes};
 use warpweft_compiler::region::{Answer, Budget, IntegerSet, NestedStripes, PeriodicSet, Region, Selection, Strided};
 use warpweft_tests::alias_model::{flat, indices, members};
-use warpweft_tests::alias_programs::{below, factored, sett};
+use warpweft_tests::alias_programs::{below, factored, nested_stripes};
 use warpweft_tests::choices::Choices;
 
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
@@ -22,9 +22,13 @@ fn lcm(a: i64, b: i64) -> i64 {
 }
 
 fn periodic_elements(set: &PeriodicSet, upper: i64) -> Vec<i64> {
-    let setts = set.to_nested_stripes();
-    let all: BTreeSet<i64> = setts.iter().flat_map(|sett| members(sett, 0, upper)).collect();
-    assert_eq!(all.len(), setts.iter().map(|sett| members(sett, 0, upper).len()).sum::<usize>(), "setts overlap");
+    let nested = set.to_nested_stripes();
+    let all: BTreeSet<i64> = nested.iter().flat_map(|stripes| members(stripes, 0, upper)).collect();
+    assert_eq!(
+        all.len(),
+        nested.iter().map(|stripes| members(stripes, 0, upper).len()).sum::<usize>(),
+        "setts overlap"
+    );
     all.into_iter().collect()
 }
 
@@ -34,36 +38,36 @@ proptest! {
     #[test]
     fn sett_counts_and_ranks(bytes in bytes()) {
         let mut choices = Choices::new(&bytes);
-        let sett = sett(&mut choices, 20);
+        let stripes = nested_stripes(&mut choices, 20);
         let (lower, upper) = (-60, 90);
-        let all = members(&sett, lower, upper);
-        prop_assert_eq!(sett.elements(lower, upper), all.clone());
-        prop_assert_eq!(sett.count(lower, upper), all.len() as i128);
+        let all = members(&stripes, lower, upper);
+        prop_assert_eq!(stripes.elements(lower, upper), all.clone());
+        prop_assert_eq!(stripes.count(lower, upper), all.len() as i128);
         let before_zero = all.iter().filter(|&&z| z < 0).count() as i64;
         for (position, &z) in all.iter().enumerate() {
-            prop_assert_eq!(sett.nth_on(position as i64 - before_zero), Some(z));
+            prop_assert_eq!(stripes.nth_on(position as i64 - before_zero), Some(z));
         }
         for from in lower..upper {
             match all.iter().find(|&&z| z >= from) {
-                Some(&next) => prop_assert_eq!(sett.next_on(from), Some(next)),
-                None if sett.is_empty() => prop_assert_eq!(sett.next_on(from), None),
-                None => prop_assert!(sett.next_on(from) >= Some(upper)),
+                Some(&next) => prop_assert_eq!(stripes.next_on(from), Some(next)),
+                None if stripes.is_empty() => prop_assert_eq!(stripes.next_on(from), None),
+                None => prop_assert!(stripes.next_on(from) >= Some(upper)),
             }
         }
         let pivot = below(&mut choices, 30) - 10;
-        let mirrored: Vec<i64> = members(&sett.reverse(pivot), lower, upper);
-        let expected: Vec<i64> = (lower..upper).filter(|z| sett.contains_element(pivot - 1 - z)).collect();
+        let mirrored: Vec<i64> = members(&stripes.reverse(pivot), lower, upper);
+        let expected: Vec<i64> = (lower..upper).filter(|z| stripes.contains_element(pivot - 1 - z)).collect();
         prop_assert_eq!(mirrored, expected);
-        let mut rest: Vec<i64> = sett.complement().iter().flat_map(|piece| members(piece, lower, upper)).collect();
+        let mut rest: Vec<i64> = stripes.complement().iter().flat_map(|piece| members(piece, lower, upper)).collect();
         rest.sort_unstable();
         prop_assert_eq!(rest, (lower..upper).filter(|z| !all.contains(z)).collect::<Vec<_>>());
-        prop_assert_eq!(draw_stripes(&sett, lower, upper).matches('1').count(), all.len());
+        prop_assert_eq!(draw_stripes(&stripes, lower, upper).matches('1').count(), all.len());
     }
 
     #[test]
     fn sett_algebra(bytes in bytes()) {
         let mut choices = Choices::new(&bytes);
-        let (a, b) = (sett(&mut choices, 14), sett(&mut choices, 14));
+        let (a, b) = (nested_stripes(&mut choices, 14), nested_stripes(&mut choices, 14));
         let period = lcm(a.period(), b.period());
         let (ours, theirs): (BTreeSet<_>, BTreeSet<_>) =
             (members(&a, 0, period).into_iter().collect(), members(&b, 0, period).into_iter().collect());
@@ -87,7 +91,7 @@ proptest! {
     fn sample_and_fill_are_inverse(bytes in bytes()) {
         let mut choices = Choices::new(&bytes);
         let extent = 1 + below(&mut choices, 80);
-        let (set, filter) = (sett(&mut choices, 20), sett(&mut choices, 20));
+        let (set, filter) = (nested_stripes(&mut choices, 20), nested_stripes(&mut choices, 20));
         let selected = members(&filter, 0, extent);
         let selection = Selection::of_stripes(&filter, 0, extent);
         prop_assert_eq!(selection.count(), selected.len() as i64);
@@ -137,8 +141,8 @@ proptest! {
         let shape: Vec<i64> = (0..rank).map(|_| 1 + below(&mut choices, 7)).collect();
         let budget = &mut Budget::for_sets();
         let mut any_region = || {
-            let setts: Vec<NestedStripes> = shape.iter().map(|&extent| sett(&mut choices, extent)).collect();
-            Region::product(shape.clone(), &setts)
+            let nested: Vec<NestedStripes> = shape.iter().map(|&extent| nested_stripes(&mut choices, extent)).collect();
+            Region::product(shape.clone(), &nested)
         };
         let (a, b, c) = (any_region(), any_region(), any_region());
         let a = a.union(&c, budget).expect("within budget");
@@ -168,8 +172,8 @@ proptest! {
         let shape: Vec<i64> = (0..rank).map(|_| 1 + below(&mut choices, 7)).collect();
         let budget = &mut Budget::for_sets();
         let mut any_region = || {
-            let setts: Vec<NestedStripes> = shape.iter().map(|&extent| sett(&mut choices, extent)).collect();
-            Region::product(shape.clone(), &setts)
+            let nested: Vec<NestedStripes> = shape.iter().map(|&extent| nested_stripes(&mut choices, extent)).collect();
+            Region::product(shape.clone(), &nested)
         };
         let (a, c) = (any_region(), any_region());
         let a = a.union(&c, budget).expect("within budget");
@@ -205,12 +209,12 @@ proptest! {
 #[test]
 fn periods_near_the_limit_do_not_wrap() {
     let long = (1i64 << 57) + 1;
-    let sett = NestedStripes::from_triples(&[(1, long - 1, 0)]).expect("a stripe");
+    let stripes = NestedStripes::from_triples(&[(1, long - 1, 0)]).expect("a stripe");
     let other = NestedStripes::from_triples(&[(1, long, 1)]).expect("a stripe");
     // Coprime periods: the two meet somewhere, far beyond 64 bits.
-    assert_eq!(sett.disjoint(&other), Answer::No);
-    assert_eq!(sett.count(i64::MIN, i64::MAX), 127);
-    assert_eq!(sett.nth_on(i64::MAX), None);
+    assert_eq!(stripes.disjoint(&other), Answer::No);
+    assert_eq!(stripes.count(i64::MIN, i64::MAX), 127);
+    assert_eq!(stripes.nth_on(i64::MAX), None);
     let even = NestedStripes::from_triples(&[(1, (1 << 57) - 1, 0)]).expect("a stripe");
     let odd = NestedStripes::from_triples(&[(1, (1 << 40) - 1, 1)]).expect("a stripe");
     assert_eq!(even.disjoint(&odd), Answer::Yes);
@@ -221,6 +225,6 @@ fn periods_near_the_limit_do_not_wrap() {
 
 #[test]
 fn runs_that_abut_restart_what_is_nested() {
-    let sett = NestedStripes::from_triples(&[(9, 5, 11), (3, 0, 0), (1, 1, 0)]).expect("stripes");
-    assert_eq!(periodic_elements(&PeriodicSet::from(&sett), 14), [0, 2, 3, 5, 11, 13]);
+    let stripes = NestedStripes::from_triples(&[(9, 5, 11), (3, 0, 0), (1, 1, 0)]).expect("stripes");
+    assert_eq!(periodic_elements(&PeriodicSet::from(&stripes), 14), [0, 2, 3, 5, 11, 13]);
 }

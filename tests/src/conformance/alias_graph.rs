@@ -1,6 +1,6 @@
 //! Programs of allocations and views, and the queries about them.
 
-use super::{Stop, alias::expect, alias_sets::setts, field};
+use super::{Stop, alias::expect, alias_sets::nested, field};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use warpweft_compiler::region::{AliasError, AliasGraph, Answer, TensorId, TooComplex};
@@ -157,7 +157,7 @@ pub(super) fn view(graph: &mut AliasGraph, inputs: &[TensorId], step: &Value) ->
         "permute" => graph.permute(first, &field::dims(step, "dims")?),
         "flip" => graph.reverse(first, &field::dims(step, "dims")?),
         "expand" => graph.expand(first, &field::integers(step, "shape")?),
-        "sett_sample" => graph.sample(first, &setts(&step["setts"])?),
+        "sett_sample" => graph.sample(first, &nested(&step["setts"])?),
         "slice" => {
             let (lower, upper) = (field::integers(step, "lower")?, field::integers(step, "upper")?);
             let by = if step["step"].is_null() { vec![1; lower.len()] } else { field::integers(step, "step")? };
@@ -168,7 +168,7 @@ pub(super) fn view(graph: &mut AliasGraph, inputs: &[TensorId], step: &Value) ->
             graph.concat(inputs, axis.map_err(|_| Stop::unsupported("negative axis"))?)
         }
         "sett_fill" => {
-            let regions = field::list(step, "regions")?.iter().map(setts).collect::<Result<Vec<_>, _>>()?;
+            let regions = field::list(step, "regions")?.iter().map(nested).collect::<Result<Vec<_>, _>>()?;
             graph.fill(inputs, &field::integers(step, "shape")?, &regions)
         }
         other => return Err(Stop::unsupported(format!("view {other}"))),

@@ -1,4 +1,4 @@
-//! Cases of setts and of regions.
+//! Cases of periodic sets and of regions.
 
 use super::{Stop, alias::expect, field};
 use serde_json::{Value, json};
@@ -6,8 +6,8 @@ use warpweft_compiler::region::{
     Answer, Budget, IntegerSet, NestedStripes, PeriodicSet, Region, Selection, Stripe, TooComplex,
 };
 
-/// A sett: a list of stripes `[on, off, phase]`.
-pub(super) fn sett(value: &Value) -> Result<NestedStripes, Stop> {
+/// A periodic set: a list of stripes `[on, off, phase]`.
+pub(super) fn nested_stripes(value: &Value) -> Result<NestedStripes, Stop> {
     let complaint = || Stop::unsupported(format!("{value} is no sett"));
     let mut stripes = Vec::new();
     for stripe in value.as_array().ok_or_else(complaint)? {
@@ -18,10 +18,10 @@ pub(super) fn sett(value: &Value) -> Result<NestedStripes, Stop> {
     Ok(NestedStripes::new(stripes))
 }
 
-/// A list of setts.
-pub(super) fn setts(value: &Value) -> Result<Vec<NestedStripes>, Stop> {
+/// A list of periodic sets.
+pub(super) fn nested(value: &Value) -> Result<Vec<NestedStripes>, Stop> {
     let list = value.as_array().ok_or_else(|| Stop::unsupported(format!("{value} is no list of setts")))?;
-    list.iter().map(sett).collect()
+    list.iter().map(nested_stripes).collect()
 }
 
 fn open(_: TooComplex) -> Stop {
@@ -33,27 +33,31 @@ fn decided(answer: Answer) -> Result<Value, Stop> {
 }
 
 pub(super) fn judge_sett(case: &Value) -> Result<(), Stop> {
-    let named = |name: &str| sett(&case[name]);
+    let named = |name: &str| nested_stripes(&case[name]);
     let got = match field::text(case, "op")? {
         "ons" | "count" => {
             let range = field::integers(case, "range")?;
             let [lower, upper] = range[..] else { return Err(Stop::unsupported("range is no pair")) };
-            let sett = named("sett")?;
-            if case["op"] == "ons" { json!(sett.elements(lower, upper)) } else { count(sett.count(lower, upper))? }
+            let stripes = named("sett")?;
+            if case["op"] == "ons" {
+                json!(stripes.elements(lower, upper))
+            } else {
+                count(stripes.count(lower, upper))?
+            }
         }
         "nth_on" => json!(named("sett")?.nth_on(field::integer(case, "n")?)),
         "next_on" => json!(named("sett")?.next_on(field::integer(case, "from")?)),
         "disjoint" => decided(named("a")?.disjoint(&named("b")?))?,
         "contains" => decided(named("a")?.contains(&named("b")?))?,
         "equivalent" => decided(named("a")?.equivalent(&named("b")?))?,
-        "pairwise_disjoint" => decided(pairwise_disjoint(&setts(&case["setts"])?))?,
+        "pairwise_disjoint" => decided(pairwise_disjoint(&nested(&case["setts"])?))?,
         "reverse" => {
-            let sett = named("sett")?;
-            json!(sett.reverse(field::integer(case, "pivot")?).elements(0, sett.period()))
+            let stripes = named("sett")?;
+            json!(stripes.reverse(field::integer(case, "pivot")?).elements(0, stripes.period()))
         }
         "complement" => {
-            let sett = named("sett")?;
-            elements_of_all(&sett.complement(), sett.period())
+            let stripes = named("sett")?;
+            elements_of_all(&stripes.complement(), stripes.period())
         }
         _ => algebra(case)?,
     };
@@ -63,7 +67,7 @@ pub(super) fn judge_sett(case: &Value) -> Result<(), Stop> {
 /// Operations that make sets over a common period.
 fn algebra(case: &Value) -> Result<Value, Stop> {
     let budget = &mut Budget::for_sets();
-    let named = |name: &str| sett(&case[name]);
+    let named = |name: &str| nested_stripes(&case[name]);
     Ok(match field::text(case, "op")? {
         "intersect" => {
             let (a, b) = (PeriodicSet::from(&named("a")?), PeriodicSet::from(&named("b")?));
@@ -76,7 +80,7 @@ fn algebra(case: &Value) -> Result<Value, Stop> {
             elements_of_all(&rest.to_nested_stripes(), rest.period())
         }
         "union_equals" => {
-            let union = PeriodicSet::union_of(&setts(&case["setts"])?, budget).map_err(open)?;
+            let union = PeriodicSet::union_of(&nested(&case["setts"])?, budget).map_err(open)?;
             let a = PeriodicSet::from(&named("a")?);
             let missing = a.subtract(&union, budget).map_err(open)?;
             let extra = union.subtract(&a, budget).map_err(open)?;
@@ -104,16 +108,16 @@ fn count(count: i128) -> Result<Value, Stop> {
     Ok(json!(i64::try_from(count).map_err(|_| Stop::failed(format!("a count of {count}")))?))
 }
 
-fn elements_of_all(setts: &[NestedStripes], period: i64) -> Value {
-    let mut elements: Vec<i64> = setts.iter().flat_map(|sett| sett.elements(0, period)).collect();
+fn elements_of_all(nested: &[NestedStripes], period: i64) -> Value {
+    let mut elements: Vec<i64> = nested.iter().flat_map(|stripes| stripes.elements(0, period)).collect();
     elements.sort_unstable();
     json!(elements)
 }
 
-fn pairwise_disjoint(setts: &[NestedStripes]) -> Answer {
+fn pairwise_disjoint(nested: &[NestedStripes]) -> Answer {
     let mut answer = Answer::Yes;
-    for (position, a) in setts.iter().enumerate() {
-        for b in &setts[..position] {
+    for (position, a) in nested.iter().enumerate() {
+        for b in &nested[..position] {
             match a.disjoint(b) {
                 Answer::Yes => {}
                 Answer::No => return Answer::No,
@@ -124,10 +128,10 @@ fn pairwise_disjoint(setts: &[NestedStripes]) -> Answer {
     answer
 }
 
-/// A region: a list of disjoint products of setts.
+/// A region: a list of disjoint products of periodic sets.
 fn region(shape: &[i64], value: &Value) -> Result<Region, Stop> {
     let list = value.as_array().ok_or_else(|| Stop::unsupported(format!("{value} is no list of regions")))?;
-    let products = list.iter().map(|product| Ok(Region::product(shape.to_vec(), &setts(product)?)));
+    let products = list.iter().map(|product| Ok(Region::product(shape.to_vec(), &nested(product)?)));
     Ok(Region::disjoint_union(shape.to_vec(), products.collect::<Result<Vec<_>, Stop>>()?))
 }
 
@@ -137,8 +141,8 @@ pub(super) fn judge_region(case: &Value) -> Result<(), Stop> {
     let budget = &mut Budget::for_sets();
     let to = || field::integers(case, "to");
     let selections = |name: &str, shape: &[i64]| -> Result<Vec<Selection>, Stop> {
-        let all = setts(&case[name])?;
-        Ok(all.iter().zip(shape).map(|(sett, &extent)| Selection::of_stripes(sett, 0, extent)).collect())
+        let all = nested(&case[name])?;
+        Ok(all.iter().zip(shape).map(|(stripes, &extent)| Selection::of_stripes(stripes, 0, extent)).collect())
     };
     let made = match field::text(case, "op")? {
         "count" => return expect(case, &count(start.count())?),
