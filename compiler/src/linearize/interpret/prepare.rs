@@ -284,12 +284,18 @@ impl Maker<'_> {
             (Op::Index, _) => (Action::Nothing, Meaning::Address(self.index(node)?)),
             (Op::Load | Op::Previous, _) => {
                 let address = self.address(node)?;
-                self.note_use(address.target);
+                // A partial result is what an earlier iteration of a loop of its reduction left.
+                let is_of_iteration = |open: &&OpenLoop| {
+                    let kind = open.range.as_range().map(|arg| arg.kind);
+                    node.op() == Op::Load || kind != Some(AxisKind::Reduce)
+                };
+                let around = self.open.iter().take_while(is_of_iteration).map(|open| open.step).collect();
+                self.note_use(address.target, around);
                 (Action::Load(address), value)
             }
             (Op::Store, _) => {
                 let (address, stored) = (self.address(node)?, self.value(node, 1)?);
-                self.note_use(address.target);
+                self.note_use(address.target, self.open.iter().map(|open| open.step).collect());
                 (Action::Store { address, value: stored }, Meaning::Done)
             }
             _ => (self.computed(node)?, value),
@@ -363,10 +369,9 @@ impl Maker<'_> {
         Ok(Action::Close { open: open.step })
     }
 
-    /// Narrows the loops that hold all uses of a scratch to those that are open now.
-    fn note_use(&mut self, target: Target) {
+    /// Narrows the loops that hold all uses of a scratch to these.
+    fn note_use(&mut self, target: Target, around: Vec<usize>) {
         let Target::Scratch(number) = target else { return };
-        let around: Vec<usize> = self.open.iter().map(|open| open.step).collect();
         let home = match self.homes[number].take() {
             None => around,
             Some(home) => home.into_iter().zip(around).take_while(|(a, b)| a == b).map(|(step, _)| step).collect(),
