@@ -10,7 +10,7 @@ use warpweft_compiler::pipeline::{LowerOptions, loops_of, lower_kernel};
 use warpweft_compiler::target::Target;
 use warpweft_compiler::watch::Silent;
 use warpweft_tests::choices::Choices;
-use warpweft_tests::kernels::{Random, kernel_of};
+use warpweft_tests::kernels::{Random, kernel_of, matmul};
 use warpweft_tests::{guarded, in_place, opt_lists};
 
 /// Lists that are tried in every run of the tests; a soak tries more.
@@ -105,15 +105,6 @@ fn no_store_stands_in_a_loop_of_others_that_may_be_empty() {
     let refused = apply(&split, &Opt::Outermost { range: rest }, &target).expect_err("a loop that may be empty");
     assert_eq!(refused.reason, Reason::Kernel("a store would stand in a loop of others that may be empty"));
     assert!(opt_lists::check_list(&ast, Some(8), "split(r1, 4), split(r0, 2)", &target).is_ok());
-}
-
-/// A product of matrices as loops: rows r0, columns r1, terms r2; loads l0 of the first and l1 of the second.
-fn matmul(rows: i64, terms: i64, columns: i64) -> UOp {
-    let a = UOp::param(1, DType::F32, (rows * terms) as u64).reshape([rows, 1, terms]);
-    let b = UOp::param(2, DType::F32, (terms * columns) as u64).reshape([terms, columns]).permute(&[1, 0]);
-    let all = [rows, columns, terms];
-    let product = a.expand(all) * b.reshape([1, columns, terms]).expand(all);
-    kernel_of(&[product.reduce(ReduceOp::Add, &[2]).reshape([rows, columns])])
 }
 
 #[test]

@@ -9,7 +9,7 @@ use warpweft_compiler::optimize::{Limit, Reason, apply, apply_list, legal_opts, 
 use warpweft_compiler::pipeline::{LowerOptions, loops_of, lower_kernel};
 use warpweft_compiler::target::{Feature, Target};
 use warpweft_compiler::watch::Silent;
-use warpweft_tests::kernels::{Random, kernel_of};
+use warpweft_tests::kernels::{Random, kernel_of, matmul};
 use warpweft_tests::opt_lists;
 
 /// Lists that are tried in every run of the tests; a soak tries more.
@@ -30,15 +30,6 @@ fn random_lists_of_opts_for_threads_keep_values() {
     // What is not reached is not tried.
     let enough = barriers >= 3 && shuffles >= 1 && blocks >= 8;
     assert!(enough, "{barriers} with barriers, {shuffles} with shuffles, {blocks} with threads");
-}
-
-/// A product of matrices as a kernel: rows r0, columns r1, terms r2; loads l0 of the first and l1 of the second.
-fn matmul(rows: i64, terms: i64, columns: i64) -> UOp {
-    let a = UOp::param(1, DType::F32, (rows * terms) as u64).reshape([rows, 1, terms]);
-    let b = UOp::param(2, DType::F32, (terms * columns) as u64).reshape([terms, columns]).permute(&[1, 0]);
-    let all = [rows, columns, terms];
-    let product = a.expand(all) * b.reshape([1, columns, terms]).expand(all);
-    kernel_of(&[product.reduce(ReduceOp::Add, &[2]).reshape([rows, columns])])
 }
 
 /// Rows reduced: rows r0, elements r1.

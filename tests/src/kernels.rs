@@ -48,6 +48,15 @@ impl Random {
     }
 }
 
+/// A product of matrices as a kernel: rows r0, columns r1, terms r2; loads l0 of the first and l1 of the second.
+pub fn matmul(rows: i64, terms: i64, columns: i64) -> UOp {
+    let a = UOp::param(1, DType::F32, (rows * terms) as u64).reshape([rows, 1, terms]);
+    let b = UOp::param(2, DType::F32, (terms * columns) as u64).reshape([terms, columns]).permute(&[1, 0]);
+    let all = [rows, columns, terms];
+    let product = a.expand(all) * b.reshape([1, columns, terms]).expand(all);
+    kernel_of(&[product.reduce(ReduceOp::Add, &[2]).reshape([rows, columns])])
+}
+
 /// A kernel AST that stores these values, one parameter each; inputs must be params numbered from `values.len()`.
 pub fn kernel_of(values: &[UOp]) -> UOp {
     UOp::sink(values.iter().enumerate().map(|(slot, value)| {

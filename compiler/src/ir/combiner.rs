@@ -194,6 +194,14 @@ impl Combining {
         }
     }
 
+    /// As [`Combining::of`], of what is known to reduce.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub fn of_reduction(node: &UOp) -> Combining {
+        Combining::of(node).unwrap_or_else(|| panic!("bug in the compiler: reduction with argument {:?}", node.arg()))
+    }
+
     /// How many values it combines.
     pub fn arity(self) -> usize {
         match self {

@@ -96,7 +96,7 @@ fn holders_of(dependencies: &Dependencies, root: &UOp) -> FxHashMap<UOp, Vec<UOp
     let mut holders: FxHashMap<UOp, Vec<UOp>> = FxHashMap::default();
     for loop_end in inner_loop_ends(&dependencies.order, root) {
         let ids: Vec<u32> = closed_ranges(loop_end).iter().map(range_id).collect();
-        let below = crate::ir::postorder(open_operands(loop_end));
+        let below: FxHashSet<UOp> = crate::ir::postorder(open_operands(loop_end)).into_iter().collect();
         let stands_in = |node: &UOp| ids.iter().any(|id| dependencies.get(node).contains(*id));
         for node in below.iter().filter(|node| node.op() == Op::Load) {
             // Itself, or a loop around it: the terms of a product may depend on fewer loops than their sum.

@@ -33,11 +33,6 @@ fn reclose(store: &UOp, open: &[UOp], ranges: impl Iterator<Item = UOp>) -> UOp 
     UOp::new(store.op(), store.dtype(), open.iter().cloned().chain(ranges).collect::<Sources>(), store.arg().clone())
 }
 
-fn combining_of(reduction: &UOp) -> Combining {
-    Combining::of(reduction)
-        .unwrap_or_else(|| panic!("bug in the compiler: reduction with argument {:?}", reduction.arg()))
-}
-
 /// Straight-line code for unrolled ranges, innermost loop ends first.
 fn unroll(root: &UOp) -> UOp {
     let mut done: FxHashMap<UOp, SmallVec<[UOp; 1]>> = FxHashMap::default();
@@ -89,7 +84,7 @@ fn unroll_loop_end(loop_end: &UOp, numbers: &mut Numbers) -> SmallVec<[UOp; 1]> 
     match loop_end.op() {
         Op::Store => copies.iter().map(|operands| reclose(loop_end, operands, kept.iter().cloned())).collect(),
         _ => {
-            let combining = combining_of(loop_end);
+            let combining = Combining::of_reduction(loop_end);
             let states = copies.iter().map(|operands| combining.reduce_ranges(operands, &kept)).collect();
             smallvec![tree(combining, states).swap_remove(combining.number())]
         }
@@ -351,7 +346,7 @@ impl Vectorizer {
     }
 
     fn convert_reduction(&self, reduction: &UOp, closes_lanes: Option<&UOp>, kept: &[UOp]) -> UOp {
-        let combining = combining_of(reduction);
+        let combining = Combining::of_reduction(reduction);
         let mut values: State = open_operands(reduction).iter().map(|value| self.done[value].clone()).collect();
         // The components of a state are combined with each other: if one is a vector, all are.
         if let Some(lane) = closes_lanes.cloned().or_else(|| self.lane_of(reduction)).filter(|_| values.len() > 1) {

@@ -196,15 +196,15 @@ mod tests {
         assert_eq!(ops_of(&blocks), "range range store end barrier range load store end end");
     }
 
+    /// [`FILL`] of a scratch of its own.
+    fn fill_of_another() -> String {
+        let names = [("s0", "s1"), ("v0", "w0"), ("v1 =", "w1 ="), ("v2 =", "w2 ="), ("r5", "q5"), ("#5", "#15")];
+        names.iter().fold(FILL.to_string(), |text, (from, to)| text.replace(from, to))
+    }
+
     #[test]
     fn one_barrier_serves_several_scratches() {
-        let second = FILL
-            .replace("s0", "s1")
-            .replace("v0", "w0")
-            .replace("v1 =", "w1 =")
-            .replace("v2 =", "w2 =")
-            .replace("r5", "q5")
-            .replace("#5", "#15");
+        let second = fill_of_another();
         let both = USE.replace("v5 = load v4", "v5a = load v4\n w3 = index s1, v3\n w4 = load w3\n v5 = add v5a, w4");
         let body = format!("r0: i64 = range two, loop #0\n{FILL}{second}{both}v9 = end r0\n");
         assert_eq!(
@@ -216,13 +216,7 @@ mod tests {
     #[test]
     fn a_loop_that_may_be_empty_is_no_place_to_meet() {
         // The loop over n meets; if there is no n, what was stored before it has not been met for.
-        let second = FILL
-            .replace("s0", "s1")
-            .replace("v0", "w0")
-            .replace("v1 =", "w1 =")
-            .replace("v2 =", "w2 =")
-            .replace("r5", "q5")
-            .replace("#5", "#15");
+        let second = fill_of_another();
         let reads = USE
             .replace("s0", "s1")
             .replace("v3", "w3")

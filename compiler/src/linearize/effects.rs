@@ -21,7 +21,7 @@ mod accumulations;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::dtype::Scalar;
-use crate::ir::{Arg, Op, UOp};
+use crate::ir::{Arg, AxisKind, Op, UOp};
 
 /// Values tried in one search before it is given up.
 const SEARCH_MAX: usize = 20_000;
@@ -159,6 +159,9 @@ fn check_pair(load: &MemoryAccess, store: &MemoryAccess, values: &Values<'_>) ->
     let shared = load.loops.iter().zip(&store.loops).take_while(|(a, b)| a == b).count();
     let is_first = load.position < store.position;
     let same_place = is_first && load.index.src()[1] == store.index.src()[1] && shared == load.loops.len();
+    // Each thread does what stands outside of the loop that they share, perhaps when another has stored already.
+    let is_parallel = |range: &&UOp| range.as_range().is_some_and(|arg| arg.kind == AxisKind::Parallel);
+    let is_first = is_first && !store.loops[shared..].iter().any(is_parallel);
     let found = match (&load.offset, &store.offset) {
         // All that is loaded is loaded before anything is stored.
         _ if is_first && shared == 0 => Found::Nothing,
@@ -470,6 +473,25 @@ mod tests {
         ops.insert(store, moved);
         let error = check(&ops).unwrap_err();
         assert!(error.ends_with("it comes later"), "{error}");
+    }
+
+    #[test]
+    fn what_stands_outside_of_the_loop_that_threads_share_is_done_by_each_of_them() {
+        let text = "linear %first(f32[8] readwrite) grid 8 {
+          eight: i64 = const 8
+          zero: i64 = const 0
+          p0: f32 = param #0 [8]
+          v0 = index p0, zero
+          v1 = load v0
+          r0: i64 = range eight, parallel #0
+            v2 = index p0, r0
+            v3 = store v2, v1
+          v4 = end r0
+        }";
+        let check_text = |text: &str| check(&crate::linearize::text::parse(text).expect("a list").ops);
+        let error = check_text(text).expect_err("a thread may have stored before another loads");
+        assert!(error.starts_with("op 4 loads what op 7 replaces"), "{error}");
+        assert_eq!(check_text(&text.replace("parallel", "loop").replace("grid 8", "grid 1")), Ok(()));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
 use super::opt::Reason;
-use super::split::{combining_of, is_reduce};
+use super::split::is_reduce;
 use super::stage::{Copied, materialized_along};
 use crate::ir::{AxisKind, Combining, MemorySpace, Op, ThreadDim, UOp, rebuild, substitute};
 use crate::kernel::effects::{loads_before, memory_in_place, replaces_what_was_read};
@@ -79,7 +79,7 @@ fn lanes_of_reduction(root: &UOp, range: &UOp, lanes: &UOp) -> Result<UOp, Reaso
         if node.op() != Op::ReduceRange || !closed_ranges(node).contains(range) {
             return rebuilt;
         }
-        let combining = combining_of(&rebuilt);
+        let combining = Combining::of_reduction(&rebuilt);
         let mut inner = over_others(&rebuilt, combining, range);
         // A state has no op over lanes; the rules of threads say so.
         if inner.len() == 1 {
@@ -135,7 +135,7 @@ pub(super) fn group(root: &UOp, range: &UOp, dim: ThreadDim) -> Result<UOp, Reas
     }
     let new = rebuild(root, |node, rebuilt| {
         let Some(own) = indices.get(node) else { return rebuilt };
-        let combining = combining_of(&rebuilt);
+        let combining = Combining::of_reduction(&rebuilt);
         let first = numbers[node.src()];
         let by_index = own.iter().zip(first..).map(|(index, id)| Copied::by_its_threads(index, id));
         let by_group = Copied::new(range, first + own.len() as u32, AxisKind::Block(dim));

@@ -257,7 +257,7 @@ fn split_reduce(root: &UOp, range: &UOp, inner: i64, kind: AxisKind, next: u32) 
         let new = if !closes {
             if src[..] == *node.src() { node.clone() } else { node.with_src(src) }
         } else {
-            let combining = combining_of(&node);
+            let combining = Combining::of_reduction(&node);
             let position = closed_ranges(&node).iter().position(|other| other == range).unwrap_or_default();
             let (before, after) = (&closed_ranges(&node)[..position], &closed_ranges(&node)[position + 1..]);
             let values = &src[..combining.arity()];
@@ -330,11 +330,6 @@ fn nested_reduction(
         return combining.reduce_ranges(values, &ranges);
     }
     combining.reduce_ranges(&combining.reduce_ranges(values, loops), std::slice::from_ref(part))
-}
-
-pub(super) fn combining_of(reduction: &UOp) -> Combining {
-    Combining::of(reduction)
-        .unwrap_or_else(|| panic!("bug in the compiler: reduction with argument {:?}", reduction.arg()))
 }
 
 /// Every load in a value that depends on what the gate depends on, gated by it as well.
