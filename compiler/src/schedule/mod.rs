@@ -33,9 +33,11 @@ mod loop_model;
 mod materialize;
 mod normalize;
 mod offsets;
+mod prices;
 #[cfg(test)]
 mod properties;
 mod realize;
+mod share;
 mod streams;
 #[cfg(test)]
 mod tests;
