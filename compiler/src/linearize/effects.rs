@@ -6,8 +6,7 @@
 //! - in the *same* iteration, the load stands before the store, or they touch different elements.
 //!
 //! Offsets are sums of loop variables with factors, so the question is whether `a1*t1 + a2*t2 + ... + c = 0` has a solution within bounds
-//! where one of the `t` is the distance between two iterations. It is searched for, largest factor first: what the remaining terms can add up to leaves few
-//! values for each, one in the common case of rows and columns. Offsets that are no such sums (quotients of quotients, positions that were loaded)
+//! where one of the `t` is the distance between two iterations ([`equation`]). Offsets that are no such sums (quotients of quotients, positions that were loaded)
 //! are compared as they stand: a load and a store at one expression, the load first, are right if the store's view shows no element
 //! twice, which whoever writes through a view has checked. Where lengths are variables, all this is asked for several values of each, its bounds among them.
 //!
@@ -17,23 +16,13 @@
 //! kernel in debug builds. Tested below with lists that are wrong.
 
 mod accumulations;
+mod equation;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::dtype::Scalar;
 use crate::ir::{Arg, AxisKind, Op, UOp};
-
-/// Values tried in one search before it is given up.
-const SEARCH_MAX: usize = 20_000;
-
-/// What a search for two accesses of one element found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
-    Nothing,
-    Conflict,
-    /// The search took too long, or an offset is no sum.
-    Unknown,
-}
+use equation::{Found, Sum, Term, search};
 
 /// A load or store of memory that the list both loads and stores.
 struct MemoryAccess<'a> {
@@ -43,23 +32,6 @@ struct MemoryAccess<'a> {
     index: &'a UOp,
     is_store: bool,
     offset: Option<Sum>,
-}
-
-/// A term of an offset: a loop variable, its quotient or remainder by a number, or the number of the lane.
-#[derive(Clone, PartialEq, Eq, Hash)]
-enum Term {
-    Loop(u32),
-    Quotient(u32, i128),
-    Remainder(u32, i128),
-    Lane,
-}
-
-/// An offset: a constant, and factors of terms with the least and largest value of each.
-#[derive(Clone, Default)]
-struct Sum {
-    constant: i128,
-    factors: FxHashMap<Term, i128>,
-    bounds: FxHashMap<Term, (i128, i128)>,
 }
 
 /// What is wrong with the order of loads and stores in a list: a bug in the compiler.
@@ -279,136 +251,6 @@ fn without_casts(node: &UOp) -> &UOp {
         node = &node.src()[0];
     }
     node
-}
-
-impl Sum {
-    fn factor(&self, term: &Term) -> i128 {
-        self.factors.get(term).copied().unwrap_or(0)
-    }
-
-    fn add(&mut self, term: Term, factor: i128, bounds: (i128, i128)) {
-        *self.factors.entry(term.clone()).or_default() += factor;
-        self.bounds.insert(term, bounds);
-    }
-}
-
-/// An unknown of the search.
-#[derive(Clone, Copy, Debug)]
-struct Unknown {
-    factor: i128,
-    low: i128,
-    high: i128,
-    /// Whether it is the distance between two iterations of a shared loop.
-    is_distance: bool,
-}
-
-/// Looks for elements that both touch: in different iterations of the shared loops; in the same one too if the load does not come first.
-fn search(load: &Sum, store: &Sum, shared: &[&UOp], is_first: bool, values: &Values<'_>) -> Found {
-    let Some((mut unknowns, constant)) = equation(load, store, shared, values) else { return Found::Unknown };
-    unknowns.sort_by_key(|unknown| std::cmp::Reverse(unknown.factor.abs()));
-    // What the unknowns from each on can add up to.
-    let mut reach = vec![(0i128, 0i128); unknowns.len() + 1];
-    for (number, unknown) in unknowns.iter().enumerate().rev() {
-        let ends = [unknown.factor * unknown.low, unknown.factor * unknown.high];
-        let (low, high) = reach[number + 1];
-        reach[number] = (low + ends[0].min(ends[1]), high + ends[0].max(ends[1]));
-    }
-    let mut tried = 0;
-    // Each: the next unknown, what is missing to zero, and whether the iterations differ so far.
-    let mut pending: Vec<(usize, i128, bool)> = vec![(0, -constant, false)];
-    while let Some((number, missing, differ)) = pending.pop() {
-        tried += 1;
-        if tried > SEARCH_MAX {
-            return Found::Unknown;
-        }
-        if missing < reach[number].0 || missing > reach[number].1 {
-            continue;
-        }
-        let may_differ = differ || unknowns[number..].iter().any(|unknown| unknown.is_distance);
-        if is_first && !may_differ {
-            continue;
-        }
-        let Some(unknown) = unknowns.get(number) else { return Found::Conflict };
-        let (least, most) = values_that_reach(unknown, missing, reach[number + 1]);
-        if most - least > SEARCH_MAX as i128 {
-            return Found::Unknown;
-        }
-        for value in least..=most {
-            let differ = differ || (unknown.is_distance && value != 0);
-            pending.push((number + 1, missing - unknown.factor * value, differ));
-        }
-    }
-    Found::Nothing
-}
-
-/// The values of an unknown that leave something which the others can make up.
-fn values_that_reach(unknown: &Unknown, missing: i128, others: (i128, i128)) -> (i128, i128) {
-    if unknown.factor == 0 {
-        // It changes nothing: one value of each kind stands for all.
-        return (unknown.low.max(0), unknown.high.min(1));
-    }
-    let (low, high) = (missing - others.1, missing - others.0);
-    let (low, high) = if unknown.factor > 0 { (low, high) } else { (-high, -low) };
-    let factor = unknown.factor.abs();
-    let least = low.div_euclid(factor) + (low.rem_euclid(factor) != 0) as i128;
-    (least.max(unknown.low), high.div_euclid(factor).min(unknown.high))
-}
-
-/// The difference of two offsets: unknowns with factors, and a constant. Where it is zero, both touch one element.
-fn equation(load: &Sum, store: &Sum, shared: &[&UOp], values: &Values<'_>) -> Option<(Vec<Unknown>, i128)> {
-    let mut unknowns = Vec::new();
-    let mut common: FxHashSet<Term> = FxHashSet::default();
-    for range in shared {
-        let (id, len) = (range.as_range()?.id, length(range, values));
-        let whole = Term::Loop(id);
-        common.insert(whole.clone());
-        // What has been split into digits is counted in digits: a number is its quotient * base + its remainder.
-        let digits = match base_of(id, [load, store]) {
-            Err(()) => return None,
-            Ok(None) => vec![(whole.clone(), 1, len - 1)],
-            Ok(Some(base)) => vec![
-                (Term::Quotient(id, base), base, (len - 1) / base),
-                (Term::Remainder(id, base), 1, (base - 1).min(len - 1)),
-            ],
-        };
-        for (term, weight, most) in digits {
-            let [loaded, stored] = [load, store].map(|sum| match &term {
-                Term::Loop(_) => sum.factor(&term),
-                _ => sum.factor(&term) + weight * sum.factor(&whole),
-            });
-            // The load's iteration, and how many iterations later the store's is.
-            if most > 0 {
-                unknowns.push(Unknown { factor: loaded - stored, low: 0, high: most, is_distance: false });
-                unknowns.push(Unknown { factor: -stored, low: -most, high: most, is_distance: true });
-            }
-            common.insert(term);
-        }
-    }
-    unknowns.retain(|unknown| unknown.is_distance || unknown.factor != 0);
-    for (sum, sign) in [(load, 1), (store, -1)] {
-        for (term, factor) in sum.factors.iter().filter(|(term, _)| !common.contains(*term)) {
-            let (low, high) = sum.bounds[term];
-            if *factor != 0 {
-                unknowns.push(Unknown { factor: sign * factor, low, high, is_distance: false });
-            }
-        }
-    }
-    Some((unknowns, load.constant - store.constant))
-}
-
-/// The number by which a loop variable is split into digits, if it is; an error if there are two.
-fn base_of(id: u32, sums: [&Sum; 2]) -> Result<Option<i128>, ()> {
-    let mut found = None;
-    for term in sums.iter().flat_map(|sum| sum.factors.keys()) {
-        match term {
-            Term::Quotient(other, base) | Term::Remainder(other, base) if *other == id => match found {
-                Some(known) if known != *base => return Err(()),
-                _ => found = Some(*base),
-            },
-            _ => {}
-        }
-    }
-    Ok(found)
 }
 
 #[cfg(test)]

@@ -17,7 +17,8 @@ use smallvec::SmallVec;
 use super::cost::{self, Cost};
 use super::graph::Graph;
 use super::groups::Groups;
-use super::loop_model::{AxisIndex, Dependence, OuterLoops, ReductionLoop, Use};
+use super::loop_model::{Dependence, OuterLoops, ReductionLoop};
+use super::use_site::{AxisIndex, Use};
 use crate::ir::{Arg, Axes, Op, UOp};
 use crate::watch::{Report, Silent, Topic, Watch};
 

@@ -7,7 +7,8 @@
 
 use super::cost;
 use super::fuse::Fusion;
-use super::loop_model::{OuterLoops, Use};
+use super::loop_model::OuterLoops;
+use super::use_site::Use;
 use super::writes::{may_meet, target_of};
 use crate::ir::{Arg, Op, UOp};
 

@@ -19,7 +19,8 @@
 use smallvec::SmallVec;
 
 use super::fuse::Fusion;
-use super::loop_model::{AxisIndex, Dependence, ReductionLoop, Use};
+use super::loop_model::{Dependence, ReductionLoop};
+use super::use_site::{AxisIndex, Use};
 use crate::ir::Axes;
 
 /// How a value would be kept.

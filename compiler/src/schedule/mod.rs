@@ -41,6 +41,7 @@ mod share;
 mod streams;
 #[cfg(test)]
 mod tests;
+mod use_site;
 mod writes;
 
 pub use check::check;

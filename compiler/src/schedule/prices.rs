@@ -9,8 +9,8 @@ use smallvec::SmallVec;
 
 use super::cost;
 use super::fuse::{Fusion, each_once};
-use super::loop_model::Use;
 use super::materialize::MaterializePlan;
+use super::use_site::Use;
 use crate::ir::{Arg, Op, ReduceOp, UOp};
 
 /// What keeping a value must gain at the least, of the work of its kernel: it fixes the order of the outer loops, and what else the kernel

@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::fuse::{Fusion, NOT_STORED, each_once};
-use super::loop_model::{AxisIndex, Use};
+use super::use_site::{AxisIndex, Use};
 use crate::ir::Dim;
 
 /// Groups that are asked whether they can share a kernel because of one input.

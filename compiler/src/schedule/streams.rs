@@ -12,7 +12,7 @@
 //! Always: this changes what things cost and what may be kept, and no value. Tested in the test crate, by kernel counts and values of attention.
 
 use super::fuse::Fusion;
-use super::loop_model::Use;
+use super::use_site::Use;
 use crate::ir::{Arg, Op};
 
 impl Fusion<'_> {

@@ -1,0 +1,177 @@
+//! Where a tensor's element is asked for, and what movement ops make of that: they move no element, they change the index.
+//!
+//! Always: an index in the operand of a movement op is as simple as its gate lets it be, so that equal indices are equal nodes. Groups of axes
+//! with equal products are reshaped apart from each other. Tested through `tensors`: `tests/filetests/kernel/loops.uop` and `run/movement.uop`.
+
+use smallvec::SmallVec;
+
+use crate::ir::{Arg, Dim, Op, Shape, UOp};
+use crate::symbolic::{simplify, simplify_given};
+use crate::view::dims::same;
+
+/// Where a tensor's element is asked for.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) struct MultiIndex {
+    /// One index of dtype `Index` per axis.
+    pub(super) indices: SmallVec<[UOp; 4]>,
+    /// False where the index does not exist.
+    pub(super) gate: Option<UOp>,
+}
+
+/// The row-major number of an element.
+pub(super) fn flatten(indices: &[UOp], shape: &Shape) -> UOp {
+    let strides = shape.row_major_strides();
+    let terms = indices.iter().zip(&strides).filter(|(index, _)| !index.is_const(0));
+    terms.fold(UOp::index(0), |sum, (index, stride)| {
+        let term = if stride.is(1) { index.clone() } else { index * stride.to_uop() };
+        if sum.is_const(0) { term } else { sum + term }
+    })
+}
+
+pub(super) fn both(gate: Option<&UOp>, other: &UOp) -> UOp {
+    match gate {
+        Some(gate) => simplify(&(gate & other)),
+        None => other.clone(),
+    }
+}
+
+/// The index in a movement op's operand of an index in its result.
+pub(super) fn moved(node: &UOp, multi_index: &MultiIndex) -> MultiIndex {
+    let from = node.src()[0].shape();
+    let indices: SmallVec<[UOp; 4]> = match (node.op(), node.arg()) {
+        (Op::Reshape, Arg::Shape(to)) => reshaped(&multi_index.indices, to, from),
+        (Op::Permute, Arg::Axes(order)) => {
+            let mut indices: SmallVec<[UOp; 4]> = multi_index.indices.clone();
+            for (axis, &source) in order.iter().enumerate() {
+                indices[source as usize] = multi_index.indices[axis].clone();
+            }
+            indices
+        }
+        (Op::Expand, _) => {
+            let pairs = multi_index.indices.iter().zip(from.iter());
+            pairs.map(|(index, dim)| if dim.is(1) { UOp::index(0) } else { index.clone() }).collect()
+        }
+        (Op::Flip, Arg::Axes(axes)) => {
+            let mut indices = multi_index.indices.clone();
+            for &axis in axes {
+                let last = (&from[axis as usize] - &Dim::Const(1)).to_uop();
+                indices[axis as usize] = simplify(&(last - &indices[axis as usize]));
+            }
+            indices
+        }
+        (Op::Shrink, Arg::Bounds(bounds)) => {
+            let pairs = multi_index.indices.iter().zip(bounds.iter());
+            pairs.map(|(index, (start, _))| simplify(&(index + start.to_uop()))).collect()
+        }
+        (Op::Pad, Arg::Bounds(bounds)) => {
+            let pairs = multi_index.indices.iter().zip(bounds.iter());
+            pairs.map(|(index, (before, _))| simplify(&(index - before.to_uop()))).collect()
+        }
+        (Op::AsStrided, Arg::Strided(strided)) => {
+            let terms = multi_index.indices.iter().zip(strided.strides.iter());
+            let flat = terms.fold(strided.offset.to_uop(), |sum, (index, stride)| sum + index * stride.to_uop());
+            let flat_shape = Shape::from([from.numel()]);
+            reshaped(&[simplify(&flat)], &flat_shape, from)
+        }
+        (op, arg) => panic!("bug in the compiler: {op} {arg:?} is no movement op"),
+    };
+    let gate = match node.op() {
+        Op::Pad => match inside_of_pad(node, multi_index) {
+            Some(inside) => Some(both(multi_index.gate.as_ref(), &inside)),
+            None => multi_index.gate.clone(),
+        },
+        _ => multi_index.gate.clone(),
+    };
+    // What holds under the gate may make the indices simpler.
+    let indices = match &gate {
+        Some(gate) if node.op() == Op::Pad || node.op() == Op::Reshape => {
+            indices.iter().map(|index| simplify_given(index, gate)).collect()
+        }
+        _ => indices,
+    };
+    MultiIndex { indices, gate }
+}
+
+/// The condition that an index in a pad's result lies in its operand; `None` if it always does.
+pub(super) fn inside_of_pad(node: &UOp, multi_index: &MultiIndex) -> Option<UOp> {
+    let Arg::Bounds(bounds) = node.arg() else { return None };
+    let mut inside: Option<UOp> = None;
+    for ((index, (before, after)), dim) in
+        multi_index.indices.iter().zip(bounds.iter()).zip(node.src()[0].shape().iter())
+    {
+        if !before.is(0) {
+            inside = Some(both(inside.as_ref(), &!index.lt(&before.to_uop())));
+        }
+        if !after.is(0) {
+            inside = Some(both(inside.as_ref(), &index.lt(&(before + dim).to_uop())));
+        }
+    }
+    inside.map(|inside| simplify(&inside)).filter(|inside| !inside.is_const(1))
+}
+
+/// Indices over the shape `to` as indices over the shape `from` of as many elements.
+///
+/// Leading axes that agree are passed through; groups of axes with equal products are flattened and split again on their own, so
+/// that a reshape of some axes leaves the others alone.
+fn reshaped(indices: &[UOp], to: &Shape, from: &Shape) -> SmallVec<[UOp; 4]> {
+    let mut result: SmallVec<[UOp; 4]> = SmallVec::new();
+    let (mut new, mut old) = (0, 0);
+    while old < from.len() {
+        let (new_start, old_start) = (new, old);
+        let mut products = (Dim::Const(1), Dim::Const(1));
+        // Grow the group on the side whose product is smaller until both agree.
+        loop {
+            if new > new_start && old > old_start && same(&products.0, &products.1) {
+                break;
+            }
+            let grow_old = match (products.0.as_const(), products.1.as_const()) {
+                (Some(new_product), Some(old_product)) => old_product <= new_product,
+                _ => old <= new,
+            };
+            if (grow_old && old < from.len()) || new == to.len() {
+                if old == from.len() {
+                    break;
+                }
+                products.1 = &products.1 * &from[old];
+                old += 1;
+            } else {
+                products.0 = &products.0 * &to[new];
+                new += 1;
+            }
+        }
+        if old == from.len() {
+            new = to.len();
+        }
+        split_group(&indices[new_start..new], &to[new_start..new], &from[old_start..old], &mut result);
+    }
+    result
+}
+
+fn split_group(indices: &[UOp], to: &[Dim], from: &[Dim], result: &mut SmallVec<[UOp; 4]>) {
+    let real: SmallVec<[usize; 4]> = (0..to.len()).filter(|&axis| !to[axis].is(1)).collect();
+    let wanted: SmallVec<[usize; 4]> = (0..from.len()).filter(|&axis| !from[axis].is(1)).collect();
+    if real.len() == 1 && wanted.len() == 1 && same(&to[real[0]], &from[wanted[0]]) {
+        result.extend((0..from.len()).map(
+            |axis| {
+                if axis == wanted[0] { indices[real[0]].clone() } else { UOp::index(0) }
+            },
+        ));
+        return;
+    }
+    let flat = simplify(&flatten(indices, &to.iter().cloned().collect()));
+    let strides = from.iter().cloned().collect::<Shape>().row_major_strides();
+    for (axis, dim) in from.iter().enumerate() {
+        if dim.is(1) {
+            result.push(UOp::index(0));
+            continue;
+        }
+        let mut index = flat.clone();
+        if !strides[axis].is(1) {
+            index = index.idiv(&strides[axis].to_uop());
+        }
+        if wanted.first() != Some(&axis) {
+            index = index.modulo(&dim.to_uop());
+        }
+        result.push(simplify(&index));
+    }
+}
