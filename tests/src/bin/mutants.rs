@@ -9,9 +9,10 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
+use warpweft_tests::mutants::judge::{Outcome, judge};
 use warpweft_tests::mutants::list::{self, Fault};
 use warpweft_tests::mutants::plant::plant;
-use warpweft_tests::mutants::run::{Binary, Outcome, baseline, build, judge};
+use warpweft_tests::mutants::suite::{Suite, baseline, build};
 
 /// Plants small faults and says which the tests do not notice.
 #[derive(Parser)]
@@ -25,6 +26,9 @@ struct Arguments {
     /// Where the copy and its build go.
     #[arg(long, default_value = "target/mutants")]
     folder: PathBuf,
+    /// How many tests run at once; one for each core unless said.
+    #[arg(long, default_value_t = std::thread::available_parallelism().map_or(1, usize::from))]
+    jobs: usize,
 }
 
 fn main() -> ExitCode {
@@ -58,39 +62,41 @@ fn run(arguments: &Arguments) -> Result<usize, String> {
     let started = Instant::now();
     plant(&root, &tree, &faults, None)?;
     eprintln!("building the tests with {} faults as switches", faults.len());
-    let mut binaries = build(&tree, &target)?;
-    eprintln!("built in {:.0} s; running them without a fault", started.elapsed().as_secs_f64());
-    baseline(&mut binaries, &folder)?;
-    eprintln!("all pass after {:.0} s", started.elapsed().as_secs_f64());
+    let binaries = build(&tree, &target)?;
+    eprintln!("built in {:.0} s; running each test without a fault", started.elapsed().as_secs_f64());
+    let suite = baseline(binaries, &folder, arguments.jobs)?;
+    eprintln!("all {} pass after {:.0} s", suite.tests.len(), started.elapsed().as_secs_f64());
     let mut survivors = 0;
     for (number, fault) in faults.iter().enumerate().filter(|(_, fault)| !fault.alone) {
         let began = Instant::now();
-        survivors += tell(fault, &judge(fault, Some(number), &binaries, &folder), began);
+        survivors += tell(fault, &judge(fault, Some(number), &suite, &folder, arguments.jobs), began);
     }
     for fault in faults.iter().filter(|fault| fault.alone) {
         let began = Instant::now();
-        survivors += tell(fault, &built_alone(&root, &tree, &target, fault, &binaries, &folder)?, began);
+        survivors += tell(fault, &built_alone(&root, &tree, &target, fault, &suite, &folder, arguments.jobs)?, began);
     }
     println!("{} faults, {survivors} survive, {:.0} s", faults.len(), started.elapsed().as_secs_f64());
     Ok(survivors)
 }
 
+#[allow(clippy::too_many_arguments, reason = "folders and a number")]
 fn built_alone(
     root: &Path,
     tree: &Path,
     target: &Path,
     fault: &Fault,
-    known: &[Binary],
+    known: &Suite,
     folder: &Path,
+    jobs: usize,
 ) -> Result<Outcome, String> {
     plant(root, tree, &[], Some(fault))?;
     let mut binaries = build(tree, target).map_err(|why| format!("{}: {why}", fault.name))?;
-    for binary in &mut binaries {
-        let same = known.iter().find(|known| known.name == binary.name && known.folder == binary.folder);
-        binary.time = same.map(|known| known.time).unwrap_or_default();
-    }
-    binaries.sort_by_key(|binary| binary.time);
-    Ok(judge(fault, None, &binaries, folder))
+    // The tests are those that are known, in programs that may have other paths.
+    let place = |name: &str, folder: &Path| {
+        known.binaries.iter().position(|known| known.name == name && known.folder == folder)
+    };
+    binaries.sort_by_key(|binary| place(&binary.name, &binary.folder));
+    Ok(judge(fault, None, &Suite { binaries, tests: known.tests.clone() }, folder, jobs))
 }
 
 /// Prints what became of a fault; 1 if it survives and is not shown to be equivalent.
