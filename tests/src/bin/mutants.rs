@@ -67,7 +67,10 @@ fn run(arguments: &Arguments) -> Result<usize, String> {
     let suite = baseline(binaries, &folder, arguments.jobs)?;
     eprintln!("all {} pass after {:.0} s", suite.tests.len(), started.elapsed().as_secs_f64());
     let mut survivors = 0;
-    for (number, fault) in faults.iter().enumerate().filter(|(_, fault)| !fault.alone) {
+    // Those that nothing can notice take longest, so they come last.
+    let mut switches: Vec<(usize, &Fault)> = faults.iter().enumerate().filter(|(_, fault)| !fault.alone).collect();
+    switches.sort_by_key(|(_, fault)| fault.equivalent.is_some());
+    for (number, fault) in switches {
         let began = Instant::now();
         survivors += tell(fault, &judge(fault, Some(number), &suite, &folder, arguments.jobs), began);
     }
