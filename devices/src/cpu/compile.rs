@@ -5,18 +5,24 @@
 //! features go to the code generator, and its triple and data layout into the module, else LLVM generates for a plain x86-64.
 //!
 //! Always: one LLVM context per call, created and dropped here, so that any number of threads may compile at once; the result
-//! is plain bytes. The same program and target give the same bytes.
+//! is plain bytes. The same program and target give the same bytes. LLVM is called on threads of its own (`llvm_threads`); what it
+//! reports of a module comes to a handler of the context, and makes the call an error.
 //!
 //! Not here: caching (`runtime`), loading (`loader`). Tested in `cpu/tests.rs`.
 #![allow(unsafe_code, reason = "parsing keeps the buffer that inkwell would leak, which takes LLVM's C interface")]
 
-use std::cell::Cell;
-use std::sync::Once;
+use std::cell::{Cell, RefCell};
+use std::ffi::{CStr, c_void};
+use std::sync::{Once, OnceLock};
 
 use inkwell::OptimizationLevel;
 use inkwell::context::{AsContextRef, Context};
-use inkwell::llvm_sys::core::LLVMDisposeMessage;
+use inkwell::llvm_sys::LLVMDiagnosticSeverity;
+use inkwell::llvm_sys::core::{
+    LLVMContextSetDiagnosticHandler, LLVMDisposeMessage, LLVMGetDiagInfoDescription, LLVMGetDiagInfoSeverity,
+};
 use inkwell::llvm_sys::ir_reader::LLVMParseIRInContext2;
+use inkwell::llvm_sys::prelude::LLVMDiagnosticInfoRef;
 use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
 use inkwell::passes::PassBuilderOptions;
@@ -24,10 +30,11 @@ use inkwell::targets::{
     CodeModel, FileType, InitializationConfig, RelocMode, Target as LlvmTarget, TargetMachine, TargetTriple,
 };
 use inkwell::types::{AnyTypeEnum, BasicMetadataTypeEnum};
-use warpweft_compiler::program::Program;
+use warpweft_compiler::program::{Estimate, Program};
 use warpweft_compiler::target::Target;
 
 use super::llvm_library;
+use super::llvm_threads::{self, Failed};
 use crate::error::DeviceError;
 
 /// The passes, in LLVM's notation. Programs come in SSA form with loops that test at their end, so each pass runs once: what a
@@ -37,18 +44,26 @@ pub const PASSES: &str = "function(sroa,early-cse,simplifycfg,loop-mssa(licm),in
 
 /// Makes sure that LLVM is there and that it knows its x86 code generator, once per process. `machine` is for the error.
 pub(super) fn initialize_llvm(machine: &str) -> Result<(), DeviceError> {
-    static DONE: Once = Once::new();
-    llvm_library::load().map_err(|message| DeviceError::CompilerMissing { triple: machine.to_string(), message })?;
-    DONE.call_once(|| {
-        LlvmTarget::initialize_x86(&InitializationConfig {
-            asm_parser: false,
-            asm_printer: true,
-            base: true,
-            disassembler: true,
-            info: true,
-            machine_code: true,
-        });
+    static DONE: OnceLock<Result<(), String>> = OnceLock::new();
+    let missing = |message: String| DeviceError::CompilerMissing { triple: machine.to_string(), message };
+    DONE.get_or_init(|| llvm_threads::begin_use(load_and_initialize)).clone().map_err(missing)
+}
+
+fn load_and_initialize() -> Result<(), String> {
+    // Before and after, for whenever the process begins to end.
+    llvm_threads::before_objects_are_destroyed();
+    llvm_library::load()?;
+    llvm_threads::before_objects_are_destroyed();
+    llvm_threads::install_fatal_error_handler();
+    LlvmTarget::initialize_x86(&InitializationConfig {
+        asm_parser: false,
+        asm_printer: true,
+        base: true,
+        disassembler: true,
+        info: true,
+        machine_code: true,
     });
+    llvm_threads::before_objects_are_destroyed();
     Ok(())
 }
 
@@ -78,12 +93,77 @@ pub fn compile_with(
     after_stage: &mut dyn FnMut(&'static str),
 ) -> Result<Vec<u8>, DeviceError> {
     initialize_llvm(&target.triple)?;
+    try_out(target);
+    // A thread that LLVM cannot return from keeps what it has, so it has its own.
+    let owned = (program.clone(), target.clone(), passes.to_string());
+    on_thread_of_llvm(&program.name, after_stage, move |after_stage| {
+        let (program, target, passes) = owned;
+        generate(&program, &target, &passes, level, after_stage)
+    })
+}
+
+/// A kernel of no use, with a type that machines lack: for those LLVM makes one more object.
+const TRIED_OUT: &str = "define void @tried(ptr %b, ptr %v, ptr %s, i64 %begin, i64 %end) {
+  %x = load i24, ptr %b
+  %y = mul i24 %x, %x
+  store i24 %y, ptr %b
+  ret void
+}";
+
+/// Compiles a first kernel, once per process: LLVM makes some objects when it first generates code, and the end of the process
+/// can be held up only after they are made (`llvm_threads`). Nearly all that this costs the next kernel need not pay again.
+fn try_out(target: &Target) {
+    static DONE: Once = Once::new();
+    DONE.call_once(|| {
+        let program = Program {
+            name: "tried".to_string(),
+            entry: "tried".to_string(),
+            source: TRIED_OUT.to_string(),
+            parameters: Vec::new(),
+            variables: Vec::new(),
+            grid: 1,
+            scratch_bytes: 0,
+            estimate: Estimate::default(),
+        };
+        let target = target.clone();
+        // Whatever is wrong, the next kernel finds out too.
+        let _ = on_thread_of_llvm("tried", &mut |_| (), move |_| {
+            let after_stage = |_| llvm_threads::before_objects_are_destroyed();
+            generate(&program, &target, PASSES, OptimizationLevel::Default, &after_stage)
+        });
+    });
+}
+
+/// Runs work that calls LLVM where errors inside of LLVM are errors of the caller.
+pub(super) fn on_thread_of_llvm<T: Send + 'static>(
+    kernel: &str,
+    after_stage: &mut dyn FnMut(&'static str),
+    work: impl FnOnce(&dyn Fn(&'static str)) -> Result<T, DeviceError> + Send + 'static,
+) -> Result<T, DeviceError> {
+    llvm_threads::run(after_stage, work).unwrap_or_else(|failed| {
+        let (stage, message) = match failed {
+            Failed::Fatal(said) => ("LLVM gave up", one_line(&said)),
+            Failed::Ending => ("not begun", "the process is ending".to_string()),
+        };
+        Err(DeviceError::Compile { kernel: kernel.to_string(), stage, message })
+    })
+}
+
+fn generate(
+    program: &Program,
+    target: &Target,
+    passes: &str,
+    level: OptimizationLevel,
+    after_stage: &dyn Fn(&'static str),
+) -> Result<Vec<u8>, DeviceError> {
     let failed = |stage, message: String| DeviceError::Compile {
         kernel: program.name.clone(),
         stage,
         message: one_line(&message),
     };
+    let errors = RefCell::new(Vec::new());
     let context = Context::create();
+    collect_errors(&context, &errors);
     let module = parse(&context, program)?;
     after_stage("parse");
 
@@ -106,10 +186,36 @@ pub fn compile_with(
     let object = machine
         .write_to_memory_buffer(&module, FileType::Object)
         .map_err(|message| failed("code generation", message.to_string()))?;
+    if let Some(said) = errors.take().first() {
+        return Err(failed("code generation", String::clone(said)));
+    }
     let bytes = object.as_slice().to_vec();
     after_stage("code generation");
     keep_machine(target, level, machine);
     Ok(bytes)
+}
+
+/// Has errors that LLVM reports of a context's modules put in a list, where LLVM would print them and end the process. Warnings are dropped.
+fn collect_errors(context: &Context, errors: &RefCell<Vec<String>>) {
+    extern "C" fn collect(diagnostic: LLVMDiagnosticInfoRef, errors: *mut c_void) {
+        // SAFETY: LLVM gives what it reports, live for this call.
+        if unsafe { LLVMGetDiagInfoSeverity(diagnostic) } != LLVMDiagnosticSeverity::LLVMDSError {
+            return;
+        }
+        // SAFETY: as above; the text is ours, read once and given back.
+        let said = unsafe {
+            let text = LLVMGetDiagInfoDescription(diagnostic);
+            let said = CStr::from_ptr(text).to_string_lossy().into_owned();
+            LLVMDisposeMessage(text);
+            said
+        };
+        // SAFETY: `generate` made the list before the context and keeps it longer; LLVM calls this on its thread alone.
+        let errors = unsafe { &*errors.cast_const().cast::<RefCell<Vec<String>>>() };
+        errors.borrow_mut().push(said);
+    }
+    let list = std::ptr::from_ref(errors).cast_mut().cast::<c_void>();
+    // SAFETY: the context is live; the handler casts `list` back to what it is.
+    unsafe { LLVMContextSetDiagnosticHandler(context.as_ctx_ref(), Some(collect), list) };
 }
 
 /// A target machine and what it was made for.
@@ -128,8 +234,16 @@ fn take_machine(target: &Target, level: OptimizationLevel) -> Result<TargetMachi
     }
 }
 
+/// Only on a thread that ends before LLVM does: elsewhere it would be dropped with the thread, whenever that is.
 fn keep_machine(target: &Target, level: OptimizationLevel, machine: TargetMachine) {
-    MACHINE.set(Some((target.clone(), level, machine)));
+    if llvm_threads::is_thread_of_ours() {
+        MACHINE.set(Some((target.clone(), level, machine)));
+    }
+}
+
+/// Drops what this thread has kept.
+pub(super) fn drop_kept_machine() {
+    drop(MACHINE.take());
 }
 
 fn parse<'context>(context: &'context Context, program: &Program) -> Result<Module<'context>, DeviceError> {
@@ -149,7 +263,7 @@ fn parse<'context>(context: &'context Context, program: &Program) -> Result<Modu
     } else {
         // SAFETY: on failure LLVM leaves a C string of its own, which we read once and give back.
         unsafe {
-            let said = std::ffi::CStr::from_ptr(message).to_string_lossy().into_owned();
+            let said = CStr::from_ptr(message).to_string_lossy().into_owned();
             LLVMDisposeMessage(message);
             said
         }
@@ -160,7 +274,8 @@ fn parse<'context>(context: &'context Context, program: &Program) -> Result<Modu
 /// Whether LLVM can generate code for this target at all.
 pub(super) fn check_generator(target: &Target) -> Result<(), DeviceError> {
     initialize_llvm(&target.triple)?;
-    target_machine(target, OptimizationLevel::Default).map(drop)
+    let target = target.clone();
+    on_thread_of_llvm("none", &mut |_| (), move |_| target_machine(&target, OptimizationLevel::Default).map(drop))
 }
 
 fn target_machine(target: &Target, level: OptimizationLevel) -> Result<TargetMachine, DeviceError> {

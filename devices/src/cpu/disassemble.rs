@@ -14,12 +14,25 @@ use inkwell::llvm_sys::disassembler::{
 use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget, SectionKind};
 use warpweft_compiler::target::Target;
 
+use super::compile::{initialize_llvm, on_thread_of_llvm};
+use crate::error::DeviceError;
+
 /// Longer than any instruction with its operands.
 const LINE_BYTES: usize = 256;
 
-/// The code of all executable sections. An error is a sentence on what is wrong.
-pub(super) fn disassemble(object: &[u8], target: &Target) -> Result<String, String> {
-    super::compile::initialize_llvm(&target.triple).map_err(|error| error.to_string())?;
+/// The code of all executable sections. An error says what is wrong.
+pub(super) fn disassemble(object: &[u8], target: &Target) -> Result<String, DeviceError> {
+    initialize_llvm(&target.triple)?;
+    let (object, target) = (object.to_vec(), target.clone());
+    on_thread_of_llvm("disassembled", &mut |_| (), move |_| {
+        sections(&object, &target).map_err(|message| DeviceError::Unsupported {
+            device: super::NAME.to_string(),
+            what: format!("disassemble this object: {message}"),
+        })
+    })
+}
+
+fn sections(object: &[u8], target: &Target) -> Result<String, String> {
     let file = object::File::parse(object).map_err(|error| format!("it is no object file: {error}"))?;
     let disassembler = Disassembler::new(target)?;
     let mut text = String::new();

@@ -62,7 +62,8 @@ macro_rules! llvm_functions {
 }
 
 llvm_functions! {
-    LLVMContextCreate LLVMContextDispose LLVMCopyStringRepOfTargetData LLVMCountBasicBlocks LLVMCountParamTypes
+    LLVMContextCreate LLVMContextDispose LLVMContextSetDiagnosticHandler LLVMGetDiagInfoDescription LLVMGetDiagInfoSeverity
+    LLVMInstallFatalErrorHandler LLVMCopyStringRepOfTargetData LLVMCountBasicBlocks LLVMCountParamTypes
     LLVMCreateDisasmCPUFeatures LLVMCreateMemoryBufferWithMemoryRangeCopy LLVMCreateMessage
     LLVMCreatePassBuilderOptions LLVMCreateTargetDataLayout LLVMCreateTargetMachine LLVMDisasmDispose
     LLVMDisasmInstruction LLVMDisposeExecutionEngine LLVMDisposeMemoryBuffer LLVMDisposeMessage LLVMDisposeModule

@@ -12,12 +12,15 @@ mod disassemble;
 mod kernel;
 mod launch_list;
 mod llvm_library;
+mod llvm_threads;
 mod loader;
 mod scratch;
 mod symbols;
 mod target;
 mod threads;
 
+#[cfg(test)]
+mod process_tests;
 #[cfg(test)]
 mod tests;
 
@@ -98,9 +101,6 @@ impl Device for CpuDevice {
     }
 
     fn disassemble(&self, object: &[u8]) -> Result<String, DeviceError> {
-        disassemble::disassemble(object, &self.target).map_err(|message| DeviceError::Unsupported {
-            device: NAME.to_string(),
-            what: format!("disassemble this object: {message}"),
-        })
+        disassemble::disassemble(object, &self.target)
     }
 }

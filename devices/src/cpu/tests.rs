@@ -5,6 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use warpweft_compiler::dtype::DType;
 use warpweft_compiler::program::{Access, Estimate, Parameter, Program};
+use warpweft_compiler::target::Target;
 
 use super::CpuDevice;
 use super::loader;
@@ -14,7 +15,7 @@ use crate::error::DeviceError;
 use crate::launch_list::{Argument, LaunchList, OneByOne, Step};
 
 /// A kernel `k` over `f32` buffers of these lengths.
-fn program(source: &str, lens: &[u64]) -> Program {
+pub(super) fn program(source: &str, lens: &[u64]) -> Program {
     Program {
         name: "hand_written".to_string(),
         entry: "k".to_string(),
@@ -27,8 +28,14 @@ fn program(source: &str, lens: &[u64]) -> Program {
     }
 }
 
-fn device() -> CpuDevice {
+pub(super) fn device() -> CpuDevice {
     CpuDevice::open(Some(2)).unwrap()
+}
+
+/// The host as if it had nothing but what every x86-64 has.
+pub(super) fn target_without_vectors() -> Target {
+    let (processor, features) = ("x86-64".to_string(), String::new());
+    Target { processor, features, ..device().target().clone() }
 }
 
 fn kernel(program: &Program) -> Arc<dyn Kernel> {
@@ -279,9 +286,7 @@ define void @k(ptr %buffers, ptr %variables, ptr %scratch, i64 %begin, i64 %end)
 
 #[test]
 fn half_floats_convert_on_a_machine_without_instructions_for_them() {
-    let mut target = device().target().clone();
-    (target.processor, target.features) = ("x86-64".to_string(), String::new());
-    let device = CpuDevice::for_target(target).unwrap();
+    let device = CpuDevice::for_target(target_without_vectors()).unwrap();
     let source = "
 define void @k(ptr %buffers, ptr %variables, ptr %scratch, i64 %begin, i64 %end) {
   %out = load ptr, ptr %buffers
