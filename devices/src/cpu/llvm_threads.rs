@@ -50,6 +50,8 @@ enum Message<T> {
 }
 
 type Job = Box<dyn FnOnce() + Send>;
+/// Tells somebody what LLVM said.
+type Tell = Box<dyn FnOnce(String)>;
 
 /// The work of this process that LLVM does, and the threads for it.
 #[derive(Default)]
@@ -72,7 +74,7 @@ static CHANGED: Condvar = Condvar::new();
 
 thread_local! {
     /// Tells the caller of this thread's work of a fatal error.
-    static TELL: RefCell<Option<Box<dyn FnOnce(String)>>> = const { RefCell::new(None) };
+    static TELL: RefCell<Option<Tell>> = const { RefCell::new(None) };
     /// Whether this thread is one of ours.
     static IS_OURS: Cell<bool> = const { Cell::new(false) };
     /// Whether this thread runs work, be it ours or a caller's.
@@ -116,7 +118,7 @@ pub(super) fn run<T: Send + 'static>(
     let (sender, receiver) = mpsc::channel();
     let job: Job = Box::new(move || {
         let fatal = sender.clone();
-        let tell: Box<dyn FnOnce(String)> = Box::new(move |said| drop(fatal.send(Message::Fatal(said))));
+        let tell: Tell = Box::new(move |said| drop(fatal.send(Message::Fatal(said))));
         TELL.set(Some(tell));
         let result = work_of_llvm(&|stage| drop(sender.send(Message::Stage(stage))));
         TELL.set(None);
