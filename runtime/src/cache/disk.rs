@@ -9,7 +9,11 @@
 //!
 //! Always: what [`DiskCache::get`] returns are the very bytes that were put under this key; a file that is damaged, cut or
 //! of another key is removed and counts as a miss. A file appears under its name whole, by renaming, so that any number of
-//! processes may use one folder. Whatever the disk refuses costs one warning and the gain of the cache, nothing else.
+//! processes may use one folder. Whatever the disk refuses costs one warning and the gain of the cache, nothing else. What somebody else
+//! could have written counts as refused (`folder`): kernels are code that this process runs.
+//!
+//! A cache is kept small by those who write to it: about once an hour, and after each [`TIDIED_AFTER`] bytes of a process, what was used longest
+//! ago is taken out until at most [`BYTES_MAX`] are left (`prune::tidy`).
 //!
 //! A file that is used a day after its last use or later is marked as used, so that pruning by age leaves it. How many entries were found
 //! is kept as the length of a file, which grows by a byte for each: appending is atomic, so processes need not agree.
@@ -17,11 +21,14 @@
 //! Not here: the environment (the folder is given), what payloads are (`entries`), pruning (`prune`). Tested at the end of this file.
 
 use std::fmt::{self, Debug};
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
+
+use super::folder::{Folder, mark_used};
+use super::prune;
 
 const MAGIC: &[u8; 8] = b"WWCACHE\x03";
 const HEADER_BYTES: usize = 8 + 32 + 8 + 32;
@@ -31,6 +38,11 @@ const FILE_BYTES_MAX: u64 = 1 << 30;
 pub(crate) const HITS_FILE: &str = "hits";
 /// A file's time of use is as old as this at most while it is used.
 const USE_MARKED_AFTER: Duration = Duration::from_secs(24 * 3600);
+
+/// Bytes of a folder that are left when it is tidied.
+pub const BYTES_MAX: u64 = 1 << 30;
+/// Bytes that a process writes until it tidies again.
+const TIDIED_AFTER: u64 = 64 << 20;
 
 /// What an entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -104,6 +116,9 @@ type Warn = Box<dyn Fn(&str) + Send + Sync>;
 pub struct DiskCache {
     /// None when nothing is to be kept.
     folder: Option<PathBuf>,
+    bytes_max: u64,
+    /// Bytes written since this process tidied the folder; so many at first that the first entry makes it look.
+    untidied: AtomicU64,
     warn: Warn,
     warned: AtomicBool,
     hits: AtomicU64,
@@ -129,6 +144,8 @@ impl DiskCache {
     pub fn with_warnings(folder: Option<PathBuf>, warn: Warn) -> DiskCache {
         DiskCache {
             folder,
+            bytes_max: BYTES_MAX,
+            untidied: AtomicU64::new(TIDIED_AFTER),
             warn,
             warned: AtomicBool::new(false),
             hits: AtomicU64::new(0),
@@ -137,6 +154,11 @@ impl DiskCache {
             damaged: AtomicU64::new(0),
             refused: AtomicU64::new(0),
         }
+    }
+
+    /// The same, which keeps at most about so many bytes.
+    pub fn with_bytes_max(self, bytes_max: u64) -> DiskCache {
+        DiskCache { bytes_max, ..self }
     }
 
     /// Where the entries are.
@@ -158,7 +180,7 @@ impl DiskCache {
 
     /// The payload of this key, if it is there and whole.
     pub fn get(&self, key: &Key) -> Option<Vec<u8>> {
-        let found = self.folder.as_ref().and_then(|folder| self.read_entry(&entry_path(folder, key), key));
+        let found = self.folder.as_ref().and_then(|folder| self.read_entry(folder, key));
         let counter = if found.is_some() { &self.hits } else { &self.misses };
         counter.fetch_add(1, Ordering::Relaxed);
         found
@@ -167,21 +189,38 @@ impl DiskCache {
     /// Keeps a payload under this key. A disk that refuses costs a warning.
     pub fn put(&self, key: &Key, payload: &[u8]) {
         let Some(folder) = &self.folder else { return };
-        match write_entry(&entry_path(folder, key), key, payload) {
-            Ok(()) => {
+        match write_entry(folder, key, payload) {
+            Ok(bytes) => {
                 self.stored.fetch_add(1, Ordering::Relaxed);
+                self.tidy_sometimes(folder, bytes);
             }
             Err(error) => self.refused(&format!("nothing can be kept in {}: {error}", folder.display())),
         }
     }
 
-    fn read_entry(&self, path: &Path, key: &Key) -> Option<Vec<u8>> {
-        let bytes = match read_bounded(path) {
-            Ok(Some(bytes)) => bytes,
-            Ok(None) => Vec::new(), // too long for one of ours: damaged
+    fn tidy_sometimes(&self, folder: &Path, bytes: u64) {
+        let untidied = self.untidied.fetch_add(bytes, Ordering::Relaxed);
+        let limit = TIDIED_AFTER.min(self.bytes_max / 4);
+        if untidied < limit {
+            return;
+        }
+        let is_first = untidied >= TIDIED_AFTER && self.stored.load(Ordering::Relaxed) == 1;
+        self.untidied.store(0, Ordering::Relaxed);
+        if let Err(error) = prune::tidy(folder, self.bytes_max, is_first) {
+            self.refused(&format!("{} cannot be tidied: {error}", folder.display()));
+        }
+    }
+
+    fn read_entry(&self, folder: &Path, key: &Key) -> Option<Vec<u8>> {
+        let (shard, name) = place(key);
+        let opened = Folder::open(folder).and_then(|folder| folder.folder(&shard, false));
+        let read = opened.and_then(|shard| Ok((read_bounded(&shard, &name)?, shard)));
+        let (bytes, shard) = match read {
+            Ok((Some(bytes), shard)) => (bytes, shard),
+            Ok((None, shard)) => (Vec::new(), shard), // too long for one of ours: damaged
             Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
             Err(error) => {
-                self.refused(&format!("the file {} is not readable: {error}", path.display()));
+                self.refused(&format!("nothing is taken from {}: {shard}/{name}: {error}", folder.display()));
                 return None;
             }
         };
@@ -189,7 +228,7 @@ impl DiskCache {
         if payload.is_none() {
             self.damaged.fetch_add(1, Ordering::Relaxed);
             // If it cannot be removed, it is found damaged again.
-            let _ = fs::remove_file(path);
+            let _ = shard.remove(&name);
         }
         payload
     }
@@ -197,7 +236,7 @@ impl DiskCache {
     /// Adds to the number of entries that processes found in this folder. Nothing depends on it, so a disk that refuses is not told of.
     pub(crate) fn count_hits(&self, count: usize) {
         if let Some(folder) = &self.folder
-            && let Ok(mut file) = OpenOptions::new().append(true).create(true).open(folder.join(HITS_FILE))
+            && let Ok(mut file) = Folder::open(folder).and_then(|folder| folder.append(HITS_FILE))
         {
             let _ = file.write_all(&vec![b'.'; count]);
         }
@@ -213,19 +252,20 @@ impl DiskCache {
     }
 }
 
-fn entry_path(folder: &Path, key: &Key) -> PathBuf {
+/// The folder of an entry in the cache's, and its name there.
+fn place(key: &Key) -> (String, String) {
     let hex = key.hex();
-    folder.join(&hex[..2]).join(format!("{hex}.{}", key.kind.extension()))
+    (hex[..2].to_string(), format!("{hex}.{}", key.kind.extension()))
 }
 
 /// The whole file, unless it is longer than any of ours.
-fn read_bounded(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    let file = File::open(path)?;
+fn read_bounded(shard: &Folder, name: &str) -> io::Result<Option<Vec<u8>>> {
+    let file = shard.read(name)?;
     let metadata = file.metadata()?;
     let used = metadata.modified().ok().and_then(|time| time.elapsed().ok());
     if used.is_some_and(|age| age > USE_MARKED_AFTER) {
-        // Who may read but not write loses nothing but the mark.
-        let _ = OpenOptions::new().append(true).open(path).and_then(|file| file.set_modified(SystemTime::now()));
+        // Where the system does not let it be marked, nothing but the mark is lost.
+        let _ = mark_used(&file);
     }
     let mut bytes = Vec::with_capacity(usize::try_from(metadata.len().min(FILE_BYTES_MAX)).unwrap_or(0));
     file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
@@ -245,7 +285,8 @@ fn check_entry<'bytes>(bytes: &'bytes [u8], key: &Key) -> Option<&'bytes [u8]> {
     whole.then_some(payload)
 }
 
-fn write_entry(path: &Path, key: &Key, payload: &[u8]) -> io::Result<()> {
+/// Bytes written.
+fn write_entry(folder: &Path, key: &Key, payload: &[u8]) -> io::Result<u64> {
     let mut bytes = Vec::with_capacity(HEADER_BYTES + payload.len());
     bytes.extend_from_slice(MAGIC);
     bytes.extend_from_slice(&key.hash);
@@ -253,24 +294,23 @@ fn write_entry(path: &Path, key: &Key, payload: &[u8]) -> io::Result<()> {
     bytes.extend_from_slice(blake3::hash(payload).as_bytes());
     bytes.extend_from_slice(payload);
 
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    let (mut file, temporary) = create_temporary(path)?;
-    let written = file.write_all(&bytes).and_then(|()| fs::rename(&temporary, path));
+    let (shard, name) = place(key);
+    let shard = Folder::open_or_make(folder)?.folder(&shard, true)?;
+    let (mut file, temporary) = make_temporary(&shard, &key.hex())?;
+    let written = file.write_all(&bytes).and_then(|()| shard.rename(&temporary, &name));
     if written.is_err() {
-        let _ = fs::remove_file(&temporary); // the error that matters is the one of writing
+        let _ = shard.remove(&temporary); // the error that matters is the one of writing
     }
-    written
+    written.map(|()| bytes.len() as u64)
 }
 
-/// A new file beside `path`, of a name that no other thread or process has.
-fn create_temporary(path: &Path) -> io::Result<(File, PathBuf)> {
+/// A new file of a name that no other thread or process has.
+fn make_temporary(shard: &Folder, name: &str) -> io::Result<(File, String)> {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     loop {
         let number = COUNTER.fetch_add(1, Ordering::Relaxed);
-        let temporary = path.with_extension(format!("{}-{number}.tmp", std::process::id()));
-        match OpenOptions::new().write(true).create_new(true).open(&temporary) {
+        let temporary = format!("{name}.{}-{number}.tmp", std::process::id());
+        match shard.make_file(&temporary) {
             Ok(file) => return Ok((file, temporary)),
             // Left by a process of the same number that was killed, or of another machine: the next number.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -281,9 +321,16 @@ fn create_temporary(path: &Path) -> io::Result<(File, PathBuf)> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, OpenOptions};
     use std::sync::{Arc, Mutex};
+    use std::time::SystemTime;
 
     use super::*;
+
+    fn entry_path(folder: &Path, key: &Key) -> PathBuf {
+        let (shard, name) = place(key);
+        folder.join(shard).join(name)
+    }
 
     fn key(name: &str) -> Key {
         Key::new(Kind::Kernel, *blake3::hash(name.as_bytes()).as_bytes())
@@ -404,6 +451,55 @@ mod tests {
         for path in [folder.path(), &shard] {
             fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_others_can_write_is_not_believed_and_costs_one_warning() {
+        use std::os::unix::fs::PermissionsExt;
+        let outside = tempfile::tempdir().unwrap();
+        let folder = outside.path().join("cache");
+        let chmod = |path: &Path, bits| fs::set_permissions(path, fs::Permissions::from_mode(bits)).unwrap();
+        let filled = cache(&folder).0;
+        filled.put(&key("a"), b"object");
+        filled.count_hits(1);
+        let file = entry_path(&folder, &key("a"));
+        let shard = file.parent().unwrap();
+        let modes = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((modes(&folder), modes(shard), modes(&file)), (0o700, 0o700, 0o600));
+        for (path, good, bad) in [(&*folder, 0o700, 0o777), (shard, 0o700, 0o770), (&*file, 0o600, 0o666)] {
+            chmod(path, bad);
+            let (cache, warnings) = cache(&folder);
+            assert_eq!((cache.get(&key("a")), cache.get(&key("a"))), (None, None), "{}", path.display());
+            assert_eq!(warnings.lock().unwrap().len(), 1);
+            assert!(warnings.lock().unwrap()[0].contains("others than its owner can write it"));
+            cache.count_hits(1);
+            chmod(path, good);
+            assert_eq!(cache.get(&key("a")).as_deref(), Some(&b"object"[..]));
+        }
+        // Nothing was added while the folder could be written by all.
+        assert_eq!(fs::metadata(folder.join(HITS_FILE)).unwrap().len(), 3);
+        // A link where the folder, an entry or the count should be is not followed.
+        let link = outside.path().join("link");
+        std::os::unix::fs::symlink(&folder, &link).unwrap();
+        let (linked, warnings) = cache(&link);
+        assert_eq!(linked.get(&key("a")), None);
+        linked.put(&key("b"), b"object");
+        assert_eq!((warnings.lock().unwrap().len(), files(&folder).len()), (1, 1));
+        fs::rename(&file, outside.path().join("moved")).unwrap();
+        std::os::unix::fs::symlink(outside.path().join("moved"), &file).unwrap();
+        assert_eq!(filled.get(&key("a")), None);
+    }
+
+    #[test]
+    fn a_folder_is_kept_small_by_those_who_write_to_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = cache(folder.path()).0.with_bytes_max(100_000);
+        for number in 0..60 {
+            cache.put(&key(&number.to_string()), &[7; 10_000]);
+        }
+        let bytes: u64 = files(folder.path()).iter().map(|path| path.metadata().unwrap().len()).sum();
+        assert!((60_000..=130_000).contains(&bytes), "{bytes}");
     }
 
     #[test]

@@ -2,5 +2,6 @@
 
 pub mod disk;
 pub(crate) mod entries;
+mod folder;
 pub(crate) mod keys;
 pub mod prune;

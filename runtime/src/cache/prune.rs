@@ -1,4 +1,4 @@
-//! Looking at a cache folder from outside, and taking things out of it: by age of last use, by size, or all.
+//! Looking at a cache folder, and taking things out of it: by age of last use, by size, or all; and what caches do of that by themselves.
 //!
 //! Programs may use the folder meanwhile: a file that is gone is a miss to them, and they make it again. Files that a killed process
 //! left half written count as entries of their age.
@@ -8,6 +8,17 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::disk::{HITS_FILE, Kind};
+use super::folder::{Folder, mark_used};
+
+/// The extension of what is not written to its end yet.
+pub(super) const TEMPORARY: &str = "tmp";
+/// No writer takes so long.
+const TEMPORARY_LEFT_AFTER: Duration = Duration::from_secs(3600);
+/// The file that was written when the folder was tidied last.
+const TIDIED_FILE: &str = "tidied";
+const TIDIED_AGAIN_AFTER: Duration = Duration::from_secs(3600);
+/// A count of hits that is longer than this begins anew.
+const HITS_MAX: u64 = 1 << 20;
 
 /// One file of a cache folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,24 +54,34 @@ pub struct Removed {
 /// What is in a folder. A folder that is not there is empty; files that are not of a cache are not listed.
 ///
 /// # Errors
-/// Whatever the system refuses.
+/// Whatever the system refuses, and a folder that others than this user can write.
 pub fn contents(folder: &Path) -> io::Result<Contents> {
+    match Folder::open(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Contents::default()),
+        Err(error) => Err(error),
+        Ok(open) => contents_of(&open, folder),
+    }
+}
+
+fn contents_of(open: &Folder, folder: &Path) -> io::Result<Contents> {
     let mut contents = Contents::default();
-    for shard in list(folder)? {
-        let is_shard = shard.file_name().is_some_and(|name| name.len() == 2);
-        for path in if is_shard && shard.is_dir() { list(&shard)? } else { Vec::new() } {
-            let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    for listed in open.list()? {
+        if listed.name == HITS_FILE && !listed.is_folder {
+            contents.hits = listed.bytes;
+        }
+        if !listed.is_folder || listed.name.len() != 2 {
+            continue;
+        }
+        for file in open.folder(&listed.name, false)?.list()?.into_iter().filter(|file| !file.is_folder) {
+            let extension = file.name.rsplit_once('.').map_or("", |(_, extension)| extension);
             let kind = Kind::ALL.into_iter().find(|kind| kind.extension() == extension);
-            if kind.is_none() && extension != "tmp" {
-                continue;
+            if kind.is_some() || extension == TEMPORARY {
+                let path = folder.join(&listed.name).join(&file.name);
+                contents.entries.push(Entry { path, kind, bytes: file.bytes, used: file.modified });
             }
-            // What another process removed meanwhile is not there.
-            let Ok(metadata) = path.metadata() else { continue };
-            contents.entries.push(Entry { path, kind, bytes: metadata.len(), used: metadata.modified()? });
         }
     }
     contents.entries.sort_by(|a, b| a.used.cmp(&b.used).then_with(|| a.path.cmp(&b.path)));
-    contents.hits = std::fs::metadata(folder.join(HITS_FILE)).map_or(0, |metadata| metadata.len());
     Ok(contents)
 }
 
@@ -69,23 +90,62 @@ pub fn contents(folder: &Path) -> io::Result<Contents> {
 /// # Errors
 /// Whatever the system refuses.
 pub fn prune(folder: &Path, max_bytes: Option<u64>, older_than: Option<Duration>) -> io::Result<Removed> {
-    let Contents { entries, .. } = contents(folder)?;
+    let open = match Folder::open(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Removed::default()),
+        opened => opened?,
+    };
+    let Contents { entries, .. } = contents_of(&open, folder)?;
     let now = SystemTime::now();
+    let is_old =
+        |entry: &Entry| older_than.is_some_and(|limit| now.duration_since(entry.used).is_ok_and(|age| age > limit));
+    remove(&open, &entries, max_bytes, is_old)
+}
+
+/// Removes those entries that are old, and the first ones until the rest is small enough.
+fn remove(
+    open: &Folder,
+    entries: &[Entry],
+    max_bytes: Option<u64>,
+    is_old: impl Fn(&Entry) -> bool,
+) -> io::Result<Removed> {
     let mut left: u64 = entries.iter().map(|entry| entry.bytes).sum();
     let mut removed = Removed::default();
-    for entry in &entries {
-        let age = now.duration_since(entry.used).unwrap_or_default();
-        let is_old = older_than.is_some_and(|limit| age > limit);
-        if is_old || max_bytes.is_some_and(|limit| left > limit) {
-            match std::fs::remove_file(&entry.path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-            left -= entry.bytes;
-            removed = Removed { entries: removed.entries + 1, bytes: removed.bytes + entry.bytes };
+    for entry in entries {
+        if !is_old(entry) && max_bytes.is_none_or(|limit| left <= limit) {
+            continue;
         }
+        let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let shard = name(entry.path.parent().unwrap_or(Path::new("")));
+        match open.folder(&shard, false).and_then(|shard| shard.remove(&name(&entry.path))) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        left -= entry.bytes;
+        removed = Removed { entries: removed.entries + 1, bytes: removed.bytes + entry.bytes };
     }
     Ok(removed)
+}
+
+/// Keeps a folder small, for those who write to it: temporaries that a killed process left, and what was used longest ago until three
+/// quarters of `max_bytes` are left, if there was more. A long count of hits begins anew. `unless_done` leaves it if somebody did this in the last hour.
+pub(super) fn tidy(folder: &Path, max_bytes: u64, unless_done: bool) -> io::Result<Removed> {
+    let open = Folder::open(folder)?;
+    let now = SystemTime::now();
+    let age = |since: SystemTime| now.duration_since(since).unwrap_or_default();
+    let done = open.read(TIDIED_FILE).and_then(|file| file.metadata()?.modified());
+    if unless_done && done.is_ok_and(|done| age(done) < TIDIED_AGAIN_AFTER) {
+        return Ok(Removed::default());
+    }
+    mark_used(&open.append(TIDIED_FILE)?)?;
+    let Contents { entries, hits } = contents_of(&open, folder)?;
+    if hits > HITS_MAX {
+        open.remove(HITS_FILE)?;
+    }
+    let is_left = |entry: &Entry| entry.kind.is_none() && age(entry.used) > TEMPORARY_LEFT_AFTER;
+    // What somebody writes at this time is left to them.
+    let entries: Vec<Entry> = entries.into_iter().filter(|entry| entry.kind.is_some() || is_left(entry)).collect();
+    let is_full = entries.iter().map(|entry| entry.bytes).sum::<u64>() > max_bytes;
+    remove(&open, &entries, is_full.then_some(max_bytes / 4 * 3), is_left)
 }
 
 /// Takes out everything, the count of hits too.
@@ -94,17 +154,9 @@ pub fn prune(folder: &Path, max_bytes: Option<u64>, older_than: Option<Duration>
 /// Whatever the system refuses.
 pub fn clear(folder: &Path) -> io::Result<Removed> {
     let removed = prune(folder, Some(0), None)?;
-    match std::fs::remove_file(folder.join(HITS_FILE)) {
+    match Folder::open(folder).and_then(|folder| folder.remove(HITS_FILE)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(removed),
-    }
-}
-
-fn list(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    match std::fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => Err(error),
-        Ok(entries) => entries.map(|entry| entry.map(|entry| entry.path())).collect(),
     }
 }
 
@@ -139,9 +191,44 @@ mod tests {
         let mut newest: Vec<PathBuf> = all.entries[..5].iter().map(|entry| entry.path.clone()).collect();
         newest.reverse();
         assert_eq!(left, newest);
+        // A link in place of a folder leads nowhere.
+        #[cfg(unix)]
+        {
+            let outside = tempfile::tempdir().unwrap();
+            std::fs::write(outside.path().join("theirs.kernel"), b"not ours").unwrap();
+            std::os::unix::fs::symlink(outside.path(), folder.path().join("zz")).unwrap();
+            assert_eq!(contents(folder.path()).unwrap().entries.len(), 5);
+            clear(folder.path()).unwrap();
+            assert!(outside.path().join("theirs.kernel").exists());
+        }
         clear(folder.path()).unwrap();
         assert_eq!(contents(folder.path()).unwrap(), Contents::default());
         assert!(folder.path().join("notes.txt").exists());
         assert_eq!(contents(&folder.path().join("nowhere")).unwrap(), Contents::default());
+    }
+
+    #[test]
+    fn tidying_takes_what_was_left_and_what_is_too_much() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = DiskCache::new(Some(folder.path().to_path_buf()));
+        let put = |k: u8| cache.put(&Key::new(Kind::Kernel, *blake3::hash(&[k]).as_bytes()), &[k; 1000]);
+        (0..8).for_each(put);
+        let old = SystemTime::now() - Duration::from_secs(7200);
+        let shard = contents(folder.path()).unwrap().entries[0].path.parent().unwrap().to_path_buf();
+        for (name, time) in [("left.1-0.tmp", old), ("young.2-0.tmp", SystemTime::now())] {
+            std::fs::File::create(shard.join(name)).unwrap().set_modified(time).unwrap();
+        }
+        std::fs::write(folder.path().join(HITS_FILE), vec![b'.'; HITS_MAX as usize + 1]).unwrap();
+        // The first entry of a cache has it tidied, so this was done within the hour.
+        assert_eq!(tidy(folder.path(), 4000, true).unwrap(), Removed::default());
+        assert_eq!(tidy(folder.path(), 1 << 20, false).unwrap(), Removed { entries: 1, bytes: 0 });
+        let of = |contents: &Contents| (contents.entries.len(), contents.hits);
+        assert_eq!(of(&contents(folder.path()).unwrap()), (9, 0));
+        let bytes = contents(folder.path()).unwrap().entries[0].bytes;
+        assert!(tidy(folder.path(), 4 * bytes, false).unwrap().bytes == 5 * bytes);
+        let marked = std::fs::File::create(folder.path().join(TIDIED_FILE)).unwrap();
+        marked.set_modified(old).unwrap();
+        assert!(tidy(folder.path(), 2 * bytes, true).unwrap().bytes == 2 * bytes);
+        assert!(shard.join("young.2-0.tmp").exists());
     }
 }
