@@ -11,7 +11,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 unsafe extern "C" {
     fn dlopen(name: *const c_char, flags: c_int) -> *mut c_void;
@@ -24,7 +24,16 @@ const NOW: c_int = 2;
 
 /// Under which names LLVM 22 installs itself: by its own build, by Debian's and Ubuntu's packages, beside the path of libraries.
 const NAMES: &[&CStr] = &[c"libLLVM.so.22.1", c"libLLVM-22.so", c"/usr/lib/llvm-22/lib/libLLVM.so.22.1"];
-const VERSION_MAJOR: u32 = 22;
+/// The version of LLVM that generates code. Any of this number does, so objects do not depend on the rest of it.
+pub const LLVM_VERSION_MAJOR: u32 = 22;
+
+static HIDDEN: AtomicBool = AtomicBool::new(false);
+
+/// From now on LLVM is not to be found, as on a machine where it is not installed, unless it was used already: to try what such a
+/// machine can do.
+pub fn hide_llvm() {
+    HIDDEN.store(true, Ordering::Relaxed);
+}
 
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!(
@@ -78,6 +87,9 @@ llvm_functions! {
 
 /// Opens the library and fills the table, once per process. An error is a sentence on what was not found.
 pub(super) fn load() -> Result<(), String> {
+    if HIDDEN.load(Ordering::Relaxed) {
+        return Err("it is hidden".to_string());
+    }
     static LOADED: OnceLock<Result<(), String>> = OnceLock::new();
     LOADED.get_or_init(|| load_from(NAMES)).clone()
 }
@@ -124,7 +136,7 @@ fn check_version(address: *mut c_void) -> Result<(), String> {
     let (mut major, mut minor, mut patch) = (0, 0, 0);
     // SAFETY: `address` is not null and is that of LLVMGetVersion, which has this type and writes three numbers.
     unsafe { std::mem::transmute::<*mut c_void, GetVersion>(address)(&mut major, &mut minor, &mut patch) };
-    if major == VERSION_MAJOR { Ok(()) } else { Err(format!("it is LLVM {major}.{minor}.{patch}")) }
+    if major == LLVM_VERSION_MAJOR { Ok(()) } else { Err(format!("it is LLVM {major}.{minor}.{patch}")) }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //!   Program --compile--> object bytes --loader--> executable memory --kernel, threads--> run
 //! ```
 //!
-//! The object bytes are all that a cache needs: a process that finds them compiles nothing.
+//! The object bytes are all that a cache needs: a process that finds them compiles nothing, and needs no LLVM.
 
 pub mod ceilings;
 mod compile;
@@ -14,6 +14,7 @@ mod launch_list;
 mod llvm_library;
 mod llvm_threads;
 mod loader;
+mod processor;
 mod scratch;
 mod symbols;
 mod target;
@@ -32,6 +33,7 @@ use warpweft_compiler::target::Target;
 pub use self::compile::{PASSES, compile_with, llvm_version};
 use self::kernel::CpuKernel;
 use self::launch_list::CpuLaunchList;
+pub use self::llvm_library::{LLVM_VERSION_MAJOR, hide_llvm};
 use crate::device::{Device, Kernel};
 use crate::error::DeviceError;
 use crate::launch_list::{LaunchList, OneByOne, Step};
@@ -46,12 +48,10 @@ pub struct CpuDevice {
 }
 
 impl CpuDevice {
-    /// Opens the host with at most this many threads; none means all that the process may use.
-    ///
-    /// # Errors
-    /// [`DeviceError::CompilerMissing`] when LLVM is not installed, or cannot generate code for the host.
-    pub fn open(threads: Option<usize>) -> Result<CpuDevice, DeviceError> {
-        CpuDevice::for_target(target::host(threads)?)
+    /// Opens the host with at most this many threads; none means all that the process may use. LLVM is looked for when something is to
+    /// be compiled: kernels that are stored run without it.
+    pub fn open(threads: Option<usize>) -> CpuDevice {
+        CpuDevice::new(target::host(threads))
     }
 
     /// A device that compiles for a target given by hand. Its kernels run only where the host has what the target says.
@@ -60,12 +60,15 @@ impl CpuDevice {
     /// [`DeviceError::CompilerMissing`] when LLVM is not installed, or has no code generator for it.
     pub fn for_target(target: Target) -> Result<CpuDevice, DeviceError> {
         compile::check_generator(&target)?;
+        Ok(CpuDevice::new(target))
+    }
+
+    fn new(target: Target) -> CpuDevice {
         let compiler = format!(
-            "warpweft {}, calls {CALLING_CONVENTION}, LLVM {}, {PASSES}",
+            "warpweft {}, calls {CALLING_CONVENTION}, LLVM {LLVM_VERSION_MAJOR}, {PASSES}",
             env!("CARGO_PKG_VERSION"),
-            llvm_version()?
         );
-        Ok(CpuDevice { target, compiler })
+        CpuDevice { target, compiler }
     }
 }
 

@@ -1,32 +1,28 @@
 //! What this machine can do: the [`Target`] of the host.
 //!
-//! The processor and its features are what LLVM says, the widths follow from the features that the processor reports, cache
+//! The processor, its features and the widths that follow are what it says itself (`processor`), cache
 //! sizes come from the system's files, and the number of threads respects affinity and quotas of control groups.
 //!
 //! Always: the same machine gives the same target, so that objects in a cache are found again.
 
 use std::path::Path;
 
-use inkwell::targets::TargetMachine;
 use warpweft_compiler::target::{Costs, Language, Target};
 
-use crate::error::DeviceError;
+use super::processor;
 
 /// Describes the host. `threads` bounds its threads; none means all that this process may use.
-///
-/// Fails where LLVM is missing, since its names for the processor are needed.
-pub(super) fn host(threads: Option<usize>) -> Result<Target, DeviceError> {
-    super::compile::initialize_llvm("this machine")?;
+pub(super) fn host(threads: Option<usize>) -> Target {
     let available = std::thread::available_parallelism().map_or(1, usize::from);
     let (vector_bytes, vector_registers) = vector_unit();
     let cache =
         |level, fallback| cache_bytes(Path::new("/sys/devices/system/cpu/cpu0/cache"), level).unwrap_or(fallback);
-    Ok(Target {
+    Target {
         device: "CPU".to_string(),
         language: Language::Llvm,
-        triple: TargetMachine::get_default_triple().as_str().to_string_lossy().into_owned(),
-        processor: TargetMachine::get_host_cpu_name().to_string(),
-        features: sorted_features(&TargetMachine::get_host_cpu_features().to_string()),
+        triple: processor::TRIPLE.to_string(),
+        processor: processor::name().to_string(),
+        features: processor::feature_text(),
         vector_bytes,
         vector_registers,
         cache_l1_bytes: cache(1, 32 << 10),
@@ -38,18 +34,10 @@ pub(super) fn host(threads: Option<usize>) -> Result<Target, DeviceError> {
         has_masked_memory: vector_bytes == 64,
         costs: Costs::cpu(),
         blocks: None,
-    })
-}
-
-/// LLVM keeps features in a hash table; sorted, their text does not depend on it.
-fn sorted_features(features: &str) -> String {
-    let mut list: Vec<&str> = features.split(',').filter(|feature| !feature.is_empty()).collect();
-    list.sort_unstable();
-    list.join(",")
+    }
 }
 
 /// Bytes of a vector register and how many there are.
-#[cfg(target_arch = "x86_64")]
 fn vector_unit() -> (u32, u32) {
     // Masks and 512-bit registers count only with the instructions for bytes and for shorter vectors: all but the first
     // processors with AVX-512 have them.
@@ -65,20 +53,8 @@ fn vector_unit() -> (u32, u32) {
     }
 }
 
-#[cfg(target_arch = "x86_64")]
 fn has_fma() -> bool {
     is_x86_feature_detected!("fma")
-}
-
-/// Other machines have 16-byte vectors; AArch64 has 32 of them and fused multiply-add.
-#[cfg(not(target_arch = "x86_64"))]
-fn vector_unit() -> (u32, u32) {
-    (16, 32)
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn has_fma() -> bool {
-    cfg!(target_arch = "aarch64")
 }
 
 /// Size of the data or unified cache of a level, from the files that Linux keeps: `index2/level`, `type` and `size`.
@@ -120,12 +96,11 @@ mod tests {
 
     #[test]
     fn the_host_is_a_machine_one_can_compile_for() {
-        let target = host(None).unwrap();
-        assert_eq!(target, host(None).unwrap());
-        assert!(target.threads >= 1 && host(Some(3)).unwrap().threads == 3 && host(Some(0)).unwrap().threads == 1);
+        let target = host(None);
+        assert_eq!(target, host(None));
+        assert!(target.threads >= 1 && host(Some(3)).threads == 3 && host(Some(0)).threads == 1);
         assert!(target.vector_bytes.is_power_of_two() && target.vector_bytes >= 16);
         assert!(target.cache_l1_bytes >= 4 << 10 && target.cache_l2_bytes >= target.cache_l1_bytes);
         assert!(!target.triple.is_empty() && !target.processor.is_empty());
-        assert_eq!(target.features, sorted_features(&target.features));
     }
 }

@@ -29,7 +29,7 @@ pub(super) fn program(source: &str, lens: &[u64]) -> Program {
 }
 
 pub(super) fn device() -> CpuDevice {
-    CpuDevice::open(Some(2)).unwrap()
+    CpuDevice::open(Some(2))
 }
 
 /// The host as if it had nothing but what every x86-64 has.
