@@ -1,15 +1,22 @@
-//! Every environment variable that this project reads, in one table, and nowhere else is the environment read.
+//! Every setting of this project, in one table, and nowhere else is the environment read.
 //!
-//! [`Config`] holds their values. The process has one, read when it is first asked for ([`config`]); tests make others. A value that
-//! makes no sense is an error that names the variable and what would be right; it surfaces where the first value is computed.
+//! [`Config`] holds their values. The process has one ([`config`]): that which a program gave to [`init`], or else what its environment
+//! says when it is first asked for. A library is a guest, so nothing in the environment is an error: a setting is read from
+//! `WARPWEFT_` with its name, which is ours, and else from its short name, which may be another's. A value that the setting cannot have
+//! is no value; under the long name that is told once, as a warning, when the first device is opened.
 
+use std::cell::RefCell;
+use std::fmt;
 use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::sync::{Once, OnceLock};
+
+/// What the long names of settings begin with.
+pub const PREFIX: &str = "WARPWEFT_";
 
 /// An environment variable: its name, its default, and what it does.
 #[derive(Clone, Copy, Debug)]
 pub struct Variable {
-    /// Its name.
+    /// Its short name.
     pub name: &'static str,
     /// What holds when it is not set.
     pub default: &'static str,
@@ -26,7 +33,7 @@ pub const VARIABLES: &[Variable] = &[
         default: "0; 1 with DEBUG",
         meaning: "1: an index out of range is an error when values are computed",
     },
-    Variable { name: "THREADS", default: "all", meaning: "threads that run and compile kernels" },
+    Variable { name: "THREADS", default: "all", meaning: "threads that run and compile kernels: a number, or `all`" },
     Variable { name: "NOOPT", default: "0", meaning: "1: loops stay as they are, no vectors, tiles or threads" },
     Variable { name: "NOFUSE", default: "0", meaning: "1: one kernel for each op" },
     Variable { name: "BEAM", default: "0", meaning: "width of the search for faster kernels; there is no search yet" },
@@ -37,20 +44,32 @@ pub const VARIABLES: &[Variable] = &[
     Variable { name: "PROFILE", default: "0", meaning: "1: time each kernel and print totals at the end of a command" },
 ];
 
-/// A variable whose value makes no sense.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{name}={value} in the environment: {expected}")]
-pub struct ConfigError {
+/// A value in the environment that its setting cannot have, and that does not count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Ignored {
     /// The variable.
-    pub name: &'static str,
+    pub name: String,
     /// What it is set to.
     pub value: String,
     /// What would be right.
-    pub expected: String,
+    pub expected: &'static str,
 }
 
-/// The values of all variables.
+impl fmt::Display for Ignored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={} in the environment is ignored: expected {}", self.name, self.value, self.expected)
+    }
+}
+
+/// The process has its settings already: they were given before, or something was computed with those of the environment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("settings are given once, before the first tensor is made")]
+pub struct AlreadyInitialized;
+
+/// The values of all settings. Others may be added: begin with [`Config::default`] or [`Config::from_env`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Config {
     /// `DEV`, in capitals.
     pub device: String,
@@ -96,89 +115,196 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The configuration that these variables give.
-    ///
-    /// # Errors
-    /// When a value is none of those that the variable can have.
-    pub fn read(get: impl Fn(&str) -> Option<String>) -> Result<Config, ConfigError> {
-        let number = |name: &'static str, default: u64, max: u64| match get(name) {
-            None => Ok(default),
-            Some(text) if text.trim().is_empty() => Ok(default),
-            Some(text) => match text.trim().parse::<u64>() {
-                Ok(value) if value <= max => Ok(value),
-                _ => Err(ConfigError { name, value: text, expected: format!("expected a number from 0 to {max}") }),
-            },
-        };
-        let is_set = |name: &'static str| number(name, 0, u64::MAX).map(|value| value != 0);
+    /// What the environment of this process says.
+    pub fn from_env() -> Config {
+        Config::read(variable).0
+    }
+
+    /// What these variables say, and what they hold under long names that does not count.
+    pub fn read(get: impl Fn(&str) -> Option<String>) -> (Config, Vec<Ignored>) {
+        let reader = Reader { get: &get, ignored: RefCell::default() };
         let path = |name: &str| get(name).filter(|text| !text.is_empty()).map(PathBuf::from);
         let home = || path("XDG_CACHE_HOME").or_else(|| path("HOME").map(|home| home.join(".cache")));
-        let folder = path("CACHE_DIR").or_else(|| home().map(|home| home.join("warpweft")));
-        Ok(Config {
-            device: get("DEV").filter(|name| !name.is_empty()).unwrap_or("CPU".to_string()).to_ascii_uppercase(),
-            debug: number("DEBUG", 0, 7)? as u8,
-            check: number("CHECK", u64::from(number("DEBUG", 0, 7)? > 0), 1)? != 0,
-            threads: match number("THREADS", 0, 4096)? {
-                0 => None,
-                threads => Some(threads as usize),
-            },
-            no_opt: is_set("NOOPT")?,
-            no_fuse: is_set("NOFUSE")?,
-            beam: number("BEAM", 0, 1 << 20)? as u32,
-            lru_bytes: (number("LRU", 4096, 1 << 30)? as usize) << 20,
-            no_memory_planner: is_set("NO_MEMORY_PLANNER")?,
-            cache_folder: folder.filter(|_| !matches!(number("CACHELEVEL", 1, 9), Ok(0))),
-            profile: is_set("PROFILE")?,
-        })
-        .and_then(|config| number("CACHELEVEL", 1, 9).map(|_| config))
+        let folder = reader.value("CACHE_DIR", "a folder", |text| Some(PathBuf::from(text)));
+        let folder = folder.or_else(|| home().map(|home| home.join("warpweft")));
+        let keeps = reader.value("CACHELEVEL", "0 or 1", number::<1>).unwrap_or(1) > 0;
+        let debug = reader.value("DEBUG", "a number from 0 to 7", number::<7>).unwrap_or(0);
+        let default = Config::default();
+        let config = Config {
+            device: reader.value("DEV", "the name of a device", device).unwrap_or(default.device),
+            debug: debug as u8,
+            check: reader.value("CHECK", "0 or 1", number::<1>).map_or(debug > 0, |check| check > 0),
+            threads: threads(&reader).filter(|threads| *threads > 0),
+            no_opt: reader.is_set("NOOPT"),
+            no_fuse: reader.is_set("NOFUSE"),
+            beam: reader.value("BEAM", "a number", number::<{ 1 << 20 }>).unwrap_or(0) as u32,
+            lru_bytes: reader.value("LRU", "a number of MiB", mebibytes).unwrap_or(default.lru_bytes),
+            no_memory_planner: reader.is_set("NO_MEMORY_PLANNER"),
+            cache_folder: folder.filter(|_| keeps),
+            profile: reader.is_set("PROFILE"),
+        };
+        (config, reader.ignored.into_inner())
     }
 }
 
-/// The configuration of this process, read from its environment at the first call.
+/// Looks settings up under both of their names.
+struct Reader<'get> {
+    get: &'get dyn Fn(&str) -> Option<String>,
+    ignored: RefCell<Vec<Ignored>>,
+}
+
+impl Reader<'_> {
+    /// The value of a setting, if it is set to one that it can have.
+    fn value<T>(&self, name: &str, expected: &'static str, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
+        let get = |name: &str| (self.get)(name).filter(|text| !text.trim().is_empty());
+        let long = format!("{PREFIX}{name}");
+        let Some(text) = get(&long) else {
+            return get(name).and_then(|text| parse(text.trim()));
+        };
+        let value = parse(text.trim());
+        if value.is_none() {
+            self.ignored.borrow_mut().push(Ignored { name: long, value: text, expected });
+        }
+        value
+    }
+
+    fn is_set(&self, name: &str) -> bool {
+        self.value(name, "0 or 1", number::<1>).unwrap_or(0) > 0
+    }
+}
+
+fn number<const MAX: u64>(text: &str) -> Option<u64> {
+    text.parse().ok().filter(|value| *value <= MAX)
+}
+
+fn threads(reader: &Reader<'_>) -> Option<usize> {
+    reader.value("THREADS", "a number of threads, or `all`", |text| match text {
+        "all" => Some(0),
+        _ => number::<4096>(text).map(|threads| threads as usize),
+    })
+}
+
+fn mebibytes(text: &str) -> Option<usize> {
+    usize::try_from(number::<{ 1 << 30 }>(text)?).ok()?.checked_mul(1 << 20)
+}
+
+fn device(text: &str) -> Option<String> {
+    let name = text.to_ascii_uppercase();
+    warpweft_devices::registry::KNOWN_DEVICES.contains(&name.as_str()).then_some(name)
+}
+
+fn variable(name: &str) -> Option<String> {
+    // What is not text is a value that no setting but a folder can have.
+    std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+}
+
+static CONFIG: OnceLock<(Config, Vec<Ignored>)> = OnceLock::new();
+
+/// Gives this process its settings, before the first tensor is made: the environment has no say then, but for what the program takes from
+/// it by [`Config::from_env`].
+///
+/// ```
+/// let mut config = warpweft::Config::default();   // nothing of the environment; nothing is kept on disk
+/// config.threads = Some(2);
+/// warpweft::init(config)?;
+/// # Ok::<(), warpweft::config::AlreadyInitialized>(())
+/// ```
 ///
 /// # Errors
-/// As [`Config::read`].
-pub fn config() -> Result<&'static Config, ConfigError> {
-    static CONFIG: OnceLock<Result<Config, ConfigError>> = OnceLock::new();
-    CONFIG.get_or_init(|| Config::read(|name| std::env::var(name).ok())).as_ref().map_err(Clone::clone)
+/// When the process has settings already.
+pub fn init(config: Config) -> Result<(), AlreadyInitialized> {
+    CONFIG.set((config, Vec::new())).map_err(|_| AlreadyInitialized)
+}
+
+/// The settings of this process.
+pub fn config() -> &'static Config {
+    &settings().0
+}
+
+/// What this process's environment holds under long names that does not count.
+pub fn ignored() -> &'static [Ignored] {
+    &settings().1
+}
+
+fn settings() -> &'static (Config, Vec<Ignored>) {
+    CONFIG.get_or_init(|| Config::read(variable))
+}
+
+/// Tells what of the environment does not count, once.
+pub(crate) fn tell_ignored() {
+    static TOLD: Once = Once::new();
+    TOLD.call_once(|| {
+        for ignored in ignored() {
+            tracing::warn!(target: "warpweft::config", "{ignored}");
+        }
+    });
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read(pairs: &[(&str, &str)]) -> Result<Config, ConfigError> {
+    fn read(pairs: &[(&str, &str)]) -> (Config, Vec<Ignored>) {
         Config::read(|name| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| value.to_string()))
+    }
+
+    /// What is set, of which nothing is ignored.
+    #[track_caller]
+    fn right(pairs: &[(&str, &str)]) -> Config {
+        let (config, ignored) = read(pairs);
+        assert_eq!(ignored, []);
+        config
     }
 
     #[test]
     fn nothing_set_is_the_default() {
-        assert_eq!(read(&[]).unwrap(), Config::default());
-        assert_eq!(read(&[("HOME", "/home/a")]).unwrap().cache_folder, Some("/home/a/.cache/warpweft".into()));
+        assert_eq!(right(&[]), Config::default());
+        assert_eq!(right(&[("HOME", "/home/a")]).cache_folder, Some("/home/a/.cache/warpweft".into()));
     }
 
     #[test]
-    fn values_are_read_and_checked() {
-        let config = read(&[("DEV", "interpreter"), ("DEBUG", "4"), ("THREADS", "3"), ("LRU", "0"), ("NOFUSE", "1")]);
-        let config = config.unwrap();
-        assert_eq!((config.device.as_str(), config.debug, config.threads), ("INTERPRETER", 4, Some(3)));
-        assert_eq!((config.lru_bytes, config.no_fuse, config.check), (0, true, true));
-        assert!(!read(&[("DEBUG", "4"), ("CHECK", "0")]).unwrap().check && read(&[("CHECK", "1")]).unwrap().check);
-        assert_eq!(read(&[("CACHE_DIR", "/c"), ("CACHELEVEL", "0")]).unwrap().cache_folder, None);
-        let error = read(&[("DEBUG", "much")]).unwrap_err();
-        assert_eq!(error.to_string(), "DEBUG=much in the environment: expected a number from 0 to 7");
-        assert!(read(&[("DEBUG", "8")]).is_err() && read(&[("CACHELEVEL", "x")]).is_err());
+    fn values_are_read_under_both_names() {
+        let short = [("DEV", "interpreter"), ("DEBUG", "4"), ("THREADS", "3"), ("LRU", "0"), ("NOFUSE", "1")];
+        let names: Vec<(String, &str)> =
+            short.iter().map(|(name, value)| (format!("{PREFIX}{name}"), *value)).collect();
+        let long: Vec<(&str, &str)> = names.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+        for pairs in [&short[..], &long] {
+            let config = right(pairs);
+            assert_eq!((config.device.as_str(), config.debug, config.threads), ("INTERPRETER", 4, Some(3)));
+            assert_eq!((config.lru_bytes, config.no_fuse, config.check), (0, true, true));
+        }
+        assert!(!right(&[("DEBUG", "4"), ("CHECK", "0")]).check && right(&[("CHECK", "1")]).check);
+        assert_eq!(right(&[("CACHE_DIR", "/c"), ("CACHELEVEL", "0")]).cache_folder, None);
+        assert_eq!(right(&[("DEBUG", "4"), ("WARPWEFT_DEBUG", "2")]).debug, 2);
+        assert_eq!(right(&[("DEBUG", "4"), ("WARPWEFT_DEBUG", "")]).debug, 4);
+        assert_eq!(right(&[("WARPWEFT_THREADS", "all"), ("THREADS", "3")]).threads, None);
     }
 
     #[test]
-    fn every_variable_that_is_read_is_in_the_table() {
-        let asked = std::cell::RefCell::new(Vec::new());
-        let _ = Config::read(|name| {
-            asked.borrow_mut().push(name.to_string());
-            None
-        });
-        let own = |name: &String| name != "HOME" && name != "XDG_CACHE_HOME";
-        for name in asked.into_inner().iter().filter(|name| own(name)) {
-            assert!(VARIABLES.iter().any(|variable| variable.name == name), "{name} is not documented");
+    fn what_others_mean_by_short_names_is_not_ours() {
+        let others = [("DEBUG", "true"), ("PROFILE", "release"), ("THREADS", "auto"), ("DEV", "production")];
+        assert_eq!(right(&others), Config::default());
+        for variable in VARIABLES.iter().filter(|variable| variable.name != "CACHE_DIR") {
+            assert_eq!(right(&[(variable.name, "no value of it")]), Config::default(), "{}", variable.name);
+        }
+        assert_eq!(right(&[("DEBUG", "8"), ("NOOPT", "2"), ("THREADS", "-1")]), Config::default());
+    }
+
+    #[test]
+    fn what_a_long_name_cannot_mean_is_told_and_does_not_count() {
+        let (config, ignored) = read(&[("WARPWEFT_DEBUG", "much"), ("DEBUG", "3"), ("WARPWEFT_DEV", "abacus")]);
+        assert_eq!((config.debug, config.device.as_str()), (0, "CPU"));
+        let told: Vec<String> = ignored.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            told,
+            [
+                "WARPWEFT_DEBUG=much in the environment is ignored: expected a number from 0 to 7",
+                "WARPWEFT_DEV=abacus in the environment is ignored: expected the name of a device"
+            ]
+        );
+        for variable in VARIABLES.iter().filter(|variable| variable.name != "CACHE_DIR") {
+            let (config, ignored) = read(&[(&format!("{PREFIX}{}", variable.name), "no value of it")]);
+            assert_eq!((config, ignored.len()), (Config::default(), 1), "{}", variable.name);
         }
     }
 }

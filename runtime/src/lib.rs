@@ -18,6 +18,7 @@ pub mod nn;
 pub mod registry;
 pub mod tensor;
 
+pub use config::{Config, init};
 pub use function::{Function, compile, compile_with, spec};
 pub use tensor::{Dim, Error, Result, Tensor, Var};
 pub use warpweft_compiler::DType;

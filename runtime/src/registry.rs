@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::config::config;
+use crate::config::{config, tell_ignored};
 use crate::execute::{ExecuteError, Executor};
 
 static OPEN: Mutex<Vec<Arc<Executor>>> = Mutex::new(Vec::new());
@@ -10,15 +10,16 @@ static OPEN: Mutex<Vec<Arc<Executor>>> = Mutex::new(Vec::new());
 /// The executor of the device of that name, in any case of letters; none means the one that `DEV` names.
 ///
 /// # Errors
-/// When there is no such device, it cannot be opened, or the environment makes no sense.
+/// When there is no such device or it cannot be opened.
 pub fn executor(name: Option<&str>) -> Result<Arc<Executor>, ExecuteError> {
-    let config = config()?;
+    let config = config();
     let name = name.unwrap_or(&config.device);
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(found) = open.iter().find(|executor| executor.device().name().eq_ignore_ascii_case(name)) {
         return Ok(found.clone());
     }
     let executor = Arc::new(Executor::open(name, config)?);
+    tell_ignored();
     open.push(executor.clone());
     Ok(executor)
 }

@@ -163,7 +163,7 @@ fn gradients_of_convolutions_keep_a_batch_of_any_size() {
 
 /// An executor of its own, whose counters no other test moves.
 fn executor(device: &str) -> Executor {
-    Executor::open(device, &Config { cache_folder: None, ..Config::default() }).unwrap()
+    Executor::open(device, &Config::default()).unwrap()
 }
 
 fn read(node: &UOp) -> Vec<f32> {

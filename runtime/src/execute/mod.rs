@@ -37,7 +37,7 @@ use warpweft_devices::{Device, DeviceError, RawBuffer};
 
 use crate::cache::disk::{DiskCache, Key};
 use crate::cache::keys::Keys;
-use crate::config::{Config, ConfigError};
+use crate::config::Config;
 use crate::debug;
 use crate::memory::{Buffer, LruAllocator};
 use crate::registry;
@@ -59,9 +59,6 @@ const KERNELS_MAX: usize = 16384;
 /// Why a program could not run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExecuteError {
-    /// The environment makes no sense.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
     /// The program did not become kernels.
     #[error(transparent)]
     Compile(#[from] CompileError),

@@ -50,7 +50,7 @@ pub fn check_indices<T>(closure: impl FnOnce() -> T) -> T {
 }
 
 fn is_checked() -> bool {
-    CHECKED.get() || config().is_ok_and(|config| config.check)
+    CHECKED.get() || config().check
 }
 
 /// What an index may hold.

@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-use warpweft::config::{Config, VARIABLES, Variable};
+use warpweft::config::{Config, PREFIX, VARIABLES, Variable};
 
 use super::{assert_none, root, sources};
 
@@ -120,15 +120,21 @@ fn readings(code: &[(String, &str)], problems: &mut Vec<String>) -> BTreeSet<(St
     read
 }
 
-/// What `Config::read` asks for.
+/// What `Config::read` asks for: settings under both of their names, of which the short one is given.
 fn asked() -> BTreeSet<String> {
     let asked = RefCell::new(BTreeSet::new());
-    let config = Config::read(|name| {
+    let (_, ignored) = Config::read(|name| {
         asked.borrow_mut().insert(name.to_string());
         None
     });
-    assert!(config.is_ok(), "nothing set is right");
-    asked.into_inner()
+    assert!(ignored.is_empty(), "nothing set is right");
+    let asked = asked.into_inner();
+    let long: BTreeSet<String> =
+        asked.iter().filter_map(|name| name.strip_prefix(PREFIX)).map(str::to_string).collect();
+    let short: BTreeSet<String> = asked.into_iter().filter(|name| !name.starts_with(PREFIX)).collect();
+    let own = |name: &&String| VARIABLES.iter().any(|variable| variable.name == **name);
+    assert!(short.iter().filter(own).eq(&long), "each setting has two names");
+    short
 }
 
 /// All that is wrong with this README beside the code as it is, and these lines more.
@@ -175,7 +181,7 @@ fn faults_of_the_table_are_seen() {
     refused(&more, &[], "`BEEM` is in README.md, and not in the table of runtime/src/config.rs");
     refused(&more, &[], "`BEEM` is in README.md, and nothing reads it");
     refused(&right.replace("`BLESS`, ", "`BLESS`, `PRAISE`, "), &[], "`PRAISE` is in README.md, and nothing reads it");
-    let emptied = right.replace("threads that run and compile kernels |", " |");
+    let emptied = right.replace("threads that run and compile kernels: a number, or `all` |", " |");
     refused(&emptied, &[], "README.md does not say what `THREADS` means");
 }
 

@@ -8,7 +8,7 @@ use std::error::Error;
 use std::time::Instant;
 
 use clap::Args;
-use warpweft::config::{Config, config};
+use warpweft::config::config;
 use warpweft::execute::Executor;
 use warpweft_compiler::{DType, UOp};
 
@@ -228,7 +228,8 @@ fn eager_tiny(arguments: &Bench) -> Result<Times, Failure> {
 
 /// Chains of elementwise ops with constants that no process has seen: each call schedules, lowers and compiles.
 fn fresh_chain(arguments: &Bench, len: usize) -> Result<Times, Failure> {
-    let settings = Config { cache_folder: None, ..config()?.clone() };
+    let mut settings = config().clone();
+    settings.cache_folder = None;
     let name = arguments.device.as_deref().unwrap_or(&settings.device);
     let executor = Executor::open(name, &settings)?;
     let x = executor.from_bytes(DType::F32, 1024, &[0; 4096])?;

@@ -4,7 +4,7 @@ use std::error::Error;
 
 /// Opens each device that there can be and prints what the compiler knows of it, or why it does not open.
 pub(crate) fn run() -> Result<(), Box<dyn Error>> {
-    let default = &warpweft::config::config()?.device;
+    let default = &warpweft::config::config().device;
     for name in warpweft_devices::registry::KNOWN_DEVICES {
         let mark = if name.eq_ignore_ascii_case(default) { " (default)" } else { "" };
         match warpweft::registry::executor(Some(name)) {

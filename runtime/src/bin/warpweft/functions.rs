@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use warpweft::config::{Config, config};
+use warpweft::config::config;
 use warpweft::execute::Executor;
 use warpweft::nn::{Adam, Conv2d, Linear, Module, Optimizer};
 use warpweft::tensor::{ClassOptions, ConvOptions, PoolOptions};
@@ -17,7 +17,7 @@ const TINY_KERNELS: usize = 20;
 
 /// A function of 20 tiny kernels, each of which needs the one before: the time of a call, divided by 20.
 pub(crate) fn replay_tiny(arguments: &Bench) -> Result<Times, Failure> {
-    let device = arguments.device.clone().unwrap_or(config()?.device.clone());
+    let device = arguments.device.clone().unwrap_or(config().device.clone());
     let chain = |x: Tensor| (0..TINY_KERNELS).fold(x, |x, _| (x + 1.0).contiguous());
     let f = compile([spec(DType::F32, [16]).on(&device)], |[x]| [chain(x)])?;
     if f.kernels() != TINY_KERNELS {
@@ -41,7 +41,8 @@ pub(crate) fn replay_tiny(arguments: &Bench) -> Result<Times, Failure> {
 
 /// How many programs two threads run in the time in which one runs one, if kernels themselves use one thread.
 pub(crate) fn threads(arguments: &Bench) -> Result<(), Failure> {
-    let settings = Config { threads: Some(1), ..config()?.clone() };
+    let mut settings = config().clone();
+    settings.threads = Some(1);
     let executor = Executor::open(arguments.device.as_deref().unwrap_or(&settings.device), &settings)?;
     let program = || -> Result<(), Failure> {
         let data = vec![0; 128 * 128 * 4];

@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use warpweft::Var;
-use warpweft::config::{Config, config};
+use warpweft::config::config;
 use warpweft::execute::Executor;
 use warpweft_compiler::ir::Dim;
 use warpweft_compiler::ops::join::cat;
@@ -31,7 +31,8 @@ pub(crate) fn run(arguments: &Bench, name: &str) -> Result<Times, Failure> {
         "cat_1000" => parts,
         _ => return Err(format!("no case is called {name}").into()),
     };
-    let settings = Config { cache_folder: None, ..config()?.clone() };
+    let mut settings = config().clone();
+    settings.cache_folder = None;
     let device = arguments.device.as_deref().unwrap_or(&settings.device);
     let call = |_| {
         let executor = Executor::open(device, &settings)?;

@@ -19,7 +19,7 @@ use std::sync::{Mutex, PoisonError};
 
 use clap::{Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
-use warpweft::config::VARIABLES;
+use warpweft::config::{PREFIX, VARIABLES, config, ignored};
 
 /// Warpweft, a tensor compiler: look at what it makes, and measure it.
 #[derive(Parser)]
@@ -47,7 +47,7 @@ enum Command {
 }
 
 fn environment_help() -> String {
-    let mut text = "Environment:\n".to_string();
+    let mut text = format!("Environment, each also as {PREFIX}NAME:\n");
     for variable in VARIABLES {
         text.push_str(&format!("  {:<18}{} [default: {}]\n", variable.name, variable.meaning, variable.default));
     }
@@ -70,6 +70,9 @@ fn show_progress(made: usize, of: usize) {
 
 fn main() -> ExitCode {
     warpweft::debug::show_progress(show_progress);
+    if config().debug == 0 {
+        ignored().iter().for_each(|ignored| eprintln!("warpweft: {ignored}")); // else the library tells it
+    }
     let result = match Arguments::parse().command {
         Command::Devices => devices::run(),
         Command::Inspect(arguments) => inspect::run(&arguments),
@@ -92,7 +95,7 @@ fn main() -> ExitCode {
 
 /// Prints what each kernel took, if `PROFILE` is set.
 fn profile() {
-    if !warpweft::config::config().is_ok_and(|config| config.profile) {
+    if !config().profile {
         return;
     }
     for executor in warpweft::registry::executors() {

@@ -1,0 +1,74 @@
+//! Settings of a process: what a host's environment says under our names, and what a program says itself.
+//!
+//! A process has its settings once, so each case is a process of its own: this program, run again for one of the ignored tests.
+#![allow(clippy::unwrap_used, reason = "a step that fails fails its test")]
+
+use std::process::{Command, Output};
+
+use warpweft::config::{AlreadyInitialized, config};
+use warpweft::{Config, Tensor, init};
+
+/// Runs an ignored test in an environment.
+fn child(test: &str, environment: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--ignored", "--exact", "--nocapture", test]).env("CACHELEVEL", "0");
+    command.envs(environment.iter().copied()).output().unwrap()
+}
+
+/// What it told on stderr, if it was right.
+#[track_caller]
+fn told(output: &Output) -> String {
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && out.contains("1 passed"), "{out}{err}");
+    err.into_owned()
+}
+
+fn sum() -> f32 {
+    (Tensor::from_vec(vec![1f32, 2.0, 3.0], [3]) * 2.0).sum(()).item().unwrap()
+}
+
+#[test]
+#[ignore = "run by others in an environment"]
+fn computes() {
+    assert_eq!(sum(), 12.0);
+}
+
+#[test]
+fn an_environment_that_is_about_the_host_is_no_error() {
+    let host = [("DEBUG", "true"), ("PROFILE", "release"), ("THREADS", "auto"), ("DEV", "production"), ("LRU", "yes")];
+    assert_eq!(told(&child("computes", &host)), "");
+    let ours = [("DEBUG", "1"), ("WARPWEFT_THREADS", "many"), ("WARPWEFT_DEV", "interpreter")];
+    let lines = told(&child("computes", &ours));
+    assert!(lines.contains("opened device INTERPRETER"), "{lines}");
+    let warning = "WARPWEFT_THREADS=many in the environment is ignored: expected a number of threads, or `all`";
+    assert_eq!(lines.matches(warning).count(), 1, "{lines}");
+}
+
+#[test]
+#[ignore = "run by others in an environment"]
+fn a_program_says_it() {
+    let mut own = Config::default();
+    (own.device, own.threads) = ("INTERPRETER".to_string(), Some(1));
+    init(own.clone()).unwrap();
+    assert_eq!(sum(), 12.0);
+    assert_eq!(config(), &own);
+    assert_eq!(warpweft::registry::executors()[0].device().name(), "INTERPRETER");
+    assert_eq!(init(Config::default()), Err(AlreadyInitialized));
+}
+
+#[test]
+fn what_a_program_says_is_all_that_counts() {
+    assert_eq!(told(&child("a_program_says_it", &[("WARPWEFT_DEBUG", "7"), ("WARPWEFT_LRU", "nothing")])), "");
+}
+
+#[test]
+#[ignore = "run by others in an environment"]
+fn too_late() {
+    assert_eq!(sum(), 12.0);
+    assert_eq!(init(Config::default()), Err(AlreadyInitialized));
+}
+
+#[test]
+fn settings_do_not_change_under_what_runs() {
+    told(&child("too_late", &[]));
+}
