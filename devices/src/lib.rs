@@ -15,6 +15,7 @@ pub mod buffer;
 pub mod cpu;
 pub mod device;
 pub mod dlpack;
+pub mod elements;
 pub mod error;
 #[cfg(feature = "guard-pages")]
 pub mod guard;

@@ -1,9 +1,10 @@
 //! Every kind of call with operands that it cannot take: the error names the op, the operands' shapes and the place of the call, and nothing panics.
 
+use warpweft::tensor::Dim;
 use warpweft::tensor::{
     ClassOptions, ConvOptions, Index, PadMode, PoolOptions, Reduction, Resize, Rounding, ScatterReduce,
 };
-use warpweft::{DType, Tensor};
+use warpweft::{DType, Tensor, Var, compile, function::Spec, spec};
 
 fn floats(shape: &[i64]) -> Tensor {
     let count = shape.iter().product::<i64>() as usize;
@@ -227,4 +228,88 @@ fn the_first_error_of_a_chain_is_the_one_that_is_told() {
     assert_eq!(later.shape().unwrap_err(), wrong.shape().unwrap_err());
     assert!(format!("{later:?}").contains("do not broadcast"));
     assert!(format!("{later}").contains("do not broadcast"));
+}
+
+#[test]
+fn types_that_no_tensor_has() {
+    let vector = DType::F32.with_lanes(4);
+    for dtype in [DType::VOID, DType::INDEX, vector] {
+        let is_none = "is no type that elements in memory can have";
+        check(vec![
+            case(Tensor::zeros_of([4], dtype), "zeros", is_none),
+            case(Tensor::ones_of([4], dtype), "ones", is_none),
+            case(Tensor::full_of([4], 1, dtype), "full", is_none),
+            case(Tensor::full_of([0i64; 0], 1.5, dtype), "full", ""),
+            case(Tensor::arange_of(0, 4, 1, dtype), "arange", ""),
+            case(Tensor::linspace_of(0.0, 1.0, 4, dtype), "linspace", ""),
+            case(Tensor::eye_of(2, 2, dtype), "eye", is_none),
+            case(Tensor::rand_of([2], dtype), "rand", ""),
+            case(Tensor::randn_of([2], dtype), "rand", ""),
+            case(floats(&[4]).cast(dtype), "cast", is_none),
+            case(floats(&[4]).bitcast(dtype), "bitcast", ""),
+            case(Tensor::from_bytes(None, dtype, [1], &[0; 16]), "from_bytes", ""),
+        ]);
+    }
+}
+
+/// What the error of a call says, which names this file.
+#[track_caller]
+fn says<T>(result: warpweft::Result<T>) -> String {
+    let error = result.map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("bad_input.rs:"), "`{error}` names another place");
+    error
+}
+
+#[test]
+fn parts_that_are_not_there() {
+    let x = floats(&[2, 3]);
+    for axis in [2, 5, -3, i64::MAX, i64::MIN] {
+        let is_out = format!("axis {axis} is out of range: 2 axes take -2 to 1");
+        assert_eq!(says(x.unbind(axis)).split(" (at").next().unwrap(), format!("unbind of f32[2, 3]: {is_out}"));
+        assert!(says(x.split([1, 1], axis)).contains(&is_out) && says(x.chunk(2, axis)).contains(&is_out));
+        assert!(says(x.sort(axis, false)).contains(&is_out) && says(x.topk(1, axis, true)).contains(&is_out));
+    }
+    assert!(says(floats(&[]).unbind(0)).contains("axis 0 of a tensor without axes"));
+    let long = Tensor::zeros([1i64 << 40]);
+    assert!(says(long.unbind(0)).contains("1099511627776 tensors; one call gives at most 1048576"));
+    assert!(says(long.chunk(1 << 40, 0)).contains("at most 1048576"));
+    assert_eq!(floats(&[0, 2]).unbind(0).unwrap().len(), 0);
+}
+
+#[test]
+fn specs_that_no_tensor_fits() {
+    let refused = |specs: [Spec; 1]| says(compile(specs, |[x]| [x + 1]));
+    assert!(
+        refused([spec(DType::F32, [-3])])
+            .contains("argument 0 cannot be f32[-3]: the shape [-3] has a negative length")
+    );
+    let many = vec![1i64 << 20; 4];
+    assert!(refused([spec(DType::F32, many)]).contains("more elements than memory can hold"));
+    assert!(refused([spec(DType::F32, vec![1i64; 65])]).contains("at most 64"));
+    for dtype in [DType::VOID, DType::INDEX, DType::I64.with_lanes(2)] {
+        assert!(refused([spec(dtype, [4])]).contains("is no type that elements in memory can have"));
+    }
+    let var = Var::new("n", 0..=4).unwrap();
+    assert!(refused([spec(DType::F32, [Dim::from(&var) - 3])]).contains("may be negative"));
+}
+
+#[test]
+fn layers_that_no_memory_holds() {
+    use warpweft::nn::{BatchNorm, Embedding, GroupNorm, LayerNorm, Linear, RmsNorm};
+    let most = 1i64 << 46;
+    let errors = [
+        LayerNorm::new(&[most], 1e-5).map(|_| ()),
+        LayerNorm::new(&[-1], 1e-5).map(|_| ()),
+        LayerNorm::new(&[most, most], 1e-5).map(|_| ()),
+        RmsNorm::new(most, 1e-5).map(|_| ()),
+        GroupNorm::new(1, most, 1e-5).map(|_| ()),
+        BatchNorm::new(most).map(|_| ()),
+        Linear::new(most, 1, true).map(|_| ()),
+        Embedding::new(most, 1).map(|_| ()),
+    ];
+    for (number, error) in errors.into_iter().enumerate() {
+        let error = error.unwrap_err().to_string();
+        let right = ["out of memory", "negative length", "more elements than memory can hold", "at most 2^32"];
+        assert!(right.iter().any(|right| error.contains(right)), "{number}: {error}");
+    }
 }

@@ -89,6 +89,15 @@ pub fn stack(tensors: &[UOp], axis: i64) -> Built {
     cat(&apart, axis as i64)
 }
 
+/// Each part is a graph of its own, so there may not be more than a host can hold, whatever the lengths.
+pub fn check_count(parts: i64) -> Built<()> {
+    const PARTS_MAX: i64 = 1 << 20;
+    if parts > PARTS_MAX {
+        fail!("{parts} tensors; one call gives at most {PARTS_MAX}");
+    }
+    Ok(())
+}
+
 /// Parts of the given lengths along an axis.
 pub fn split(x: &UOp, sizes: &[i64], axis: i64) -> Built<Vec<UOp>> {
     let axis = resolve_axis(axis, x.shape().len())?;
@@ -112,6 +121,7 @@ pub fn split_evenly(x: &UOp, size: i64, axis: i64) -> Built<Vec<UOp>> {
     if size < 1 {
         fail!("parts of {size} elements: they must have one at least");
     }
+    check_count(len / size)?;
     let mut sizes: Vec<i64> = vec![size; (len / size) as usize];
     if len % size > 0 || len == 0 {
         sizes.push(len % size);

@@ -47,7 +47,9 @@ use std::fmt;
 use crate::ir::IrError;
 use crate::{DType, UOp};
 
-pub use shapes::{broadcast, broadcast_shapes, broadcast_to, check_fits, check_size, resolve_axes, resolve_axis};
+pub use shapes::{
+    broadcast, broadcast_shapes, broadcast_to, check_element, check_fits, check_size, resolve_axes, resolve_axis,
+};
 
 /// Why an op could not be built: what was wrong and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq)]

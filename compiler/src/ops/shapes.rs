@@ -210,6 +210,15 @@ pub fn check_size(shape: &Shape) -> Built<()> {
     Ok(())
 }
 
+/// A tensor's elements must be of a type that memory holds: no indices, vectors or nothing at all.
+pub fn check_element(dtype: DType) -> Built<()> {
+    if DType::ALL.contains(&dtype) {
+        return Ok(());
+    }
+    let names: Vec<String> = DType::ALL.iter().map(|dtype| dtype.name()).collect();
+    fail!("{dtype} is no type that elements in memory can have; those are {}", names.join(", "))
+}
+
 /// The lengths as numbers, for ops whose graph depends on them.
 pub(super) fn concrete(x: &UOp) -> Built<Vec<i64>> {
     match x.shape().as_const() {

@@ -18,7 +18,7 @@ use warpweft_compiler::target::{Language, Target};
 use warpweft_compiler::watch::Watch;
 use warpweft_devices::Kernel;
 
-use super::{ExecuteError, Executor};
+use super::{ExecuteError, Executor, internal};
 use crate::cache::disk::Key;
 use crate::cache::entries::{decode_kernel, encode_kernel};
 use crate::debug::{self, KernelReport, Listening, Progress};
@@ -109,18 +109,24 @@ impl Executor {
         let next = AtomicUsize::new(0);
         let (sender, receiver) = mpsc::channel();
         let mut results: Vec<Option<Result<Made, ExecuteError>>> = new.iter().map(|_| None).collect();
+        let make_some = |sender: mpsc::Sender<_>| {
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let Some((key, ast)) = new.get(number) else { return };
+                if sender.send((number, self.make(key, ast, listening))).is_err() {
+                    return;
+                }
+            }
+        };
         std::thread::scope(|scope| {
+            let mut started = 0;
             for _ in 0..threads {
-                let (sender, next) = (sender.clone(), &next);
-                scope.spawn(move || {
-                    loop {
-                        let number = next.fetch_add(1, Ordering::Relaxed);
-                        let Some((key, ast)) = new.get(number) else { return };
-                        if sender.send((number, self.make(key, ast, listening))).is_err() {
-                            return;
-                        }
-                    }
-                });
+                let sender = sender.clone();
+                let work = || make_some(sender);
+                started += usize::from(std::thread::Builder::new().spawn_scoped(scope, work).is_ok());
+            }
+            if started == 0 {
+                make_some(sender.clone()); // a system without more threads: then this one does it all
             }
             drop(sender);
             // Ends when all threads have: each drops its sender then.
@@ -141,6 +147,10 @@ impl Executor {
     }
 
     fn make(&self, key: &Key, ast: &UOp, listening: Listening) -> Result<Made, ExecuteError> {
+        internal::guarded("a kernel", ast, || self.make_unguarded(key, ast, listening))
+    }
+
+    fn make_unguarded(&self, key: &Key, ast: &UOp, listening: Listening) -> Result<Made, ExecuteError> {
         let started = Instant::now();
         let mut report = KernelReport::new(ast, listening);
         if !listening.to_lowering()

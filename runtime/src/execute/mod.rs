@@ -18,6 +18,7 @@ mod bounded_map;
 mod checks;
 pub(crate) mod compile;
 mod constants;
+mod internal;
 mod ownership;
 mod plan;
 mod replay;
@@ -33,7 +34,7 @@ use warpweft_compiler::ir::{Arg, UOp};
 use warpweft_compiler::pipeline::LowerOptions;
 use warpweft_compiler::schedule::{Normalized, ScheduleOptions, normalize, normalize_for_writes};
 use warpweft_compiler::{DType, Op};
-use warpweft_devices::{Device, DeviceError, RawBuffer};
+use warpweft_devices::{BufferSlice, Device, DeviceError, RawBuffer, elements};
 
 use crate::cache::disk::{DiskCache, Key};
 use crate::cache::keys::Keys;
@@ -47,6 +48,7 @@ use plan::Plan;
 
 pub use checks::{IndexCall, IndexError};
 pub(crate) use checks::{checked, checked_below, look_at};
+pub use internal::InternalError;
 pub(crate) use replay::{Pieces, Replay};
 pub(crate) use run::{Placeholder, buffer_node, placeholder_node};
 pub use stats::{ExecuteStats, KernelTotal};
@@ -105,6 +107,9 @@ pub enum ExecuteError {
     /// An index has an element that names nothing; found in the checked mode alone.
     #[error("{0}")]
     Index(Box<IndexError>),
+    /// A bug in the compiler.
+    #[error("{0}")]
+    Internal(Arc<InternalError>),
     /// A `Buffer` node without memory: it did not come from this runtime.
     #[error("a buffer without memory: only buffers that the runtime made hold values")]
     NoMemory,
@@ -192,9 +197,18 @@ pub fn from_bytes_with_room(
 /// # Errors
 /// As [`realize`].
 pub fn to_bytes(value: &UOp) -> Result<Vec<u8>, ExecuteError> {
+    with_bytes(value, copied)
+}
+
+/// Hands the bytes of a value's elements, in row-major order, to a closure; computes the value if it was not. Nothing replaces them in
+/// memory meanwhile, since the value is known here.
+pub(crate) fn with_bytes<R>(
+    value: &UOp,
+    read: impl FnOnce(BufferSlice<'_>) -> Result<R, ExecuteError>,
+) -> Result<R, ExecuteError> {
     match base_memory(value) {
-        Some(_) => read_stored(value),
-        None => read_stored(&realize(std::slice::from_ref(value))?.remove(0)),
+        Some(_) => with_stored(value, read),
+        None => with_stored(&realize(std::slice::from_ref(value))?.remove(0), read),
     }
 }
 
@@ -271,12 +285,21 @@ fn reads_memory(value: &UOp) -> bool {
 
 /// The bytes of a node that [`realize`] gave.
 fn read_stored(stored: &UOp) -> Result<Vec<u8>, ExecuteError> {
+    with_stored(stored, copied)
+}
+
+fn copied(bytes: BufferSlice<'_>) -> Result<Vec<u8>, ExecuteError> {
+    Ok(elements::to_vec(bytes)?.unwrap_or_default()) // bytes are never refused
+}
+
+fn with_stored<R>(
+    stored: &UOp,
+    read: impl FnOnce(BufferSlice<'_>) -> Result<R, ExecuteError>,
+) -> Result<R, ExecuteError> {
     let base = base_memory(stored).ok_or(ExecuteError::NoMemory)?;
     let memory = memory_of(base).ok_or_else(|| missing(base))?;
     let elements = stored.shape().numel().value().map_err(|name| ExecuteError::Unbound { name })?.max(0) as usize;
-    let mut data = vec![0; (elements * stored.dtype().bytes()).min(memory.bytes())];
-    memory.copy_out(0, &mut data)?;
-    Ok(data)
+    read(memory.slice()?.slice(0, (elements * stored.dtype().bytes()).min(memory.bytes()))?)
 }
 
 /// The executor of the one device whose memory a program uses.
@@ -434,10 +457,11 @@ impl Executor {
         if let Some(plan) = self.plan_in_memory(sink) {
             return Ok(plan);
         }
-        let plan = Arc::new(match self.stored_plan(sink) {
-            Some(plan) => plan,
-            None => self.new_plan(sink)?,
+        let plan = internal::guarded("a program", sink, || match self.stored_plan(sink) {
+            Some(plan) => Ok(plan),
+            None => self.new_plan(sink),
         });
+        let plan = Arc::new(plan?);
         debug::memory_planned(&plan.gain);
         self.plans.lock().unwrap_or_else(PoisonError::into_inner).insert(sink.clone(), plan.clone());
         Ok(plan)

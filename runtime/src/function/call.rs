@@ -12,7 +12,6 @@ use warpweft_compiler::schedule::view_of;
 use super::Spec;
 use super::arguments::Given;
 use super::bindings::Bindings;
-use super::turn::Turns;
 use crate::execute::{self, Executor, Pieces, Replay};
 use crate::memory::Buffer;
 use crate::tensor::trace;
@@ -78,16 +77,11 @@ pub(super) struct Program {
     pub(super) bindings: Bindings,
     /// Slots of donated arguments whose memory the plan's buffer of that number may take.
     pub(super) donations: Vec<(usize, usize)>,
-    pub(super) turns: Turns,
     /// Nodes of the checked mode, over placeholders.
     pub(super) checks: Vec<UOp>,
 }
 
 impl Program {
-    fn assigns(&self) -> bool {
-        self.values.iter().any(|value| matches!(value.target, Target::State(_)))
-    }
-
     /// Runs it. Where this thread traces, its graph becomes part of that trace instead.
     pub(super) fn call(
         &self,
@@ -99,7 +93,7 @@ impl Program {
             return self.inline(named, arguments, location);
         }
         self.check_aliases(arguments, location)?;
-        let _turn = self.assigns().then(|| self.turns.take());
+        let _turns = self.turns(arguments);
         let mut given = Vec::with_capacity(arguments.len());
         for (number, argument) in arguments.iter().enumerate() {
             given.push(self.given(number, argument, location)?);
@@ -220,7 +214,7 @@ impl Program {
         for (value, stored) in self.values.iter().zip(stored) {
             match value.target {
                 Target::Result(_) => results.push(Tensor::from_uop(stored)),
-                Target::Argument(number) => arguments[number].assign(&Tensor::from_uop(stored))?,
+                Target::Argument(number) => arguments[number].assign_in_turn(&Tensor::from_uop(stored))?,
                 Target::State(number) if held.contains(&number) => {}
                 Target::State(number) => self.states[number].0.replace(stored),
             }

@@ -16,7 +16,7 @@
 //!
 //! The closure runs once: what it computes with numbers of the host is fixed then. Tensors are not. A tensor of the outside that the closure
 //! reads is read at each call; one that it assigns is assigned by each call: so a training step, with its weights, moments and random
-//! numbers, is one function, and calls of a function that assigns come one after another.
+//! numbers, is one function. Calls that assign one tensor come one after another, whichever functions they are of (`turn`).
 //!
 //! Always: results are new tensors, whatever the arguments are: lazy, views, the same tensor twice, results of earlier calls. A call that fails
 //! has assigned nothing. No graph is built, hashed or scheduled by a call. No lock is held while kernels run,

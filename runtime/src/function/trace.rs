@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use warpweft_compiler::UOp;
 use warpweft_compiler::ir::{Arg, Dim, Shape};
+use warpweft_compiler::ops::{check_element, check_size};
 use warpweft_compiler::schedule::normalize_for_writes;
 
 use super::Spec;
 use super::bindings::Bindings;
 use super::call::{Program, Source, Target, Value};
 use super::held::gives_way;
-use super::turn::Turns;
 use crate::execute::{self, Executor, Replay};
 use crate::memory::Buffer;
 use crate::registry;
@@ -42,6 +42,7 @@ pub(super) fn program(
         let message = "a function cannot be compiled while another is traced: compile it before, and call it inside";
         return Err(error(message, location));
     }
+    check_specs(specs, location)?;
     let executor = executor_of(specs, location)?;
     let traced = traced(specs, closure, &executor)?;
     let nodes: Vec<UOp> = traced.values.iter().map(|value| value.node.clone()).collect();
@@ -71,9 +72,18 @@ pub(super) fn program(
         draws: trace.draws,
         bindings,
         donations,
-        turns: Turns::default(),
         checks: execute::checked_below(&nodes),
     })
+}
+
+/// Each spec must be of a tensor that there can be.
+fn check_specs(specs: &[Spec], location: &'static Location<'static>) -> Result<()> {
+    for (number, Spec { dtype, shape, .. }) in specs.iter().enumerate() {
+        if let Err(wrong) = check_size(shape).and_then(|()| check_element(*dtype)) {
+            return Err(error(format!("argument {number} cannot be {dtype}{shape}: {}", wrong.message), location));
+        }
+    }
+    Ok(())
 }
 
 /// The executor of the device that all specs name.

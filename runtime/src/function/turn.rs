@@ -1,32 +1,32 @@
-//! Turns: calls of a function that assigns tensors come one after another, since each starts from what the one before assigned.
+//! Turns: who updates a tensor starts from what the one before made of it, whoever that is.
 //!
-//! A turn is no lock that is held while kernels run, but a mark that somebody is at it; who comes meanwhile sleeps until it is gone.
+//! A turn belongs to a storage, and not to the function: two functions that assign one tensor, a function and a plain write, or calls that are
+//! given one tensor to assign, come one after another. Who needs several takes them in the order of their addresses, so
+//! nobody waits in a circle; and nobody who waits for a turn holds the value of a storage. Who only reads needs none, and sees what the last one left.
 
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
-/// Whose turn it is.
-#[derive(Debug, Default)]
-pub(super) struct Turns {
-    taken: Mutex<bool>,
-    free: Condvar,
-}
+use smallvec::SmallVec;
 
-/// A turn, which ends when this drops.
-pub(super) struct Turn<'turns>(&'turns Turns);
+use super::call::{Program, Target};
+use crate::tensor::{Storage, Tensor};
 
-impl Turns {
-    /// Waits for a turn.
-    pub(super) fn take(&self) -> Turn<'_> {
-        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut taken = self.free.wait_while(taken, |taken| *taken).unwrap_or_else(PoisonError::into_inner);
-        *taken = true;
-        Turn(self)
-    }
-}
+/// Turns that a call has taken; they end when this drops.
+pub(super) type Turns<'call> = SmallVec<[MutexGuard<'call, ()>; 4]>;
 
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        *self.0.taken.lock().unwrap_or_else(PoisonError::into_inner) = false;
-        self.0.free.notify_one();
+impl Program {
+    /// Waits for the turns of all that a call assigns.
+    pub(super) fn turns<'call>(&'call self, arguments: &[&'call Tensor]) -> Turns<'call> {
+        let mut storages: SmallVec<[&Arc<Storage>; 4]> = SmallVec::new();
+        for value in &self.values {
+            match value.target {
+                Target::Result(_) => {}
+                Target::Argument(number) => storages.extend(arguments[number].storage()),
+                Target::State(number) => storages.push(&self.states[number].0),
+            }
+        }
+        storages.sort_unstable_by_key(|storage| Arc::as_ptr(storage).addr());
+        storages.dedup_by(|a, b| Arc::ptr_eq(a, b));
+        storages.into_iter().map(|storage| storage.turn()).collect()
     }
 }

@@ -7,7 +7,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use warpweft_devices::{BufferSlice, DeviceError, RawBuffer};
+use warpweft_devices::{BufferSlice, DeviceError, RawBuffer, elements};
 
 use super::lru::{Block, LruAllocator};
 
@@ -157,9 +157,7 @@ impl Buffer {
     /// # Errors
     /// [`DeviceError::OutOfMemory`].
     pub fn to_bytes(&self) -> Result<Vec<u8>, DeviceError> {
-        let mut data = vec![0; self.bytes];
-        self.copy_out(0, &mut data)?;
-        Ok(data)
+        Ok(elements::to_vec(self.slice()?)?.unwrap_or_default()) // bytes are never refused
     }
 }
 

@@ -31,9 +31,9 @@ fn uniform(shape: &[i64], bound: f64) -> Result<Tensor> {
 }
 
 /// One number everywhere, in memory of its own.
+#[track_caller]
 fn filled(shape: &[i64], value: f64) -> Result<Tensor> {
-    let count = shape.iter().product::<i64>().max(0) as usize;
-    let tensor = Tensor::from_vec(vec![value as f32; count], shape.to_vec());
-    tensor.dims()?;
+    let tensor = Tensor::full(shape.to_vec(), value);
+    tensor.realize()?;
     Ok(tensor)
 }

@@ -5,10 +5,14 @@
 //! happen in the order of the program, values computed before one keep what they read, and a value that overlaps what it is written
 //! to is read first.
 //!
+//! Threads: `add_assign` and its like, and `index_assign`, read and replace in one step, so none of several threads' updates is lost. What is
+//! computed first and assigned then (`x.assign(&x + 1)`) is two steps; a compiled function that does so is one.
+//!
 //! Gradients flow through writes: into the value where it was written, and past it into the old value elsewhere. They stop at a write that
 //! was carried out: reading a tensor whose memory is written to carries the write out, as realising it does.
 
 use std::panic::Location;
+use std::sync::MutexGuard;
 
 use warpweft_compiler::UOp;
 use warpweft_compiler::ir::Op;
@@ -19,7 +23,7 @@ use warpweft_compiler::region::view_overlaps_itself;
 use super::convert::Given;
 use super::errors::CallError;
 use super::index::{IndexList, with_indices};
-use super::{Error, Literal, Operand, Result, Step, Tensor};
+use super::{Error, Literal, Operand, Result, Step, Tensor, trace};
 use crate::execute;
 
 /// What a write does with the old elements.
@@ -73,6 +77,8 @@ impl Tensor {
     /// As [`Tensor::assign`]; or if a float is added to integers.
     #[track_caller]
     pub fn add_assign(&self, value: impl Operand) -> Result<()> {
+        let value = value.given();
+        let _turn = self.turn();
         self.update("add_assign", &self.plus(value), Location::caller())
     }
 
@@ -82,6 +88,8 @@ impl Tensor {
     /// As [`Tensor::add_assign`].
     #[track_caller]
     pub fn sub_assign(&self, value: impl Operand) -> Result<()> {
+        let value = value.given();
+        let _turn = self.turn();
         self.update("sub_assign", &self.minus(value), Location::caller())
     }
 
@@ -91,6 +99,8 @@ impl Tensor {
     /// As [`Tensor::add_assign`].
     #[track_caller]
     pub fn mul_assign(&self, value: impl Operand) -> Result<()> {
+        let value = value.given();
+        let _turn = self.turn();
         self.update("mul_assign", &self.times(value), Location::caller())
     }
 
@@ -100,6 +110,8 @@ impl Tensor {
     /// As [`Tensor::add_assign`]; a quotient of integers is a float.
     #[track_caller]
     pub fn div_assign(&self, value: impl Operand) -> Result<()> {
+        let value = value.given();
+        let _turn = self.turn();
         self.update("div_assign", &self.over(value), Location::caller())
     }
 
@@ -125,12 +137,13 @@ impl Tensor {
     pub fn index_assign(&self, axes: &[i64], indices: &[&Tensor], value: impl Operand) -> Result<()> {
         let location = Location::caller();
         let value = value.given().stored_among("index_assign", self);
+        let _turn = self.turn();
         let all: Vec<&Tensor> = [self, &value].into_iter().chain(indices.iter().copied()).collect();
         let changed = Tensor::joined("index_assign", &all, |nodes| {
             let build = |indices: &[UOp]| index_put(&nodes[0], axes, indices, &nodes[1]);
             with_indices("index_assign", nodes, axes, &nodes[2..], location, build)
         });
-        self.write("index_assign", WriteKind::Update, &changed, location)
+        self.write_in_turn("index_assign", WriteKind::Update, &changed, location)
     }
 
     fn update(&self, op: &'static str, value: &Tensor, location: &'static Location<'static>) -> Result<()> {
@@ -139,7 +152,17 @@ impl Tensor {
             let message = format!("gives {other}, which does not go into {own} as it is: cast it first, and assign it");
             return Err(CallError::new(op, &[&self.uop()?], message, location).into());
         }
-        self.write(op, WriteKind::Update, value, location)
+        self.write_in_turn(op, WriteKind::Update, value, location)
+    }
+
+    /// Keeps all others from making the next value of the one that this shows now; in a trace there are none.
+    fn turn(&self) -> Option<MutexGuard<'_, ()>> {
+        self.storage().filter(|_| !trace::is_active()).map(|storage| storage.turn())
+    }
+
+    /// As [`Tensor::assign`], by who has the turn.
+    pub(crate) fn assign_in_turn(&self, value: &Tensor) -> Result<()> {
+        self.write_in_turn("assign", WriteKind::Copy, value, Location::caller())
     }
 
     /// Whether the other shows the same elements at the same positions: what is assigned so changes nothing, whatever the view.
@@ -156,6 +179,17 @@ impl Tensor {
     }
 
     fn write(
+        &self,
+        op: &'static str,
+        kind: WriteKind,
+        value: &Tensor,
+        location: &'static Location<'static>,
+    ) -> Result<()> {
+        let _turn = self.turn();
+        self.write_in_turn(op, kind, value, location)
+    }
+
+    fn write_in_turn(
         &self,
         op: &'static str,
         kind: WriteKind,

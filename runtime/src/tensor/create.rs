@@ -9,6 +9,7 @@ use warpweft_compiler::dtype::lattice::DEFAULT_FLOAT;
 use warpweft_compiler::ir::Shape;
 use warpweft_compiler::ops::{Built, check_size, create, random};
 use warpweft_compiler::schedule::view_of;
+use warpweft_devices::elements;
 
 use super::convert::{Literal, TensorElement};
 use super::errors::{CallError, Error};
@@ -22,14 +23,21 @@ impl Tensor {
     pub fn from_vec<E: TensorElement>(data: Vec<E>, shape: impl Into<Shape>) -> Tensor {
         let (shape, location) = (shape.into(), Location::caller());
         let len = data.len();
-        let bytes = E::wrap(data).to_bytes();
-        Tensor::stored("from_vec", None, E::DTYPE, len, &bytes, &shape, location)
+        match elements::as_bytes(&data) {
+            Some(bytes) => Tensor::stored("from_vec", None, E::DTYPE, len, bytes, &shape, location),
+            None => Tensor::stored("from_vec", None, E::DTYPE, len, &E::wrap(data).to_bytes(), &shape, location),
+        }
     }
 
     /// As [`Tensor::from_vec`] from a slice.
     #[track_caller]
     pub fn from_slice<E: TensorElement>(data: &[E], shape: impl Into<Shape>) -> Tensor {
-        Tensor::from_vec(data.to_vec(), shape)
+        match elements::as_bytes(data) {
+            Some(bytes) => {
+                Tensor::stored("from_slice", None, E::DTYPE, data.len(), bytes, &shape.into(), Location::caller())
+            }
+            None => Tensor::from_vec(data.to_vec(), shape),
+        }
     }
 
     /// A tensor of little-endian bytes, on the device of that name or the default one.

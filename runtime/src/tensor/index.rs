@@ -4,6 +4,7 @@ use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo};
 use std::panic::Location;
 
 use warpweft_compiler::UOp;
+use warpweft_compiler::ops::join::check_count;
 use warpweft_compiler::ops::slicing::{Slice, slice};
 use warpweft_compiler::ops::{Built, indexing, scatter};
 use warpweft_compiler::view::{ViewError, ViewSpec};
@@ -248,8 +249,15 @@ impl Tensor {
     /// If there is no such axis.
     #[track_caller]
     pub fn unbind(&self, axis: i64) -> Result<Vec<Tensor>> {
-        let rank = self.rank()? as i64;
-        let len = self.shape()?.get((if axis < 0 { axis + rank } else { axis }) as usize).copied().unwrap_or(0);
+        let shape = self.shape()?;
+        let count = warpweft_compiler::ops::resolve_axis(axis, shape.len()).and_then(|axis| {
+            check_count(shape[axis] as i64)?;
+            Ok(shape[axis])
+        });
+        let count = match count {
+            Ok(count) => count,
+            Err(error) => return Err(self.refused_call("unbind", error.message)),
+        };
         let select = |k: usize| {
             let build = |x: &UOp| {
                 let axis = warpweft_compiler::ops::resolve_axis(axis, x.shape().len())?;
@@ -259,7 +267,7 @@ impl Tensor {
             };
             self.viewed("unbind", build, |spec| spec.select(axis, k as i64))
         };
-        let parts: Vec<Tensor> = (0..len).map(select).collect();
+        let parts: Vec<Tensor> = (0..count).map(select).collect();
         if let Some(error) = parts.iter().find_map(|part| part.0.as_ref().err()) {
             return Err(error.clone());
         }

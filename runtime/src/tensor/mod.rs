@@ -38,7 +38,7 @@ use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use warpweft_compiler::ir::{Arg, Op, Shape};
-use warpweft_compiler::ops::{Built, check_size};
+use warpweft_compiler::ops::{Built, check_element, check_size};
 use warpweft_compiler::view::{ShapeTracker, ViewError, ViewSpec, movement_of};
 use warpweft_compiler::{DType, UOp};
 
@@ -63,6 +63,8 @@ pub use warpweft_devices::dlpack::{self, Capsule};
 /// What tensors that view one storage share: its value, as a graph or, once computed, as memory.
 pub(crate) struct Storage {
     value: Mutex<UOp>,
+    /// Held by who makes its next value of the one before; taken before `value`, never while that is held (`function::turn`).
+    turn: Mutex<()>,
     /// The trace that it was made in; 0 for none.
     born_in: u64,
 }
@@ -87,7 +89,7 @@ pub struct Tensor(Result<View>);
 
 impl Storage {
     fn new(value: UOp) -> Arc<Storage> {
-        Arc::new(Storage { value: Mutex::new(value), born_in: trace::current() })
+        Arc::new(Storage { value: Mutex::new(value), turn: Mutex::new(()), born_in: trace::current() })
     }
 
     /// Whether a trace of this thread has its own idea of what this holds.
@@ -114,6 +116,19 @@ impl Storage {
         let changed = change(&value);
         let old = std::mem::replace(&mut *value, changed);
         drop(value);
+        drop(old);
+    }
+
+    /// Waits until nobody else is about to make its next value of the one before. Who reads needs no turn.
+    pub(crate) fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets what it holds to the outcome of a computation of that, unless it holds something else by now.
+    fn settle_to(self: &Arc<Storage>, value: &UOp, stored: UOp) {
+        let mut held = self.lock();
+        let old = if *held == *value { std::mem::replace(&mut *held, stored) } else { stored };
+        drop(held);
         drop(old);
     }
 
@@ -278,9 +293,23 @@ impl Tensor {
     }
 
     fn from_built(op: &'static str, operands: &[&UOp], built: Built, location: &'static Location<'static>) -> Tensor {
-        match built.and_then(|value| check_size(value.shape()).map(|()| value)) {
+        let checked = |value: UOp| {
+            check_size(value.shape())?;
+            check_element(value.dtype())?;
+            Ok(value)
+        };
+        match built.and_then(checked) {
             Ok(value) => Tensor::from_uop(value),
             Err(error) => Tensor::from_error(CallError::new(op, operands, error.message, location)),
+        }
+    }
+
+    /// The error of a call on this tensor.
+    #[track_caller]
+    pub(crate) fn refused_call(&self, op: &'static str, message: impl Into<String>) -> Error {
+        match self.uop() {
+            Ok(value) => CallError::new(op, &[&value], message, Location::caller()).into(),
+            Err(error) => error,
         }
     }
 

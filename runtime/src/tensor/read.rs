@@ -3,14 +3,16 @@
 use std::panic::Location;
 use std::sync::Arc;
 
+use warpweft_compiler::dtype::arithmetic::{self, WithElement, with_element};
 use warpweft_compiler::dtype::{Elements, Scalar};
 use warpweft_compiler::ir::{Op, Shape};
 use warpweft_compiler::{DType, UOp};
+use warpweft_devices::{BufferSlice, DeviceError, elements};
 
 use super::convert::TensorElement;
 use super::errors::CallError;
 use super::{Result, Storage, Tensor, View, trace};
-use crate::execute;
+use crate::execute::{self, ExecuteError};
 
 impl Tensor {
     pub(super) fn as_view(&self) -> Result<&View> {
@@ -95,8 +97,8 @@ impl Tensor {
         let storages: Vec<&Arc<Storage>> = pending.iter().map(|(view, _)| &view.storage).collect();
         if !pending.iter().any(|(_, value)| writes_to_memory(value)) {
             let values: Vec<UOp> = pending.iter().map(|(_, value)| value.clone()).collect();
-            for (storage, stored) in storages.into_iter().zip(execute::realize(&values)?) {
-                storage.set(stored);
+            for ((storage, value), stored) in storages.into_iter().zip(&values).zip(execute::realize(&values)?) {
+                storage.settle_to(value, stored);
             }
             return Ok(());
         }
@@ -109,15 +111,47 @@ impl Tensor {
     /// # Errors
     /// If the tensor carries one, or the program cannot run.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        Ok(self.with_bytes(|bytes| Ok(elements::to_vec(bytes)?.unwrap_or_default()))?.unwrap_or_default())
+    }
+
+    /// Hands its memory, row-major, to a closure, once it is computed; none if there are no elements.
+    fn with_bytes<R>(
+        &self,
+        read: impl FnOnce(BufferSlice<'_>) -> std::result::Result<R, ExecuteError>,
+    ) -> Result<Option<R>> {
         let view = self.as_view()?;
         match view.shape.numel().value() {
-            Ok(0) => Ok(Vec::new()),
-            Ok(_) if !trace::is_active() && writes_to_memory(&view.storage.peek()) => {
-                carry_out(vec![&view.storage])?;
-                Ok(execute::to_bytes(&view.value())?)
-            }
-            Ok(_) => Ok(execute::to_bytes(&view.value())?),
-            Err(name) => Err(execute::ExecuteError::Unbound { name }.into()),
+            Ok(0) => return Ok(None),
+            Ok(_) if !trace::is_active() && writes_to_memory(&view.storage.peek()) => carry_out(vec![&view.storage])?,
+            Ok(_) => {}
+            Err(name) => return Err(ExecuteError::Unbound { name }.into()),
+        }
+        Ok(Some(execute::with_bytes(&view.value(), read)?))
+    }
+
+    /// Hands the elements, in row-major order, to a closure: of a tensor in memory, whose elements lie in a row, without a copy.
+    ///
+    /// What is written to the tensor meanwhile goes to other memory.
+    ///
+    /// ```
+    /// # use warpweft::Tensor;
+    /// let x = Tensor::from_vec(vec![1f32, 2.0, 3.0], [3]);
+    /// assert_eq!(x.with_slice(|elements: &[f32]| elements.iter().sum::<f32>())?, 6.0);
+    /// # Ok::<(), warpweft::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Tensor::to_vec`].
+    #[track_caller]
+    pub fn with_slice<E: TensorElement, R>(&self, read: impl FnOnce(&[E]) -> R) -> Result<R> {
+        self.check_type::<E>("with_slice", Location::caller())?;
+        let mut read = Some(read);
+        let found =
+            self.with_bytes(|bytes| Ok(elements::as_elements(bytes).and_then(|found| Some(read.take()?(found)))))?;
+        match (found.flatten(), read) {
+            (Some(found), _) => Ok(found),
+            (None, Some(read)) => Ok(read(&self.to_vec::<E>()?)),
+            (None, None) => Err(ExecuteError::NoMemory.into()), // a closure that was called gave something
         }
     }
 
@@ -128,11 +162,18 @@ impl Tensor {
     #[track_caller]
     pub fn elements(&self) -> Result<Elements> {
         let location = Location::caller();
-        let view = self.as_view()?;
-        let bytes = self.to_bytes()?;
-        Elements::from_bytes(view.dtype, &bytes).ok_or_else(|| {
-            let message = format!("{} bytes came back, which are no {} elements", bytes.len(), view.dtype);
-            CallError::new("elements", &[], message, location).into()
+        let dtype = self.as_view()?.dtype;
+        let found = self.with_bytes(|bytes| match with_element(dtype, Typed(bytes)) {
+            Some(copied) => Ok(copied?),
+            None => Ok(None),
+        })?;
+        let elements = match found {
+            None => Elements::from_bytes(dtype, &[]),
+            Some(Some(elements)) => Some(elements),
+            Some(None) => Elements::from_bytes(dtype, &self.to_bytes()?),
+        };
+        elements.ok_or_else(|| {
+            CallError::new("elements", &[], format!("there are no elements of {dtype}"), location).into()
         })
     }
 
@@ -143,8 +184,11 @@ impl Tensor {
     #[track_caller]
     pub fn to_vec<E: TensorElement>(&self) -> Result<Vec<E>> {
         self.check_type::<E>("to_vec", Location::caller())?;
-        let elements = self.elements()?;
-        Ok(E::slice(&elements).map(<[E]>::to_vec).unwrap_or_default())
+        match self.with_bytes(|bytes| Ok(elements::to_vec::<E>(bytes)?))? {
+            None => Ok(Vec::new()),
+            Some(Some(elements)) => Ok(elements),
+            Some(None) => Ok(E::slice(&self.elements()?).map(<[E]>::to_vec).unwrap_or_default()),
+        }
     }
 
     /// The one element of a tensor of one element.
@@ -167,7 +211,7 @@ impl Tensor {
     pub fn item_scalar(&self) -> Result<Scalar> {
         let location = Location::caller();
         let view = self.as_view()?;
-        let count = view.shape.numel().value().map_err(|name| execute::ExecuteError::Unbound { name })?;
+        let count = view.shape.numel().value().map_err(|name| ExecuteError::Unbound { name })?;
         if count != 1 {
             let message = format!("it has {count} elements; only one element is an item");
             return Err(CallError::new("item", &[&view.value()], message, location).into());
@@ -182,6 +226,16 @@ impl Tensor {
         }
         let message = format!("its elements are {}, not {}: ask for those, or cast it first", view.dtype, E::DTYPE);
         Err(CallError::new(op, &[&view.value()], message, location).into())
+    }
+}
+
+/// A copy of memory as elements of their type.
+struct Typed<'memory>(BufferSlice<'memory>);
+
+impl WithElement for Typed<'_> {
+    type Output = std::result::Result<Option<Elements>, DeviceError>;
+    fn with<E: arithmetic::Element>(self) -> Self::Output {
+        Ok(elements::to_vec::<E>(self.0)?.map(E::wrap))
     }
 }
 
