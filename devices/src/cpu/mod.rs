@@ -14,6 +14,7 @@ mod launch_list;
 mod llvm_library;
 mod llvm_threads;
 mod loader;
+mod offer;
 mod processor;
 mod scratch;
 mod symbols;

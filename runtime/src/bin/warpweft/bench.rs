@@ -12,7 +12,7 @@ use warpweft::config::config;
 use warpweft::execute::Executor;
 use warpweft_compiler::{DType, UOp};
 
-use crate::{cases, functions, growth, regions, starts};
+use crate::{callers, cases, functions, growth, regions, starts};
 
 /// Arguments of `warpweft bench`.
 #[derive(Args)]
@@ -60,6 +60,7 @@ const OWN_CASES: &[&str] = &[
     "eager_tiny",
     "replay_tiny",
     "threads_2",
+    "callers_8",
     "memory",
     "encoder_cold",
     "encoder_warm",
@@ -92,6 +93,7 @@ pub(crate) fn run(arguments: &Bench) -> Result<(), Failure> {
             "eager_tiny" => report(arguments, name, Cost::default(), &eager_tiny(arguments)?),
             "replay_tiny" => report(arguments, name, Cost::default(), &functions::replay_tiny(arguments)?),
             "threads_2" => functions::threads(arguments)?,
+            "callers_8" => callers::run(arguments)?,
             "memory" => functions::memory(arguments)?,
             "encoder_cold" | "encoder_warm" => starts::run(arguments, name)?,
             _ if regions::NAMES.contains(&name) => {

@@ -4,6 +4,7 @@
 
 mod bench;
 mod cache;
+mod callers;
 mod cases;
 mod devices;
 mod functions;
