@@ -10,6 +10,7 @@ use crate::target::Feature;
 
 /// Why a program did not become kernels.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum CompileError {
     /// The program is wrong: what, where, and what would be right.
     #[error("{0}")]

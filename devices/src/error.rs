@@ -4,6 +4,7 @@
 
 /// A request that a device could not fulfil.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum DeviceError {
     /// There is no device of that name.
     #[error("no device is called `{name}`; known devices: {known}")]

@@ -6,6 +6,7 @@ use super::abi::{BFLOAT, BOOL, DLDataType, FLOAT, INT, UINT};
 
 /// Why a capsule cannot be taken or made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum DlpackError {
     /// Another layout than ours.
     #[error("the capsule is of DLPack version {major}.{minor}; versions 0 and 1 can be read")]

@@ -8,26 +8,16 @@
 //! Always: decoding what was encoded gives the same; any other bytes give nothing, never a panic, and nothing that names a buffer which
 //! is not there. That bytes are what was written is checked before (`disk`).
 
-use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use warpweft_compiler::DType;
 use warpweft_compiler::program::{Access, Estimate, Parameter, Program};
-use warpweft_compiler::schedule::{Bound, BufferRole, Offsets, Schedule, ScheduleBuffer};
+use warpweft_compiler::schedule::{Bound, BufferRole, Offsets, Schedule, ScheduleBuffer, ScheduledKernel};
 
 use super::disk::{Key, Kind};
 
-/// A program without its source.
-#[derive(Serialize, Deserialize)]
-struct Header {
-    name: String,
-    entry: String,
-    /// Type, elements, access: 0 read, 1 write, 2 both.
-    parameters: Vec<(String, u64, u8)>,
-    variables: Vec<String>,
-    grid: u64,
-    scratch_bytes: u64,
-    /// As bits, so that every number survives.
-    estimate: [u64; 3],
-}
+/// A program without its source: name, entry, parameters (type, elements, access: 0 read, 1 write, 2 both), variables, grid, bytes of scratch,
+/// and its estimate as bits, so that every number survives.
+type Header = (String, String, Vec<(String, u64, u8)>, Vec<String>, u64, u64, [u64; 3]);
 
 /// A schedule with its kernels by key.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,22 +28,12 @@ pub(crate) struct StoredSchedule {
     pub(crate) outputs: Vec<usize>,
 }
 
-/// An offset, or the name of a variable.
-#[derive(Serialize, Deserialize)]
-#[serde(untagged)]
-enum BoundText {
-    Number(i64),
-    Variable(String),
-}
-
-#[derive(Serialize, Deserialize)]
-struct ScheduleText {
-    /// Key in hexadecimal, buffers, what its variables are.
-    kernels: Vec<(String, Vec<usize>, Vec<BoundText>)>,
-    /// Type, elements, role: -1 param (of the slot of its place), -2 temporary, else the value that it is.
-    buffers: Vec<(String, u64, i64)>,
-    outputs: Vec<usize>,
-}
+/// A kernel of a schedule: key in hexadecimal, buffers, and its variables, each an offset or the name of a variable.
+type KernelText = (String, Vec<usize>, Vec<Value>);
+/// A buffer of a schedule: type, elements, role: -1 param (of the slot of its place), -2 temporary, else the value that it is.
+type BufferText = (String, u64, i64);
+/// A schedule: kernels, buffers, outputs.
+type ScheduleText = (Vec<KernelText>, Vec<BufferText>, Vec<usize>);
 
 /// A program and its object as bytes.
 pub(crate) fn encode_kernel(program: &Program, object: &[u8]) -> Vec<u8> {
@@ -63,18 +43,16 @@ pub(crate) fn encode_kernel(program: &Program, object: &[u8]) -> Vec<u8> {
         Access::Write => 1,
         Access::ReadWrite => 2,
     };
-    let header = Header {
-        name: name.clone(),
-        entry: entry.clone(),
-        parameters: parameters
-            .iter()
-            .map(|parameter| (parameter.dtype.name(), parameter.len, access(parameter.access)))
-            .collect(),
-        variables: variables.clone(),
-        grid: *grid,
-        scratch_bytes: *scratch_bytes,
-        estimate: [estimate.operations, estimate.bytes_unique, estimate.bytes_accessed].map(f64::to_bits),
-    };
+    let parameter = |parameter: &Parameter| (parameter.dtype.name(), parameter.len, access(parameter.access));
+    let header: Header = (
+        name.clone(),
+        entry.clone(),
+        parameters.iter().map(parameter).collect(),
+        variables.clone(),
+        *grid,
+        *scratch_bytes,
+        [estimate.operations, estimate.bytes_unique, estimate.bytes_accessed].map(f64::to_bits),
+    );
     let header = serde_json::to_vec(&header).unwrap_or_default();
     let mut bytes = Vec::with_capacity(8 + header.len() + source.len() + object.len());
     for part in [&header[..], source.as_bytes()] {
@@ -90,7 +68,8 @@ pub(crate) fn decode_kernel(bytes: &[u8]) -> Option<(Program, &[u8])> {
     let (header, rest) = part(bytes)?;
     let (source, object) = part(rest)?;
     let header: Header = serde_json::from_slice(header).ok()?;
-    let parameters = header.parameters.into_iter().map(|(dtype, len, access)| {
+    let (name, entry, parameters, variables, grid, scratch_bytes, estimate) = header;
+    let parameters = parameters.into_iter().map(|(dtype, len, access)| {
         let access = match access {
             0 => Access::Read,
             1 => Access::Write,
@@ -99,15 +78,15 @@ pub(crate) fn decode_kernel(bytes: &[u8]) -> Option<(Program, &[u8])> {
         };
         Some(Parameter { dtype: DType::from_name(&dtype)?, len, access })
     });
-    let [operations, bytes_unique, bytes_accessed] = header.estimate.map(f64::from_bits);
+    let [operations, bytes_unique, bytes_accessed] = estimate.map(f64::from_bits);
     let program = Program {
-        name: header.name,
-        entry: header.entry,
+        name,
+        entry,
         source: std::str::from_utf8(source).ok()?.to_string(),
         parameters: parameters.collect::<Option<_>>()?,
-        variables: header.variables,
-        grid: header.grid,
-        scratch_bytes: header.scratch_bytes,
+        variables,
+        grid,
+        scratch_bytes,
         estimate: Estimate { operations, bytes_unique, bytes_accessed },
     };
     Some((program, object))
@@ -127,27 +106,23 @@ pub(crate) fn encode_schedule(schedule: &Schedule, keys: &[Key]) -> Vec<u8> {
         BufferRole::Temporary => -2,
         BufferRole::Output(value) => value as i64,
     };
-    let text = ScheduleText {
-        kernels: kernels
-            .map(|(kernel, key)| {
-                let bounds = kernel.offsets.values().iter().map(|bound| match bound {
-                    Bound::Number(offset) => BoundText::Number(*offset),
-                    Bound::Variable(name) => BoundText::Variable(name.clone()),
-                });
-                (hex(key), kernel.buffers.clone(), bounds.collect())
-            })
-            .collect(),
-        buffers: schedule.buffers.iter().map(|buffer| (buffer.dtype.name(), buffer.len, role(buffer.role))).collect(),
-        outputs: schedule.outputs.clone(),
+    let bound = |bound: &Bound| match bound {
+        Bound::Number(offset) => Value::from(*offset),
+        Bound::Variable(name) => Value::from(name.as_str()),
     };
+    let kernel = |(kernel, key): (&ScheduledKernel, &Key)| {
+        (hex(key), kernel.buffers.clone(), kernel.offsets.values().iter().map(bound).collect())
+    };
+    let buffers = schedule.buffers.iter().map(|buffer| (buffer.dtype.name(), buffer.len, role(buffer.role)));
+    let text: ScheduleText = (kernels.map(kernel).collect(), buffers.collect(), schedule.outputs.clone());
     serde_json::to_vec(&text).unwrap_or_default()
 }
 
 /// The schedule that bytes are.
 pub(crate) fn decode_schedule(bytes: &[u8]) -> Option<StoredSchedule> {
-    let text: ScheduleText = serde_json::from_slice(bytes).ok()?;
-    let values = text.outputs.len() as i64;
-    let buffers = text.buffers.into_iter().enumerate().map(|(number, (dtype, len, role))| {
+    let (kernels, buffers, outputs): ScheduleText = serde_json::from_slice(bytes).ok()?;
+    let values = outputs.len() as i64;
+    let buffers = buffers.into_iter().enumerate().map(|(number, (dtype, len, role))| {
         let role = match role {
             -1 => BufferRole::Param(number as u32),
             -2 => BufferRole::Temporary,
@@ -158,24 +133,22 @@ pub(crate) fn decode_schedule(bytes: &[u8]) -> Option<StoredSchedule> {
     });
     let buffers = buffers.collect::<Option<Vec<_>>>()?;
     let is_there = |&buffer: &usize| buffer < buffers.len();
-    let bounds = |offsets: Vec<BoundText>| -> Offsets {
-        let bound = |bound| match bound {
-            BoundText::Number(offset) => Bound::Number(offset),
-            BoundText::Variable(name) => Bound::Variable(name),
-        };
-        offsets.into_iter().map(bound).collect()
+    let bound = |bound: Value| match bound {
+        Value::String(name) => Some(Bound::Variable(name)),
+        other => other.as_i64().map(Bound::Number),
     };
-    let kernels = text.kernels.into_iter().map(|(hex, named, offsets)| {
+    let kernels = kernels.into_iter().map(|(hex, named, offsets)| {
         let hash = blake3::Hash::from_hex(&hex).ok()?;
+        let offsets = offsets.into_iter().map(bound).collect::<Option<Offsets>>()?;
         let all_there = named.iter().all(is_there);
-        all_there.then(|| (Key::new(Kind::Kernel, *hash.as_bytes()), named, bounds(offsets)))
+        all_there.then(|| (Key::new(Kind::Kernel, *hash.as_bytes()), named, offsets))
     });
     let kernels = kernels.collect::<Option<Vec<_>>>()?;
     // Params come first.
     let params = buffers.iter().take_while(|buffer| matches!(buffer.role, BufferRole::Param(_))).count();
     let in_order = !buffers[params..].iter().any(|buffer| matches!(buffer.role, BufferRole::Param(_)));
-    let whole = in_order && text.outputs.iter().all(is_there);
-    whole.then_some(StoredSchedule { kernels, outputs: text.outputs, buffers })
+    let whole = in_order && outputs.iter().all(is_there);
+    whole.then_some(StoredSchedule { kernels, outputs, buffers })
 }
 
 #[cfg(test)]
@@ -230,13 +203,14 @@ mod tests {
             }
         }
         let schedules = [
-            r#"{"kernels":[["00",[0],[]]],"buffers":[["f32",4,-1]],"outputs":[0]}"#, // no key
-            r#"{"kernels":[],"buffers":[["f32",4,-1]],"outputs":[1]}"#,              // no such buffer
-            r#"{"kernels":[],"buffers":[["f32",4,-2],["f32",4,-1]],"outputs":[0]}"#, // a param after a temporary
-            r#"{"kernels":[],"buffers":[["f99",4,-2]],"outputs":[0]}"#,
-            r#"{"kernels":[],"buffers":[["f32",4,3]],"outputs":[0]}"#,
+            r#"[[["00",[0],[]]],[["f32",4,-1]],[0]]"#, // no key
+            r#"[[],[["f32",4,-1]],[1]]"#,              // no such buffer
+            r#"[[],[["f32",4,-2],["f32",4,-1]],[0]]"#, // a param after a temporary
+            r#"[[],[["f99",4,-2]],[0]]"#,
+            r#"[[],[["f32",4,3]],[0]]"#,
             "",
         ];
+        assert!(decode_schedule(br#"[[],[["f32",4,-1]],[0]]"#).is_some(), "the texts are otherwise right");
         for text in schedules {
             assert_eq!(decode_schedule(text.as_bytes()), None, "{text}");
         }

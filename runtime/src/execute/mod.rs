@@ -60,6 +60,7 @@ const KERNELS_MAX: usize = 16384;
 
 /// Why a program could not run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ExecuteError {
     /// The program did not become kernels.
     #[error(transparent)]

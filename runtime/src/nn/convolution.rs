@@ -21,7 +21,7 @@ impl Conv2d {
     /// If there is no memory.
     pub fn new(channels: i64, outputs: i64, size: i64, options: ConvOptions) -> Result<Conv2d> {
         let inputs = channels / options.groups.max(1);
-        let bound = 1.0 / ((inputs * size * size).max(1) as f64).sqrt();
+        let bound = 1.0 / (inputs as f64 * size as f64 * size as f64).max(1.0).sqrt();
         let weight = uniform(&[outputs, inputs, size, size], bound)?;
         Ok(Conv2d { weight, bias: Some(uniform(&[outputs], bound)?), options })
     }

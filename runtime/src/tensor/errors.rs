@@ -61,6 +61,7 @@ impl fmt::Debug for CallError {
 
 /// Why a tensor has no value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// A call with operands that it cannot take; the first of a chain is the one that counts.
     #[error("{0}")]

@@ -21,6 +21,7 @@ pub struct Var(UOp);
 
 /// Why a variable cannot be made or have a value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum VarError {
     /// A name that text forms could not hold.
     #[error("{name:?} is no name of a variable: use letters, digits and _, a letter first")]

@@ -1,5 +1,6 @@
 //! Rules of the code that a machine can check: each is a test that reads the sources.
 
+mod crates;
 mod environment;
 mod layers;
 mod ops;
