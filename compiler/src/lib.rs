@@ -4,6 +4,7 @@
 //! kernels, byte for byte, so the hash of a graph can be the key of a cache. Modules stand in layer order: each may use those
 //! above it (held by the test `imports_point_down`).
 
+pub mod cost_model;
 pub mod dtype;
 pub mod error;
 pub mod grad;

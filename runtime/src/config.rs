@@ -36,7 +36,7 @@ pub const VARIABLES: &[Variable] = &[
     Variable { name: "THREADS", default: "all", meaning: "threads that run and compile kernels: a number, or `all`" },
     Variable { name: "NOOPT", default: "0", meaning: "1: loops stay as they are, no vectors, tiles or threads" },
     Variable { name: "NOFUSE", default: "0", meaning: "1: one kernel for each op" },
-    Variable { name: "BEAM", default: "0", meaning: "width of the search for faster kernels; there is no search yet" },
+    Variable { name: "BEAM", default: "0", meaning: "width of the search for faster kernels; 0 searches for none" },
     Variable { name: "LRU", default: "4096", meaning: "MiB of freed memory kept for reuse; 0 keeps none" },
     Variable { name: "NO_MEMORY_PLANNER", default: "0", meaning: "1: temporaries live until their program has run" },
     Variable { name: "CACHELEVEL", default: "1", meaning: "0: kernels and schedules are not kept on disk" },

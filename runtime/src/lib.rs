@@ -16,6 +16,7 @@ pub mod function;
 pub mod memory;
 pub mod nn;
 pub mod registry;
+pub mod search;
 pub mod tensor;
 
 pub use config::{Config, init};

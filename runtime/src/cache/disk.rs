@@ -51,17 +51,20 @@ pub enum Kind {
     Kernel,
     /// The kernels of a program.
     Schedule,
+    /// A list of opts that a search found.
+    Opts,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 2] = [Kind::Kernel, Kind::Schedule];
+    pub const ALL: [Kind; 3] = [Kind::Kernel, Kind::Schedule, Kind::Opts];
 
     /// The extension of its files.
     pub fn extension(self) -> &'static str {
         match self {
             Kind::Kernel => "kernel",
             Kind::Schedule => "schedule",
+            Kind::Opts => "opts",
         }
     }
 }

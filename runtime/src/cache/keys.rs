@@ -41,6 +41,18 @@ impl Keys {
         Key::new(Kind::Kernel, finish(self.base.clone(), ast))
     }
 
+    /// The key of the list of opts that a search found for a kernel.
+    pub(crate) fn list(&self, ast: &UOp) -> Key {
+        Key::new(Kind::Opts, finish(self.base.clone(), ast))
+    }
+
+    /// The key of the list that was found for a kernel whose loops read like this.
+    pub(crate) fn list_of_like(&self, loops: &str) -> Key {
+        let mut hasher = self.base.clone();
+        hasher.update(loops.as_bytes());
+        Key::new(Kind::Opts, *hasher.finalize().as_bytes())
+    }
+
     /// The key of the schedule of a normalized program.
     pub(crate) fn schedule(&self, sink: &UOp) -> Key {
         let mut hasher = self.base.clone();

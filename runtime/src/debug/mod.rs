@@ -35,9 +35,11 @@ use std::time::Duration;
 use tracing::Level;
 use warpweft_compiler::UOp;
 use warpweft_compiler::memory_plan::Gain;
+use warpweft_compiler::optimize::Opts;
 
 use crate::execute::compile::Compiled;
 use crate::memory::MemoryStats;
+use crate::search::Found;
 
 /// Target and level of each kind of event, by `DEBUG` level less one.
 pub const TARGETS: [(&str, Level); 7] = [
@@ -132,6 +134,18 @@ pub(crate) fn memory_planned(gain: &Gain) {
 pub(crate) fn copied(text: impl FnOnce() -> String) {
     if wants(2) {
         tell(2, &text());
+    }
+}
+
+/// What a search for one kernel came to.
+pub(crate) fn searched(found: &Found) {
+    if wants(1) {
+        let gain = found.by_hand_seconds / found.seconds;
+        let (tried, seconds) = (found.tried.len(), found.elapsed.as_secs_f64());
+        tell(1, &format!("searched  {tried:5} lists in {seconds:8.2} s  | {gain:.2} times as fast as by hand"));
+    }
+    if wants(3) {
+        tell(3, &format!("searched: {}", Opts::List(found.opts.clone())));
     }
 }
 

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustc_hash::FxHashMap;
 use warpweft_compiler::UOp;
 use warpweft_compiler::ir::{Op, postorder};
+use warpweft_compiler::optimize::Opts;
 use warpweft_compiler::pipeline::{LowerOptions, lower_kernel};
 use warpweft_compiler::program::{Estimate, Program};
 use warpweft_compiler::schedule::{Schedule, ScheduledKernel};
@@ -22,6 +23,7 @@ use super::{ExecuteError, Executor, internal};
 use crate::cache::disk::Key;
 use crate::cache::entries::{decode_kernel, encode_kernel};
 use crate::debug::{self, KernelReport, Listening, Progress};
+use crate::search::Budget;
 
 /// How often who waits for kernels looks at the time.
 const PROGRESS_CHECKED_EVERY: Duration = Duration::from_millis(100);
@@ -57,6 +59,7 @@ impl Executor {
         let mut ready = self.loaded(wanted.iter().map(|(key, _)| *key));
         let from_memory = ready.len();
         let new: Vec<(Key, &UOp)> = wanted.into_iter().filter(|(key, _)| !ready.contains_key(key)).collect();
+        self.search_for(&new)?;
         let started = Instant::now();
         let made = self.make_all(&new)?;
         let from_disk = made.iter().filter(|made| made.from_disk).count();
@@ -72,6 +75,26 @@ impl Executor {
         debug::compiled(made.len(), from_disk, started.elapsed());
         let of = |kernel: &ScheduledKernel| (keys[&kernel.ast], ready[&keys[&kernel.ast]].clone());
         Ok(schedule.kernels.iter().map(of).collect())
+    }
+
+    /// With `BEAM`, searches for the kernels that are not known, one after the other: each is timed alone.
+    fn search_for(&self, new: &[(Key, &UOp)]) -> Result<(), ExecuteError> {
+        if self.beam == 0 {
+            return Ok(());
+        }
+        for (key, ast) in new {
+            let is_known = self.known.list_for(ast, self.beam, &self.disk).is_some();
+            if !is_known && self.stored_kernel(key).is_none() {
+                self.search(ast, Budget::of_width(self.beam), &mut |_| ())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How a kernel is lowered: by the list that a search found, or by hand.
+    fn lowering_of(&self, ast: &UOp) -> LowerOptions {
+        let found = (self.beam > 0).then(|| self.known.list_for(ast, self.beam, &self.disk)).flatten();
+        found.map_or_else(|| self.lower.clone(), |opts| LowerOptions { opts: Opts::List(opts) })
     }
 
     /// Those kernels that are loaded.
@@ -160,7 +183,7 @@ impl Executor {
             report.finish(&compiled.program, &object, &*self.device, times, true);
             return Ok(Made { compiled, from_disk: true, report });
         }
-        let program = program_of(ast, self.device.target(), &self.lower, &mut report)?;
+        let program = program_of(ast, self.device.target(), &self.lowering_of(ast), &mut report)?;
         self.stats.lowered();
         let lowered = started.elapsed();
         let stored = if listening.to_lowering() { self.stored_kernel(key) } else { None };

@@ -33,6 +33,7 @@ use warpweft_compiler::error::CompileError;
 use warpweft_compiler::ir::{Arg, UOp};
 use warpweft_compiler::pipeline::LowerOptions;
 use warpweft_compiler::schedule::{Normalized, ScheduleOptions, normalize, normalize_for_writes};
+use warpweft_compiler::target::Language;
 use warpweft_compiler::{DType, Op};
 use warpweft_devices::{BufferSlice, Device, DeviceError, RawBuffer, elements};
 
@@ -42,6 +43,7 @@ use crate::config::Config;
 use crate::debug;
 use crate::memory::{Buffer, LruAllocator};
 use crate::registry;
+use crate::search::KnownLists;
 use bounded_map::BoundedMap;
 use compile::Compiled;
 use plan::Plan;
@@ -129,6 +131,9 @@ pub struct Executor {
     keys: Keys,
     options: ScheduleOptions,
     lower: LowerOptions,
+    /// Width of the search for each new kernel; 0 for none.
+    beam: usize,
+    known: KnownLists,
     shares_memory: bool,
     profile: bool,
     threads: usize,
@@ -331,11 +336,20 @@ impl Executor {
         let threads = config.threads.unwrap_or(device.target().threads as usize).max(1);
         let options = ScheduleOptions { fuse: !config.no_fuse, costs: device.target().costs };
         let lower = LowerOptions::by_hand_unless(config.no_opt);
+        // Without loops there is nothing to search for.
+        let searches = device.target().language != Language::Text && !config.no_opt;
+        let beam = if searches { config.beam as usize } else { 0 };
+        let compiler = match beam {
+            0 => device.compiler().to_string(),
+            width => format!("{}, BEAM {width}", device.compiler()),
+        };
         Ok(Executor {
             name: device.name().into(),
             allocator: LruAllocator::new(device.clone(), config.lru_bytes),
             disk: DiskCache::new(config.cache_folder.clone()),
-            keys: Keys::new(device.compiler(), device.target(), &lower, options),
+            keys: Keys::new(&compiler, device.target(), &lower, options),
+            known: KnownLists::new(Keys::new(device.compiler(), device.target(), &lower, options)),
+            beam,
             options,
             lower,
             shares_memory: !config.no_memory_planner,
@@ -367,6 +381,11 @@ impl Executor {
     /// Threads that run its kernels at most.
     pub fn threads(&self) -> usize {
         self.threads
+    }
+
+    /// The lists of opts that searches have found for it.
+    pub(crate) fn known_lists(&self) -> &KnownLists {
+        &self.known
     }
 
     /// What it keeps on disk.

@@ -17,6 +17,7 @@ const COMPILER_LAYERS: &[&[&str]] = &[
     &["optimize"],
     &["legalize"],
     &["linearize"],
+    &["cost_model"],
     &["pipeline"],
 ];
 

@@ -82,6 +82,17 @@ fn case(name: &str) -> Option<(Vec<Vec<i64>>, f64, f64, Program)> {
     })
 }
 
+/// What a case computes, not yet computed, over inputs that are there.
+pub(crate) fn value(name: &str, device: Option<&str>) -> Result<warpweft_compiler::UOp, Box<dyn Error>> {
+    let (shapes, _, _, program) =
+        case(name).ok_or_else(|| format!("no case of tensors is called {name}; they are {}", NAMES.join(", ")))?;
+    let inputs: Vec<Tensor> = shapes.iter().zip(1..).map(|(shape, seed)| input(device, shape, seed)).collect();
+    for input in &inputs {
+        input.realize()?;
+    }
+    Ok(program(&inputs).uop()?)
+}
+
 /// Times a case on a device.
 pub(crate) fn run(name: &str, device: Option<&str>, seconds: f64) -> Result<(Cost, Times), Box<dyn Error>> {
     let (shapes, flops, bytes, program) = case(name).ok_or("no such case")?;

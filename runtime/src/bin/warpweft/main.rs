@@ -14,6 +14,7 @@ mod inspect_opts;
 mod inspect_region;
 mod regions;
 mod starts;
+mod tune;
 
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
@@ -38,8 +39,8 @@ enum Command {
     Inspect(inspect::Inspect),
     /// Time named programs, a line each.
     Bench(bench::Bench),
-    /// Search for faster kernels. There is no search yet: loops are laid out by hand-written rules alone.
-    Tune,
+    /// Search for faster kernels, by trying lists of opts on this machine.
+    Tune(tune::Tune),
     /// What `bench encoder_cold` and `encoder_warm` start: the encoder, once.
     #[command(hide = true)]
     EncoderStart(starts::Sizes),
@@ -78,9 +79,7 @@ fn main() -> ExitCode {
         Command::Devices => devices::run(),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
-        Command::Tune => {
-            Err("there is no search yet: kernels are laid out by rules alone (`DEBUG=3` shows them)".into())
-        }
+        Command::Tune(arguments) => tune::run(&arguments),
         Command::EncoderStart(sizes) => starts::child(sizes),
         Command::Cache(arguments) => cache::run(&arguments),
     };

@@ -1,0 +1,111 @@
+//! Searches on the machine that runs the tests: what they find is right, never slower than by hand by their own clock, and found again.
+
+use std::time::Duration;
+
+use warpweft_compiler::UOp;
+use warpweft_compiler::ir::text::parse;
+use warpweft_compiler::optimize::{Opt, Opts};
+
+use super::trial::Bench;
+use super::{Budget, Outcome};
+use crate::config::Config;
+use crate::execute::Executor;
+
+fn executor(config: &Config) -> Executor {
+    Executor::open("CPU", config).expect("the device opens")
+}
+
+fn product(rows: i64, terms: i64, columns: i64) -> UOp {
+    let text = format!(
+        "graph %product(y: f32[{rows}, {columns}], x: f32[{rows}, {terms}], w: f32[{terms}, {columns}]) {{
+  a = reshape x, [{rows}, 1, {terms}]
+  wide = expand a, [{rows}, {columns}, {terms}]
+  t = permute w, (1, 0)
+  b = reshape t, [1, {columns}, {terms}]
+  tall = expand b, [{rows}, {columns}, {terms}]
+  p = mul wide, tall
+  sum = reduce p, add (2)
+  done = store y, sum
+  k = sink done
+  return k
+}}"
+    );
+    parse(&text).expect("a graph").roots[0].clone()
+}
+
+const SHORT: Budget = Budget { width: 2, time: Duration::from_secs(4) };
+
+#[test]
+fn what_a_search_finds_is_checked_and_not_slower_than_by_hand() {
+    let executor = executor(&Config::default());
+    let mut told = 0;
+    let found = executor.search(&product(37, 50, 41), SHORT, &mut |progress| {
+        told += 1;
+        assert!(progress.best > 0.0 && progress.best <= progress.by_hand, "{progress:?}");
+    });
+    let found = found.expect("a search");
+    assert!(found.seconds <= found.by_hand_seconds, "{found:?}");
+    assert!(!found.tried.is_empty() && told == found.tried.len());
+    for trial in &found.tried {
+        assert!(!matches!(trial.outcome, Outcome::Wrong(_)), "{trial:?}");
+    }
+    assert_eq!(found.checked_against, "the unoptimised kernel");
+}
+
+#[test]
+fn kernels_that_replace_what_they_read_are_compared_from_the_same_start() {
+    let text = "graph %shares(x: f32[12, 20]) {\n  t = reduce x, add (1)\n  c = reshape t, [12, 1]\n  w = expand c, [12, 20]\n  s = mul x, w\n  d = store x, s\n  k = sink d\n  return k\n}";
+    let ast = parse(text).expect("a graph").roots[0].clone();
+    let found = executor(&Config::default()).search(&ast, SHORT, &mut |_| ()).expect("a search");
+    assert!(found.tried.iter().all(|trial| matches!(trial.outcome, Outcome::Ran(_))), "{found:?}");
+}
+
+#[test]
+fn a_kernel_that_computes_something_else_never_wins() {
+    let executor = executor(&Config::default());
+    let (ast, other) = (product(16, 24, 16), product(16, 24, 16));
+    let bench = Bench::new(&executor, &ast, &[], Duration::from_secs(5)).expect("a kernel");
+    let right = bench.compile(&[]).expect("a kernel");
+    assert!(matches!(bench.judge(&right, f64::INFINITY), Outcome::Ran(_)));
+    // The same buffers, another sum.
+    let text = "graph %wrong(y: f32[16, 16], x: f32[16, 24], w: f32[24, 16]) {\n  a = reduce x, add (1)\n  b = reshape a, [16, 1]\n  c = expand b, [16, 16]\n  e = reduce w, add (0)\n  f = reshape e, [1, 16]\n  g = expand f, [16, 16]\n  h = mul c, g\n  d = store y, h\n  k = sink d\n  return k\n}";
+    let wrong = parse(text).expect("a graph").roots[0].clone();
+    let made =
+        Bench::new(&executor, &wrong, &[], Duration::from_secs(5)).expect("a kernel").compile(&[]).expect("a kernel");
+    assert!(matches!(bench.judge(&made, f64::INFINITY), Outcome::Wrong(_)));
+    assert_eq!(ast, other);
+}
+
+#[test]
+fn what_was_found_is_found_again_and_used_with_beam() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut config = Config::default();
+    config.cache_folder = Some(folder.path().join("cache"));
+    config.beam = 2;
+    let ast = product(8, 16, 8);
+    let list: Vec<Opt> = {
+        let executor = executor(&config);
+        executor.search(&ast, SHORT, &mut |_| ()).expect("a search").opts
+    };
+    let again = executor(&config);
+    let known = |width: usize| again.known_lists().list_for(&ast, width, again.disk_cache());
+    assert_eq!(known(2), Some(list.clone()));
+    assert_eq!(known(1), Some(list));
+    assert_eq!(known(3), None, "a wider search may find more");
+    assert_eq!(Opts::List(known(2).expect("as above")).to_string().parse::<Opts>().is_ok(), true);
+}
+
+#[test]
+fn programs_with_beam_compute_what_they_compute_without() {
+    let mut config = Config::default();
+    config.beam = 1;
+    let values = |config: &Config| {
+        let executor = executor(config);
+        let data: Vec<u8> = (0..64).flat_map(|number| (number as f32 / 7.0).to_le_bytes()).collect();
+        let x = executor.from_bytes(warpweft_compiler::DType::F32, 64, &data).expect("memory").reshape([8, 8]);
+        let y = (&x * &x).reduce(warpweft_compiler::ir::ReduceOp::Max, &[1]);
+        let stored = executor.realize(&[y]).expect("a value").remove(0);
+        crate::execute::to_bytes(&stored).expect("bytes")
+    };
+    assert_eq!(values(&config), values(&Config::default()));
+}
