@@ -8,6 +8,7 @@ mod bad_input;
 mod chains;
 mod corpora;
 mod coverage;
+mod dependents;
 mod edges;
 mod filetests;
 mod fuzz_seeds;

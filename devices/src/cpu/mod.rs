@@ -11,6 +11,8 @@ mod compile;
 mod disassemble;
 mod kernel;
 mod launch_list;
+#[cfg(feature = "llvm-loaded")]
+mod llvm_functions;
 mod llvm_library;
 mod llvm_threads;
 mod loader;
