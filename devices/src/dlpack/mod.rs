@@ -4,7 +4,9 @@
 //! producer's memory and a [`Layout`] of where elements are; the producer's deleter runs when the buffer drops. Giving one
 //! out ([`Capsule::of_memory`]) shares a buffer of ours, which lives until the consumer calls our deleter.
 //!
-//! Always: a deleter is called once, whether the capsule is taken in, refused, converted or dropped. Memory of other devices, types
+//! Always: a deleter is called once, whether the capsule is taken in, refused, converted or dropped. Of a struct of another major version
+//! nothing but `version`, `manager_ctx` and `deleter` is touched, since nothing else need be there; so fields are read through the
+//! pointer, one by one. Memory of other devices, types
 //! that tensors lack, negative lengths and addresses that no element may have are refused, with what was wrong.
 //!
 //! Not here: Python's capsule objects, which wrap the same pointers. Tests: `tests`, against producers and consumers by hand.
@@ -109,59 +111,70 @@ impl Capsule {
     pub fn into_raw_versioned(mut self) -> NonNull<DLManagedTensorVersioned> {
         match std::mem::replace(&mut self.0, Handle::Gone) {
             Handle::Versioned(managed) => managed,
-            other => {
-                let inner = Capsule(other);
-                let tensor = *inner.tensor();
-                Capsule::versioned(tensor, Box::new(inner), 0).into_raw_versioned()
+            Handle::Unversioned(managed) => {
+                // SAFETY: an owned pointer to a live struct.
+                let tensor = unsafe { (&raw const (*managed.as_ptr()).dl_tensor).read() };
+                Capsule::versioned(tensor, Box::new(Capsule(Handle::Unversioned(managed))), 0).into_raw_versioned()
             }
+            Handle::Gone => unreachable!("who gives a capsule away has it no more"),
         }
     }
 
     /// The pointer to give to a consumer that knows the layout before version 1, which cannot say that memory is read-only; its
     /// deleter is the consumer's to call.
-    pub fn into_raw(mut self) -> NonNull<DLManagedTensor> {
-        match std::mem::replace(&mut self.0, Handle::Gone) {
-            Handle::Unversioned(managed) => managed,
-            other => {
-                let inner = Capsule(other);
-                let dl_tensor = *inner.tensor();
-                let manager_ctx = Box::into_raw(Box::new(inner)).cast::<c_void>();
-                let managed = DLManagedTensor { dl_tensor, manager_ctx, deleter: Some(delete_unversioned::<Capsule>) };
-                NonNull::from(Box::leak(Box::new(managed)))
-            }
+    ///
+    /// # Errors
+    /// If the struct is of another major version: what it says is not known.
+    pub fn into_raw(mut self) -> Result<NonNull<DLManagedTensor>, DlpackError> {
+        if let Handle::Unversioned(managed) = self.0 {
+            self.0 = Handle::Gone;
+            return Ok(managed);
         }
+        let dl_tensor = self.tensor()?;
+        let manager_ctx = Box::into_raw(Box::new(self)).cast::<c_void>();
+        let managed = DLManagedTensor { dl_tensor, manager_ctx, deleter: Some(delete_unversioned::<Capsule>) };
+        Ok(NonNull::from(Box::leak(Box::new(managed))))
     }
 
-    /// Whether the producer forbids writing to the memory. Capsules before version 1 cannot say so.
+    /// Whether the producer forbids writing to the memory. Capsules before version 1 cannot say so, and of those of a later major version
+    /// it is not known, so they count as forbidding it.
     pub fn is_read_only(&self) -> bool {
         match self.0 {
-            // SAFETY: an owned pointer to a live struct, by the contract of the constructors.
-            Handle::Versioned(managed) => unsafe { managed.as_ref() }.flags & READ_ONLY != 0,
+            // SAFETY: an owned pointer to a live struct, by the contract of the constructors, of a version that has flags.
+            Handle::Versioned(managed) if self.check_version().is_ok() => unsafe {
+                (&raw const (*managed.as_ptr()).flags).read() & READ_ONLY != 0
+            },
+            Handle::Versioned(_) => true,
             Handle::Unversioned(_) | Handle::Gone => false,
         }
     }
 
-    fn tensor(&self) -> &DLTensor {
+    /// Whether the struct is laid out as we know.
+    fn check_version(&self) -> Result<(), DlpackError> {
+        let Handle::Versioned(managed) = self.0 else { return Ok(()) };
+        // SAFETY: an owned pointer to a live struct; `version` is its first field in every version, and nothing else is read.
+        let version = unsafe { (&raw const (*managed.as_ptr()).version).read() };
+        if version.major == VERSION.major {
+            return Ok(());
+        }
+        Err(DlpackError::Version { major: version.major, minor: version.minor })
+    }
+
+    fn tensor(&self) -> Result<DLTensor, DlpackError> {
+        self.check_version()?;
         match &self.0 {
-            // SAFETY: an owned pointer to a live struct, by the contract of the constructors; it lives as long as `self`.
-            Handle::Versioned(managed) => unsafe { &managed.as_ref().dl_tensor },
-            // SAFETY: as above.
-            Handle::Unversioned(managed) => unsafe { &managed.as_ref().dl_tensor },
-            Handle::Gone => panic!("a capsule that was given away is not used any more"),
+            // SAFETY: an owned pointer to a live struct of our version, by the contract of the constructors.
+            Handle::Versioned(managed) => Ok(unsafe { (&raw const (*managed.as_ptr()).dl_tensor).read() }),
+            // SAFETY: as above; there are no other versions of this one.
+            Handle::Unversioned(managed) => Ok(unsafe { (&raw const (*managed.as_ptr()).dl_tensor).read() }),
+            Handle::Gone => unreachable!("who gives a capsule away has it no more"),
         }
     }
 
     /// What the capsule says of its memory, the offset counted from its lowest element; and where that memory is. `None` if there are no
     /// elements.
     fn read(&self) -> Result<(Layout, Option<Span>), DlpackError> {
-        if let Handle::Versioned(managed) = self.0 {
-            // SAFETY: an owned pointer to a live struct; `version` is its first field in every version.
-            let version = unsafe { managed.as_ref() }.version;
-            if version.major != VERSION.major {
-                return Err(DlpackError::Version { major: version.major, minor: version.minor });
-            }
-        }
-        let tensor = self.tensor();
+        let tensor = self.tensor()?;
         if tensor.device.device_type != CPU {
             return Err(DlpackError::Device { device_type: tensor.device.device_type });
         }
@@ -230,8 +243,8 @@ impl Drop for Capsule {
     fn drop(&mut self) {
         match std::mem::replace(&mut self.0, Handle::Gone) {
             Handle::Versioned(managed) => {
-                // SAFETY: an owned pointer to a live struct, whose first fields are the same in every version.
-                if let Some(deleter) = unsafe { managed.as_ref() }.deleter {
+                // SAFETY: an owned pointer to a live struct; `deleter` is its third field in every version, and nothing else is read.
+                if let Some(deleter) = unsafe { (&raw const (*managed.as_ptr()).deleter).read() } {
                     // SAFETY: the standard's contract: called once, with the struct itself. `Gone` stands in its place already.
                     unsafe { deleter(managed.as_ptr()) }
                 }

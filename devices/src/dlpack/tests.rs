@@ -193,10 +193,69 @@ fn layouts_convert_both_ways_and_still_free_once() {
     // SAFETY: the pointer was given away by a capsule and is taken over by the next, here and below.
     let new = unsafe { Capsule::from_raw_versioned(old.into_raw_versioned()) };
     // SAFETY: as above.
-    let old = unsafe { Capsule::from_raw(new.into_raw()) };
+    let old = unsafe { Capsule::from_raw(new.into_raw().unwrap()) };
     let (buffer, layout) = old.into_memory().unwrap();
     assert_eq!((layout.shape, layout.strides), (vec![3, 4], vec![4, 1]));
     assert_eq!((floats(&buffer)[11], freed.load(Ordering::SeqCst)), (11.0, 0));
     drop(buffer);
     assert_eq!(freed.load(Ordering::SeqCst), 1);
+}
+
+/// A struct of a version to come, which has no more than what every version has.
+#[repr(C)]
+struct Future {
+    version: DLPackVersion,
+    manager_ctx: *mut c_void,
+    deleter: Option<unsafe extern "C" fn(*mut DLManagedTensorVersioned)>,
+}
+
+unsafe extern "C" fn count_only(managed: *mut DLManagedTensorVersioned) {
+    // SAFETY: the test made the struct, whose `manager_ctx` is a count that it keeps.
+    unsafe { (&raw const (*managed).manager_ctx).read().cast::<AtomicUsize>().as_ref() }
+        .expect("a count")
+        .fetch_add(1, Ordering::SeqCst);
+}
+
+#[test]
+fn of_a_version_to_come_only_what_every_version_has_is_touched() {
+    let freed = AtomicUsize::new(0);
+    // The struct ends where memory does: behind it is a page that nobody may touch.
+    let page = rest_of_a_page(size_of::<Future>());
+    let future = page.struct_place.cast::<Future>();
+    type Use = fn(Capsule);
+    let uses: [Use; 4] = [
+        |capsule| assert_eq!(capsule.into_memory().unwrap_err(), DlpackError::Version { major: 2, minor: 7 }),
+        |capsule| assert_eq!(capsule.into_raw().unwrap_err(), DlpackError::Version { major: 2, minor: 7 }),
+        |capsule| assert!(capsule.is_read_only()),
+        |capsule| {
+            // SAFETY: the pointer was given away by a capsule and is taken over by the next.
+            drop(unsafe { Capsule::from_raw_versioned(capsule.into_raw_versioned()) });
+        },
+    ];
+    for (number, using) in uses.into_iter().enumerate() {
+        let manager_ctx = std::ptr::from_ref(&freed).cast_mut().cast::<c_void>();
+        let version = DLPackVersion { major: 2, minor: 7 };
+        // SAFETY: the place is as long as the struct and aligned to it.
+        unsafe { future.write(Future { version, manager_ctx, deleter: Some(count_only) }) };
+        // SAFETY: a managed tensor of a version to come, which lives as long as the page.
+        using(unsafe { Capsule::from_raw_versioned(future.cast()) });
+        assert_eq!(freed.load(Ordering::SeqCst), number + 1);
+    }
+}
+
+/// Two pages, of which the second may not be touched, and a place that ends with the first.
+struct Page {
+    struct_place: NonNull<u8>,
+    _map: memmap2::MmapMut,
+}
+
+fn rest_of_a_page(bytes: usize) -> Page {
+    const PAGE: usize = 4096;
+    let map = memmap2::MmapMut::map_anon(2 * PAGE).unwrap();
+    let begin = map.as_ptr().cast_mut();
+    // SAFETY: the second of the two pages that `map` owns, which is not used any more.
+    assert_eq!(unsafe { libc::mprotect(begin.add(PAGE).cast(), PAGE, libc::PROT_NONE) }, 0);
+    // SAFETY: inside of the first page.
+    let struct_place = NonNull::new(unsafe { begin.add(PAGE - bytes) }).unwrap();
+    Page { struct_place, _map: map }
 }
