@@ -224,11 +224,11 @@ impl BufferSlice<'_> {
         Ok(BufferSlice { address, bytes, buffer: PhantomData })
     }
 
-    /// Copies `data` in, from byte `offset` on.
+    /// Copies `data` in, from byte `offset` on. For who has promised to order this: see [`crate::Device::copy_in`].
     ///
     /// # Errors
     /// [`DeviceError::OutOfBounds`] when it does not fit.
-    pub fn copy_in(&self, offset: usize, data: &[u8]) -> Result<(), DeviceError> {
+    pub(crate) fn copy_in(&self, offset: usize, data: &[u8]) -> Result<(), DeviceError> {
         self.check(offset, data.len())?;
         // SAFETY: checked: `data.len()` bytes from `offset` on are inside of the buffer, which lives as long as this slice.
         // `data` is a reference, so nobody has exclusive use of the buffer's bytes through one; they are raw memory.
@@ -236,11 +236,11 @@ impl BufferSlice<'_> {
         Ok(())
     }
 
-    /// Fills `data`, from byte `offset` on.
+    /// Fills `data`, from byte `offset` on. For who has promised to order this: see [`crate::Device::copy_out`].
     ///
     /// # Errors
     /// [`DeviceError::OutOfBounds`] when the slice is too short.
-    pub fn copy_out(&self, offset: usize, data: &mut [u8]) -> Result<(), DeviceError> {
+    pub(crate) fn copy_out(&self, offset: usize, data: &mut [u8]) -> Result<(), DeviceError> {
         self.check(offset, data.len())?;
         // SAFETY: checked as in `copy_in`; the memory was zeroed when allocated, or promised to be initialised, so all of it is.
         unsafe { std::ptr::copy(self.address.add(offset).as_ptr(), data.as_mut_ptr(), data.len()) }

@@ -1,6 +1,9 @@
 //! The two traits that a machine implements: [`Device`] for memory and code, [`Kernel`] for one loaded program.
 //!
 //! Both are object safe and shared between threads. A device has no state that a caller must synchronise.
+//!
+//! Nothing here is an unsafe function, because whoever has a device has promised already: at [`crate::registry::open`].
+#![allow(unsafe_code, reason = "names a promise")]
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -14,7 +17,10 @@ use crate::error::DeviceError;
 use crate::launch_list::{LaunchList, OneByOne, Step};
 
 /// One machine: its memory and its code generator. Where nothing else is said the memory is that of the host.
-pub trait Device: Debug + Send + Sync {
+///
+/// # Safety
+/// A value of a type that implements this can be had only from who made the promises of [`crate::registry::open`].
+pub unsafe trait Device: Debug + Send + Sync {
     /// Name in capitals, as in `CPU`.
     fn name(&self) -> &str;
 
@@ -81,8 +87,8 @@ pub trait Kernel: Any + Debug + Send + Sync {
     /// `buffers` and `variables` stand in the order of the program's. No lock is held while the kernel runs, and a short
     /// kernel runs on the calling thread without allocating.
     ///
-    /// The caller's duties, which no type can hold: the program came from the renderer, so that it keeps to `parameters`; and
-    /// two launches or copies that touch the same bytes, one of them writing, do not overlap in time.
+    /// The caller's duties, which no type can hold, were promised at [`crate::registry::open`]: the program came from the renderer, so
+    /// that it keeps to `parameters`; and two launches or copies that touch the same bytes, one of them writing, do not overlap in time.
     ///
     /// # Errors
     /// Whatever the device reports about the run; on a CPU there is nothing.

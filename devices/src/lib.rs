@@ -5,8 +5,9 @@
 //! keeps no cache, reads no environment and prints nothing.
 //!
 //! Always: all `unsafe` of the workspace is in this crate, in modules that open it by name, and each block is argued by what
-//! stands in the same file. What the types cannot hold is the caller's duty and is written at [`Kernel::launch`]: programs are
-//! trusted as the renderer made them, and calls that touch the same bytes are ordered by the caller.
+//! stands in the same file. What the types cannot hold is promised once, by who opens a device ([`registry::open`] is an unsafe function):
+//! programs are trusted as the renderer made them, and calls that touch the same bytes are ordered. Without a device nothing here runs code, or
+//! writes to memory that is shared.
 //!
 //! Not here: which kernels exist (`compiler`), their text (`renderer`), reuse of memory and of objects (`runtime`).
 //! Modules stand in reading order.

@@ -1,4 +1,6 @@
-//! Opens devices by name.
+//! Opens devices by name: the one place where a promise is made.
+
+#![allow(unsafe_code, reason = "hands on the promise of the caller")]
 
 use std::sync::Arc;
 
@@ -17,16 +19,37 @@ pub const KNOWN_DEVICES: &[&str] = &["CPU", "INTERPRETER"];
 /// # Errors
 /// [`DeviceError::UnknownDevice`] with the names that exist; whatever opening the device reports.
 ///
+/// # Safety
+/// A device runs code and copies memory, and no type can hold what that takes. Who opens one promises for all who get at it, and at what it makes:
+///
+/// - Programs that are loaded came from the renderer, which made them of kernels that the compiler lowered, so that their code keeps
+///   to the `parameters`, `variables` and `scratch_bytes` that they state.
+/// - An object that is loaded is what [`Device::compile`] gave for that program, on a device of the same target and compiler.
+/// - Two launches or copies that touch the same bytes, one of them writing, do not overlap in time.
+///
 /// # Example
 /// ```
-/// let device = warpweft_devices::open("cpu", None)?;
+/// // SAFETY: nothing is loaded or copied.
+/// let device = unsafe { warpweft_devices::open("cpu", None)? };
 /// assert_eq!(device.name(), "CPU");
 /// # Ok::<(), warpweft_devices::DeviceError>(())
 /// ```
-pub fn open(name: &str, threads: Option<usize>) -> Result<Arc<dyn Device>, DeviceError> {
+/// Who makes no promise gets no device, and so no way to run code or to write to memory that others use:
+/// ```compile_fail,E0133
+/// let device = warpweft_devices::open("cpu", None)?;
+/// # Ok::<(), warpweft_devices::DeviceError>(())
+/// ```
+/// ```compile_fail,E0624
+/// fn race(slice: warpweft_devices::BufferSlice<'_>) {
+///     let _ = slice.copy_in(0, &[1]);
+/// }
+/// ```
+pub unsafe fn open(name: &str, threads: Option<usize>) -> Result<Arc<dyn Device>, DeviceError> {
     match name.to_ascii_uppercase().as_str() {
-        "CPU" => Ok(Arc::new(CpuDevice::open(threads))),
-        "INTERPRETER" => Ok(Arc::new(InterpreterDevice::open())),
+        // SAFETY: the caller's promise.
+        "CPU" => Ok(Arc::new(unsafe { CpuDevice::open(threads) })),
+        // SAFETY: the caller's promise.
+        "INTERPRETER" => Ok(Arc::new(unsafe { InterpreterDevice::open() })),
         _ => Err(DeviceError::UnknownDevice { name: name.to_string(), known: KNOWN_DEVICES.join(", ") }),
     }
 }
@@ -38,9 +61,11 @@ mod tests {
     #[test]
     fn known_devices_open_and_others_list_them() {
         for name in KNOWN_DEVICES {
-            assert_eq!(open(name, Some(1)).unwrap().name(), *name);
+            // SAFETY: nothing is loaded or copied, here and below.
+            assert_eq!(unsafe { open(name, Some(1)) }.unwrap().name(), *name);
         }
-        let error = open("tpu", None).unwrap_err();
+        // SAFETY: as above.
+        let error = unsafe { open("tpu", None) }.unwrap_err();
         assert_eq!(error.to_string(), "no device is called `tpu`; known devices: CPU, INTERPRETER");
     }
 }

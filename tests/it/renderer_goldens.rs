@@ -21,7 +21,7 @@ fn llvm_reads_every_golden() {
     let file = std::fs::read_to_string(path).expect("the renderer has golden tests");
     let goldens = goldens(&file);
     assert!(goldens.len() > 15, "{} goldens were found", goldens.len());
-    let device = warpweft_devices::open("CPU", Some(1)).expect("the CPU is always there");
+    let device = warpweft_tests::guarded::open("CPU", Some(1)).expect("the CPU is always there");
     for golden in goldens {
         let is_module = golden.contains("define void @test");
         let source = if is_module { golden } else { format!("{}{golden}{}", FRAME.0, FRAME.1) };

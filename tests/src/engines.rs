@@ -105,7 +105,7 @@ fn not_opened(error: &DeviceError, machine: (&str, &str)) -> EngineError {
 
 type OpenDevice = LazyLock<Result<Arc<dyn Device>, DeviceError>>;
 
-static INTERPRETER: OpenDevice = LazyLock::new(|| warpweft_devices::open("INTERPRETER", None));
+static INTERPRETER: OpenDevice = LazyLock::new(|| guarded::open("INTERPRETER", None));
 static CPU: OpenDevice = LazyLock::new(guarded::open_cpu);
 
 /// How a graph is compiled.

@@ -13,7 +13,17 @@ use warpweft_devices::{Device, DeviceError, guard};
 /// When there is no compiler for it.
 pub fn open_cpu() -> Result<Arc<dyn Device>, DeviceError> {
     guard::protect_all();
-    warpweft_devices::open("CPU", Some(2))
+    open("CPU", Some(2))
+}
+
+/// A device of tests: the one place where they promise what opening one takes.
+///
+/// # Errors
+/// When it cannot be opened.
+#[allow(unsafe_code, reason = "makes the promise of opening a device")]
+pub fn open(name: &str, threads: Option<usize>) -> Result<Arc<dyn Device>, DeviceError> {
+    // SAFETY: tests load what the renderer gave, or programs by hand that they watch, and each orders its own launches and copies.
+    unsafe { warpweft_devices::open(name, threads) }
 }
 
 /// As [`open_cpu`], for tests, which cannot go on without it.

@@ -23,7 +23,7 @@ pub(crate) const SHARES_MAX: u64 = 64;
 
 /// The machine of these tests; one with AVX-512 where it cannot be compiled for.
 pub static HOST: LazyLock<Target> = LazyLock::new(|| {
-    let device = warpweft_devices::open("CPU", Some(2));
+    let device = crate::guarded::open("CPU", Some(2));
     device.map_or_else(|_| Target::test_avx512(), |device| device.target().clone())
 });
 /// A machine with vectors of 32 bytes.

@@ -3,12 +3,14 @@
 //! The loops are LLVM IR and run through the same compiler, pool and launch as all kernels, so that a kernel which reaches a
 //! ceiling does all that can be done in this house. Copies use plain stores, as kernels do: each store first reads its line.
 //! Best of several runs, since what is asked for is the ceiling.
+#![allow(unsafe_code, reason = "opens a device for kernels of its own")]
 
 use std::time::Instant;
 
 use warpweft_compiler::dtype::DType;
 use warpweft_compiler::program::{Access, Estimate, Parameter, Program};
 
+use super::CpuDevice;
 use crate::device::Device;
 use crate::error::DeviceError;
 
@@ -34,11 +36,13 @@ const FMA_PARTS: u64 = 64;
 /// Independent sums: enough for the latency of two units, and no more than there are registers.
 const FMA_SUMS: usize = 14;
 
-/// Measures a device that takes LLVM IR.
+/// Measures the CPU with that many threads.
 ///
 /// # Errors
 /// Whatever compiling or allocating reports.
-pub fn measure(device: &dyn Device, threads: usize) -> Result<Ceilings, DeviceError> {
+pub fn measure(threads: usize) -> Result<Ceilings, DeviceError> {
+    // SAFETY: the kernels are those of this file, which keep to what they state, and run one after the other over memory of this function.
+    let device = unsafe { CpuDevice::open(Some(threads)) };
     let lanes = (device.target().vector_bytes / 4).max(1) as usize;
     let bytes = ELEMENTS as usize * 4;
     let (target, source) = (device.allocate(bytes)?, device.allocate(bytes)?);
@@ -188,8 +192,7 @@ mod tests {
 
     #[test]
     fn the_loops_compile_and_give_rates() {
-        let device = crate::open("CPU", Some(1)).unwrap();
-        let ceilings = measure(&*device, 1).unwrap();
+        let ceilings = measure(1).unwrap();
         // Slower than any machine that runs this, and faster than any that will.
         for rate in [ceilings.copy_bytes, ceilings.read_bytes, ceilings.fma_operations] {
             assert!(rate > 1e8 && rate < 1e15, "{ceilings:?}");

@@ -6,6 +6,8 @@
 //!
 //! The object bytes are all that a cache needs: a process that finds them compiles nothing, and needs no LLVM.
 
+#![allow(unsafe_code, reason = "hands on the promise of the caller")]
+
 pub mod ceilings;
 mod compile;
 mod disassemble;
@@ -53,7 +55,10 @@ pub struct CpuDevice {
 impl CpuDevice {
     /// Opens the host with at most this many threads; none means all that the process may use. LLVM is looked for when something is to
     /// be compiled: kernels that are stored run without it.
-    pub fn open(threads: Option<usize>) -> CpuDevice {
+    ///
+    /// # Safety
+    /// As for [`crate::registry::open`].
+    pub unsafe fn open(threads: Option<usize>) -> CpuDevice {
         CpuDevice::new(target::host(threads))
     }
 
@@ -61,7 +66,10 @@ impl CpuDevice {
     ///
     /// # Errors
     /// [`DeviceError::CompilerMissing`] when LLVM is not installed, or has no code generator for it.
-    pub fn for_target(target: Target) -> Result<CpuDevice, DeviceError> {
+    ///
+    /// # Safety
+    /// As for [`crate::registry::open`]; and what is launched was compiled for a target that the host has all of.
+    pub unsafe fn for_target(target: Target) -> Result<CpuDevice, DeviceError> {
         compile::check_generator(&target)?;
         Ok(CpuDevice::new(target))
     }
@@ -75,7 +83,8 @@ impl CpuDevice {
     }
 }
 
-impl Device for CpuDevice {
+// SAFETY: `open` and `for_target` ask for the promises.
+unsafe impl Device for CpuDevice {
     fn name(&self) -> &str {
         NAME
     }

@@ -1,4 +1,5 @@
 //! The whole way of a kernel on the CPU, with programs written by hand: compile, load, launch; and what is refused.
+#![allow(unsafe_code, reason = "opens devices")]
 
 use std::sync::Arc;
 
@@ -29,7 +30,8 @@ pub(super) fn program(source: &str, lens: &[u64]) -> Program {
 }
 
 pub(super) fn device() -> CpuDevice {
-    CpuDevice::open(Some(2))
+    // SAFETY: programs by hand that keep to what they state; each test orders its own.
+    unsafe { CpuDevice::open(Some(2)) }
 }
 
 /// The host as if it had nothing but what every x86-64 has.
@@ -286,7 +288,8 @@ define void @k(ptr %buffers, ptr %variables, ptr %scratch, i64 %begin, i64 %end)
 
 #[test]
 fn half_floats_convert_on_a_machine_without_instructions_for_them() {
-    let device = CpuDevice::for_target(target_without_vectors()).unwrap();
+    // SAFETY: as in `device`; every host has what this target says.
+    let device = unsafe { CpuDevice::for_target(target_without_vectors()) }.unwrap();
     let source = "
 define void @k(ptr %buffers, ptr %variables, ptr %scratch, i64 %begin, i64 %end) {
   %out = load ptr, ptr %buffers
@@ -383,7 +386,8 @@ fn unknown_functions_and_state_are_refused_by_name() {
 fn a_machine_without_code_generator_is_named() {
     let mut target = device().target().clone();
     target.triple = "sparc-unknown-none".to_string();
-    let error = CpuDevice::for_target(target).unwrap_err();
+    // SAFETY: nothing is launched.
+    let error = unsafe { CpuDevice::for_target(target) }.unwrap_err();
     assert!(matches!(&error, DeviceError::CompilerMissing { triple, .. } if triple == "sparc-unknown-none"));
     assert!(error.to_string().contains("libllvm22"), "{error}");
 }

@@ -5,6 +5,7 @@
 //! the program's text. All values are computed before any is written, so a kernel may read what it writes.
 //!
 //! Not here: the meaning of ops (`ir::interpret`), the text form (`ir::text`). Tested at the end of this file.
+#![allow(unsafe_code, reason = "hands on the promise of the caller")]
 
 use std::sync::Arc;
 
@@ -29,12 +30,16 @@ pub struct InterpreterDevice {
 
 impl InterpreterDevice {
     /// Opens it; this cannot fail.
-    pub fn open() -> InterpreterDevice {
+    ///
+    /// # Safety
+    /// As for [`crate::registry::open`].
+    pub unsafe fn open() -> InterpreterDevice {
         InterpreterDevice { target: Target::interpreter() }
     }
 }
 
-impl Device for InterpreterDevice {
+// SAFETY: `open` asks for the promises.
+unsafe impl Device for InterpreterDevice {
     fn name(&self) -> &str {
         NAME
     }
@@ -153,7 +158,8 @@ mod tests {
 
     #[test]
     fn a_kernel_computes_over_buffers_and_variables() {
-        let device = InterpreterDevice::open();
+        // SAFETY: programs by hand that keep to what they state, in one thread.
+        let device = unsafe { InterpreterDevice::open() };
         let program = program(SCALE, &[4, 4], &["n"]);
         let kernel = device.load(&program, &device.compile(&program).unwrap()).unwrap();
         let (out, x) = (device.allocate(16).unwrap(), device.allocate(16).unwrap());
@@ -170,7 +176,8 @@ mod tests {
 
     #[test]
     fn text_that_is_no_kernel_is_refused() {
-        let device = InterpreterDevice::open();
+        // SAFETY: programs by hand that keep to what they state, in one thread.
+        let device = unsafe { InterpreterDevice::open() };
         let error = device.compile(&program("graph %g() { y = ", &[], &[])).unwrap_err().to_string();
         assert!(error.contains("line 1, column 18: expected the name of an op"), "{error}");
         let error = device.compile(&program("graph %g(x: f32[1]) { return x }", &[1], &[])).unwrap_err().to_string();

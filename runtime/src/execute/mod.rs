@@ -18,6 +18,7 @@ mod bounded_map;
 mod checks;
 pub(crate) mod compile;
 mod constants;
+mod device_view;
 mod internal;
 mod ownership;
 mod plan;
@@ -50,6 +51,7 @@ use plan::Plan;
 
 pub use checks::{IndexCall, IndexError};
 pub(crate) use checks::{checked, checked_below, look_at};
+pub use device_view::DeviceView;
 pub use internal::InternalError;
 pub(crate) use replay::{Pieces, Replay};
 pub(crate) use run::{Placeholder, buffer_node, placeholder_node};
@@ -324,6 +326,19 @@ fn executor_of(program: &Normalized) -> Result<Arc<Executor>, ExecuteError> {
     registry::executor(found.map(|name| &**name))
 }
 
+/// The one place of this crate where a promise is made that no type can hold. It rests on this:
+///
+/// - Programs come from `program_of`, which lowers and renders, or with their objects from the cache on disk, where this user alone can
+///   have put them (`cache/folder.rs`), under a key of all that they depend on.
+/// - Launches of one program are ordered by its schedule. Memory that a program writes is its own, or what its caller holds alone or in its turn: see
+///   `ownership.rs` and `function`.
+/// - Nobody outside of this crate gets the device, its kernels or its memory: [`DeviceView`], and what is public of `memory`.
+#[allow(unsafe_code, reason = "makes the promise of opening a device")]
+pub(crate) fn open_device(name: &str, threads: Option<usize>) -> Result<Arc<dyn Device>, DeviceError> {
+    // SAFETY: as argued above.
+    unsafe { warpweft_devices::open(name, threads) }
+}
+
 impl Executor {
     /// Opens a device of that name for these choices.
     ///
@@ -331,7 +346,7 @@ impl Executor {
     /// When there is no such device or it cannot be opened.
     pub fn open(name: &str, config: &Config) -> Result<Executor, ExecuteError> {
         debug::install(config.debug);
-        let device = warpweft_devices::open(name, config.threads)?;
+        let device = open_device(name, config.threads)?;
         debug::opened(device.name());
         let threads = config.threads.unwrap_or(device.target().threads as usize).max(1);
         let options = ScheduleOptions { fuse: !config.no_fuse, costs: device.target().costs };
@@ -364,8 +379,8 @@ impl Executor {
     }
 
     /// The device.
-    pub fn device(&self) -> &Arc<dyn Device> {
-        &self.device
+    pub fn device(&self) -> DeviceView<'_> {
+        DeviceView::new(&*self.device)
     }
 
     /// The device's name, shared.

@@ -126,11 +126,19 @@ impl Buffer {
         }
     }
 
+    /// Where this range is in the memory of the host; asks for the memory if that did not happen yet.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`].
+    pub fn address(&self) -> Result<usize, DeviceError> {
+        Ok(self.slice()?.address().addr().get())
+    }
+
     /// The memory of this range, as kernels take it; asks for the memory if that did not happen yet.
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`].
-    pub fn slice(&self) -> Result<BufferSlice<'_>, DeviceError> {
+    pub(crate) fn slice(&self) -> Result<BufferSlice<'_>, DeviceError> {
         self.block()?.memory().slice(self.offset, self.bytes)
     }
 
@@ -138,7 +146,7 @@ impl Buffer {
     ///
     /// # Errors
     /// [`DeviceError::OutOfBounds`] when it does not fit; [`DeviceError::OutOfMemory`].
-    pub fn copy_in(&self, offset: usize, data: &[u8]) -> Result<(), DeviceError> {
+    pub(crate) fn copy_in(&self, offset: usize, data: &[u8]) -> Result<(), DeviceError> {
         let target = self.view(offset, data.len())?;
         self.storage.allocator.device().copy_in(self.block()?.memory(), target.offset, data)
     }
@@ -147,7 +155,7 @@ impl Buffer {
     ///
     /// # Errors
     /// [`DeviceError::OutOfBounds`] when this range is too short; [`DeviceError::OutOfMemory`].
-    pub fn copy_out(&self, offset: usize, data: &mut [u8]) -> Result<(), DeviceError> {
+    pub(crate) fn copy_out(&self, offset: usize, data: &mut [u8]) -> Result<(), DeviceError> {
         let source = self.view(offset, data.len())?;
         self.storage.allocator.device().copy_out(self.block()?.memory(), source.offset, data)
     }
@@ -156,7 +164,7 @@ impl Buffer {
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`].
-    pub fn to_bytes(&self) -> Result<Vec<u8>, DeviceError> {
+    pub(crate) fn to_bytes(&self) -> Result<Vec<u8>, DeviceError> {
         Ok(elements::to_vec(self.slice()?)?.unwrap_or_default()) // bytes are never refused
     }
 }
@@ -166,7 +174,7 @@ mod tests {
     use super::*;
 
     fn allocator() -> Arc<LruAllocator> {
-        LruAllocator::new(warpweft_devices::open("CPU", Some(1)).unwrap(), 1 << 20)
+        LruAllocator::new(crate::execute::open_device("CPU", Some(1)).unwrap(), 1 << 20)
     }
 
     #[test]

@@ -90,12 +90,12 @@ impl Block {
     }
 
     /// The memory.
-    pub fn memory(&self) -> &RawBuffer {
+    pub(crate) fn memory(&self) -> &RawBuffer {
         self.shared()
     }
 
     /// A handle to the memory that outlives the block.
-    pub fn shared(&self) -> &Arc<RawBuffer> {
+    pub(crate) fn shared(&self) -> &Arc<RawBuffer> {
         self.memory.as_ref().expect("taken by drop only")
     }
 
@@ -120,7 +120,7 @@ impl LruAllocator {
     }
 
     /// The device whose memory this is.
-    pub fn device(&self) -> &Arc<dyn Device> {
+    pub(crate) fn device(&self) -> &Arc<dyn Device> {
         &self.device
     }
 

@@ -126,3 +126,16 @@ fn names_after_crate_are_found() {
     assert_eq!(named_modules("    crate::view::merge(crate::ir::postorder(x))"), ["view", "ir"]);
     assert_eq!(named_modules("$crate::rewrite::Rule"), Vec::<String>::new());
 }
+
+/// Files outside of `devices` that open unsafe code: where a device is opened, and a device of tests.
+const PROMISES: &[&str] = &["runtime/src/execute/mod.rs", "runtime/src/memory/model.rs", "tests/src/guarded.rs"];
+
+#[test]
+fn unsafe_code_is_in_devices_and_where_one_is_opened() {
+    let word = concat!("allow(", "unsafe_code"); // in parts, so that this file does not hold it
+    let opened = sources(&["compiler", "renderer", "runtime", "tests", "fuzz"]).into_iter();
+    let mut opened: Vec<String> =
+        opened.filter(|source| source.lines.iter().any(|line| line.contains(word))).map(|source| source.path).collect();
+    opened.sort();
+    assert_eq!(opened, PROMISES);
+}

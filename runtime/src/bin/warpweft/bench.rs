@@ -196,7 +196,7 @@ fn ceilings(arguments: &Bench) -> Result<(), Failure> {
         println!("ceilings: {} has none", device.name());
         return Ok(());
     }
-    let ceilings = warpweft_devices::cpu::ceilings::measure(&**device, executor.threads())?;
+    let ceilings = warpweft_devices::cpu::ceilings::measure(executor.threads())?;
     if arguments.json {
         let line = serde_json::json!({
             "peer": "machine", "case": "ceilings", "copy_bytes_per_s": ceilings.copy_bytes,

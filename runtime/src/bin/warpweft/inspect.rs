@@ -153,13 +153,13 @@ fn kernel(arguments: &Inspect, name: &str, ast: &UOp) -> Result<(), Box<dyn Erro
     match arguments.stage() {
         "linear" => print!("{}", warpweft_compiler::linearize::text::print(&linear)),
         "source" => print!("{}", warpweft_renderer::render(&linear, device.target())?.source),
-        "assembly" => print!("{}", assembly(&**device, &linear)?),
+        "assembly" => print!("{}", assembly(device, &linear)?),
         _ => {}
     }
     Ok(())
 }
 
-fn assembly(device: &dyn warpweft_devices::Device, linear: &Linear) -> Result<String, Box<dyn Error>> {
+fn assembly(device: warpweft::execute::DeviceView<'_>, linear: &Linear) -> Result<String, Box<dyn Error>> {
     let program = warpweft_renderer::render(linear, device.target())?;
     Ok(device.disassemble(&device.compile(&program)?)?)
 }
