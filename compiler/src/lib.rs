@@ -29,3 +29,6 @@ pub mod watch;
 
 pub use dtype::DType;
 pub use ir::{Op, UOp};
+
+/// The version of this crate.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

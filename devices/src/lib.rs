@@ -29,3 +29,6 @@ pub use device::{Device, Kernel};
 pub use error::DeviceError;
 pub use launch_list::{Argument, LaunchList, Step};
 pub use registry::open;
+
+/// The version of this crate.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

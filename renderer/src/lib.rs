@@ -14,6 +14,9 @@ use warpweft_compiler::linearize::{Linear, check_features};
 use warpweft_compiler::program::Program;
 use warpweft_compiler::target::{Language, Target};
 
+/// The version of this crate.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// The program of a linear kernel, in the language of the target.
 ///
 /// # Errors
