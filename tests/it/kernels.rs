@@ -38,6 +38,26 @@ fn random_kernels_that_keep_values_agree_with_the_interpreter() {
     assert!(lists as u64 * 10 >= seeds * 3 * 9, "{lists} lists of {seeds} kernels were run, of three for each");
 }
 
+/// Processors that lack what this machine may have: no kernel for them uses it, and they compute the same.
+#[test]
+fn random_kernels_agree_on_lesser_processors() {
+    for (target, has, lacks) in [(Target::test_avx2(), "vfmadd", "zmm"), (Target::test_sse2(), "mulps", "ymm")] {
+        let Some(device) = guarded::lesser_cpu(&target) else { continue };
+        for seed in 0..seeds(40) {
+            let mut generator = Generator::new(seed, 1);
+            let ast = kernel_of(&[generator.graph(2 + seed as usize % 8)]);
+            check_kernel(&*device, &ast, seed).unwrap_or_else(|message| panic!("{lacks}, seed {seed}: {message}"));
+        }
+        for ast in [kernel_of(&[attention(2, 37, 16)]), kernel_of(&[matmul(37, 33, 50)])] {
+            check_kernel(&*device, &ast, 1).unwrap_or_else(|message| panic!("{lacks}: {message}"));
+            let linear = lower_kernel(&ast, &target, &LowerOptions::default(), &mut Silent).expect("a list");
+            let program = warpweft_renderer::render(&linear, &target).expect("a program");
+            let code = device.disassemble(&device.compile(&program).expect("it compiles")).expect("its instructions");
+            assert!(code.contains(has) && !code.contains(lacks), "{code}");
+        }
+    }
+}
+
 /// softmax(q k^T) v with the scores and their exponentials kept a row at a time.
 fn attention(heads: i64, len: i64, width: i64) -> UOp {
     let input = |slot: u32| UOp::param(slot, DType::F32, (heads * len * width) as u64).reshape([heads, len, width]);

@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use warpweft_compiler::target::Target;
+use warpweft_devices::cpu::CpuDevice;
 use warpweft_devices::{Device, DeviceError, guard};
 
 /// The CPU, with at most two threads and guarded memory.
@@ -24,6 +26,18 @@ pub fn open_cpu() -> Result<Arc<dyn Device>, DeviceError> {
 pub fn open(name: &str, threads: Option<usize>) -> Result<Arc<dyn Device>, DeviceError> {
     // SAFETY: tests load what the renderer gave, or programs by hand that they watch, and each orders its own launches and copies.
     unsafe { warpweft_devices::open(name, threads) }
+}
+
+/// The CPU as if it were a lesser one, with guarded memory. None where the host lacks what such a one has.
+///
+/// # Panics
+/// When there is no compiler for it.
+#[allow(unsafe_code, reason = "makes the promise of opening a device")]
+pub fn lesser_cpu(target: &Target) -> Option<Arc<dyn Device>> {
+    guard::protect_all();
+    let host_has_it = target.vector_bytes == 16 || is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+    // SAFETY: as in `open`; the host has what the target says.
+    host_has_it.then(|| Arc::new(unsafe { CpuDevice::for_target(target.clone()) }.expect("there is a compiler")) as _)
 }
 
 /// As [`open_cpu`], for tests, which cannot go on without it.
