@@ -219,6 +219,14 @@ fn gradients_say_what_is_missing() {
     let ones = Tensor::ones([3]);
     says((&x * &ones).sum(()).gradient(&[&ones]), "realize it before use");
     assert!(loss.gradient(&[&x]).is_ok());
+    // What is used less than the others has zeros, or none.
+    let unused = Tensor::zeros([2]);
+    let found = loss.gradient(&[&y, &x, &unused]).unwrap();
+    let found: Vec<Vec<f32>> = found.iter().map(|found| found.to_vec().unwrap()).collect();
+    assert_eq!(found, [vec![0.0; 3], vec![2.0; 3], vec![0.0; 2]]);
+    let found = loss.gradient_or_none(&[&y, &x]).unwrap();
+    assert!(found[0].is_none() && found[1].is_some());
+    assert!(loss.gradient_or_none(&[&y]).unwrap()[0].is_none());
 }
 
 #[test]
@@ -312,4 +320,67 @@ fn layers_that_no_memory_holds() {
         let right = ["out of memory", "negative length", "more elements than memory can hold", "at most 2^32"];
         assert!(right.iter().any(|right| error.contains(right)), "{number}: {error}");
     }
+}
+
+#[test]
+fn constants_are_parameters_of_an_optimizer_each_by_itself() {
+    use warpweft::nn::{Optimizer, Sgd};
+    let (x, weight) = (floats(&[2]) + 1.0, Tensor::ones([2]));
+    let (first, second) = (Tensor::zeros([2]), Tensor::zeros([2]));
+    let all = vec![weight.clone(), first.clone(), second.clone(), Tensor::zeros([5])];
+    let mut optimizer = Sgd::new(all, 0.5, 0.0, 0.0).unwrap();
+    let loss = ((&x * &weight + &first) * 2.0 + &second).sum(());
+    optimizer.step(&loss).unwrap();
+    let read = |tensor: &Tensor| tensor.to_vec::<f32>().unwrap();
+    assert_eq!((read(&weight), read(&first), read(&second)), (vec![0.0, -1.0], vec![-1.0; 2], vec![-0.5; 2]));
+}
+
+/// What the error of a call that runs says, which names the line of the caller.
+#[track_caller]
+fn runs_here<T>(result: warpweft::Result<T>, text: &str) {
+    let line = std::panic::Location::caller().line();
+    let error = result.map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains(text) && error.contains(&format!("bad_input.rs:{line})")), "line {line}: `{error}`");
+}
+
+#[test]
+fn what_cannot_run_names_the_line_that_asked() {
+    use warpweft::nn::{Adam, Conv2d, Embedding, EncoderLayer, LayerNorm, Linear};
+    let n = Var::new("n", 1..=8).unwrap();
+    let unbound = Tensor::ones((&n, 2)) * 3.0;
+    runs_here(unbound.to_vec::<f32>(), "the variable n has no value");
+    runs_here(unbound.sum(()).item::<f32>(), "the variable n has no value");
+    runs_here(unbound.to_bytes(), "the variable n has no value");
+    runs_here(unbound.elements(), "the variable n has no value");
+    runs_here(unbound.with_slice(|_: &[f32]| ()), "the variable n has no value");
+    runs_here(unbound.realize(), "the variable n has no value");
+    let most = 1i64 << 46;
+    let large = Tensor::ones([most]);
+    runs_here(large.realize(), "out of memory");
+    runs_here(Tensor::realize_all(&[&large]), "out of memory");
+    runs_here(large.exp().to_vec::<f32>(), "out of memory");
+    runs_here(large.to_dlpack(), "out of memory");
+    runs_here(LayerNorm::new(&[most], 1e-5), "out of memory");
+    runs_here(Linear::new(most, 1, true), "at most 2^32");
+    runs_here(Embedding::new(most, 1), "at most 2^32");
+    runs_here(Conv2d::new(most, most, 3, ConvOptions::default()), "");
+    runs_here(EncoderLayer::new(most, 1, 1), "");
+    runs_here(Adam::new(vec![large], 0.1), "out of memory");
+    let function = compile([spec(DType::F32, [2])], |[x]| [&x + Tensor::ones([most]).reshape([most / 2, 2])]).unwrap();
+    runs_here(function.call([&floats(&[2])]), "out of memory");
+    let layer = EncoderLayer::new(8, 2, 8).unwrap();
+    runs_here(layer.forward(&floats(&[2, 3, 4])).shape(), "4 on the left");
+    runs_here(layer.forward(&floats(&[2, 3])).shape(), "axes [batch, positions, width]");
+}
+
+#[test]
+fn errors_go_where_errors_of_others_go() {
+    fn boxed() -> std::result::Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        Tensor::zeros([-1i64]).realize()?;
+        Ok(())
+    }
+    assert!(boxed().unwrap_err().to_string().contains("negative length"));
+    fn converts<E: std::error::Error + Send + Sync + 'static>() {}
+    converts::<warpweft::Error>();
+    converts::<warpweft::config::AlreadyInitialized>();
 }

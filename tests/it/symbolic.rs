@@ -58,9 +58,9 @@ fn a_variable_without_a_value_has_no_elements_but_a_shape() {
     assert_eq!(x.shape().unwrap(), [8, 2]);
     assert_eq!(format!("{:?}", x.vars().unwrap()), "[n in 1..=8]");
     let error = x.to_vec::<f32>().unwrap_err().to_string();
-    assert_eq!(error, "the variable n has no value; bind it before computing");
+    assert!(error.starts_with("the variable n has no value; bind it before computing (at "), "{error}");
     let error = x.sum(()).item::<f32>().unwrap_err().to_string();
-    assert_eq!(error, "the variable n has no value; bind it before computing");
+    assert!(error.starts_with("the variable n has no value; bind it before computing (at "), "{error}");
     let bound = x.bind(&[(&n, 2)]);
     assert_eq!(bound.to_vec::<f32>().unwrap(), [3.0; 4]);
     assert!(bound.vars().unwrap().is_empty());

@@ -10,12 +10,22 @@ use crate::ops::{Built, OpError};
 
 /// The derivative of `sum(root * cotangent)` by each target, in the target's shape and type.
 ///
-/// A target on which the root depends through no differentiable path gets zeros. The walk goes once over the nodes
+/// A target on which the root depends through no differentiable path gets zeros.
+///
+/// # Errors
+/// If a target is no float, none of them occurs in the graph, or the cotangent does not have the root's shape.
+pub fn gradients(root: &UOp, cotangent: &UOp, targets: &[UOp]) -> Built<Vec<UOp>> {
+    let found = gradients_or_none(root, cotangent, targets)?;
+    check_used(root, targets)?;
+    Ok(targets.iter().zip(found).map(|(target, found)| found.unwrap_or_else(|| zeros_like(target))).collect())
+}
+
+/// As [`gradients`], with nothing for a target on which the root does not depend. The walk goes once over the nodes
 /// between root and targets, in an order that the graph alone decides.
 ///
 /// # Errors
-/// If a target is no float, does not occur in the graph, or is one of its constants; or if the cotangent does not have the root's shape.
-pub fn gradients(root: &UOp, cotangent: &UOp, targets: &[UOp]) -> Built<Vec<UOp>> {
+/// If a target is no float, or the cotangent does not have the root's shape.
+pub fn gradients_or_none(root: &UOp, cotangent: &UOp, targets: &[UOp]) -> Built<Vec<Option<UOp>>> {
     if !root.dtype().is_float() {
         return Err(OpError::new(format!("{} has no derivative: only floats do", root.dtype())));
     }
@@ -24,7 +34,9 @@ pub fn gradients(root: &UOp, cotangent: &UOp, targets: &[UOp]) -> Built<Vec<UOp>
         return Err(OpError::new(format!("the gradient that is given has shape {given}, and the result {wanted}")));
     }
     let order = postorder(std::slice::from_ref(root));
-    check_targets(&order, targets)?;
+    if let Some(target) = targets.iter().find(|target| !target.dtype().is_float()) {
+        return Err(OpError::new(format!("a {} tensor has no gradient: only floats do", target.dtype())));
+    }
     let wanted: FxHashSet<&UOp> = targets.iter().collect();
     let mut depends: FxHashSet<&UOp> = FxHashSet::default();
     for node in &order {
@@ -58,24 +70,23 @@ pub fn gradients(root: &UOp, cotangent: &UOp, targets: &[UOp]) -> Built<Vec<UOp>
             }
         }
     }
-    Ok(targets.iter().map(|target| found.get(target).cloned().unwrap_or_else(|| zeros_like(target))).collect())
+    Ok(targets.iter().map(|target| found.get(target).cloned()).collect())
 }
 
-fn check_targets(order: &[UOp], targets: &[UOp]) -> Built<()> {
+/// A result may do without some of its targets. One that does without all was computed from other tensors, or what lies between was
+/// realised: then zeros would hide a mistake.
+fn check_used(root: &UOp, targets: &[UOp]) -> Built<()> {
+    let order = postorder(std::slice::from_ref(root));
     let nodes: FxHashSet<&UOp> = order.iter().collect();
-    for target in targets {
-        if !target.dtype().is_float() {
-            return Err(OpError::new(format!("a {} tensor has no gradient: only floats do", target.dtype())));
-        }
-        // Of a tensor without elements a program may keep nothing.
-        if !nodes.contains(target) && !target.shape().numel().is(0) {
-            return Err(OpError::new(format!(
-                "a tensor of shape {} is not part of what the result was computed from, or what depends on it was realised in between",
-                target.shape()
-            )));
-        }
+    // Of a tensor without elements a program may keep nothing.
+    let is_used = |target: &UOp| nodes.contains(target) || target.shape().numel().is(0);
+    match targets.first() {
+        Some(first) if !targets.iter().any(is_used) => Err(OpError::new(format!(
+            "a tensor of shape {} is not part of what the result was computed from, nor is another target, or what depends on it was realised in between",
+            first.shape()
+        ))),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 fn zeros_like(target: &UOp) -> UOp {

@@ -19,5 +19,5 @@ mod rules;
 mod scans;
 mod strided;
 
-pub use backward::gradients;
+pub use backward::{gradients, gradients_or_none};
 pub use rules::{Contribution, Rule, rule};

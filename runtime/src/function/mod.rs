@@ -42,7 +42,7 @@ use warpweft_compiler::DType;
 use warpweft_compiler::ir::{Dim, Shape};
 use warpweft_compiler::memory_plan::Gain;
 
-use crate::tensor::{Result, Tensor, Var};
+use crate::tensor::{Result, Tensor, Var, at};
 use call::Program;
 
 /// What an argument of a function must be.
@@ -127,7 +127,7 @@ pub fn compile_with<const N: usize, const M: usize, R: Outputs<M>>(
         // One tensor was made for each spec.
         Err(_) => Ok(Vec::new()),
     };
-    Ok(Function(Arc::new(trace::program(&variables, &specs, run, location)?)))
+    Ok(Function(Arc::new(trace::program(&variables, &specs, run, location).map_err(at(location))?)))
 }
 
 impl<const N: usize, const M: usize> Function<N, M> {
@@ -146,7 +146,8 @@ impl<const N: usize, const M: usize> Function<N, M> {
     /// As [`Function::call`]; or when a variable has no value, one out of its bounds, or two.
     #[track_caller]
     pub fn call_with(&self, variables: &[(&Var, i64)], arguments: [&Tensor; N]) -> Result<[Tensor; M]> {
-        let results = self.0.call(variables, &arguments, Location::caller())?;
+        let location = Location::caller();
+        let results = self.0.call(variables, &arguments, location).map_err(at(location))?;
         // There is one for each tensor that the closure gave.
         let missing = || Tensor::refused("call", "a result is missing");
         let mut results = results.into_iter();

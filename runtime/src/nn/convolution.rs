@@ -19,6 +19,7 @@ impl Conv2d {
     ///
     /// # Errors
     /// If there is no memory.
+    #[track_caller]
     pub fn new(channels: i64, outputs: i64, size: i64, options: ConvOptions) -> Result<Conv2d> {
         let inputs = channels / options.groups.max(1);
         let bound = 1.0 / (inputs as f64 * size as f64 * size as f64).max(1.0).sqrt();

@@ -17,6 +17,7 @@ impl Linear {
     ///
     /// # Errors
     /// If there is no memory.
+    #[track_caller]
     pub fn new(inputs: i64, outputs: i64, bias: bool) -> Result<Linear> {
         let bound = 1.0 / (inputs.max(1) as f64).sqrt();
         let bias = if bias { Some(uniform(&[outputs], bound)?) } else { None };
@@ -48,6 +49,7 @@ impl Embedding {
     ///
     /// # Errors
     /// If there is no memory.
+    #[track_caller]
     pub fn new(entries: i64, width: i64) -> Result<Embedding> {
         let weight = Tensor::randn([entries, width]);
         weight.realize()?;

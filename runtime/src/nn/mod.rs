@@ -24,6 +24,7 @@ pub trait Module {
 }
 
 /// Uniform numbers between -bound and bound, in memory: each layer's own.
+#[track_caller]
 fn uniform(shape: &[i64], bound: f64) -> Result<Tensor> {
     let tensor = Tensor::uniform(-bound, bound, shape.to_vec());
     tensor.realize()?;

@@ -21,6 +21,7 @@ impl LayerNorm {
     ///
     /// # Errors
     /// If there is no memory.
+    #[track_caller]
     pub fn new(shape: &[i64], eps: f64) -> Result<LayerNorm> {
         Ok(LayerNorm { shape: shape.to_vec(), weight: filled(shape, 1.0)?, bias: filled(shape, 0.0)?, eps })
     }
@@ -52,6 +53,7 @@ impl RmsNorm {
     ///
     /// # Errors
     /// If there is no memory.
+    #[track_caller]
     pub fn new(width: i64, eps: f64) -> Result<RmsNorm> {
         Ok(RmsNorm { weight: filled(&[width], 1.0)?, eps })
     }
@@ -87,6 +89,7 @@ impl GroupNorm {
     ///
     /// # Errors
     /// If there is no memory.
+    #[track_caller]
     pub fn new(groups: i64, channels: i64, eps: f64) -> Result<GroupNorm> {
         Ok(GroupNorm { groups, weight: filled(&[channels], 1.0)?, bias: filled(&[channels], 0.0)?, eps })
     }
@@ -126,6 +129,7 @@ impl BatchNorm {
     ///
     /// # Errors
     /// If there is no memory.
+    #[track_caller]
     pub fn new(channels: i64) -> Result<BatchNorm> {
         let shape = [channels];
         Ok(BatchNorm {

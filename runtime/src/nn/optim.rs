@@ -43,13 +43,22 @@ fn check_rate(op: &'static str, name: &str, value: f64, below: f64) -> Result<()
     Err(CallError { op, operands: Vec::new(), message, location: std::panic::Location::caller() }.into())
 }
 
+/// Gives constants (`Tensor::zeros` as a bias) memory of their own: whoever uses them from now on uses parameters.
+#[track_caller]
+fn give_memory(parameters: &[Tensor]) -> Result<()> {
+    let constants: Vec<&Tensor> = parameters.iter().filter(|parameter| parameter.is_constant()).collect();
+    Tensor::realize_all(&constants)
+}
+
 /// Zeros of the shapes of tensors.
+#[track_caller]
 fn zeros(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
-    let zeros = |tensor: &Tensor| {
+    let mut zeros = Vec::with_capacity(tensors.len());
+    for tensor in tensors {
         let shape: Vec<i64> = tensor.shape()?.into_iter().map(|len| len as i64).collect();
-        filled(&shape, 0.0)
-    };
-    tensors.iter().map(zeros).collect()
+        zeros.push(filled(&shape, 0.0)?);
+    }
+    Ok(zeros)
 }
 
 /// Gradient descent, with momentum if wanted.
@@ -72,11 +81,13 @@ impl Sgd {
         check_rate("Sgd", "learning rate", rate, f64::INFINITY)?;
         check_rate("Sgd", "momentum", momentum, f64::INFINITY)?;
         check_rate("Sgd", "weight decay", weight_decay, f64::INFINITY)?;
+        give_memory(&parameters)?;
         let velocities = if momentum > 0.0 { zeros(&parameters)? } else { Vec::new() };
         Ok(Sgd { parameters, rate: filled(&[1], rate)?, momentum, weight_decay, velocities })
     }
 
     /// The learning rate, a tensor [1]: assign to it to change the rate.
+    #[track_caller]
     pub fn rate(&self) -> &Tensor {
         &self.rate
     }
@@ -140,12 +151,14 @@ impl Adam {
         check_rate("Adam", "beta", betas.0, 1.0)?;
         check_rate("Adam", "beta", betas.1, 1.0)?;
         check_rate("Adam", "weight decay", weight_decay, f64::INFINITY)?;
+        give_memory(&parameters)?;
         let (means, squares) = (zeros(&parameters)?, zeros(&parameters)?);
         let powers = [filled(&[1], 1.0)?, filled(&[1], 1.0)?];
         Ok(Adam { parameters, rate: filled(&[1], rate)?, betas, eps, weight_decay, powers, means, squares })
     }
 
     /// The learning rate, a tensor [1]: assign to it to change the rate.
+    #[track_caller]
     pub fn rate(&self) -> &Tensor {
         &self.rate
     }

@@ -34,13 +34,13 @@ impl EncoderLayer {
     ///
     /// # Errors
     /// If there is no memory.
+    #[track_caller]
     pub fn new(width: i64, heads: i64, inner: i64) -> Result<EncoderLayer> {
-        let square = || Linear::new(width, width, true);
         Ok(EncoderLayer {
-            query: square()?,
-            key: square()?,
-            value: square()?,
-            output: square()?,
+            query: Linear::new(width, width, true)?,
+            key: Linear::new(width, width, true)?,
+            value: Linear::new(width, width, true)?,
+            output: Linear::new(width, width, true)?,
             attention_norm: LayerNorm::new(&[width], 1e-12)?,
             inner: Linear::new(width, inner, true)?,
             outer: Linear::new(inner, width, true)?,
@@ -63,8 +63,9 @@ impl EncoderLayer {
         // The width in parts, and heads before positions: [batch, heads, positions, width of a head].
         let head_width = shape[2].floor_div(&Dim::from(self.heads));
         let parts = Shape::from([shape[0].clone(), shape[1].clone(), Dim::from(self.heads), head_width]);
-        let heads = |layer: &Linear| layer.forward(x).reshape(parts.clone()).transpose(1, 2);
-        let (query, key, value) = (heads(&self.query), heads(&self.key), heads(&self.value));
+        let query = self.query.forward(x).reshape(parts.clone()).transpose(1, 2);
+        let key = self.key.forward(x).reshape(parts.clone()).transpose(1, 2);
+        let value = self.value.forward(x).reshape(parts).transpose(1, 2);
         let seen = query.attention(&key, &value, &AttentionOptions::default()).transpose(1, 2).reshape(shape);
         let attended = self.attention_norm.forward(&(x + self.output.forward(&seen)));
         let widened = self.inner.forward(&attended).gelu();

@@ -73,11 +73,12 @@ impl Tensor {
         let room = shape.iter().map(|dim| dim.max_value().max(0) as u64).product();
         match execute::from_bytes_with_room(device, dtype, len as u64, room, bytes) {
             Ok(buffer) => Tensor::from_uop(view_of(&buffer, shape)),
-            Err(error) => Tensor::from_error(Error::Execute(error)),
+            Err(error) => Tensor::from_error(Error::from(error).at(location)),
         }
     }
 
     /// One value of a type of its own, without axes.
+    #[track_caller]
     pub fn scalar<E: TensorElement>(value: E) -> Tensor {
         Tensor::from_uop(warpweft_compiler::UOp::constant(value.to_scalar(), E::DTYPE))
     }
@@ -199,7 +200,7 @@ impl Tensor {
         let location = Location::caller();
         match random_state().and_then(|state| state.uop()) {
             Ok(state) => Tensor::from_built(op, &[], build(&state), location),
-            Err(error) => Tensor::from_error(error),
+            Err(error) => Tensor::from_error(error.at(location)),
         }
     }
 

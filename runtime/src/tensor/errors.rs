@@ -67,11 +67,45 @@ pub enum Error {
     #[error("{0}")]
     Call(Arc<CallError>),
     /// The program was right, and did not run.
-    #[error(transparent)]
-    Execute(#[from] ExecuteError),
+    #[error("{error}{}", place(error, *location))]
+    Execute {
+        /// Why.
+        error: ExecuteError,
+        /// Where in the program a value was asked for.
+        location: Option<&'static Location<'static>>,
+    },
     /// A variable of a symbolic shape that cannot be, or cannot have that value.
     #[error(transparent)]
     Variable(#[from] VarError),
+}
+
+impl From<ExecuteError> for Error {
+    fn from(error: ExecuteError) -> Error {
+        Error::Execute { error, location: None }
+    }
+}
+
+impl Error {
+    /// The same, met by this call, unless it is known where it was met.
+    pub(crate) fn at(self, call: &'static Location<'static>) -> Error {
+        match self {
+            Error::Execute { error, location: None } => Error::Execute { error, location: Some(call) },
+            known => known,
+        }
+    }
+}
+
+/// Makes errors of a call say where it is.
+pub(crate) fn at(call: &'static Location<'static>) -> impl Fn(Error) -> Error {
+    move |error| error.at(call)
+}
+
+/// What the text of an error ends with. An index that names nothing has a place of its own: where it was given.
+fn place(error: &ExecuteError, location: Option<&'static Location<'static>>) -> String {
+    match (error, location) {
+        (ExecuteError::Index(_), _) | (_, None) => String::new(),
+        (_, Some(location)) => format!(" (at {}:{})", location.file(), location.line()),
+    }
 }
 
 impl From<CallError> for Error {

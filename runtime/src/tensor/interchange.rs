@@ -17,7 +17,7 @@ use warpweft_devices::RawBuffer;
 use warpweft_devices::dlpack::{Capsule, Layout};
 
 use super::errors::CallError;
-use super::{Error, Result, Tensor};
+use super::{Error, Result, Tensor, at};
 use crate::{execute, registry};
 
 impl Tensor {
@@ -43,7 +43,7 @@ impl Tensor {
         if self.numel()? == 0 {
             return self.to_dlpack_copy();
         }
-        let (value, node) = self.in_memory()?;
+        let (value, node) = self.in_memory().map_err(at(location))?;
         let Some(spec) = ViewSpec::of_node(&value) else { return self.to_dlpack_copy() };
         shared(&value, &node, spec, location)
     }
@@ -77,7 +77,7 @@ impl Tensor {
         }
         let executor = match registry::executor(None) {
             Ok(executor) => executor,
-            Err(error) => return Tensor::from_error(Error::Execute(error)),
+            Err(error) => return Tensor::from_error(Error::from(error).at(location)),
         };
         let storage = Tensor::from_uop(executor.adopt(memory, layout.dtype));
         let strides = Shape::from(layout.strides.clone());
@@ -87,6 +87,7 @@ impl Tensor {
     }
 
     /// The value over memory, and the memory's node: computed if it was not, in row-major order if no strides say how it lies.
+    #[track_caller]
     fn in_memory(&self) -> Result<(UOp, UOp)> {
         self.realize()?;
         let value = self.uop()?;
@@ -105,7 +106,7 @@ impl Tensor {
 
 /// A capsule over the memory of a node, of which a value is a view.
 fn shared(value: &UOp, node: &UOp, spec: &ViewSpec, location: &'static Location<'static>) -> Result<Capsule> {
-    let number = |dim: &Dim| dim.value().map_err(|name| Error::Execute(execute::ExecuteError::Unbound { name }));
+    let number = |dim: &Dim| dim.value().map_err(|name| Error::from(execute::ExecuteError::Unbound { name }));
     let buffer = execute::memory_of(node).ok_or(execute::ExecuteError::NoMemory)?;
     let layout = Layout {
         dtype: value.dtype(),

@@ -46,6 +46,7 @@ pub use bounds::check_indices;
 pub use convert::{AxisList, Literal, Operand, TensorElement};
 pub(crate) use create::next_draw;
 pub use create::{manual_seed, random_state};
+pub(crate) use errors::at;
 pub use errors::{CallError, Error, Result};
 pub use index::{Index, IntoIndex};
 pub use var::{Var, VarError};
@@ -210,6 +211,7 @@ impl Tensor {
     ///
     /// # Errors
     /// If it carries one.
+    #[track_caller]
     pub fn uop(&self) -> Result<UOp> {
         self.0.as_ref().map(View::value).map_err(Clone::clone)
     }

@@ -3,6 +3,7 @@
 use std::panic::Location;
 use std::sync::Arc;
 
+use rustc_hash::FxHashSet;
 use warpweft_compiler::dtype::arithmetic::{self, WithElement, with_element};
 use warpweft_compiler::dtype::{Elements, Scalar};
 use warpweft_compiler::ir::{Op, Shape};
@@ -11,7 +12,8 @@ use warpweft_devices::{BufferSlice, DeviceError, elements};
 
 use super::convert::TensorElement;
 use super::errors::CallError;
-use super::{Result, Storage, Tensor, View, trace};
+use super::gradient::is_constant;
+use super::{Error, Result, Storage, Tensor, View, at, trace};
 use crate::execute::{self, ExecuteError};
 
 impl Tensor {
@@ -23,6 +25,7 @@ impl Tensor {
     ///
     /// # Errors
     /// If the tensor carries one.
+    #[track_caller]
     pub fn shape(&self) -> Result<Vec<usize>> {
         Ok(self.as_view()?.shape.iter().map(|dim| dim.value_or_most().max(0) as usize).collect())
     }
@@ -31,6 +34,7 @@ impl Tensor {
     ///
     /// # Errors
     /// If the tensor carries one.
+    #[track_caller]
     pub fn dims(&self) -> Result<Shape> {
         Ok(self.as_view()?.shape.clone())
     }
@@ -39,6 +43,7 @@ impl Tensor {
     ///
     /// # Errors
     /// If the tensor carries one.
+    #[track_caller]
     pub fn dtype(&self) -> Result<DType> {
         Ok(self.as_view()?.dtype)
     }
@@ -47,6 +52,7 @@ impl Tensor {
     ///
     /// # Errors
     /// If the tensor carries one.
+    #[track_caller]
     pub fn rank(&self) -> Result<usize> {
         Ok(self.as_view()?.shape.len())
     }
@@ -55,6 +61,7 @@ impl Tensor {
     ///
     /// # Errors
     /// If the tensor carries one.
+    #[track_caller]
     pub fn numel(&self) -> Result<usize> {
         Ok(self.as_view()?.shape.numel().value_or_most().max(0) as usize)
     }
@@ -70,6 +77,7 @@ impl Tensor {
     ///
     /// # Errors
     /// If the tensor carries one, or the program cannot run.
+    #[track_caller]
     pub fn realize(&self) -> Result<&Tensor> {
         Tensor::realize_all(&[self])?;
         Ok(self)
@@ -79,54 +87,37 @@ impl Tensor {
     ///
     /// # Errors
     /// If a tensor carries one, or the program cannot run.
+    #[track_caller]
     pub fn realize_all(tensors: &[&Tensor]) -> Result<()> {
-        let views = tensors.iter().map(|tensor| tensor.as_view()).collect::<Result<Vec<&View>>>()?;
-        let pending: Vec<(&View, _)> = views
-            .into_iter()
-            .map(|view| (view, view.storage.value()))
-            .filter(|(_, value)| execute::base_memory(value).is_none() && !value.shape().numel().is(0))
-            .collect();
-        if pending.is_empty() {
-            return Ok(());
-        }
-        if trace::is_active() {
-            // The function that the trace becomes computes what it needs; what is left is that gradients stop here.
-            pending.iter().for_each(|(view, value)| view.storage.set(value.detach()));
-            return Ok(());
-        }
-        let storages: Vec<&Arc<Storage>> = pending.iter().map(|(view, _)| &view.storage).collect();
-        if !pending.iter().any(|(_, value)| writes_to_memory(value)) {
-            let values: Vec<UOp> = pending.iter().map(|(_, value)| value.clone()).collect();
-            for ((storage, value), stored) in storages.into_iter().zip(&values).zip(execute::realize(&values)?) {
-                storage.settle_to(value, stored);
-            }
-            return Ok(());
-        }
-        drop(pending);
-        carry_out(storages)
+        compute(tensors).map_err(at(Location::caller()))
     }
 
     /// The elements in row-major order, whatever their type, as little-endian bytes.
     ///
     /// # Errors
     /// If the tensor carries one, or the program cannot run.
+    #[track_caller]
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         Ok(self.with_bytes(|bytes| Ok(elements::to_vec(bytes)?.unwrap_or_default()))?.unwrap_or_default())
     }
 
     /// Hands its memory, row-major, to a closure, once it is computed; none if there are no elements.
+    #[track_caller]
     fn with_bytes<R>(
         &self,
         read: impl FnOnce(BufferSlice<'_>) -> std::result::Result<R, ExecuteError>,
     ) -> Result<Option<R>> {
+        let location = Location::caller();
         let view = self.as_view()?;
         match view.shape.numel().value() {
             Ok(0) => return Ok(None),
-            Ok(_) if !trace::is_active() && writes_to_memory(&view.storage.peek()) => carry_out(vec![&view.storage])?,
+            Ok(_) if !trace::is_active() && writes_to_memory(&view.storage.peek()) => {
+                carry_out(vec![&view.storage]).map_err(at(location))?;
+            }
             Ok(_) => {}
-            Err(name) => return Err(ExecuteError::Unbound { name }.into()),
+            Err(name) => return Err(Error::from(ExecuteError::Unbound { name }).at(location)),
         }
-        Ok(Some(execute::with_bytes(&view.value(), read)?))
+        execute::with_bytes(&view.value(), read).map(Some).map_err(|error| Error::from(error).at(location))
     }
 
     /// Hands the elements, in row-major order, to a closure: of a tensor in memory, whose elements lie in a row, without a copy.
@@ -211,7 +202,8 @@ impl Tensor {
     pub fn item_scalar(&self) -> Result<Scalar> {
         let location = Location::caller();
         let view = self.as_view()?;
-        let count = view.shape.numel().value().map_err(|name| ExecuteError::Unbound { name })?;
+        let unbound = |name| Error::from(ExecuteError::Unbound { name }).at(location);
+        let count = view.shape.numel().value().map_err(unbound)?;
         if count != 1 {
             let message = format!("it has {count} elements; only one element is an item");
             return Err(CallError::new("item", &[&view.value()], message, location).into());
@@ -227,6 +219,43 @@ impl Tensor {
         let message = format!("its elements are {}, not {}: ask for those, or cast it first", view.dtype, E::DTYPE);
         Err(CallError::new(op, &[&view.value()], message, location).into())
     }
+}
+
+/// Computes tensors in one program.
+fn compute(tensors: &[&Tensor]) -> Result<()> {
+    let views = tensors.iter().map(|tensor| tensor.as_view()).collect::<Result<Vec<&View>>>()?;
+    let mut pending: Vec<(&View, UOp)> = views
+        .into_iter()
+        .map(|view| (view, view.storage.value()))
+        .filter(|(_, value)| execute::base_memory(value).is_none() && !value.shape().numel().is(0))
+        .collect();
+    // Constants that are alike are one node, but each tensor's memory is its own: it may be a parameter.
+    let mut seen: FxHashSet<UOp> = FxHashSet::default();
+    let is_again = |(_, value): &mut (&View, UOp)| !seen.insert(value.clone()) && is_constant(value);
+    let again: Vec<&View> = pending.extract_if(.., is_again).map(|(view, _)| view).collect();
+    compute_pending(pending)?;
+    again.into_iter().try_for_each(|view| compute(&[&Tensor(Ok(view.clone()))]))
+}
+
+fn compute_pending(pending: Vec<(&View, UOp)>) -> Result<()> {
+    if pending.is_empty() {
+        return Ok(());
+    }
+    if trace::is_active() {
+        // The function that the trace becomes computes what it needs; what is left is that gradients stop here.
+        pending.iter().for_each(|(view, value)| view.storage.set(value.detach()));
+        return Ok(());
+    }
+    let storages: Vec<&Arc<Storage>> = pending.iter().map(|(view, _)| &view.storage).collect();
+    if !pending.iter().any(|(_, value)| writes_to_memory(value)) {
+        let values: Vec<UOp> = pending.iter().map(|(_, value)| value.clone()).collect();
+        for ((storage, value), stored) in storages.into_iter().zip(&values).zip(execute::realize(&values)?) {
+            storage.settle_to(value, stored);
+        }
+        return Ok(());
+    }
+    drop(pending);
+    carry_out(storages)
 }
 
 /// A copy of memory as elements of their type.

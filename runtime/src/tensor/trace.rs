@@ -135,7 +135,7 @@ pub(super) fn write(storage: &Arc<Storage>, value: UOp) {
 
 /// A placeholder for the state of a draw of random numbers.
 pub(crate) fn draw() -> Result<Tensor> {
-    let device = crate::registry::executor(None).map_err(Error::Execute)?.device_name();
+    let device = crate::registry::executor(None)?.device_name();
     let state = placeholder(DType::U32, 3, &device);
     TRACE.with_borrow_mut(|trace| trace.draws.push(state.clone()));
     Ok(Tensor::from_uop(state))

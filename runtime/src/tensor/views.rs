@@ -18,6 +18,7 @@ impl Tensor {
     ///
     /// # Errors
     /// If the tensor carries one.
+    #[track_caller]
     pub fn strides(&self) -> Result<Vec<i64>> {
         let view = self.as_view()?;
         Ok(view.spec().strides.max_shape())
@@ -27,6 +28,7 @@ impl Tensor {
     ///
     /// # Errors
     /// If the tensor carries one.
+    #[track_caller]
     pub fn storage_offset(&self) -> Result<i64> {
         let view = self.as_view()?;
         Ok(view.spec().offset.max_value())
@@ -36,6 +38,7 @@ impl Tensor {
     ///
     /// # Errors
     /// If the tensor carries one.
+    #[track_caller]
     pub fn is_contiguous(&self) -> Result<bool> {
         let view = self.as_view()?;
         Ok(view.spec().is_contiguous())
@@ -56,6 +59,7 @@ impl Tensor {
     ///
     /// # Errors
     /// If the tensor carries one.
+    #[track_caller]
     pub fn overlaps_itself(&self) -> Result<bool> {
         Ok(view_overlaps_itself(self.as_view()?.spec()).may_be())
     }
@@ -66,6 +70,7 @@ impl Tensor {
     ///
     /// # Errors
     /// If a tensor carries one.
+    #[track_caller]
     pub fn shares_elements_with(&self, other: &Tensor) -> Result<bool> {
         let (one, another) = (self.as_view()?, other.as_view()?);
         Ok(self.shares_storage_with(other) && views_meet(one.spec(), another.spec()).may_be())
