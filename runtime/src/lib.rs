@@ -20,6 +20,6 @@ pub mod search;
 pub mod tensor;
 
 pub use config::{Config, init};
-pub use function::{Function, compile, compile_with, spec};
+pub use function::{DynFunction, Function, compile, compile_dyn, compile_dyn_with, compile_with, spec};
 pub use tensor::{Dim, Error, Result, Tensor, Var};
 pub use warpweft_compiler::DType;

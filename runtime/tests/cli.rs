@@ -169,3 +169,37 @@ fn bench_prints_a_json_line_a_case() {
     assert_eq!((value["peer"].as_str(), value["case"].as_str()), (Some("warpweft"), Some("eager_tiny")));
     assert!(value["median_s"].as_f64().unwrap() > 0.0 && value["first_s"].as_f64().unwrap() > 0.0);
 }
+
+#[test]
+fn stages_that_there_are_not_are_errors_that_name_those_that_there_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = program(&folder);
+    let error = fails(&["inspect", &file, "--stage", "nonsense"]);
+    assert!(error.contains("there is no stage `nonsense`; the stages are graph, region"), "{error}");
+    assert!(error.contains("\n  tensors become loops\n"), "{error}");
+    assert!(!prints(&["inspect", &file, "--stage", "tensors become loops"]).is_empty());
+    assert!(!prints(&["inspect", &file, "--stage", "passes"]).is_empty());
+}
+
+#[test]
+fn help_explains_what_debug_prints() {
+    for arguments in [&["help", "debug"][..], &["debug"], &["debug", "--help"]] {
+        let text = prints(arguments);
+        for column in ["GFLOPS", "number of the launch", "CACHE MISS", "pieces of memory", "from disk"] {
+            assert!(text.contains(column), "{arguments:?} does not say `{column}`: {text}");
+        }
+    }
+}
+
+#[test]
+fn the_program_of_a_tensor_is_what_inspect_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("program.uop");
+    let x = warpweft::Tensor::rand([16, 32]);
+    x.realize().unwrap();
+    let y = (x.exp() / x.exp().sum_keepdim(1)).max(0);
+    std::fs::write(&file, y.program().unwrap()).unwrap();
+    let file = file.to_str().unwrap();
+    assert_eq!(prints(&["inspect", file, "--stage", "graph"]), y.program().unwrap());
+    assert!(prints(&["inspect", file, "--stage", "source"]).contains("define void @"));
+}

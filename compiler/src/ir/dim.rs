@@ -139,7 +139,7 @@ impl From<i64> for Dim {
 
 impl From<usize> for Dim {
     fn from(value: usize) -> Dim {
-        Dim::Const(value as i64)
+        Dim::Const(i64::try_from(value).unwrap_or(i64::MAX)) // more than there can be, and not less than none
     }
 }
 
@@ -295,6 +295,18 @@ impl<D: Into<Dim>> From<Vec<D>> for Shape {
 impl<D: Into<Dim> + Clone> From<&[D]> for Shape {
     fn from(dims: &[D]) -> Shape {
         dims.iter().cloned().collect()
+    }
+}
+
+impl<D: Into<Dim> + Clone> From<&Vec<D>> for Shape {
+    fn from(dims: &Vec<D>) -> Shape {
+        dims.iter().cloned().collect()
+    }
+}
+
+impl<D: Into<Dim> + Clone, const N: usize> From<&[D; N]> for Shape {
+    fn from(dims: &[D; N]) -> Shape {
+        Shape::from(dims.clone())
     }
 }
 

@@ -16,7 +16,7 @@ use warpweft_compiler::pipeline::{LowerOptions, lower_kernel};
 use warpweft_compiler::program::{Estimate, Program};
 use warpweft_compiler::schedule::{Schedule, ScheduledKernel};
 use warpweft_compiler::target::{Language, Target};
-use warpweft_compiler::watch::Watch;
+use warpweft_compiler::watch::{Report, Topic, Watch};
 use warpweft_devices::Kernel;
 
 use super::{ExecuteError, Executor, internal};
@@ -95,6 +95,13 @@ impl Executor {
     fn lowering_of(&self, ast: &UOp) -> LowerOptions {
         let found = (self.beam > 0).then(|| self.known.list_for(ast, self.beam, &self.disk)).flatten();
         found.map_or_else(|| self.lower.clone(), |opts| LowerOptions { opts: Opts::List(opts) })
+    }
+
+    /// A kernel lowered in a certain way, which nothing else will use: it is kept nowhere.
+    pub(crate) fn compile_apart(&self, ast: &UOp, options: &LowerOptions) -> Result<Compiled, ExecuteError> {
+        let program = program_of(ast, self.device.target(), options, &mut Nobody)?;
+        let object = self.device.compile(&program)?;
+        Ok(Compiled { kernel: self.device.load(&program, &object)?, program })
     }
 
     /// Those kernels that are loaded.
@@ -227,6 +234,21 @@ pub(crate) fn program_of(
 pub(crate) trait LinearWatch: Watch {
     /// Called once a kernel is a list of micro-ops.
     fn linear(&mut self, linear: &warpweft_compiler::linearize::Linear);
+}
+
+/// Sees nothing.
+struct Nobody;
+
+impl Watch for Nobody {
+    fn wants(&self, _: Topic) -> bool {
+        false
+    }
+
+    fn report(&mut self, _: Report<'_>) {}
+}
+
+impl LinearWatch for Nobody {
+    fn linear(&mut self, _: &warpweft_compiler::linearize::Linear) {}
 }
 
 /// The name of a kernel that is not lowered: `r` if it reduces, else `E`, and the shape of its first store.

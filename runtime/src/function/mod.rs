@@ -26,6 +26,7 @@
 mod arguments;
 mod bindings;
 mod call;
+mod dynamic;
 mod held;
 #[cfg(test)]
 mod properties;
@@ -44,6 +45,7 @@ use warpweft_compiler::memory_plan::Gain;
 
 use crate::tensor::{Result, Tensor, Var, at};
 use call::Program;
+pub use dynamic::{DynFunction, compile_dyn, compile_dyn_with};
 
 /// What an argument of a function must be.
 #[derive(Clone, Debug, PartialEq)]
@@ -167,7 +169,11 @@ impl<const N: usize, const M: usize> Function<N, M> {
 
 impl<const N: usize, const M: usize> fmt::Debug for Function<N, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let specs: Vec<String> = self.0.specs.iter().map(|spec| format!("{}{}", spec.dtype, spec.shape)).collect();
-        write!(f, "Function({}; {M} results, {} kernels)", specs.join(", "), self.kernels())
+        f.write_str(&described(&self.0, M))
     }
+}
+
+fn described(program: &Program, results: usize) -> String {
+    let specs: Vec<String> = program.specs.iter().map(|spec| format!("{}{}", spec.dtype, spec.shape)).collect();
+    format!("Function({}; {results} results, {} kernels)", specs.join(", "), program.replay.plan.kernels.len())
 }

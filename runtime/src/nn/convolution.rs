@@ -1,7 +1,7 @@
 //! Convolution layers.
 
 use super::{Module, uniform};
-use crate::tensor::{ConvOptions, Result, Tensor};
+use crate::tensor::{ConvOptions, Length, Result, Tensor};
 
 /// Convolution of images [batch, channels, height, width].
 #[derive(Clone, Debug)]
@@ -20,7 +20,8 @@ impl Conv2d {
     /// # Errors
     /// If there is no memory.
     #[track_caller]
-    pub fn new(channels: i64, outputs: i64, size: i64, options: ConvOptions) -> Result<Conv2d> {
+    pub fn new(channels: impl Length, outputs: impl Length, size: impl Length, options: ConvOptions) -> Result<Conv2d> {
+        let (channels, outputs, size) = (channels.length(), outputs.length(), size.length());
         let inputs = channels / options.groups.max(1);
         let bound = 1.0 / (inputs as f64 * size as f64 * size as f64).max(1.0).sqrt();
         let weight = uniform(&[outputs, inputs, size, size], bound)?;

@@ -1,7 +1,7 @@
 //! Layers that are one matrix.
 
 use super::{Module, uniform};
-use crate::tensor::{Result, Tensor};
+use crate::tensor::{Length, Result, Tensor};
 
 /// x times the transpose of a weight [out, in], plus a bias.
 #[derive(Clone, Debug)]
@@ -18,7 +18,8 @@ impl Linear {
     /// # Errors
     /// If there is no memory.
     #[track_caller]
-    pub fn new(inputs: i64, outputs: i64, bias: bool) -> Result<Linear> {
+    pub fn new(inputs: impl Length, outputs: impl Length, bias: bool) -> Result<Linear> {
+        let (inputs, outputs) = (inputs.length(), outputs.length());
         let bound = 1.0 / (inputs.max(1) as f64).sqrt();
         let bias = if bias { Some(uniform(&[outputs], bound)?) } else { None };
         Ok(Linear { weight: uniform(&[outputs, inputs], bound)?, bias })
@@ -50,8 +51,8 @@ impl Embedding {
     /// # Errors
     /// If there is no memory.
     #[track_caller]
-    pub fn new(entries: i64, width: i64) -> Result<Embedding> {
-        let weight = Tensor::randn([entries, width]);
+    pub fn new(entries: impl Length, width: impl Length) -> Result<Embedding> {
+        let weight = Tensor::randn([entries.length(), width.length()]);
         weight.realize()?;
         Ok(Embedding { weight })
     }

@@ -1,7 +1,7 @@
 //! Normalisation layers.
 
 use super::{Module, filled};
-use crate::tensor::{Result, Tensor};
+use crate::tensor::{AxisList, Length, Result, Tensor};
 
 /// Each row normalised over its last axes, then scaled and shifted.
 #[derive(Clone, Debug)]
@@ -22,8 +22,9 @@ impl LayerNorm {
     /// # Errors
     /// If there is no memory.
     #[track_caller]
-    pub fn new(shape: &[i64], eps: f64) -> Result<LayerNorm> {
-        Ok(LayerNorm { shape: shape.to_vec(), weight: filled(shape, 1.0)?, bias: filled(shape, 0.0)?, eps })
+    pub fn new(shape: impl AxisList, eps: f64) -> Result<LayerNorm> {
+        let shape = shape.axes();
+        Ok(LayerNorm { weight: filled(&shape, 1.0)?, bias: filled(&shape, 0.0)?, shape, eps })
     }
 
     /// What the layer makes of x.
@@ -54,8 +55,8 @@ impl RmsNorm {
     /// # Errors
     /// If there is no memory.
     #[track_caller]
-    pub fn new(width: i64, eps: f64) -> Result<RmsNorm> {
-        Ok(RmsNorm { weight: filled(&[width], 1.0)?, eps })
+    pub fn new(width: impl Length, eps: f64) -> Result<RmsNorm> {
+        Ok(RmsNorm { weight: filled(&[width.length()], 1.0)?, eps })
     }
 
     /// What the layer makes of x.
@@ -90,7 +91,8 @@ impl GroupNorm {
     /// # Errors
     /// If there is no memory.
     #[track_caller]
-    pub fn new(groups: i64, channels: i64, eps: f64) -> Result<GroupNorm> {
+    pub fn new(groups: impl Length, channels: impl Length, eps: f64) -> Result<GroupNorm> {
+        let (groups, channels) = (groups.length(), channels.length());
         Ok(GroupNorm { groups, weight: filled(&[channels], 1.0)?, bias: filled(&[channels], 0.0)?, eps })
     }
 
@@ -130,8 +132,8 @@ impl BatchNorm {
     /// # Errors
     /// If there is no memory.
     #[track_caller]
-    pub fn new(channels: i64) -> Result<BatchNorm> {
-        let shape = [channels];
+    pub fn new(channels: impl Length) -> Result<BatchNorm> {
+        let shape = [channels.length()];
         Ok(BatchNorm {
             weight: filled(&shape, 1.0)?,
             bias: filled(&shape, 0.0)?,

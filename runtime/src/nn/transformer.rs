@@ -3,7 +3,7 @@
 use warpweft_compiler::ir::{Dim, Shape};
 
 use super::{LayerNorm, Linear, Module};
-use crate::tensor::{AttentionOptions, Result, Tensor};
+use crate::tensor::{AttentionOptions, Length, Result, Tensor};
 
 /// Attention of every position to every other, then two linear layers at each position; each is added to what it was made from and
 /// normalised, in the order of the original transformer (Vaswani et al., 2017) and of BERT.
@@ -35,7 +35,8 @@ impl EncoderLayer {
     /// # Errors
     /// If there is no memory.
     #[track_caller]
-    pub fn new(width: i64, heads: i64, inner: i64) -> Result<EncoderLayer> {
+    pub fn new(width: impl Length, heads: impl Length, inner: impl Length) -> Result<EncoderLayer> {
+        let (width, heads, inner) = (width.length(), heads.length(), inner.length());
         Ok(EncoderLayer {
             query: Linear::new(width, width, true)?,
             key: Linear::new(width, width, true)?,

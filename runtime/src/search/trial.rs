@@ -14,14 +14,13 @@ use warpweft_compiler::UOp;
 use warpweft_compiler::cost_model;
 use warpweft_compiler::dtype::{Elements, Scalar};
 use warpweft_compiler::ir::{Arg, AxisKind, Op, postorder};
-use warpweft_compiler::linearize::Linear;
 use warpweft_compiler::optimize::{Opt, Opts, legal_opts};
 use warpweft_compiler::pipeline::{LowerOptions, loops_of, lower_kernel};
 use warpweft_compiler::program::{Access, Program};
-use warpweft_compiler::watch::{Report, Silent, Topic, Watch};
+use warpweft_compiler::watch::Silent;
 
 use super::Outcome;
-use crate::execute::compile::{Compiled, LinearWatch, program_of};
+use crate::execute::compile::Compiled;
 use crate::execute::{ExecuteError, Executor};
 use crate::memory::Buffer;
 
@@ -46,21 +45,6 @@ pub(super) struct Bench<'e> {
     /// Numbers that are reduced to one, at most.
     terms: f64,
     checked_against: &'static str,
-}
-
-/// Sees nothing.
-struct Nobody;
-
-impl Watch for Nobody {
-    fn wants(&self, _: Topic) -> bool {
-        false
-    }
-
-    fn report(&mut self, _: Report<'_>) {}
-}
-
-impl LinearWatch for Nobody {
-    fn linear(&mut self, _: &Linear) {}
 }
 
 impl<'e> Bench<'e> {
@@ -108,11 +92,7 @@ impl<'e> Bench<'e> {
 
     /// The kernel with these opts.
     pub(super) fn compile(&self, opts: &[Opt]) -> Result<Compiled, ExecuteError> {
-        let options = LowerOptions { opts: Opts::List(opts.to_vec()) };
-        let device = self.executor.device();
-        let program = program_of(self.ast, device.target(), &options, &mut Nobody)?;
-        let object = device.compile(&program)?;
-        Ok(Compiled { kernel: device.load(&program, &object)?, program })
+        self.executor.compile_apart(self.ast, &LowerOptions { opts: Opts::List(opts.to_vec()) })
     }
 
     /// Compares and times a kernel; one that takes longer than `hopeless` seconds runs no second time.

@@ -160,6 +160,18 @@ impl Tensor {
         self.storage().filter(|_| !trace::is_active()).map(|storage| storage.turn())
     }
 
+    /// Holds another tensor's value from now on, of the same type and shape: of a whole storage the very memory, without a copy.
+    pub(crate) fn take(&self, value: &Tensor, location: &'static Location<'static>) -> Result<()> {
+        let (view, new) = (self.as_view()?, value.uop()?);
+        let _turn = self.turn();
+        if view.chain.is_empty() && !trace::is_active() && *new.shape() == view.shape {
+            view.storage.replace(new);
+            return Ok(());
+        }
+        self.write_in_turn("call_into", WriteKind::Copy, value, location)?;
+        if trace::is_active() { Ok(()) } else { view.storage.settled().map(|_| ()) }
+    }
+
     /// As [`Tensor::assign`], by who has the turn.
     pub(crate) fn assign_in_turn(&self, value: &Tensor) -> Result<()> {
         self.write_in_turn("assign", WriteKind::Copy, value, Location::caller())

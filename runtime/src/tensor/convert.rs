@@ -212,7 +212,25 @@ impl Given {
     }
 }
 
-/// A list of axes: `0`, `[0, -1]`, a vector, or `()` for all.
+/// A number of elements, entries or axes: any of these integers. One that no length can be is refused where it is used.
+pub trait Length: Copy {
+    /// As the type that lengths have.
+    fn length(self) -> i64;
+}
+
+macro_rules! lengths {
+    ($($type:ident)*) => { $(
+        impl Length for $type {
+            fn length(self) -> i64 {
+                i64::try_from(self).unwrap_or(i64::MAX)
+            }
+        }
+    )* };
+}
+
+lengths! { i32 i64 u32 usize }
+
+/// A list of axes or lengths: `0`, `[0, -1]`, a vector, a slice, or `()` for all.
 pub trait AxisList {
     /// The axes; none named means all.
     fn axes(&self) -> Vec<i64>;
@@ -224,44 +242,26 @@ impl AxisList for () {
     }
 }
 
-impl AxisList for i32 {
+impl<L: Length> AxisList for L {
     fn axes(&self) -> Vec<i64> {
-        vec![*self as i64]
+        vec![self.length()]
     }
 }
 
-impl AxisList for i64 {
-    fn axes(&self) -> Vec<i64> {
-        vec![*self]
-    }
+macro_rules! axis_lists {
+    ($([$($generics:tt)*] $list:ty;)*) => { $(
+        impl<L: Length, $($generics)*> AxisList for $list {
+            fn axes(&self) -> Vec<i64> {
+                self.iter().map(|length| length.length()).collect()
+            }
+        }
+    )* };
 }
 
-impl<const N: usize> AxisList for [i32; N] {
-    fn axes(&self) -> Vec<i64> {
-        self.iter().map(|&axis| axis as i64).collect()
-    }
-}
-
-impl<const N: usize> AxisList for [i64; N] {
-    fn axes(&self) -> Vec<i64> {
-        self.to_vec()
-    }
-}
-
-impl AxisList for &[i64] {
-    fn axes(&self) -> Vec<i64> {
-        self.to_vec()
-    }
-}
-
-impl AxisList for Vec<i64> {
-    fn axes(&self) -> Vec<i64> {
-        self.clone()
-    }
-}
-
-impl AxisList for &Vec<i64> {
-    fn axes(&self) -> Vec<i64> {
-        self.to_vec()
-    }
+axis_lists! {
+    [const N: usize] [L; N];
+    [const N: usize] &[L; N];
+    [] &[L];
+    [] Vec<L>;
+    [] &Vec<L>;
 }

@@ -11,7 +11,7 @@ use warpweft_compiler::ops::{Built, check_size, create, random};
 use warpweft_compiler::schedule::view_of;
 use warpweft_devices::elements;
 
-use super::convert::{Literal, TensorElement};
+use super::convert::{Length, Literal, TensorElement};
 use super::errors::{CallError, Error};
 use super::{Result, Tensor, trace};
 use crate::execute;
@@ -170,26 +170,26 @@ impl Tensor {
 
     /// `steps` numbers of `f32` from start to stop, both included.
     #[track_caller]
-    pub fn linspace(start: f64, stop: f64, steps: i64) -> Tensor {
+    pub fn linspace(start: f64, stop: f64, steps: impl Length) -> Tensor {
         Tensor::linspace_of(start, stop, steps, DEFAULT_FLOAT)
     }
 
     /// As [`Tensor::linspace`], of a given type.
     #[track_caller]
-    pub fn linspace_of(start: f64, stop: f64, steps: i64, dtype: DType) -> Tensor {
-        Tensor::made("linspace", create::linspace(start, stop, steps, dtype))
+    pub fn linspace_of(start: f64, stop: f64, steps: impl Length, dtype: DType) -> Tensor {
+        Tensor::made("linspace", create::linspace(start, stop, steps.length(), dtype))
     }
 
     /// Ones of `f32` on the diagonal of a matrix, zeros elsewhere.
     #[track_caller]
-    pub fn eye(rows: i64, columns: i64) -> Tensor {
+    pub fn eye(rows: impl Length, columns: impl Length) -> Tensor {
         Tensor::eye_of(rows, columns, DEFAULT_FLOAT)
     }
 
     /// As [`Tensor::eye`], of a given type.
     #[track_caller]
-    pub fn eye_of(rows: i64, columns: i64, dtype: DType) -> Tensor {
-        Tensor::made("eye", create::eye(rows, columns, dtype))
+    pub fn eye_of(rows: impl Length, columns: impl Length, dtype: DType) -> Tensor {
+        Tensor::made("eye", create::eye(rows.length(), columns.length(), dtype))
     }
 }
 
@@ -249,8 +249,8 @@ impl Tensor {
 
     /// 0 to n - 1 in random order, `i32`.
     #[track_caller]
-    pub fn randperm(n: i64) -> Tensor {
-        Tensor::rand([n]).argsort(0, false)
+    pub fn randperm(n: impl Length) -> Tensor {
+        Tensor::rand([n.length()]).argsort(0, false)
     }
 }
 

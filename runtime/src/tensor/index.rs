@@ -10,7 +10,7 @@ use warpweft_compiler::ops::{Built, indexing, scatter};
 use warpweft_compiler::view::{ViewError, ViewSpec};
 
 use super::bounds::{Allowed, index_of, with_index};
-use super::{Operand, Result, ScatterReduce, Tensor};
+use super::{Length, Operand, Result, ScatterReduce, Tensor};
 
 /// One entry of an index: a number, a range, a new axis, or the rest.
 pub type Index = Slice;
@@ -235,8 +235,8 @@ impl Tensor {
 
     /// 1 at the place that each index names along a new last axis, 0 elsewhere; `i32`.
     #[track_caller]
-    pub fn one_hot(&self, classes: i64) -> Tensor {
-        let location = Location::caller();
+    pub fn one_hot(&self, classes: impl Length) -> Tensor {
+        let (classes, location) = (classes.length(), Location::caller());
         Tensor::compute("one_hot", [self], |[index]| {
             let build = |index: &UOp| indexing::one_hot(index, classes);
             with_index("one_hot", &[index], index, Some(Allowed::classes(classes, None)), location, build)

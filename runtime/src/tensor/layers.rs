@@ -6,7 +6,9 @@ use warpweft_compiler::UOp;
 use warpweft_compiler::ops::{Built, attention, convolution, indexing, loss, norm, pooling, resize};
 
 use super::bounds::{Allowed, with_index};
-use super::{AttentionOptions, ClassOptions, ConvOptions, PoolOptions, Reduction, Resize, Result, Tensor};
+use super::{
+    AttentionOptions, AxisList, ClassOptions, ConvOptions, Length, PoolOptions, Reduction, Resize, Result, Tensor,
+};
 
 impl Tensor {
     /// As [`Tensor::compute`] with operands that may be absent.
@@ -63,15 +65,21 @@ impl Tensor {
 
     /// The last axes resampled to the given lengths.
     #[track_caller]
-    pub fn interpolate(&self, sizes: &[i64], mode: Resize) -> Tensor {
-        Tensor::compute("interpolate", [self], |[x]| resize::interpolate(x, sizes, mode))
+    pub fn interpolate(&self, sizes: impl AxisList, mode: Resize) -> Tensor {
+        Tensor::compute("interpolate", [self], |[x]| resize::interpolate(x, &sizes.axes(), mode))
     }
 
     /// Each row normalised over its last axes, which have the given lengths.
     #[track_caller]
-    pub fn layer_norm(&self, lengths: &[i64], weight: Option<&Tensor>, bias: Option<&Tensor>, eps: f64) -> Tensor {
+    pub fn layer_norm(
+        &self,
+        lengths: impl AxisList,
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        eps: f64,
+    ) -> Tensor {
         Tensor::compute_with("layer_norm", &[self], &[weight, bias], |x, rest| {
-            norm::layer_norm(&x[0], lengths, rest[0], rest[1], eps)
+            norm::layer_norm(&x[0], &lengths.axes(), rest[0], rest[1], eps)
         })
     }
 
@@ -83,9 +91,9 @@ impl Tensor {
 
     /// Normalised within groups of channels.
     #[track_caller]
-    pub fn group_norm(&self, groups: i64, weight: Option<&Tensor>, bias: Option<&Tensor>, eps: f64) -> Tensor {
+    pub fn group_norm(&self, groups: impl Length, weight: Option<&Tensor>, bias: Option<&Tensor>, eps: f64) -> Tensor {
         Tensor::compute_with("group_norm", &[self], &[weight, bias], |x, rest| {
-            norm::group_norm(&x[0], groups, rest[0], rest[1], eps)
+            norm::group_norm(&x[0], groups.length(), rest[0], rest[1], eps)
         })
     }
 
@@ -136,8 +144,12 @@ impl Tensor {
     /// softmax(self keys^T scale + mask) values; the mask is `options.mask`, a graph of bools or scores.
     #[track_caller]
     pub fn attention(&self, keys: &Tensor, values: &Tensor, options: &AttentionOptions) -> Tensor {
+        let options = match options.of_graphs() {
+            Ok(options) => options,
+            Err(error) => return Tensor::from_error(error),
+        };
         Tensor::compute("attention", [self, keys, values], |[q, k, v]| {
-            attention::scaled_dot_product_attention(q, k, v, options)
+            attention::scaled_dot_product_attention(q, k, v, &options)
         })
     }
 
@@ -186,8 +198,12 @@ impl Tensor {
     #[track_caller]
     pub fn cross_entropy(&self, target: &Tensor, options: &ClassOptions) -> Tensor {
         let location = Location::caller();
+        let graphs = match options.of_graphs() {
+            Ok(graphs) => graphs,
+            Err(error) => return Tensor::from_error(error),
+        };
         Tensor::compute("cross_entropy", [self, target], |[x, target]| {
-            let build = |target: &UOp| loss::cross_entropy(x, target, options);
+            let build = |target: &UOp| loss::cross_entropy(x, target, &graphs);
             with_index("cross_entropy", &[x, target], target, classes_of(x, options), location, build)
         })
     }
@@ -196,8 +212,12 @@ impl Tensor {
     #[track_caller]
     pub fn nll_loss(&self, target: &Tensor, options: &ClassOptions) -> Tensor {
         let location = Location::caller();
+        let graphs = match options.of_graphs() {
+            Ok(graphs) => graphs,
+            Err(error) => return Tensor::from_error(error),
+        };
         Tensor::compute("nll_loss", [self, target], |[x, target]| {
-            let build = |target: &UOp| loss::nll_loss(x, target, options);
+            let build = |target: &UOp| loss::nll_loss(x, target, &graphs);
             with_index("nll_loss", &[x, target], target, classes_of(x, options), location, build)
         })
     }

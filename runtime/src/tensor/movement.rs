@@ -5,7 +5,7 @@ use warpweft_compiler::ops::{create, join, movement as ops, padding};
 use warpweft_compiler::view::ViewSpec;
 
 use super::convert::Literal;
-use super::{AxisList, PadMode, Result, Tensor};
+use super::{AxisList, Length, PadMode, Result, Tensor};
 
 /// Movement of one tensor.
 impl Tensor {
@@ -105,7 +105,8 @@ impl Tensor {
 
     /// Windows of `size` elements along an axis, one every `step`, as a new last axis.
     #[track_caller]
-    pub fn unfold(&self, axis: i64, size: i64, step: i64) -> Tensor {
+    pub fn unfold(&self, axis: i64, size: impl Length, step: impl Length) -> Tensor {
+        let (size, step) = (size.length(), step.length());
         self.viewed("unfold", |x| ops::unfold(x, axis, size, step), |spec| spec.unfold(axis, size, step))
     }
 
@@ -123,8 +124,8 @@ impl Tensor {
 
     /// Each element repeated in place along an axis; flattened first without one.
     #[track_caller]
-    pub fn repeat_interleave(&self, count: i64, axis: Option<i64>) -> Tensor {
-        Tensor::compute("repeat_interleave", [self], |[x]| ops::repeat_interleave(x, count, axis))
+    pub fn repeat_interleave(&self, count: impl Length, axis: Option<i64>) -> Tensor {
+        Tensor::compute("repeat_interleave", [self], |[x]| ops::repeat_interleave(x, count.length(), axis))
     }
 
     /// A matrix with this on a diagonal, or the diagonal of a matrix.
@@ -178,8 +179,8 @@ impl Tensor {
     /// # Errors
     /// If there is no such axis or the count is not positive.
     #[track_caller]
-    pub fn chunk(&self, count: i64, axis: i64) -> Result<Vec<Tensor>> {
-        Tensor::compute_many("chunk", [self], |[x]| join::chunk(x, count, axis))
+    pub fn chunk(&self, count: impl Length, axis: i64) -> Result<Vec<Tensor>> {
+        Tensor::compute_many("chunk", [self], |[x]| join::chunk(x, count.length(), axis))
     }
 }
 

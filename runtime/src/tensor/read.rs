@@ -6,7 +6,9 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 use warpweft_compiler::dtype::arithmetic::{self, WithElement, with_element};
 use warpweft_compiler::dtype::{Elements, Scalar};
+use warpweft_compiler::ir::text::Graph;
 use warpweft_compiler::ir::{Op, Shape};
+use warpweft_compiler::schedule::normalize;
 use warpweft_compiler::{DType, UOp};
 use warpweft_devices::{BufferSlice, DeviceError, elements};
 
@@ -90,6 +92,23 @@ impl Tensor {
     #[track_caller]
     pub fn realize_all(tensors: &[&Tensor]) -> Result<()> {
         compute(tensors).map_err(at(Location::caller()))
+    }
+
+    /// What is still to be computed for this tensor, as text that `warpweft inspect` reads: tensors in memory are its parameters.
+    ///
+    /// ```
+    /// # use warpweft::Tensor;
+    /// let x = Tensor::from_vec(vec![1f32, 2.0], [2]);
+    /// assert!((x.exp() * 2.0).program()?.starts_with("graph %program(p0: f32[2]) {"));
+    /// # Ok::<(), warpweft::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the tensor carries one.
+    pub fn program(&self) -> Result<String> {
+        let value = self.uop()?;
+        let normalized = normalize(std::slice::from_ref(&value), execute::computed).map_err(ExecuteError::from)?;
+        Ok(Graph::new("program", normalized.sink.src().to_vec()).to_string())
     }
 
     /// The elements in row-major order, whatever their type, as little-endian bytes.

@@ -2,7 +2,7 @@
 
 use warpweft_compiler::ops::{reduce as ops, scan, sort, statistics};
 
-use super::{AxisList, Result, Tensor};
+use super::{AxisList, Length, Result, Tensor};
 
 macro_rules! reductions {
     ($($(#[$doc:meta])* $name:ident $kept:ident $text:literal $function:expr;)*) => {
@@ -155,9 +155,9 @@ impl Tensor {
     /// # Errors
     /// If there is no such axis or it has fewer elements.
     #[track_caller]
-    pub fn topk(&self, k: i64, axis: i64, largest: bool) -> Result<(Tensor, Tensor)> {
+    pub fn topk(&self, k: impl Length, axis: i64, largest: bool) -> Result<(Tensor, Tensor)> {
         let parts = Tensor::compute_many("topk", [self], |[x]| {
-            let (values, order) = sort::topk(x, k, axis, largest)?;
+            let (values, order) = sort::topk(x, k.length(), axis, largest)?;
             Ok(vec![values, order])
         })?;
         Ok(pair(parts))

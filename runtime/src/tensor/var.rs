@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use warpweft_compiler::UOp;
 use warpweft_compiler::ir::{Arg, Dim, Op, postorder_until, substitute};
 
-use super::{Result, Tensor};
+use super::{Length, Result, Tensor};
 
 /// A named integer of which only the bounds are known.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -68,8 +68,8 @@ impl Var {
     ///
     /// # Errors
     /// If the name is no identifier, or the bounds are empty or negative.
-    pub fn new(name: &str, bounds: RangeInclusive<i64>) -> std::result::Result<Var, VarError> {
-        let (min, max) = (*bounds.start(), *bounds.end());
+    pub fn new(name: &str, bounds: RangeInclusive<impl Length>) -> std::result::Result<Var, VarError> {
+        let (min, max) = (bounds.start().length(), bounds.end().length());
         let mut letters = name.chars();
         let begins = letters.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_');
         if !begins || !letters.all(|letter| letter.is_ascii_alphanumeric() || letter == '_') {
@@ -85,7 +85,8 @@ impl Var {
     ///
     /// # Errors
     /// If the value is outside of the bounds.
-    pub fn bind(&self, value: i64) -> std::result::Result<Dim, VarError> {
+    pub fn bind(&self, value: impl Length) -> std::result::Result<Dim, VarError> {
+        let value = value.length();
         let (min, max) = (*self.bounds().start(), *self.bounds().end());
         if !(min..=max).contains(&value) {
             return Err(VarError::Value { name: self.name().to_string(), value, min, max });

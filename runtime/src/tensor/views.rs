@@ -11,7 +11,7 @@ use warpweft_compiler::region::{view_overlaps_itself, views_meet};
 use warpweft_compiler::view::ViewError;
 
 use super::errors::CallError;
-use super::{Result, Tensor};
+use super::{AxisList, Result, Tensor};
 
 impl Tensor {
     /// Elements of the storage between neighbours along each axis; symbolic ones at their largest.
@@ -80,13 +80,13 @@ impl Tensor {
     ///
     /// [`Tensor::reshape`] copies then.
     #[track_caller]
-    pub fn view(&self, shape: &[i64]) -> Tensor {
+    pub fn view(&self, shape: impl AxisList) -> Tensor {
         let location = Location::caller();
         let view = match &self.0 {
             Ok(view) => view,
             Err(error) => return Tensor(Err(error.clone())),
         };
-        match view.spec().view(shape) {
+        match view.spec().view(&shape.axes()) {
             Ok(spec) => self.reshape(spec.shape),
             Err(error) => self.no_view("view", error, location),
         }
@@ -95,7 +95,7 @@ impl Tensor {
     /// Any shape and strides over the storage: element (i, j, ...) is element offset + i * stride 0 + j * stride 1 + ... of the storage. The
     /// offset is this tensor's where none is given. Positions may share elements.
     #[track_caller]
-    pub fn as_strided(&self, shape: &[i64], strides: &[i64], offset: Option<i64>) -> Tensor {
+    pub fn as_strided(&self, shape: impl AxisList, strides: impl AxisList, offset: Option<i64>) -> Tensor {
         let location = Location::caller();
         let view = match &self.0 {
             Ok(view) => view,
@@ -103,7 +103,7 @@ impl Tensor {
         };
         let storage = super::View::whole(view.storage.clone(), view.dtype, view.storage.value().shape().clone());
         let len = storage.shape.numel().max_value();
-        match view.spec().as_strided(shape, strides, offset, len) {
+        match view.spec().as_strided(&shape.axes(), &strides.axes(), offset, len) {
             Ok(spec) => {
                 let step = (Op::AsStrided, Arg::Strided(spec.clone().into_arg().into()));
                 match storage.moved(vec![step], &spec.shape) {

@@ -129,7 +129,7 @@ pub(super) fn layers(call: &Call<'_>) -> Family {
             return Ok(Some(vec![output, mean, variance]));
         }
         "scaled_dot_product_attention" => {
-            let mask = call.inputs.get(3).map(|mask| mask.uop().map_err(failed)).transpose()?;
+            let mask = call.inputs.get(3).cloned();
             let scale = call.get("scale").and_then(Value::as_f64);
             let (is_causal, enable_gqa) = (call.flag("is_causal")?, call.flag("enable_gqa")?);
             x.attention(call.input(1)?, call.input(2)?, &AttentionOptions { mask, is_causal, scale, enable_gqa })
@@ -143,7 +143,7 @@ pub(super) fn losses(call: &Call<'_>) -> Family {
     one(match call.op {
         "cross_entropy" | "nll_loss" => {
             let options = ClassOptions {
-                weight: call.inputs.get(2).map(|weight| weight.uop().map_err(failed)).transpose()?,
+                weight: call.inputs.get(2).cloned(),
                 ignore_index: call.get("ignore_index").and_then(Value::as_i64),
                 label_smoothing: call.float_or("label_smoothing", 0.0)?,
                 reduction: call.reduction()?,

@@ -111,7 +111,7 @@ pub(crate) fn run(arguments: &Inspect) -> Result<(), Box<dyn Error>> {
             print!("{}", print(&Graph::new(&graph.name, normalized.sink.src().to_vec())));
             return Ok(());
         }
-        let mut notes = Notes { wanted: arguments.stage(), topic: Topic::Fusion };
+        let mut notes = Notes::new(arguments.stage(), Topic::Fusion);
         let executor = warpweft::registry::executor(arguments.device.as_deref())?;
         let options = ScheduleOptions { fuse: !arguments.no_fuse, costs: executor.device().target().costs };
         let schedule = schedule_with(&normalized.sink, options, &mut notes).map_err(ExecuteError::from)?;
@@ -148,13 +148,23 @@ fn kernel(arguments: &Inspect, name: &str, ast: &UOp) -> Result<(), Box<dyn Erro
         let opts = arguments.opts.as_ref().unwrap_or(&Opts::None);
         return inspect_opts::show(ast, device.target(), opts, arguments.legal_opts);
     }
-    let mut notes = Notes { wanted: arguments.stage(), topic: Topic::Passes };
+    let mut notes = Notes::new(arguments.stage(), Topic::Passes);
     let linear = lower_kernel(ast, device.target(), &arguments.lowering(), &mut notes).map_err(ExecuteError::from)?;
     match arguments.stage() {
         "linear" => print!("{}", warpweft_compiler::linearize::text::print(&linear)),
         "source" => print!("{}", warpweft_renderer::render(&linear, device.target())?.source),
         "assembly" => print!("{}", assembly(device, &linear)?),
-        _ => {}
+        "passes" => {}
+        pass if notes.passes.contains(&pass) => {}
+        other => {
+            let passes: Vec<String> = notes.passes.iter().map(|pass| format!("  {pass}\n")).collect();
+            let known = "graph, region, normalized (of programs), schedule, passes, linear, source, assembly";
+            return Err(format!(
+                "there is no stage `{other}`; the stages are {known}, and each pass:\n{}",
+                passes.concat()
+            )
+            .into());
+        }
     }
     Ok(())
 }
@@ -168,6 +178,14 @@ fn assembly(device: warpweft::execute::DeviceView<'_>, linear: &Linear) -> Resul
 struct Notes<'a> {
     wanted: &'a str,
     topic: Topic,
+    /// Those that there were.
+    passes: Vec<&'static str>,
+}
+
+impl<'a> Notes<'a> {
+    fn new(wanted: &'a str, topic: Topic) -> Notes<'a> {
+        Notes { wanted, topic, passes: Vec::new() }
+    }
 }
 
 impl Watch for Notes<'_> {
@@ -178,6 +196,7 @@ impl Watch for Notes<'_> {
     fn report(&mut self, report: Report<'_>) {
         match report {
             Report::Pass { name, nodes, text } if self.topic == Topic::Passes => {
+                self.passes.push(name);
                 if self.wanted == "passes" {
                     println!("; {name}: {nodes} nodes");
                 } else if self.wanted == name {

@@ -44,6 +44,9 @@ enum Command {
     /// What `bench encoder_cold` and `encoder_warm` start: the encoder, once.
     #[command(hide = true)]
     EncoderStart(starts::Sizes),
+    /// What `DEBUG` tells at each level, and what the columns of its lines mean.
+    #[command(long_about = debug_help())]
+    Debug,
     /// What is kept on disk between runs: where, how much, how often it was used; `clear` and `prune` remove it.
     Cache(cache::Cache),
 }
@@ -54,6 +57,52 @@ fn environment_help() -> String {
         text.push_str(&format!("  {:<18}{} [default: {}]\n", variable.name, variable.meaning, variable.default));
     }
     text
+}
+
+/// What each level tells, and what the columns of its lines mean.
+fn debug_help() -> &'static str {
+    "\
+DEBUG=1 to 7 tells on stderr what the library does, in any program that has no tracing subscriber of its own. Each level tells all that
+those below it tell:
+
+  1  devices opened, programs scheduled, kernels made
+  2  each launch, timed
+  3  what was fused or not, how loops were laid out, and why
+  4  the source of each new kernel
+  5  its tensor graph
+  6  its micro-ops
+  7  its instructions
+
+A program, scheduled (level 1; of one kernel from level 3 on):
+
+  scheduled     2 kernels in     0.31 ms | CACHE MISS 8c2f01aa | 120 uops in memory
+                |                |         |          |          nodes of graphs that are alive in this process
+                |                |         |          the first digits of the program's hash: the same program has the same
+                |                |         `CACHE MISS`: scheduled now; `cache hit`: its plan was in memory; `from disk`
+                |                what scheduling took
+                its kernels
+
+Kernels that were not in memory (level 1):
+
+  made          2 kernels in    31.20 ms | 1 from disk, 1 compiled
+
+A launch (level 2):
+
+  *** CPU      3 r_64_256    arg   3 mem   0.01 GB tm     10.50us/     0.03ms (  190.5 GFLOPS    1.1|381.0  GB/s)
+      |        | |           |       |             |            |             |                  |   |
+      |        | |           |       |             |            |             |                  |   bytes that its loads and
+      |        | |           |       |             |            |             |                  |   stores name, each time they run
+      |        | |           |       |             |            |             |                  bytes of its memory, each once
+      |        | |           |       |             |            |             operations on floats a second, in 10^9
+      |        | |           |       |             |            all launches of this process so far
+      |        | |           |       |             this launch
+      |        | |           |       memory of tensors that is in use
+      |        | |           pieces of memory that it is given
+      |        | its name: `r` reduces, `e` does not; the lengths of its loops
+      |        number of the launch
+      device
+
+PROFILE=1 prints the totals of each kernel at the end of a command. `warpweft inspect FILE` shows one program at any stage."
 }
 
 /// A bar on stderr, if that is a terminal, for as long as kernels are made.
@@ -80,6 +129,10 @@ fn main() -> ExitCode {
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Tune(arguments) => tune::run(&arguments),
+        Command::Debug => {
+            println!("{}", debug_help());
+            Ok(())
+        }
         Command::EncoderStart(sizes) => starts::child(sizes),
         Command::Cache(arguments) => cache::run(&arguments),
     };
