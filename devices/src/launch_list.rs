@@ -70,15 +70,3 @@ impl LaunchList for OneByOne {
         Ok(())
     }
 }
-
-/// Bytes that each piece of memory must have at least.
-pub(crate) fn bytes_needed(steps: &[Step]) -> Vec<usize> {
-    let mut bytes = Vec::new();
-    for argument in steps.iter().flat_map(|step| &step.arguments) {
-        if bytes.len() <= argument.memory {
-            bytes.resize(argument.memory + 1, 0);
-        }
-        bytes[argument.memory] = bytes[argument.memory].max(argument.offset.saturating_add(argument.bytes));
-    }
-    bytes
-}

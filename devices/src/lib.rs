@@ -13,6 +13,7 @@
 //! Modules stand in reading order.
 
 pub mod buffer;
+#[cfg(all(feature = "cpu", target_arch = "x86_64", unix))]
 pub mod cpu;
 pub mod device;
 pub mod dlpack;

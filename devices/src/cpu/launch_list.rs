@@ -17,7 +17,7 @@ use super::scratch;
 use crate::buffer::BufferSlice;
 use crate::device::Kernel;
 use crate::error::DeviceError;
-use crate::launch_list::{LaunchList, Step, bytes_needed};
+use crate::launch_list::{LaunchList, Step};
 
 /// One launch: its code, and where its part of the tables begins.
 #[derive(Debug)]
@@ -124,4 +124,16 @@ impl LaunchList for CpuLaunchList {
         VARIABLES.set(values);
         Ok(())
     }
+}
+
+/// Bytes that each piece of memory must have at least.
+fn bytes_needed(steps: &[Step]) -> Vec<usize> {
+    let mut bytes = Vec::new();
+    for argument in steps.iter().flat_map(|step| &step.arguments) {
+        if bytes.len() <= argument.memory {
+            bytes.resize(argument.memory + 1, 0);
+        }
+        bytes[argument.memory] = bytes[argument.memory].max(argument.offset.saturating_add(argument.bytes));
+    }
+    bytes
 }

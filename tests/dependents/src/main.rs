@@ -1,19 +1,22 @@
-//! Makes and runs a function with inkwell, and computes with Warpweft, in turns and at the same time.
+//! Generates code with inkwell and computes with Warpweft, in turns and at the same time. Without the features that have an inkwell it computes on
+//! the interpreter, with nothing of LLVM.
 //!
-//! What each does with LLVM is its own: functions that Warpweft never calls (builders, the JIT compiler of LLVM, all targets), a
+//! What each does with LLVM is its own: functions that Warpweft never calls (builders, this machine's target), a
 //! module each, and other threads.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "this is a program")]
 
-use inkwell::OptimizationLevel;
-use inkwell::context::Context;
-use inkwell::targets::{InitializationConfig, Target, TargetMachine};
 use warpweft::Tensor;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 /// The assembly of `a * b + 3`, made by hand.
+#[cfg(any(feature = "loaded", feature = "linked"))]
 fn by_inkwell() -> Result<String> {
+    use inkwell::OptimizationLevel;
+    use inkwell::context::Context;
+    use inkwell::targets::{InitializationConfig, Target, TargetMachine};
+
     Target::initialize_native(&InitializationConfig::default())?;
     let context = Context::create();
     let module = context.create_module("sum");
@@ -39,6 +42,16 @@ fn by_inkwell() -> Result<String> {
         return Err(format!("wrong: {text}").into());
     }
     Ok(text)
+}
+
+/// There is none, and the CPU says so.
+#[cfg(not(any(feature = "loaded", feature = "linked")))]
+fn by_inkwell() -> Result<String> {
+    match warpweft::registry::executor(Some("CPU")) {
+        Err(error) if error.to_string().contains("without the feature `cpu`") => Ok(String::new()),
+        Err(error) => Err(error.into()),
+        Ok(_) => Err("a CPU without its feature".into()),
+    }
 }
 
 fn by_warpweft(number: i64) -> Result<f32> {

@@ -196,7 +196,17 @@ fn ceilings(arguments: &Bench) -> Result<(), Failure> {
         println!("ceilings: {} has none", device.name());
         return Ok(());
     }
-    let ceilings = warpweft_devices::cpu::ceilings::measure(executor.threads())?;
+    print_ceilings(arguments, executor.threads())
+}
+
+#[cfg(not(all(feature = "cpu", target_arch = "x86_64", unix)))]
+fn print_ceilings(_arguments: &Bench, _threads: usize) -> Result<(), Failure> {
+    Err("there is no CPU device in this build".into())
+}
+
+#[cfg(all(feature = "cpu", target_arch = "x86_64", unix))]
+fn print_ceilings(arguments: &Bench, threads: usize) -> Result<(), Failure> {
+    let ceilings = warpweft_devices::cpu::ceilings::measure(threads)?;
     if arguments.json {
         let line = serde_json::json!({
             "peer": "machine", "case": "ceilings", "copy_bytes_per_s": ceilings.copy_bytes,
