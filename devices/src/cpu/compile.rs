@@ -186,8 +186,9 @@ fn generate(
     let object = machine
         .write_to_memory_buffer(&module, FileType::Object)
         .map_err(|message| failed("code generation", message.to_string()))?;
-    if let Some(said) = errors.take().first() {
-        return Err(failed("code generation", String::clone(said)));
+    let errors = errors.take();
+    if let Some(said) = errors.first() {
+        return Err(failed("code generation", said.clone()));
     }
     let bytes = object.as_slice().to_vec();
     after_stage("code generation");

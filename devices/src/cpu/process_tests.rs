@@ -130,3 +130,55 @@ fn child_with_errors_inside_of_llvm() {
         });
     }
 }
+
+#[test]
+fn a_child_of_fork_compiles_and_a_process_that_gets_no_thread_does_too() {
+    for name in ["child_that_forks", "child_that_gets_no_thread"] {
+        let output = child(name);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{name}: {:?}\n{said}", output.status);
+    }
+}
+
+#[test]
+#[ignore = "the body of a process of its own"]
+fn child_that_forks() {
+    device().compile(&kernel_number(1)).unwrap();
+    // SAFETY: the only other threads are those of the test harness and one that waits for work: nobody holds a lock.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // Would wait for good for a thread that only the parent has.
+        let compiled = device().compile(&kernel_number(2)).is_ok();
+        // SAFETY: ends the process without running what the harness registered.
+        unsafe { libc::_exit(if compiled { 0 } else { 1 }) };
+    }
+    let mut status = -1;
+    for _ in 0..600 {
+        // SAFETY: the child of above, and a number to write to.
+        if unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) } == child {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // SAFETY: the child of above, which is over if all is well.
+    unsafe { libc::kill(child, libc::SIGKILL) };
+    assert_eq!(status, 0);
+    device().compile(&kernel_number(3)).unwrap();
+}
+
+#[test]
+#[ignore = "the body of a process of its own"]
+fn child_that_gets_no_thread() {
+    super::compile::initialize_llvm("this machine").unwrap();
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let used = status.lines().find_map(|line| line.strip_prefix("VmSize:")?.trim().strip_suffix(" kB")?.parse().ok());
+    // Room for a compilation, and not for the stack of a thread beside it.
+    let bytes: libc::rlim_t = used.unwrap_or(0) * 1024 + (24 << 20);
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
+    // SAFETY: a limit of this process, read once.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
+    assert!(std::thread::Builder::new().stack_size(32 << 20).spawn(|| ()).is_err());
+    for number in 0..3 {
+        assert!(!device().compile(&kernel_number(number)).unwrap().is_empty());
+    }
+}
