@@ -280,7 +280,7 @@ fn parts_that_are_not_there() {
     assert!(says(floats(&[]).unbind(0)).contains("axis 0 of a tensor without axes"));
     let long = Tensor::zeros([1i64 << 40]);
     assert!(says(long.unbind(0)).contains("1099511627776 tensors; one call gives at most 1048576"));
-    assert!(says(long.chunk(1 << 40, 0)).contains("at most 1048576"));
+    assert!(says(long.chunk(1i64 << 40, 0)).contains("at most 1048576"));
     assert_eq!(floats(&[0, 2]).unbind(0).unwrap().len(), 0);
 }
 
