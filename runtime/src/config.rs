@@ -93,6 +93,8 @@ pub struct Config {
     pub cache_folder: Option<PathBuf>,
     /// `PROFILE`.
     pub profile: bool,
+    /// Memory for programs and kernels that stay ready to run: when there is more, those that came first are forgotten. Set by programs alone.
+    pub programs_bytes: usize,
 }
 
 impl Default for Config {
@@ -110,6 +112,7 @@ impl Default for Config {
             no_memory_planner: false,
             cache_folder: None,
             profile: false,
+            programs_bytes: 512 << 20,
         }
     }
 }
@@ -131,7 +134,7 @@ impl Config {
         let debug = reader.value("DEBUG", "a number from 0 to 7", number::<7>).unwrap_or(0);
         let default = Config::default();
         let config = Config {
-            device: reader.value("DEV", "the name of a device", device).unwrap_or(default.device),
+            device: reader.value("DEV", "the name of a device", device).unwrap_or(default.device.clone()),
             debug: debug as u8,
             check: reader.value("CHECK", "0 or 1", number::<1>).map_or(debug > 0, |check| check > 0),
             threads: threads(&reader).filter(|threads| *threads > 0),
@@ -142,6 +145,7 @@ impl Config {
             no_memory_planner: reader.is_set("NO_MEMORY_PLANNER"),
             cache_folder: folder.filter(|_| keeps),
             profile: reader.is_set("PROFILE"),
+            programs_bytes: default.programs_bytes,
         };
         (config, reader.ignored.into_inner())
     }

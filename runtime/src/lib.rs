@@ -1,4 +1,7 @@
 //! Warpweft: an embeddable tensor compiler. Lazy tensors, fused kernels, machine code.
+//!
+#![doc = include_str!("guide.md")]
+#![deny(missing_docs)]
 
 pub mod cache;
 pub mod compiler {

@@ -25,6 +25,8 @@ use crate::cache::entries::{decode_kernel, encode_kernel};
 use crate::debug::{self, KernelReport, Listening, Progress};
 use crate::search::Budget;
 
+/// Pages of code, data and unwinding, and what describes them: what the smallest kernel takes.
+const CODE_BYTES_MIN: usize = 16 << 10;
 /// How often who waits for kernels looks at the time.
 const PROGRESS_CHECKED_EVERY: Duration = Duration::from_millis(100);
 
@@ -33,8 +35,32 @@ const PROGRESS_CHECKED_EVERY: Duration = Duration::from_millis(100);
 pub(crate) struct Compiled {
     /// The code.
     pub(crate) kernel: Arc<dyn Kernel>,
-    /// What it was compiled from.
+    /// What it was compiled from, without its text, which nobody asks for any more.
     pub(crate) program: Program,
+    /// Memory that it takes, about.
+    pub(crate) bytes: usize,
+}
+
+impl Compiled {
+    fn new(kernel: Arc<dyn Kernel>, program: Program, object: &[u8]) -> Arc<Compiled> {
+        let program = Program { source: String::new(), ..program };
+        let parameters = size_of_val(&program.parameters[..]);
+        let bytes = CODE_BYTES_MIN + object.len() + parameters + 2 * program.name.len();
+        Arc::new(Compiled { kernel, program, bytes })
+    }
+}
+
+/// A kernel as it was on disk, loaded.
+pub(super) struct StoredKernel {
+    kernel: Arc<dyn Kernel>,
+    program: Program,
+    object: Vec<u8>,
+}
+
+impl StoredKernel {
+    pub(super) fn compiled(self) -> Arc<Compiled> {
+        Compiled::new(self.kernel, self.program, &self.object)
+    }
 }
 
 /// A kernel just made.
@@ -113,15 +139,18 @@ impl Executor {
     /// Keeps kernels loaded.
     pub(super) fn keep(&self, new: impl Iterator<Item = (Key, Arc<Compiled>)>) {
         let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
-        new.for_each(|(key, compiled)| kernels.insert(key, compiled));
+        new.for_each(|(key, compiled)| {
+            let bytes = compiled.bytes;
+            kernels.insert(key, compiled, bytes);
+        });
     }
 
     /// The kernel of this key, if it is on disk and whole, and can be loaded.
-    pub(super) fn stored_kernel(&self, key: &Key) -> Option<(Arc<Compiled>, Vec<u8>)> {
+    pub(super) fn stored_kernel(&self, key: &Key) -> Option<StoredKernel> {
         let bytes = self.disk.get(key)?;
         let (program, object) = decode_kernel(&bytes)?;
         let kernel = self.device.load(&program, object).ok()?;
-        Some((Arc::new(Compiled { kernel, program }), object.to_vec()))
+        Some(StoredKernel { kernel, program, object: object.to_vec() })
     }
 
     /// Makes kernels on as many threads as help. The first error in order is the one that counts.
@@ -184,25 +213,25 @@ impl Executor {
         let started = Instant::now();
         let mut report = KernelReport::new(ast, listening);
         if !listening.to_lowering()
-            && let Some((compiled, object)) = self.stored_kernel(key)
+            && let Some(stored) = self.stored_kernel(key)
         {
             let times = Times { lowered: Duration::ZERO, all: started.elapsed() };
-            report.finish(&compiled.program, &object, &*self.device, times, true);
-            return Ok(Made { compiled, from_disk: true, report });
+            report.finish(&stored.program, &stored.object, &*self.device, times, true);
+            return Ok(Made { compiled: stored.compiled(), from_disk: true, report });
         }
         let program = program_of(ast, self.device.target(), &self.lowering_of(ast), &mut report)?;
         self.stats.lowered();
         let lowered = started.elapsed();
         let stored = if listening.to_lowering() { self.stored_kernel(key) } else { None };
-        if let Some((compiled, object)) = stored.filter(|(compiled, _)| compiled.program == program) {
-            report.finish(&program, &object, &*self.device, Times { lowered, all: started.elapsed() }, true);
-            return Ok(Made { compiled, from_disk: true, report });
+        if let Some(stored) = stored.filter(|stored| stored.program == program) {
+            report.finish(&program, &stored.object, &*self.device, Times { lowered, all: started.elapsed() }, true);
+            return Ok(Made { compiled: stored.compiled(), from_disk: true, report });
         }
         let object = self.device.compile(&program)?;
         self.disk.put(key, &encode_kernel(&program, &object));
         let kernel = self.device.load(&program, &object)?;
         report.finish(&program, &object, &*self.device, Times { lowered, all: started.elapsed() }, false);
-        Ok(Made { compiled: Arc::new(Compiled { kernel, program }), from_disk: false, report })
+        Ok(Made { compiled: Compiled::new(kernel, program, &object), from_disk: false, report })
     }
 }
 

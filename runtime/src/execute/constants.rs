@@ -16,7 +16,7 @@ use warpweft_compiler::dtype::{Elements, Scalar};
 use warpweft_compiler::ir::{Op, Shape, postorder, substitute};
 use warpweft_compiler::schedule::Normalized;
 
-use super::{ExecuteError, Executor};
+use super::{ExecuteError, Executor, graph_bytes};
 
 /// Programs with more float constants than this keep them all.
 const CONSTANTS_MAX: usize = 256;
@@ -75,7 +75,8 @@ impl Executor {
             None => Seen { varies: vec![false; values.len()], values },
         };
         let varies = known.varies.clone();
-        seen.insert(apart.clone(), known);
+        let bytes = graph_bytes(apart) + known.values.len() * (size_of::<Scalar>() + 1);
+        seen.insert(apart.clone(), known, bytes);
         varies
     }
 }

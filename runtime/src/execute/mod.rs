@@ -6,7 +6,7 @@
 //!                             |   lower, render, find on disk or compile (in parallel), load
 //! ```
 //!
-//! A [`Plan`](plan::Plan) is a schedule with its kernels loaded; it is kept under the normalized graph, so a program that has run before
+//! A *plan* is a schedule with its kernels loaded; it is kept under the normalized graph, so a program that has run before
 //! costs a walk over its graph, a lookup and its launches. Memory belongs to nodes: a `Buffer` node holds its [`Buffer`], and a node
 //! that has been computed holds the `Buffer` node with its elements, so that every graph which contains it finds them, and all
 //! is freed with the last graph that needs it.
@@ -31,7 +31,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustc_hash::FxHashSet;
 use warpweft_compiler::error::CompileError;
-use warpweft_compiler::ir::{Arg, UOp};
+use warpweft_compiler::ir::{Arg, UOp, postorder};
 use warpweft_compiler::pipeline::LowerOptions;
 use warpweft_compiler::schedule::{Normalized, ScheduleOptions, normalize, normalize_for_writes};
 use warpweft_compiler::target::Language;
@@ -57,10 +57,8 @@ pub(crate) use replay::{Pieces, Replay};
 pub(crate) use run::{Placeholder, buffer_node, placeholder_node};
 pub use stats::{ExecuteStats, KernelTotal};
 
-/// Programs that are kept ready to run.
-const PLANS_MAX: usize = 4096;
-/// Kernels that are kept loaded.
-const KERNELS_MAX: usize = 16384;
+/// What a node of a graph takes, about, with its operands and facts.
+const NODE_BYTES: usize = 320;
 
 /// Why a program could not run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -310,6 +308,11 @@ fn with_stored<R>(
     read(memory.slice()?.slice(0, (elements * stored.dtype().bytes()).min(memory.bytes()))?)
 }
 
+/// Memory that a graph takes, about, if nobody else has parts of it.
+fn graph_bytes(root: &UOp) -> usize {
+    postorder(std::slice::from_ref(root)).len() * NODE_BYTES
+}
+
 /// The executor of the one device whose memory a program uses.
 fn executor_of(program: &Normalized) -> Result<Arc<Executor>, ExecuteError> {
     let mut found: Option<&Arc<str>> = None;
@@ -370,9 +373,9 @@ impl Executor {
             shares_memory: !config.no_memory_planner,
             profile: config.profile,
             threads,
-            plans: Mutex::new(BoundedMap::new(PLANS_MAX)),
-            kernels: Mutex::new(BoundedMap::new(KERNELS_MAX)),
-            seen: Mutex::new(BoundedMap::new(PLANS_MAX)),
+            plans: Mutex::new(BoundedMap::new(config.programs_bytes / 4)),
+            kernels: Mutex::new(BoundedMap::new(config.programs_bytes / 2)),
+            seen: Mutex::new(BoundedMap::new(config.programs_bytes / 4)),
             stats: stats::Counters::default(),
             device,
         })
@@ -447,6 +450,13 @@ impl Executor {
         run::buffer_node(Buffer::foreign(&self.allocator, memory), dtype, len as u64, &self.name)
     }
 
+    /// Memory that programs and kernels take that are kept ready, about; bounded by [`Config::programs_bytes`].
+    pub fn kept_bytes(&self) -> usize {
+        let plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner).bytes();
+        let kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner).bytes();
+        plans + kernels + self.seen.lock().unwrap_or_else(PoisonError::into_inner).bytes()
+    }
+
     /// Forgets all programs and kernels, those on disk excepted.
     pub fn forget(&self) {
         self.plans.lock().unwrap_or_else(PoisonError::into_inner).clear();
@@ -498,7 +508,11 @@ impl Executor {
         });
         let plan = Arc::new(plan?);
         debug::memory_planned(&plan.gain);
-        self.plans.lock().unwrap_or_else(PoisonError::into_inner).insert(sink.clone(), plan.clone());
+        self.plans.lock().unwrap_or_else(PoisonError::into_inner).insert(
+            sink.clone(),
+            plan.clone(),
+            plan.bytes() + graph_bytes(sink),
+        );
         Ok(plan)
     }
 }

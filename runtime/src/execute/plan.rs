@@ -87,6 +87,14 @@ impl Plan {
             buffers,
         }
     }
+
+    /// Memory that it takes beside its kernels, about.
+    pub(super) fn bytes(&self) -> usize {
+        let buffers = self.buffers.len() * (size_of::<ScheduleBuffer>() + size_of::<Place>());
+        let launch =
+            |launch: &Launch| size_of::<Launch>() + 4 * launch.buffers.len() + 32 * launch.offsets.values().len();
+        size_of::<Plan>() + buffers + self.kernels.iter().map(launch).sum::<usize>()
+    }
 }
 
 impl Launch {

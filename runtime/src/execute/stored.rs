@@ -30,7 +30,7 @@ impl Executor {
         let mut found: Vec<(Key, Arc<Compiled>)> = Vec::new();
         for (key, buffers, offsets) in &stored.kernels {
             if !ready.contains_key(key) {
-                let (compiled, _) = self.stored_kernel(key)?;
+                let compiled = self.stored_kernel(key)?.compiled();
                 ready.insert(*key, compiled.clone());
                 found.push((*key, compiled));
             }

@@ -86,7 +86,7 @@ impl Sgd {
         Ok(Sgd { parameters, rate: filled(&[1], rate)?, momentum, weight_decay, velocities })
     }
 
-    /// The learning rate, a tensor [1]: assign to it to change the rate.
+    /// The learning rate, a tensor of one element: assign to it to change the rate.
     #[track_caller]
     pub fn rate(&self) -> &Tensor {
         &self.rate
@@ -157,7 +157,7 @@ impl Adam {
         Ok(Adam { parameters, rate: filled(&[1], rate)?, betas, eps, weight_decay, powers, means, squares })
     }
 
-    /// The learning rate, a tensor [1]: assign to it to change the rate.
+    /// The learning rate, a tensor of one element: assign to it to change the rate.
     #[track_caller]
     pub fn rate(&self) -> &Tensor {
         &self.rate
