@@ -116,7 +116,7 @@ fn threads_that_call_compile_and_update_lose_nothing_and_memory_stays_flat() {
         assert!(kept <= PROGRAMS_BYTES, "{kept} bytes of programs are kept");
         sizes.push(Size::now());
         let (first, last) = (sizes[0], sizes[sizes.len() - 1]);
-        if sizes.len() % 20 == 0 {
+        if sizes.len().is_multiple_of(20) {
             println!("{:6.0} s, phase {}: {last:?}", begin.elapsed().as_secs_f64(), sizes.len());
         }
         let same = last.nodes <= 2 * first.nodes + 1000 && last.tensors <= first.tensors;
