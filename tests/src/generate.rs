@@ -105,7 +105,7 @@ pub fn positions(choices: &mut Choices<'_>) -> Graph {
     Graph::new("positions", [position, shown])
 }
 
-/// A program of a few tensors: elementwise ops, movement, casts, reductions, scans, gathers, scatters, writes; one or two roots.
+/// A program of a few tensors: elementwise ops, movement, casts, reductions, scans, gathers, scatters, fetches, orders, writes; one or two roots.
 pub fn tensor_program(choices: &mut Choices<'_>) -> Graph {
     let mut values: Vec<UOp> = Vec::new();
     for slot in 0..choices.between(1, 3) {
@@ -121,6 +121,7 @@ pub fn tensor_program(choices: &mut Choices<'_>) -> Graph {
             4..=7 => movement(choices, &operand),
             8 => reduce(choices, &operand),
             9 => gather(choices, &operand),
+            10 if choices.once_in(3) => place(choices, &operand),
             10 => scan(choices, &operand),
             11 => scatter(choices, &values, &operand),
             _ => write(choices, &values, &operand),
@@ -321,6 +322,27 @@ fn scan(choices: &mut Choices<'_>, x: &UOp) -> Option<UOp> {
     Some(x.scan(op, choices.between(0, rank as i64 - 1) as usize))
 }
 
+/// The elements in another order of an axis, the same for all lines or another for each.
+fn place(choices: &mut Choices<'_>, x: &UOp) -> Option<UOp> {
+    let lens = x.shape().as_const()?;
+    if lens.is_empty() || lens.contains(&0) {
+        return None;
+    }
+    let axis = choices.between(0, lens.len() as i64 - 1) as usize;
+    let len = lens[axis];
+    let line: Vec<i64> = (0..lens.len()).map(|k| if k == axis { len } else { 1 }).collect();
+    let mut index = UOp::iota(len).reshape(line).expand(lens.clone());
+    if choices.once_in(2) {
+        index = UOp::index(len - 1) - index;
+    }
+    if choices.once_in(2) {
+        let flat = UOp::iota(lens.iter().product::<i64>()).reshape(lens.clone());
+        let other: i64 = lens.iter().skip(axis).product();
+        index = (index + flat.idiv(other) + choices.between(0, 3)).modulo(len);
+    }
+    Some(x.place(&index.cast(*choices.one_of(&[DType::I32, DType::I64])), axis))
+}
+
 /// Some elements of another value of the type, or numbers, put into x at places of which some are named twice and some do not exist.
 fn scatter(choices: &mut Choices<'_>, values: &[UOp], x: &UOp) -> Option<UOp> {
     let room = x.shape().as_const()?;
@@ -358,6 +380,9 @@ fn scatter(choices: &mut Choices<'_>, values: &[UOp], x: &UOp) -> Option<UOp> {
     let ops = [None, Some(ReduceOp::Add), Some(ReduceOp::Max), Some(ReduceOp::Min), Some(ReduceOp::Mul)];
     let op = (*choices.one_of(&ops)).filter(|op| *op != ReduceOp::Mul || !x.dtype().is_float());
     let index = index.cast(*choices.one_of(&[DType::I32, DType::I64]));
+    if x.dtype().is_integer() && choices.once_in(2) {
+        return Some(x.fetch(&index, &source, op, axis));
+    }
     Some(x.scatter(&index, &source, op, axis))
 }
 

@@ -8,7 +8,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::functions::function;
 use super::reductions::reduce;
-use super::scans::{gather, scan, scatter};
+use super::scans::{gather, place, scan, scatter};
 use super::strided::as_strided;
 use crate::UOp;
 use crate::dtype::Scalar;
@@ -76,6 +76,7 @@ pub fn rule(op: Op) -> Rule {
         Op::Scan => Contributes(scan),
         Op::Gather => Contributes(gather),
         Op::Scatter => Contributes(scatter),
+        Op::Place => Contributes(place),
         Op::Contiguous => Contributes(|_, g| smallvec![Some(g.clone())]),
         Op::Copy => Contributes(copy),
         Op::Write => Contributes(write),
@@ -87,11 +88,13 @@ pub fn rule(op: Op) -> Rule {
             Nothing("works on integers and bools alone")
         }
         Op::Bitcast => Nothing("bits are no number of which there is a derivative"),
+        Op::Fetch => Nothing("is of integers"),
         Op::Const | Op::Buffer | Op::Param | Op::Variable | Op::Bind | Op::Iota => Nothing("has no operand"),
         Op::Range
         | Op::Materialize
         | Op::ReduceRange
         | Op::Running
+        | Op::Exchange
         | Op::Previous
         | Op::Store
         | Op::Index

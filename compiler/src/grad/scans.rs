@@ -66,6 +66,12 @@ fn blank(like: &UOp, value: f64) -> UOp {
     number(value, like).reshape(ones).expand(like.shape().clone())
 }
 
+/// Each element gets what the place that it was put at got.
+pub(super) fn place(node: &UOp, g: &UOp) -> Contribution {
+    let (Arg::Axis(axis), [index, _]) = (node.arg(), node.src()) else { return smallvec![None, None] };
+    smallvec![None, gathered(g, index, *axis as usize).ok()]
+}
+
 /// Each element of x gets the sum of what the places that read it got.
 pub(super) fn gather(node: &UOp, g: &UOp) -> Contribution {
     let Arg::Axis(axis) = *node.arg() else { return smallvec![None, None] };

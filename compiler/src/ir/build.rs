@@ -327,6 +327,18 @@ impl UOp {
         UOp::new(Op::Scatter, self.dtype(), src, Arg::Scatter(op, axis as u8))
     }
 
+    /// What each element of `source`, in order, finds at the place along an axis of this that `index` names, before it is combined into it (without
+    /// an op: put there).
+    pub fn fetch(&self, index: &UOp, source: &UOp, op: Option<ReduceOp>, axis: usize) -> UOp {
+        let src = smallvec![self.clone(), index.clone(), source.clone()];
+        UOp::new(Op::Fetch, self.dtype(), src, Arg::Scatter(op, axis as u8))
+    }
+
+    /// Each element of this at the place along an axis that `index` names; each place must be named once.
+    pub fn place(&self, index: &UOp, axis: usize) -> UOp {
+        UOp::new(Op::Place, self.dtype(), smallvec![index.clone(), self.clone()], Arg::Axis(axis as u8))
+    }
+
     /// States combined along axes (ascending), which go away: all components of the outcome. The operands are the components of an element.
     pub fn reduce_states(combiner: Combiner, states: &[UOp], axes: &[usize]) -> Vec<UOp> {
         if axes.is_empty() {

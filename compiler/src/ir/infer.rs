@@ -156,6 +156,17 @@ fn tensor_shape(op: Op, src: &[UOp], arg: &Arg) -> Result<Shape, String> {
             let (index, source) = if op == Op::Scatter { (b, c) } else { (c, b) };
             scatter_shape(&src[0], index, source, *axis as usize)
         }
+        (Op::Fetch, Arg::Scatter(_, axis)) => {
+            scatter_shape(&src[0], &src[1], &src[2], *axis as usize)?;
+            Ok(src[2].shape().clone())
+        }
+        (Op::Place, Arg::Axis(axis)) => {
+            let [index, source] = src else { return Err("takes an index and what is put there".to_string()) };
+            if index.shape() != source.shape() {
+                return Err(format!("{} is put at {}", source.shape(), index.shape()));
+            }
+            scatter_shape(source, index, source, *axis as usize)
+        }
         (Op::Gather, Arg::Axis(axis)) => {
             let axis = *axis as usize;
             if axis >= from.len() {

@@ -51,6 +51,8 @@ pub fn is_defined(op: Op, operand: DType) -> bool {
         | Op::Scan
         | Op::Gather
         | Op::Scatter
+        | Op::Fetch
+        | Op::Place
         | Op::Contiguous
         | Op::Materialize
         | Op::Detach
@@ -60,6 +62,7 @@ pub fn is_defined(op: Op, operand: DType) -> bool {
         | Op::Range
         | Op::ReduceRange
         | Op::Running
+        | Op::Exchange
         | Op::Previous
         | Op::Store
         | Op::Index

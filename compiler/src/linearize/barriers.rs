@@ -49,6 +49,10 @@ impl Accesses {
             match node.op() {
                 Op::Load | Op::Previous => accesses.loaded.extend(memory(node)),
                 Op::Store => accesses.stored.extend(memory(node)),
+                Op::Exchange => {
+                    accesses.loaded.extend(memory(node));
+                    accesses.stored.extend(memory(node));
+                }
                 _ => {}
             }
         }

@@ -10,13 +10,17 @@
 //! are compared as they stand: a load and a store at one expression, the load first, are right if the store's view shows no element
 //! twice, which whoever writes through a view has checked. Where lengths are variables, all this is asked for several values of each, its bounds among them.
 //!
-//! Partial results that accumulate in scratch are read and replaced in many iterations; what must hold of them says [`accumulations`].
+//! What is exchanged in scratch, in order, says [`exchanges`]. Partial results that accumulate in scratch are read and replaced in many iterations; what must hold of them says [`accumulations`].
 //!
 //! This shares no code with the passes that order effects (`kernel::effects`, `linearize::linearizer`), so that one mistake is not made twice. It runs on every
 //! kernel in debug builds. Tested below with lists that are wrong.
 
 mod accumulations;
+<<<<<<< HEAD
 mod equation;
+=======
+mod exchanges;
+>>>>>>> f014692 (ir: what scattered elements find where they are put, and orders of an axis)
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -42,6 +46,7 @@ pub fn check(list: &[UOp]) -> Result<(), String> {
     let memory = memory_in_place(list);
     for values in assignments(list) {
         accumulations::check(list, &values)?;
+        exchanges::check(list, &values)?;
         let accesses = accesses_of(list, &memory, &values);
         for load in accesses.iter().filter(|access| list[access.position].op() == Op::Load) {
             let same_memory = |store: &&MemoryAccess| store.is_store && store.index.src()[0] == load.index.src()[0];
@@ -90,7 +95,7 @@ fn accesses_of<'a>(list: &'a [UOp], memory: &FxHashSet<UOp>, values: &Values<'_>
         match node.op() {
             Op::Range => open.push(node),
             Op::EndRange => drop(open.pop()),
-            Op::Load | Op::Store | Op::Previous if memory.contains(&node.src()[0].src()[0]) => {
+            Op::Load | Op::Store | Op::Previous | Op::Exchange if memory.contains(&node.src()[0].src()[0]) => {
                 let index = &node.src()[0];
                 let (loops, is_store) = (open.clone(), node.op() == Op::Store);
                 accesses.push(MemoryAccess { position, loops, index, is_store, offset: offset_of(index, values) });

@@ -51,7 +51,7 @@ fn without_unused(list: Vec<UOp>) -> Vec<UOp> {
     let mut needed: FxHashSet<UOp> = FxHashSet::default();
     let mut kept: Vec<UOp> = Vec::with_capacity(list.len());
     for op in list.into_iter().rev() {
-        let acts = matches!(op.op(), Op::Store | Op::Update | Op::EndRange | Op::Range);
+        let acts = matches!(op.op(), Op::Store | Op::Exchange | Op::Update | Op::EndRange | Op::Range);
         if acts || needed.contains(&op) {
             needed.extend(op.src().iter().cloned());
             kept.push(op);
@@ -122,7 +122,11 @@ impl Emitter {
             return self.advance(node);
         }
         // In the list it stands in its loops, and need not name them.
-        let operands = if node.op() == Op::Previous { &node.src()[..1] } else { open_operands(node) };
+        let operands = match node.op() {
+            Op::Previous => &node.src()[..1],
+            Op::Exchange => &node.src()[..2],
+            _ => open_operands(node),
+        };
         let src: Sources = operands.iter().map(|operand| self.done[operand].clone()).collect();
         let new = if src[..] == *node.src() { node.clone() } else { node.with_src(src) };
         // A store's place in scratch and a load's are one once the local buffer has become its memory.

@@ -26,7 +26,7 @@ struct Place<'a> {
 
 impl Place<'_> {
     fn is_store(&self) -> bool {
-        self.node.op() == Op::Store
+        matches!(self.node.op(), Op::Store | Op::Exchange)
     }
 
     /// Whether who comes by it from one op, or on the way to one, passes all the loops around it: the op's own, and loops that are not empty.
@@ -59,7 +59,7 @@ pub fn check(list: &[UOp]) -> Result<(), String> {
                 barriers.push(place());
             }
             Op::ShuffleReduce => check_meeting(&place(), list, &launch, &varying)?,
-            Op::Load | Op::Store | Op::Previous if is_of_shared(node) => accesses.push(place()),
+            Op::Load | Op::Store | Op::Previous | Op::Exchange if is_of_shared(node) => accesses.push(place()),
             Op::Range => around.push(position),
             Op::EndRange => drop(around.pop()),
             _ => {}

@@ -82,7 +82,7 @@ pub fn order_outputs(root: &UOp) -> UOp {
     }
     chain.sort_by_key(Vec::len);
     // A running total has one register, so its loop is the innermost.
-    let is_running = dependencies.order.iter().any(|node| node.op() == Op::Running);
+    let is_running = dependencies.order.iter().any(|node| matches!(node.op(), Op::Running | Op::Exchange));
     let rank = |range: &UOp| {
         let wished = chain.iter().position(|set| set.contains(&range_id(range))).unwrap_or(chain.len());
         (is_running && is_serial(range), wished)

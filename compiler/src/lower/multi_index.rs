@@ -1,13 +1,13 @@
-//! Where a tensor's element is asked for, and what movement ops make of that: they move no element, they change the index.
+//! Indices into tensors, and what movement ops make of them: an index in the result becomes one in the operand.
 //!
-//! Always: an index in the operand of a movement op is as simple as its gate lets it be, so that equal indices are equal nodes. Groups of axes
-//! with equal products are reshaped apart from each other. Tested through `tensors`: `tests/filetests/kernel/loops.uop` and `run/movement.uop`.
+//! Always: where a gate is false the indices may be any numbers; where it is true they lie inside of the tensor. Tested by every kernel of the test crate
+//! that moves elements.
 
 use smallvec::SmallVec;
 
 use crate::ir::{Arg, Dim, Op, Shape, UOp};
 use crate::symbolic::{simplify, simplify_given};
-use crate::view::dims::same;
+use crate::view::dims::{same, simplified};
 
 /// Where a tensor's element is asked for.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -16,6 +16,20 @@ pub(super) struct MultiIndex {
     pub(super) indices: SmallVec<[UOp; 4]>,
     /// False where the index does not exist.
     pub(super) gate: Option<UOp>,
+}
+
+/// Whether an axis has one element, so that no loop is opened for it.
+pub(super) fn is_one(dim: &Dim) -> bool {
+    match dim {
+        Dim::Const(len) => *len == 1,
+        // Bound and unbound uses of one variable cancel only after its value was taken out.
+        Dim::Expr(_) => simplified(dim.clone()).is(1),
+    }
+}
+
+/// Whether an index names an element of an axis.
+pub(super) fn inside_of(index: &UOp, dim: &Dim) -> UOp {
+    simplify(&(!index.lt(0) & index.lt(&dim.to_uop())))
 }
 
 /// The row-major number of an element.

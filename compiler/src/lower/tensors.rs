@@ -18,7 +18,7 @@ use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
 use super::loops::is_serial;
-use super::multi_index::{MultiIndex, both, flatten, inside_of_pad, moved};
+use super::multi_index::{MultiIndex, both, flatten, inside_of, inside_of_pad, is_one, moved};
 use crate::DType;
 use crate::dtype::ScalarType;
 use crate::ir::{Arg, AxisKind, Combining, Dim, MemorySpace, Op, ReduceOp, Shape, Sources, UOp, postorder_until};
@@ -57,6 +57,9 @@ impl Lowering {
         if let Arg::Scatter(op, axis) = *store.arg() {
             return self.scatter(store, op, axis as usize);
         }
+        if let (Op::Place, Arg::Axis(axis)) = (value.op(), value.arg()) {
+            return self.store_at_places(target, value, *axis as usize);
+        }
         if let Some(axis) = scanned_axis(value) {
             return self.store_in_order(target, value, axis);
         }
@@ -94,13 +97,17 @@ impl Lowering {
 
     /// A range for each axis of a value, one of which runs in order, and the indices that they are.
     fn ranges_with_serial(&mut self, shape: &Shape, serial: usize) -> (Vec<UOp>, SmallVec<[UOp; 4]>) {
+        self.ranges_of(shape, |axis| if axis == serial { AxisKind::Serial } else { AxisKind::Loop })
+    }
+
+    /// A range of its kind for each axis of a value, and the indices that they are.
+    fn ranges_of(&mut self, shape: &Shape, kind: impl Fn(usize) -> AxisKind) -> (Vec<UOp>, SmallVec<[UOp; 4]>) {
         let mut ranges: Vec<UOp> = Vec::new();
         let indices = shape.iter().enumerate().map(|(axis, dim)| {
             if is_one(dim) {
                 return UOp::index(0);
             }
-            let kind = if axis == serial { AxisKind::Serial } else { AxisKind::Loop };
-            ranges.push(self.new_range(dim, kind));
+            ranges.push(self.new_range(dim, kind(axis)));
             ranges[ranges.len() - 1].clone()
         });
         let indices = indices.collect();
@@ -121,6 +128,23 @@ impl Lowering {
         UOp::new(Op::Store, DType::VOID, sources, Arg::None)
     }
 
+    /// A store of each element at its place, in any order: no place is named twice.
+    fn store_at_places(&mut self, target: &UOp, value: &UOp, axis: usize) -> UOp {
+        let [index, source] = value.src() else { panic!("bug in the compiler: a place without an index") };
+        let (ranges, mut indices) = self.ranges_of(value.shape(), |_| AxisKind::Loop);
+        let multi_index = MultiIndex { indices: indices.clone(), gate: None };
+        let answer = self.answer((source.clone(), multi_index.clone()));
+        let place = self.answer((index.clone(), multi_index)).cast(DType::INDEX);
+        let inside = inside_of(&place, &value.shape()[axis]);
+        indices[axis] = place;
+        let offset = simplify_given(&flatten(&indices, value.shape()), &inside);
+        let gate = Some(inside).filter(|inside| !inside.is_const(1));
+        let src: Sources = [target.clone(), offset].into_iter().chain(gate).collect();
+        let index = UOp::new(Op::Index, target.dtype(), src, Arg::None);
+        let sources: Sources = [index, answer].into_iter().chain(ranges).collect();
+        UOp::new(Op::Store, DType::VOID, sources, Arg::None)
+    }
+
     /// A store at the indices that an index names, in order along its axis: of two for one index the later comes later.
     fn scatter(&mut self, store: &UOp, op: Option<ReduceOp>, axis: usize) -> UOp {
         let [target, value, index] = store.src() else { panic!("bug in the compiler: a scatter without an index") };
@@ -128,7 +152,7 @@ impl Lowering {
         let multi_index = MultiIndex { indices: indices.clone(), gate: None };
         let answer = self.answer((value.clone(), multi_index.clone()));
         let row = self.answer((index.clone(), multi_index)).cast(DType::INDEX);
-        let inside = simplify(&(!row.lt(0) & row.lt(&target.shape()[axis].to_uop())));
+        let inside = inside_of(&row, &target.shape()[axis]);
         indices[axis] = row;
         let (base, offset) = match target.op() {
             Op::Param => (target.clone(), simplify_given(&flatten(&indices, target.shape()), &inside)),
@@ -201,6 +225,7 @@ impl Lowering {
             Op::Pad => self.attempt_pad(node, multi_index),
             Op::Reduce => self.attempt_reduce(node, multi_index),
             Op::Scan => self.attempt_scan(node, multi_index),
+            Op::Fetch => self.attempt_fetch(node, multi_index),
             Op::Materialize => self.attempt_materialize(node, multi_index),
             Op::Gather => self.attempt_gather(node, multi_index),
             op if op.is_movement() => {
@@ -297,6 +322,48 @@ impl Lowering {
         Ok(running.cast(node.dtype()))
     }
 
+    /// What is found in a copy of a line of the operand, which the loop of the store replaces element by element.
+    fn attempt_fetch(&mut self, node: &UOp, multi_index: &MultiIndex) -> Attempt {
+        let Arg::Scatter(op, axis) = *node.arg() else { panic!("bug in the compiler: fetch without an axis") };
+        let [x, index, source] = node.src() else { panic!("bug in the compiler: fetch without an index") };
+        let axis = axis as usize;
+        let dim = &x.shape()[axis];
+        let at = |place: UOp| {
+            let mut line = multi_index.clone();
+            line.indices[axis] = place;
+            line
+        };
+        let [place, value] = self.all([index, source].map(|operand| (operand.clone(), multi_index.clone())))?;
+        let place = place.cast(DType::INDEX);
+        let inside = inside_of(&place, dim);
+        let gate = Some(inside).filter(|inside| !inside.is_const(1));
+        if is_one(&node.shape()[axis]) {
+            // Nothing was put there before.
+            let [found] = self.all([(x.clone(), MultiIndex { gate, ..at(place) })])?;
+            return Ok(found);
+        }
+        let order = multi_index.indices[axis].clone();
+        assert!(is_serial(&order), "bug in the compiler: a fetch is asked for in a loop of no order");
+        let marker = (UOp::sink([node.clone()]), multi_index.clone());
+        let ranges: Sources = match self.answers.get(&marker) {
+            Some(known) => known.src().iter().cloned().collect(),
+            None => {
+                let ranges: Sources = match is_one(dim) {
+                    true => smallvec![],
+                    false => smallvec![self.new_range(dim, AxisKind::Loop)],
+                };
+                self.answers.insert(marker, UOp::sink(ranges.iter().cloned()));
+                ranges
+            }
+        };
+        let [line] = self.all([(x.clone(), at(ranges.first().cloned().unwrap_or_else(|| UOp::index(0))))])?;
+        let memory = stage(&line, &ranges, &Shape::from([dim.clone()]));
+        let src: Sources = [memory, place].into_iter().chain(gate).collect();
+        let index = UOp::new(Op::Index, node.dtype(), src, Arg::None);
+        let arg = op.map_or(Arg::None, Arg::Combine);
+        Ok(UOp::new(Op::Exchange, node.dtype(), smallvec![index, value, order], arg))
+    }
+
     /// A load from scratch. What may not exist is not kept: it would be computed where its own loads are not allowed.
     fn attempt_materialize(&mut self, node: &UOp, multi_index: &MultiIndex) -> Attempt {
         let Arg::Axes(axes) = node.arg() else { panic!("bug in the compiler: keep without axes") };
@@ -338,9 +405,7 @@ impl Lowering {
         };
         let [row] = self.all([(index.clone(), row_index)])?;
         let row = row.cast(DType::INDEX);
-        let len = table.shape()[*axis as usize].to_uop();
-        let inside = !row.lt(0) & row.lt(&len);
-        let inside = simplify(&inside);
+        let inside = inside_of(&row, &table.shape()[*axis as usize]);
         let (before, after) = (&multi_index.indices[..start], &multi_index.indices[end..]);
         let indices = before.iter().cloned().chain([row]).chain(after.iter().cloned()).collect();
         let always = inside.is_const(1);
@@ -361,18 +426,9 @@ fn scanned_axis(value: &UOp) -> Option<usize> {
         !goes_on || node.shape().is_empty()
     };
     postorder_until(std::slice::from_ref(value), ends).iter().find_map(|node| match node.arg() {
-        Arg::Scan(_, axis) => Some(*axis as usize),
+        Arg::Scan(_, axis) | Arg::Scatter(_, axis) => Some(*axis as usize),
         _ => None,
     })
-}
-
-/// Whether an axis has one element, so that no loop is opened for it.
-fn is_one(dim: &Dim) -> bool {
-    match dim {
-        Dim::Const(len) => *len == 1,
-        // Bound and unbound uses of one variable cancel only after its value was taken out.
-        Dim::Expr(_) => simplified(dim.clone()).is(1),
-    }
 }
 
 /// Scratch memory that holds `value` for all of the ranges, row-major.

@@ -49,6 +49,9 @@ pub(super) fn check_vectorizable(root: &UOp, range: &UOp) -> Result<(), &'static
                 return Err("a value would depend on two vector ranges");
             }
         }
+        if node.op() == Op::Exchange && dependencies.get(node).contains(id) {
+            return Err("what memory held is asked for one element at a time");
+        }
         if node.op() == Op::Store && dependencies.get(&node.src()[0]).contains(id) {
             let plain =
                 linear_terms(&node.src()[0].src()[1]).0.iter().all(|(term, _)| term == range || !depends_on(term, id));

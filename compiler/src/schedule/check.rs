@@ -89,6 +89,7 @@ fn check_kernel(schedule: &Schedule, kernel: &ScheduledKernel) -> Result<Stores,
         match (node.op(), node.arg()) {
             (Op::Param, Arg::Param(param)) => check_param(schedule, kernel, &node, *param, &mut stores.loaded)?,
             (Op::Const | Op::Iota | Op::Variable | Op::Reduce | Op::Scan | Op::Gather | Op::Materialize, _) => {}
+            (Op::Fetch | Op::Place, _) => {}
             (op, _) if op.is_elementwise() || op.is_movement() => {}
             (op, _) => return Err(format!("holds a {op}, which no kernel computes")),
         }

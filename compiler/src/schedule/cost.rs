@@ -229,5 +229,5 @@ impl Pricing<'_> {
 
 /// Whether an op's result is worth asking for a kernel of its own when nothing is fused.
 pub(super) fn is_work(node: &UOp) -> bool {
-    node.op().is_elementwise() || matches!(node.op(), Op::Reduce | Op::Scan | Op::Gather)
+    node.op().is_elementwise() || matches!(node.op(), Op::Reduce | Op::Scan | Op::Fetch | Op::Place | Op::Gather)
 }

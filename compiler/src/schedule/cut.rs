@@ -104,7 +104,7 @@ fn piece(graph: &Graph, fused: &Fused, stores: Vec<u32>) -> Piece {
         let value = &values[0];
         let target = match node.arg() {
             Arg::View(steps) => loaded(&node.src()[0], slot).through(steps),
-            Arg::Scatter(..) => loaded(&node.src()[0], slot),
+            Arg::Scatter(..) if node.op() == Op::Write => loaded(&node.src()[0], slot),
             _ => UOp::param(slot, value.dtype(), elements(value.shape())),
         };
         let arg = if values.len() > 1 { node.arg().clone() } else { Arg::None };

@@ -236,7 +236,7 @@ impl Fusion<'_> {
         let node = &graph.nodes[position];
         let group = self.groups.add(OuterLoops::of_store(node.shape()));
         self.stored[position] = group;
-        self.groups.get(group).is_alone = node.op() == Op::Scan;
+        self.groups.get(group).is_alone = matches!(node.op(), Op::Scan | Op::Fetch | Op::Place);
         let own = Use::of_store(group, node.shape());
         let users = Self::groups_of(&uses);
         let mut sites_of: FxHashMap<u32, SmallVec<[&Use; 2]>> = FxHashMap::default();

@@ -45,7 +45,7 @@ impl Graph {
             .map(|(position, node)| {
                 let in_memory = matches!(without_reshapes(node).op(), Op::Param | Op::Buffer);
                 !in_memory
-                    && (matches!(node.op(), Op::Contiguous | Op::Write | Op::Scan)
+                    && (matches!(node.op(), Op::Contiguous | Op::Write | Op::Scan | Op::Fetch | Op::Place)
                         || asked.contains(&(position as u32)))
             })
             .collect();

@@ -31,7 +31,7 @@ pub(super) fn cuts(graph: &Graph) -> FxHashSet<u32> {
         let longest = src.iter().max_by_key(|&&k| below[k as usize].as_ref().map_or(0, |index| index.views().len()));
         let index = match longest {
             _ if graph.must_store[position]
-                || matches!(node.op(), Op::Reduce | Op::Scan | Op::Contiguous | Op::Write) =>
+                || matches!(node.op(), Op::Reduce | Op::Scan | Op::Fetch | Op::Place | Op::Contiguous | Op::Write) =>
             {
                 None
             }
@@ -61,7 +61,7 @@ fn may_be_long(graph: &Graph) -> bool {
     for (position, node) in graph.nodes.iter().enumerate() {
         let below = graph.src[position].iter().map(|&k| reshapes[k as usize]).max().unwrap_or(0);
         reshapes.push(match node.op() {
-            Op::Reduce | Op::Scan | Op::Contiguous | Op::Write => 0,
+            Op::Reduce | Op::Scan | Op::Fetch | Op::Place | Op::Contiguous | Op::Write => 0,
             _ if graph.must_store[position] => 0,
             Op::Reshape | Op::AsStrided => below + 1,
             _ => below,

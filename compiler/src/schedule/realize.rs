@@ -30,6 +30,7 @@ pub(super) fn prepare(values: &[UOp], stages: Option<&Costs>) -> Result<Vec<UOp>
         let mapped = with_mapped_sources(&node, |operand| done[operand].clone());
         let new = match mapped.arg() {
             // It goes into a copy, in place.
+            Arg::Scatter(..) if mapped.op() == Op::Fetch => fetch(&mapped),
             Arg::Scatter(..) if !has_no_elements(&mapped) && !has_no_elements(&mapped.src()[2]) => {
                 let [base, index, source] = [0, 1, 2].map(|k| &mapped.src()[k]);
                 let src = vec![base.contiguous(), source.clone(), index.clone()];
@@ -49,6 +50,15 @@ pub(super) fn prepare(values: &[UOp], stages: Option<&Costs>) -> Result<Vec<UOp>
         done.insert(node, new);
     }
     Ok(values.iter().map(|value| stored_below(&done[value]).clone()).collect())
+}
+
+/// What is found is looked for in memory: each line of it is copied before anything is put there.
+fn fetch(node: &UOp) -> UOp {
+    let [x, index, source] = node.src() else { return node.clone() };
+    if has_no_elements(x) || has_no_elements(source) {
+        return filled(node, UOp::int(0, node.dtype()));
+    }
+    node.with_src([contiguous(x), index.clone(), source.clone()].to_vec())
 }
 
 /// Movement ops on top of each other that are left as the program wrote them.

@@ -43,6 +43,7 @@ enum Making {
     Reshape,
     Gather,
     GatherGate,
+    Fetch,
     View,
     Part,
 }
@@ -118,6 +119,13 @@ impl Use {
         }
         match (node.op(), node.arg()) {
             (Op::Gather, Arg::Axis(axis)) => self.gathered(*axis as usize, node, k),
+            (Op::Fetch, Arg::Scatter(_, axis)) if k == 0 => {
+                // All of a line is asked for.
+                let mut axes = self.axes.clone();
+                let axis = *axis as usize;
+                axes[axis] = AxisIndex::made(Making::Fetch, [node.clone()], &self.axes[axis..=axis]);
+                Use { axes, ..self.clone() }
+            }
             // An operand of rank 0 is broadcast.
             _ if from.len() < self.axes.len() => Use { axes: SmallVec::new(), ..self.clone() },
             _ => self.clone(),

@@ -52,7 +52,8 @@ fn check_stage(node: &UOp, sink: &UOp) -> Result<(), VerifyError> {
         (Class::Leaf, Op::Const | Op::Param | Op::Variable) => {}
         (Class::Unary | Class::Binary | Class::Commutative | Class::Ternary | Class::Vector, _) => {}
         (Class::Memory, Op::Sink) if node != sink => return fail("stands below another sink".to_string()),
-        (Class::Memory, _) | (Class::Loop, Op::Range | Op::ReduceRange | Op::Accumulator | Op::Running) => {}
+        (Class::Memory, _)
+        | (Class::Loop, Op::Range | Op::ReduceRange | Op::Accumulator | Op::Running | Op::Exchange) => {}
         (_, op) => return fail(format!("{op} does not belong to kernels")),
     }
     if node.op() != Op::Param && !node.shape().is_empty() {
@@ -95,6 +96,7 @@ pub(super) fn check_memory(node: &UOp) -> Result<(), VerifyError> {
             fail(format!("gives {} of {}", node.dtype(), src[0].dtype()))
         }
         Op::Store if src[0].dtype() != src[1].dtype() => fail(format!("{} goes to {}", src[1].dtype(), src[0].dtype())),
+        Op::Exchange => check_exchange(node),
         Op::Running => match src[1].as_range() {
             Some(range) if range.kind == AxisKind::Serial => Ok(()),
             _ => fail(format!("runs over {}, which is no serial range", src[1].op())),
@@ -110,6 +112,26 @@ pub(super) fn check_memory(node: &UOp) -> Result<(), VerifyError> {
             fail(format!("{} becomes {}", src[0].dtype(), node.dtype()))
         }
         _ => Ok(()),
+    }
+}
+
+/// Scratch of integers is exchanged, in the order of a serial range, which a list no longer names.
+fn check_exchange(node: &UOp) -> Result<(), VerifyError> {
+    let fail = |message: String| Err(VerifyError::new(node, message));
+    let [index, value, range @ ..] = node.src() else { return fail("needs an index and a value".to_string()) };
+    if index.op() != Op::Index || !matches!(index.src()[0].op(), Op::Scratch | Op::LocalBuffer) {
+        return fail("exchanges what is no scratch memory".to_string());
+    }
+    if index.dtype() != node.dtype() || value.dtype() != node.dtype() {
+        return fail(format!("gives {} of {} for {}", node.dtype(), index.dtype(), value.dtype()));
+    }
+    if !node.dtype().is_integer() || node.dtype().lanes() != 1 {
+        return fail(format!("exchanges {}, not one integer at a time", node.dtype()));
+    }
+    match range {
+        [] => Ok(()),
+        [range] if range.as_range().is_some_and(|arg| arg.kind == AxisKind::Serial) => Ok(()),
+        _ => fail("is in the order of no serial range".to_string()),
     }
 }
 

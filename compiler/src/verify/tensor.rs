@@ -137,6 +137,15 @@ fn check_tensor_op(node: &UOp) -> Result<(), VerifyError> {
     {
         return Err(VerifyError::new(node, format!("{} is not defined on {operand}", op.name())));
     }
+    if node.op() == Op::Fetch && !operand.is_integer() {
+        return Err(VerifyError::new(node, format!("is of integers, not of {operand}")));
+    }
+    if node.op() == Op::Place {
+        return match node.dtype() == node.src()[1].dtype() {
+            true => Ok(()),
+            false => Err(VerifyError::new(node, format!("gives {} of {}", node.dtype(), node.src()[1].dtype()))),
+        };
+    }
     // What a reduction of states gives was checked with its state.
     if node.dtype() != operand && !matches!(node.arg(), Arg::ReduceState(..)) {
         return Err(VerifyError::new(node, format!("gives {}, but its operand is {operand}", node.dtype())));

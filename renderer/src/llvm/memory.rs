@@ -6,6 +6,7 @@
 //! | scalar | vector | consecutive elements at once; a gate with lanes becomes a mask, a scalar gate a branch |
 //! | vector | vector | a gather or scatter; a gate with lanes becomes its mask, a scalar gate a branch |
 
+use warpweft_compiler::ir::{Arg, ReduceOp};
 use warpweft_compiler::{DType, Op, UOp};
 
 use super::{Writer, bug, is_vector, spelling};
@@ -86,6 +87,40 @@ impl Writer {
         name.to_string()
     }
 
+    /// A load, and a store of what becomes of it; both under the gate, if there is one.
+    pub(super) fn exchange(&mut self, node: &UOp) {
+        let name = self.names.next(node.op());
+        let (index, value) = (&node.src()[0], &node.src()[1]);
+        if is_vector(node.dtype()) {
+            bug(node, "has lanes, of which two may name one place");
+        }
+        let label = name.trim_start_matches('%').to_string();
+        let before = self.block.clone();
+        let gate = gate(index);
+        if let Some(gate) = gate {
+            self.line(&format!("br i1 {}, label %{label}.do, label %{label}.end", self.operand(gate)));
+            self.label(&format!("{label}.do"));
+        }
+        let held = if gate.is_some() { format!("{name}.held") } else { name.clone() };
+        let found = self.load_now(node, &held, None);
+        let new = match node.arg() {
+            Arg::Combine(op) => {
+                let combine = combined(*op, node.dtype(), &found, self.operand(value));
+                self.step(&name, "new", &combine)
+            }
+            _ => self.operand(value).to_string(),
+        };
+        let (element, align, address) = (spelling::memory(node.dtype()), node.dtype().bytes(), self.operand(index));
+        self.line(&format!("store {element} {new}, ptr {address}, align {align}"));
+        if gate.is_some() {
+            self.line(&format!("br label %{label}.end"));
+            self.label(&format!("{label}.end"));
+            let (zero, register) = (spelling::zero(node.dtype()), spelling::register(node.dtype()));
+            self.line(&format!("{name} = phi {register} [ {zero}, %{before} ], [ {found}, %{label}.do ]"));
+        }
+        self.set(node, name);
+    }
+
     pub(super) fn store(&mut self, node: &UOp) {
         let name = self.names.next(node.op());
         match gate(&node.src()[0]) {
@@ -136,6 +171,21 @@ fn gate(index: &UOp) -> Option<&UOp> {
         bug(index, "stands where an index must");
     }
     index.src().get(2).filter(|gate| gate.as_int() != Some(1))
+}
+
+/// The instruction that combines two integers.
+fn combined(op: ReduceOp, dtype: DType, a: &str, b: &str) -> String {
+    let register = spelling::register(dtype);
+    let extreme = |word: &str| {
+        let sign = if dtype.is_unsigned() { "u" } else { "s" };
+        format!("call {register} @llvm.{sign}{word}.{}({register} {a}, {register} {b})", spelling::suffix(dtype))
+    };
+    match op {
+        ReduceOp::Add => format!("add {register} {a}, {b}"),
+        ReduceOp::Mul => format!("mul {register} {a}, {b}"),
+        ReduceOp::Max => extreme("max"),
+        ReduceOp::Min => extreme("min"),
+    }
 }
 
 /// The type that stands in memory for this one.

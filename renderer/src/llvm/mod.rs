@@ -175,6 +175,7 @@ impl Writer {
             Op::Index => self.index(node),
             Op::Load | Op::Previous => self.load(node),
             Op::Store => self.store(node),
+            Op::Exchange => self.exchange(node),
             Op::Ramp | Op::Splat | Op::Stack | Op::Lane | Op::HorizontalReduce => {
                 let name = self.names.next(node.op());
                 let outcome = self.vector(node, &name);
@@ -230,6 +231,8 @@ impl Writer {
             | Op::Reduce
             | Op::Scan
             | Op::Scatter
+            | Op::Fetch
+            | Op::Place
             | Op::Running
             | Op::Gather
             | Op::Contiguous

@@ -208,6 +208,12 @@ fn with_errors(node: &UOp, operands: &[Bounded], value: Value, nodes: &mut Nodes
         }
         (Op::Scan, _) => scan::scan(node, &operands[0], &value, nodes)?,
         (Op::Scatter, _) => scan::scatter(node, operands, nodes)?,
+        // Where elements go must be known.
+        (Op::Place, _) if operands[0].errors.is_some() => vec![f64::INFINITY; value.len()],
+        (Op::Place, _) => {
+            let moved = [operands[0].value.clone(), operands[1].errors()?];
+            nodes.value(node, &moved).map_err(|error| error.to_string())?.to_f64()
+        }
         // Which elements are gathered must be known.
         (Op::Gather, _) if operands[1].errors.is_some() => vec![f64::INFINITY; value.len()],
         (Op::Gather, _) => {

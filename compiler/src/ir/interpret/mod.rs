@@ -160,6 +160,8 @@ fn value_of(node: &UOp, src: &[Value], dims: &mut Dims<'_>) -> Result<Value, Int
         (Op::Reduce, Arg::Reduce(reduce, axes)) => reduce::reduce(*reduce, axes, &src[0]),
         (Op::Scan, Arg::Scan(op, axis)) => scan::scan(*op, *axis as usize, &src[0]),
         (Op::Scatter, Arg::Scatter(op, axis)) => scan::scatter(*op, *axis as usize, &src[0], &src[1], &src[2]),
+        (Op::Fetch, Arg::Scatter(op, axis)) => scan::fetch(*op, *axis as usize, &src[0], &src[1], &src[2]),
+        (Op::Place, Arg::Axis(axis)) => scan::place(*axis as usize, &src[0], &src[1]),
         (Op::Write, Arg::Scatter(op, axis)) => scan::scatter(*op, *axis as usize, &src[0], &src[2], &src[1]),
         (Op::Reduce, Arg::ReduceState(component, axes)) => states::reduce(*component, axes, src),
         (Op::Gather, Arg::Axis(axis)) => reduce::gather(*axis as usize, &src[0], &src[1]),

@@ -1,4 +1,4 @@
-//! Scans and scatters, element by element in row-major order: the slow and obvious meaning of both.
+//! Scans, scatters and fetches, element by element in row-major order: the slow and obvious meaning of both.
 
 use super::reduce::ExactSum;
 use super::{InterpretError, Value};
@@ -59,18 +59,21 @@ struct Scatter<'v> {
     x: &'v Value,
     index: &'v Value,
     source: &'v Value,
+    /// Whether what is asked for is what each element of the source finds, and not what is left in the end.
+    finds: bool,
 }
 
 impl WithElement for Scatter<'_> {
     type Output = Option<Value>;
     fn with<E: Element>(self) -> Option<Value> {
-        let Scatter { op, axis, x, index, source } = self;
+        let Scatter { op, axis, x, index, source, finds } = self;
         let function = match op {
             Some(op) => Some(binary_function::<E>(op.op())?),
             None => None,
         };
         let mut elements = x.slice::<E>().to_vec();
         let values = source.slice::<E>();
+        let mut found = vec![E::ZERO; if finds { values.len() } else { 0 }];
         let strides = super::movement::row_major(x.shape());
         let mut coordinates: Vec<i64> = vec![0; source.shape().len()];
         for (position, value) in values.iter().enumerate() {
@@ -82,6 +85,9 @@ impl WithElement for Scatter<'_> {
             if (0..x.shape()[axis]).contains(&named) {
                 let at = |k: usize| if k == axis { named } else { coordinates[k] };
                 let element = &mut elements[(0..coordinates.len()).map(|k| at(k) * strides[k]).sum::<i64>() as usize];
+                if finds {
+                    found[position] = *element;
+                }
                 *element = function.map_or(*value, |function| function(*element, *value));
             }
             for k in (0..coordinates.len()).rev() {
@@ -92,8 +98,27 @@ impl WithElement for Scatter<'_> {
                 coordinates[k] = 0;
             }
         }
-        Some(Value::of(x.dtype(), x.shape().to_vec(), elements))
+        match finds {
+            true => Some(Value::of(x.dtype(), source.shape().to_vec(), found)),
+            false => Some(Value::of(x.dtype(), x.shape().to_vec(), elements)),
+        }
     }
+}
+
+/// What each element of `source` finds at its place along `axis`, before it is put there or combined into it.
+pub(super) fn fetch(
+    op: Option<ReduceOp>,
+    axis: usize,
+    x: &Value,
+    index: &Value,
+    source: &Value,
+) -> Result<Value, InterpretError> {
+    scattered(Op::Fetch, Scatter { op, axis, x, index, source, finds: true })
+}
+
+/// Each element of `source` at the place along `axis` that `index` names.
+pub(super) fn place(axis: usize, index: &Value, source: &Value) -> Result<Value, InterpretError> {
+    scattered(Op::Place, Scatter { op: None, axis, x: source, index, source, finds: false })
 }
 
 /// `x` with each element of `source` put at, or combined into, the place along `axis` that `index` names.
@@ -104,13 +129,17 @@ pub(super) fn scatter(
     index: &Value,
     source: &Value,
 ) -> Result<Value, InterpretError> {
-    let failed = |message: String| InterpretError { op: Op::Scatter, message };
+    scattered(Op::Scatter, Scatter { op, axis, x, index, source, finds: false })
+}
+
+fn scattered(asked: Op, scatter: Scatter<'_>) -> Result<Value, InterpretError> {
+    let Scatter { axis, x, index, source, .. } = scatter;
+    let failed = |message: String| InterpretError { op: asked, message };
     if index.shape() != source.shape() || x.dtype() != source.dtype() || x.shape().len() != index.shape().len() {
         return Err(failed(format!("{:?} is put at {:?} in {:?}", source.shape(), index.shape(), x.shape())));
     }
     if (0..x.shape().len()).any(|k| k != axis && index.shape()[k] > x.shape()[k]) {
         return Err(failed(format!("the index {:?} is longer than {:?}", index.shape(), x.shape())));
     }
-    let scattered = with_element(x.dtype(), Scatter { op, axis, x, index, source }).flatten();
-    scattered.ok_or_else(|| failed(format!("is not defined on {}", x.dtype())))
+    with_element(x.dtype(), scatter).flatten().ok_or_else(|| failed(format!("is not defined on {}", x.dtype())))
 }

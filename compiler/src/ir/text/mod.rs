@@ -143,7 +143,7 @@ fn default_dtype(op: Op, src: &[UOp]) -> Option<DType> {
         Op::Bind => first,
         Op::Store | Op::Sink | Op::EndRange | Op::Update | Op::Barrier => Some(DType::VOID),
         Op::Lt | Op::Eq | Op::Ne => first.map(|dtype| DType::BOOL.with_lanes(dtype.lanes())),
-        Op::Where => src.get(1).map(UOp::dtype),
+        Op::Where | Op::Place => src.get(1).map(UOp::dtype),
         Op::Lane | Op::HorizontalReduce => first.map(DType::element),
         Op::Stack if (1..=u16::MAX as usize).contains(&src.len()) => first.map(|dtype| dtype.with_lanes(src.len())),
         Op::Const | Op::Buffer | Op::Param | Op::Variable | Op::Cast | Op::Bitcast | Op::Scratch | Op::LocalBuffer => {
@@ -184,6 +184,7 @@ fn default_dtype(op: Op, src: &[UOp]) -> Option<DType> {
         | Op::Scan
         | Op::Gather
         | Op::Scatter
+        | Op::Fetch
         | Op::Contiguous
         | Op::Materialize
         | Op::Detach
@@ -192,6 +193,7 @@ fn default_dtype(op: Op, src: &[UOp]) -> Option<DType> {
         | Op::Function
         | Op::ReduceRange
         | Op::Running
+        | Op::Exchange
         | Op::Previous
         | Op::Index
         | Op::Load
@@ -209,7 +211,7 @@ fn literal_dtype(op: Op, position: usize, operands: &[Option<DType>]) -> Option<
         Op::Where if position == 0 => None,
         Op::Where => operands.iter().skip(1).copied().flatten().next(),
         _ if op.is_elementwise() => operands.iter().copied().flatten().next(),
-        Op::Store | Op::Update if position == 1 => operands.first().copied().flatten(),
+        Op::Store | Op::Update | Op::Exchange if position == 1 => operands.first().copied().flatten(),
         Op::Range | Op::Bind => Some(DType::INDEX),
         Op::Index if position == 1 => Some(DType::INDEX),
         _ => None,

@@ -78,6 +78,12 @@ pub(super) enum Action {
         address: Address,
         value: Slot,
     },
+    /// What an element was, and then what it is: the value, or both combined.
+    Exchange {
+        address: Address,
+        value: Slot,
+        combine: Option<ScalarFunction>,
+    },
     Ramp {
         base: Slot,
         stride: i64,
@@ -293,6 +299,7 @@ impl Maker<'_> {
                 self.note_use(address.target, around);
                 (Action::Load(address), value)
             }
+            (Op::Exchange, _) => (self.exchange(node)?, value),
             (Op::Store, _) => {
                 let (address, stored) = (self.address(node)?, self.value(node, 1)?);
                 self.note_use(address.target, self.open.iter().map(|open| open.step).collect());
@@ -300,6 +307,23 @@ impl Maker<'_> {
             }
             _ => (self.computed(node)?, value),
         })
+    }
+
+    fn exchange(&mut self, node: &UOp) -> Result<Action, String> {
+        let (address, value) = (self.address(node)?, self.value(node, 1)?);
+        // What it finds was put there by an earlier iteration.
+        let is_around = |open: &&OpenLoop| open.range.as_range().map(|arg| arg.kind) != Some(AxisKind::Serial);
+        let around = self.open.iter().take_while(is_around).map(|open| open.step).collect();
+        self.note_use(address.target, around);
+        let element = node.dtype().element();
+        let combine = match node.arg() {
+            Arg::Combine(op) => {
+                let function = scalar_function(op.op(), element, element);
+                Some(function.ok_or_else(|| "is not defined".to_string())?)
+            }
+            _ => None,
+        };
+        Ok(Action::Exchange { address, value, combine })
     }
 
     /// What gives a value of values alone.

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::memory::{Meeting, Memory, ScratchMemory, SharedMemory, Usage};
 use super::prepare::{Action, Address, List, Loop, Slot, Step, Target};
 use crate::dtype::Scalar;
-use crate::ir::{AxisKind, MemorySpace};
+use crate::ir::{AxisKind, MemorySpace, ScalarFunction};
 use crate::linearize::{Launch, Linear};
 use crate::program::Access;
 
@@ -176,6 +176,9 @@ impl Thread {
             Action::Copy { from } => self.fill(*to, |thread, lane| thread.registers[from.at(lane)]),
             Action::Load(address) => self.load(address, *to, world)?,
             Action::Store { address, value } => self.store(address, *value, world)?,
+            Action::Exchange { address, value, combine } => {
+                self.exchange(address, *value, combine.as_ref(), *to, world)?;
+            }
             Action::Ramp { base, stride, dtype } => {
                 let first = self.integer(*base, 0);
                 self.fill(*to, |_, lane| {
@@ -320,6 +323,26 @@ impl Thread {
         for lane in 0..address.lanes {
             if let Some(element) = self.element(address, lane, world)? {
                 self.write(address.target, element, self.registers[value.at(lane)], world)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Loads what is there, and stores the value, or both combined.
+    fn exchange(
+        &mut self,
+        address: &Address,
+        value: Slot,
+        combine: Option<&ScalarFunction>,
+        to: Slot,
+        world: &mut World<'_>,
+    ) -> Result<(), String> {
+        self.load(address, to, world)?;
+        for lane in 0..address.lanes {
+            let (found, value) = (self.registers[to.first + lane], self.registers[value.at(lane)]);
+            let new = combine.map_or(value, |combine| combine(&[found, value]));
+            if let Some(element) = self.element(address, lane, world)? {
+                self.write(address.target, element, new, world)?;
             }
         }
         Ok(())
