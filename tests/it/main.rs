@@ -31,6 +31,7 @@ mod renderer_goldens;
 mod rules;
 mod scans;
 mod scratch;
+mod sorts;
 mod sums;
 mod symbolic;
 mod symbolic_programs;

@@ -1,17 +1,18 @@
-//! Sorting by counting: an element's place is how many come before it, among equals those that stand before it.
+//! Sorting, and the first of what is sorted: lines become rows of unsigned keys of the same order, which `radix` sorts and of which `selection` finds
+//! the first.
 //!
-//! All pairs are compared, so the work grows with the square of the axis. NaN is larger than any number, as in PyTorch; sorts are
-//! stable in both directions. Indices are `i32`.
+//! NaN is larger than any number, as in PyTorch, and 0 and -0 are equal; sorts are stable in both directions. Indices are `i32`.
 
-use super::create::positions;
 use super::elementwise::order_key;
 use super::extreme::stored_once;
 use super::indexing::gather;
-use super::movement::{insert_axis, move_axis, shrink_axis};
-use super::reduce::along;
+use super::movement::move_axis;
+use super::radix::{self, Keys};
+use super::selection;
 use super::shapes::concrete_axis;
 use super::{Built, fail, resolve_axis};
-use crate::ir::{ReduceOp, Shape};
+use crate::dtype::Scalar;
+use crate::ir::{Dim, Shape};
 use crate::{DType, UOp};
 
 /// Sorted values along an axis, and where each came from.
@@ -29,28 +30,8 @@ pub fn argsort(x: &UOp, axis: i64, descending: bool) -> Built {
         super::resolve_axes(&[axis], 0)?;
         return Ok(UOp::int(0, DType::I32));
     }
-    let axis = resolve_axis(axis, x.shape().len())?;
-    let last = x.shape().len() - 1;
-    let len = concrete_axis(x, axis)?;
-    if len > i32::MAX as i64 {
-        fail!("axis {axis} of length {len} is too long: indices are i32");
-    }
-    // Elements are compared in pairs, so all must see the same.
-    let key = stored_once(&if x.dtype().is_float() { order_key(&x.detach()) } else { x.clone() });
-    let key = move_axis(&key, axis, last);
-    let mut square = key.shape().to_vec();
-    square.push(len.into());
-    let square = Shape::from(square);
-    let this = insert_axis(&key, last + 1).expand(square.clone());
-    let other = insert_axis(&key, last).expand(square.clone());
-    let before = if descending { this.lt(&other) } else { other.lt(&this) };
-    let (row, column) = (positions(&square, last), positions(&square, last + 1));
-    let counted = before.or(&other.equals(&this).and(&column.lt(&row)));
-    let place = along(&counted.cast(DType::I32), ReduceOp::Add, &[last + 1], false);
-    // The order is the inverse of the places: the one element whose place is k.
-    let here = insert_axis(&place, last).expand(square.clone());
-    let found = here.equals(row.cast(DType::I32)).select(column.cast(DType::I32), UOp::int(0, DType::I32));
-    Ok(move_axis(&along(&found, ReduceOp::Add, &[last + 1], false), last, axis))
+    let lines = Lines::of(x, resolve_axis(axis, x.shape().len())?, descending)?;
+    Ok(lines.along_axis(&radix::order(&lines.keys)?))
 }
 
 /// The `k` largest or smallest along an axis, best first, and where they stand.
@@ -67,6 +48,56 @@ pub fn topk(x: &UOp, k: i64, axis: i64, largest: bool) -> Built<(UOp, UOp)> {
     if k < 0 || k > len {
         fail!("{k} of the {len} elements of axis {resolved}");
     }
-    let order = shrink_axis(&argsort(x, axis, largest)?, resolved, 0, k);
+    let lines = Lines::of(x, resolved, largest)?;
+    let order = lines.along_axis(&selection::first(&lines.keys, k)?);
     Ok((gather(x, &order, axis)?, order))
+}
+
+/// The lines along an axis as rows of keys.
+struct Lines {
+    keys: Keys,
+    axis: usize,
+    /// The lengths of the other axes.
+    others: Vec<Dim>,
+}
+
+impl Lines {
+    fn of(x: &UOp, axis: usize, descending: bool) -> Built<Lines> {
+        let len = concrete_axis(x, axis)?;
+        if len > i32::MAX as i64 {
+            fail!("axis {axis} of length {len} is too long: indices are i32");
+        }
+        // Several kernels read the elements, and all must see the same.
+        let last = x.shape().len() - 1;
+        let moved = move_axis(&stored_once(&x.detach()), axis, last);
+        let others = moved.shape()[..last].to_vec();
+        let rows = others.iter().fold(Dim::Const(1), |rows, dim| &rows * dim);
+        Ok(Lines { keys: keys(&moved.reshape([rows, len.into()]), descending), axis, others })
+    }
+
+    /// Rows of numbers as lines along the axis.
+    fn along_axis(&self, numbers: &UOp) -> UOp {
+        let count = numbers.shape()[1].clone();
+        let shape: Shape = self.others.iter().cloned().chain([count]).collect();
+        move_axis(&numbers.reshape(shape), self.others.len(), self.axis)
+    }
+}
+
+/// Unsigned integers in the order of the elements, with how many of their bits count.
+fn keys(x: &UOp, descending: bool) -> Keys {
+    let dtype = x.dtype();
+    if dtype.is_bool() {
+        let keys = if descending { x.not() } else { x.clone() };
+        return Keys { keys: keys.cast(DType::U8), bits: 1 };
+    }
+    let x = if dtype.is_float() { order_key(x) } else { x.clone() };
+    let bits = 8 * x.dtype().bytes() as u32;
+    let unsigned = [DType::U8, DType::U16, DType::U32, DType::U64][bits.trailing_zeros() as usize - 3];
+    // Of numbers with a sign the least becomes 0.
+    let x = if x.dtype().is_signed() {
+        x.bitcast(unsigned).xor(UOp::constant(Scalar::UInt(1 << (bits - 1)).cast(unsigned), unsigned))
+    } else {
+        x
+    };
+    Keys { keys: if descending { x.not() } else { x }, bits }
 }
