@@ -16,11 +16,8 @@
 //! kernel in debug builds. Tested below with lists that are wrong.
 
 mod accumulations;
-<<<<<<< HEAD
 mod equation;
-=======
 mod exchanges;
->>>>>>> f014692 (ir: what scattered elements find where they are put, and orders of an axis)
 
 use rustc_hash::{FxHashMap, FxHashSet};
 

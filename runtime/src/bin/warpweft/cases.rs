@@ -2,8 +2,8 @@
 
 use std::error::Error;
 
-use warpweft::Tensor;
 use warpweft::tensor::ConvOptions;
+use warpweft::{DType, Tensor};
 
 use crate::bench::{Cost, Times, time};
 
@@ -27,6 +27,11 @@ pub(crate) const NAMES: &[&str] = &[
     "strided_gather",
     "conv2d_3x3",
     "attention_8x128x64",
+    "sort_1M",
+    "sort_rows",
+    "argsort_i32_1M",
+    "topk_1M",
+    "topk_rows",
 ];
 
 type Program = fn(&[Tensor]) -> Tensor;
@@ -78,6 +83,13 @@ fn case(name: &str) -> Option<(Vec<Vec<i64>>, f64, f64, Program)> {
             let scores = inputs[0].matmul(&inputs[1].transpose(-1, -2)) * 0.125;
             scores.softmax(-1).matmul(&inputs[2])
         }),
+        "sort_1M" => (vec![vec![1_000_000]], 0.0, 0.0, |inputs| sorted(&inputs[0])),
+        "sort_rows" => (vec![vec![4096, 256]], 0.0, 0.0, |inputs| sorted(&inputs[0])),
+        "argsort_i32_1M" => {
+            (vec![vec![1_000_000]], 0.0, 0.0, |inputs| (&inputs[0] * 1e8).cast(DType::I32).argsort(0, false))
+        }
+        "topk_1M" => (vec![vec![1_000_000]], 0.0, 0.0, |inputs| largest(&inputs[0], 10)),
+        "topk_rows" => (vec![vec![4096, 256]], 0.0, 0.0, |inputs| largest(&inputs[0], 8)),
         _ => return None,
     })
 }
@@ -91,6 +103,16 @@ pub(crate) fn value(name: &str, device: Option<&str>) -> Result<warpweft_compile
         input.realize()?;
     }
     Ok(program(&inputs).uop()?)
+}
+
+/// Along the last axis.
+fn sorted(x: &Tensor) -> Tensor {
+    x.sort(-1, false).expect("there is such an axis").0
+}
+
+/// Along the last axis.
+fn largest(x: &Tensor, count: i64) -> Tensor {
+    x.topk(count, -1, true).expect("there are so many elements").0
 }
 
 /// Times a case on a device.
@@ -117,5 +139,5 @@ fn input(device: Option<&str>, shape: &[i64], seed: u64) -> Tensor {
     let len: i64 = shape.iter().product();
     let data: Vec<u8> =
         (0..len).flat_map(|_| ((uniform() + uniform() + uniform() + uniform()) * 1.732).to_le_bytes()).collect();
-    Tensor::from_bytes(device, warpweft::DType::F32, shape, &data)
+    Tensor::from_bytes(device, DType::F32, shape, &data)
 }
