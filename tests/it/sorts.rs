@@ -3,8 +3,8 @@
 
 use std::cmp::Ordering;
 
-use warpweft::tensor::TensorElement;
-use warpweft::{DType, Tensor};
+use warpweft::tensor::{Dims, TensorElement};
+use warpweft::{DType, Tensor, Var};
 
 /// Bits that look drawn.
 fn drawn(count: usize) -> impl Iterator<Item = u64> {
@@ -174,6 +174,42 @@ fn gradients_go_where_elements_came_from() {
         let gradient = loss.gradient(&[&x]).unwrap()[0].to_vec::<f32>().unwrap();
         for (place, from) in order_of(&data, false, |a, b| by_value(f64::from(a), f64::from(b))).iter().enumerate() {
             assert_eq!(gradient[*from as usize], place as f32);
+        }
+    }
+}
+
+#[test]
+fn the_last_of_a_row_and_ties_between_its_blocks_are_found() {
+    let rising = Tensor::from_vec((0..9001).collect::<Vec<i32>>(), [9001]);
+    assert_eq!(rising.topk(3, 0, true).unwrap().1.to_vec::<i32>().unwrap(), [9000, 8999, 8998]);
+    // The block of the least element comes first among the blocks, and its equals of the others before its own.
+    let mut level = vec![5i32; 9001];
+    level[100] = 1;
+    let (values, order) = Tensor::from_vec(level, [9001]).topk(4, 0, false).unwrap();
+    assert_eq!(order.to_vec::<i32>().unwrap(), [100, 0, 1, 2]);
+    assert_eq!(values.to_vec::<i32>().unwrap(), [1, 5, 5, 5]);
+}
+
+#[test]
+fn rows_of_lengths_that_are_variables_are_sorted() {
+    let (rows, columns) = (Var::new("rows", 1..=8).unwrap(), Var::new("columns", 4..=400).unwrap());
+    for (count, len) in [(3, 333), (8, 4), (1, 60)] {
+        let shape = Dims::from([rows.bind(count).unwrap(), columns.bind(len).unwrap()]);
+        let data = floats((count * len) as usize);
+        let x = Tensor::from_vec(data.clone(), shape);
+        for descending in [false, true] {
+            let (values, order) = x.sort(1, descending).unwrap();
+            let (_, first) = x.topk(2, 1, descending).unwrap();
+            let values: Vec<u32> = values.to_vec::<f32>().unwrap().into_iter().map(f32::to_bits).collect();
+            let (order, first) = (order.to_vec::<i32>().unwrap(), first.to_vec::<i32>().unwrap());
+            for (row, line) in data.chunks(len as usize).enumerate() {
+                let want = order_of(line, descending, |a, b| by_value(f64::from(a), f64::from(b)));
+                let bits: Vec<u32> = want.iter().map(|&from| line[from as usize].to_bits()).collect();
+                let at = row * len as usize;
+                assert_eq!(order[at..at + len as usize], want, "{count} x {len}");
+                assert_eq!(values[at..at + len as usize], bits);
+                assert_eq!(first[2 * row..2 * row + 2], want[..2]);
+            }
         }
     }
 }

@@ -69,7 +69,7 @@ fn blank(like: &UOp, value: f64) -> UOp {
 /// Each element gets what the place that it was put at got.
 pub(super) fn place(node: &UOp, g: &UOp) -> Contribution {
     let (Arg::Axis(axis), [index, _]) = (node.arg(), node.src()) else { return smallvec![None, None] };
-    smallvec![None, gathered(g, index, *axis as usize).ok()]
+    smallvec![None, Some(gathered(g, index, *axis as usize))]
 }
 
 /// Each element of x gets the sum of what the places that read it got.
@@ -114,7 +114,7 @@ struct Places<'n> {
 impl Places<'_> {
     /// What a tensor holds at the places, 0 where there is none.
     fn read(&self, x: &UOp) -> Option<UOp> {
-        gathered(x, self.index, self.axis).ok()
+        Some(gathered(x, self.index, self.axis))
     }
 
     fn put(&self, x: &UOp, source: &UOp, op: Option<ReduceOp>) -> UOp {

@@ -12,6 +12,7 @@ use super::shapes::{broadcast_only, broadcast_shapes, check_size, concrete};
 use super::slicing::{Slice, complete, resolve, resolve_index};
 use super::{Built, broadcast_to, fail, resolve_axis};
 use crate::ir::{Dim, Function, ReduceOp, Shape};
+use crate::view::dims::same;
 use crate::{DType, UOp};
 
 /// An integer tensor as an index; anything else is refused.
@@ -68,11 +69,14 @@ pub fn gather(x: &UOp, index: &UOp, axis: i64) -> Built {
         return Ok(x.reshape([1]).gather(index, 0));
     }
     let axis = resolve_axis(axis, rank)?;
-    let (lengths, wanted) = (concrete(x)?, concrete(index)?);
-    if let Some(k) = (0..rank).find(|&k| k != axis && wanted[k] > lengths[k]) {
+    let may_be_longer = |k: usize| {
+        let (wanted, len) = (&index.shape()[k], &x.shape()[k]);
+        !same(wanted, len) && wanted.max_value() > len.min_value()
+    };
+    if let Some(k) = (0..rank).find(|&k| k != axis && may_be_longer(k)) {
         fail!("the index {} is longer than x {} in axis {k}", index.shape(), x.shape());
     }
-    let value = along(x, index, axis)?;
+    let value = along(x, index, axis);
     if !x.dtype().is_float() {
         return Ok(value);
     }
@@ -81,22 +85,25 @@ pub fn gather(x: &UOp, index: &UOp, axis: i64) -> Built {
 }
 
 /// As [`gather`] of what was checked, without the derivative.
-///
-/// # Errors
-/// If a length is symbolic.
-pub(crate) fn along(x: &UOp, index: &UOp, axis: usize) -> Built {
-    let lengths = concrete(x)?;
-    let count = x.shape().numel().max_value();
-    let dtype = place_dtype(count);
-    let inside = in_range(index, lengths[axis]);
+pub(crate) fn along(x: &UOp, index: &UOp, axis: usize) -> UOp {
+    let count = x.shape().numel();
+    let dtype = place_dtype(count.max_value());
+    let inside = match x.shape()[axis].as_const() {
+        Some(len) => in_range(index, len),
+        None => {
+            let (place, len) = (index.cast(DType::I64), x.shape()[axis].to_uop().cast(DType::I64));
+            place.lt(UOp::int(0, DType::I64)).not().and(&place.lt(&len))
+        }
+    };
     let strides = x.shape().row_major_strides();
     let mut place = UOp::int(0, dtype);
     for (k, stride) in strides.iter().enumerate() {
         let along = if k == axis { index.cast(dtype) } else { positions(index.shape(), k).cast(dtype) };
-        place = along * UOp::int(stride.max_value(), dtype) + place;
+        let stride = stride.as_const().map_or_else(|| stride.to_uop().cast(dtype), |stride| UOp::int(stride, dtype));
+        place = along * stride + place;
     }
     let place = inside.select(place, UOp::int(-1, dtype));
-    Ok(x.reshape([count]).gather(&place, 0))
+    x.reshape([count]).gather(&place, 0)
 }
 
 /// Whether 0 <= index < len.

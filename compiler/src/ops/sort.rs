@@ -9,7 +9,6 @@ use super::indexing::gather;
 use super::movement::move_axis;
 use super::radix::{self, Keys};
 use super::selection;
-use super::shapes::concrete_axis;
 use super::{Built, fail, resolve_axis};
 use crate::dtype::Scalar;
 use crate::ir::{Dim, Shape};
@@ -44,8 +43,8 @@ pub fn topk(x: &UOp, k: i64, axis: i64, largest: bool) -> Built<(UOp, UOp)> {
         return Ok((x.clone(), UOp::int(0, DType::I32)));
     }
     let resolved = resolve_axis(axis, x.shape().len())?;
-    let len = concrete_axis(x, resolved)?;
-    if k < 0 || k > len {
+    let len = &x.shape()[resolved];
+    if k < 0 || k > len.min_value() {
         fail!("{k} of the {len} elements of axis {resolved}");
     }
     let lines = Lines::of(x, resolved, largest)?;
@@ -63,8 +62,8 @@ struct Lines {
 
 impl Lines {
     fn of(x: &UOp, axis: usize, descending: bool) -> Built<Lines> {
-        let len = concrete_axis(x, axis)?;
-        if len > i32::MAX as i64 {
+        let len = x.shape()[axis].clone();
+        if len.max_value() > i32::MAX as i64 {
             fail!("axis {axis} of length {len} is too long: indices are i32");
         }
         // Several kernels read the elements, and all must see the same.
@@ -72,7 +71,7 @@ impl Lines {
         let moved = move_axis(&stored_once(&x.detach()), axis, last);
         let others = moved.shape()[..last].to_vec();
         let rows = others.iter().fold(Dim::Const(1), |rows, dim| &rows * dim);
-        Ok(Lines { keys: keys(&moved.reshape([rows, len.into()]), descending), axis, others })
+        Ok(Lines { keys: keys(&moved.reshape([rows, len]), descending), axis, others })
     }
 
     /// Rows of numbers as lines along the axis.
