@@ -12,7 +12,7 @@ use warpweft::config::config;
 use warpweft::execute::Executor;
 use warpweft_compiler::{DType, UOp};
 
-use crate::{callers, cases, functions, growth, regions, starts};
+use crate::{callers, cases, functions, growth, layer_cases, regions, starts};
 
 /// Arguments of `warpweft bench`.
 #[derive(Args)]
@@ -78,7 +78,8 @@ const UNFUSED_CASES: &[&str] =
 
 /// Runs the cases.
 pub(crate) fn run(arguments: &Bench) -> Result<(), Failure> {
-    let names: Vec<&str> = [OWN_CASES, growth::NAMES, regions::NAMES, cases::NAMES, UNFUSED_CASES].concat();
+    let names: Vec<&str> =
+        [OWN_CASES, growth::NAMES, regions::NAMES, cases::NAMES, layer_cases::NAMES, UNFUSED_CASES].concat();
     if arguments.list {
         names.iter().for_each(|name| println!("{name}"));
         return Ok(());

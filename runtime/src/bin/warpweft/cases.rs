@@ -6,6 +6,7 @@ use warpweft::tensor::ConvOptions;
 use warpweft::{DType, Tensor};
 
 use crate::bench::{Cost, Times, time};
+use crate::layer_cases;
 
 /// The cases, in the order in which they run.
 pub(crate) const NAMES: &[&str] = &[
@@ -117,16 +118,30 @@ fn largest(x: &Tensor, count: i64) -> Tensor {
 
 /// Times a case on a device.
 pub(crate) fn run(name: &str, device: Option<&str>, seconds: f64) -> Result<(Cost, Times), Box<dyn Error>> {
-    let (shapes, flops, bytes, program) = case(name).ok_or("no such case")?;
-    let inputs: Vec<Tensor> = shapes.iter().zip(1..).map(|(shape, seed)| input(device, shape, seed)).collect();
-    for input in &inputs {
-        input.realize()?;
+    if let Some(layer) = layer_cases::layer(name) {
+        let inputs = inputs(device, &layer.shapes)?;
+        let times = time(seconds, || {
+            (layer.program)(&inputs)?.realize()?;
+            Ok(())
+        })?;
+        return Ok((Cost { flops: layer.flops, bytes: layer.bytes }, times));
     }
+    let (shapes, flops, bytes, program) = case(name).ok_or("no such case")?;
+    let inputs = inputs(device, &shapes)?;
     let times = time(seconds, || {
         program(&inputs).realize()?;
         Ok(())
     })?;
     Ok((Cost { flops, bytes }, times))
+}
+
+/// Inputs of some shapes, in memory.
+fn inputs(device: Option<&str>, shapes: &[Vec<i64>]) -> Result<Vec<Tensor>, Box<dyn Error>> {
+    let inputs: Vec<Tensor> = shapes.iter().zip(1..).map(|(shape, seed)| input(device, shape, seed)).collect();
+    for input in &inputs {
+        input.realize()?;
+    }
+    Ok(inputs)
 }
 
 /// Numbers that look normal: sums of four uniform ones.

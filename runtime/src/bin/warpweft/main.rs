@@ -12,6 +12,7 @@ mod growth;
 mod inspect;
 mod inspect_opts;
 mod inspect_region;
+mod layer_cases;
 mod regions;
 mod starts;
 mod tune;
