@@ -105,7 +105,7 @@ fn any_opt(choices: &mut Choices<'_>, kernel: &UOp, target: &Target) -> Opt {
     };
     let dim = |choices: &mut Choices<'_>| *choices.one_of(&ThreadDim::ALL);
     let of_threads = target.blocks.is_some() && choices.once_in(2);
-    match choices.between(0, 13) {
+    match choices.between(0, 16) {
         kind if of_threads => match kind {
             0 => Opt::Map { range: range(choices), index: ThreadIndex::Grid(dim(choices)) },
             1..=3 => Opt::Map { range: range(choices), index: ThreadIndex::Block(dim(choices)) },
@@ -130,6 +130,11 @@ fn any_opt(choices: &mut Choices<'_>, kernel: &UOp, target: &Target) -> Opt {
             let load = choices.between(0, loads as i64) as u32;
             let count = choices.between(1, 3);
             Opt::Stage { load, ranges: (0..count).map(|_| range(choices)).collect() }
+        }
+        14 => Opt::Merge { range: range(choices), inner: range(choices) },
+        15 | 16 => {
+            let begin = choices.between(0, 3) as u32;
+            Opt::Peel { range: range(choices), begin, end: begin + choices.between(1, 9) as u32 }
         }
         9 => Opt::Reorder { range: range(choices), inner: range(choices) },
         10 => Opt::Outermost { range: range(choices) },

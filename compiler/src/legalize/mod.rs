@@ -12,5 +12,6 @@ pub mod half_floats;
 pub mod index_types;
 mod sine;
 pub mod states;
+pub mod strided;
 pub mod transcendental;
 pub mod transpose;

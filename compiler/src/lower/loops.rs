@@ -153,11 +153,9 @@ pub fn merge_ranges(root: &UOp) -> UOp {
 }
 
 fn merge_once(root: &UOp) -> Option<UOp> {
-    let dependencies = Dependencies::of(root);
-    let loop_ends: Vec<&UOp> = dependencies.order.iter().filter(|node| is_loop_end(node)).collect();
-    let sums = IndexSums::of(&dependencies);
+    let joining = Joining::of(root);
     let mut pairs: Vec<(UOp, UOp)> = Vec::new();
-    for loop_end in &loop_ends {
+    for loop_end in joining.loop_ends() {
         for pair in closed_ranges(loop_end).windows(2) {
             let pair = (pair[0].clone(), pair[1].clone());
             if !pairs.contains(&pair) {
@@ -165,34 +163,67 @@ fn merge_once(root: &UOp) -> Option<UOp> {
             }
         }
     }
-    for (outer, inner) in pairs {
-        let (Some(outer_len), Some(inner_len)) = (outer.src()[0].as_int(), inner.src()[0].as_int()) else { continue };
-        let always_adjacent = loop_ends.iter().all(|loop_end| {
+    pairs.iter().find_map(|(outer, inner)| joining.join(root, outer, inner).ok())
+}
+
+/// Two loops as one, if they are adjacent wherever either stands and every index walks them as one.
+///
+/// # Errors
+/// Why not.
+pub fn join(root: &UOp, outer: &UOp, inner: &UOp) -> Result<UOp, &'static str> {
+    Joining::of(root).join(root, outer, inner)
+}
+
+/// What is asked of a kernel before two of its loops become one.
+struct Joining {
+    dependencies: Dependencies,
+    sums: IndexSums,
+}
+
+impl Joining {
+    fn of(root: &UOp) -> Joining {
+        let dependencies = Dependencies::of(root);
+        let sums = IndexSums::of(&dependencies);
+        Joining { dependencies, sums }
+    }
+
+    fn loop_ends(&self) -> impl Iterator<Item = &UOp> {
+        self.dependencies.order.iter().filter(|node| is_loop_end(node))
+    }
+
+    fn join(&self, root: &UOp, outer: &UOp, inner: &UOp) -> Result<UOp, &'static str> {
+        let kinds = [outer, inner].map(|range| range.as_range().map(|range| range.kind));
+        if kinds[0] != kinds[1] || !matches!(kinds[0], Some(AxisKind::Loop | AxisKind::Reduce)) {
+            return Err("only two loops over outputs, or two of a reduction, can become one");
+        }
+        let (Some(outer_len), Some(inner_len)) = (outer.src()[0].as_int(), inner.src()[0].as_int()) else {
+            return Err("a length is not a constant");
+        };
+        let always_adjacent = self.loop_ends().all(|loop_end| {
             let ranges = closed_ranges(loop_end);
-            let outer_at = ranges.iter().position(|range| *range == outer);
-            let inner_at = ranges.iter().position(|range| *range == inner);
+            let outer_at = ranges.iter().position(|range| range == outer);
+            let inner_at = ranges.iter().position(|range| range == inner);
             match (outer_at, inner_at) {
                 (None, None) => true,
                 (Some(outer_at), Some(inner_at)) => outer_at + 1 == inner_at,
                 _ => false,
             }
         });
-        let Some(len) = outer_len.checked_mul(inner_len) else { continue };
-        if is_serial(&outer) || is_serial(&inner) {
-            continue;
+        if outer == inner || !always_adjacent {
+            return Err("one loop does not stand directly in the other, or something stands in one of them alone");
         }
-        if !always_adjacent || !sums.walk_as_one(&outer, &inner, inner_len, &dependencies) {
-            continue;
+        let len = outer_len.checked_mul(inner_len).ok_or("the loop would be too long")?;
+        if !self.sums.walk_as_one(outer, inner, inner_len, &self.dependencies) {
+            return Err("an index does not walk the loops as one");
         }
         let kind = outer.as_range().map_or(AxisKind::Loop, |range| range.kind);
-        let joined = UOp::range(len, range_id(&outer), kind);
+        let joined = UOp::range(len, range_id(outer), kind);
         let mut map = FxHashMap::default();
         // Every index holds outer * inner_len + inner, so giving outer 0 and inner the joined value gives the same number.
-        map.insert(outer, NewRanges { value: UOp::index(0), ranges: SmallVec::new() });
-        map.insert(inner, NewRanges { value: joined.clone(), ranges: smallvec![joined] });
-        return Some(crate::symbolic::simplify(&substitute_ranges(root, &map)));
+        map.insert(outer.clone(), NewRanges { value: UOp::index(0), ranges: SmallVec::new() });
+        map.insert(inner.clone(), NewRanges { value: joined.clone(), ranges: smallvec![joined] });
+        Ok(crate::symbolic::simplify(&substitute_ranges(root, &map)))
     }
-    None
 }
 
 /// Shorter loops would be left with less than a vector; the lanes of the whole range have digits that are constants.

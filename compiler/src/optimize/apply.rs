@@ -10,10 +10,11 @@ use super::limits;
 use super::map;
 use super::nesting;
 use super::opt::{Opt, Reason, Refused};
+use super::peel::peel;
 use super::split::{check_vectorizable, split};
 use super::stage;
 use crate::ir::{AxisKind, MemorySpace, UOp};
-use crate::lower::loops::{is_serial, ranges_by_id};
+use crate::lower::loops::{self, is_serial, ranges_by_id};
 use crate::target::Target;
 
 /// The kernel after one opt.
@@ -73,6 +74,8 @@ fn try_apply(root: &UOp, opt: &Opt, target: &Target) -> Result<UOp, Reason> {
         Opt::Map { range, index } => map::to_index(root, &find(range)?, index.kind())?,
         Opt::Group { range, dim } => map::group(root, &find(range)?, *dim)?,
         Opt::Reorder { range, inner } => nesting::swap(root, &find(range)?, &find(inner)?)?,
+        Opt::Peel { range, begin, end } => peel(root, &find(range)?, *begin, *end)?,
+        Opt::Merge { range, inner } => loops::join(root, &find(range)?, &find(inner)?)?,
         Opt::Outermost { range } => nesting::make_outermost(root, &find(range)?)?,
         Opt::Thread { range } => nesting::make_parallel(root, &[find(range)?])?,
         Opt::ThreadPair { range, inner } => nesting::make_parallel(root, &[find(range)?, find(inner)?])?,

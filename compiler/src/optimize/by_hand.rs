@@ -20,16 +20,20 @@ use super::apply::apply;
 use super::blocks_outside::move_blocks_outside;
 use super::local_buffers::add_local_buffer;
 use super::opt::Opt;
+use super::panels::copy_panel;
+use super::peel::decided_part;
 use super::split::is_reduce;
-use super::survey::{AccessPattern, InnerLoops, Survey};
-use crate::ir::UOp;
-use crate::kernel::ranges::{closed_ranges, range_id};
+use super::survey::{InnerLoops, Survey};
+use super::tile::{Tile, choose_tile, even_part};
+use crate::ir::{Op, UOp};
+use crate::kernel::ranges::{Dependencies, closed_ranges, range_id};
+use crate::symbolic::linear_terms;
 use crate::target::Target;
 
 /// Stages that may be added to a kernel.
 const STAGES_MAX: usize = 4;
 /// Ops of a straight elementwise body after it was repeated for several vectors.
-const UNROLLED_OPS_MAX: u32 = 128;
+pub(super) const UNROLLED_OPS_MAX: u32 = 128;
 /// Tiles along each side of a block that crosses memory: processors fetch lines in pairs.
 const BLOCK_TILES: u32 = 2;
 
@@ -79,7 +83,10 @@ pub fn choose(root: &UOp, target: &Target) -> Choice {
         applied: Vec::new(),
         reasons: Vec::new(),
     };
-    if move_blocks_outside(&mut choice) {
+    if move_blocks_outside(&mut choice) || copy_panel(&mut choice) {
+        survey = Survey::of(&choice.kernel);
+    }
+    if cut_decided(&mut choice, target) {
         survey = Survey::of(&choice.kernel);
     }
     let mut vector = choose_vector(&survey, target);
@@ -108,6 +115,33 @@ pub fn choose(root: &UOp, target: &Target) -> Choice {
     Choice { kernel, applied, reasons }
 }
 
+/// Cuts loops along which memory is walked where the conditions of padding are decided.
+///
+/// The ends are done number by number, so the part between must fill vectors and be most of the range.
+fn cut_decided(choice: &mut Attempts<'_>, target: &Target) -> bool {
+    let dependencies = Dependencies::of(&choice.kernel);
+    let stores = dependencies.order.iter().filter(|node| node.op() == Op::Store);
+    let walked = stores.flat_map(|store| {
+        let terms = linear_terms(&store.src()[0].src()[1]).0;
+        let next = terms.into_iter().filter(|(term, step)| *step == 1 && closed_ranges(store).contains(term));
+        next.map(|(term, _)| term).collect::<Vec<UOp>>()
+    });
+    let mut ranges: Vec<UOp> = walked.collect();
+    ranges.dedup();
+    let mut cut = false;
+    for range in ranges {
+        let Some((begin, end)) = decided_part(&range, &dependencies) else { continue };
+        let len = range.src()[0].max_value();
+        let lanes = i64::from(target.vector_bytes) / 4;
+        let is_most = end - begin >= lanes && (end - begin) * 2 > len;
+        let numbers = u32::try_from(begin).ok().zip(u32::try_from(end).ok());
+        if let (true, Some((begin, end))) = (is_most, numbers) {
+            cut |= choice.attempt(Opt::Peel { range: range_id(&range), begin, end });
+        }
+    }
+    cut
+}
+
 #[derive(Default)]
 pub(super) struct VectorChoice {
     /// An output range and its lanes.
@@ -126,7 +160,9 @@ fn choose_vector(survey: &Survey, target: &Target) -> VectorChoice {
     let worth_inside = |id: u32, excluded: &dyn Fn(&InnerLoops) -> bool| -> f64 {
         let inside = order.iter().filter(|&&number| {
             let inner = &survey.inner[number];
-            inner.is_inside(id) && !inner.has_own(id) && !excluded(inner)
+            // Loops that have the range in common lose the lanes that they would rather have.
+            let wants_other = wishes[number].is_some_and(|(_, wished)| wished != id);
+            inner.is_inside(id) && wants_other && !excluded(inner)
         });
         inside.filter_map(|&number| wishes[number].map(|(score, _)| score)).sum()
     };
@@ -192,97 +228,6 @@ fn best_inner_range(survey: &Survey, target: &Target, inner: &InnerLoops) -> Opt
     best
 }
 
-/// A register tile: vectors along the vector range, rows along another.
-#[derive(Default)]
-struct Tile {
-    vectors: u32,
-    row: Option<(u32, u32)>,
-    /// Whether loads walk memory along the rows and stores along the vectors.
-    crosses: bool,
-}
-
-fn choose_tile(survey: &Survey, target: &Target, vector_id: u32, lanes: u32) -> Tile {
-    let budget = target.vector_registers * 3 / 4;
-    let vectors_in_range = (survey.len(vector_id) as u32).div_ceil(lanes);
-    let main = survey
-        .inner
-        .iter()
-        .filter(|inner| !inner.is_local_buffer && inner.depends.contains(vector_id))
-        .max_by(|a, b| a.weight.total_cmp(&b.weight));
-    let Some(reduction) = main else { return copy_tile(survey, vector_id, lanes) };
-    let per_reduction = (budget / reduction.count as u32).max(1);
-    let reused = |id: u32| -> f64 {
-        let inside =
-            |access: &&AccessPattern| reduction.ranges.iter().any(|range| access.depends.contains(range_id(range)));
-        survey
-            .accesses
-            .iter()
-            .filter(inside)
-            .filter(|access| !access.depends.contains(id) && access.depends.contains(vector_id))
-            .map(|access| access.weight)
-            .sum()
-    };
-    // Rows of a symbolic range are split in two stores, so that only panels can be shared out: there must be enough of them.
-    let enough_panels =
-        vectors_in_range >= 4 * target.threads || survey.work < f64::from(target.costs.second_thread_ops);
-    let once_a_row = |id: u32| survey.inner.iter().any(|inner| !inner.is_inside(vector_id) && inner.is_inside(id));
-    let rows_in = |id: u32| match survey.len(id) {
-        len if len < 2 && enough_panels && !once_a_row(id) => survey.most(id),
-        len => len,
-    };
-    let row = survey
-        .outputs
-        .iter()
-        .map(range_id)
-        .filter(|id| *id != vector_id && reduction.depends.contains(*id) && rows_in(*id) >= 2)
-        .map(|id| (reused(id), id))
-        .filter(|(reuse, _)| *reuse > 0.0)
-        .max_by(|a, b| a.0.total_cmp(&b.0));
-    match row {
-        Some((_, id)) => {
-            let vectors = vectors_in_range.min(4).min(per_reduction);
-            let vectors = even_part(vectors_in_range, vectors);
-            let rows = (per_reduction / vectors).clamp(1, 14).min(rows_in(id) as u32);
-            Tile { vectors, row: (rows >= 2).then_some((id, rows)), crosses: false }
-        }
-        None => Tile {
-            vectors: even_part(vectors_in_range, vectors_in_range.min(16).min(per_reduction)),
-            ..Tile::default()
-        },
-    }
-}
-
-/// The tile of a kernel without reductions on the vector range.
-///
-/// Where a load walks memory along another output range, as in a transpose, as many steps along that range as there are lanes: the
-/// tile then uses the whole of each cache line that its gathers touch. Else a few vectors, which hide the loop.
-fn copy_tile(survey: &Survey, vector_id: u32, lanes: u32) -> Tile {
-    let vectors = (survey.len(vector_id) as u32).div_ceil(lanes);
-    let crossed = |id: u32| {
-        let crosses = |access: &&AccessPattern| {
-            let strided = access.steps.get(&vector_id).is_some_and(|step| step.abs() > 1);
-            !access.is_store && strided && access.steps.get(&id).is_some_and(|step| step.abs() == 1)
-        };
-        survey.accesses.iter().any(|access| crosses(&access))
-    };
-    let across =
-        survey.outputs.iter().map(range_id).find(|id| *id != vector_id && survey.len(*id) >= 2 && crossed(*id));
-    match across {
-        Some(id) => Tile { vectors: 1, row: Some((id, lanes.min(survey.len(id) as u32))), crosses: true },
-        None => {
-            // A long body hides the loop by itself, and code generation takes time by its length.
-            let most = (UNROLLED_OPS_MAX / survey.body_ops.max(1)).clamp(1, 4);
-            Tile { vectors: vectors.min(most), row: None, crosses: false }
-        }
-    }
-}
-
-/// A part of at most `most` that divides `len`, if there is one not much smaller; else `most`.
-fn even_part(len: u32, most: u32) -> u32 {
-    let even = (most.div_ceil(2).max(1)..=most).rev().find(|part| len.is_multiple_of(*part));
-    even.unwrap_or(most).max(1)
-}
-
 fn apply_tile(choice: &mut Attempts<'_>, survey: &Survey, tile: &Tile, vector_id: u32, lanes: u32) {
     if tile.vectors >= 2 && survey.len(vector_id) > lanes as i64 {
         // Fewer, where scratch would not hold so many copies.
@@ -295,7 +240,10 @@ fn apply_tile(choice: &mut Attempts<'_>, survey: &Survey, tile: &Tile, vector_id
         choice.attempt(Opt::Upcast { range: id, times: rows });
         // Rows innermost: the panel of the operand that the rows share stays in cache while they pass. Not where something is
         // computed once for a row: it would be computed once for each panel of it.
-        let once_a_row = survey.inner.iter().any(|inner| !inner.is_inside(vector_id) && inner.is_inside(id));
+        // What is kept for a block of results is filled in the loops outside of both.
+        let around = |inner: &InnerLoops| survey.outputs.iter().any(|range| inner.is_inside(range_id(range)));
+        let once = |inner: &InnerLoops| inner.is_inside(id) || inner.is_local_buffer && around(inner);
+        let once_a_row = survey.inner.iter().any(|inner| !inner.is_inside(vector_id) && once(inner));
         if tile.vectors > 1 && !once_a_row {
             choice.attempt(Opt::Outermost { range: vector_id });
         }
@@ -331,16 +279,17 @@ fn vectorize_inner(choice: &mut Attempts<'_>, survey: &Survey, target: &Target, 
             _ => None,
         })
         .collect();
-    let budget = (target.vector_registers / 2 / inner.count as u32).max(1);
+    let rows = if inner.is_local_buffer { Vec::new() } else { rows_that_share(survey, inner, id) };
+    // A tile of rows loads its operands once for all of them, and so needs few registers besides.
+    let registers = if rows.len() > 1 { target.vector_registers * 3 / 4 } else { target.vector_registers / 2 };
+    let budget = (registers / inner.count as u32).max(1);
     let mut accumulators: u32 = tiled.iter().map(|(_, times)| times).product();
-    if !inner.is_local_buffer {
-        // Rows that share a load: a tile of up to four by four of them.
-        for row in rows_that_share(survey, inner, id) {
-            let times = 4.min(survey.len(row) as u32).min(budget / accumulators);
-            let is_new = tiled.iter().all(|(range, _)| *range != row);
-            if times >= 2 && is_new && choice.attempt(Opt::Upcast { range: row, times }) {
-                accumulators *= times;
-            }
+    // Rows that share a load: a tile of up to four by four of them.
+    for row in rows {
+        let times = 4.min(survey.len(row) as u32).min(budget / accumulators);
+        let is_new = tiled.iter().all(|(range, _)| *range != row);
+        if times >= 2 && is_new && choice.attempt(Opt::Upcast { range: row, times }) {
+            accumulators *= times;
         }
     }
     let vectors = (survey.len(id) / lanes as i64) as u32;
@@ -360,12 +309,21 @@ fn vectorize_inner(choice: &mut Attempts<'_>, survey: &Survey, target: &Target, 
 /// The two ranges around a reduction over lanes along which most of its loads are the same: of outputs, or of the local buffer that it is in.
 fn rows_that_share(survey: &Survey, reduction: &InnerLoops, id: u32) -> Vec<u32> {
     let stages = survey.inner.iter().filter(|inner| inner.is_local_buffer).flat_map(|stage| &stage.ranges);
+    // Copies of such a row would each have a copy of what is only loaded for it.
+    let is_copied_for = |row: u32| {
+        let holds = |stage: &InnerLoops| {
+            let own = |inner: &InnerLoops| stage.ranges.iter().any(|range| inner.is_inside(range_id(range)));
+            survey.inner.iter().any(|inner| !inner.is_local_buffer && own(inner))
+        };
+        let mut stages = survey.inner.iter().filter(|inner| inner.is_local_buffer && !holds(inner));
+        stages.any(|stage| stage.is_inside(row) && !stage.has_own(row))
+    };
     let mut rows: Vec<(f64, u32)> = survey
         .outputs
         .iter()
         .chain(stages)
         .map(range_id)
-        .filter(|row| reduction.is_inside(*row) && survey.len(*row) >= 2)
+        .filter(|row| reduction.is_inside(*row) && survey.len(*row) >= 2 && !is_copied_for(*row))
         .map(|row| {
             let shared =
                 survey.accesses.iter().filter(|access| access.depends.contains(id) && !access.depends.contains(row));

@@ -12,6 +12,7 @@
 use super::apply::apply;
 use super::limits::lanes_max;
 use super::opt::{Opt, ThreadIndex};
+use super::peel::decided_part;
 use super::stage::loads_of;
 use crate::ir::{AxisKind, ThreadDim, UOp};
 use crate::kernel::ranges::{Dependencies, RangeSet, all_ranges, closed_ranges, is_loop_end, range_id};
@@ -33,10 +34,11 @@ pub fn legal_opts(kernel: &UOp, target: &Target) -> Vec<Opt> {
     let mut ranges = all_ranges(kernel);
     ranges.retain(|range| kind_of(range).is_some_and(|kind| matches!(kind, AxisKind::Loop | AxisKind::Reduce)));
     ranges.sort_by_key(range_id);
+    let dependencies = Dependencies::of(kernel);
     for range in &ranges {
         try_all(&mut of_one_range(kernel, range, target).into_iter());
     }
-    let dependencies = Dependencies::of(kernel);
+    try_all(&mut cuts(&ranges, &dependencies).into_iter());
     try_all(&mut pairs_of_loops(kernel, &dependencies).into_iter());
     try_all(&mut packed_pairs(kernel, &ranges).into_iter());
     try_all(&mut stages(kernel, &ranges, &dependencies).into_iter());
@@ -72,6 +74,15 @@ fn of_one_range(kernel: &UOp, range: &UOp, target: &Target) -> Vec<Opt> {
     opts
 }
 
+/// Cuts that decide conditions.
+fn cuts(ranges: &[UOp], dependencies: &Dependencies) -> Vec<Opt> {
+    let cut = |range: &UOp| {
+        let (begin, end) = decided_part(range, dependencies)?;
+        Some(Opt::Peel { range: range_id(range), begin: u32::try_from(begin).ok()?, end: u32::try_from(end).ok()? })
+    };
+    ranges.iter().filter_map(cut).collect()
+}
+
 /// Ranges as indices of threads, and reductions that threads share.
 fn of_threads(ranges: &[UOp]) -> Vec<Opt> {
     let of_one = |range: &UOp| {
@@ -100,7 +111,8 @@ fn pairs_of_loops(kernel: &UOp, dependencies: &Dependencies) -> Vec<Opt> {
         [first, second, ..] => Some(Opt::ThreadPair { range: range_id(first), inner: range_id(second) }),
         _ => None,
     });
-    pairs.into_iter().map(|(range, inner)| Opt::Reorder { range, inner }).chain(outermost).collect()
+    let of_pair = |(range, inner)| [Opt::Reorder { range, inner }, Opt::Merge { range, inner }];
+    pairs.into_iter().flat_map(of_pair).chain(outermost).collect()
 }
 
 /// Pairs of ranges that some load steps through memory along.

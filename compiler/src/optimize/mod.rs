@@ -13,10 +13,13 @@ mod map;
 mod nesting;
 pub mod opt;
 mod outline;
+mod panels;
+mod peel;
 mod split;
 mod stage;
 mod survey;
 pub mod text;
+mod tile;
 
 pub use apply::{apply, apply_list};
 pub use by_hand::choose;

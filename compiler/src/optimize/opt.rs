@@ -75,6 +75,22 @@ pub enum Opt {
         /// Number of the inner one.
         inner: u32,
     },
+    /// A range is cut: what is before and behind a part of it gets loops of its own, with the next free numbers, and conditions that the cuts decide vanish.
+    Peel {
+        /// Number of the range, which the part keeps.
+        range: u32,
+        /// The first iteration of the part.
+        begin: u32,
+        /// The first one behind it.
+        end: u32,
+    },
+    /// Two loops, one directly in the other wherever either stands, become one that keeps the number of the outer: where every index walks them as one.
+    Merge {
+        /// Number of the outer range.
+        range: u32,
+        /// Number of the inner one.
+        inner: u32,
+    },
     /// A range becomes the outermost loop.
     Outermost {
         /// Number of the range.

@@ -180,7 +180,7 @@ fn gated(index: &UOp, gate: &UOp) -> UOp {
 }
 
 /// Some loops, and those of the reductions and local buffers that stand in them or in others that are given by number; each once.
-fn loops_inside(dependencies: &Dependencies, first: Vec<UOp>, around: RangeSet) -> Vec<UOp> {
+pub(super) fn loops_inside(dependencies: &Dependencies, first: Vec<UOp>, around: RangeSet) -> Vec<UOp> {
     let mut inside = around;
     let mut own: Vec<UOp> = Vec::new();
     let mut seen: FxHashSet<UOp> = FxHashSet::default();
@@ -204,7 +204,7 @@ fn loops_inside(dependencies: &Dependencies, first: Vec<UOp>, around: RangeSet) 
 }
 
 /// The range under another number.
-fn with_number(range: &UOp, id: u32) -> UOp {
+pub(super) fn with_number(range: &UOp, id: u32) -> UOp {
     let kind = range.as_range().map_or(AxisKind::Loop, |arg| arg.kind);
     UOp::range(range.src()[0].clone(), id, kind)
 }

@@ -168,6 +168,8 @@ impl Survey {
             match access.steps.get(&id) {
                 Some(1) => 1.0,
                 Some(0) | None => 0.4,
+                // Two loads and a choice of lanes.
+                Some(2) if !access.is_store => 0.5,
                 Some(_) => -0.6,
             }
         };

@@ -25,6 +25,8 @@ const FORMS: &[(&str, &str)] = &[
     ("stage", "stage(l0, r1, r2)"),
     ("accumulate", "accumulate(r2, r0, r1)"),
     ("reorder", "reorder(r0, r1)"),
+    ("peel", "peel(r0, 1, 27)"),
+    ("merge", "merge(r0, r1)"),
     ("outermost", "outermost(r0)"),
     ("thread", "thread(r0)` or `thread(r0, r1)"),
     ("grid", "grid(r0, x)"),
@@ -64,6 +66,8 @@ impl fmt::Display for Opt {
                 f.write_str(")")
             }
             Opt::Reorder { range, inner } => write!(f, "reorder(r{range}, r{inner})"),
+            Opt::Peel { range, begin, end } => write!(f, "peel(r{range}, {begin}, {end})"),
+            Opt::Merge { range, inner } => write!(f, "merge(r{range}, r{inner})"),
             Opt::Outermost { range } => write!(f, "outermost(r{range})"),
             Opt::Thread { range } => write!(f, "thread(r{range})"),
             Opt::ThreadPair { range, inner } => write!(f, "thread(r{range}, r{inner})"),
@@ -98,6 +102,8 @@ impl FromStr for Opt {
             "materialize" => Opt::MaterializeReductions { range: arguments.range()? },
             "pack" => Opt::Pack { lane: arguments.range()?, row: arguments.range()? },
             "reorder" => Opt::Reorder { range: arguments.range()?, inner: arguments.range()? },
+            "peel" => Opt::Peel { range: arguments.range()?, begin: arguments.number()?, end: arguments.number()? },
+            "merge" => Opt::Merge { range: arguments.range()?, inner: arguments.range()? },
             "stage" => Opt::Stage { load: arguments.load()?, ranges: arguments.ranges()? },
             "accumulate" => Opt::Accumulate { range: arguments.range()?, along: arguments.ranges()? },
             "grid" => Opt::Map { range: arguments.range()?, index: ThreadIndex::Grid(arguments.dim()?) },
@@ -246,6 +252,8 @@ mod tests {
             Opt::Accumulate { range: a, along: vec![b] },
             Opt::Accumulate { range: b, along: vec![a, b, 4, 0] },
             Opt::Reorder { range: a, inner: b },
+            Opt::Merge { range: a, inner: b },
+            Opt::Peel { range: a, begin: b, end: a },
             Opt::Outermost { range: a },
             Opt::Thread { range: a },
             Opt::ThreadPair { range: a, inner: b },
@@ -287,7 +295,7 @@ mod tests {
         let error = |text: &str| parse_list(text).expect_err(text).to_string();
         assert_eq!(
             error("split(r0, 8), vectorise(r1, 16)"),
-            "`vectorise(r1, 16)` is no opt: there is no `vectorise`; opts are vectorize, upcast, split, materialize, pack, stage, accumulate, reorder, outermost, thread, grid, block, lane, stage_shared, group"
+            "`vectorise(r1, 16)` is no opt: there is no `vectorise`; opts are vectorize, upcast, split, materialize, pack, stage, accumulate, reorder, peel, merge, outermost, thread, grid, block, lane, stage_shared, group"
         );
         let form = "it is written as in `split(r0, 8)`";
         for (text, what) in [

@@ -1,0 +1,291 @@
+//! Panels: what a contraction reads awkwardly is copied to scratch, block by block of the results, in the order in which a register tile reads it.
+//!
+//! A convolution is a product of matrices of which one is never written out: its columns are windows of a padded image. Read in place, its rows are gated, walk
+//! memory in steps or are shorter than vectors, and that is paid for again with each row of the other matrix. So a block of columns is copied once, all terms of
+//! the reduction for some neighbouring results, and serves all rows:
+//!
+//! ```text
+//! for b, o, y, x { reduce c, i, j }                    for b, y / 4 { fill c, i, j, 4, x ; for o { for 4 * x { reduce c * i * j } } }
+//! ```
+//!
+//! The copy costs some cycles for an element, and without it each multiply-add would pay: from a few rows on it is worth it (`ROWS_MIN`). How many columns a
+//! block has follows from scratch memory (`Costs::scratch_bytes`), from the caches that it should stay in (`Costs::packed_bytes`), and from how evenly columns fill
+//! the tile's vectors.
+//!
+//! Where results that lie side by side are too few for lanes, as those of the gradient by a weight, terms of the reduction become lanes: then the copy is
+//! consecutive along these, as the other operand is.
+//!
+//! Always: made of the opts split, outermost, stage, merge; if the copy is refused, nothing is done. Tested by filetests of convolutions.
+
+use super::by_hand::Attempts;
+use super::opt::Opt;
+use super::stage::loads_of;
+use crate::ir::{Combining, Op, ReduceOp, UOp, postorder};
+use crate::kernel::effects::memory_in_place;
+use crate::kernel::ranges::{Dependencies, closed_ranges, next_range_id, open_operands, range_id};
+use crate::lower::loops::is_serial;
+use crate::symbolic::linear_terms;
+use crate::target::Target;
+
+/// Rows that share a panel, at least.
+const ROWS_MIN: i64 = 8;
+/// Vectors of the register tile that columns should fill.
+const VECTORS: i64 = 2;
+/// Blocks of columns of more than so many elements are no better than shorter ones.
+const COLUMNS_MAX: i64 = 512;
+/// How much longer a multiply-add takes where the panel does not stay in near caches, but comes in order from the next.
+const FAR: f64 = 1.08;
+
+/// What is to be copied, and in which loops.
+struct Panel {
+    /// The memory that is read, and which of its loads it is.
+    memory: UOp,
+    ordinal: usize,
+    /// Loops of the reduction, outermost first, and whether the copy is consecutive along these.
+    terms: Vec<u32>,
+    terms_last: bool,
+    /// Loops over results outside of the block, outermost first.
+    outside: Vec<u32>,
+    /// The outermost loop of the block, and how many of its iterations belong to it, if that is not all.
+    part: Option<(u32, i64)>,
+    /// Loops of the block, outermost first.
+    columns: Vec<u32>,
+}
+
+/// Copies a panel if there is a contraction that wants one.
+pub(super) fn copy_panel(choice: &mut Attempts<'_>) -> bool {
+    let Some(panel) = find_panel(&choice.kernel, choice.target) else { return false };
+    let (before, applied) = (choice.kernel.clone(), choice.applied.len());
+    let done = make_panel(choice, &panel);
+    if !done {
+        choice.kernel = before;
+        choice.applied.truncate(applied);
+    }
+    done
+}
+
+fn make_panel(choice: &mut Attempts<'_>, panel: &Panel) -> bool {
+    let mut columns = panel.columns.clone();
+    if let Some((range, len)) = panel.part {
+        let part = next_range_id(&choice.kernel);
+        if !choice.attempt(Opt::Split { range, len: len as u32 }) {
+            return false;
+        }
+        columns[0] = part;
+    }
+    // What stands outermost already stays there.
+    for range in panel.outside.iter().rev() {
+        if !is_outermost(&choice.kernel, *range) && !choice.attempt(Opt::Outermost { range: *range }) {
+            return false;
+        }
+    }
+    let Some(load) = number_of_load(&choice.kernel, panel) else { return false };
+    let (outer, inner) = if panel.terms_last { (&columns, &panel.terms) } else { (&panel.terms, &columns) };
+    let ranges = outer.iter().chain(inner).copied().collect();
+    if !choice.attempt(Opt::Stage { load, ranges }) {
+        return false;
+    }
+    for loops in [&panel.terms, &columns] {
+        for pair in loops.windows(2).rev() {
+            choice.attempt(Opt::Merge { range: pair[0], inner: pair[1] });
+        }
+    }
+    true
+}
+
+fn is_outermost(root: &UOp, range: u32) -> bool {
+    root.src().iter().all(|store| closed_ranges(store).first().is_some_and(|first| range_id(first) == range))
+}
+
+/// The load's number after the loops around it were split.
+fn number_of_load(root: &UOp, panel: &Panel) -> Option<u32> {
+    let mut of_memory = loads_of(root).into_iter().zip(0..).filter(|(load, _)| load.src()[0].src()[0] == panel.memory);
+    of_memory.nth(panel.ordinal).map(|(_, number)| number)
+}
+
+/// The contraction with the most terms that reads something awkwardly.
+fn find_panel(root: &UOp, target: &Target) -> Option<Panel> {
+    let dependencies = Dependencies::of(root);
+    let [store, others @ ..] = root.src() else { return None };
+    let outputs = closed_ranges(store);
+    let is_plain = |node: &UOp| node.op() == Op::LocalBuffer || node.as_range().is_some_and(|_| is_serial(node));
+    if others.iter().any(|other| closed_ranges(other) != outputs) || dependencies.order.iter().any(is_plain) {
+        return None;
+    }
+    let replaced = memory_in_place(root);
+    let reductions = dependencies.order.iter().filter(|node| node.op() == Op::ReduceRange);
+    reductions
+        .filter(|node| matches!(Combining::of(node), Some(Combining::One(ReduceOp::Add))))
+        .filter(|node| !postorder(open_operands(node)).iter().any(|inner| inner.op() == Op::ReduceRange))
+        .flat_map(|reduction| {
+            let loads = postorder(open_operands(reduction)).into_iter().filter(|node| node.op() == Op::Load);
+            loads.map(move |load| (reduction, load)).collect::<Vec<_>>()
+        })
+        .filter(|(_, load)| load.src()[0].src()[0].op() == Op::Param && !replaced.contains(&load.src()[0].src()[0]))
+        .find_map(|(reduction, load)| {
+            let contraction = Contraction { root, store, outputs, reduction, load: &load, dependencies: &dependencies };
+            contraction.panel(target)
+        })
+}
+
+/// Results whose windows are copied together.
+struct Block {
+    /// See [`Panel`].
+    columns: Vec<u32>,
+    part: Option<(u32, i64)>,
+}
+
+/// How many columns there may be, how many of them stay in near caches, and how many a register tile has.
+struct Room {
+    near: i64,
+    most: i64,
+    tile: i64,
+}
+
+/// A load in a reduction, and what stands around.
+struct Contraction<'k> {
+    root: &'k UOp,
+    store: &'k UOp,
+    outputs: &'k [UOp],
+    reduction: &'k UOp,
+    load: &'k UOp,
+    dependencies: &'k Dependencies,
+}
+
+impl Contraction<'_> {
+    fn panel(&self, target: &Target) -> Option<Panel> {
+        let set = self.dependencies.get(self.load);
+        let around = self.dependencies.get(self.reduction);
+        let shares = |range: &&UOp| around.contains(range_id(range)) && !set.contains(range_id(range));
+        let rows: i64 = self.outputs.iter().filter(shares).map(|range| range.src()[0].max_value()).product();
+        let own: Vec<&UOp> =
+            closed_ranges(self.reduction).iter().filter(|range| set.contains(range_id(range))).collect();
+        let lengths: Option<Vec<i64>> = own.iter().map(|range| range.src()[0].as_int()).collect();
+        let terms: i64 = lengths?.iter().product();
+        let bytes = self.load.dtype().bytes() as i64;
+        let columns_in = |room: u32| (i64::from(room) / bytes / terms.max(1)).min(COLUMNS_MAX);
+        let (near, most) = (columns_in(target.costs.packed_bytes), columns_in(target.costs.scratch_bytes));
+        if rows < ROWS_MIN || own.is_empty() || most < 1 {
+            return None;
+        }
+        let room = Room { near, most, tile: VECTORS * i64::from(target.vector_bytes) / bytes };
+        let block = self.columns(&room).map(|block| (block, false));
+        let (block, terms_last) = block.or_else(|| self.columns_of_terms(&own, &room).map(|block| (block, true)))?;
+        let Block { columns, part } = block;
+        let in_part = |id: &u32| part.is_some_and(|(range, _)| range == *id);
+        let is_outside = |id: &u32| set.contains(*id) && (!columns.contains(id) || in_part(id));
+        let outside = self.outputs.iter().map(range_id).filter(is_outside).collect();
+        let memory = self.load.src()[0].src()[0].clone();
+        let of_memory = loads_of(self.root).into_iter().filter(|load| load.src()[0].src()[0] == memory);
+        let ordinal = of_memory.collect::<Vec<_>>().iter().position(|load| load == self.load)?;
+        let terms = own.into_iter().map(range_id).collect();
+        Some(Panel { memory, ordinal, terms, terms_last, outside, part, columns })
+    }
+
+    fn step_of_store(&self, range: &UOp) -> i64 {
+        let terms = linear_terms(&self.store.src()[0].src()[1]).0;
+        terms.iter().find(|(term, _)| term == range).map_or(0, |(_, step)| *step)
+    }
+
+    /// The results of a block that lie side by side in memory, as lanes and copies of a register tile.
+    fn columns(&self, room: &Room) -> Option<Block> {
+        let set = self.dependencies.get(self.load);
+        let inside = |range: &&UOp| set.contains(range_id(range));
+        let lane = self.outputs.iter().filter(inside).find(|range| self.step_of_store(range) == 1)?;
+        let width = lane.src()[0].as_int()?;
+        if !self.is_awkward(lane, width, room.tile) {
+            return None;
+        }
+        let mut columns = vec![range_id(lane)];
+        if width > room.most {
+            let len = room.near.max(room.tile).min(room.most) / room.tile * room.tile;
+            return (len >= room.tile).then_some(Block { columns, part: Some((range_id(lane), len)) });
+        }
+        let (mut total, mut part) = (width, None);
+        // Further out, as long as results lie side by side in memory and all of what is inside is taken.
+        while part.is_none() {
+            let next = self.outputs.iter().filter(inside).find(|range| {
+                let is_new = !columns.contains(&range_id(range));
+                is_new && self.step_of_store(range) == total && range.src()[0].as_int().is_some_and(|len| len > 1)
+            });
+            let Some((next, len)) = next.and_then(|range| Some((range, range.src()[0].as_int()?))) else { break };
+            let rows = best_part(len, total, room);
+            if rows < 2 {
+                break;
+            }
+            columns.insert(0, range_id(next));
+            total *= rows;
+            part = (rows < len).then_some((range_id(next), rows));
+        }
+        // Fewer would not fill a tile.
+        (total >= room.tile).then_some(Block { columns, part })
+    }
+
+    /// Results whose terms become lanes: another load is walked along these, and this one, copied, is too.
+    fn columns_of_terms(&self, own: &[&UOp], room: &Room) -> Option<Block> {
+        let lane = own.last()?;
+        let is_walked =
+            |load: &UOp| load != self.load && step_of_load(load, lane) == Some(1) && load.src()[0].src().len() == 2;
+        let loads = postorder(open_operands(self.reduction)).into_iter().filter(|node| node.op() == Op::Load);
+        let width = lane.src()[0].as_int()?;
+        if !loads.collect::<Vec<_>>().iter().any(is_walked) || !self.is_awkward(lane, width, room.tile) {
+            return None;
+        }
+        let set = self.dependencies.get(self.load);
+        let mut columns: Vec<u32> = Vec::new();
+        let mut total = 1;
+        for range in self.outputs.iter().rev().filter(|range| set.contains(range_id(range))) {
+            let Some(len) = range.src()[0].as_int().filter(|len| total * len <= room.most) else { break };
+            columns.insert(0, range_id(range));
+            total *= len;
+        }
+        (total > 1).then_some(Block { columns, part: None })
+    }
+
+    /// Whether the load does not come in whole vectors along the range: it is gated, walks memory in steps, or there are too few elements.
+    fn is_awkward(&self, lane: &UOp, width: i64, tile: i64) -> bool {
+        let (index, set) = (&self.load.src()[0], self.dependencies.get(self.load));
+        let inside = |range: &UOp| set.contains(range_id(range));
+        let is_gated = index.src().get(2).is_some() && closed_ranges(self.reduction).iter().any(inside);
+        is_gated || step_of_load(self.load, lane) != Some(1) || (width % tile != 0 && width < 4 * tile)
+    }
+}
+
+/// By how much a load's address grows along a range, if it moves evenly along all.
+fn step_of_load(load: &UOp, range: &UOp) -> Option<i64> {
+    let terms = linear_terms(&load.src()[0].src()[1]).0;
+    let is_regular = terms.iter().all(|(term, _)| term.op() == Op::Range);
+    is_regular.then(|| terms.iter().filter(|(term, _)| term == range).map(|(_, step)| step).sum())
+}
+
+/// How many iterations of a loop belong to a block, each so many columns: those that leave the least of tiles and blocks over; of two alike the larger part.
+fn best_part(len: i64, each: i64, room: &Room) -> i64 {
+    let again = |count: i64, part: i64| (count + part - 1) / part * part;
+    let waste = |part: &i64| {
+        let (blocks, columns) = (again(len, *part) as f64 / len as f64, part * each);
+        let reads = if columns > room.near { FAR } else { 1.0 };
+        reads * blocks * again(columns, room.tile) as f64 / columns as f64
+    };
+    // A percent is as good as nothing.
+    (1..=(room.most / each).min(len))
+        .rev()
+        .min_by(|a, b| (waste(a) * 100.0).round().total_cmp(&(waste(b) * 100.0).round()))
+        .unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_leave_little_over() {
+        // 4 of 28 rows of 28 are seven tiles of 16; all of 14 x 14 leave less over than 7 rows would; 7 x 7 fill four tiles in no way.
+        let part = |len: i64, near: i64, most: i64| best_part(len, len, &Room { near, most, tile: 16 });
+        assert_eq!(part(28, 200, 400), 4);
+        assert_eq!(part(14, 300, 400), 14);
+        assert_eq!(part(7, 100, 400), 7);
+        assert_eq!(part(28, 20, 20), 1);
+        // Two rows would stay near, but an eighth would be done twice.
+        assert_eq!(part(28, 60, 120), 4);
+    }
+}

@@ -1,0 +1,163 @@
+//! The register tile around a reduction: how many vectors along the range that became lanes, how many rows along another.
+//!
+//! A step of the reduction loads each of the tile's vectors once and each row's element once, and multiplies each with each. The accumulators, the vectors and
+//! one row's element live in registers at once, and one register is left for what the code generator needs: past that it moves accumulators to memory and
+//! back in each step. Of the tiles that fit, the one with the fewest cycles for an element is taken (`register_tile`).
+//!
+//! Tested below for the register files of common machines, and by the kernels that the choice by hand gives (filetests).
+
+use super::by_hand::UNROLLED_OPS_MAX;
+use super::survey::{AccessPattern, Survey};
+use crate::kernel::ranges::range_id;
+use crate::target::Target;
+
+/// Vectors of a tile with rows, at most.
+const VECTORS_MAX: u32 = 4;
+/// Rows of a tile, at most.
+const ROWS_MAX: u32 = 14;
+/// Multiply-adds, and loads, that begin in one cycle.
+const STARTS_PER_CYCLE: f64 = 2.0;
+/// Cycles until the result of a multiply-add can be added to.
+const LATENCY: f64 = 4.0;
+/// What a load costs beside its cycle, in cycles: some come from the second cache.
+const LOAD_CYCLES: f64 = 0.5;
+
+/// A register tile: vectors along the vector range, rows along another.
+#[derive(Default)]
+pub(super) struct Tile {
+    pub(super) vectors: u32,
+    pub(super) row: Option<(u32, u32)>,
+    /// Whether loads walk memory along the rows and stores along the vectors.
+    pub(super) crosses: bool,
+}
+
+pub(super) fn choose_tile(survey: &Survey, target: &Target, vector_id: u32, lanes: u32) -> Tile {
+    let budget = target.vector_registers * 3 / 4;
+    let vectors_in_range = (survey.len(vector_id) as u32).div_ceil(lanes);
+    let main = survey
+        .inner
+        .iter()
+        .filter(|inner| !inner.is_local_buffer && inner.depends.contains(vector_id))
+        .max_by(|a, b| a.weight.total_cmp(&b.weight));
+    let Some(reduction) = main else { return copy_tile(survey, vector_id, lanes) };
+    let per_reduction = (budget / reduction.count as u32).max(1);
+    let reused = |id: u32| -> f64 {
+        let inside =
+            |access: &&AccessPattern| reduction.ranges.iter().any(|range| access.depends.contains(range_id(range)));
+        survey
+            .accesses
+            .iter()
+            .filter(inside)
+            .filter(|access| !access.depends.contains(id) && access.depends.contains(vector_id))
+            .map(|access| access.weight)
+            .sum()
+    };
+    // Rows of a symbolic range are split in two stores, so that only panels can be shared out: there must be enough of them.
+    let enough_panels =
+        vectors_in_range >= 4 * target.threads || survey.work < f64::from(target.costs.second_thread_ops);
+    let once_a_row = |id: u32| survey.inner.iter().any(|inner| !inner.is_inside(vector_id) && inner.is_inside(id));
+    let rows_in = |id: u32| match survey.len(id) {
+        len if len < 2 && enough_panels && !once_a_row(id) => survey.most(id),
+        len => len,
+    };
+    let row = survey
+        .outputs
+        .iter()
+        .map(range_id)
+        .filter(|id| *id != vector_id && reduction.depends.contains(*id) && rows_in(*id) >= 2)
+        .map(|id| (reused(id), id))
+        .filter(|(reuse, _)| *reuse > 0.0)
+        .max_by(|a, b| a.0.total_cmp(&b.0));
+    match row {
+        Some((_, id)) => {
+            let room = RegisterRoom { registers: target.vector_registers, values: reduction.count as u32 };
+            let (vectors, rows) = register_tile(&room, vectors_in_range, rows_in(id) as u32);
+            Tile { vectors, row: (rows >= 2).then_some((id, rows)), crosses: false }
+        }
+        None => Tile {
+            vectors: even_part(vectors_in_range, vectors_in_range.min(16).min(per_reduction)),
+            ..Tile::default()
+        },
+    }
+}
+
+/// The tile of a kernel without reductions on the vector range.
+///
+/// Where a load walks memory along another output range, as in a transpose, as many steps along that range as there are lanes: the
+/// tile then uses the whole of each cache line that its gathers touch. Else a few vectors, which hide the loop.
+fn copy_tile(survey: &Survey, vector_id: u32, lanes: u32) -> Tile {
+    let vectors = (survey.len(vector_id) as u32).div_ceil(lanes);
+    let crossed = |id: u32| {
+        let crosses = |access: &&AccessPattern| {
+            let strided = access.steps.get(&vector_id).is_some_and(|step| step.abs() > 1);
+            !access.is_store && strided && access.steps.get(&id).is_some_and(|step| step.abs() == 1)
+        };
+        survey.accesses.iter().any(|access| crosses(&access))
+    };
+    let across =
+        survey.outputs.iter().map(range_id).find(|id| *id != vector_id && survey.len(*id) >= 2 && crossed(*id));
+    match across {
+        Some(id) => Tile { vectors: 1, row: Some((id, lanes.min(survey.len(id) as u32))), crosses: true },
+        None => {
+            // A long body hides the loop by itself, and code generation takes time by its length.
+            let most = (UNROLLED_OPS_MAX / survey.body_ops.max(1)).clamp(1, 4);
+            Tile { vectors: vectors.min(most), row: None, crosses: false }
+        }
+    }
+}
+
+/// A part of at most `most` that divides `len`, if there is one not much smaller; else `most`.
+pub(super) fn even_part(len: u32, most: u32) -> u32 {
+    let even = (most.div_ceil(2).max(1)..=most).rev().find(|part| len.is_multiple_of(*part));
+    even.unwrap_or(most).max(1)
+}
+
+/// The registers that a tile may take, and the values that each of its elements accumulates.
+pub(super) struct RegisterRoom {
+    pub(super) registers: u32,
+    pub(super) values: u32,
+}
+
+/// Vectors and rows of the tile that takes the fewest cycles for an element, of a loop over so many vectors and rows.
+pub(super) fn register_tile(room: &RegisterRoom, vectors_in_range: u32, rows_in_range: u32) -> (u32, u32) {
+    let fits = |vectors: u32, rows: u32| vectors * rows * room.values + vectors + 2 <= room.registers;
+    let again = |len: u32, part: u32| f64::from(len.div_ceil(part) * part) / f64::from(len.max(1));
+    let cycles = |vectors: u32, rows: u32| {
+        let (products, loads) = (f64::from(vectors * rows), f64::from(vectors + rows));
+        let step = (products / STARTS_PER_CYCLE).max(loads / STARTS_PER_CYCLE).max(LATENCY) + loads * LOAD_CYCLES;
+        step / products * again(vectors_in_range, vectors) * again(rows_in_range, rows)
+    };
+    let mut best = (f64::INFINITY, 1, 1);
+    for vectors in 1..=VECTORS_MAX.min(vectors_in_range.max(1)) {
+        for rows in (1..=ROWS_MAX.min(rows_in_range.max(1))).filter(|rows| fits(vectors, *rows)) {
+            let needed = cycles(vectors, rows);
+            if needed < best.0 {
+                best = (needed, vectors, rows);
+            }
+        }
+    }
+    (best.1, best.2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tile(registers: u32, vectors: u32, rows: u32) -> (u32, u32) {
+        register_tile(&RegisterRoom { registers, values: 1 }, vectors, rows)
+    }
+
+    #[test]
+    fn tiles_fill_the_registers_and_leave_room_for_what_is_loaded() {
+        assert_eq!(tile(16, 64, 512), (2, 6));
+        assert_eq!(tile(32, 64, 516), (4, 6));
+        assert_eq!(tile(16, 1, 516), (1, 12));
+    }
+
+    #[test]
+    fn a_tile_does_not_do_much_twice() {
+        // Of 8 rows, six and six would be half again as much.
+        assert_eq!(tile(16, 64, 8), (2, 4));
+        assert_eq!(tile(16, 3, 60), (3, 3));
+    }
+}
