@@ -3,7 +3,7 @@
 use smallvec::smallvec;
 
 use super::rules::{Contribution, number, zero};
-use super::{reductions, scans};
+use super::{convolutions, reductions, scans};
 use crate::UOp;
 use crate::dtype::lattice::accumulate;
 use crate::ir::{Arg, Function};
@@ -19,6 +19,8 @@ pub(super) fn function(node: &UOp, g: &UOp) -> Contribution {
         Function::FirstExtreme => return reductions::by_place(node, g, Tie::First),
         Function::LastExtreme => return reductions::by_place(node, g, Tie::Last),
         Function::EvenExtreme => return reductions::evenly(node, g),
+        Function::Convolution => return convolutions::convolution(node, g),
+        Function::TransposedConvolution => return convolutions::transposed(node, g),
         Function::GatherAlong => return scans::gather_along(node, g),
         // An integer.
         Function::Checked => return node.src().iter().map(|_| None).collect(),
@@ -80,6 +82,8 @@ fn of_one(function: Function, x: &UOp, y: &UOp, g: &UOp) -> UOp {
         | Function::FirstExtreme
         | Function::LastExtreme
         | Function::EvenExtreme
+        | Function::Convolution
+        | Function::TransposedConvolution
         | Function::GatherAlong
         | Function::Checked => g.clone(),
     }
@@ -110,10 +114,15 @@ mod tests {
         for &known in Function::ALL {
             let largest = x.reduce(ReduceOp::Max, &[0]);
             let (index, zero) = (UOp::param(1, DType::I32, 4), UOp::index(0));
+            let image = x.reshape([1, 1, 4]);
+            let numbers = [1, 1, 1, 1].map(UOp::index);
+            let kernel = UOp::param(2, DType::F32, 3).reshape([1, 1, 3]);
+            let image_operands: Vec<UOp> = [image.clone(), kernel].into_iter().chain(numbers).collect();
             let (value, operands, floats) = match known {
                 Function::Pow | Function::Atan2 | Function::BinaryCrossEntropy => (&x, vec![&x, &x], 2),
                 Function::FirstExtreme | Function::LastExtreme | Function::EvenExtreme => (&largest, vec![&x], 1),
                 Function::GatherAlong => (&x, vec![&x, &index, &zero], 1),
+                Function::Convolution | Function::TransposedConvolution => (&image, image_operands.iter().collect(), 2),
                 Function::Checked => (&index, vec![&zero, &zero, &zero], 0),
                 _ => (&x, vec![&x], 1),
             };

@@ -13,6 +13,7 @@
 //! Not here: which tensors to differentiate by (runtime). Tests: against differences of the interpreter's values in `f64`.
 
 mod backward;
+mod convolutions;
 mod functions;
 mod reductions;
 mod rules;

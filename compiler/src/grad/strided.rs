@@ -142,11 +142,40 @@ fn along_axis(value: UOp, axis: usize, steps: &[Steps]) -> UOp {
         lengths.insert(axis, Dim::Const(1));
         return value.reshape(lengths);
     };
+    if let [first, second] = steps
+        && first.step > 1
+        && second.step == 1
+    {
+        return by_phases(&value, axis, *first, *second);
+    }
     let mut value = spread(&value, axis, first.step);
     for steps in &steps[1..] {
         value = slanted(&value, axis, steps);
     }
     value
+}
+
+/// As spread by the step and slanted, of windows that lie a step apart, without zeros between: with `k = step * tap + r` the gradient at `step * t + r` is
+/// the sum over taps of `g[t - tap, step * tap + r]`.
+fn by_phases(value: &UOp, axis: usize, windows: Steps, within: Steps) -> UOp {
+    let (step, count) = (windows.step, within.count);
+    let taps = (count + step - 1) / step;
+    let whole = padded(value, axis + 1, 0, taps * step - count);
+    let mut lengths = whole.shape().to_vec();
+    lengths.splice(axis + 1..axis + 2, [Dim::Const(taps), Dim::Const(step)]);
+    let apart = slanted(&whole.reshape(lengths), axis, &Steps { step: 1, count: taps, ..within });
+    // [.., t, r, .., tap]
+    let mut lengths = apart.shape().to_vec();
+    let phases = lengths.remove(axis + 1).max_value();
+    let all = lengths[axis].max_value() * phases;
+    lengths[axis] = Dim::Const(all);
+    let joined = apart.reshape(lengths);
+    // As far as windows reach; behind are zeros that filled the last tap.
+    let reach = (windows.count - 1) * step + count;
+    let bounds: Vec<(Dim, Dim)> = (joined.shape().iter().enumerate())
+        .map(|(k, len)| (Dim::Const(0), if k == axis { Dim::Const(reach) } else { len.clone() }))
+        .collect();
+    joined.shrink(&bounds)
 }
 
 /// From `g[q, k]` at `axis` and the next to `h[p, .., k]` with `h[p, k] = g[p - step k, k]`: rows in reverse, each padded on both sides by

@@ -1,14 +1,17 @@
-//! Convolutions of any number of spatial axes: windows of the padded input, times the weight, summed.
+//! Convolutions of any number of spatial axes: windows of the padded input, times the weight, summed; and the gradient of that by the weight.
+//!
+//! A convolution is marked as one, with its options as further operands, so that its gradients are convolutions too (`grad::convolutions`): by the input
+//! the transposed one, which stands in `transposed_convolution`.
 
+use super::math::known;
 use super::matmul::sum_of_products;
 use super::movement::{Window, reorder, windows};
 use super::padding::{PadMode, pad};
 use super::shapes::{check_size, common_dtype, concrete, concrete_axis, concrete_last};
-use super::slicing::spread;
 use super::{Built, broadcast_to, elementwise, fail};
 use crate::UOp;
 use crate::dtype::Scalar;
-use crate::ir::{Dim, Shape};
+use crate::ir::{Dim, Function, Shape};
 
 /// How windows lie on the spatial axes; a list of one number stands for the same on each axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,13 +47,13 @@ pub(super) fn per_axis(list: &[i64], axes: usize, least: i64, what: &str) -> Bui
 }
 
 /// Lengths of the operands that both convolutions need, checked.
-struct Checked {
-    spatial: usize,
-    input: Vec<i64>,
-    weight: Vec<i64>,
+pub(super) struct Checked {
+    pub(super) spatial: usize,
+    pub(super) input: Vec<i64>,
+    pub(super) weight: Vec<i64>,
 }
 
-fn check(x: &UOp, weight: &UOp, groups: i64) -> Built<Checked> {
+pub(super) fn check(x: &UOp, weight: &UOp, groups: i64) -> Built<Checked> {
     let (input, lengths) = (concrete_last(x, x.shape().len().saturating_sub(1))?, concrete(weight)?);
     let spatial = input.len().saturating_sub(2);
     if spatial == 0 || lengths.len() != input.len() {
@@ -75,8 +78,59 @@ pub fn conv(x: &UOp, weight: &UOp, bias: Option<&UOp>, options: &ConvOptions) ->
     let pairs: Vec<(i64, i64)> = [0, 0].iter().chain(&padding).map(|&amount| (amount, amount)).collect();
     let padded = pad(&x.cast(dtype), &pairs, PadMode::Constant(Scalar::Int(0)))?;
     let list = window_list(&padded, &kernel[2..], options)?;
-    let result = correlate(&padded, &weight.cast(dtype), &list, groups)?;
+    let weight = weight.cast(dtype);
+    let result =
+        marked(Function::Convolution, correlate(&padded, &weight, &list, groups)?, &x.cast(dtype), &weight, options);
     add_bias(&result, bias)
+}
+
+/// The value as what a convolution of x and a weight gives.
+pub(super) fn marked(function: Function, value: UOp, x: &UOp, weight: &UOp, options: &ConvOptions) -> UOp {
+    if !value.dtype().is_float() {
+        return value;
+    }
+    let numbers = [&options.stride, &options.padding, &options.dilation].into_iter().flat_map(|list| {
+        let spatial = x.shape().len() - 2;
+        (0..spatial).map(move |axis| list[if list.len() == 1 { 0 } else { axis }])
+    });
+    let numbers: Vec<UOp> = std::iter::once(options.groups).chain(numbers).map(UOp::index).collect();
+    let operands: Vec<&UOp> = [x, weight].into_iter().chain(&numbers).collect();
+    known(function, value, &operands)
+}
+
+/// The options that a marked node stands for.
+pub(crate) fn options_of(node: &UOp) -> Option<ConvOptions> {
+    let numbers: Vec<i64> = node.src().get(3..)?.iter().map(UOp::as_int).collect::<Option<_>>()?;
+    let (groups, lists) = numbers.split_first()?;
+    let spatial = lists.len() / 3;
+    let list = |number: usize| lists[number * spatial..(number + 1) * spatial].to_vec();
+    let (stride, padding, dilation) = (list(0), list(1), list(2));
+    Some(ConvOptions { stride, padding, dilation, groups: *groups, output_padding: vec![0; spatial] })
+}
+
+/// The gradient by a weight of the given shape, where g is that by the convolution: each window of x times what came of it, summed over all of them.
+pub(crate) fn gradient_by_weight(x: &UOp, g: &UOp, weight: &Shape, options: &ConvOptions) -> Built {
+    let lengths = weight.as_const().unwrap_or_default();
+    let (spatial, groups) = (lengths.len() - 2, options.groups);
+    let padding = per_axis(&options.padding, spatial, 0, "padding")?;
+    let pairs: Vec<(i64, i64)> = [0, 0].iter().chain(&padding).map(|&amount| (amount, amount)).collect();
+    let padded = pad(x, &pairs, PadMode::Constant(Scalar::Int(0)))?;
+    let list = window_list(&padded, &lengths[2..], options)?;
+    let view = windows(&padded, &list);
+    let batch = x.shape()[0].clone();
+    let (inside, out) = (lengths[1], lengths[0] / groups);
+    let counts: Vec<Dim> = list.iter().map(|window| window.count.into()).collect();
+    let kernel: Vec<Dim> = list.iter().map(|window| window.len.into()).collect();
+    let shape = |out: i64, inside: i64, kernel: &[Dim]| -> Shape {
+        let first = [batch.clone(), groups.into(), out.into(), inside.into()];
+        first.into_iter().chain(counts.iter().cloned()).chain(kernel.iter().cloned()).collect()
+    };
+    let all = shape(out, inside, &kernel);
+    let view = broadcast_to(&view.reshape(shape(1, inside, &kernel)), &all)?;
+    let ones = vec![Dim::Const(1); spatial];
+    let g = broadcast_to(&g.reshape(shape(out, 1, &ones)), &all)?;
+    let summed: Vec<usize> = std::iter::once(0).chain(4..4 + spatial).collect();
+    Ok(sum_of_products(&view, &g, &summed).reshape(weight.clone()))
 }
 
 /// The windows of the last axes of x.
@@ -100,7 +154,7 @@ pub(super) fn window_list(x: &UOp, kernel: &[i64], options: &ConvOptions) -> Bui
 }
 
 /// Windows [batch, groups, 1, in, .., kernel..] times weights [groups, out, in, 1.., kernel..], summed over in and kernel.
-fn correlate(x: &UOp, weight: &UOp, list: &[Window], groups: i64) -> Built {
+pub(super) fn correlate(x: &UOp, weight: &UOp, list: &[Window], groups: i64) -> Built {
     let spatial = list.len();
     let (batch, channels) = (x.shape()[0].clone(), concrete_axis(x, 1)? / groups);
     let out = concrete(weight)?[0] / groups;
@@ -136,7 +190,7 @@ fn correlate(x: &UOp, weight: &UOp, list: &[Window], groups: i64) -> Built {
     Ok(sum_of_products(&view, &filters, &axes).reshape(result))
 }
 
-fn add_bias(result: &UOp, bias: Option<&UOp>) -> Built {
+pub(super) fn add_bias(result: &UOp, bias: Option<&UOp>) -> Built {
     let Some(bias) = bias else { return Ok(result.clone()) };
     if bias.shape().len() != 1 || bias.shape()[0] != result.shape()[1] {
         fail!("the bias {} is not one number for each of {} channels", bias.shape(), result.shape()[1]);
@@ -144,42 +198,6 @@ fn add_bias(result: &UOp, bias: Option<&UOp>) -> Built {
     let mut lengths = vec![Dim::Const(1); result.shape().len() - 1];
     lengths[0] = bias.shape()[0].clone();
     elementwise::add(result, &bias.reshape(lengths))
-}
-
-/// The transpose of a convolution: x [batch, channels, ..] spread by the stride, with a weight [channels, out channels / groups, ..].
-pub fn conv_transpose(x: &UOp, weight: &UOp, bias: Option<&UOp>, options: &ConvOptions) -> Built {
-    let dtype = common_dtype([x, weight])?;
-    let Checked { spatial, input, weight: kernel } = check(x, weight, options.groups)?;
-    let groups = options.groups;
-    if kernel[0] != input[1] {
-        fail!("a weight of [{}, ..] does not fit {} channels", kernel[0], input[1]);
-    }
-    let stride = per_axis(&options.stride, spatial, 1, "stride")?;
-    let padding = per_axis(&options.padding, spatial, 0, "padding")?;
-    let dilation = per_axis(&options.dilation, spatial, 1, "dilation")?;
-    let extra = per_axis(&options.output_padding, spatial, 0, "output padding")?;
-    let mut result = x.cast(dtype);
-    let mut pairs = vec![(0, 0), (0, 0)];
-    for k in 0..spatial {
-        if extra[k] >= stride[k].max(dilation[k]) {
-            fail!("output padding {} must be less than stride {} or dilation {}", extra[k], stride[k], dilation[k]);
-        }
-        result = spread(&result, k + 2, stride[k]);
-        let reach = (kernel[k + 2] - 1).saturating_mul(dilation[k]);
-        pairs.push((reach - padding[k], reach - padding[k] + extra[k]));
-    }
-    let padded = pad(&result, &pairs, PadMode::Constant(Scalar::Int(0)))?;
-    // [in, out, ..] becomes [out, in, ..] within each group, and the kernel is turned round.
-    let (inside, out) = (input[1] / groups, kernel[1]);
-    let space: Vec<Dim> = weight.shape()[2..].to_vec();
-    let apart: Shape =
-        [groups.into(), inside.into(), Dim::Const(out)].into_iter().chain(space.iter().cloned()).collect();
-    let order: Vec<usize> = [0, 2, 1].into_iter().chain(3..3 + spatial).collect();
-    let joined: Shape = [Dim::Const(groups * out), inside.into()].into_iter().chain(space).collect();
-    let turned = reorder(&weight.cast(dtype).reshape(apart), &order).reshape(joined);
-    let turned = turned.flip(&(2..2 + spatial).collect::<Vec<_>>());
-    let list = window_list(&padded, &kernel[2..], &ConvOptions { stride: vec![1], ..options.clone() })?;
-    add_bias(&correlate(&padded, &turned, &list, groups)?, bias)
 }
 
 /// The rows of a batch cut into the columns of a matrix: windows of x [batch, channels, ..] as [batch, channels * kernel, windows].

@@ -43,6 +43,7 @@ mod shapes;
 pub mod slicing;
 pub mod sort;
 pub mod statistics;
+pub mod transposed_convolution;
 
 use std::fmt;
 

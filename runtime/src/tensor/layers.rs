@@ -3,7 +3,9 @@
 use std::panic::Location;
 
 use warpweft_compiler::UOp;
-use warpweft_compiler::ops::{Built, attention, convolution, indexing, loss, norm, pooling, resize};
+use warpweft_compiler::ops::{
+    Built, attention, convolution, indexing, loss, norm, pooling, resize, transposed_convolution,
+};
 
 use super::bounds::{Allowed, with_index};
 use super::{
@@ -41,7 +43,7 @@ impl Tensor {
     #[track_caller]
     pub fn conv_transpose(&self, weight: &Tensor, bias: Option<&Tensor>, options: &ConvOptions) -> Tensor {
         Tensor::compute_with("conv_transpose", &[self, weight], &[bias], |x, rest| {
-            convolution::conv_transpose(&x[0], &x[1], rest[0], options)
+            transposed_convolution::conv_transpose(&x[0], &x[1], rest[0], options)
         })
     }
 

@@ -1,0 +1,147 @@
+//! The transpose of a convolution: what each element of the input adds to a window of the result.
+//!
+//! Element `o` of the result is the sum over the elements `k` of the kernel with `o + padding - k = stride * t` of `x[t] w[k]`. Written with zeros between the
+//! elements of x that is a convolution, of which all but one product in `stride` is nothing along each axis. So the result is computed by *phases*, the
+//! remainders of `o + padding` by the stride: each is a convolution with every stride-th element of the kernel, and all of them are one with more channels:
+//!
+//! ```text
+//! y[stride * t + r] = sum over q of x[t - q] w[stride * q + r]        r in 0..stride, channels [out, r]
+//! ```
+//!
+//! Then the phases are laid side by side and the padding is cut off. Along axes with steps in the window as well (dilation) zeros are put between.
+//!
+//! Tested by the cases of the tests crate, against PyTorch's results and the interpreter.
+
+use super::convolution::{Checked, ConvOptions, add_bias, check, correlate, marked, per_axis, window_list};
+use super::movement::{pad_axis, reorder, shrink_axis};
+use super::padding::{PadMode, pad};
+use super::shapes::common_dtype;
+use super::slicing::spread;
+use super::{Built, fail};
+use crate::UOp;
+use crate::dtype::Scalar;
+use crate::ir::{Dim, Function, Shape};
+
+/// One spatial axis.
+struct Axis {
+    /// Elements of x, and of the kernel.
+    len: i64,
+    kernel: i64,
+    stride: i64,
+    padding: i64,
+    dilation: i64,
+    /// Elements added at the end.
+    extra: i64,
+}
+
+impl Axis {
+    /// Remainders that are computed apart; 1 where zeros are put between elements instead.
+    fn phases(&self) -> i64 {
+        if self.dilation == 1 { self.stride } else { 1 }
+    }
+
+    /// Elements of the kernel that one phase takes.
+    fn taps(&self) -> i64 {
+        (self.kernel + self.phases() - 1) / self.phases()
+    }
+
+    fn result(&self) -> i64 {
+        (self.len - 1) * self.stride - 2 * self.padding + (self.kernel - 1) * self.dilation + 1 + self.extra
+    }
+}
+
+/// The transpose of a convolution: x [batch, channels, ..] spread by the stride, with a weight [channels, out channels / groups, ..].
+pub fn conv_transpose(x: &UOp, weight: &UOp, bias: Option<&UOp>, options: &ConvOptions) -> Built {
+    let dtype = common_dtype([x, weight])?;
+    let Checked { spatial, input, weight: kernel } = check(x, weight, options.groups)?;
+    if kernel[0] != input[1] {
+        fail!("a weight of [{}, ..] does not fit {} channels", kernel[0], input[1]);
+    }
+    let stride = per_axis(&options.stride, spatial, 1, "stride")?;
+    let padding = per_axis(&options.padding, spatial, 0, "padding")?;
+    let dilation = per_axis(&options.dilation, spatial, 1, "dilation")?;
+    let extra = per_axis(&options.output_padding, spatial, 0, "output padding")?;
+    let mut axes = Vec::with_capacity(spatial);
+    for k in 0..spatial {
+        if extra[k] >= stride[k].max(dilation[k]) {
+            fail!("output padding {} must be less than stride {} or dilation {}", extra[k], stride[k], dilation[k]);
+        }
+        let (stride, padding, dilation, extra) = (stride[k], padding[k], dilation[k], extra[k]);
+        let axis = Axis { len: input[k + 2], kernel: kernel[k + 2], stride, padding, dilation, extra };
+        if axis.len < 1 || axis.kernel < 1 || axis.result() < 1 {
+            fail!("a padding of {padding} leaves nothing of axis {}", k + 2);
+        }
+        axes.push(axis);
+    }
+    let (x, weight) = (x.cast(dtype), weight.cast(dtype));
+    let turned = turned_weight(&weight, &axes, options.groups);
+    let padded = padded_input(&x, &axes)?;
+    let taps: Vec<i64> = axes.iter().map(Axis::taps).collect();
+    let steps = axes.iter().map(|axis| if axis.phases() > 1 { 1 } else { axis.dilation }).collect();
+    let list = window_list(&padded, &taps, &ConvOptions { stride: vec![1], dilation: steps, ..options.clone() })?;
+    let channels = kernel[1] * options.groups;
+    let phases = correlate(&padded, &turned, &list, options.groups)?;
+    let result =
+        if axes.iter().all(|axis| axis.phases() == 1) { phases } else { interleaved(&phases, channels, &axes) };
+    add_bias(&marked(Function::TransposedConvolution, result, &x, &weight, options), bias)
+}
+
+/// x as its windows are taken from: with what the kernel reaches beyond its ends.
+fn padded_input(x: &UOp, axes: &[Axis]) -> Built {
+    let mut result = x.clone();
+    let mut pairs = vec![(0, 0), (0, 0)];
+    for (k, axis) in axes.iter().enumerate() {
+        if axis.phases() > 1 {
+            pairs.push((axis.taps() - 1, axis.taps() - 1));
+            continue;
+        }
+        result = spread(&result, k + 2, axis.stride);
+        let reach = (axis.kernel - 1).saturating_mul(axis.dilation);
+        pairs.push((reach - axis.padding, reach - axis.padding + axis.extra));
+    }
+    pad(&result, &pairs, PadMode::Constant(Scalar::Int(0)))
+}
+
+/// [in, out, ..] as [out, phases.., in, ..] within each group, the kernel turned round.
+fn turned_weight(weight: &UOp, axes: &[Axis], groups: i64) -> UOp {
+    let (spatial, lengths) = (axes.len(), weight.shape());
+    let (inside, out) = (lengths[0].max_value() / groups, lengths[1].max_value());
+    let mut apart: Vec<Dim> = vec![groups.into(), inside.into(), out.into()];
+    let mut whole = weight.clone();
+    for (k, axis) in axes.iter().enumerate() {
+        whole = pad_axis(&whole, k + 2, 0, axis.taps() * axis.phases() - axis.kernel);
+        apart.extend([Dim::Const(axis.taps()), Dim::Const(axis.phases())]);
+    }
+    // [groups, in, out, taps, phases, ..]
+    let taps = (0..spatial).map(|k| 3 + 2 * k);
+    let order: Vec<usize> = [0, 2].into_iter().chain(taps.clone().map(|tap| tap + 1)).chain([1]).chain(taps).collect();
+    let ordered = reorder(&whole.reshape(apart.into_iter().collect::<Shape>()), &order);
+    let phases: i64 = axes.iter().map(Axis::phases).product();
+    let taps = axes.iter().map(|axis| Dim::Const(axis.taps()));
+    let joined: Shape = [Dim::Const(groups * out * phases), inside.into()].into_iter().chain(taps).collect();
+    let turned = ordered.reshape(joined).flip(&(2..2 + spatial).collect::<Vec<_>>());
+    // What is padded would be asked for in the innermost loop.
+    if axes.iter().all(|axis| axis.phases() == 1) { turned } else { turned.contiguous() }
+}
+
+/// [batch, channels * phases.., ..] with phases side by side, and without the padding.
+fn interleaved(phases: &UOp, channels: i64, axes: &[Axis]) -> UOp {
+    let (spatial, batch) = (axes.len(), phases.shape()[0].clone());
+    let counts = phases.shape()[2..].to_vec();
+    let apart: Shape = [batch.clone(), channels.into()]
+        .into_iter()
+        .chain(axes.iter().map(|axis| Dim::Const(axis.phases())))
+        .chain(counts.iter().cloned())
+        .collect();
+    // Each length is followed by its phases.
+    let order: Vec<usize> = [0, 1].into_iter().chain((0..spatial).flat_map(|k| [2 + spatial + k, 2 + k])).collect();
+    let lengths = counts.iter().zip(axes).map(|(count, axis)| Dim::Const(count.max_value() * axis.phases()));
+    let joined: Shape = [batch, channels.into()].into_iter().chain(lengths).collect();
+    let mut result = reorder(&phases.contiguous().reshape(apart), &order).reshape(joined);
+    for (k, axis) in axes.iter().enumerate().filter(|(_, axis)| axis.phases() > 1) {
+        let (len, end) = (result.shape()[k + 2].max_value(), axis.padding + axis.result());
+        result = shrink_axis(&result, k + 2, axis.padding.min(len), end.min(len));
+        result = pad_axis(&result, k + 2, 0, axis.result() - result.shape()[k + 2].max_value());
+    }
+    result
+}
