@@ -34,6 +34,8 @@ use crate::target::Target;
 const STAGES_MAX: usize = 4;
 /// Ops of a straight elementwise body after it was repeated for several vectors.
 pub(super) const UNROLLED_OPS_MAX: u32 = 128;
+/// Iterations of shared loops that a thread should have, for a balance.
+const SHARES_PER_THREAD: u32 = 4;
 /// Tiles along each side of a block that crosses memory: processors fetch lines in pairs.
 const BLOCK_TILES: u32 = 2;
 
@@ -135,11 +137,21 @@ fn cut_decided(choice: &mut Attempts<'_>, target: &Target) -> bool {
         let lanes = i64::from(target.vector_bytes) / 4;
         let is_most = end - begin >= lanes && (end - begin) * 2 > len;
         let numbers = u32::try_from(begin).ok().zip(u32::try_from(end).ok());
-        if let (true, Some((begin, end))) = (is_most, numbers) {
+        if let (true, Some((begin, end))) = (is_most && leaves_shares(choice, &range), numbers) {
             cut |= choice.attempt(Opt::Peel { range: range_id(&range), begin, end });
         }
     }
     cut
+}
+
+/// Whether the loops outside of a range are enough for threads to share, if it is one of outputs: parts of a range that was cut are not shared out.
+fn leaves_shares(choice: &Attempts<'_>, range: &UOp) -> bool {
+    let stores = choice.kernel.src().iter().filter(|store| closed_ranges(store).contains(range));
+    let mut around = stores.map(|store| {
+        let outside = closed_ranges(store).iter().take_while(|other| *other != range);
+        outside.map(|other| other.src()[0].max_value() as f64).product::<f64>()
+    });
+    choice.threads < 2 || around.all(|count| count >= f64::from(SHARES_PER_THREAD * choice.threads))
 }
 
 #[derive(Default)]
@@ -351,7 +363,7 @@ fn choose_threads(choice: &mut Attempts<'_>, survey: &Survey, target: &Target) {
         .cloned()
         .collect();
     let lens: Vec<i64> = loops.iter().map(|range| range.src()[0].max_value()).collect();
-    let enough = target.threads as i64 * 4;
+    let enough = i64::from(target.threads * SHARES_PER_THREAD);
     match (loops.as_slice(), lens.as_slice()) {
         ([first, second, ..], [len, _, ..]) if *len < enough => {
             let pair = Opt::ThreadPair { range: range_id(first), inner: range_id(second) };

@@ -135,9 +135,10 @@ struct Block {
     part: Option<(u32, i64)>,
 }
 
-/// How many columns there may be, how many of them stay in near caches, and how many a register tile has.
+/// How many columns there may be, how many of them stay in near caches, how many a register tile has, and who shares the blocks.
 struct Room {
     near: i64,
+    threads: i64,
     most: i64,
     tile: i64,
 }
@@ -168,7 +169,8 @@ impl Contraction<'_> {
         if rows < ROWS_MIN || own.is_empty() || most < 1 {
             return None;
         }
-        let room = Room { near, most, tile: VECTORS * i64::from(target.vector_bytes) / bytes };
+        let threads = i64::from(target.threads);
+        let room = Room { near, most, threads, tile: VECTORS * i64::from(target.vector_bytes) / bytes };
         let block = self.columns(&room).map(|block| (block, false));
         let (block, terms_last) = block.or_else(|| self.columns_of_terms(&own, &room).map(|block| (block, true)))?;
         let Block { columns, part } = block;
@@ -209,7 +211,9 @@ impl Contraction<'_> {
                 is_new && self.step_of_store(range) == total && range.src()[0].as_int().is_some_and(|len| len > 1)
             });
             let Some((next, len)) = next.and_then(|range| Some((range, range.src()[0].as_int()?))) else { break };
-            let rows = best_part(len, total, room);
+            let is_outside = |range: &&UOp| *range != next && inside(range) && !columns.contains(&range_id(range));
+            let outside = self.outputs.iter().filter(is_outside).map(|range| range.src()[0].max_value()).product();
+            let rows = best_part(len, total, outside, room);
             if rows < 2 {
                 break;
             }
@@ -258,13 +262,16 @@ fn step_of_load(load: &UOp, range: &UOp) -> Option<i64> {
     is_regular.then(|| terms.iter().filter(|(term, _)| term == range).map(|(_, step)| step).sum())
 }
 
-/// How many iterations of a loop belong to a block, each so many columns: those that leave the least of tiles and blocks over; of two alike the larger part.
-fn best_part(len: i64, each: i64, room: &Room) -> i64 {
+/// How many iterations of a loop belong to a block, each so many columns: those that leave the least of tiles, blocks and shares over; of two alike
+/// the larger part. The loop runs once for each iteration outside.
+fn best_part(len: i64, each: i64, outside: i64, room: &Room) -> i64 {
     let again = |count: i64, part: i64| (count + part - 1) / part * part;
     let waste = |part: &i64| {
         let (blocks, columns) = (again(len, *part) as f64 / len as f64, part * each);
         let reads = if columns > room.near { FAR } else { 1.0 };
-        reads * blocks * again(columns, room.tile) as f64 / columns as f64
+        let items = outside * again(len, *part) / part;
+        let shares = again(items, room.threads) as f64 / items as f64;
+        shares * reads * blocks * again(columns, room.tile) as f64 / columns as f64
     };
     // A percent is as good as nothing.
     (1..=(room.most / each).min(len))
@@ -280,12 +287,15 @@ mod tests {
     #[test]
     fn blocks_leave_little_over() {
         // 4 of 28 rows of 28 are seven tiles of 16; all of 14 x 14 leave less over than 7 rows would; 7 x 7 fill four tiles in no way.
-        let part = |len: i64, near: i64, most: i64| best_part(len, len, &Room { near, most, tile: 16 });
+        let part = |len: i64, near: i64, most: i64| best_part(len, len, 1, &Room { near, most, threads: 1, tile: 16 });
         assert_eq!(part(28, 200, 400), 4);
         assert_eq!(part(14, 300, 400), 14);
         assert_eq!(part(7, 100, 400), 7);
         assert_eq!(part(28, 20, 20), 1);
         // Two rows would stay near, but an eighth would be done twice.
         assert_eq!(part(28, 60, 120), 4);
+        // Of one image, a block for each of seven threads.
+        assert_eq!(best_part(28, 28, 1, &Room { near: 400, most: 400, threads: 7, tile: 16 }), 4);
+        assert_eq!(best_part(28, 28, 1, &Room { near: 400, most: 400, threads: 2, tile: 16 }), 14);
     }
 }
