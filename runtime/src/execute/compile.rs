@@ -124,10 +124,10 @@ impl Executor {
     }
 
     /// A kernel lowered in a certain way, which nothing else will use: it is kept nowhere.
-    pub(crate) fn compile_apart(&self, ast: &UOp, options: &LowerOptions) -> Result<Compiled, ExecuteError> {
+    pub(crate) fn compile_apart(&self, ast: &UOp, options: &LowerOptions) -> Result<Arc<Compiled>, ExecuteError> {
         let program = program_of(ast, self.device.target(), options, &mut Nobody)?;
         let object = self.device.compile(&program)?;
-        Ok(Compiled { kernel: self.device.load(&program, &object)?, program })
+        Ok(Compiled::new(self.device.load(&program, &object)?, program, &object))
     }
 
     /// Those kernels that are loaded.

@@ -6,6 +6,7 @@
 //! Always: opts change no value but by the order in which a sum is added. So integers must be equal, and floats must differ by no more than the rounding of
 //! as many terms as the kernel reduces, of the size of its largest result.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
@@ -91,7 +92,7 @@ impl<'e> Bench<'e> {
     }
 
     /// The kernel with these opts.
-    pub(super) fn compile(&self, opts: &[Opt]) -> Result<Compiled, ExecuteError> {
+    pub(super) fn compile(&self, opts: &[Opt]) -> Result<Arc<Compiled>, ExecuteError> {
         self.executor.compile_apart(self.ast, &LowerOptions { opts: Opts::List(opts.to_vec()) })
     }
 
