@@ -91,11 +91,11 @@ pub enum Arg {
     Strided(Arc<StridedArg>),
     /// What a `Reduce` does, and along which axes, ascending.
     Reduce(ReduceOp, Axes),
-    /// What a `ReduceRange`, `HorizontalReduce`, `ShuffleReduce` or `Running` does, or a store that combines what it stores with what is there.
+    /// What a `ReduceRange`, `HorizontalReduce`, `ShuffleReduce` or `Running` does, or a store or `Exchange` that combines what it stores with what is there.
     Combine(ReduceOp),
     /// What a `Scan` does, and along which axis.
     Scan(ReduceOp, u8),
-    /// How a `Scatter` combines an element with what is there (it takes its place if that is not said), and along which axis it is put.
+    /// How a `Scatter` or `Fetch` combines an element with what is there (it takes its place if that is not said), and along which axis it is put.
     Scatter(Option<ReduceOp>, u8),
     /// Which component a `Reduce` of several values gives, and along which axes, ascending.
     ReduceState(Component, Axes),

@@ -18,6 +18,7 @@
 //! | `final` | the register's value after its loop |
 //! | `index` | an address: `[buffer, offset]` or `[buffer, offset, gate]`. With a scalar offset and a vector dtype it means that many consecutive elements; with a vector offset, one element a lane |
 //! | `load`, `store` | at an index; lanes whose gate is false load zero and store nothing |
+//! | `exchange` | loads an integer from an index, and stores there the value, or both combined; where the gate is false, 0, and nothing is stored |
 //! | `ramp`, `splat`, `stack`, `lane`, `horizontal_reduce` | vectors made, taken apart, combined |
 //! | elementwise ops | on scalars, or lane by lane on vectors of one lane count |
 //!
