@@ -16,11 +16,11 @@ const OWN: [&str; 2] = ["src/cache", "src/execute"];
 
 fn main() -> std::io::Result<()> {
     println!("cargo:rerun-if-changed=build.rs");
-    let here = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
-    for folder in watched(&here) {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for folder in watched(here) {
         println!("cargo:rerun-if-changed={}", folder.display());
     }
-    println!("cargo:rustc-env=WARPWEFT_BUILD={}", fingerprint(&here)?);
+    println!("cargo:rustc-env=WARPWEFT_BUILD={}", fingerprint(here)?);
     Ok(())
 }
 

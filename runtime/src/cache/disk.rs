@@ -30,7 +30,7 @@ use std::time::Duration;
 use super::folder::{Folder, mark_used};
 use super::prune;
 
-const MAGIC: &[u8; 8] = b"WWCACHE\x03";
+const MAGIC: &[u8; 8] = b"WWCACHE\x04";
 const HEADER_BYTES: usize = 8 + 32 + 8 + 32;
 /// No entry is so large; a file that is, is not ours.
 const FILE_BYTES_MAX: u64 = 1 << 30;

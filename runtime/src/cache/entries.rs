@@ -1,23 +1,20 @@
 //! Kernels and schedules as bytes and back.
 //!
 //! ```text
-//! kernel:    length of the header 4 | header: JSON | length of the source 4 | source | object
-//! schedule:  JSON; kernels by their keys
+//! kernel:    name, entry, parameters (type, elements, access), variables, grid, bytes of scratch, estimate as bits, source | object
+//! schedule:  kernels (hash of the key, buffers, variables), buffers (type, elements, role), outputs
 //! ```
+//!
+//! A number is 8 bytes, the lowest first; a text or list is its length and what is in it; an object is what is left.
 //!
 //! Always: decoding what was encoded gives the same; any other bytes give nothing, never a panic, and nothing that names a buffer which
 //! is not there. That bytes are what was written is checked before (`disk`).
 
-use serde_json::Value;
 use warpweft_compiler::DType;
 use warpweft_compiler::program::{Access, Estimate, Parameter, Program};
-use warpweft_compiler::schedule::{Bound, BufferRole, Offsets, Schedule, ScheduleBuffer, ScheduledKernel};
+use warpweft_compiler::schedule::{Bound, BufferRole, Offsets, Schedule, ScheduleBuffer};
 
 use super::disk::{Key, Kind};
-
-/// A program without its source: name, entry, parameters (type, elements, access: 0 read, 1 write, 2 both), variables, grid, bytes of scratch,
-/// and its estimate as bits, so that every number survives.
-type Header = (String, String, Vec<(String, u64, u8)>, Vec<String>, u64, u64, [u64; 3]);
 
 /// A schedule with its kernels by key.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,126 +25,172 @@ pub(crate) struct StoredSchedule {
     pub(crate) outputs: Vec<usize>,
 }
 
-/// A kernel of a schedule: key in hexadecimal, buffers, and its variables, each an offset or the name of a variable.
-type KernelText = (String, Vec<usize>, Vec<Value>);
-/// A buffer of a schedule: type, elements, role: -1 param (of the slot of its place), -2 temporary, else the value that it is.
-type BufferText = (String, u64, i64);
-/// A schedule: kernels, buffers, outputs.
-type ScheduleText = (Vec<KernelText>, Vec<BufferText>, Vec<usize>);
+/// Bytes that grow.
+#[derive(Default)]
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn number(&mut self, number: u64) {
+        self.0.extend_from_slice(&number.to_le_bytes());
+    }
+
+    fn text(&mut self, text: &str) {
+        self.number(text.len() as u64);
+        self.0.extend_from_slice(text.as_bytes());
+    }
+
+    fn list<T>(&mut self, items: &[T], mut write: impl FnMut(&mut Writer, &T)) {
+        self.number(items.len() as u64);
+        items.iter().for_each(|item| write(self, item));
+    }
+}
+
+/// Bytes that are left to be read.
+struct Reader<'bytes>(&'bytes [u8]);
+
+impl<'bytes> Reader<'bytes> {
+    fn number(&mut self) -> Option<u64> {
+        let (number, rest) = self.0.split_first_chunk::<8>()?;
+        self.0 = rest;
+        Some(u64::from_le_bytes(*number))
+    }
+
+    fn index(&mut self) -> Option<usize> {
+        usize::try_from(self.number()?).ok()
+    }
+
+    fn take(&mut self, len: usize) -> Option<&'bytes [u8]> {
+        let (taken, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn text(&mut self) -> Option<String> {
+        let len = self.index()?;
+        Some(std::str::from_utf8(self.take(len)?).ok()?.to_string())
+    }
+
+    /// Each item takes bytes, so a list of a wrong length ends where they do.
+    fn list<T>(&mut self, mut read: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        (0..self.number()?).map(|_| read(self)).collect()
+    }
+}
 
 /// A program and its object as bytes.
 pub(crate) fn encode_kernel(program: &Program, object: &[u8]) -> Vec<u8> {
     let Program { name, entry, source, parameters, variables, grid, scratch_bytes, estimate } = program;
-    let access = |access: Access| match access {
-        Access::Read => 0,
-        Access::Write => 1,
-        Access::ReadWrite => 2,
-    };
-    let parameter = |parameter: &Parameter| (parameter.dtype.name(), parameter.len, access(parameter.access));
-    let header: Header = (
-        name.clone(),
-        entry.clone(),
-        parameters.iter().map(parameter).collect(),
-        variables.clone(),
-        *grid,
-        *scratch_bytes,
-        [estimate.operations, estimate.bytes_unique, estimate.bytes_accessed].map(f64::to_bits),
-    );
-    let header = serde_json::to_vec(&header).unwrap_or_default();
-    let mut bytes = Vec::with_capacity(8 + header.len() + source.len() + object.len());
-    for part in [&header[..], source.as_bytes()] {
-        bytes.extend_from_slice(&(part.len() as u32).to_le_bytes());
-        bytes.extend_from_slice(part);
+    let mut to = Writer::default();
+    to.text(name);
+    to.text(entry);
+    to.list(parameters, |to, parameter| {
+        to.text(&parameter.dtype.name());
+        to.number(parameter.len);
+        to.number(match parameter.access {
+            Access::Read => 0,
+            Access::Write => 1,
+            Access::ReadWrite => 2,
+        });
+    });
+    to.list(variables, |to, name| to.text(name));
+    to.number(*grid);
+    to.number(*scratch_bytes);
+    for number in [estimate.operations, estimate.bytes_unique, estimate.bytes_accessed] {
+        to.number(number.to_bits());
     }
-    bytes.extend_from_slice(object);
-    bytes
+    to.text(source);
+    to.0.extend_from_slice(object);
+    to.0
 }
 
 /// The program and the object that bytes are.
 pub(crate) fn decode_kernel(bytes: &[u8]) -> Option<(Program, &[u8])> {
-    let (header, rest) = part(bytes)?;
-    let (source, object) = part(rest)?;
-    let header: Header = serde_json::from_slice(header).ok()?;
-    let (name, entry, parameters, variables, grid, scratch_bytes, estimate) = header;
-    let parameters = parameters.into_iter().map(|(dtype, len, access)| {
-        let access = match access {
+    let mut from = Reader(bytes);
+    let (name, entry) = (from.text()?, from.text()?);
+    let parameters = from.list(|from| {
+        let (dtype, len) = (DType::from_name(&from.text()?)?, from.number()?);
+        let access = match from.number()? {
             0 => Access::Read,
             1 => Access::Write,
             2 => Access::ReadWrite,
             _ => return None,
         };
-        Some(Parameter { dtype: DType::from_name(&dtype)?, len, access })
-    });
-    let [operations, bytes_unique, bytes_accessed] = estimate.map(f64::from_bits);
-    let program = Program {
-        name,
-        entry,
-        source: std::str::from_utf8(source).ok()?.to_string(),
-        parameters: parameters.collect::<Option<_>>()?,
-        variables,
-        grid,
-        scratch_bytes,
-        estimate: Estimate { operations, bytes_unique, bytes_accessed },
-    };
-    Some((program, object))
-}
-
-fn part(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (len, rest) = bytes.split_first_chunk::<4>()?;
-    rest.split_at_checked(u32::from_le_bytes(*len) as usize)
+        Some(Parameter { dtype, len, access })
+    })?;
+    let variables = from.list(Reader::text)?;
+    let (grid, scratch_bytes) = (from.number()?, from.number()?);
+    let mut bits = || from.number().map(f64::from_bits);
+    let estimate = Estimate { operations: bits()?, bytes_unique: bits()?, bytes_accessed: bits()? };
+    let source = from.text()?;
+    Some((Program { name, entry, source, parameters, variables, grid, scratch_bytes, estimate }, from.0))
 }
 
 /// A schedule as bytes; `keys` are those of its kernels, in order.
 pub(crate) fn encode_schedule(schedule: &Schedule, keys: &[Key]) -> Vec<u8> {
-    let hex = |key: &Key| blake3::Hash::from_bytes(*key.hash()).to_hex().to_string();
-    let kernels = schedule.kernels.iter().zip(keys);
-    let role = |role: BufferRole| match role {
-        BufferRole::Param(_) => -1,
-        BufferRole::Temporary => -2,
-        BufferRole::Output(value) => value as i64,
-    };
-    let bound = |bound: &Bound| match bound {
-        Bound::Number(offset) => Value::from(*offset),
-        Bound::Variable(name) => Value::from(name.as_str()),
-    };
-    let kernel = |(kernel, key): (&ScheduledKernel, &Key)| {
-        (hex(key), kernel.buffers.clone(), kernel.offsets.values().iter().map(bound).collect())
-    };
-    let buffers = schedule.buffers.iter().map(|buffer| (buffer.dtype.name(), buffer.len, role(buffer.role)));
-    let text: ScheduleText = (kernels.map(kernel).collect(), buffers.collect(), schedule.outputs.clone());
-    serde_json::to_vec(&text).unwrap_or_default()
+    let mut to = Writer::default();
+    let kernels: Vec<_> = schedule.kernels.iter().zip(keys).collect();
+    to.list(&kernels, |to, (kernel, key)| {
+        to.0.extend_from_slice(key.hash());
+        to.list(&kernel.buffers, |to, &buffer| to.number(buffer as u64));
+        to.list(kernel.offsets.values(), |to, bound| match bound {
+            Bound::Number(offset) => {
+                to.number(0);
+                to.number(*offset as u64);
+            }
+            Bound::Variable(name) => {
+                to.number(1);
+                to.text(name);
+            }
+        });
+    });
+    to.list(&schedule.buffers, |to, buffer| {
+        to.text(&buffer.dtype.name());
+        to.number(buffer.len);
+        // A param is of the slot of its place.
+        to.number(match buffer.role {
+            BufferRole::Param(_) => 0,
+            BufferRole::Temporary => 1,
+            BufferRole::Output(value) => 2 + value as u64,
+        });
+    });
+    to.list(&schedule.outputs, |to, &output| to.number(output as u64));
+    to.0
 }
 
 /// The schedule that bytes are.
 pub(crate) fn decode_schedule(bytes: &[u8]) -> Option<StoredSchedule> {
-    let (kernels, buffers, outputs): ScheduleText = serde_json::from_slice(bytes).ok()?;
-    let values = outputs.len() as i64;
-    let buffers = buffers.into_iter().enumerate().map(|(number, (dtype, len, role))| {
-        let role = match role {
-            -1 => BufferRole::Param(number as u32),
-            -2 => BufferRole::Temporary,
-            value if (0..values).contains(&value) => BufferRole::Output(value as usize),
-            _ => return None,
+    let mut from = Reader(bytes);
+    let kernels = from.list(|from| {
+        let hash = from.take(32)?.try_into().ok()?;
+        let named = from.list(Reader::index)?;
+        let offsets = from.list(|from| match from.number()? {
+            0 => Some(Bound::Number(from.number()? as i64)),
+            1 => Some(Bound::Variable(from.text()?)),
+            _ => None,
+        })?;
+        Some((Key::new(Kind::Kernel, hash), named, offsets.into_iter().collect::<Offsets>()))
+    })?;
+    let mut number = 0;
+    let buffers = from.list(|from| {
+        let (dtype, len) = (DType::from_name(&from.text()?)?, from.number()?);
+        let role = match from.number()? {
+            0 => BufferRole::Param(number),
+            1 => BufferRole::Temporary,
+            value => BufferRole::Output(usize::try_from(value - 2).ok()?),
         };
-        Some(ScheduleBuffer { dtype: DType::from_name(&dtype)?, len, role })
-    });
-    let buffers = buffers.collect::<Option<Vec<_>>>()?;
-    let is_there = |&buffer: &usize| buffer < buffers.len();
-    let bound = |bound: Value| match bound {
-        Value::String(name) => Some(Bound::Variable(name)),
-        other => other.as_i64().map(Bound::Number),
+        number += 1;
+        Some(ScheduleBuffer { dtype, len, role })
+    })?;
+    let outputs = from.list(Reader::index)?;
+    let is_there = |buffer: &usize| *buffer < buffers.len();
+    let has_value = |buffer: &ScheduleBuffer| match buffer.role {
+        BufferRole::Output(value) => value < outputs.len(),
+        BufferRole::Param(_) | BufferRole::Temporary => true,
     };
-    let kernels = kernels.into_iter().map(|(hex, named, offsets)| {
-        let hash = blake3::Hash::from_hex(&hex).ok()?;
-        let offsets = offsets.into_iter().map(bound).collect::<Option<Offsets>>()?;
-        let all_there = named.iter().all(is_there);
-        all_there.then(|| (Key::new(Kind::Kernel, *hash.as_bytes()), named, offsets))
-    });
-    let kernels = kernels.collect::<Option<Vec<_>>>()?;
     // Params come first.
     let params = buffers.iter().take_while(|buffer| matches!(buffer.role, BufferRole::Param(_))).count();
     let in_order = !buffers[params..].iter().any(|buffer| matches!(buffer.role, BufferRole::Param(_)));
-    let whole = in_order && outputs.iter().all(is_there);
+    let all_there = kernels.iter().all(|(_, named, _)| named.iter().all(is_there)) && outputs.iter().all(is_there);
+    let whole = from.0.is_empty() && in_order && all_there && buffers.iter().all(has_value);
     whole.then_some(StoredSchedule { kernels, outputs, buffers })
 }
 
@@ -202,17 +245,43 @@ mod tests {
                 let _ = decode_kernel(&damaged);
             }
         }
-        let schedules = [
-            r#"[[["00",[0],[]]],[["f32",4,-1]],[0]]"#, // no key
-            r#"[[],[["f32",4,-1]],[1]]"#,              // no such buffer
-            r#"[[],[["f32",4,-2],["f32",4,-1]],[0]]"#, // a param after a temporary
-            r#"[[],[["f99",4,-2]],[0]]"#,
-            r#"[[],[["f32",4,3]],[0]]"#,
-            "",
+        let schedule = |kernels: &[usize], buffers: &[(&str, u64)], outputs: &[usize], rest: &[u8]| {
+            let mut to = Writer::default();
+            to.list(kernels, |to, &buffer| {
+                to.0.extend_from_slice(&[7; 32]);
+                to.list(&[buffer], |to, &buffer| to.number(buffer as u64));
+                to.number(0);
+            });
+            to.list(buffers, |to, &(dtype, role)| {
+                to.text(dtype);
+                to.number(4);
+                to.number(role);
+            });
+            to.list(outputs, |to, &output| to.number(output as u64));
+            [&to.0[..], rest].concat()
+        };
+        let right = schedule(&[0], &[("f32", 0), ("f32", 1), ("f32", 2)], &[2], &[]);
+        assert!(decode_schedule(&right).is_some(), "the others are otherwise right");
+        let wrong = [
+            schedule(&[3], &[("f32", 0), ("f32", 1), ("f32", 2)], &[2], &[]), // no such buffer
+            schedule(&[0], &[("f32", 0)], &[1], &[]),
+            schedule(&[0], &[("f32", 1), ("f32", 0)], &[0], &[]), // a param after a temporary
+            schedule(&[0], &[("f99", 1)], &[0], &[]),
+            schedule(&[0], &[("f32", 3)], &[0], &[]),  // no such value
+            schedule(&[0], &[("f32", 0)], &[0], &[1]), // more than a schedule
         ];
-        assert!(decode_schedule(br#"[[],[["f32",4,-1]],[0]]"#).is_some(), "the texts are otherwise right");
-        for text in schedules {
-            assert_eq!(decode_schedule(text.as_bytes()), None, "{text}");
+        for bytes in wrong {
+            assert_eq!(decode_schedule(&bytes), None, "{bytes:?}");
+        }
+        for len in 0..right.len() {
+            assert_eq!(decode_schedule(&right[..len]), None);
+        }
+        for byte in 0..right.len() {
+            for bit in 0..8 {
+                let mut damaged = right.clone();
+                damaged[byte] ^= 1 << bit;
+                let _ = decode_schedule(&damaged);
+            }
         }
     }
 }

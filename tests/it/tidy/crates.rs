@@ -14,9 +14,7 @@ fn crates() -> Vec<String> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.current_dir(root()).args(["tree", "--offline", "-p", "warpweft", "-e", "normal", "--prefix", "none"]);
     // Whatever a program needs to compute.
-    let manifest = std::fs::read_to_string(root().join("runtime/Cargo.toml")).unwrap();
-    let features = if manifest.lines().any(|line| line.starts_with("cpu =")) { "cpu" } else { "" };
-    let options = ["--format", "{p}", "--no-default-features", "--features", features];
+    let options = ["--format", "{p}", "--no-default-features", "--features", "llvm-loaded"];
     let output = cargo.args(options).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
