@@ -137,10 +137,13 @@ impl Lowering {
         let place = self.answer((index.clone(), multi_index)).cast(DType::INDEX);
         let inside = inside_of(&place, &value.shape()[axis]);
         indices[axis] = place;
-        let offset = simplify_given(&flatten(&indices, value.shape()), &inside);
+        let (base, offset) = match target.op() {
+            Op::Param => (target.clone(), simplify_given(&flatten(&indices, value.shape()), &inside)),
+            _ => self.place_in_base(target, &indices),
+        };
         let gate = Some(inside).filter(|inside| !inside.is_const(1));
-        let src: Sources = [target.clone(), offset].into_iter().chain(gate).collect();
-        let index = UOp::new(Op::Index, target.dtype(), src, Arg::None);
+        let dtype = base.dtype();
+        let index = UOp::new(Op::Index, dtype, [base, offset].into_iter().chain(gate).collect::<Sources>(), Arg::None);
         let sources: Sources = [index, answer].into_iter().chain(ranges).collect();
         UOp::new(Op::Store, DType::VOID, sources, Arg::None)
     }
