@@ -97,6 +97,9 @@ fn lengths_are_any_integers_and_shapes_any_lists() {
     assert_eq!(x.topk(rows, 1, true).unwrap().0.shape().unwrap(), [2, 2]);
     let n = Var::new("n", 1..=rows).unwrap();
     assert_eq!(Tensor::ones((n.bind(rows).unwrap(), columns)).shape().unwrap(), [2, 3]);
+    assert_eq!((x.get(0..rows).shape().unwrap(), x.get((1usize, ..)).shape().unwrap()), (vec![2, 3], vec![3]));
+    assert_eq!((x.get(0..1) * columns + rows).to_vec::<f32>().unwrap(), [2.0; 3]);
+    assert_eq!(Tensor::full([rows], columns).dtype().unwrap(), DType::I32);
     let error = Tensor::zeros([usize::MAX]).shape().unwrap_err().to_string();
     assert!(error.contains("more elements than memory can hold"), "{error}");
 }

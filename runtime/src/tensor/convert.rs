@@ -138,6 +138,13 @@ literals! {
     f64 Float f64;
 }
 
+impl From<usize> for Literal {
+    /// One that `i64` does not hold is a float: as near as there is, and no other number.
+    fn from(value: usize) -> Literal {
+        i64::try_from(value).map_or(Literal::Float(value as f64), Literal::Int)
+    }
+}
+
 /// What stands beside a tensor.
 #[derive(Clone, Debug)]
 pub enum Given {

@@ -27,18 +27,6 @@ impl IntoIndex for Slice {
     }
 }
 
-impl IntoIndex for i64 {
-    fn into_index(self) -> Index {
-        Slice::At(self)
-    }
-}
-
-impl IntoIndex for i32 {
-    fn into_index(self) -> Index {
-        Slice::At(self.into())
-    }
-}
-
 impl IntoIndex for RangeFull {
     fn into_index(self) -> Index {
         Slice::ALL
@@ -47,33 +35,38 @@ impl IntoIndex for RangeFull {
 
 macro_rules! ranges {
     ($($number:ident)*) => { $(
+        impl IntoIndex for $number {
+            fn into_index(self) -> Index {
+                Slice::At(self.length())
+            }
+        }
         impl IntoIndex for Range<$number> {
             fn into_index(self) -> Index {
-                Slice::Range { start: Some(self.start.into()), stop: Some(self.end.into()), step: 1 }
+                Slice::Range { start: Some(self.start.length()), stop: Some(self.end.length()), step: 1 }
             }
         }
         impl IntoIndex for RangeFrom<$number> {
             fn into_index(self) -> Index {
-                Slice::Range { start: Some(self.start.into()), stop: None, step: 1 }
+                Slice::Range { start: Some(self.start.length()), stop: None, step: 1 }
             }
         }
         impl IntoIndex for RangeTo<$number> {
             fn into_index(self) -> Index {
-                Slice::Range { start: None, stop: Some(self.end.into()), step: 1 }
+                Slice::Range { start: None, stop: Some(self.end.length()), step: 1 }
             }
         }
         impl IntoIndex for RangeInclusive<$number> {
             fn into_index(self) -> Index {
-                let end = i64::from(*self.end());
+                let end = self.end().length();
                 // One past -1 is the end itself.
                 let stop = if end == -1 { None } else { Some(end.saturating_add(1)) };
-                Slice::Range { start: Some((*self.start()).into()), stop, step: 1 }
+                Slice::Range { start: Some(self.start().length()), stop, step: 1 }
             }
         }
     )* };
 }
 
-ranges!(i32 i64);
+ranges!(i32 i64 u32 usize);
 
 /// A whole index: one entry, several as a tuple, or a list.
 pub trait IndexList {
