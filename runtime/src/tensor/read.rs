@@ -252,6 +252,7 @@ fn compute(tensors: &[&Tensor]) -> Result<()> {
     let mut seen: FxHashSet<UOp> = FxHashSet::default();
     let is_again = |(_, value): &mut (&View, UOp)| !seen.insert(value.clone()) && is_constant(value);
     let again: Vec<&View> = pending.extract_if(.., is_again).map(|(view, _)| view).collect();
+    drop(seen); // who holds a value would seem to need its old elements
     compute_pending(pending)?;
     again.into_iter().try_for_each(|view| compute(&[&Tensor(Ok(view.clone()))]))
 }
