@@ -9,7 +9,7 @@
 //! memory's, all are. A gather takes a load for each lane, this a load for each step.
 //!
 //! Always: the same lanes. Only of memory that the kernel does not store to, and that is filled: what lies between is read by nobody else's leave. Loads
-//! under masks are left as they are; a condition for all lanes is kept. Tested below, and in the tests crate, where the CPU agrees with the interpreter.
+//! under masks that differ from lane to lane are left as they are; a condition for all lanes is kept. Tested below, and in the tests crate, where the CPU agrees with the interpreter.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
@@ -46,7 +46,8 @@ fn base_of_steps(node: &UOp) -> Option<UOp> {
     }
     let index = &node.src()[0];
     let offset = &index.src()[1];
-    let is_masked = index.src().get(2).is_some_and(|gate| gate.dtype().lanes() > 1);
+    // One condition for all lanes holds for what lies between as well.
+    let is_masked = index.src().get(2).is_some_and(|gate| gate.dtype().lanes() > 1 && gate.op() != Op::Splat);
     let in_steps = offset.op() == Op::Ramp && matches!(offset.arg(), Arg::Number(STEP));
     (in_steps && !is_masked).then(|| offset.src()[0].clone())
 }
@@ -97,6 +98,23 @@ mod tests {
             let last = new.src().iter().map(|lane| first(&lane.src()[0]) + lanes as i64 - 1).max();
             assert_eq!(last, places.last().copied(), "nothing is read behind the last lane");
         }
+    }
+
+    #[test]
+    fn a_condition_for_all_lanes_is_one_of_both_loads() {
+        let gated = |gate: UOp| {
+            let load = in_steps(2, 8);
+            let index = &load.src()[0];
+            let place: Sources = index.src().iter().cloned().chain([gate]).collect();
+            load.with_src([index.with_src(place)].into_iter().collect::<Sources>())
+        };
+        let holds = UOp::variable("n", 0, 9).lt(&UOp::index(5));
+        let bools = DType::BOOL.with_lanes(8);
+        let mask = UOp::new(Op::Splat, bools, smallvec![holds.clone()], Arg::None);
+        let new = load_between(&gated(mask.clone()));
+        assert!(new.src().iter().all(|lane| lane.src()[0].src()[0].src().get(2) == Some(&mask)));
+        let each = UOp::new(Op::Stack, bools, vec![holds; 8], Arg::None);
+        assert_eq!(load_between(&gated(each.clone())), gated(each));
     }
 
     #[test]

@@ -189,11 +189,17 @@ impl Contraction<'_> {
         terms.iter().find(|(term, _)| term == range).map_or(0, |(_, step)| *step)
     }
 
+    /// The loop whose results lie side by side in memory, if the load varies with it.
+    fn lane_of_results(&self) -> Option<&UOp> {
+        let set = self.dependencies.get(self.load);
+        self.outputs.iter().find(|range| set.contains(range_id(range)) && self.step_of_store(range) == 1)
+    }
+
     /// The results of a block that lie side by side in memory, as lanes and copies of a register tile.
     fn columns(&self, room: &Room) -> Option<Block> {
         let set = self.dependencies.get(self.load);
         let inside = |range: &&UOp| set.contains(range_id(range));
-        let lane = self.outputs.iter().filter(inside).find(|range| self.step_of_store(range) == 1)?;
+        let lane = self.lane_of_results()?;
         let width = lane.src()[0].as_int()?;
         if !self.is_awkward(lane, width, room.tile) {
             return None;
@@ -227,6 +233,10 @@ impl Contraction<'_> {
 
     /// Results whose terms become lanes: another load is walked along these, and this one, copied, is too.
     fn columns_of_terms(&self, own: &[&UOp], room: &Room) -> Option<Block> {
+        // Where results fill lanes they are better ones.
+        if self.lane_of_results().is_some_and(|lane| lane.src()[0].max_value() >= room.tile) {
+            return None;
+        }
         let lane = own.last()?;
         let is_walked =
             |load: &UOp| load != self.load && step_of_load(load, lane) == Some(1) && load.src()[0].src().len() == 2;
