@@ -12,23 +12,29 @@
 //!
 //! A level tells all that those below it tell. Each kind is an event with a target of its own, so an application that has a
 //! subscriber can have any of it whatever `DEBUG` says; only where there is no subscriber, and `DEBUG` is set, one is installed that
-//! prints. Kernels are timed only while somebody listens to level 2.
+//! prints (of the feature `cli`, which is there unless it is left out). Kernels are timed only while somebody listens to level 2.
 //!
 //! Always: what is told, and in which order, depends on the program alone; only times differ from run to run.
 
 mod lines;
 mod progress;
 mod report;
+#[cfg(feature = "cli")]
 mod subscriber;
 
-#[cfg(test)]
+#[cfg(all(test, feature = "cli"))]
 mod tests;
 
 pub use lines::{kernel_line, memory_line};
 pub(crate) use progress::Progress;
 pub use progress::show_progress;
 pub(crate) use report::{DecisionWatch, KernelReport, Listening};
+#[cfg(feature = "cli")]
 pub use subscriber::{Printer, install};
+
+/// Without the feature `cli` nothing is installed: events go to the subscriber of the program, if it has one.
+#[cfg(not(feature = "cli"))]
+pub fn install(_level: u8) {}
 
 use std::time::Duration;
 

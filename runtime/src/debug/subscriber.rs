@@ -1,19 +1,15 @@
 //! The subscriber that prints when `DEBUG` is set and the application has none of its own.
-//!
-//! It is small enough to be written out, so that a program that only computes does not take in a library of subscribers for it. Spans mean
-//! nothing to it.
 
 use std::fmt;
 use std::io::Write;
 
 use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
 use super::TARGETS;
 
-/// A subscriber that writes the message of each event up to a `DEBUG` level, a line (or several) each, and warnings of any target.
-#[derive(Debug)]
+/// A layer that writes the message of each event up to a `DEBUG` level, a line (or several) each, and warnings of any target.
 pub struct Printer<W> {
     level: u8,
     open: W,
@@ -33,30 +29,18 @@ impl<W> Printer<W> {
     }
 }
 
-impl<O: Write, W: Fn() -> O + Send + Sync + 'static> Subscriber for Printer<W> {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        !metadata.is_span() && self.prints(metadata)
+impl<S: Subscriber, O: Write, W: Fn() -> O + 'static> Layer<S> for Printer<W> {
+    fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
+        self.prints(metadata)
     }
 
-    fn event(&self, event: &Event<'_>) {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let mut message = Message(String::new());
         event.record(&mut message);
         message.0.push('\n');
         // A closed stderr is no reason to stop computing.
         let _ = (self.open)().write_all(message.0.as_bytes());
     }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
 }
 
 struct Message(String);
@@ -75,7 +59,8 @@ impl Visit for Message {
 /// does so before it computes the first value, and nothing here replaces it.
 pub fn install(level: u8) {
     if level > 0 && !tracing::dispatcher::has_been_set() {
+        let subscriber = tracing_subscriber::registry().with(Printer::new(level, std::io::stderr));
         // Another thread may have installed one in this moment: then that one is respected.
-        let _ = tracing::subscriber::set_global_default(Printer::new(level, std::io::stderr));
+        let _ = tracing::subscriber::set_global_default(subscriber);
     }
 }

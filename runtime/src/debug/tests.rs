@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use expect_test::expect;
+use tracing_subscriber::layer::SubscriberExt;
 use warpweft_compiler::ir::{ReduceOp, UOp};
 use warpweft_compiler::program::Estimate;
 
@@ -28,7 +29,7 @@ impl std::io::Write for Shared {
 fn printed(level: u8) -> String {
     let shared = Shared::default();
     let writer = shared.clone();
-    let subscriber = Printer::new(level, move || writer.clone());
+    let subscriber = tracing_subscriber::registry().with(Printer::new(level, move || writer.clone()));
     tracing::subscriber::with_default(subscriber, || {
         let executor = Executor::open("CPU", &Config { threads: Some(1), ..Config::default() }).unwrap();
         for _ in 0..2 {
