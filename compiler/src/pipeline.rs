@@ -67,7 +67,7 @@ pub fn lower_kernel(
     passes.run("ops the target lacks become ops it has", |kernel| decompose::decompose(kernel, target));
     passes.run("what all threads would store the first one stores", first_thread::store_by_first_threads);
     passes.run("chains are associated by loop depth", reassociate::reassociate);
-    passes.run("indices get machine types", index_types::lower_index_types);
+    passes.run("indices get machine types", |kernel| index_types::lower_index_types(kernel, target));
     let ops = barriers::place(linearizer::order(&passes.kernel, target.has_fma));
     let (parameters, variables) = interface(ast, &ops);
     let linear = Linear { name, parameters, variables, grid: grid(&ops), ops, estimate };

@@ -354,6 +354,9 @@ mod tests {
         let src: Sources = [x(), value.clone()].into_iter().collect();
         let kernel = UOp::sink([UOp::new(Op::Store, DType::VOID, src, Arg::None)]);
         let loops = crate::symbolic::simplify(&crate::lower::tensors::lower_to_loops(&kernel));
-        super::super::linearizer::order(&crate::legalize::index_types::lower_index_types(&loops), true)
+        super::super::linearizer::order(
+            &crate::legalize::index_types::lower_index_types(&loops, &crate::target::Target::test_avx512()),
+            true,
+        )
     }
 }
