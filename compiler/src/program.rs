@@ -11,15 +11,29 @@
 //! of the kernel's outermost parallel loop (`grid` items in all) that this call must do: any partition of `0..grid` into calls,
 //! on any threads, in any order, does the whole work. `scratch` points at `scratch_bytes` bytes, aligned to [`SCRATCH_ALIGNMENT`], that
 //! are this call's alone while it runs; what is in them is of no meaning before and after. Where `scratch_bytes` is 0 it is not looked at.
+//!
+//! That of a GPU kernel is
+//!
+//! ```text
+//! .visible .entry entry(.param .u64 p0, .param .u64 p1, .., .param .s64 n0, .param .s64 n1, ..)
+//! ```
+//!
+//! `pk` is the address of the memory of parameter k, on the device and a multiple of [`BUFFER_ALIGNMENT`], and `nk` the value of variable k, in the order of
+//! `parameters` and `variables`. One launch does the whole work: `launch.grid` blocks of `launch.block_threads()` threads, with `shared_bytes` bytes of dynamic shared
+//! memory. The kernel declares its private memory and, where that is no more than every kernel may have, its shared memory itself; `grid` and `scratch_bytes` are not
+//! looked at.
 
 use crate::dtype::DType;
 use crate::ir::{AxisKind, UOp};
 
 /// The number of the calling convention: part of the key of stored objects, so that code of another convention is never called.
-pub const CALLING_CONVENTION: u32 = 2;
+pub const CALLING_CONVENTION: u32 = 3;
 
 /// Bytes to which scratch memory is aligned, and each piece of it: a line of the cache, and the widest vector.
 pub const SCRATCH_ALIGNMENT: u64 = 64;
+
+/// Bytes to which the buffers are aligned that a GPU kernel is given: the most that a thread loads at once.
+pub const BUFFER_ALIGNMENT: u64 = 16;
 
 /// How a kernel uses one of its buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -72,6 +86,10 @@ pub struct Program {
     pub grid: u64,
     /// Bytes of scratch memory that each call of the entry point needs for itself.
     pub scratch_bytes: u64,
+    /// The blocks of a GPU kernel and their threads; of a CPU's, one of each.
+    pub launch: Launch,
+    /// Bytes of dynamic shared memory that a GPU kernel is launched with.
+    pub shared_bytes: u64,
     /// Cost of the whole kernel.
     pub estimate: Estimate,
 }
@@ -91,9 +109,12 @@ pub struct Launch {
 }
 
 impl Launch {
+    /// One thread.
+    pub const ONE: Launch = Launch { grid: [1; 3], block: [1; 3], lanes: 1 };
+
     /// That of the ranges among some nodes.
     pub fn of(nodes: &[UOp]) -> Launch {
-        let mut launch = Launch { grid: [1; 3], block: [1; 3], lanes: 1 };
+        let mut launch = Launch::ONE;
         for node in nodes {
             let Some(range) = node.as_range() else { continue };
             let len = node.src()[0].max_value().max(1) as u64;
@@ -121,6 +142,12 @@ impl Launch {
     /// Threads of one block.
     pub fn threads(&self) -> u64 {
         self.block.iter().fold(self.lanes, |product, len| product.saturating_mul(*len))
+    }
+
+    /// Threads of one block along x, y, z: lanes count along x.
+    pub fn block_threads(&self) -> [u64; 3] {
+        let [x, y, z] = self.block;
+        [x.saturating_mul(self.lanes), y, z]
     }
 
     /// How many there are of the index that a kind of range is; none of loops.
@@ -156,8 +183,9 @@ mod tests {
         let launch = Launch::of(&ranges);
         assert_eq!(launch, Launch { grid: [1, 7, 1], block: [16, 1, 1], lanes: 4 });
         assert_eq!((launch.blocks(), launch.threads()), (7, 64));
+        assert_eq!(launch.block_threads(), [64, 1, 1]);
         assert_eq!(launch.len_of(AxisKind::Block(ThreadDim::X)), Some(16));
         assert_eq!(launch.len_of(AxisKind::Loop), None);
-        assert_eq!(Launch::of(&[]).threads(), 1);
+        assert_eq!(Launch::of(&[]), Launch::ONE);
     }
 }

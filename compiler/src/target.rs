@@ -137,30 +137,41 @@ impl Target {
         }
     }
 
-    /// A GPU by its numbers alone, for tests: no device has it, and kernels for it run on the interpreter of linear lists.
-    ///
-    /// Numbers of compute capability 9.0, as the CUDA C++ Programming Guide has them ("Compute Capabilities", table of technical
-    /// specifications): grids of 2^31 - 1 by 65535 by 65535 blocks, blocks of 1024 by 1024 by 64 and at most 1024 threads, warps of 32, 255 registers of a
-    /// thread, 48 KiB of shared memory of a block without asking for more. A thread loads 16 bytes at once. Private memory is the 512 KiB of local
-    /// memory that a thread may have; caches are those of the H100: up to 256 KiB of a multiprocessor, 50 MiB of all ("H100 Tensor Core GPU
-    /// Architecture", 2022).
+    /// A GPU by its numbers alone, for tests: no device has it, and kernels for it run on the interpreter of linear lists. It is the H100.
     pub fn gpu_model() -> Target {
-        Target {
-            device: "GPU MODEL".to_string(),
+        Target { device: "GPU MODEL".to_string(), ..Target::nvidia("sm_90").unwrap_or_else(Target::test_avx512) }
+    }
+
+    /// The GPU that compute capability is best known by, as its data sheet describes it, by the name that PTX has for it: one of [`Target::NVIDIA`].
+    ///
+    /// Numbers of the CUDA C++ Programming Guide ("Compute Capabilities", table of technical specifications), the same for 8.0, 9.0 and 10.0: grids of
+    /// 2^31 - 1 by 65535 by 65535 blocks, blocks of 1024 by 1024 by 64 and at most 1024 threads, warps of 32, 255 registers of a thread, 48 KiB of shared memory of
+    /// a block without asking for more. A thread loads 16 bytes at once. Private memory is the 512 KiB of local memory that a thread may have. First caches are
+    /// those of a multiprocessor (192, 256, 256 KiB, the same table), second ones those of the whole: 40 MiB ("A100 Tensor Core GPU Architecture", 2020), 50 MiB ("H100
+    /// Tensor Core GPU Architecture", 2022), 126 MiB ("Blackwell Tuning Guide").
+    pub fn nvidia(name: &str) -> Option<Target> {
+        let (cache_l1_bytes, cache_l2_bytes, costs) = match name {
+            "sm_80" => (192 << 10, 40 << 20, Costs::a100()),
+            "sm_90" => (256 << 10, 50 << 20, Costs::gpu_model()),
+            "sm_100" => (256 << 10, 126 << 20, Costs::b200()),
+            _ => return None,
+        };
+        Some(Target {
+            device: format!("CUDA {name}"),
             language: Language::Ptx,
             triple: String::new(),
-            processor: "sm_90".to_string(),
+            processor: name.to_string(),
             features: String::new(),
             vector_bytes: 16,
             vector_registers: 255,
-            cache_l1_bytes: 256 << 10,
-            cache_l2_bytes: 50 << 20,
-            cache_l3_bytes: 50 << 20,
+            cache_l1_bytes,
+            cache_l2_bytes,
+            cache_l3_bytes: cache_l2_bytes,
             scratch_bytes: 512 << 10,
             threads: 1,
             has_fma: true,
             has_masked_memory: true,
-            costs: Costs::gpu_model(),
+            costs,
             blocks: Some(Blocks {
                 grid_max: [(1 << 31) - 1, 65_535, 65_535],
                 block_max: [1024, 1024, 64],
@@ -168,7 +179,16 @@ impl Target {
                 lanes: 32,
                 shared_bytes: 48 << 10,
             }),
-        }
+        })
+    }
+
+    /// The names that [`Target::nvidia`] knows, oldest first.
+    pub const NVIDIA: [&str; 3] = ["sm_80", "sm_90", "sm_100"];
+
+    /// The number in the name of an NVIDIA GPU's architecture: 90 of `sm_90` and `sm_90a`. None of other machines.
+    pub fn compute_capability(&self) -> Option<u32> {
+        let number = self.processor.strip_prefix("sm_")?;
+        number.trim_end_matches(|letter: char| letter.is_ascii_lowercase()).parse().ok()
     }
 
     /// Whether it has what only some machines have.
@@ -194,5 +214,23 @@ impl Target {
             has_masked_memory: false,
             ..Target::test_avx512()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn architectures_are_known_by_their_names() {
+        for name in Target::NVIDIA {
+            let target = Target::nvidia(name).expect("it is among the names");
+            assert_eq!((target.processor.as_str(), target.language), (name, Language::Ptx));
+            assert_eq!(target.compute_capability().map(|number| format!("sm_{number}")).as_deref(), Some(name));
+        }
+        assert_eq!(Target::nvidia("sm_1"), None);
+        assert_eq!(Target::test_avx512().compute_capability(), None);
+        let special = Target { processor: "sm_90a".to_string(), ..Target::gpu_model() };
+        assert_eq!(special.compute_capability(), Some(90));
     }
 }

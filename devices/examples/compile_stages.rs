@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use inkwell::OptimizationLevel;
 use warpweft_compiler::dtype::DType;
-use warpweft_compiler::program::{Access, Estimate, Parameter, Program};
+use warpweft_compiler::program::{Access, Estimate, Launch, Parameter, Program};
 use warpweft_devices::Device;
 use warpweft_devices::cpu::{CpuDevice, PASSES, compile_with};
 
@@ -57,6 +57,8 @@ done:
         variables: Vec::new(),
         grid: 1,
         scratch_bytes: 0,
+        launch: Launch::ONE,
+        shared_bytes: 0,
         estimate: Estimate::default(),
     }
 }

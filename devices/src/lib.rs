@@ -23,6 +23,7 @@ pub mod error;
 pub mod guard;
 pub mod interpreter;
 pub mod launch_list;
+pub mod ptxas;
 pub mod registry;
 
 pub use buffer::{BufferSlice, RawBuffer};

@@ -5,13 +5,17 @@
 //! byte, so that text can be the key of a cache.
 
 mod llvm;
+mod ptx;
+mod symbol;
+#[cfg(test)]
+mod test_lists;
 mod text;
 
 pub use text::render_ast;
 
 use warpweft_compiler::error::CompileError;
 use warpweft_compiler::linearize::{Linear, check_features};
-use warpweft_compiler::program::Program;
+use warpweft_compiler::program::{Launch, Program};
 use warpweft_compiler::target::{Language, Target};
 
 /// The version of this crate.
@@ -27,20 +31,27 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// [`warpweft_compiler::linearize`]: a bug of the caller.
 pub fn render(linear: &Linear, target: &Target) -> Result<Program, CompileError> {
     check_features(&linear.ops, target)?;
-    let rendered = match target.language {
-        Language::Llvm => llvm::render(linear, target),
-        language @ (Language::Text | Language::Ptx) => {
-            panic!("bug: a kernel for {language:?} is not rendered from its linear form")
-        }
-    };
-    Ok(Program {
+    let program = |entry: String, source: String| Program {
         name: linear.name.to_string(),
-        entry: rendered.entry,
-        source: rendered.source,
+        entry,
+        source,
         parameters: linear.parameters.clone(),
         variables: linear.variables.clone(),
         grid: linear.grid,
         scratch_bytes: linear.scratch().bytes,
+        launch: Launch::ONE,
+        shared_bytes: 0,
         estimate: linear.estimate,
+    };
+    Ok(match target.language {
+        Language::Llvm => {
+            let rendered = llvm::render(linear, target);
+            program(rendered.entry, rendered.source)
+        }
+        Language::Ptx => {
+            let ptx::Rendered { entry, source, launch, dynamic_shared_bytes } = ptx::render(linear, target);
+            Program { launch, shared_bytes: dynamic_shared_bytes, ..program(entry, source) }
+        }
+        Language::Text => panic!("bug: a kernel for the interpreter is not rendered from its linear form"),
     })
 }

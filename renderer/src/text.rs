@@ -5,7 +5,7 @@
 use warpweft_compiler::UOp;
 use warpweft_compiler::ir::text::{Graph, print};
 use warpweft_compiler::ir::{Arg, Dim, Op, postorder};
-use warpweft_compiler::program::{Access, Estimate, Parameter, Program};
+use warpweft_compiler::program::{Access, Estimate, Launch, Parameter, Program};
 use warpweft_compiler::view::collect_movement_chain;
 
 /// The program of a kernel AST (a sink of stores to params) for a target of [`Language::Text`].
@@ -23,6 +23,8 @@ pub fn render_ast(ast: &UOp, name: &str, estimate: Estimate) -> Program {
         variables: variables(ast),
         grid: 1,
         scratch_bytes: 0,
+        launch: Launch::ONE,
+        shared_bytes: 0,
         estimate,
     }
 }

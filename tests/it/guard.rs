@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use warpweft_compiler::DType;
-use warpweft_compiler::program::{Access, Estimate, Parameter, Program};
+use warpweft_compiler::program::{Access, Estimate, Launch, Parameter, Program};
 use warpweft_tests::guarded;
 
 /// Stores 16 floats from an element on: into a buffer where `into_scratch` does not hold.
@@ -26,6 +26,8 @@ fn kernel(first_element: i64, into_scratch: bool) -> Program {
         variables: Vec::new(),
         grid: 1,
         scratch_bytes: 400,
+        launch: Launch::ONE,
+        shared_bytes: 0,
         estimate: Estimate::default(),
     }
 }

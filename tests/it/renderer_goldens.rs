@@ -1,7 +1,10 @@
-//! LLVM accepts the text of the renderer's goldens: as they stand in its test file, each in a module of its own.
+//! LLVM and ptxas accept the text of the renderer's goldens: as they stand in its test files, each in a module of its own.
+
+use std::io::Write;
 
 use warpweft_compiler::DType;
-use warpweft_compiler::program::{Access, Estimate, Parameter, Program};
+use warpweft_compiler::program::{Access, Estimate, Launch, Parameter, Program};
+use warpweft_compiler::target::Target;
 
 /// What the bodies of the goldens name, and an entry point that the device knows.
 const FRAME: (&str, &str) = (
@@ -15,11 +18,49 @@ fn goldens(file: &str) -> Vec<String> {
     file.split("expect![[r#\"").skip(1).filter_map(|rest| rest.split("\"#]]").next()).map(str::to_string).collect()
 }
 
+/// The goldens of a language, in these files of its folder.
+fn goldens_of(language: &str, files: &[&str]) -> Vec<String> {
+    let folder = format!("{}/../renderer/src/{language}", env!("CARGO_MANIFEST_DIR"));
+    let read =
+        |file: &&str| std::fs::read_to_string(format!("{folder}/{file}")).expect("the renderer has golden tests");
+    files.iter().map(read).flat_map(|text| goldens(&text)).collect()
+}
+
+/// A module of the instructions and declarations of a golden.
+fn ptx_module(golden: &str) -> String {
+    if golden.contains(".visible .entry") {
+        return golden.to_string();
+    }
+    let parameters = (0..3).map(|slot| format!(".param .u64 .ptr .global .align 16 p{slot}, "));
+    let mut text = format!(
+        ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry test({}.param .s64 n0)\n{{\n",
+        parameters.collect::<String>()
+    );
+    for (kind, prefix) in [("pred", "p"), ("b16", "rs"), ("b32", "r"), ("b64", "rd"), ("f32", "f"), ("f64", "fd")] {
+        text += &format!(".reg .{kind} %{prefix}<50>;\n");
+    }
+    let lines = golden.lines().filter(|line| line.ends_with([';', ':']));
+    text + &lines.map(|line| format!("{line}\n")).collect::<String>() + "ret;\n}\n"
+}
+
+#[test]
+fn ptxas_reads_every_golden() {
+    let goldens = goldens_of("ptx", &["tests.rs", "tests/arithmetic.rs", "tests/casts.rs"]);
+    assert!(goldens.len() > 25, "{} goldens were found", goldens.len());
+    let Some(ptxas) = &*warpweft_tests::assembler::PTXAS else {
+        let text = format!("{} goldens: {}\n", goldens.len(), warpweft_tests::assembler::NO_PTXAS);
+        std::io::stderr().write_all(text.as_bytes()).expect("stderr is open");
+        return;
+    };
+    for source in goldens.iter().map(|golden| ptx_module(golden)) {
+        let architecture = Target::NVIDIA[0];
+        ptxas.assemble(&source, architecture).unwrap_or_else(|error| panic!("{error}\n{source}"));
+    }
+}
+
 #[test]
 fn llvm_reads_every_golden() {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../renderer/src/llvm/tests.rs");
-    let file = std::fs::read_to_string(path).expect("the renderer has golden tests");
-    let goldens = goldens(&file);
+    let goldens = goldens_of("llvm", &["tests.rs"]);
     assert!(goldens.len() > 15, "{} goldens were found", goldens.len());
     let device = warpweft_tests::guarded::open("CPU", Some(1)).expect("the CPU is always there");
     for golden in goldens {
@@ -33,6 +74,8 @@ fn llvm_reads_every_golden() {
             variables: Vec::new(),
             grid: 1,
             scratch_bytes: 0,
+            launch: Launch::ONE,
+            shared_bytes: 0,
             estimate: Estimate::default(),
         };
         let object = device.compile(&program).unwrap_or_else(|error| panic!("{error}\n{}", program.source));

@@ -6,6 +6,7 @@
 //! | `f32` | `f16` | the machine's own cast |
 //! | `bf16` | `f32` | the bits, shifted up |
 //! | `f32` | `bf16` | the bits, rounded to the nearest and ties to even, shifted down; NaN stays NaN |
+//! | `f32` | `bf16`, and back, in the set for machines that have these casts | the machine's own cast |
 //! | `f64` | either | through `f32` *rounded to odd*, so that rounding twice is rounding once |
 //! | anything else | either, and back | through `f32` |
 //!
@@ -21,12 +22,27 @@ use crate::rewrite::{Pattern, Rule, RuleSet};
 
 /// Half-float arithmetic becomes `f32` arithmetic.
 pub static HALF_FLOATS: LazyLock<RuleSet> = LazyLock::new(|| {
-    let rule = |op: Op, build| Rule::new(op.name(), &[], Pattern::any(op, "x"), build);
-    let arithmetic = Op::ALL.iter().copied().filter(|op| computes(*op));
-    let casts = [rule(Op::Cast, |root, _| convert(root))];
-    let rules = arithmetic.map(|op| rule(op, |root, _| in_f32(root))).chain(casts).collect();
-    RuleSet::new("HALF_FLOATS", |root| is_half(root.dtype()) || root.src().iter().any(|x| is_half(x.dtype())), rules)
+    let casts = Rule::new(Op::Cast.name(), &[], Pattern::any(Op::Cast, "x"), |root, _| convert(root));
+    rule_set("HALF_FLOATS", casts)
 });
+
+/// The same for machines that cast between `bf16` and `f32` themselves.
+pub static HALF_FLOATS_CAST: LazyLock<RuleSet> = LazyLock::new(|| {
+    let casts = Rule::new(Op::Cast.name(), &[], Pattern::any(Op::Cast, "x"), |root, _| {
+        match (root.src()[0].dtype().scalar(), root.dtype().scalar()) {
+            (ScalarType::BF16, ScalarType::F32) | (ScalarType::F32, ScalarType::BF16) => None,
+            _ => convert(root),
+        }
+    });
+    rule_set("HALF_FLOATS_CAST", casts)
+});
+
+fn rule_set(name: &'static str, casts: Rule) -> RuleSet {
+    let rule = |op: Op| Rule::new(op.name(), &[], Pattern::any(op, "x"), |root, _| in_f32(root));
+    let arithmetic = Op::ALL.iter().copied().filter(|op| computes(*op));
+    let rules = arithmetic.map(rule).chain([casts]).collect();
+    RuleSet::new(name, |root| is_half(root.dtype()) || root.src().iter().any(|x| is_half(x.dtype())), rules)
+}
 
 /// Whether an op that half floats have makes new values, rather than moving or reinterpreting them.
 fn computes(op: Op) -> bool {
@@ -199,6 +215,17 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn casts_that_a_machine_has_stay() {
+        let (single, half) = (leaf(0, DType::F32), leaf(1, DType::BF16));
+        for cast in [single.cast(DType::BF16), half.cast(DType::F32)] {
+            assert_eq!(rewrite(&cast, &[&HALF_FLOATS_CAST]).unwrap(), cast);
+        }
+        let product = &half * &half;
+        let expected = (half.cast(DType::F32) * half.cast(DType::F32)).cast(DType::BF16);
+        assert_eq!(rewrite(&product, &[&HALF_FLOATS_CAST]).unwrap(), expected);
     }
 
     #[test]

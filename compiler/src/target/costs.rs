@@ -109,4 +109,36 @@ impl Costs {
             ..Costs::cpu()
         }
     }
+
+    /// Those of the A100 with 80 GB, from its data sheet: 2.04 TB/s of memory, 19.5 TFLOP/s of f32, 108 multiprocessors at 1.4 GHz; else as of the H100. None has
+    /// been measured by this project.
+    pub fn a100() -> Costs {
+        Costs {
+            memory_bytes_per_ns: 2039,
+            shared_cache_bytes_per_ns: 4078,
+            scratch_bytes_per_ns: 19_500,
+            ops_per_ns: 9750,
+            terms_per_ns: 9750,
+            threads: 108 * 2048,
+            few_results: 108,
+            partial_results: 8 * 108,
+            ..Costs::gpu_model()
+        }
+    }
+
+    /// Those of one B200, from the data sheet of the HGX board: 8 TB/s of memory, 80 TFLOP/s of f32, 148 multiprocessors at 1.9 GHz; else as of the H100. None has been
+    /// measured by this project.
+    pub fn b200() -> Costs {
+        Costs {
+            memory_bytes_per_ns: 8000,
+            shared_cache_bytes_per_ns: 16_000,
+            scratch_bytes_per_ns: 36_000,
+            ops_per_ns: 40_000,
+            terms_per_ns: 40_000,
+            threads: 148 * 2048,
+            few_results: 148,
+            partial_results: 8 * 148,
+            ..Costs::gpu_model()
+        }
+    }
 }

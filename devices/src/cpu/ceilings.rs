@@ -8,7 +8,7 @@
 use std::time::Instant;
 
 use warpweft_compiler::dtype::DType;
-use warpweft_compiler::program::{Access, Estimate, Parameter, Program};
+use warpweft_compiler::program::{Access, Estimate, Launch, Parameter, Program};
 
 use super::CpuDevice;
 use crate::device::Device;
@@ -66,6 +66,8 @@ pub fn measure(threads: usize) -> Result<Ceilings, DeviceError> {
             variables: Vec::new(),
             grid,
             scratch_bytes: 0,
+            launch: Launch::ONE,
+            shared_bytes: 0,
             estimate,
         };
         let kernel = device.load(&program, &device.compile(&program)?)?;

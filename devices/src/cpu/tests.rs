@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use warpweft_compiler::dtype::DType;
-use warpweft_compiler::program::{Access, Estimate, Parameter, Program};
+use warpweft_compiler::program::{Access, Estimate, Launch, Parameter, Program};
 use warpweft_compiler::target::Target;
 
 use super::CpuDevice;
@@ -25,6 +25,8 @@ pub(super) fn program(source: &str, lens: &[u64]) -> Program {
         variables: Vec::new(),
         grid: 1,
         scratch_bytes: 0,
+        launch: Launch::ONE,
+        shared_bytes: 0,
         estimate: Estimate::default(),
     }
 }

@@ -132,7 +132,7 @@ impl Kernel for InterpretedKernel {
 mod tests {
     use super::*;
     use warpweft_compiler::DType;
-    use warpweft_compiler::program::{Access, Estimate};
+    use warpweft_compiler::program::{Access, Estimate, Launch};
 
     fn program(source: &str, lens: &[u64], variables: &[&str]) -> Program {
         Program {
@@ -143,6 +143,8 @@ mod tests {
             variables: variables.iter().map(|name| name.to_string()).collect(),
             grid: 1,
             scratch_bytes: 0,
+            launch: Launch::ONE,
+            shared_bytes: 0,
             estimate: Estimate::default(),
         }
     }

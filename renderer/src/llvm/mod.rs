@@ -32,6 +32,7 @@ use warpweft_compiler::program::{Access, Parameter, SCRATCH_ALIGNMENT};
 use warpweft_compiler::target::Target;
 use warpweft_compiler::{DType, Op, UOp};
 
+use crate::symbol::symbol;
 use control::Loops;
 use names::Counter;
 
@@ -43,7 +44,7 @@ pub(crate) struct Rendered {
 
 /// The module of one kernel.
 pub(crate) fn render(linear: &Linear, target: &Target) -> Rendered {
-    let entry = names::symbol(&linear.name);
+    let entry = symbol(&linear.name);
     let mut writer = Writer::new(Loops::find(&linear.ops));
     for op in &linear.ops {
         writer.micro_op(op);

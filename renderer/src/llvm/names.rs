@@ -1,19 +1,9 @@
-//! Names in the text: of the entry point, of variables, and of the results of micro-ops.
+//! Names in the text: of variables, and of the results of micro-ops.
 //!
 //! A result is called after its op with a running number (`%add12`), a loop variable after its loop (`%r3`), a buffer after its
 //! slot (`%p0`): names depend on the list alone. Steps on the way to a result carry its name and a word (`%max4.larger`).
 
 use warpweft_compiler::Op;
-
-/// The symbol of a kernel: its name, with what no symbol should hold replaced.
-pub(super) fn symbol(name: &str) -> String {
-    let plain: String =
-        name.chars().map(|letter| if letter.is_ascii_alphanumeric() || letter == '_' { letter } else { '_' }).collect();
-    match plain.starts_with(|letter: char| letter.is_ascii_digit()) || plain.is_empty() {
-        true => format!("_{plain}"),
-        false => plain,
-    }
-}
 
 /// The name of a variable's value. Other variables have other names, whatever letters they hold.
 pub(super) fn variable(name: &str) -> String {
@@ -45,13 +35,6 @@ impl Counter {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn symbols_hold_letters_that_every_tool_takes() {
-        assert_eq!(symbol("r_1024_64"), "r_1024_64");
-        assert_eq!(symbol("1 x/y"), "_1_x_y");
-        assert_eq!(symbol(""), "_");
-    }
 
     #[test]
     fn variables_of_any_letters_stay_apart() {

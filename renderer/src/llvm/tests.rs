@@ -1,111 +1,18 @@
 //! Precise goldens of small kernels, each a list written by hand. The test crate has LLVM read the same text.
 
 use expect_test::{Expect, expect};
-use warpweft_compiler::ir::{Arg, AxisKind, MemorySpace, RangeArg, ReduceOp, VariableArg};
+use warpweft_compiler::ir::{Arg, AxisKind, MemorySpace, ReduceOp, VariableArg};
 use warpweft_compiler::linearize::Linear;
-use warpweft_compiler::program::{Access, Estimate, Parameter};
+use warpweft_compiler::program::Estimate;
 use warpweft_compiler::target::Target;
 use warpweft_compiler::{DType, Op, UOp};
 
-/// A list in the making: each method appends the micro-op that it makes.
-#[derive(Default)]
-struct List(Vec<UOp>);
-
-impl List {
-    fn add(&mut self, node: UOp) -> UOp {
-        if !self.0.contains(&node) || node.op() == Op::Update {
-            self.0.push(node.clone());
-        }
-        node
-    }
-
-    fn push(&mut self, op: Op, dtype: DType, src: &[&UOp], arg: Arg) -> UOp {
-        for operand in src.iter().filter(|operand| operand.op() == Op::Const) {
-            self.add((*operand).clone());
-        }
-        let src: Vec<UOp> = src.iter().map(|operand| (*operand).clone()).collect();
-        self.add(UOp::new(op, dtype, src, arg))
-    }
-
-    fn param(&mut self, slot: u32, dtype: DType, len: u64) -> UOp {
-        self.add(UOp::param(slot, dtype, len))
-    }
-
-    fn range(&mut self, id: u32, len: &UOp, kind: AxisKind) -> UOp {
-        self.push(Op::Range, len.dtype(), &[len], Arg::Range(RangeArg { id, kind }))
-    }
-
-    fn end(&mut self, range: &UOp) -> UOp {
-        self.push(Op::EndRange, DType::VOID, &[range], Arg::None)
-    }
-
-    fn index(&mut self, buffer: &UOp, lanes: usize, offset: &UOp, gate: Option<&UOp>) -> UOp {
-        let src: Vec<&UOp> = [buffer, offset].into_iter().chain(gate).collect();
-        self.push(Op::Index, buffer.dtype().with_lanes(lanes), &src, Arg::None)
-    }
-
-    fn load(&mut self, buffer: &UOp, lanes: usize, offset: &UOp, gate: Option<&UOp>) -> UOp {
-        let index = self.index(buffer, lanes, offset, gate);
-        self.push(Op::Load, index.dtype(), &[&index], Arg::None)
-    }
-
-    fn store(&mut self, buffer: &UOp, offset: &UOp, gate: Option<&UOp>, value: &UOp) {
-        let index = self.index(buffer, value.dtype().lanes(), offset, gate);
-        self.push(Op::Store, DType::VOID, &[&index, value], Arg::None);
-    }
-
-    fn binary(&mut self, op: Op, a: &UOp, b: &UOp) -> UOp {
-        let dtype = if op.is_comparison() { DType::BOOL.with_lanes(a.dtype().lanes()) } else { a.dtype() };
-        self.push(op, dtype, &[a, b], Arg::None)
-    }
-
-    fn cast(&mut self, a: &UOp, dtype: DType) -> UOp {
-        self.push(Op::Cast, dtype, &[a], Arg::None)
-    }
-
-    fn splat(&mut self, a: &UOp, lanes: usize) -> UOp {
-        self.push(Op::Splat, a.dtype().with_lanes(lanes), &[a], Arg::None)
-    }
-
-    fn accumulator(&mut self, number: i64, initial: &UOp) -> UOp {
-        self.push(Op::Accumulator, initial.dtype(), &[initial], Arg::Number(number))
-    }
-
-    fn update(&mut self, accumulator: &UOp, value: &UOp) {
-        self.push(Op::Update, DType::VOID, &[accumulator, value], Arg::None);
-    }
-
-    fn finished(&mut self, accumulator: &UOp, end: &UOp) -> UOp {
-        self.push(Op::Final, accumulator.dtype(), &[accumulator, end], Arg::None)
-    }
-}
-
-fn i64(value: i64) -> UOp {
-    UOp::int(value, DType::I64)
-}
+use crate::test_lists::{List, i64, source};
 
 /// Renders a list whose buffers are written by their first slot alone, and compares the body.
 #[track_caller]
 fn check(list: List, golden: Expect) {
     golden.assert_eq(body(&source(list, &Target::test_avx512())));
-}
-
-fn source(list: List, target: &Target) -> String {
-    let mut parameters: Vec<Parameter> = Vec::new();
-    let mut variables: Vec<String> = Vec::new();
-    for node in &list.0 {
-        match node.arg() {
-            Arg::Param(param) => {
-                let access = if param.slot == 0 { Access::Write } else { Access::Read };
-                parameters.push(Parameter { dtype: node.dtype(), len: param.len, access });
-            }
-            Arg::Variable(variable) => variables.push(variable.name.clone()),
-            _ => {}
-        }
-    }
-    let linear =
-        Linear { name: "test".into(), parameters, variables, grid: 1, ops: list.0, estimate: Estimate::default() };
-    crate::render(&linear, target).expect("a program").source
 }
 
 #[test]
@@ -179,7 +86,7 @@ fn a_whole_module() {
     list.end(&inner);
     list.end(&items);
     expect![[r#"
-        ; test: 1 work items
+        ; test: 4 work items
         target triple = "x86_64-unknown-linux-gnu"
 
         define internal void @test.body(ptr noalias writeonly %p0, ptr noalias readonly %p1, i64 %var.n, i64 %begin, i64 %end) #0 {

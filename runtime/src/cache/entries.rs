@@ -11,7 +11,7 @@
 //! is not there. That bytes are what was written is checked before (`disk`).
 
 use warpweft_compiler::DType;
-use warpweft_compiler::program::{Access, Estimate, Parameter, Program};
+use warpweft_compiler::program::{Access, Estimate, Launch, Parameter, Program};
 use warpweft_compiler::schedule::{Bound, BufferRole, Offsets, Schedule, ScheduleBuffer};
 
 use super::disk::{Key, Kind};
@@ -78,7 +78,8 @@ impl<'bytes> Reader<'bytes> {
 
 /// A program and its object as bytes.
 pub(crate) fn encode_kernel(program: &Program, object: &[u8]) -> Vec<u8> {
-    let Program { name, entry, source, parameters, variables, grid, scratch_bytes, estimate } = program;
+    let Program { name, entry, source, parameters, variables, grid, scratch_bytes, launch, shared_bytes, estimate } =
+        program;
     let mut to = Writer::default();
     to.text(name);
     to.text(entry);
@@ -94,6 +95,9 @@ pub(crate) fn encode_kernel(program: &Program, object: &[u8]) -> Vec<u8> {
     to.list(variables, |to, name| to.text(name));
     to.number(*grid);
     to.number(*scratch_bytes);
+    for number in launch.grid.iter().chain(&launch.block).chain([&launch.lanes, shared_bytes]) {
+        to.number(*number);
+    }
     for number in [estimate.operations, estimate.bytes_unique, estimate.bytes_accessed] {
         to.number(number.to_bits());
     }
@@ -118,10 +122,16 @@ pub(crate) fn decode_kernel(bytes: &[u8]) -> Option<(Program, &[u8])> {
     })?;
     let variables = from.list(Reader::text)?;
     let (grid, scratch_bytes) = (from.number()?, from.number()?);
+    let mut three = || Some([from.number()?, from.number()?, from.number()?]);
+    let (blocks, block) = (three()?, three()?);
+    let launch = Launch { grid: blocks, block, lanes: from.number()? };
+    let shared_bytes = from.number()?;
     let mut bits = || from.number().map(f64::from_bits);
     let estimate = Estimate { operations: bits()?, bytes_unique: bits()?, bytes_accessed: bits()? };
     let source = from.text()?;
-    Some((Program { name, entry, source, parameters, variables, grid, scratch_bytes, estimate }, from.0))
+    let program =
+        Program { name, entry, source, parameters, variables, grid, scratch_bytes, launch, shared_bytes, estimate };
+    Some((program, from.0))
 }
 
 /// A schedule as bytes; `keys` are those of its kernels, in order.
@@ -212,6 +222,8 @@ mod tests {
             variables: vec!["@0".to_string(), "n".to_string()],
             grid: 7,
             scratch_bytes: 70_000,
+            launch: Launch { grid: [1, 2, 3], block: [4, 5, 6], lanes: 32 },
+            shared_bytes: 50_000,
             estimate: Estimate { operations: 1e300, bytes_unique: f64::INFINITY, bytes_accessed: 0.1 },
         }
     }

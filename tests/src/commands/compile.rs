@@ -1,4 +1,4 @@
-//! `test schedule`, `test pass loops`, `test linearize [unoptimized]`, `test render llvm [unoptimized]`, each with `[unfused]`: what the
+//! `test schedule`, `test pass loops`, `test linearize [unoptimized]`, `test render llvm|ptx [unoptimized]`, each with `[unfused]`: what the
 //! compiler makes of the values that a graph returns, kernel by kernel, for a fixed target.
 
 use std::fmt::Write;
@@ -41,21 +41,34 @@ pub(super) fn linearize(words: &[String], case: &Case) -> Output {
     })
 }
 
-/// The kernels as LLVM IR.
+/// The kernels as LLVM IR or PTX.
 pub(super) fn render(words: &[String], case: &Case) -> Output {
+    let target = match words.first().map(String::as_str) {
+        Some("ptx") => Target::gpu_model(),
+        _ => Target::test_avx512(),
+    };
     each_kernel(words, case, |schedule, number| {
-        let linear = lower(&schedule.kernels[number].ast, words)?;
-        let rendered = warpweft_renderer::render(&linear, &Target::test_avx512());
+        let linear = lower_for(&schedule.kernels[number].ast, words, &target)?;
+        let rendered = warpweft_renderer::render(&linear, &target);
         rendered.map(|program| program.source).map_err(|error| error.to_string())
     })
 }
 
 fn lower(ast: &UOp, words: &[String]) -> Result<Linear, String> {
-    let options = LowerOptions::by_hand_unless(words.iter().any(|word| word == "unoptimized"));
-    lower_kernel(ast, &Target::test_avx512(), &options, &mut Silent).map_err(|error| error.to_string())
+    lower_for(ast, words, &Target::test_avx512())
 }
 
-fn each_kernel(words: &[String], case: &Case, show: impl Fn(&Schedule, usize) -> Result<String, String>) -> Output {
+fn lower_for(ast: &UOp, words: &[String], target: &Target) -> Result<Linear, String> {
+    let options = LowerOptions::by_hand_unless(words.iter().any(|word| word == "unoptimized"));
+    lower_kernel(ast, target, &options, &mut Silent).map_err(|error| error.to_string())
+}
+
+/// What `show` makes of each kernel that the values become.
+pub(super) fn each_kernel(
+    words: &[String],
+    case: &Case,
+    show: impl Fn(&Schedule, usize) -> Result<String, String>,
+) -> Output {
     let graph = match graph_of(case) {
         Ok(graph) => graph,
         Err(output) => return output,

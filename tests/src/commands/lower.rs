@@ -1,4 +1,5 @@
-//! `test lower cpu|gpu`: the one kernel of a graph with a list of opts, for a CPU or for a GPU by its numbers, as a linear list; and what that computes.
+//! `test lower cpu|gpu`: the one kernel of a graph with a list of opts, for a CPU or for a GPU by its numbers, as a linear list; and what that computes. What is for a GPU
+//! is assembled too (`assemble`).
 //!
 //! ```text
 //! ; opts: split(r0, 8), block(r1, x)              the list, which every case has
@@ -17,7 +18,7 @@ use warpweft_compiler::schedule::{ScheduleOptions, schedule_with};
 use warpweft_compiler::target::Target;
 use warpweft_compiler::watch::Silent;
 
-use super::{failed, graph_of, run};
+use super::{assemble, failed, graph_of, run};
 use crate::engines::{self, EngineError};
 use crate::error_bound;
 use crate::filetest::{Case, Output};
@@ -55,6 +56,11 @@ pub(super) fn lower(words: &[String], case: &Case) -> Output {
         Err(error) => return failed(error),
     };
     let mut output = Output { text: linearize::text::print(&linear), ..Output::default() };
+    if target.blocks.is_some()
+        && let Err(why) = assemble::check_list(&linear, &mut output)
+    {
+        return failed(why);
+    }
     for expectation in case.expectations.iter().filter(|expectation| expectation.kind == "run") {
         let check = || -> Result<(), String> {
             let request = run::read_request(&expectation.text, &graph)?;

@@ -2,6 +2,7 @@
 //!
 //! The table says what words each takes and which expectations it looks at; all else is refused when a file is read.
 
+mod assemble;
 mod compile;
 mod lower;
 mod opts;
@@ -43,7 +44,7 @@ const NONE: Words = Words { first: &[], may: &[], each: None };
 /// What is looked for in text.
 const TEXT: &[&str] = &["check", "check-not", "error"];
 
-static COMMANDS: [Command; 10] = [
+static COMMANDS: [Command; 11] = [
     Command { name: "parse", words: NONE, reads: TEXT, run: parse::parse },
     Command {
         name: "rewrite",
@@ -84,9 +85,15 @@ static COMMANDS: [Command; 10] = [
     },
     Command {
         name: "render",
-        words: Words { first: &["llvm"], may: &["unfused", "unoptimized"], each: None },
+        words: Words { first: &["llvm", "ptx"], may: &["unfused", "unoptimized"], each: None },
         reads: TEXT,
         run: compile::render,
+    },
+    Command {
+        name: "assemble",
+        words: Words { may: &["unfused", "unoptimized"], ..NONE },
+        reads: &[],
+        run: assemble::assemble,
     },
     Command {
         name: "run",

@@ -156,11 +156,15 @@ fn problems_of(case: &Case, commands: &[CommandLine]) -> Vec<(usize, String)> {
     if !case.golden.is_empty() && !is_precise {
         problems.push((case.golden_lines.0, "nothing reads this output: the header has no `precise`".to_string()));
     }
+    // A command that looks at no expectation stands beside one that does.
+    let is_read = commands.iter().any(|line| !line.command.reads.is_empty());
     for expectation in &case.expectations {
+        let looks = |line: &&CommandLine| !is_read || !line.command.reads.is_empty();
         for CommandLine { command, .. } in
-            commands.iter().filter(|line| !line.command.reads.contains(&&*expectation.kind))
+            commands.iter().filter(looks).filter(|line| !line.command.reads.contains(&&*expectation.kind))
         {
-            let why = format!("`{}` reads {}, and no `{}:`", command.name, command.reads.join(", "), expectation.kind);
+            let reads = if command.reads.is_empty() { "nothing".to_string() } else { command.reads.join(", ") };
+            let why = format!("`{}` reads {reads}, and no `{}:`", command.name, expectation.kind);
             problems.push((expectation.line, why));
         }
     }
@@ -247,6 +251,10 @@ mod tests {
         );
         let run = GRAPH.replace("rewrite symbolic", "run interpreter");
         refused(&format!("{run}; check: x\n; run: %g(1) == [1]\n"), "6: `run` reads run, error, and no `check:`");
+        let assembled = run.replacen("test run", "test assemble\ntest run", 1);
+        refused(&format!("{assembled}; check: x\n; run: %g(1) == [1]\n"), "7: `run` reads run, error, and no `check:`");
+        let alone = GRAPH.replace("rewrite symbolic", "assemble");
+        refused(&format!("{alone}; run: %g(1) == [1]\n"), "6: `assemble` reads nothing, and no `run:`");
         refused(&format!("{GRAPH}; check: x\n;| return x\n"), "7: nothing reads this output");
         refused(&format!("; check: x\n{GRAPH}; check: x\n"), "1: `check:` stands below the graph that it is about");
         refused(&GRAPH.replace("x, 0", "x, 0  ; check: x"), "3: `check:` stands below the graph, not in it");

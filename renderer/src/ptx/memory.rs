@@ -1,0 +1,281 @@
+//! Addresses, loads and stores.
+//!
+//! | offset | value | becomes |
+//! |---|---|---|
+//! | scalar | scalar | one access |
+//! | scalar | vector | consecutive elements: as few accesses of 2, 4 or 8 elements as alignment allows; a gate with lanes makes it one for each lane |
+//! | vector | vector | one access for each lane |
+//!
+//! An access under a gate is predicated, and what it loads into is zero before. In memory a bool is a byte, in a register a predicate. What is known of an offset
+//! (its remainder by powers of two) says how its address is aligned: buffers and scratches begin aligned to the widest access.
+
+use warpweft_compiler::dtype::Scalar;
+use warpweft_compiler::ir::{Facts, MemorySpace};
+use warpweft_compiler::program::{Access, BUFFER_ALIGNMENT};
+use warpweft_compiler::{DType, UOp};
+
+use super::registers::{self, Kind};
+use super::{Writer, bug};
+
+/// The most bytes that one access moves.
+const ACCESS_BYTES: usize = 16;
+
+/// Addresses in one space: of one element, of the first of consecutive ones, or of each lane.
+#[derive(Clone)]
+pub(super) struct Place {
+    /// What loads say: `global`, `global.nc`, `shared`, `local`.
+    load_space: &'static str,
+    store_space: &'static str,
+    /// Registers, one or one for each lane.
+    bases: Vec<String>,
+    /// Bytes from them.
+    displacement: u64,
+    /// Bytes that the first address is a multiple of, at least.
+    alignment: usize,
+}
+
+impl Place {
+    /// Where a parameter begins; what is only read may be cached without a look at other threads' stores.
+    pub(super) fn parameter(base: String, access: Option<Access>) -> Place {
+        let load_space = if access == Some(Access::Read) { "global.nc" } else { "global" };
+        Place::at(load_space, "global", base, 0)
+    }
+
+    /// Where scratch memory begins.
+    pub(super) fn scratch(base: String, displacement: u64, space: MemorySpace) -> Place {
+        let name = match space {
+            MemorySpace::Private => "local",
+            MemorySpace::Shared => "shared",
+        };
+        Place::at(name, name, base, displacement)
+    }
+
+    fn at(load_space: &'static str, store_space: &'static str, base: String, displacement: u64) -> Place {
+        Place { load_space, store_space, bases: vec![base], displacement, alignment: BUFFER_ALIGNMENT as usize }
+    }
+
+    /// The address of an element: `[%rd1+8]`.
+    fn address(&self, lane: usize, bytes: usize) -> String {
+        let (base, further) = match self.bases.len() {
+            1 => (&self.bases[0], (lane * bytes) as u64),
+            _ => (&self.bases[lane], 0),
+        };
+        match self.displacement + further {
+            0 => format!("[{base}]"),
+            displacement => format!("[{base}+{displacement}]"),
+        }
+    }
+
+    /// The accesses to that many elements of so many bytes: the first element of each, and how many.
+    fn accesses(&self, lanes: usize, bytes: usize, is_one_each: bool) -> Vec<(usize, usize)> {
+        let together = if is_one_each || self.bases.len() > 1 { 1 } else { self.alignment.min(ACCESS_BYTES) / bytes };
+        // Eight bytes are four elements at most: those of two bytes may also be pairs in four registers.
+        let most = if bytes == 2 { together.min(8) } else { together.min(4) };
+        let mut accesses = Vec::new();
+        let mut lane = 0;
+        while lane < lanes {
+            let mut count = most.max(1);
+            while count > lanes - lane || lane % count != 0 {
+                count /= 2;
+            }
+            accesses.push((lane, count));
+            lane += count;
+        }
+        accesses
+    }
+}
+
+impl Writer<'_> {
+    pub(super) fn index(&mut self, node: &UOp) {
+        let (buffer, offset) = (&node.src()[0], &node.src()[1]);
+        let Some(memory) = self.places.get(buffer).cloned() else { bug(node, "points into no memory") };
+        let bytes = buffer.dtype().bytes();
+        let mut place = Place { alignment: alignment_of(offset.facts(), bytes), ..memory.clone() };
+        if offset.dtype().lanes() > 1 {
+            place.alignment = bytes;
+        }
+        match offset.as_int().and_then(|offset| u64::try_from(offset).ok()).filter(|_| offset.dtype().lanes() == 1) {
+            Some(offset) => place.displacement += offset * bytes as u64,
+            None => {
+                let base = &memory.bases[0];
+                let offsets = self.lanes(offset).to_vec();
+                place.bases = offsets.iter().map(|one| self.element(base, one, offset.dtype(), bytes)).collect();
+            }
+        }
+        self.places.insert(node.clone(), place);
+    }
+
+    /// The address of the element at an offset.
+    fn element(&mut self, base: &str, offset: &str, dtype: DType, bytes: usize) -> String {
+        let size = bytes.to_string();
+        let wide = DType::I64;
+        match dtype.element() {
+            DType::I32 => self.compute(Kind::Bits64, "mad.wide.s32", &[offset, &size, base]),
+            DType::U32 => self.compute(Kind::Bits64, "mad.wide.u32", &[offset, &size, base]),
+            narrow => {
+                let offset = if narrow.bytes() < 8 {
+                    let offset = self.in_register(Kind::of(narrow), offset.to_string());
+                    self.integer_cast(&offset, narrow, wide)
+                } else {
+                    offset.to_string()
+                };
+                match bytes {
+                    1 => self.compute(Kind::Bits64, "add.s64", &[base, &offset]),
+                    _ => self.compute(Kind::Bits64, "mad.lo.s64", &[&offset, &size, base]),
+                }
+            }
+        }
+    }
+
+    pub(super) fn load(&mut self, node: &UOp) {
+        let index = &node.src()[0];
+        let (place, gate) = (self.place(index), gate(index).cloned());
+        let (dtype, kind) = (node.dtype().element(), Kind::of(node.dtype()));
+        let bytes = dtype.bytes();
+        let mut lanes = Vec::new();
+        for (first, count) in place.accesses(node.dtype().lanes(), bytes, has_lanes(gate.as_ref())) {
+            let address = place.address(first, bytes);
+            let predicate = gate.as_ref().map(|gate| self.lane(gate, first));
+            let loaded = Loaded { space: place.load_space, address: &address, predicate: predicate.as_deref() };
+            let held = if dtype.is_bool() { DType::U8 } else { dtype };
+            for element in self.load_elements(&loaded, held, count) {
+                lanes.push(match dtype.is_bool() {
+                    true => self.compute(kind, "setp.ne.u16", &[&element, "0"]),
+                    false => element,
+                });
+            }
+        }
+        self.set(node, lanes);
+    }
+
+    /// One access, and the registers of its elements.
+    fn load_elements(&mut self, from: &Loaded<'_>, dtype: DType, count: usize) -> Vec<String> {
+        if count == 8 {
+            let mut elements = Vec::new();
+            for pair in self.load_registers(from, Kind::Bits32, "b32", 4) {
+                let (low, high) = (self.register(Kind::Bits16), self.register(Kind::Bits16));
+                self.line(&format!("mov.b32 {{{low}, {high}}}, {pair};"));
+                elements.extend([low, high]);
+            }
+            return elements;
+        }
+        let kind = Kind::of(dtype);
+        let in_memory = match dtype {
+            DType::I8 => "s8",
+            DType::U8 => "u8",
+            _ => kind.plain(),
+        };
+        self.load_registers(from, kind, in_memory, count)
+    }
+
+    fn load_registers(&mut self, from: &Loaded<'_>, kind: Kind, in_memory: &str, count: usize) -> Vec<String> {
+        let Loaded { space, address, predicate } = from;
+        let new = |writer: &mut Self| match predicate {
+            Some(_) => writer.compute(kind, &format!("mov.{}", kind.plain()), &[registers::zero(kind)]),
+            None => writer.register(kind),
+        };
+        let results: Vec<String> = (0..count).map(|_| new(self)).collect();
+        let guard = predicate.map_or(String::new(), |predicate| format!("@{predicate} "));
+        let (vector, list) = vector_of(&results);
+        self.line(&format!("{guard}ld.{space}{vector}.{in_memory} {list}, {address};"));
+        results
+    }
+
+    pub(super) fn store(&mut self, node: &UOp) {
+        let (index, value) = (&node.src()[0], &node.src()[1]);
+        let (place, gate) = (self.place(index), gate(index).cloned());
+        let dtype = value.dtype().element();
+        let bytes = dtype.bytes();
+        for (first, count) in place.accesses(value.dtype().lanes(), bytes, has_lanes(gate.as_ref())) {
+            let mut elements: Vec<String> = Vec::new();
+            for lane in first..first + count {
+                let element = self.lane(value, lane);
+                elements.push(match dtype.is_bool() {
+                    true => self.compute(Kind::Bits16, "selp.b16", &["1", "0", &element]),
+                    false => self.in_register(Kind::of(dtype), element),
+                });
+            }
+            let mut in_memory = if bytes == 1 { "b8" } else { Kind::of(dtype).plain() };
+            if count == 8 {
+                let pair = |pair: &[String]| format!("{{{}}}", pair.join(", "));
+                let pairs: Vec<String> = elements.chunks(2).map(pair).collect();
+                elements = pairs.iter().map(|pair| self.compute(Kind::Bits32, "mov.b32", &[pair])).collect();
+                in_memory = "b32";
+            }
+            let guard = gate.as_ref().map_or(String::new(), |gate| format!("@{} ", self.lane(gate, first)));
+            let (vector, list) = vector_of(&elements);
+            let (space, address) = (place.store_space, place.address(first, bytes));
+            self.line(&format!("{guard}st.{space}{vector}.{in_memory} {address}, {list};"));
+        }
+    }
+
+    fn place(&self, index: &UOp) -> Place {
+        match self.places.get(index) {
+            Some(place) => place.clone(),
+            None => bug(index, "stands where an index must"),
+        }
+    }
+}
+
+/// What a load reads, and when.
+struct Loaded<'a> {
+    space: &'static str,
+    address: &'a str,
+    predicate: Option<&'a str>,
+}
+
+/// The suffix of an access to several registers, and their list.
+fn vector_of(registers: &[String]) -> (String, String) {
+    match registers {
+        [one] => (String::new(), one.clone()),
+        several => (format!(".v{}", several.len()), format!("{{{}}}", several.join(", "))),
+    }
+}
+
+/// The gate of an index, unless it always holds.
+fn gate(index: &UOp) -> Option<&UOp> {
+    index.src().get(2).filter(|gate| gate.as_scalar() != Some(Scalar::Bool(true)))
+}
+
+fn has_lanes(gate: Option<&UOp>) -> bool {
+    gate.is_some_and(|gate| gate.dtype().lanes() > 1)
+}
+
+/// Bytes that the address of an element is a multiple of, where its offset is as the facts say.
+fn alignment_of(offset: Facts, bytes: usize) -> usize {
+    let zeros = (offset.modulus | offset.remainder).trailing_zeros().min(8);
+    (bytes << zeros).min(BUFFER_ALIGNMENT as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn accesses(alignment: usize, lanes: usize, bytes: usize) -> Vec<(usize, usize)> {
+        let place = Place { alignment, ..Place::parameter("%rd1".to_string(), None) };
+        place.accesses(lanes, bytes, false)
+    }
+
+    #[test]
+    fn accesses_are_as_wide_as_the_alignment() {
+        assert_eq!(accesses(16, 8, 4), [(0, 4), (4, 4)]);
+        assert_eq!(accesses(16, 6, 4), [(0, 4), (4, 2)]);
+        assert_eq!(accesses(8, 4, 4), [(0, 2), (2, 2)]);
+        assert_eq!(accesses(4, 2, 4), [(0, 1), (1, 1)]);
+        assert_eq!(accesses(16, 4, 8), [(0, 2), (2, 2)]);
+        assert_eq!(accesses(16, 16, 2), [(0, 8), (8, 8)]);
+        assert_eq!(accesses(16, 12, 2), [(0, 8), (8, 4)]);
+        assert_eq!(accesses(16, 16, 1), [(0, 4), (4, 4), (8, 4), (12, 4)]);
+        assert_eq!(accesses(2, 3, 1), [(0, 2), (2, 1)]);
+    }
+
+    #[test]
+    fn offsets_say_how_addresses_are_aligned() {
+        assert_eq!(alignment_of(Facts::ANY, 4), 4);
+        assert_eq!(alignment_of(Facts::exactly(0), 4), 16);
+        assert_eq!(alignment_of(Facts::exactly(2), 4), 8);
+        let rows = UOp::variable("x", 0, 99) * 8;
+        assert_eq!(alignment_of(rows.facts(), 1), 8);
+        assert_eq!(alignment_of((rows + 4).facts(), 4), 16);
+    }
+}
