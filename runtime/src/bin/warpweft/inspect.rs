@@ -1,7 +1,8 @@
 //! `warpweft inspect FILE.uop --stage NAME`: a graph in text form, and what it becomes.
 
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
 use warpweft::execute::ExecuteError;
@@ -12,8 +13,10 @@ use warpweft_compiler::linearize::Linear;
 use warpweft_compiler::optimize::Opts;
 use warpweft_compiler::pipeline::{LowerOptions, lower_kernel};
 use warpweft_compiler::schedule::{ScheduleOptions, normalize, schedule_with};
-use warpweft_compiler::target::Language;
+use warpweft_compiler::target::{Language, Target};
 use warpweft_compiler::watch::{Report, Topic, Watch};
+use warpweft_devices::Device;
+use warpweft_devices::ptxas::{self, Ptxas};
 
 use crate::{inspect_opts, inspect_region};
 
@@ -32,13 +35,19 @@ Opts are applied one after the other, and the loops are shown after each. An opt
 pub(crate) struct Inspect {
     /// The graph: values to compute, or a sink of stores (one kernel).
     file: PathBuf,
-    /// What to print: graph, region (its views, drawn), normalized, schedule, passes, linear, source, assembly, or the name of a pass
-    /// [default: source, or the loops after each opt if --opts or --legal-opts is given].
+    /// What to print: graph, region (its views, drawn), normalized, schedule, passes, linear, source (or render), assembly, ptxas (registers, spills and shared
+    /// memory of a GPU kernel), or the name of a pass [default: source, or the loops after each opt if --opts or --legal-opts is given].
     #[arg(long)]
     stage: Option<String>,
     /// The device to compile for; its name in any case.
     #[arg(long)]
     device: Option<String>,
+    /// The machine to compile for, which need not be there: sm_80, sm_90 or sm_100.
+    #[arg(long, conflicts_with = "device")]
+    target: Option<String>,
+    /// The assembler of --stage ptxas [default: the one that `./x setup --ptxas` installs, or that of the search path].
+    #[arg(long, value_name = "PROGRAM")]
+    ptxas: Option<PathBuf>,
     /// One kernel for each op.
     #[arg(long)]
     no_fuse: bool,
@@ -58,12 +67,26 @@ pub(crate) struct Inspect {
 
 impl Inspect {
     fn stage(&self) -> &str {
-        self.stage.as_deref().unwrap_or("source")
+        match self.stage.as_deref() {
+            None | Some("render") => "source",
+            Some(stage) => stage,
+        }
     }
 
     /// Whether it is loops and opts that are asked for.
     fn shows_opts(&self) -> bool {
         self.stage.is_none() && (self.opts.is_some() || self.legal_opts)
+    }
+
+    /// What is compiled for.
+    fn machine(&self) -> Result<Machine, Box<dyn Error>> {
+        let Some(name) = &self.target else {
+            let device = warpweft::registry::executor(self.device.as_deref())?.device().clone();
+            return Ok(Machine { target: device.target().clone(), device: Some(device) });
+        };
+        let target = Target::nvidia(name)
+            .ok_or_else(|| format!("there is no target {name}; there are {}", Target::NVIDIA.join(", ")))?;
+        Ok(Machine { target, device: None })
     }
 
     fn lowering(&self) -> LowerOptions {
@@ -88,6 +111,12 @@ impl Inspect {
     }
 }
 
+/// What is compiled for: a device, or what one would be like.
+struct Machine {
+    target: Target,
+    device: Option<Arc<dyn Device>>,
+}
+
 /// Prints the stage that was asked for.
 pub(crate) fn run(arguments: &Inspect) -> Result<(), Box<dyn Error>> {
     let text =
@@ -101,6 +130,7 @@ pub(crate) fn run(arguments: &Inspect) -> Result<(), Box<dyn Error>> {
         print!("{}", inspect_region::text(&graph));
         return Ok(());
     }
+    let machine = arguments.machine()?;
     let is_kernel = |root: &UOp| root.op() == Op::Sink && root.src().iter().all(|store| store.op() == Op::Store);
     let kernels = if graph.roots.iter().all(is_kernel) {
         graph.roots.clone()
@@ -112,8 +142,7 @@ pub(crate) fn run(arguments: &Inspect) -> Result<(), Box<dyn Error>> {
             return Ok(());
         }
         let mut notes = Notes::new(arguments.stage(), Topic::Fusion);
-        let executor = warpweft::registry::executor(arguments.device.as_deref())?;
-        let options = ScheduleOptions { fuse: !arguments.no_fuse, costs: executor.device().target().costs };
+        let options = ScheduleOptions { fuse: !arguments.no_fuse, costs: machine.target.costs };
         let schedule = schedule_with(&normalized.sink, options, &mut notes).map_err(ExecuteError::from)?;
         schedule.kernels.into_iter().map(|kernel| kernel.ast).collect()
     };
@@ -125,7 +154,7 @@ pub(crate) fn run(arguments: &Inspect) -> Result<(), Box<dyn Error>> {
         if kernels.len() > 1 {
             println!("; kernel {number}");
         }
-        kernel(arguments, &format!("{}_{number}", graph.name), ast)?;
+        kernel(arguments, &machine, &format!("{}_{number}", graph.name), ast)?;
     }
     Ok(())
 }
@@ -134,31 +163,31 @@ fn values_of(root: &UOp) -> Vec<UOp> {
     if root.op() == Op::Sink { root.src().to_vec() } else { vec![root.clone()] }
 }
 
-fn kernel(arguments: &Inspect, name: &str, ast: &UOp) -> Result<(), Box<dyn Error>> {
+fn kernel(arguments: &Inspect, machine: &Machine, name: &str, ast: &UOp) -> Result<(), Box<dyn Error>> {
     if arguments.stage() == "schedule" {
         print!("{}", print(&Graph::new(name, [ast.clone()])));
         return Ok(());
     }
-    let executor = warpweft::registry::executor(arguments.device.as_deref())?;
-    let device = executor.device();
-    if device.target().language == Language::Text {
-        return Err(format!("{} runs kernels as they are: stages end at `schedule`", device.name()).into());
+    let target = &machine.target;
+    if target.language == Language::Text {
+        return Err(format!("{} runs kernels as they are: stages end at `schedule`", target.device).into());
     }
     if arguments.shows_opts() {
         let opts = arguments.opts.as_ref().unwrap_or(&Opts::None);
-        return inspect_opts::show(ast, device.target(), opts, arguments.legal_opts);
+        return inspect_opts::show(ast, target, opts, arguments.legal_opts);
     }
     let mut notes = Notes::new(arguments.stage(), Topic::Passes);
-    let linear = lower_kernel(ast, device.target(), &arguments.lowering(), &mut notes).map_err(ExecuteError::from)?;
+    let linear = lower_kernel(ast, target, &arguments.lowering(), &mut notes).map_err(ExecuteError::from)?;
     match arguments.stage() {
         "linear" => print!("{}", warpweft_compiler::linearize::text::print(&linear)),
-        "source" => print!("{}", warpweft_renderer::render(&linear, device.target())?.source),
-        "assembly" => print!("{}", assembly(device, &linear)?),
+        "source" => print!("{}", warpweft_renderer::render(&linear, target)?.source),
+        "assembly" => print!("{}", assembly(machine, &linear)?),
+        "ptxas" => print!("{}", resources(arguments, target, &linear)?),
         "passes" => {}
         pass if notes.passes.contains(&pass) => {}
         other => {
             let passes: Vec<String> = notes.passes.iter().map(|pass| format!("  {pass}\n")).collect();
-            let known = "graph, region, normalized (of programs), schedule, passes, linear, source, assembly";
+            let known = "graph, region, normalized (of programs), schedule, passes, linear, source, assembly, ptxas";
             return Err(format!(
                 "there is no stage `{other}`; the stages are {known}, and each pass:\n{}",
                 passes.concat()
@@ -169,9 +198,36 @@ fn kernel(arguments: &Inspect, name: &str, ast: &UOp) -> Result<(), Box<dyn Erro
     Ok(())
 }
 
-fn assembly(device: warpweft::execute::DeviceView<'_>, linear: &Linear) -> Result<String, Box<dyn Error>> {
-    let program = warpweft_renderer::render(linear, device.target())?;
+fn assembly(machine: &Machine, linear: &Linear) -> Result<String, Box<dyn Error>> {
+    let Some(device) = &machine.device else {
+        return Err("machine code is shown by a device that has it; what a GPU would be given, by --stage ptxas".into());
+    };
+    let program = warpweft_renderer::render(linear, &machine.target)?;
     Ok(device.disassemble(&device.compile(&program)?)?)
+}
+
+/// What ptxas says that a kernel takes.
+fn resources(arguments: &Inspect, target: &Target, linear: &Linear) -> Result<String, Box<dyn Error>> {
+    if target.language != Language::Ptx {
+        return Err(format!("ptxas is for GPUs, not for {}: --target sm_90", target.device).into());
+    }
+    let program = warpweft_renderer::render(linear, target)?;
+    let installed = Path::new(ptxas::INSTALLED);
+    let given = arguments.ptxas.as_deref().unwrap_or(installed);
+    let Some(ptxas) = Ptxas::find(&[given]) else {
+        return Err(format!("there is no ptxas at {} nor on the PATH: `./x setup --ptxas`", given.display()).into());
+    };
+    let takes = ptxas.assemble(&program.source, &target.processor)?;
+    Ok(format!(
+        "; {}: {} registers, {} bytes of stack, {} bytes of spill stores, {} of spill loads, {} bytes of shared memory, {} barriers\n",
+        target.processor,
+        takes.registers,
+        takes.stack_bytes,
+        takes.spill_store_bytes,
+        takes.spill_load_bytes,
+        takes.shared_bytes + program.shared_bytes,
+        takes.barriers
+    ))
 }
 
 /// Prints passes, all or the one of the wanted name, and the decisions of fusion at stage `schedule`.
@@ -190,7 +246,7 @@ impl<'a> Notes<'a> {
 
 impl Watch for Notes<'_> {
     fn wants(&self, topic: Topic) -> bool {
-        topic == self.topic && !matches!(self.wanted, "linear" | "source" | "assembly")
+        topic == self.topic && !matches!(self.wanted, "linear" | "source" | "assembly" | "ptxas")
     }
 
     fn report(&mut self, report: Report<'_>) {
