@@ -298,7 +298,7 @@ mod tests {
             &with("linearize unoptimised"),
             "1: `linearize` does not take `unoptimised`: it takes unfused, unoptimized",
         );
-        refused(&with("render ptx"), "1: `render` needs one of llvm");
+        refused(&with("render wasm"), "1: `render` needs one of llvm, ptx");
         refused(&with("pass loops loops"), "1: `pass` does not take `loops`");
         refused(&with("run"), "1: `run` needs a word: there are interpreter, cpu, ");
         refused(&with("run interpreter cuda"), "1: `run` does not take `cuda`: there are interpreter, cpu, ");
