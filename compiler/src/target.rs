@@ -148,7 +148,8 @@ impl Target {
     /// 2^31 - 1 by 65535 by 65535 blocks, blocks of 1024 by 1024 by 64 and at most 1024 threads, warps of 32, 255 registers of a thread, 48 KiB of shared memory of
     /// a block without asking for more. A thread loads 16 bytes at once. Private memory is the 512 KiB of local memory that a thread may have. First caches are
     /// those of a multiprocessor (192, 256, 256 KiB, the same table), second ones those of the whole: 40 MiB ("A100 Tensor Core GPU Architecture", 2020), 50 MiB ("H100
-    /// Tensor Core GPU Architecture", 2022), 126 MiB ("Blackwell Tuning Guide").
+    /// Tensor Core GPU Architecture", 2022), 126 MiB (as reported of the B200; not checked
+    /// against a document of NVIDIA).
     pub fn nvidia(name: &str) -> Option<Target> {
         let (cache_l1_bytes, cache_l2_bytes, costs) = match name {
             "sm_80" => (192 << 10, 40 << 20, Costs::a100()),

@@ -126,15 +126,15 @@ impl Costs {
         }
     }
 
-    /// Those of one B200, from the data sheet of the HGX board: 8 TB/s of memory, 80 TFLOP/s of f32, 148 multiprocessors at 1.9 GHz; else as of the H100. None has been
-    /// measured by this project.
+    /// Those of one B200, as reported of it: 7.7 TB/s of memory and 75 TFLOP/s of f32 (an eighth of an HGX board's), 148 multiprocessors at 1.9 GHz; else as of the
+    /// H100. None has been measured by this project.
     pub fn b200() -> Costs {
         Costs {
-            memory_bytes_per_ns: 8000,
-            shared_cache_bytes_per_ns: 16_000,
+            memory_bytes_per_ns: 7700,
+            shared_cache_bytes_per_ns: 15_400,
             scratch_bytes_per_ns: 36_000,
-            ops_per_ns: 40_000,
-            terms_per_ns: 40_000,
+            ops_per_ns: 37_500,
+            terms_per_ns: 37_500,
             threads: 148 * 2048,
             few_results: 148,
             partial_results: 8 * 148,
