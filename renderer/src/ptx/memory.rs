@@ -10,7 +10,7 @@
 //! (its remainder by powers of two) says how its address is aligned: buffers and scratches begin aligned to the widest access.
 
 use warpweft_compiler::dtype::Scalar;
-use warpweft_compiler::ir::{Facts, MemorySpace};
+use warpweft_compiler::ir::{Arg, Facts, MemorySpace};
 use warpweft_compiler::program::{Access, BUFFER_ALIGNMENT};
 use warpweft_compiler::{DType, UOp};
 
@@ -183,13 +183,32 @@ impl Writer<'_> {
 
     pub(super) fn store(&mut self, node: &UOp) {
         let (index, value) = (&node.src()[0], &node.src()[1]);
+        let lanes: Vec<String> = (0..value.dtype().lanes()).map(|lane| self.lane(value, lane)).collect();
+        self.store_lanes(index, value.dtype(), lanes);
+    }
+
+    /// What memory holds at an index, before the value is put there or combined into it: a load and a store under one gate.
+    pub(super) fn exchange(&mut self, node: &UOp) {
+        if node.dtype().lanes() > 1 {
+            bug(node, "has lanes, of which two may name one place");
+        }
+        self.load(node);
+        let (found, value) = (self.lane(node, 0), self.lane(&node.src()[1], 0));
+        let new = match node.arg() {
+            Arg::Combine(op) => self.combined(*op, node.dtype(), &found, &value),
+            _ => value,
+        };
+        self.store_lanes(&node.src()[0], node.dtype(), vec![new]);
+    }
+
+    fn store_lanes(&mut self, index: &UOp, dtype: DType, lanes: Vec<String>) {
         let (place, gate) = (self.place(index), gate(index).cloned());
-        let dtype = value.dtype().element();
+        let dtype = dtype.element();
         let bytes = dtype.bytes();
-        for (first, count) in place.accesses(value.dtype().lanes(), bytes, has_lanes(gate.as_ref())) {
+        for (first, count) in place.accesses(lanes.len(), bytes, has_lanes(gate.as_ref())) {
             let mut elements: Vec<String> = Vec::new();
-            for lane in first..first + count {
-                let element = self.lane(value, lane);
+            for element in &lanes[first..first + count] {
+                let element = element.clone();
                 elements.push(match dtype.is_bool() {
                     true => self.compute(Kind::Bits16, "selp.b16", &["1", "0", &element]),
                     false => self.in_register(Kind::of(dtype), element),

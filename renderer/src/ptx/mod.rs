@@ -223,6 +223,7 @@ impl<'a> Writer<'a> {
             Op::Index => self.index(node),
             Op::Load | Op::Previous => self.load(node),
             Op::Store => self.store(node),
+            Op::Exchange => self.exchange(node),
             Op::Ramp | Op::Splat | Op::Stack | Op::Lane | Op::HorizontalReduce => self.vector(node),
             Op::Cast | Op::Bitcast => self.conversion(node),
             Op::Neg
@@ -265,6 +266,8 @@ impl<'a> Writer<'a> {
             | Op::Reduce
             | Op::Scan
             | Op::Scatter
+            | Op::Fetch
+            | Op::Place
             | Op::Running
             | Op::Gather
             | Op::Contiguous

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use warpweft::execute::ExecuteError;
+use warpweft::execute::{ExecuteError, Executor};
 use warpweft_compiler::UOp;
 use warpweft_compiler::ir::Op;
 use warpweft_compiler::ir::text::{Graph, parse, print};
@@ -15,7 +15,6 @@ use warpweft_compiler::pipeline::{LowerOptions, lower_kernel};
 use warpweft_compiler::schedule::{ScheduleOptions, normalize, schedule_with};
 use warpweft_compiler::target::{Language, Target};
 use warpweft_compiler::watch::{Report, Topic, Watch};
-use warpweft_devices::Device;
 use warpweft_devices::ptxas::{self, Ptxas};
 
 use crate::{inspect_opts, inspect_region};
@@ -81,12 +80,12 @@ impl Inspect {
     /// What is compiled for.
     fn machine(&self) -> Result<Machine, Box<dyn Error>> {
         let Some(name) = &self.target else {
-            let device = warpweft::registry::executor(self.device.as_deref())?.device().clone();
-            return Ok(Machine { target: device.target().clone(), device: Some(device) });
+            let executor = warpweft::registry::executor(self.device.as_deref())?;
+            return Ok(Machine { target: executor.device().target().clone(), executor: Some(executor) });
         };
         let target = Target::nvidia(name)
             .ok_or_else(|| format!("there is no target {name}; there are {}", Target::NVIDIA.join(", ")))?;
-        Ok(Machine { target, device: None })
+        Ok(Machine { target, executor: None })
     }
 
     fn lowering(&self) -> LowerOptions {
@@ -114,7 +113,7 @@ impl Inspect {
 /// What is compiled for: a device, or what one would be like.
 struct Machine {
     target: Target,
-    device: Option<Arc<dyn Device>>,
+    executor: Option<Arc<Executor>>,
 }
 
 /// Prints the stage that was asked for.
@@ -199,10 +198,11 @@ fn kernel(arguments: &Inspect, machine: &Machine, name: &str, ast: &UOp) -> Resu
 }
 
 fn assembly(machine: &Machine, linear: &Linear) -> Result<String, Box<dyn Error>> {
-    let Some(device) = &machine.device else {
+    let Some(executor) = &machine.executor else {
         return Err("machine code is shown by a device that has it; what a GPU would be given, by --stage ptxas".into());
     };
     let program = warpweft_renderer::render(linear, &machine.target)?;
+    let device = executor.device();
     Ok(device.disassemble(&device.compile(&program)?)?)
 }
 
