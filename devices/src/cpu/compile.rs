@@ -30,7 +30,7 @@ use inkwell::targets::{
     CodeModel, FileType, InitializationConfig, RelocMode, Target as LlvmTarget, TargetMachine, TargetTriple,
 };
 use inkwell::types::{AnyTypeEnum, BasicMetadataTypeEnum};
-use warpweft_compiler::program::{Estimate, Program};
+use warpweft_compiler::program::{Estimate, Launch, Program};
 use warpweft_compiler::target::Target;
 
 use super::llvm_library;
@@ -123,6 +123,8 @@ fn try_out(target: &Target) {
             variables: Vec::new(),
             grid: 1,
             scratch_bytes: 0,
+            launch: Launch::ONE,
+            shared_bytes: 0,
             estimate: Estimate::default(),
         };
         let target = target.clone();
