@@ -157,6 +157,23 @@ fn inspect_shows_kernels_of_machines_that_are_not_there() {
 }
 
 #[test]
+fn tune_prints_what_was_tried() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = program(&folder);
+    let table = prints(&["tune", &file, "--budget", "2", "--width", "1", "--rows", "3"]);
+    for part in
+        ["kernel 0: ", "times as fast", "checked against the unoptimised kernel", "by hand  ", "found    ", "predicted"]
+    {
+        assert!(table.contains(part), "{part} is not in\n{table}");
+    }
+    assert!(!table.contains("WRONG"), "{table}");
+    let line = prints(&["tune", &file, "--budget", "2", "--json"]);
+    let told: serde_json::Value = serde_json::from_str(line.lines().next().unwrap()).unwrap();
+    assert!(told["seconds"].as_f64().unwrap() <= told["by_hand_seconds"].as_f64().unwrap(), "{told}");
+    assert!(fails(&["tune", &file, "--kernel", "7"]).contains("there is no kernel 7"));
+}
+
+#[test]
 fn devices_are_listed_with_what_is_known_of_them() {
     let list = prints(&["devices"]);
     assert!(list.contains("CPU (default)") && list.contains("INTERPRETER") && list.contains("threads"), "{list}");
@@ -166,7 +183,9 @@ fn devices_are_listed_with_what_is_known_of_them() {
 fn mistakes_name_what_would_be_right() {
     assert!(fails(&["bench", "no_such_case"]).contains("the cases are ceilings, eager_tiny"));
     assert!(fails(&["inspect", "no_such_file.uop"]).contains("no_such_file.uop"));
-    assert!(fails(&["tune"]).contains("no search yet"));
+    assert!(fails(&["tune"]).contains("<FILE>"));
+    assert!(fails(&["tune", "--case", "no_such_case"]).contains("matmul_512, matmul_1024"));
+    assert!(fails(&["tune", "no_such_file.uop"]).contains("no_such_file.uop"));
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("broken.uop");
     std::fs::write(&file, "graph %broken() {\n  v0 = frobnicate\n}\n").unwrap();
