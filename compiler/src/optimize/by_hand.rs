@@ -20,6 +20,7 @@ use super::apply::apply;
 use super::blocks_outside::move_blocks_outside;
 use super::local_buffers::add_local_buffer;
 use super::opt::Opt;
+use super::pack::{TileLoops, pack_shared_operand};
 use super::panels::copy_panel;
 use super::peel::decided_part;
 use super::split::is_reduce;
@@ -105,8 +106,14 @@ pub fn choose(root: &UOp, target: &Target) -> Choice {
     {
         let tile = choose_tile(&survey, target, id, lanes);
         apply_tile(&mut choice, &survey, &tile, id, lanes);
-        if let (true, Some((row, rows))) = (tile.crosses, tile.row) {
-            walk_in_blocks(&mut choice, &survey, [(row, rows), (id, lanes)]);
+        match tile.row {
+            Some((row, rows)) if tile.crosses => walk_in_blocks(&mut choice, &survey, [(row, rows), (id, lanes)]),
+            Some((row, rows)) => {
+                let width = i64::from(lanes * tile.vectors);
+                let passes = survey.len(row) / i64::from(rows);
+                pack_shared_operand(&mut choice, &TileLoops { columns: id, width, rows: row, passes });
+            }
+            None => {}
         }
     }
     for (inner, id) in &vector.inner {

@@ -13,6 +13,7 @@ mod map;
 mod nesting;
 pub mod opt;
 mod outline;
+mod pack;
 mod panels;
 mod peel;
 mod split;

@@ -1,0 +1,87 @@
+//! The operand that all rows of a register tile share is packed: its part for the tile's columns is copied once, and then read by each tile of rows in order.
+//!
+//! ```text
+//! for j / 16 { for i / 6 { reduce k { load x[i, k]; load w[k, j] } } }
+//! for j / 16 { fill k { s[k] = w[k, j] }; for i / 6 { reduce k { load x[i, k]; load s[k] } } }
+//! ```
+//!
+//! Read in place, each step of the reduction is in another line of memory, and where rows lie a power of two apart a few sets of the cache hold all of them.
+//! The copy takes a load and a store for each element; it pays where tiles of rows pass often enough (`PASSES_MIN`), and must fit in the caches that packed
+//! loads stay in (`Costs::packed_bytes`). Where the rows of the operand lie side by side already there is nothing to gain.
+//!
+//! Always: one opt `stage`; if it is refused, nothing is done. Tested by `tests/filetests/opts/cpu.uop`, and by every product of matrices that runs.
+
+use super::by_hand::Attempts;
+use super::opt::Opt;
+use super::stage::loads_of;
+use crate::ir::{AxisKind, Op, UOp};
+use crate::kernel::effects::memory_in_place;
+use crate::kernel::ranges::{Dependencies, closed_ranges, range_id};
+use crate::symbolic::linear_terms;
+
+/// Tiles of rows that read a copy, at least. A copied element costs about two multiply-adds of a tile's step, and has `rows` of them in each pass.
+const PASSES_MIN: i64 = 8;
+
+/// The loops of a register tile.
+pub(super) struct TileLoops {
+    /// The loop over vectors of columns, and how many columns one of its iterations has.
+    pub(super) columns: u32,
+    pub(super) width: i64,
+    /// The loop over tiles of rows, and how many there are at least.
+    pub(super) rows: u32,
+    pub(super) passes: i64,
+}
+
+/// Packs the operand that rows share, if there is one that it pays for.
+pub(super) fn pack_shared_operand(choice: &mut Attempts<'_>, tile: &TileLoops) {
+    let is_outside = choice.kernel.src().iter().all(|store| comes_before(store, tile.columns, tile.rows));
+    if tile.passes < PASSES_MIN || !is_outside {
+        return;
+    }
+    let dependencies = Dependencies::of(&choice.kernel);
+    let replaced = memory_in_place(&choice.kernel);
+    let is_plain = |load: &UOp| {
+        let [memory, _] = load.src()[0].src() else { return false };
+        memory.op() == Op::Param && !replaced.contains(memory)
+    };
+    let found = loads_of(&choice.kernel).into_iter().zip(0..).find_map(|(load, number)| {
+        let set = dependencies.get(&load);
+        let is_shared = set.contains(tile.columns) && !set.contains(tile.rows) && is_plain(&load);
+        let terms = if is_shared { terms_around(&choice.kernel, &load, &dependencies) } else { Vec::new() };
+        let elements: Option<Vec<i64>> = terms.iter().map(|range| range.src()[0].as_int()).collect();
+        let elements = elements?.iter().product::<i64>().saturating_mul(tile.width);
+        let bytes = elements.saturating_mul(load.dtype().bytes() as i64);
+        let fits = bytes <= i64::from(choice.target.costs.packed_bytes);
+        let is_apart = terms.last().is_some_and(|range| lies_apart(&load, range, tile.width));
+        (fits && is_apart).then(|| (number, terms.iter().map(range_id).collect::<Vec<u32>>()))
+    });
+    if let Some((load, ranges)) = found {
+        choice.attempt(Opt::Stage { load, ranges });
+    }
+}
+
+/// Whether one of a store's loops stands outside of another.
+fn comes_before(store: &UOp, outer: u32, inner: u32) -> bool {
+    let position = |id: u32| closed_ranges(store).iter().position(|range| range_id(range) == id);
+    matches!((position(outer), position(inner)), (Some(outer), Some(inner)) if outer < inner)
+}
+
+/// The loops of reductions that a load varies with.
+fn terms_around(root: &UOp, load: &UOp, dependencies: &Dependencies) -> Vec<UOp> {
+    let set = dependencies.get(load);
+    let mut ranges = crate::kernel::ranges::all_ranges(root);
+    let is_term = |range: &UOp| range.as_range().is_some_and(|range| range.kind == AxisKind::Reduce);
+    ranges.retain(|range| set.contains(range_id(range)) && is_term(range));
+    ranges.sort_by_key(range_id);
+    ranges
+}
+
+/// Whether a step of a loop goes further in memory than a tile is wide.
+fn lies_apart(load: &UOp, range: &UOp, width: i64) -> bool {
+    let terms = linear_terms(&load.src()[0].src()[1]).0;
+    // Where columns do not fill the last tile, their number is no loop; that of the term must be.
+    let is_regular =
+        terms.iter().all(|(term, _)| term == range || !Dependencies::of(term).get(term).contains(range_id(range)));
+    let step: i64 = terms.iter().filter(|(term, _)| term == range).map(|(_, step)| step.abs()).sum();
+    is_regular && step > width
+}
