@@ -140,6 +140,14 @@ mod tests {
     }
 
     #[test]
+    fn copies_that_share_lines_bring_them_once() {
+        let text = "graph %double(y: f32[65536], x: f32[65536]) {\n  v = add x, x\n  d = store y, v\n  k = sink d\n  return k\n}";
+        let kernel = parse(text).expect("a graph").roots[0].clone();
+        let [bare, copies] = ["none", "vectorize(r0, 8), upcast(r0, 4)"].map(|opts| predicted(&kernel, opts).memory_ns);
+        assert!((copies / bare - 1.0).abs() < 0.01, "{copies} {bare}");
+    }
+
+    #[test]
     fn what_a_cache_holds_is_brought_once() {
         // 256 KiB each: all of it stays in the second cache.
         let small = predicted(&product(256, false), "none");

@@ -8,14 +8,18 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::ir::{Op, UOp};
+use crate::ir::{Arg, Op, UOp};
 use crate::linearize::Linear;
 
 /// Bytes of a line of a cache.
 const LINE: f64 = 64.0;
 
-/// A load or store.
+/// A load or store, or several that lie side by side.
 struct MemoryAccess {
+    /// The memory, by the number of its parameter in the list.
+    memory: usize,
+    /// Bytes from where the address would be in the first turn of all loops, were nothing added: copies of a tile differ in this alone.
+    offset: f64,
     /// The loops around it, outermost first, by their position in the list.
     loops: Vec<usize>,
     /// Bytes that the address moves in a turn of each of these; none where that is not a constant.
@@ -92,7 +96,25 @@ fn accesses_of(linear: &Linear) -> (Vec<MemoryAccess>, FxHashMap<usize, f64>) {
             _ => {}
         }
     }
-    (accesses, turns)
+    (side_by_side(accesses), turns)
+}
+
+/// Accesses that differ in where they begin alone, and touch lines next to each other, as one.
+fn side_by_side(mut accesses: Vec<MemoryAccess>) -> Vec<MemoryAccess> {
+    accesses.sort_by(|a, b| a.offset.total_cmp(&b.offset));
+    let mut merged: Vec<MemoryAccess> = Vec::new();
+    for access in accesses {
+        let is_alike = |other: &&mut MemoryAccess| {
+            other.memory == access.memory && other.loops == access.loops && other.steps == access.steps
+        };
+        let reaches = |other: &&mut MemoryAccess| access.offset <= other.offset + other.width + LINE;
+        let is_plain = |other: &&mut MemoryAccess| other.parts == 1.0 && access.parts == 1.0;
+        match merged.iter_mut().find(|other| is_alike(other) && reaches(other) && is_plain(other)) {
+            Some(other) => other.width = other.width.max(access.offset + access.width - other.offset),
+            None => merged.push(access),
+        }
+    }
+    merged
 }
 
 fn access_of<'a>(node: &'a UOp, open: &[(usize, &'a UOp)], steps: &mut Steps<'a>) -> Option<MemoryAccess> {
@@ -101,11 +123,14 @@ fn access_of<'a>(node: &'a UOp, open: &[(usize, &'a UOp)], steps: &mut Steps<'a>
     if memory.op() != Op::Param {
         return None;
     }
+    let Arg::Param(parameter) = memory.arg() else { return None };
     let element = index.dtype().element().bytes() as f64;
     let lanes = index.dtype().lanes() as f64;
     let moved = steps.of(offset);
     let is_gather = offset.dtype().lanes() > 1;
     Some(MemoryAccess {
+        memory: parameter.slot as usize,
+        offset: moved.number * element,
         loops: open.iter().map(|(position, _)| *position).collect(),
         steps: open.iter().map(|(_, range)| moved.step(range).map(|step| step * element)).collect(),
         width: if is_gather { element } else { element * lanes },
@@ -117,6 +142,8 @@ fn access_of<'a>(node: &'a UOp, open: &[(usize, &'a UOp)], steps: &mut Steps<'a>
 /// How a number depends on loop variables.
 #[derive(Clone, Default)]
 struct Moved<'a> {
+    /// What is added whatever they are.
+    number: f64,
     constant: FxHashMap<&'a UOp, f64>,
     /// Those on which it depends in another way than by a constant step.
     otherwise: Vec<&'a UOp>,
@@ -169,11 +196,13 @@ impl<'a> Steps<'a> {
             // The order of a map's values changes nothing: each is scaled by itself.
             #[allow(clippy::iter_over_hash_type, reason = "each value is scaled by itself")]
             moved.constant.values_mut().for_each(|step| *step *= by);
+            moved.number *= by;
             moved
         };
         let number = |operand: &UOp| operand.as_int().map(|value| value as f64);
         match (node.op(), node.src()) {
-            (Op::Range, _) => Moved { constant: [(node, 1.0)].into_iter().collect(), otherwise: Vec::new() },
+            (Op::Range, _) => Moved { constant: [(node, 1.0)].into_iter().collect(), ..Moved::default() },
+            (Op::Const, _) => Moved { number: number(node).unwrap_or(0.0), ..Moved::default() },
             (Op::Add, [a, b]) => self.sum(a, scaled(b, 1.0)),
             (Op::Sub, [a, b]) => self.sum(a, scaled(b, -1.0)),
             (Op::Neg, [a]) => scaled(a, -1.0),
@@ -198,6 +227,7 @@ impl<'a> Steps<'a> {
             *b.constant.entry(range).or_default() += step;
         }
         b.otherwise.extend(&a.otherwise);
+        b.number += a.number;
         b
     }
 

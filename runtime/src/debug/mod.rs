@@ -22,7 +22,8 @@ mod report;
 #[cfg(feature = "cli")]
 mod subscriber;
 
-#[cfg(all(test, feature = "cli"))]
+#[cfg(test)]
+#[cfg(feature = "cli")]
 mod tests;
 
 pub use lines::{kernel_line, memory_line};
