@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use warpweft::tensor::ConvOptions;
+use warpweft::tensor::{AttentionOptions, ConvOptions, ScatterReduce};
 use warpweft::{DType, Tensor};
 
 use crate::bench::{Cost, Times, time};
@@ -28,6 +28,9 @@ pub(crate) const NAMES: &[&str] = &[
     "strided_gather",
     "conv2d_3x3",
     "attention_8x128x64",
+    "attention_8x4096x64",
+    "cumsum_1024x4096",
+    "scatter_add_64k",
     "sort_1M",
     "sort_rows",
     "argsort_i32_1M",
@@ -83,6 +86,15 @@ fn case(name: &str) -> Option<(Vec<Vec<i64>>, f64, f64, Program)> {
         "attention_8x128x64" => (vec![vec![8, 128, 64]; 3], 4.0 * 8.0 * 128.0 * 128.0 * 64.0, 0.0, |inputs| {
             let scores = inputs[0].matmul(&inputs[1].transpose(-1, -2)) * 0.125;
             scores.softmax(-1).matmul(&inputs[2])
+        }),
+        "attention_8x4096x64" => (vec![vec![8, 4096, 64]; 3], 4.0 * 8.0 * 4096.0 * 4096.0 * 64.0, 0.0, |inputs| {
+            inputs[0].attention(&inputs[1], &inputs[2], &AttentionOptions::default())
+        }),
+        "cumsum_1024x4096" => (vec![vec![1024, 4096]], m / 4.0, 2.0 * m, |inputs| inputs[0].cumsum(1)),
+        // The indices are numbers below 1,000 that look random, made by the same kernel.
+        "scatter_add_64k" => (vec![vec![1000], vec![1 << 16]], 0.0, 0.0, |inputs| {
+            let index = (inputs[1].abs() * 300.0).cast(DType::I32).clamp_max(999);
+            inputs[0].scatter_reduce(0, &index, &inputs[1], ScatterReduce::Sum, true)
         }),
         "sort_1M" => (vec![vec![1_000_000]], 0.0, 0.0, |inputs| sorted(&inputs[0])),
         "sort_rows" => (vec![vec![4096, 256]], 0.0, 0.0, |inputs| sorted(&inputs[0])),
