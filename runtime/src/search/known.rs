@@ -38,6 +38,12 @@ impl KnownLists {
         self.get(&self.keys.list(ast), disk).filter(|(found, _)| *found >= width).map(|(_, opts)| opts)
     }
 
+    /// Whether no search has found anything, nor was a list read from disk.
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.lists.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     fn get(&self, key: &Key, disk: &DiskCache) -> Option<(usize, Vec<Opt>)> {
         let mut lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = lists.get(key) {

@@ -1,6 +1,7 @@
 //! One kernel on the machine: compiled with a list of opts, compared with the unoptimised one, and timed.
 //!
-//! Buffers hold random numbers; a buffer that the kernel replaces gets them anew before values are compared. Variables have the largest value that they can
+//! Buffers hold random numbers, and those that the kernel only stores to hold bytes that look like none. What a kernel stores to is as it was before the
+//! reference ran whenever values are compared, so that a kernel may store to a part of a buffer. Variables have the largest value that they can
 //! have, which the buffers are made for, and views begin as early as they can.
 //!
 //! Always: opts change no value but by the order in which a sum is added. So integers must be equal, and floats must differ by no more than the rounding of
@@ -30,6 +31,8 @@ const RUNS_MAX: usize = 20;
 const RUNS_TIME: Duration = Duration::from_millis(60);
 /// Part of a search's time that the unoptimised kernel may take; where it would take more, values are compared with the hand choice.
 const REFERENCE_PART: f64 = 0.2;
+/// What fills a buffer that a kernel only stores to: no number as a float, so that an element that was never stored does not look as if it were.
+const UNSTORED: u8 = 0xff;
 /// Units in the last place of the largest result that a kernel may differ by for other reasons than its sums.
 const UNITS: f64 = 16.0;
 
@@ -38,7 +41,7 @@ pub(super) struct Bench<'e> {
     executor: &'e Executor,
     ast: &'e UOp,
     buffers: Vec<Buffer>,
-    /// What each buffer held before the first run, of those that the kernel replaces.
+    /// What each buffer held before the first run, of those that the kernel stores to.
     before: Vec<Option<Vec<u8>>>,
     /// What each holds afterwards, of those that it stores to.
     expected: Vec<Option<Vec<u8>>>,
@@ -69,11 +72,16 @@ impl<'e> Bench<'e> {
         };
         let compiled = bench.compile(&reference)?;
         for (number, parameter) in compiled.program.parameters.iter().enumerate() {
-            let data = random_bytes(parameter.dtype, parameter.len as usize, number as u64);
+            let data = match parameter.access {
+                Access::Write => vec![UNSTORED; parameter.len as usize * parameter.dtype.bytes()],
+                Access::Read | Access::ReadWrite => {
+                    random_bytes(parameter.dtype, parameter.len as usize, number as u64)
+                }
+            };
             let buffer = Buffer::new(executor.allocator(), data.len());
             buffer.copy_in(0, &data)?;
             bench.buffers.push(buffer);
-            bench.before.push((parameter.access == Access::ReadWrite).then_some(data));
+            bench.before.push((parameter.access != Access::Read).then_some(data));
         }
         bench.run(&compiled)?;
         let parameters = compiled.program.parameters.iter().zip(&bench.buffers);
@@ -132,12 +140,6 @@ impl<'e> Bench<'e> {
         for (buffer, before) in self.buffers.iter().zip(&self.before) {
             if let Some(data) = before {
                 buffer.copy_in(0, data)?;
-            }
-        }
-        for (number, expected) in self.expected.iter().enumerate() {
-            // What is never stored must not look as if it were.
-            if expected.is_some() && self.before[number].is_none() {
-                self.buffers[number].copy_in(0, &vec![0xff; self.buffers[number].bytes()])?;
             }
         }
         self.run(compiled)?;
