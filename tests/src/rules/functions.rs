@@ -14,7 +14,8 @@ use warpweft_compiler::target::Target;
 
 use crate::choices::Choices;
 
-/// An op, what it means, and the units in the last place that it may be off by in `f32` and `f64`.
+/// An op, what it means, and the units in the last place that it may be off by in `f32` and `f64`: the larger one of the bounds that
+/// `legalize/transcendental.rs` states, with fused multiply-add and without.
 struct Function {
     op: Op,
     exact: fn(f64) -> f64,
@@ -22,7 +23,7 @@ struct Function {
 }
 
 const FUNCTIONS: [Function; 3] = [
-    Function { op: Op::Exp2, exact: f64::exp2, ulps: 1.5 },
+    Function { op: Op::Exp2, exact: f64::exp2, ulps: 1.75 },
     Function { op: Op::Log2, exact: f64::log2, ulps: 1.75 },
     Function { op: Op::Sin, exact: f64::sin, ulps: 1.75 },
 ];
