@@ -9,7 +9,7 @@
 //! The copy takes a load and a store for each element; it pays where tiles of rows pass often enough (`PASSES_MIN`), and must fit in the caches that packed
 //! loads stay in (`Costs::packed_bytes`). Where the rows of the operand lie side by side already there is nothing to gain.
 //!
-//! Always: one opt `stage`; if it is refused, nothing is done. Tested by `tests/filetests/opts/cpu.uop`, and by every product of matrices that runs.
+//! Always: one opt `stage`; if it is refused, nothing is done. Tested here, and by every product of matrices that runs.
 
 use super::by_hand::Attempts;
 use super::opt::Opt;
@@ -84,4 +84,47 @@ fn lies_apart(load: &UOp, range: &UOp, width: i64) -> bool {
         terms.iter().all(|(term, _)| term == range || !Dependencies::of(term).get(term).contains(range_id(range)));
     let step: i64 = terms.iter().filter(|(term, _)| term == range).map(|(_, step)| step.abs()).sum();
     is_regular && step > width
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ir::text::parse;
+    use crate::optimize::Opt;
+    use crate::pipeline::loops_of;
+    use crate::target::Target;
+    use crate::watch::Silent;
+
+    /// Whether the hand choice for a product of matrices packs a part of the second one.
+    fn packs(rows: i64, terms: i64, columns: i64) -> bool {
+        let text = format!(
+            "graph %product(y: f32[{rows}, {columns}], x: f32[{rows}, {terms}], w: f32[{terms}, {columns}]) {{
+  a = reshape x, [{rows}, 1, {terms}]
+  wide = expand a, [{rows}, {columns}, {terms}]
+  t = permute w, (1, 0)
+  b = reshape t, [1, {columns}, {terms}]
+  tall = expand b, [{rows}, {columns}, {terms}]
+  p = mul wide, tall
+  sum = reduce p, add (2)
+  done = store y, sum
+  k = sink done
+  return k
+}}"
+        );
+        let ast = parse(&text).expect("a graph").roots[0].clone();
+        let choice = super::super::choose(&loops_of(&ast, &mut Silent), &Target::test_avx2());
+        choice.applied.iter().any(|opt| matches!(opt, Opt::Stage { .. }))
+    }
+
+    #[test]
+    fn an_operand_that_many_rows_share_is_packed() {
+        assert!(packs(512, 512, 512));
+        assert!(packs(500, 300, 1000));
+    }
+
+    #[test]
+    fn what_few_rows_read_or_lies_in_order_or_fills_the_cache_is_read_in_place() {
+        assert!(!packs(24, 512, 512), "few rows");
+        assert!(!packs(512, 512, 16), "rows of one tile lie side by side");
+        assert!(!packs(512, 65_536, 512), "more than stays in the cache");
+    }
 }
