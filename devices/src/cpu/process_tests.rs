@@ -144,6 +144,8 @@ fn a_child_of_fork_compiles_and_a_process_that_gets_no_thread_does_too() {
 #[ignore = "the body of a process of its own"]
 fn child_that_forks() {
     device().compile(&kernel_number(1)).unwrap();
+    // The thread that compiled waits for work again soon after it has told the result.
+    std::thread::sleep(Duration::from_millis(200));
     // SAFETY: the only other threads are those of the test harness and one that waits for work: nobody holds a lock.
     let child = unsafe { libc::fork() };
     if child == 0 {

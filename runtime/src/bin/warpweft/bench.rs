@@ -5,6 +5,7 @@
 //! libraries, so that lines of both can be laid side by side.
 
 use std::error::Error;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
@@ -28,6 +29,9 @@ pub(crate) struct Bench {
     /// Seconds that each case is repeated for.
     #[arg(long, default_value_t = 1.5)]
     pub(crate) seconds: f64,
+    /// Write the inputs and the output of each case to this folder, as files of numpy: CASE.input_0.npy, CASE.output.npy.
+    #[arg(long, value_name = "FOLDER")]
+    save: Option<PathBuf>,
     /// Print the names of the cases.
     #[arg(long)]
     list: bool,
@@ -107,7 +111,8 @@ pub(crate) fn run(arguments: &Bench) -> Result<(), Failure> {
             _ => match name.strip_prefix("fresh_chain_") {
                 Some(len) => report(arguments, name, Cost::default(), &fresh_chain(arguments, len.parse()?)?),
                 None => {
-                    let (cost, times) = cases::run(name, arguments.device.as_deref(), arguments.seconds)?;
+                    let (cost, times) =
+                        cases::run(name, arguments.device.as_deref(), arguments.seconds, arguments.save.as_deref())?;
                     report(arguments, name, cost, &times);
                 }
             },

@@ -1,6 +1,7 @@
 //! The tensor programs of `warpweft bench`, with the names and sizes of the script that times other libraries.
 
 use std::error::Error;
+use std::path::Path;
 
 use warpweft::tensor::{AttentionOptions, ConvOptions, ScatterReduce};
 use warpweft::{DType, Tensor};
@@ -128,23 +129,58 @@ fn largest(x: &Tensor, count: i64) -> Tensor {
     x.topk(count, -1, true).expect("there are so many elements").0
 }
 
-/// Times a case on a device.
-pub(crate) fn run(name: &str, device: Option<&str>, seconds: f64) -> Result<(Cost, Times), Box<dyn Error>> {
-    if let Some(layer) = layer_cases::layer(name) {
-        let inputs = inputs(device, &layer.shapes)?;
-        let times = time(seconds, || {
-            (layer.program)(&inputs)?.realize()?;
-            Ok(())
-        })?;
-        return Ok((Cost { flops: layer.flops, bytes: layer.bytes }, times));
-    }
-    let (shapes, flops, bytes, program) = case(name).ok_or("no such case")?;
+/// Times a case on a device, and writes its inputs and its output to a folder if there is one.
+pub(crate) fn run(
+    name: &str,
+    device: Option<&str>,
+    seconds: f64,
+    save: Option<&Path>,
+) -> Result<(Cost, Times), Box<dyn Error>> {
+    let (shapes, cost, program): (_, _, Box<dyn Fn(&[Tensor]) -> Result<Tensor, Box<dyn Error>>>) =
+        match (layer_cases::layer(name), case(name)) {
+            (Some(layer), _) => {
+                (layer.shapes, Cost { flops: layer.flops, bytes: layer.bytes }, Box::new(layer.program))
+            }
+            (None, Some((shapes, flops, bytes, program))) => {
+                (shapes, Cost { flops, bytes }, Box::new(move |inputs| Ok(program(inputs))))
+            }
+            (None, None) => return Err("no such case".into()),
+        };
     let inputs = inputs(device, &shapes)?;
+    if let Some(folder) = save {
+        std::fs::create_dir_all(folder)?;
+        for (number, input) in inputs.iter().enumerate() {
+            write_npy(&folder.join(format!("{name}.input_{number}.npy")), input)?;
+        }
+        write_npy(&folder.join(format!("{name}.output.npy")), &program(&inputs)?)?;
+    }
     let times = time(seconds, || {
-        program(&inputs).realize()?;
+        program(&inputs)?.realize()?;
         Ok(())
     })?;
-    Ok((Cost { flops, bytes }, times))
+    Ok((cost, times))
+}
+
+/// Writes a tensor as a file of numpy, version 1.0 of the format: a header of text, padded to 64 bytes, and the elements in order.
+fn write_npy(path: &Path, tensor: &Tensor) -> Result<(), Box<dyn Error>> {
+    let descr = match tensor.dtype()? {
+        DType::F32 => "<f4",
+        DType::F64 => "<f8",
+        DType::I32 => "<i4",
+        DType::I64 => "<i8",
+        other => return Err(format!("no case has an output of type {other}").into()),
+    };
+    let lengths: String = tensor.shape()?.iter().map(|len| format!("{len}, ")).collect();
+    let mut header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({lengths}), }}");
+    // Magic, version and length take 10 bytes, the end of the line one.
+    let padding = (64 - (header.len() + 11) % 64) % 64;
+    header.push_str(&" ".repeat(padding));
+    header.push('\n');
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend((header.len() as u16).to_le_bytes());
+    bytes.extend(header.as_bytes());
+    bytes.extend(tensor.to_bytes()?);
+    Ok(std::fs::write(path, bytes)?)
 }
 
 /// Inputs of some shapes, in memory.
