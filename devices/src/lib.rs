@@ -12,6 +12,7 @@
 //! Not here: which kernels exist (`compiler`), their text (`renderer`), reuse of memory and of objects (`runtime`).
 //! Modules stand in reading order.
 
+pub mod at_exit;
 pub mod buffer;
 #[cfg(all(feature = "cpu", target_arch = "x86_64", unix))]
 pub mod cpu;

@@ -41,7 +41,7 @@ pub const VARIABLES: &[Variable] = &[
     Variable { name: "NO_MEMORY_PLANNER", default: "0", meaning: "1: temporaries live until their program has run" },
     Variable { name: "CACHELEVEL", default: "1", meaning: "0: kernels and schedules are not kept on disk" },
     Variable { name: "CACHE_DIR", default: "~/.cache/warpweft", meaning: "folder of kernels and schedules" },
-    Variable { name: "PROFILE", default: "0", meaning: "1: time each kernel and print totals at the end of a command" },
+    Variable { name: "PROFILE", default: "0", meaning: "1: time each kernel and print totals when the program ends" },
 ];
 
 /// A value in the environment that its setting cannot have, and that does not count.

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::config::{config, tell_ignored};
+use crate::debug;
 use crate::execute::{ExecuteError, Executor};
 
 static OPEN: Mutex<Vec<Arc<Executor>>> = Mutex::new(Vec::new());
@@ -20,6 +21,9 @@ pub fn executor(name: Option<&str>) -> Result<Arc<Executor>, ExecuteError> {
     }
     let executor = Arc::new(Executor::open(name, config)?);
     tell_ignored();
+    if config.profile {
+        debug::tell_totals_at_exit();
+    }
     open.push(executor.clone());
     Ok(executor)
 }

@@ -45,6 +45,18 @@ fn an_environment_that_is_about_the_host_is_no_error() {
 }
 
 #[test]
+fn totals_of_kernels_are_told_when_any_program_ends() {
+    let lines = told(&child("computes", &[("PROFILE", "1"), ("DEV", "cpu")]));
+    let (heading, kernels) = lines.split_once('\n').unwrap();
+    assert_eq!(heading, "CPU: total ms, launches, mean us, kernel");
+    assert!(
+        kernels.lines().count() >= 1 && kernels.lines().all(|line| line.split_whitespace().count() == 4),
+        "{lines}"
+    );
+    assert_eq!(told(&child("computes", &[("PROFILE", "0")])), "");
+}
+
+#[test]
 #[ignore = "run by others in an environment"]
 fn a_program_says_it() {
     let mut own = Config::default();

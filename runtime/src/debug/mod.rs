@@ -12,7 +12,8 @@
 //!
 //! A level tells all that those below it tell. Each kind is an event with a target of its own, so an application that has a
 //! subscriber can have any of it whatever `DEBUG` says; only where there is no subscriber, and `DEBUG` is set, one is installed that
-//! prints (of the feature `cli`, which is there unless it is left out). Kernels are timed only while somebody listens to level 2.
+//! prints (of the feature `cli`, which is there unless it is left out). Kernels are timed only while somebody listens to level 2, or
+//! with `PROFILE=1`, which tells what each took in all when the process ends.
 //!
 //! Always: what is told, and in which order, depends on the program alone; only times differ from run to run.
 
@@ -21,6 +22,7 @@ mod progress;
 mod report;
 #[cfg(feature = "cli")]
 mod subscriber;
+mod totals;
 
 #[cfg(test)]
 #[cfg(feature = "cli")]
@@ -32,6 +34,7 @@ pub use progress::show_progress;
 pub(crate) use report::{DecisionWatch, KernelReport, Listening};
 #[cfg(feature = "cli")]
 pub use subscriber::{Printer, install};
+pub(crate) use totals::tell_totals_at_exit;
 
 /// Without the feature `cli` nothing is installed: events go to the subscriber of the program, if it has one.
 #[cfg(not(feature = "cli"))]

@@ -103,7 +103,7 @@ A launch (level 2):
       |        number of the launch
       device
 
-PROFILE=1 prints the totals of each kernel at the end of a command. `warpweft inspect FILE` shows one program at any stage."
+PROFILE=1 prints the totals of each kernel when a program ends, whichever it is. `warpweft inspect FILE` shows one program at any stage."
 }
 
 /// A bar on stderr, if that is a terminal, for as long as kernels are made.
@@ -137,27 +137,11 @@ fn main() -> ExitCode {
         Command::EncoderStart(sizes) => starts::child(sizes),
         Command::Cache(arguments) => cache::run(&arguments),
     };
-    profile();
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("warpweft: {error}");
             ExitCode::FAILURE
-        }
-    }
-}
-
-/// Prints what each kernel took, if `PROFILE` is set.
-fn profile() {
-    if !config().profile {
-        return;
-    }
-    for executor in warpweft::registry::executors() {
-        eprintln!("{}: total ms, launches, mean us, kernel", executor.device().name());
-        for (name, total) in executor.kernel_totals() {
-            let seconds = total.elapsed.as_secs_f64();
-            let mean_us = seconds * 1e6 / total.launches.max(1) as f64;
-            eprintln!("{:10.2} {:8} {mean_us:10.2}  {name}", seconds * 1e3, total.launches);
         }
     }
 }
