@@ -86,3 +86,20 @@ fn plain_updates_beside_functions_and_readers_lose_nothing() {
     let all = 3.0 * ROUNDS as f32;
     assert_eq!(shared.to_vec::<f32>().unwrap(), [all, all, 0.0, 7.0]);
 }
+
+#[test]
+fn what_is_assigned_while_the_old_value_is_computed_stays() {
+    // The interpreter takes long enough that the assignment falls between the start of the computation and its end.
+    const LEN: usize = 400_000;
+    let data: Vec<u8> = (0..LEN).flat_map(|k| (k as f32).to_le_bytes()).collect();
+    let made = || Tensor::from_bytes(Some("INTERPRETER"), DType::F32, &[LEN as i64], &data);
+    let (x, new) = (made(), made());
+    new.realize().unwrap();
+    x.assign(x.sin() + x.cos()).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| x.realize().unwrap());
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        x.assign(&new).unwrap();
+    });
+    assert_eq!(x.to_vec::<f32>().unwrap(), new.to_vec::<f32>().unwrap());
+}

@@ -321,7 +321,9 @@ def convolutions():
 
 def pools():
     forms = [((1, 2, 7, 6), [3, 2], [2, 1], [1, 0], [1, 1]), ((1, 2, 7, 8), [3, 3], [2, 3], [1, 1], [2, 1]),
-             ((1, 1, 4, 5, 4), [2, 3, 2], [2, 2, 1], [0, 1, 1], [1, 1, 1])]
+             ((1, 1, 4, 5, 4), [2, 3, 2], [2, 2, 1], [0, 1, 1], [1, 1, 1]),
+             # Rounded up, the last windows reach behind the padding.
+             ((1, 2, 6, 9), [3, 2], [2, 2], [1, 0], [1, 1]), ((1, 1, 5, 6, 7), [2, 3, 3], [3, 2, 2], [1, 1, 1], [1, 1, 1])]
     for (shape, kernel, stride, padding, dilation), ceil_mode in itertools.product(forms, (False, True)):
         attrs = {"kernel": kernel, "stride": stride, "padding": padding, "ceil_mode": ceil_mode}
         rank = len(shape) - 2

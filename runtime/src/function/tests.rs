@@ -416,6 +416,38 @@ fn donated_memory_is_used_again() {
     assert_eq!(memory_address(&y), before);
 }
 
+#[test]
+fn donated_memory_is_not_used_again_while_it_is_read() {
+    let reversed = compile([spec(F, [4096]).donated()], |[x]| [x.flip(0) + 1.0]).unwrap();
+    let late = |x: &Tensor| {
+        let doubled = (x * 2.0).contiguous();
+        let rest = (x - doubled.sum(0)).contiguous();
+        [doubled, rest]
+    };
+    let two = compile([spec(F, [4096]).donated()], |[x]| late(&x)).unwrap();
+    let values: Vec<f32> = (0..4096).map(|k| (k % 64) as f32).collect();
+    let [y] = reversed.call([&from(&values, &[4096])]).unwrap();
+    assert_eq!(floats(&y), values.iter().rev().map(|value| value + 1.0).collect::<Vec<_>>());
+    let [doubled, rest] = two.call([&from(&values, &[4096])]).unwrap();
+    let total: f32 = 2.0 * values.iter().sum::<f32>();
+    assert_eq!(floats(&doubled), values.iter().map(|value| value * 2.0).collect::<Vec<_>>());
+    assert_eq!(floats(&rest), values.iter().map(|value| value - total).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_is_borrowed_for_reading_is_not_replaced() {
+    let values: Vec<f32> = (0..64).map(|k| k as f32).collect();
+    let x = from(&values, &[64]);
+    let f = compile([], |[]| x.narrow(0, 3, 5).assign(-1.0).map(|()| [])).unwrap();
+    let during = x.with_slice(|elements: &[f32]| {
+        f.call([]).map(|[]| ()).unwrap();
+        elements.to_vec()
+    });
+    assert_eq!(during.unwrap(), values);
+    let after: Vec<f32> = (0..64).map(|k| if (3..8).contains(&k) { -1.0 } else { k as f32 }).collect();
+    assert_eq!(floats(&x), after);
+}
+
 fn message<T: fmt::Debug>(result: Result<T>) -> String {
     result.unwrap_err().to_string()
 }

@@ -136,7 +136,7 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        4 => prop_oneof![0usize..2000, prop::sample::select(vec![0, 128, 1000, 1024, 4096])].prop_map(Step::Allocate),
+        4 => prop_oneof![0usize..2000, prop::sample::select(vec![0, 128, 1000, 1024, 4096, 1 << 16, 100_000, 1 << 20])].prop_map(Step::Allocate),
         3 => any::<prop::sample::Index>().prop_map(Step::Free),
         1 => Just(Step::Clear),
     ]
@@ -156,7 +156,7 @@ proptest! {
     #[test]
     fn the_allocator_does_what_the_model_does(
         steps in prop::collection::vec(step(), 1..120),
-        limit_bytes in prop::sample::select(vec![0usize, 1000, 4096, 20_000]),
+        limit_bytes in prop::sample::select(vec![0usize, 1000, 4096, 20_000, 3 << 20]),
         bytes_max in prop::sample::select(vec![3000usize, 12_000, 1 << 30]),
     ) {
         let allocator = small_allocator(bytes_max, limit_bytes);
