@@ -70,13 +70,13 @@ impl Program {
     }
 }
 
-/// Whether nobody but its storage knows of a value and of its memory.
+/// Whether nobody but its storage knows of a value and of its memory: no other tensor, and no library that it was given to.
 fn is_alone(value: &UOp) -> bool {
     let mut node = value;
     while node.op().is_movement() && node.owners() == 1 {
         node = &node.src()[0];
     }
-    node.op() == Op::Buffer && node.owners() == 1 && node.held::<Buffer>().is_some_and(|memory| memory.handles() == 1)
+    node.op() == Op::Buffer && node.owners() == 1 && node.held::<Buffer>().is_some_and(Buffer::is_only_handle)
 }
 
 /// Whether a function may replace elements of a state in memory: if it replaces some of them and leaves others. A state that is replaced as

@@ -446,6 +446,18 @@ fn what_is_borrowed_for_reading_is_not_replaced() {
     assert_eq!(during.unwrap(), values);
     let after: Vec<f32> = (0..64).map(|k| if (3..8).contains(&k) { -1.0 } else { k as f32 }).collect();
     assert_eq!(floats(&x), after);
+    // What was given out shares the memory without being known here.
+    let again = from(&values, &[64]);
+    let g = compile([], |[]| again.narrow(0, 3, 5).assign(-1.0).map(|()| [])).unwrap();
+    let given = Tensor::from_dlpack(again.to_dlpack().unwrap());
+    g.call([]).map(|[]| ()).unwrap();
+    assert_eq!((floats(&given), floats(&again)), (values.clone(), after.clone()));
+    // The same outside of functions.
+    let plain = from(&values, &[64]);
+    plain.realize().unwrap();
+    let given = Tensor::from_dlpack(plain.to_dlpack().unwrap());
+    plain.narrow(0, 3, 5).assign(-1.0).unwrap();
+    assert_eq!((floats(&plain), floats(&given)), (after, values));
 }
 
 fn message<T: fmt::Debug>(result: Result<T>) -> String {
