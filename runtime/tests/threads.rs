@@ -93,9 +93,9 @@ fn what_is_assigned_while_the_old_value_is_computed_stays() {
     const LEN: usize = 400_000;
     let data: Vec<u8> = (0..LEN).flat_map(|k| (k as f32).to_le_bytes()).collect();
     let made = || Tensor::from_bytes(Some("INTERPRETER"), DType::F32, &[LEN as i64], &data);
-    let (x, new) = (made(), made());
-    new.realize().unwrap();
-    x.assign(x.sin() + x.cos()).unwrap();
+    let (source, new) = (made(), made());
+    Tensor::realize_all(&[&source, &new]).unwrap();
+    let x = source.sin() + source.cos();
     std::thread::scope(|scope| {
         scope.spawn(|| x.realize().unwrap());
         std::thread::sleep(std::time::Duration::from_millis(30));
