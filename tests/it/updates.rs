@@ -255,19 +255,3 @@ fn a_reader_waits_for_none_of_very_many_writes() {
         (0..WRITES as usize).all(|k| after[k] == k as f32) && after[WRITES as usize..] == before[WRITES as usize..]
     );
 }
-
-#[test]
-fn what_was_read_before_very_many_writes_may_be_written_after_them() {
-    // More writes than are looked at one by one, and then elements of before them, in another order.
-    for (length, writes) in [(160i64, 70i64), (160, 150), (97, 65)] {
-        let x = numbers(&[length], 3);
-        let mut wanted = x.to_vec::<f32>().unwrap();
-        wanted.reverse();
-        let backward = x.flip(0);
-        for k in 0..writes {
-            x.narrow(0, k, 1).assign(k as f32).unwrap();
-        }
-        x.assign(&backward).unwrap();
-        assert_eq!(x.to_vec::<f32>().unwrap(), wanted, "{length} elements, {writes} writes");
-    }
-}

@@ -210,3 +210,18 @@ fn what_is_scheduled_depends_on_the_costs_of_the_target() {
     assert_eq!(kernels(1 << 13, 128, Costs::cpu()), 1);
     assert_eq!(kernels(1 << 13, 128, Costs::gpu_model()), 2);
 }
+
+#[test]
+fn a_value_from_before_very_many_writes_goes_through_a_temporary() {
+    // More writes than are looked at one by one.
+    let memory = UOp::param(0, DType::F32, 256);
+    let cut = |k: i64| (Op::Shrink, Arg::Bounds([(Dim::from(k), Dim::from(k + 1))].into()));
+    let one = UOp::float(1.0, DType::F32).reshape([1]);
+    let written = (0..100).fold(memory.clone(), |version, k| version.write(&[cut(k)], &one));
+    let sink = UOp::sink([written.write(&[], &memory.flip(&[0]))]);
+    let mut notes = Notes::of(&[Topic::Fusion]);
+    let schedule = schedule_with(&sink, ScheduleOptions::default(), &mut notes).unwrap();
+    check(&schedule).unwrap();
+    let told = "through a temporary: its value is another view of the same elements";
+    assert_eq!(notes.lines.iter().filter(|line| line.contains(told)).count(), 1, "{:#?}", notes.lines);
+}
