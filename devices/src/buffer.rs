@@ -75,11 +75,17 @@ impl RawBuffer {
     /// # Errors
     /// [`DeviceError::OutOfMemory`] when the system refuses.
     pub fn host(device: &str, bytes: usize) -> Result<RawBuffer, DeviceError> {
-        let out_of_memory = || DeviceError::OutOfMemory { device: device.to_string(), bytes };
         #[cfg(feature = "guard-pages")]
         if guard::is_on() {
+            let out_of_memory = || DeviceError::OutOfMemory { device: device.to_string(), bytes };
             return RawBuffer::guarded(bytes).ok_or_else(out_of_memory);
         }
+        RawBuffer::unguarded(device, bytes)
+    }
+
+    /// As [`RawBuffer::host`], for a device that looks at bounds itself and needs memory that is aligned.
+    pub(crate) fn unguarded(device: &str, bytes: usize) -> Result<RawBuffer, DeviceError> {
+        let out_of_memory = || DeviceError::OutOfMemory { device: device.to_string(), bytes };
         if bytes >= HUGE_PAGE_BYTES { RawBuffer::from_pages(bytes) } else { RawBuffer::from_heap(bytes) }
             .ok_or_else(out_of_memory)
     }

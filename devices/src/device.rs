@@ -97,4 +97,12 @@ pub trait Kernel: Any + Debug + Send + Sync {
     /// When the number of buffers or variables is not the program's, or a slice is shorter than its parameter: a mistake of
     /// the caller, not of the user.
     fn launch(&self, buffers: &[BufferSlice<'_>], variables: &[i64], threads: usize) -> Result<(), DeviceError>;
+
+    /// Counts from now on what accesses to memory take, on a device that can.
+    fn count_memory(&self) {}
+
+    /// A table of what accesses to memory took since it was asked for last; none where nothing is counted.
+    fn memory_report(&self) -> Option<String> {
+        None
+    }
 }

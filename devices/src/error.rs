@@ -2,6 +2,8 @@
 //!
 //! Errors are plain data (`Clone`, comparable), because a lazy graph carries them until a value is asked for.
 
+use warpweft_compiler::target::Language;
+
 /// A request that a device could not fulfil.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -44,15 +46,17 @@ pub enum DeviceError {
         limit: usize,
     },
     /// The source of a program is not in the language of the device.
-    #[error("kernel `{kernel}` is not valid LLVM IR: {message}{}", .line.as_ref().map(|l| format!("\n  line {l}: {text}")).unwrap_or_default())]
+    #[error("kernel `{kernel}` is not valid {}: {message}{}", language_name(*.language), .line.as_ref().map(|l| format!("\n  line {l}: {text}")).unwrap_or_default())]
     Program {
         /// Name of the kernel.
         kernel: String,
-        /// Line of the source, counted from 1, if LLVM named one.
+        /// What the device reads.
+        language: Language,
+        /// Line of the source, counted from 1, if one is named.
         line: Option<usize>,
         /// That line.
         text: String,
-        /// What LLVM said.
+        /// What is wrong with it.
         message: String,
     },
     /// The program is valid, but the device cannot make code of it.
@@ -73,6 +77,9 @@ pub enum DeviceError {
         /// What is wrong with it.
         message: String,
     },
+    /// A thread did what none may, while it ran on a device that watches.
+    #[error(transparent)]
+    Fault(Box<Fault>),
     /// The device does not offer this.
     #[error("device {device} cannot {what}")]
     Unsupported {
@@ -81,4 +88,30 @@ pub enum DeviceError {
         /// What was asked, as a verb phrase.
         what: String,
     },
+}
+
+fn language_name(language: Language) -> &'static str {
+    match language {
+        Language::Llvm => "LLVM IR",
+        Language::Text => "a graph",
+        Language::Ptx => "PTX",
+    }
+}
+
+/// What a thread of a kernel did that none may, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("kernel `{kernel}` failed at line {line}: {text}\n  block {block:?}, thread {thread:?}: {message}")]
+pub struct Fault {
+    /// Name of the kernel.
+    pub kernel: String,
+    /// Line of the source, counted from 1.
+    pub line: usize,
+    /// That line.
+    pub text: String,
+    /// Which block, along x, y and z.
+    pub block: [u64; 3],
+    /// Which thread of it.
+    pub thread: [u64; 3],
+    /// What it did.
+    pub message: String,
 }

@@ -19,6 +19,7 @@ pub mod cpu;
 pub mod device;
 pub mod dlpack;
 pub mod elements;
+pub mod emulator;
 pub mod error;
 #[cfg(feature = "guard-pages")]
 pub mod guard;

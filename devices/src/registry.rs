@@ -7,6 +7,7 @@ use std::sync::Arc;
 #[cfg(all(feature = "cpu", target_arch = "x86_64", unix))]
 use crate::cpu::CpuDevice;
 use crate::device::Device;
+use crate::emulator::EmulatorDevice;
 use crate::error::DeviceError;
 use crate::interpreter::InterpreterDevice;
 
@@ -18,7 +19,7 @@ const WHY_NO_CPU: &str = if cfg!(feature = "cpu") {
 };
 
 /// Names that [`open`] knows.
-pub const KNOWN_DEVICES: &[&str] = &["CPU", "INTERPRETER"];
+pub const KNOWN_DEVICES: &[&str] = &["CPU", "INTERPRETER", "PTX"];
 
 /// Opens the device of this name, in any case of letters.
 ///
@@ -64,6 +65,8 @@ pub unsafe fn open(name: &str, threads: Option<usize>) -> Result<Arc<dyn Device>
         }
         // SAFETY: the caller's promise.
         "INTERPRETER" => Ok(Arc::new(unsafe { InterpreterDevice::open() })),
+        // SAFETY: the caller's promise.
+        "PTX" => Ok(Arc::new(unsafe { EmulatorDevice::open(threads, 0) })),
         _ => Err(DeviceError::UnknownDevice { name: name.to_string(), known: KNOWN_DEVICES.join(", ") }),
     }
 }
@@ -81,6 +84,6 @@ mod tests {
         }
         // SAFETY: as above.
         let error = unsafe { open("tpu", None) }.unwrap_err();
-        assert_eq!(error.to_string(), "no device is called `tpu`; known devices: CPU, INTERPRETER");
+        assert_eq!(error.to_string(), "no device is called `tpu`; known devices: CPU, INTERPRETER, PTX");
     }
 }

@@ -26,7 +26,7 @@ pub struct Variable {
 
 /// The table. The README prints it, and `warpweft --help` too.
 pub const VARIABLES: &[Variable] = &[
-    Variable { name: "DEV", default: "CPU", meaning: "device that computes: CPU, INTERPRETER" },
+    Variable { name: "DEV", default: "CPU", meaning: "device that computes: CPU, INTERPRETER, PTX" },
     Variable { name: "DEBUG", default: "0", meaning: "how much to tell on stderr, 0 to 7; see the README" },
     Variable {
         name: "CHECK",

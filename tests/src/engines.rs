@@ -47,7 +47,8 @@ impl EngineError {
     }
 }
 
-/// The engines that a header word stands for: each device fused and not, optimized and not, and for a CPU the lists that it compiles.
+/// The engines that a header word stands for: each device fused and not, optimized and not, and for a CPU the lists that it compiles. `ptx` is the
+/// emulator of GPUs.
 pub fn named(name: &str) -> Option<Vec<Engine>> {
     let device = |name, device: &'static OpenDevice, choices| {
         let run = move |graph: &Graph, inputs: &[Value]| on_device(device, graph, inputs, choices);
@@ -71,6 +72,11 @@ pub fn named(name: &str) -> Option<Vec<Engine>> {
             Some(lists(lists::ON_HOST, true).chain(lists(lists::NARROWER, true)).chain(cpu).collect())
         }
         "cpu_unfused" => Some(lists(lists::ON_HOST, false).chain([device("cpu, unfused", &CPU, UNFUSED)]).collect()),
+        "ptx" => Some(vec![
+            device("ptx", &PTX, FUSED),
+            device("ptx, unfused", &PTX, UNFUSED),
+            device("ptx, unoptimized", &PTX, UNOPTIMIZED),
+        ]),
         "cpu_one_thread" => Some(vec![device("cpu, one thread", &CPU, Choices { threads: 1, ..FUSED })]),
         "linear" => Some(lists(lists::ON_HOST, true).collect()),
         "linear_unfused" => Some(lists(lists::ON_HOST, false).collect()),
@@ -79,7 +85,7 @@ pub fn named(name: &str) -> Option<Vec<Engine>> {
 }
 
 /// The words that [`named`] knows.
-pub const NAMES: [&str; 6] = ["interpreter", "cpu", "cpu_unfused", "cpu_one_thread", "linear", "linear_unfused"];
+pub const NAMES: [&str; 7] = ["interpreter", "cpu", "cpu_unfused", "cpu_one_thread", "linear", "linear_unfused", "ptx"];
 
 /// The engines of several words.
 ///
@@ -107,6 +113,7 @@ type OpenDevice = LazyLock<Result<Arc<dyn Device>, DeviceError>>;
 
 static INTERPRETER: OpenDevice = LazyLock::new(|| guarded::open("INTERPRETER", None));
 static CPU: OpenDevice = LazyLock::new(guarded::open_cpu);
+static PTX: OpenDevice = LazyLock::new(|| guarded::open("PTX", Some(2)));
 
 /// How a graph is compiled.
 #[derive(Clone, Copy)]

@@ -3,7 +3,7 @@
 //!
 //! From the first call on this holds for the whole process, so that tests of tensors that run beside gain by it too.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use warpweft_compiler::target::Target;
 use warpweft_devices::cpu::CpuDevice;
@@ -16,6 +16,15 @@ use warpweft_devices::{Device, DeviceError, guard};
 pub fn open_cpu() -> Result<Arc<dyn Device>, DeviceError> {
     guard::protect_all();
     open("CPU", Some(2))
+}
+
+/// The emulator of GPUs.
+///
+/// # Panics
+/// Never: it is always there.
+pub fn emulator() -> &'static dyn Device {
+    static EMULATOR: LazyLock<Arc<dyn Device>> = LazyLock::new(|| open("PTX", Some(2)).expect("it is always there"));
+    &**EMULATOR
 }
 
 /// A device of tests: the one place where they promise what opening one takes.

@@ -5,7 +5,7 @@
 //! and of those that `legal_opts` gives. The list, as text, goes through the whole pipeline; what it makes runs on the interpreter of
 //! linear lists and on a device, and is held against the unoptimised list of the same kernel: bit by bit, unless a
 //! reduction was taken apart, which may round otherwise. Opts are those of CPUs and of a GPU by its numbers, whose blocks of threads the interpreter runs in
-//! several orders.
+//! several orders, and the emulator of GPUs as PTX.
 
 use warpweft_compiler::DType;
 use warpweft_compiler::ir::interpret::Value;
@@ -16,7 +16,7 @@ use warpweft_compiler::linearize::interpret::Memory;
 use warpweft_compiler::optimize::text::{parse_list, print_list};
 use warpweft_compiler::optimize::{Opt, Opts, ThreadIndex, apply, legal_opts};
 use warpweft_compiler::pipeline::{LowerOptions, loops_of, lower_kernel};
-use warpweft_compiler::target::Target;
+use warpweft_compiler::target::{Language, Target};
 use warpweft_compiler::verify;
 use warpweft_compiler::watch::Silent;
 use warpweft_devices::Device;
@@ -24,6 +24,7 @@ use warpweft_devices::Device;
 use crate::choices::{Choices, caught};
 use crate::engines::both;
 use crate::error_bound::{self, Bounded};
+use crate::guarded;
 use crate::in_place::{self, InPlace};
 use crate::kernels::{Generator, Random, kernel_of};
 use crate::lists;
@@ -214,7 +215,8 @@ pub fn check_list(ast: &UOp, n: Option<i64>, list: &str, target: &Target) -> Res
         kernel = apply(&kernel, opt, target).map_err(|refused| refused.to_string())?;
     }
     let kernel = InPlace { ast: ast.clone(), n };
-    caught(|| compare(&kernel, &Applied { list, reorders }, target, None, 1)).map(drop)
+    let device = (target.language == Language::Ptx).then(guarded::emulator);
+    caught(|| compare(&kernel, &Applied { list, reorders }, target, device, 1)).map(drop)
 }
 
 /// Applies a random list to a random kernel, and compares what it leaves in memory with what the kernel leaves without.
@@ -248,6 +250,7 @@ pub fn check_for(bytes: &[u8], machine: Option<&Target>, device: Option<&dyn Dev
             return Err("the list is not what its text parses to".to_string());
         }
         let device = device.filter(|_| std::ptr::eq(target, &*lists::HOST));
+        let device = if target.language == Language::Ptx { Some(guarded::emulator()) } else { device };
         compare(&kernel, &applied, target, device, bytes.len() as u64)
     });
     result.map_err(|why| {

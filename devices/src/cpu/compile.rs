@@ -31,7 +31,7 @@ use inkwell::targets::{
 };
 use inkwell::types::{AnyTypeEnum, BasicMetadataTypeEnum};
 use warpweft_compiler::program::{Estimate, Launch, Program};
-use warpweft_compiler::target::Target;
+use warpweft_compiler::target::{Language, Target};
 
 use super::llvm_library;
 use super::llvm_threads::{self, Failed};
@@ -333,12 +333,14 @@ fn source_error(program: &Program, said: &str) -> DeviceError {
     });
     match place {
         Some((line, message)) => DeviceError::Program {
+            language: Language::Llvm,
             kernel: program.name.clone(),
             line: Some(line),
             text: program.source.lines().nth(line.saturating_sub(1)).unwrap_or_default().trim().to_string(),
             message: message.lines().next().unwrap_or_default().to_string(),
         },
         None => DeviceError::Program {
+            language: Language::Llvm,
             kernel: program.name.clone(),
             line: None,
             text: String::new(),

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | 1 | `warpweft::schedule` | devices opened, programs scheduled, kernels compiled |
 //! | 2 | `warpweft::kernel` | a line for each launch: time, GFLOP/s, GB/s |
-//! | 3 | `warpweft::opts` | what was fused or not, how loops were laid out, and why |
+//! | 3 | `warpweft::opts` | what was fused or not, how loops were laid out, and why; what accesses to memory took, on a device that counts |
 //! | 4 | `warpweft::source` | the text of each new kernel |
 //! | 5 | `warpweft::ast` | its tensor graph |
 //! | 6 | `warpweft::linear` | its micro-ops |
@@ -192,5 +192,10 @@ pub(crate) fn kernel_ran(
             &kernel.program.estimate,
         );
         tell(2, &line);
+    }
+    if wants(3)
+        && let Some(table) = kernel.kernel.memory_report()
+    {
+        tell(3, &table);
     }
 }

@@ -104,6 +104,11 @@ impl Listening {
         self.choices || self.ast || self.linear
     }
 
+    /// Whether somebody wants to see what accesses to memory take.
+    pub(crate) fn to_memory(self) -> bool {
+        self.choices
+    }
+
     /// As it is for this thread now.
     pub(crate) fn now() -> Listening {
         Listening { choices: wants(3), ast: wants(5), linear: wants(6), assembly: wants(7) }

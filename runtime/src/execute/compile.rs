@@ -230,6 +230,9 @@ impl Executor {
         let object = self.device.compile(&program)?;
         self.disk.put(key, &encode_kernel(&program, &object));
         let kernel = self.device.load(&program, &object)?;
+        if listening.to_memory() {
+            kernel.count_memory();
+        }
         report.finish(&program, &object, &*self.device, Times { lowered, all: started.elapsed() }, false);
         Ok(Made { compiled: Compiled::new(kernel, program, &object), from_disk: false, report })
     }

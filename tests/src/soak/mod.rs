@@ -48,6 +48,7 @@ fn cpu() -> Result<&'static dyn Device, String> {
     CPU.as_deref().ok_or_else(|| "the CPU cannot be opened".to_string())
 }
 
+/// A kernel on the CPU, or one in four on the emulator of GPUs.
 fn random_kernel(number: u64, bytes: &[u8]) -> Result<(), String> {
     let seed = bytes.iter().fold(0u64, |seed, byte| seed.wrapping_mul(257).wrapping_add(*byte as u64 + 1));
     let mut generator = Generator::new(seed, 1);
@@ -56,7 +57,7 @@ fn random_kernel(number: u64, bytes: &[u8]) -> Result<(), String> {
     }
     let ast = kernel_of(&[generator.graph(2 + seed as usize % 7)]);
     let text = || warpweft_compiler::ir::text::Graph::new("kernel", [ast.clone()]);
-    let device = cpu()?;
+    let device = if number.is_multiple_of(4) { guarded::emulator() } else { cpu()? };
     caught(|| check_kernel(device, &ast, seed).map(|_| ()))
         .map_err(|why| format!("{why}\n--- the kernel ---\n{}", text()))
 }
