@@ -72,11 +72,7 @@ pub fn named(name: &str) -> Option<Vec<Engine>> {
             Some(lists(lists::ON_HOST, true).chain(lists(lists::NARROWER, true)).chain(cpu).collect())
         }
         "cpu_unfused" => Some(lists(lists::ON_HOST, false).chain([device("cpu, unfused", &CPU, UNFUSED)]).collect()),
-        "ptx" => Some(vec![
-            device("ptx", &PTX, FUSED),
-            device("ptx, unfused", &PTX, UNFUSED),
-            device("ptx, unoptimized", &PTX, UNOPTIMIZED),
-        ]),
+        "ptx" => Some(vec![device("ptx", &PTX, FUSED), device("ptx, unoptimized", &PTX, UNOPTIMIZED)]),
         "cpu_one_thread" => Some(vec![device("cpu, one thread", &CPU, Choices { threads: 1, ..FUSED })]),
         "linear" => Some(lists(lists::ON_HOST, true).collect()),
         "linear_unfused" => Some(lists(lists::ON_HOST, false).collect()),
