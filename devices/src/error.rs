@@ -3,6 +3,17 @@
 //! Errors are plain data (`Clone`, comparable), because a lazy graph carries them until a value is asked for.
 
 use warpweft_compiler::target::Language;
+/// Bytes of a file that are not there or not what they should be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}: at byte {offset}: {message}")]
+pub struct FileError {
+    /// The file; of one in an archive, both names.
+    pub file: String,
+    /// Where in the file, from its first byte.
+    pub offset: u64,
+    /// What was found there, and what would be right.
+    pub message: String,
+}
 
 /// A request that a device could not fulfil.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -80,6 +91,9 @@ pub enum DeviceError {
     /// A thread did what none may, while it ran on a device that watches.
     #[error(transparent)]
     Fault(Box<Fault>),
+    /// The memory is to hold what a file does, and the file cannot be read.
+    #[error(transparent)]
+    File(#[from] FileError),
     /// The device does not offer this.
     #[error("device {device} cannot {what}")]
     Unsupported {

@@ -30,7 +30,7 @@ pub mod registry;
 
 pub use buffer::{BufferSlice, RawBuffer};
 pub use device::{Device, Kernel};
-pub use error::DeviceError;
+pub use error::{DeviceError, FileError};
 pub use launch_list::{Argument, LaunchList, Step};
 pub use registry::open;
 

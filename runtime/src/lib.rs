@@ -15,6 +15,7 @@ pub mod compiler {
 pub mod config;
 pub mod debug;
 pub mod execute;
+pub mod formats;
 pub mod function;
 pub mod memory;
 pub mod nn;

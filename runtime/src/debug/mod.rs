@@ -2,7 +2,7 @@
 //!
 //! | level | target | tells |
 //! |---|---|---|
-//! | 1 | `warpweft::schedule` | devices opened, programs scheduled, kernels compiled |
+//! | 1 | `warpweft::schedule` | devices opened, programs scheduled, kernels compiled, files read |
 //! | 2 | `warpweft::kernel` | a line for each launch: time, GFLOP/s, GB/s |
 //! | 3 | `warpweft::opts` | what was fused or not, how loops were laid out, and why; what accesses to memory took, on a device that counts |
 //! | 4 | `warpweft::source` | the text of each new kernel |
@@ -48,7 +48,7 @@ use warpweft_compiler::memory_plan::Gain;
 use warpweft_compiler::optimize::Opts;
 
 use crate::execute::compile::Compiled;
-use crate::memory::MemoryStats;
+use crate::memory::{MemoryStats, Source};
 use crate::search::Found;
 
 /// Target and level of each kind of event, by `DEBUG` level less one.
@@ -137,6 +137,14 @@ pub(crate) fn compiled(kernels: usize, from_disk: usize, elapsed: Duration) {
 pub(crate) fn memory_planned(gain: &Gain) {
     if gain.planned < gain.unplanned && wants(1) {
         tell(1, &lines::memory_line(gain));
+    }
+}
+
+/// A file, or a part of one, that was copied to a device because it is used.
+pub(crate) fn file_read(device: &str, bytes: usize, source: &dyn Source, elapsed: Duration) {
+    if wants(1) {
+        let (mb, ms) = (bytes as f64 / 1e6, elapsed.as_secs_f64() * 1e3);
+        tell(1, &format!("read   {mb:8.2} MB      in {ms:8.2} ms | DISK to {device}: {}", source.place()));
     }
 }
 

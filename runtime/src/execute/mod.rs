@@ -42,7 +42,7 @@ use crate::cache::disk::{DiskCache, Key};
 use crate::cache::keys::Keys;
 use crate::config::Config;
 use crate::debug;
-use crate::memory::{Buffer, LruAllocator};
+use crate::memory::{Buffer, LruAllocator, Source};
 use crate::registry;
 use crate::search::KnownLists;
 use bounded_map::BoundedMap;
@@ -448,6 +448,12 @@ impl Executor {
     pub fn adopt(&self, memory: RawBuffer, dtype: DType) -> UOp {
         let len = memory.bytes() / dtype.bytes().max(1);
         run::buffer_node(Buffer::foreign(&self.allocator, memory), dtype, len as u64, &self.name)
+    }
+
+    /// A `Buffer` node of what a source gives, as elements of that type; it is read when they are used.
+    pub(crate) fn of_source(&self, source: Arc<dyn Source>, dtype: DType) -> UOp {
+        let len = source.bytes() / dtype.bytes().max(1);
+        run::buffer_node(Buffer::of_source(&self.allocator, source), dtype, len as u64, &self.name)
     }
 
     /// Memory that programs and kernels take that are kept ready, about; bounded by [`Config::programs_bytes`].

@@ -1,15 +1,19 @@
 //! Memory of tensors: a [`Buffer`] is a range of bytes of a storage that other buffers may share.
 //!
 //! A storage asks for memory when it is first needed, so that a tensor that is never computed costs none, and gives it back to
-//! the allocator when its last buffer drops. Clones and views are other handles to the same storage.
+//! the allocator when its last buffer drops. Clones and views are other handles to the same storage. A storage with a source is filled from
+//! that when its memory is asked for, by the first thread that does; the others wait.
 //!
 //! Always: a buffer's range lies inside of its storage, and its memory does not move. Contents of new memory are anything.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Instant;
 
 use warpweft_devices::{BufferSlice, DeviceError, RawBuffer, elements};
 
 use super::lru::{Block, LruAllocator};
+use super::source::Source;
+use crate::debug;
 
 /// What buffers share.
 #[derive(Debug)]
@@ -17,6 +21,16 @@ struct Storage {
     allocator: Arc<LruAllocator>,
     bytes: usize,
     block: OnceLock<Block>,
+    /// What the memory holds at first; anything if there is none.
+    source: Option<Arc<dyn Source>>,
+    /// Held by who reads the source.
+    reading: Mutex<()>,
+}
+
+impl Storage {
+    fn new(allocator: &Arc<LruAllocator>, bytes: usize, block: OnceLock<Block>) -> Storage {
+        Storage { allocator: allocator.clone(), bytes, block, source: None, reading: Mutex::new(()) }
+    }
 }
 
 /// A handle to a range of device memory, counted by reference.
@@ -30,7 +44,13 @@ pub struct Buffer {
 impl Buffer {
     /// A buffer of a new storage of `bytes` bytes. No memory is asked for yet.
     pub fn new(allocator: &Arc<LruAllocator>, bytes: usize) -> Buffer {
-        let storage = Storage { allocator: allocator.clone(), bytes, block: OnceLock::new() };
+        Buffer { storage: Arc::new(Storage::new(allocator, bytes, OnceLock::new())), offset: 0, bytes }
+    }
+
+    /// A buffer of a new storage that holds what the source gives, which is read when the memory is first asked for.
+    pub fn of_source(allocator: &Arc<LruAllocator>, source: Arc<dyn Source>) -> Buffer {
+        let bytes = source.bytes();
+        let storage = Storage { source: Some(source), ..Storage::new(allocator, bytes, OnceLock::new()) };
         Buffer { storage: Arc::new(storage), offset: 0, bytes }
     }
 
@@ -48,7 +68,7 @@ impl Buffer {
     pub fn foreign(allocator: &Arc<LruAllocator>, memory: RawBuffer) -> Buffer {
         let bytes = memory.bytes();
         let block = OnceLock::from(Block::foreign(allocator, memory));
-        let storage = Storage { allocator: allocator.clone(), bytes, block };
+        let storage = Storage::new(allocator, bytes, block);
         Buffer { storage: Arc::new(storage), offset: 0, bytes }
     }
 
@@ -119,11 +139,50 @@ impl Buffer {
         match self.storage.block.get() {
             Some(block) => Ok(block),
             None => {
-                let block = self.storage.allocator.allocate(self.storage.bytes)?;
+                let block = match &self.storage.source {
+                    Some(_) => return self.read_source(&mut |_| ()),
+                    None => self.storage.allocator.allocate(self.storage.bytes)?,
+                };
                 // When another thread was first, ours goes back to the allocator and theirs is used.
                 Ok(self.storage.block.get_or_init(|| block))
             }
         }
+    }
+
+    /// What it is to be read from, if that did not happen yet.
+    pub fn unread(&self) -> Option<&Arc<dyn Source>> {
+        self.storage.source.as_ref().filter(|_| !self.is_allocated())
+    }
+
+    /// Has its memory, read from its source if it has one and that did not happen yet. `progress` hears of each piece, by its bytes.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`], [`DeviceError::File`].
+    pub fn load(&self, progress: &mut dyn FnMut(usize)) -> Result<(), DeviceError> {
+        match self.unread() {
+            Some(_) => self.read_source(progress).map(|_| ()),
+            None => self.block().map(|_| ()),
+        }
+    }
+
+    #[cold]
+    fn read_source(&self, progress: &mut dyn FnMut(usize)) -> Result<&Block, DeviceError> {
+        let _turn = self.storage.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        let (Some(source), None) = (&self.storage.source, self.storage.block.get()) else {
+            return self.block(); // another thread was first
+        };
+        let started = Instant::now();
+        let block = self.storage.allocator.allocate(self.storage.bytes)?;
+        let device = self.storage.allocator.device();
+        let mut done = 0;
+        source.read(&mut |piece: &[u8]| {
+            device.copy_in(block.memory(), done, piece)?;
+            done += piece.len();
+            progress(piece.len());
+            Ok(())
+        })?;
+        debug::file_read(device.name(), done, &**source, started.elapsed());
+        Ok(self.storage.block.get_or_init(|| block))
     }
 
     /// Where this range is in the memory of the host; asks for the memory if that did not happen yet.

@@ -5,6 +5,7 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use warpweft_compiler::UOp;
+use warpweft_devices::FileError;
 
 use super::var::VarError;
 use crate::execute::ExecuteError;
@@ -74,6 +75,9 @@ pub enum Error {
         /// Where in the program a value was asked for.
         location: Option<&'static Location<'static>>,
     },
+    /// A file that cannot be read or written, or that does not hold what it should.
+    #[error(transparent)]
+    File(#[from] FileError),
     /// A variable of a symbolic shape that cannot be, or cannot have that value.
     #[error(transparent)]
     Variable(#[from] VarError),

@@ -11,7 +11,6 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use warpweft_compiler::ir::{Dim, Op, Shape, UOp};
-use warpweft_compiler::ops::check_size;
 use warpweft_compiler::view::ViewSpec;
 use warpweft_devices::RawBuffer;
 use warpweft_devices::dlpack::{Capsule, Layout};
@@ -71,19 +70,10 @@ impl Tensor {
         layout: &Layout,
         location: &'static Location<'static>,
     ) -> Tensor {
-        let shape = Shape::from(layout.shape.clone());
-        if let Err(error) = check_size(&shape) {
-            return Tensor::from_error(CallError::new(op, &[], error.message, location));
+        match registry::executor(None) {
+            Ok(executor) => Tensor::laid_out(op, executor.adopt(memory, layout.dtype), layout, location),
+            Err(error) => Tensor::from_error(Error::from(error).at(location)),
         }
-        let executor = match registry::executor(None) {
-            Ok(executor) => executor,
-            Err(error) => return Tensor::from_error(Error::from(error).at(location)),
-        };
-        let storage = Tensor::from_uop(executor.adopt(memory, layout.dtype));
-        let strides = Shape::from(layout.strides.clone());
-        let spec = ViewSpec { shape: shape.clone(), strides, offset: Dim::from(layout.offset) };
-        let whole = layout.offset == 0 && spec.is_contiguous();
-        storage.moved(op, |flat| Ok(if whole { flat.reshape(shape) } else { spec.on_storage(flat) }))
     }
 
     /// The value over memory, and the memory's node: computed if it was not, in row-major order if no strides say how it lies.

@@ -8,7 +8,7 @@
 //! line; what is computed from it carries the same error. [`Tensor::shape`] and everything that runs return it.
 //!
 //! Methods are grouped by file: `create`, `elementwise`, `movement`, `views`, `reduce`, `linalg`, `layers`, `index`, `assign`, `read`,
-//! `gradient`, `var` (lengths that are not known yet), `interchange` and `arrays` (other libraries' memory). What they compute is
+//! `gradient`, `var` (lengths that are not known yet), `files`, `interchange` and `arrays` (other libraries' memory). What they compute is
 //! `compiler::ops`; here are only operands, errors and storages.
 
 #[cfg(feature = "ndarray")]
@@ -19,6 +19,7 @@ mod convert;
 mod create;
 mod elementwise;
 mod errors;
+pub(crate) mod files;
 mod gradient;
 mod index;
 mod interchange;

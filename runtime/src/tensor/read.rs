@@ -70,7 +70,8 @@ impl Tensor {
 
     /// Whether its elements are in memory.
     pub fn is_realized(&self) -> bool {
-        self.as_view().is_ok_and(|view| execute::computed_buffer(&view.storage.peek()).is_some())
+        let in_memory = |buffer: UOp| execute::memory_of(&buffer).is_none_or(|memory| memory.unread().is_none());
+        self.as_view().is_ok_and(|view| execute::computed_buffer(&view.storage.peek()).is_some_and(in_memory))
     }
 
     /// Computes the tensor, once; it then lies in memory and forgets how it was computed. Gives itself, for chaining.
@@ -243,6 +244,7 @@ impl Tensor {
 /// Computes tensors in one program.
 fn compute(tensors: &[&Tensor]) -> Result<()> {
     let views = tensors.iter().map(|tensor| tensor.as_view()).collect::<Result<Vec<&View>>>()?;
+    tensors.iter().try_for_each(|tensor| tensor.load_storage())?;
     let mut pending: Vec<(&View, UOp)> = views
         .into_iter()
         .map(|view| (view, view.storage.value()))
