@@ -5,7 +5,7 @@
 
 use crate::choices::Choices;
 use crate::kernels::{Generator, check_kernel, kernel_of};
-use crate::{guarded, in_place, oracle, rules};
+use crate::{guarded, in_place, oracle, rules, weights};
 
 /// A fuzz target.
 pub struct Target {
@@ -23,11 +23,15 @@ pub const TARGETS: &[Target] = &[
     Target { name: "cpu_kernel", check: cpu_kernel },
     Target { name: "functions", check: rules::functions::check },
     Target { name: "fusion_same_value", check: |bytes| oracle::fusion_same_value(bytes, false) },
+    Target { name: "gguf_bytes", check: |bytes| weights::check("gguf_bytes", bytes) },
     Target { name: "memory_plan_legal", check: oracle::memory_plan_legal },
+    Target { name: "numpy_bytes", check: |bytes| weights::check("numpy_bytes", bytes) },
     Target { name: "rewrite_keeps_value", check: oracle::rewrite_keeps_value },
     Target { name: "rule_keeps_value", check: oracle::rule_keeps_value },
+    Target { name: "safetensors_bytes", check: |bytes| weights::check("safetensors_bytes", bytes) },
     Target { name: "schedule_same_value", check: |bytes| oracle::schedule_same_value(bytes, false) },
     Target { name: "text_roundtrip", check: oracle::text_roundtrip },
+    Target { name: "torch_bytes", check: |bytes| weights::check("torch_bytes", bytes) },
     Target { name: "value_is_itself", check: |bytes| oracle::value_is_itself(bytes, true) },
     Target { name: "view_elements", check: oracle::view_elements },
     Target { name: "writes_through_views", check: |bytes| oracle::writes_through_views(bytes, false) },

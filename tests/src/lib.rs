@@ -7,7 +7,7 @@
 //! [`block_programs`] makes graphs of the blocks of networks, [`self_programs`] values that are compared with themselves. [`write_programs`] are random programs of views and writes, on tensors and on a model.
 //! [`effects`] are larger programs, with values of every kind and compiled functions; [`in_place`] are kernels that work in place, [`opt_lists`] are lists of opts on kernels.
 //! [`guarded`] is the CPU with memory between guard pages. [`lists`] runs what optimization made of kernels, and watches their memory. [`alias_programs`] holds the alias graph against [`alias_model`].
-//! [`assembler`] finds ptxas. [`soak`] runs all generators for as long as one likes; [`mutants`] plants faults in the project and sees whether its tests notice.
+//! [`weights`] are files that nobody meant well with. [`assembler`] finds ptxas. [`soak`] runs all generators for as long as one likes; [`mutants`] plants faults in the project and sees whether its tests notice.
 
 pub mod alias_model;
 pub mod alias_programs;
@@ -33,5 +33,6 @@ pub mod oracle;
 pub mod rules;
 pub mod self_programs;
 pub mod soak;
+pub mod weights;
 pub mod write_programs;
 mod write_views;

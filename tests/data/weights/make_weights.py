@@ -1,4 +1,4 @@
-"""Writes small files of weights in every format, by the formats' own libraries, and what is in them: expected.json.gz.
+"""Writes small files of weights in every format, by the formats' own libraries, what is in them (expected.json.gz), and seeds of fuzzers.
 
     python3 -m venv venv && venv/bin/pip install torch numpy safetensors gguf
     venv/bin/python tests/data/weights/make_weights.py
@@ -19,6 +19,7 @@ from pathlib import Path
 import gguf
 import numpy as np
 import torch
+from safetensors.torch import save as safetensors_bytes
 from safetensors.torch import save_file
 
 HERE = Path(__file__).parent
@@ -203,7 +204,64 @@ def gguf_cases():
                                            "general.architecture": "none"})
 
 
+def fuzz_seeds():
+    """Small right files of each format, for fuzzers to damage: of archives also what goes into one (see tests/src/weights.rs)."""
+
+    def seed(target, number, data):
+        folder = HERE.parents[2] / "fuzz" / "seeds" / target
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / str(number)).write_bytes(data)
+
+    def npy(array, version=(1, 0)):
+        buffer = io.BytesIO()
+        np.lib.format.write_array(buffer, array, version=version)
+        return buffer.getvalue()
+
+    plain, turned = pattern((2, 3), np.float32), np.asfortranarray(pattern((2, 2, 2), np.dtype(">i2")))
+    seed("numpy_bytes", 0, b"\0" + npy(plain))
+    seed("numpy_bytes", 1, b"\1" + npy(turned, (2, 0)))
+    seed("numpy_bytes", 2, b"\1" + npy(np.zeros(600, np.uint8), (3, 0)))
+    for number, deflated in [(3, False), (4, True)]:
+        fixed_zip(HERE / "seed.npz", {"a.npy": npy(plain), "b.npy": npy(turned)}, deflated)
+        seed("numpy_bytes", number, b"\0" + (HERE / "seed.npz").read_bytes())
+        (HERE / "seed.npz").unlink()
+    for number, tensors in enumerate([{"a": torch.arange(4.0)}, {"x.weight": torch.zeros(2, 2, dtype=torch.bool), "x.bias": torch.ones(3)},
+                                      {"f": torch.zeros(4, dtype=torch.float8_e4m3fn), "g": torch.tensor(1)}]):
+        seed("safetensors_bytes", number, safetensors_bytes(tensors, metadata={"format": "pt"}))
+    base = torch.arange(12.0)
+    states = [{"w": base, "v": base.reshape(3, 4).t(), "n": 1}, OrderedDict(a=torch.nn.Parameter(base[2:5]), b=torch.ones(5, dtype=torch.int64)),
+              {"list": [base[::2], (1.5, "x", None)], "size": torch.Size([2])}]
+    for number, state in enumerate(states):
+        for protocol in (2, 4):
+            buffer = io.BytesIO()
+            torch.save(state, buffer, pickle_protocol=protocol)
+            with zipfile.ZipFile(buffer) as archive:
+                members = {name: archive.read(name) for name in archive.namelist() if "serialization_id" not in name}
+            pickle = next(data for name, data in members.items() if name.endswith("data.pkl"))
+            seed("torch_bytes", 4 * number + protocol, b"\1" + pickle)
+        if number < 2:
+            fixed_zip(HERE / "seed.pt", members, False)
+            seed("torch_bytes", 4 * number, b"\0" + (HERE / "seed.pt").read_bytes())
+            (HERE / "seed.pt").unlink()
+    for number, names in enumerate([["Q4_0"], ["Q6_K", "F32"], ["F16", "I8", "Q8_0"]]):
+        writer = gguf.GGUFWriter(HERE / "seed.gguf", "none")
+        writer.add_array("a.list", ["x", "yz"])
+        writer.add_array("a.lists", [1, 2, 3])
+        writer.add_float64("a.float", 0.5)
+        for name in names:
+            kind = gguf.GGMLQuantizationType[name]
+            elements, size = gguf.GGML_QUANT_SIZES[kind]
+            writer.add_tensor(name, np.arange(2 * size, dtype=np.uint8).reshape(2, size), raw_dtype=kind)
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+        seed("gguf_bytes", number, (HERE / "seed.gguf").read_bytes())
+        (HERE / "seed.gguf").unlink()
+
+
 numpy_cases()
+fuzz_seeds()
 safetensors_cases()
 torch_cases()
 gguf_cases()

@@ -15,7 +15,7 @@ use warpweft_devices::Device;
 
 use crate::choices::{Choices, caught};
 use crate::kernels::{Generator, Random, check_kernel, kernel_of};
-use crate::{effects, guarded, in_place, opt_lists, oracle, rules};
+use crate::{effects, guarded, in_place, opt_lists, oracle, rules, weights};
 
 /// How often each rule is tried, on other instances each time.
 pub const TRIES_OF_A_RULE: u64 = 10_000;
@@ -286,6 +286,42 @@ pub const KINDS: &[Kind] = &[
         batch: 20,
         programs: None,
         check: |_, bytes| oracle::text_roundtrip(bytes),
+        reduce: None,
+    },
+    Kind {
+        name: "gguf_bytes",
+        share: 1,
+        bytes: (8, 60),
+        batch: 64,
+        programs: None,
+        check: |_, bytes| weights::check_damaged("gguf_bytes", bytes),
+        reduce: None,
+    },
+    Kind {
+        name: "numpy_bytes",
+        share: 1,
+        bytes: (8, 60),
+        batch: 64,
+        programs: None,
+        check: |_, bytes| weights::check_damaged("numpy_bytes", bytes),
+        reduce: None,
+    },
+    Kind {
+        name: "safetensors_bytes",
+        share: 1,
+        bytes: (8, 60),
+        batch: 64,
+        programs: None,
+        check: |_, bytes| weights::check_damaged("safetensors_bytes", bytes),
+        reduce: None,
+    },
+    Kind {
+        name: "torch_bytes",
+        share: 1,
+        bytes: (8, 60),
+        batch: 64,
+        programs: None,
+        check: |_, bytes| weights::check_damaged("torch_bytes", bytes),
         reduce: None,
     },
 ];
