@@ -235,3 +235,50 @@ fn the_program_of_a_tensor_is_what_inspect_reads() {
     assert_eq!(prints(&["inspect", file, "--stage", "graph"]), y.program().unwrap());
     assert!(prints(&["inspect", file, "--stage", "source"]).contains("define void @"));
 }
+
+#[test]
+fn files_lists_tensors_and_says_what_is_damaged() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("weights.safetensors");
+    let (weight, bias) = (warpweft::Tensor::ones([4, 3]), warpweft::Tensor::zeros([4]));
+    let metadata = std::collections::BTreeMap::from([("format".to_string(), "pt".to_string())]);
+    warpweft::formats::safetensors::save(&path, [("weight", &weight), ("bias", &bias)], &metadata).unwrap();
+    let path = path.to_str().unwrap();
+    let listed = prints(&["files", path, "--metadata", "--read"]);
+    let lines: Vec<&str> = listed.lines().collect();
+    assert_eq!(lines[0], format!("{path}: 2 tensors, 64 bytes"));
+    assert_eq!(lines[1], "  name    type  shape          bytes        offset");
+    assert_eq!(lines[2], "  bias    F32   [4]               16           160");
+    assert_eq!(lines[3], "  weight  F32   [4, 3]            48           176");
+    assert_eq!(lines[4], "format = pt");
+    assert!(lines[5].starts_with("read 64 bytes in "), "{listed}");
+    let line: serde_json::Value =
+        serde_json::from_str(prints(&["files", path, "--json"]).lines().next().unwrap()).unwrap();
+    assert_eq!(
+        (&line["name"], &line["shape"], &line["offset"]),
+        (&"bias".into(), &serde_json::json!([4]), &160.into())
+    );
+    std::fs::write(path, &std::fs::read(path).unwrap()[..200]).unwrap();
+    let error = fails(&["files", path]);
+    assert!(error.contains("weights.safetensors: at byte 160: 64 bytes of data should follow, and 40 do"), "{error}");
+    assert!(fails(&["files", "/no/such/file"]).contains("cannot be opened"));
+}
+
+#[test]
+fn debug_tells_of_files_that_are_read_when_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.npy");
+    warpweft::formats::numpy::save(&path, &warpweft::Tensor::ones([4, 3])).unwrap();
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_warpweft"));
+        text(&command.env("CACHELEVEL", "0").env("DEBUG", "1").args(arguments).output().unwrap().stderr)
+    };
+    let path = path.to_str().unwrap();
+    let told = run(&["files", path, "--read"]);
+    assert!(
+        told.lines().any(|line| line.starts_with("read       0.00 MB")
+            && line.ends_with(&format!("| DISK to CPU: {path} at byte 128"))),
+        "{told}"
+    );
+    assert!(!run(&["files", path]).contains("DISK to"), "nothing is read to be listed");
+}

@@ -7,12 +7,14 @@ mod convolution;
 mod linear;
 mod norm;
 mod optim;
+mod sentence;
 mod transformer;
 
 pub use convolution::Conv2d;
 pub use linear::{Embedding, Linear};
 pub use norm::{BatchNorm, GroupNorm, LayerNorm, RmsNorm};
 pub use optim::{Adam, Optimizer, Sgd};
+pub use sentence::{SentenceEncoder, SentenceSizes};
 pub use transformer::EncoderLayer;
 
 use crate::tensor::{Result, Tensor};

@@ -53,6 +53,12 @@ impl EncoderLayer {
     /// What the layer makes of x [batch, positions, width].
     #[track_caller]
     pub fn forward(&self, x: &Tensor) -> Tensor {
+        self.forward_with(x, &AttentionOptions::default())
+    }
+
+    /// The same where attention is masked, say; the mask broadcasts to [batch, heads, positions, positions].
+    #[track_caller]
+    pub fn forward_with(&self, x: &Tensor, options: &AttentionOptions) -> Tensor {
         let shape = match x.dims() {
             Ok(shape) if shape.len() == 3 => shape,
             Ok(shape) => {
@@ -67,7 +73,7 @@ impl EncoderLayer {
         let query = self.query.forward(x).reshape(parts.clone()).transpose(1, 2);
         let key = self.key.forward(x).reshape(parts.clone()).transpose(1, 2);
         let value = self.value.forward(x).reshape(parts).transpose(1, 2);
-        let seen = query.attention(&key, &value, &AttentionOptions::default()).transpose(1, 2).reshape(shape);
+        let seen = query.attention(&key, &value, options).transpose(1, 2).reshape(shape);
         let attended = self.attention_norm.forward(&(x + self.output.forward(&seen)));
         let widened = self.inner.forward(&attended).gelu();
         self.norm.forward(&(&attended + self.outer.forward(&widened)))

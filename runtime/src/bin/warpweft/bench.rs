@@ -13,7 +13,7 @@ use warpweft::config::config;
 use warpweft::execute::Executor;
 use warpweft_compiler::{DType, UOp};
 
-use crate::{callers, cases, functions, growth, layer_cases, regions, starts};
+use crate::{callers, cases, functions, growth, layer_cases, minilm, regions, starts};
 
 /// Arguments of `warpweft bench`.
 #[derive(Args)]
@@ -32,6 +32,9 @@ pub(crate) struct Bench {
     /// Write the inputs and the output of each case to this folder, as files of numpy: CASE.input_0.npy, CASE.output.npy.
     #[arg(long, value_name = "FOLDER")]
     save: Option<PathBuf>,
+    /// A folder with `model.safetensors` of all-MiniLM-L6-v2, for the cases of that name; else they have random weights.
+    #[arg(long)]
+    pub(crate) model: Option<std::path::PathBuf>,
     /// Print the names of the cases.
     #[arg(long)]
     list: bool,
@@ -83,15 +86,18 @@ const UNFUSED_CASES: &[&str] =
 /// Runs the cases.
 pub(crate) fn run(arguments: &Bench) -> Result<(), Failure> {
     let names: Vec<&str> =
-        [OWN_CASES, growth::NAMES, regions::NAMES, cases::NAMES, layer_cases::NAMES, UNFUSED_CASES].concat();
+        [OWN_CASES, growth::NAMES, regions::NAMES, cases::NAMES, layer_cases::NAMES, minilm::NAMES, UNFUSED_CASES]
+            .concat();
     if arguments.list {
         names.iter().for_each(|name| println!("{name}"));
         return Ok(());
     }
-    if let Some(unknown) = arguments.cases.iter().find(|case| !names.contains(&case.as_str())) {
+    let is_known = |case: &&String| names.contains(&case.as_str()) || *case == "minilm";
+    if let Some(unknown) = arguments.cases.iter().find(|case| !is_known(case)) {
         return Err(format!("no case is called {unknown}; the cases are {}", names.join(", ")).into());
     }
-    let wanted = |name: &str| arguments.cases.is_empty() || arguments.cases.iter().any(|case| case == name);
+    let is_named = |case: &String, name: &str| case == name || (case == "minilm" && minilm::NAMES.contains(&name));
+    let wanted = |name: &str| arguments.cases.is_empty() || arguments.cases.iter().any(|case| is_named(case, name));
     for name in names.into_iter().filter(|name| wanted(name)) {
         match name {
             "ceilings" => ceilings(arguments)?,
@@ -103,6 +109,10 @@ pub(crate) fn run(arguments: &Bench) -> Result<(), Failure> {
             "encoder_cold" | "encoder_warm" => starts::run(arguments, name)?,
             _ if regions::NAMES.contains(&name) => {
                 report(arguments, name, Cost::default(), &regions::run(name, arguments.seconds)?);
+            }
+            _ if minilm::NAMES.contains(&name) => {
+                let (cost, times) = minilm::run(arguments, name)?;
+                report(arguments, name, cost, &times);
             }
             _ if growth::NAMES.contains(&name) => {
                 report(arguments, name, Cost::default(), &growth::run(arguments, name)?);

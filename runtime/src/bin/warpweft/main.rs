@@ -7,12 +7,14 @@ mod cache;
 mod callers;
 mod cases;
 mod devices;
+mod files;
 mod functions;
 mod growth;
 mod inspect;
 mod inspect_opts;
 mod inspect_region;
 mod layer_cases;
+mod minilm;
 mod regions;
 mod starts;
 mod tune;
@@ -42,6 +44,8 @@ enum Command {
     Bench(bench::Bench),
     /// Search for faster kernels, by trying lists of opts on this machine.
     Tune(tune::Tune),
+    /// List the tensors of files of weights: safetensors, npy, npz, gguf, pt.
+    Files(files::Files),
     /// What `bench encoder_cold` and `encoder_warm` start: the encoder, once.
     #[command(hide = true)]
     EncoderStart(starts::Sizes),
@@ -66,7 +70,7 @@ fn debug_help() -> &'static str {
 DEBUG=1 to 7 tells on stderr what the library does, in any program that has no tracing subscriber of its own. Each level tells all that
 those below it tell:
 
-  1  devices opened, programs scheduled, kernels made
+  1  devices opened, programs scheduled, kernels made, files read
   2  each launch, timed
   3  what was fused or not, how loops were laid out, and why
   4  the source of each new kernel
@@ -86,6 +90,13 @@ A program, scheduled (level 1; of one kernel from level 3 on):
 Kernels that were not in memory (level 1):
 
   made          2 kernels in    31.20 ms | 1 from disk, 1 compiled
+
+A tensor of a file that was read, because something uses it (level 1):
+
+  read       1.18 MB      in     0.61 ms | DISK to CPU: model.safetensors at byte 4872
+             |                   |                       where in the file
+             |                   what reading and copying it took
+             its bytes
 
 A launch (level 2):
 
@@ -130,6 +141,7 @@ fn main() -> ExitCode {
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Tune(arguments) => tune::run(&arguments),
+        Command::Files(arguments) => files::run(&arguments),
         Command::Debug => {
             println!("{}", debug_help());
             Ok(())
