@@ -1,6 +1,7 @@
 //! Layers that are one matrix.
 
-use super::{Module, uniform};
+use super::module::{Module, parameters};
+use super::uniform;
 use crate::tensor::{Length, Result, Tensor};
 
 /// x times the transpose of a weight [out, in], plus a bias.
@@ -32,11 +33,7 @@ impl Linear {
     }
 }
 
-impl Module for Linear {
-    fn parameters(&self) -> Vec<Tensor> {
-        std::iter::once(&self.weight).chain(&self.bias).cloned().collect()
-    }
-}
+parameters! { Linear: weight ?bias }
 
 /// A table of rows that integers name.
 #[derive(Clone, Debug)]
@@ -64,8 +61,4 @@ impl Embedding {
     }
 }
 
-impl Module for Embedding {
-    fn parameters(&self) -> Vec<Tensor> {
-        vec![self.weight.clone()]
-    }
-}
+parameters! { Embedding: weight }

@@ -1,29 +1,34 @@
 //! Layers and optimizers: plain structs of tensors.
 //!
-//! A layer has a method `forward`; its tensors that learn are found by [`Module::parameters`]. Nothing is recompiled from step to
+//! A layer has a method `forward`; its tensors that learn are found by [`Module::parameters`], and with their names by
+//! [`Module::named_parameters`]; [`Module::state_dict`] goes to files (`formats`) and [`Module::load_state_dict`] comes from them. Nothing is recompiled from step to
 //! step: numbers that change (learning rate, step count) are tensors too.
 
+mod attention;
 mod convolution;
 mod linear;
+mod module;
+mod more_optim;
 mod norm;
 mod optim;
+mod schedule;
 mod sentence;
+mod sequential;
 mod transformer;
 
-pub use convolution::Conv2d;
+pub use attention::{KeyValueCache, MultiHeadAttention, rotary};
+pub use convolution::{Conv, Conv2d, ConvTranspose};
 pub use linear::{Embedding, Linear};
-pub use norm::{BatchNorm, GroupNorm, LayerNorm, RmsNorm};
-pub use optim::{Adam, Optimizer, Sgd};
+pub use module::{Module, Named, StateDifference};
+pub use more_optim::{Lamb, Muon, RmsProp};
+pub use norm::{BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RmsNorm};
+pub use optim::{Adam, Optimizer, Sgd, clip_by_norm};
+pub use schedule::Schedule;
 pub use sentence::{SentenceEncoder, SentenceSizes};
+pub use sequential::{Activation, Dropout, Layer, Sequential};
 pub use transformer::EncoderLayer;
 
 use crate::tensor::{Result, Tensor};
-
-/// Something with tensors that learn.
-pub trait Module {
-    /// The tensors that learn, in an order that does not change.
-    fn parameters(&self) -> Vec<Tensor>;
-}
 
 /// Uniform numbers between -bound and bound, in memory: each layer's own.
 #[track_caller]

@@ -1,6 +1,7 @@
 //! Normalisation layers.
 
-use super::{Module, filled};
+use super::filled;
+use super::module::{Module, Named, parameters};
 use crate::tensor::{AxisList, Length, Result, Tensor};
 
 /// Each row normalised over its last axes, then scaled and shifted.
@@ -34,11 +35,7 @@ impl LayerNorm {
     }
 }
 
-impl Module for LayerNorm {
-    fn parameters(&self) -> Vec<Tensor> {
-        vec![self.weight.clone(), self.bias.clone()]
-    }
-}
+parameters! { LayerNorm: weight bias }
 
 /// Each row divided by the root of its mean square, then scaled.
 #[derive(Clone, Debug)]
@@ -66,11 +63,7 @@ impl RmsNorm {
     }
 }
 
-impl Module for RmsNorm {
-    fn parameters(&self) -> Vec<Tensor> {
-        vec![self.weight.clone()]
-    }
-}
+parameters! { RmsNorm: weight }
 
 /// Normalised within groups of channels, then scaled and shifted by channel.
 #[derive(Clone, Debug)]
@@ -103,11 +96,41 @@ impl GroupNorm {
     }
 }
 
-impl Module for GroupNorm {
-    fn parameters(&self) -> Vec<Tensor> {
-        vec![self.weight.clone(), self.bias.clone()]
+parameters! { GroupNorm: weight bias }
+
+/// Each channel of each image normalised by itself, then scaled and shifted by channel if it has numbers for that.
+#[derive(Clone, Debug)]
+pub struct InstanceNorm {
+    /// A factor for each channel.
+    pub weight: Option<Tensor>,
+    /// A summand for each channel.
+    pub bias: Option<Tensor>,
+    /// Channels.
+    pub channels: i64,
+    /// Added to the variance.
+    pub eps: f64,
+}
+
+impl InstanceNorm {
+    /// Ones and zeros, or no factors and summands, as PyTorch begins.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    #[track_caller]
+    pub fn new(channels: impl Length, affine: bool) -> Result<InstanceNorm> {
+        let channels = channels.length();
+        let one = |value: f64| if affine { filled(&[channels], value).map(Some) } else { Ok(None) };
+        Ok(InstanceNorm { weight: one(1.0)?, bias: one(0.0)?, channels, eps: 1e-5 })
+    }
+
+    /// What the layer makes of x [batch, channels, ..].
+    #[track_caller]
+    pub fn forward(&self, x: &Tensor) -> Tensor {
+        x.group_norm(self.channels, self.weight.as_ref(), self.bias.as_ref(), self.eps)
     }
 }
+
+parameters! { InstanceNorm: ?weight ?bias }
 
 /// Normalised by channel: by the batch's statistics while training, by their running means afterwards.
 #[derive(Clone, Debug)]
@@ -167,5 +190,13 @@ impl BatchNorm {
 impl Module for BatchNorm {
     fn parameters(&self) -> Vec<Tensor> {
         vec![self.weight.clone(), self.bias.clone()]
+    }
+
+    fn named_parameters(&self) -> Named {
+        vec![("weight".to_string(), self.weight.clone()), ("bias".to_string(), self.bias.clone())]
+    }
+
+    fn named_buffers(&self) -> Named {
+        vec![("running_mean".to_string(), self.mean.clone()), ("running_var".to_string(), self.variance.clone())]
     }
 }

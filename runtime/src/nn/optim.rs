@@ -33,9 +33,30 @@ pub trait Optimizer {
     }
 }
 
+/// Gradients scaled down together so that the norm of all their elements is at most this, and that norm as it was, [1].
+///
+/// # Errors
+/// If a gradient carries one.
+#[track_caller]
+pub fn clip_by_norm(gradients: &[Tensor], most: f64) -> Result<(Vec<Tensor>, Tensor)> {
+    let mut total = Tensor::zeros([1]);
+    for gradient in gradients {
+        gradient.dims()?;
+        total = total + gradient.cast(warpweft_compiler::DType::F32).square().sum(());
+    }
+    let norm = total.sqrt();
+    // As PyTorch does, which keeps away from 0 by this much.
+    let factor = (most / (&norm + 1e-6)).minimum(1.0);
+    let clipped = gradients.iter().map(|gradient| {
+        let factor = factor.cast(gradient.dtype()?);
+        Ok((gradient * factor).reshape(gradient.dims()?))
+    });
+    Ok((clipped.collect::<Result<_>>()?, norm))
+}
+
 /// A number between bounds, or an error that names it.
 #[track_caller]
-fn check_rate(op: &'static str, name: &str, value: f64, below: f64) -> Result<()> {
+pub(super) fn check_rate(op: &'static str, name: &str, value: f64, below: f64) -> Result<()> {
     if value.is_finite() && (0.0..below).contains(&value) {
         return Ok(());
     }
@@ -45,14 +66,14 @@ fn check_rate(op: &'static str, name: &str, value: f64, below: f64) -> Result<()
 
 /// Gives constants (`Tensor::zeros` as a bias) memory of their own: whoever uses them from now on uses parameters.
 #[track_caller]
-fn give_memory(parameters: &[Tensor]) -> Result<()> {
+pub(super) fn give_memory(parameters: &[Tensor]) -> Result<()> {
     let constants: Vec<&Tensor> = parameters.iter().filter(|parameter| parameter.is_constant()).collect();
     Tensor::realize_all(&constants)
 }
 
 /// Zeros of the shapes of tensors.
 #[track_caller]
-fn zeros(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
+pub(super) fn zeros(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
     let mut zeros = Vec::with_capacity(tensors.len());
     for tensor in tensors {
         let shape: Vec<i64> = tensor.shape()?.into_iter().map(|len| len as i64).collect();

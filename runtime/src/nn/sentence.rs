@@ -5,7 +5,8 @@
 //!
 //! Tests: `runtime/tests/minilm.rs`, against PyTorch on the same weights.
 
-use super::{Embedding, EncoderLayer, LayerNorm, Linear, Module};
+use super::module::{Module, Named, below};
+use super::{Embedding, EncoderLayer, LayerNorm, Linear};
 use crate::tensor::{AttentionOptions, CallError, Result, Tensor};
 
 /// Sizes of an encoder, by the names of its `config.json`.
@@ -139,8 +140,32 @@ impl SentenceEncoder {
 
 impl Module for SentenceEncoder {
     fn parameters(&self) -> Vec<Tensor> {
-        let embeddings = [&self.words, &self.positions, &self.types].into_iter().flat_map(Module::parameters);
-        let layers = self.layers.iter().flat_map(Module::parameters);
-        embeddings.chain(self.norm.parameters()).chain(layers).collect()
+        self.named_parameters().into_iter().map(|(_, tensor)| tensor).collect()
+    }
+
+    fn named_parameters(&self) -> Named {
+        let embeddings = [("word", &self.words), ("position", &self.positions), ("token_type", &self.types)];
+        let mut named: Named = embeddings
+            .into_iter()
+            .map(|(name, table)| (format!("embeddings.{name}_embeddings.weight"), table.weight.clone()))
+            .collect();
+        named.extend(below("embeddings.LayerNorm", self.norm.named_parameters()));
+        for (number, layer) in self.layers.iter().enumerate() {
+            let parts: [(&str, &dyn Module); 8] = [
+                ("attention.self.query", &layer.query),
+                ("attention.self.key", &layer.key),
+                ("attention.self.value", &layer.value),
+                ("attention.output.dense", &layer.output),
+                ("attention.output.LayerNorm", &layer.attention_norm),
+                ("intermediate.dense", &layer.inner),
+                ("output.dense", &layer.outer),
+                ("output.LayerNorm", &layer.norm),
+            ];
+            let prefix = format!("encoder.layer.{number}");
+            named.extend(
+                parts.into_iter().flat_map(|(name, part)| below(&format!("{prefix}.{name}"), part.named_parameters())),
+            );
+        }
+        named
     }
 }

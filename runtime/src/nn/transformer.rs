@@ -2,7 +2,8 @@
 
 use warpweft_compiler::ir::{Dim, Shape};
 
-use super::{LayerNorm, Linear, Module};
+use super::module::{Module, parameters};
+use super::{LayerNorm, Linear};
 use crate::tensor::{AttentionOptions, Length, Result, Tensor};
 
 /// Attention of every position to every other, then two linear layers at each position; each is added to what it was made from and
@@ -80,14 +81,7 @@ impl EncoderLayer {
     }
 }
 
-impl Module for EncoderLayer {
-    fn parameters(&self) -> Vec<Tensor> {
-        let layers = [&self.query, &self.key, &self.value, &self.output, &self.inner, &self.outer];
-        let norms = [&self.attention_norm, &self.norm];
-        let linear = layers.into_iter().flat_map(Module::parameters);
-        linear.chain(norms.into_iter().flat_map(Module::parameters)).collect()
-    }
-}
+parameters! { EncoderLayer: ..query ..key ..value ..output ..inner ..outer ..attention_norm ..norm }
 
 #[cfg(test)]
 mod tests {
