@@ -10,6 +10,10 @@ use serde_json::Value;
 use warpweft::formats::{self, Dictionary, Input, numpy, safetensors};
 use warpweft::{DType, Tensor};
 use warpweft_compiler::dtype::Scalar;
+use warpweft_compiler::pipeline::{LowerOptions, lower_kernel};
+use warpweft_compiler::schedule::{ScheduleOptions, normalize, schedule_with};
+use warpweft_compiler::target::Target;
+use warpweft_compiler::watch::Silent;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/weights")
@@ -122,6 +126,37 @@ fn gguf_files_hold_what_their_library_wrote() {
         gguf.metadata["a.list"],
         formats::gguf::Value::List(["x", "yz"].map(|text| formats::gguf::Value::Text(text.to_string())).to_vec())
     );
+}
+
+#[test]
+fn products_with_quantised_matrices_read_packed_bytes_alone() {
+    let types = formats::load(folder().join("types.gguf")).unwrap();
+    for entry in types.entries().iter().filter(|entry| entry.dtype.starts_with('Q') || entry.dtype.starts_with("IQ")) {
+        let [rows, columns] = entry.shape[..] else { panic!("a matrix") };
+        let x = Tensor::from_vec((0..4 * columns).map(|k| (k % 7) as f32 - 3.0).collect(), [4, columns as i64]);
+        let product = x.linear(&entry.tensor, None);
+        let normalized = normalize(&[product.uop().unwrap()], |_| None).unwrap();
+        let schedule = schedule_with(&normalized.sink, ScheduleOptions::default(), &mut Silent).unwrap();
+        assert_eq!(schedule.kernels.len(), 1, "{}", entry.name);
+        let lowered =
+            lower_kernel(&schedule.kernels[0].ast, &Target::test_avx512(), &LowerOptions::default(), &mut Silent)
+                .unwrap();
+        // The packed bytes, once each, beside x and the result, and of IQ4_NL its table of 16.
+        let bytes = entry.bytes + 4 * (4 * columns + 4 * rows) as u64;
+        let table = if entry.dtype == "IQ4_NL" { 64 } else { 0 };
+        assert_eq!(
+            lowered.parameters.iter().map(|p| p.len * p.dtype.bytes() as u64).sum::<u64>(),
+            bytes + table,
+            "{}",
+            entry.name
+        );
+        let (values, got) = (entry.tensor.to_vec::<f32>().unwrap(), product.to_vec::<f32>().unwrap());
+        for (row, got) in got.iter().enumerate().map(|(at, got)| (at % rows, got)).take(rows) {
+            let terms = (0..columns).map(|k| f64::from(values[row * columns + k]) * ((k % 7) as f64 - 3.0));
+            let (sum, size) = terms.fold((0.0, 0.0), |(sum, size), term| (sum + term, size + term.abs()));
+            assert!((f64::from(*got) - sum).abs() <= 1e-5 * size, "{}: {got} should be {sum}", entry.name);
+        }
+    }
 }
 
 #[test]
