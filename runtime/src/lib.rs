@@ -19,6 +19,8 @@ pub mod formats;
 pub mod function;
 pub mod memory;
 pub mod nn;
+#[cfg(feature = "onnx")]
+pub mod onnx;
 pub mod registry;
 pub mod search;
 pub mod tensor;

@@ -28,6 +28,7 @@ pub mod in_place;
 pub mod kernels;
 pub mod lists;
 pub mod mutants;
+pub mod onnx;
 pub mod opt_lists;
 pub mod oracle;
 pub mod rules;

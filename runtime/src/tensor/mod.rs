@@ -9,6 +9,7 @@
 //!
 //! Methods are grouped by file: `create`, `elementwise`, `movement`, `views`, `reduce`, `linalg`, `layers`, `index`, `assign`, `read`,
 //! `gradient`, `var` (lengths that are not known yet), `files`, `interchange` and `arrays` (other libraries' memory). What they compute is
+//! `gradient`, `small_floats`, `sampling`, `resample`, `signal`, `var` (lengths that are not known yet), `interchange` and `arrays` (other libraries' memory). What they compute is
 //! `compiler::ops`; here are only operands, errors and storages.
 
 #[cfg(feature = "ndarray")]
@@ -30,7 +31,11 @@ mod operators;
 mod options;
 mod read;
 mod reduce;
+mod resample;
+mod sampling;
 mod show;
+mod signal;
+mod small_floats;
 pub(crate) mod trace;
 mod var;
 mod views;
@@ -52,6 +57,9 @@ pub(crate) use errors::at;
 pub use errors::{CallError, Error, Result};
 pub use index::{Index, IntoIndex};
 pub use options::{AttentionOptions, ClassOptions};
+pub use resample::{Kernel, NearestRounding, Resampling};
+pub use sampling::{Beyond, SampleMode};
+pub use small_floats::{PowerRounding, SmallFloat};
 pub use var::{Var, VarError};
 pub use warpweft_compiler::ir::{Dim, Shape as Dims};
 pub use warpweft_compiler::ops::convolution::ConvOptions;

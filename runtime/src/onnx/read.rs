@@ -1,0 +1,405 @@
+//! From bytes to a model: messages checked, data decoded, what lies in other files found.
+//!
+//! Bytes are hostile: lengths must fit the data that is there before anything is made of them, and names of other files stay below the model's folder.
+//! Always: an error names the file and the place in it; no bytes panic (fuzz target `onnx_model`).
+
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use prost::Message;
+use warpweft_compiler::dtype::Elements;
+
+use super::element::ElementType;
+use super::error::Error;
+use super::graph::{
+    Attribute, Attributes, AxisLength, Constant, Data, Declared, Function, Graph, Kind, Node, Versions, Whole,
+};
+use super::{proto, value};
+use crate::DType;
+use crate::tensor::Tensor;
+
+/// Constants of at most as many elements are known while programs are built.
+const KNOWN_MAX: usize = 1024;
+/// A file, and the folder where its other files lie, if there is one.
+pub(super) struct Reader<'r> {
+    pub(super) file: &'r Path,
+    pub(super) folder: Option<PathBuf>,
+}
+
+type Read<T> = Result<T, Error>;
+
+fn text(text: &Option<String>) -> String {
+    text.clone().unwrap_or_default()
+}
+
+/// The domain of the standard ops has two names.
+fn domain(domain: &Option<String>) -> String {
+    match domain.as_deref() {
+        None | Some("ai.onnx") => String::new(),
+        Some(domain) => domain.to_string(),
+    }
+}
+
+impl Reader<'_> {
+    fn wrong<T>(&self, message: impl Into<String>) -> Read<T> {
+        Err(Error::Format { file: self.file.to_path_buf(), message: message.into() })
+    }
+
+    /// The model of these bytes.
+    pub(super) fn model(&self, bytes: &[u8]) -> Read<Whole> {
+        let model = match proto::Model::decode(bytes) {
+            Ok(model) => model,
+            Err(error) => return self.wrong(format!("this is no model of the ONNX format: {error}")),
+        };
+        let Some(graph) = &model.graph else {
+            return self.wrong("there is no graph in it: this is no model of the ONNX format, or an empty one");
+        };
+        let versions = self.versions(&model.opset_import)?;
+        let mut functions = rustc_hash::FxHashMap::default();
+        for function in &model.functions {
+            let key = (domain(&function.domain), text(&function.name), text(&function.overload));
+            let place = format!("function {}", key.1);
+            functions.insert(key, self.function(function, &place)?);
+        }
+        Ok(Whole { graph: self.graph(graph, "graph")?, functions, versions })
+    }
+
+    fn versions(&self, sets: &[proto::OperatorSet]) -> Read<Versions> {
+        let mut versions = Versions::default();
+        for set in sets {
+            versions.insert(domain(&set.domain), set.version.unwrap_or(1));
+        }
+        Ok(versions)
+    }
+
+    fn function(&self, function: &proto::Function, place: &str) -> Read<Function> {
+        Ok(Function {
+            inputs: function.input.clone(),
+            outputs: function.output.clone(),
+            defaults: self.attributes(&function.attribute_proto, place)?,
+            nodes: self.nodes(&function.node, place)?,
+            versions: self.versions(&function.opset_import)?,
+        })
+    }
+
+    fn graph(&self, graph: &proto::Graph, place: &str) -> Read<Graph> {
+        let mut constants = Vec::with_capacity(graph.initializer.len());
+        for initializer in &graph.initializer {
+            let name = text(&initializer.name);
+            let constant = self.constant(initializer, &format!("initializer '{name}' of {place}"))?;
+            constants.push((name, constant));
+        }
+        for sparse in &graph.sparse_initializer {
+            let name = sparse.values.as_ref().map(|values| text(&values.name)).unwrap_or_default();
+            let constant = self.sparse(sparse, &format!("sparse initializer '{name}' of {place}"))?;
+            constants.push((name, constant));
+        }
+        Ok(Graph {
+            name: text(&graph.name),
+            nodes: self.nodes(&graph.node, place)?,
+            constants,
+            inputs: self.declared(&graph.input, place)?,
+            outputs: self.declared(&graph.output, place)?,
+        })
+    }
+
+    fn nodes(&self, nodes: &[proto::Node], place: &str) -> Read<Vec<Node>> {
+        let node = |(index, node): (usize, &proto::Node)| {
+            let name = text(&node.name);
+            let op = text(&node.op_type);
+            let place = format!("node {index} '{name}' ({op}) of {place}");
+            Ok(Node {
+                attributes: self.attributes(&node.attribute, &place)?,
+                name,
+                op,
+                domain: domain(&node.domain),
+                overload: text(&node.overload),
+                inputs: node.input.clone(),
+                outputs: node.output.clone(),
+            })
+        };
+        nodes.iter().enumerate().map(node).collect()
+    }
+
+    fn attributes(&self, attributes: &[proto::Attribute], place: &str) -> Read<Attributes> {
+        let mut read = Attributes::default();
+        for attribute in attributes {
+            let name = text(&attribute.name);
+            let value = self.attribute(attribute, &format!("attribute '{name}' of {place}"))?;
+            read.insert(name, value);
+        }
+        Ok(read)
+    }
+
+    fn attribute(&self, attribute: &proto::Attribute, place: &str) -> Read<Attribute> {
+        if let Some(of_caller) = attribute.ref_attr_name.as_ref().filter(|name| !name.is_empty()) {
+            return Ok(Attribute::OfCaller(of_caller.clone()));
+        }
+        let missing = || Error::Format { file: self.file.to_path_buf(), message: format!("{place} has no value") };
+        let constant = |tensor: &proto::Tensor| self.constant(tensor, place);
+        Ok(match attribute.kind.unwrap_or(0) {
+            1 => Attribute::Float(attribute.f.unwrap_or(0.0)),
+            2 => Attribute::Int(attribute.i.unwrap_or(0)),
+            3 => Attribute::Text(attribute.s.clone().unwrap_or_default()),
+            4 => Attribute::Constant(constant(attribute.t.as_ref().ok_or_else(missing)?)?),
+            5 => Attribute::Graph(Arc::new(self.graph(attribute.g.as_ref().ok_or_else(missing)?, place)?)),
+            6 => Attribute::Floats(attribute.floats.clone()),
+            7 => Attribute::Ints(attribute.ints.clone()),
+            8 => Attribute::Texts(attribute.strings.clone()),
+            11 => Attribute::Sparse(self.sparse(attribute.sparse_tensor.as_ref().ok_or_else(missing)?, place)?),
+            9 | 10 | 12 | 13 | 14 => Attribute::Unread,
+            kind => return self.wrong(format!("{place} is of kind {kind}, and there are kinds 1 to 14")),
+        })
+    }
+
+    fn declared(&self, infos: &[proto::ValueInfo], place: &str) -> Read<Vec<Declared>> {
+        let declared = |info: &proto::ValueInfo| {
+            let name = text(&info.name);
+            let kind = info.kind.as_ref().filter(|kind| kind.value.is_some());
+            let kind = kind.map(|kind| self.kind(kind, &format!("'{name}' of {place}"))).transpose()?;
+            Ok(Declared { name, kind })
+        };
+        infos.iter().map(declared).collect()
+    }
+
+    fn kind(&self, kind: &proto::Type, place: &str) -> Read<Kind> {
+        let inner = |of: &proto::ElementOf| match &of.elem_type {
+            Some(kind) => self.kind(kind, place).map(Box::new),
+            None => self.wrong(format!("{place} does not say of what it is")),
+        };
+        Ok(match &kind.value {
+            Some(proto::TypeValue::Tensor(tensor)) => {
+                let shape = tensor.shape.as_ref().map(|shape| shape.dim.iter().map(axis_length).collect());
+                let code = tensor.elem_type.unwrap_or(0);
+                match ElementType::from_code(code) {
+                    Some(element) => Kind::Tensor { element, shape },
+                    None => Kind::Other(unheld(code)),
+                }
+            }
+            Some(proto::TypeValue::Sequence(of)) => Kind::Sequence(inner(of)?),
+            Some(proto::TypeValue::Optional(of)) => Kind::Optional(inner(of)?),
+            Some(proto::TypeValue::Map(_)) => Kind::Other("map"),
+            Some(proto::TypeValue::SparseTensor(_)) => Kind::Other("sparse tensor"),
+            None => Kind::Other("a type of another kind"),
+        })
+    }
+
+    /// The data of a tensor.
+    pub(super) fn constant(&self, tensor: &proto::Tensor, place: &str) -> Read<Constant> {
+        let code = tensor.data_type.unwrap_or(0);
+        let Some(element) = ElementType::from_code(code) else {
+            return self.wrong(format!("{place}: elements of type {code} ({}) are not held", unheld(code)));
+        };
+        let count = tensor.dims.iter().try_fold(1usize, |count, &dim| count.checked_mul(usize::try_from(dim).ok()?));
+        let Some(count) = count.filter(|&count| count <= isize::MAX as usize / 16) else {
+            return self.wrong(format!("{place}: there is no tensor of shape {:?}", tensor.dims));
+        };
+        let shape: Vec<usize> = tensor.dims.iter().map(|&dim| dim as usize).collect();
+        let data = match (element.dtype(), element.bits()) {
+            (Some(dtype), Some(bits)) => {
+                let bytes = self.bytes(tensor, element, bits, count, place)?;
+                data_of(dtype, &shape, count, &bytes)
+            }
+            _ => Data::Text(self.texts(tensor, count, place)?),
+        };
+        if let Data::Bound(tensor) = &data {
+            tensor.dtype().map_err(Error::Tensor)?;
+        }
+        Ok(Constant { element, shape, data })
+    }
+
+    fn texts(&self, tensor: &proto::Tensor, count: usize, place: &str) -> Read<Arc<Vec<String>>> {
+        if tensor.string_data.len() != count {
+            let given = tensor.string_data.len();
+            return self.wrong(format!("{place}: {given} texts are given for {count} elements"));
+        }
+        let texts = tensor.string_data.iter().map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+        Ok(Arc::new(texts.collect()))
+    }
+
+    /// Little-endian bytes of elements as they are held.
+    fn bytes(
+        &self,
+        tensor: &proto::Tensor,
+        element: ElementType,
+        bits: usize,
+        count: usize,
+        place: &str,
+    ) -> Read<Vec<u8>> {
+        let needed = (count * bits).div_ceil(8);
+        let external;
+        let raw = if tensor.data_location == Some(1) {
+            external = self.external(tensor, place)?;
+            Some(&external)
+        } else {
+            tensor.raw_data.as_ref()
+        };
+        if let Some(raw) = raw {
+            if raw.len() != needed {
+                let given = raw.len();
+                return self.wrong(format!(
+                    "{place}: {count} elements of {element} take {needed} bytes, and {given} are given"
+                ));
+            }
+            return Ok(widened(element, raw, count));
+        }
+        let packed: Vec<u8> = match element {
+            ElementType::Plain(DType::F32) => tensor.float_data.iter().flat_map(|value| value.to_le_bytes()).collect(),
+            ElementType::Plain(DType::F64) => tensor.double_data.iter().flat_map(|value| value.to_le_bytes()).collect(),
+            ElementType::Plain(DType::I64) => tensor.int64_data.iter().flat_map(|value| value.to_le_bytes()).collect(),
+            ElementType::Plain(DType::U64 | DType::U32) => {
+                let width = bits / 8;
+                tensor.uint64_data.iter().flat_map(|value| value.to_le_bytes().into_iter().take(width)).collect()
+            }
+            _ => {
+                let width = bits.div_ceil(8);
+                tensor.int32_data.iter().flat_map(|value| value.to_le_bytes().into_iter().take(width)).collect()
+            }
+        };
+        if packed.len() != needed {
+            let given = packed.len() * 8 / bits;
+            return self
+                .wrong(format!("{place}: {given} elements are given for the {count} of shape {:?}", tensor.dims));
+        }
+        Ok(widened(element, &packed, count))
+    }
+
+    /// The bytes of a tensor that lie in another file.
+    fn external(&self, tensor: &proto::Tensor, place: &str) -> Read<Vec<u8>> {
+        let entry = |key: &str| {
+            let found = tensor.external_data.iter().find(|entry| entry.key.as_deref() == Some(key));
+            found.and_then(|entry| entry.value.clone())
+        };
+        let Some(location) = entry("location") else {
+            return self.wrong(format!("{place}: its data is external, and no location is said"));
+        };
+        let Some(folder) = &self.folder else {
+            return self
+                .wrong(format!("{place}: its data is in the file {location}, and a model of bytes has no folder"));
+        };
+        let inside =
+            Path::new(&location).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+        let path = folder.join(&location);
+        let real = path.canonicalize();
+        let stays = match (&real, folder.canonicalize()) {
+            (Ok(real), Ok(folder)) => real.starts_with(folder),
+            _ => true,
+        };
+        if !inside || !stays {
+            return self
+                .wrong(format!("{place}: its data is in {location}, and must lie below the folder of the model"));
+        }
+        let number = |key: &str| match entry(key) {
+            None => Ok(None),
+            Some(text) => match text.parse::<u64>() {
+                Ok(number) => Ok(Some(number)),
+                Err(_) => self.wrong(format!("{place}: its {key} is {text:?}, and must be a number of bytes")),
+            },
+        };
+        let (offset, length) = (number("offset")?.unwrap_or(0), number("length")?);
+        read_part(&path, offset, length)
+            .map_err(|error| Error::File { file: path, message: format!("{error}, for {place}") })
+    }
+
+    /// The dense form of a sparse tensor.
+    fn sparse(&self, sparse: &proto::SparseTensor, place: &str) -> Read<Constant> {
+        let (Some(values), Some(indices)) = (&sparse.values, &sparse.indices) else {
+            return self.wrong(format!("{place} has no values or no indices"));
+        };
+        let (values, places) = (self.constant(values, place)?, self.constant(indices, place)?);
+        let shape: Option<Vec<usize>> = sparse.dims.iter().map(|&dim| usize::try_from(dim).ok()).collect();
+        let count = shape.as_ref().and_then(|shape| shape.iter().try_fold(1usize, |n, &dim| n.checked_mul(dim)));
+        let (Some(shape), Some(count)) = (shape, count.filter(|&count| count <= 1 << 32)) else {
+            return self.wrong(format!("{place}: there is no tensor of shape {:?}", sparse.dims));
+        };
+        let (Data::Known(numbers), Data::Known(places)) = (&values.data, &places.data) else {
+            return self.wrong(format!("{place}: sparse data of more than {KNOWN_MAX} elements, or text, is not read"));
+        };
+        let dtype = values.element.dtype().unwrap_or(DType::F32);
+        let width = dtype.bytes();
+        let rank = if places.len() == numbers.len() { 1 } else { shape.len().max(1) };
+        let places = value::integers(places).unwrap_or_default();
+        if places.len() != numbers.len() * rank {
+            return self.wrong(format!("{place}: {} indices for {} values", places.len(), numbers.len()));
+        }
+        let mut dense = vec![0u8; count.saturating_mul(width)];
+        let bytes = numbers.to_bytes();
+        for (number, at) in places.chunks_exact(rank).enumerate() {
+            let flat = if rank == 1 {
+                usize::try_from(at[0]).ok()
+            } else {
+                let along = |flat: usize, (&at, &dim): (&i64, &usize)| {
+                    usize::try_from(at).ok().filter(|&at| at < dim).map(|at| flat * dim + at)
+                };
+                at.iter().zip(&shape).try_fold(0usize, along)
+            };
+            let Some(flat) = flat.filter(|&flat| flat < count) else {
+                return self.wrong(format!("{place}: the index {at:?} is outside of the shape {shape:?}"));
+            };
+            dense[flat * width..][..width].copy_from_slice(&bytes[number * width..][..width]);
+        }
+        Ok(Constant { element: values.element, data: data_of(dtype, &shape, count, &dense), shape })
+    }
+}
+
+fn data_of(dtype: DType, shape: &[usize], count: usize, bytes: &[u8]) -> Data {
+    match Elements::from_bytes(dtype, bytes) {
+        Some(elements) if count <= KNOWN_MAX => Data::Known(Arc::new(elements)),
+        _ => Data::Bound(Tensor::from_bytes(None, dtype, shape.to_vec(), bytes)),
+    }
+}
+
+fn axis_length(dimension: &proto::Dimension) -> AxisLength {
+    match &dimension.value {
+        Some(proto::DimensionValue::Number(length)) => {
+            usize::try_from(*length).map_or(AxisLength::Any, AxisLength::Fixed)
+        }
+        Some(proto::DimensionValue::Name(name)) if !name.is_empty() => AxisLength::Named(name.clone()),
+        _ => AxisLength::Any,
+    }
+}
+
+fn unheld(code: i32) -> &'static str {
+    match code {
+        14 => "complex64",
+        15 => "complex128",
+        27 => "float6e2m3",
+        28 => "float6e3m2",
+        0 => "undefined",
+        _ => "unknown",
+    }
+}
+
+/// Bytes of elements as they lie in a file, in those of the type that they are held in.
+fn widened(element: ElementType, packed: &[u8], count: usize) -> Vec<u8> {
+    let bits = element.bits().unwrap_or(8);
+    let code = |at: usize| match bits {
+        8 => packed[at],
+        _ => packed[at * bits / 8] >> (at * bits % 8) & ((1 << bits) - 1),
+    };
+    match element {
+        ElementType::Plain(_) | ElementType::Text => packed.to_vec(),
+        ElementType::Unsigned(_) => (0..count).map(code).collect(),
+        ElementType::Signed(_) => {
+            let sign = 1u8 << (bits - 1);
+            (0..count).map(|at| (code(at) ^ sign).wrapping_sub(sign)).collect()
+        }
+        ElementType::Small(float) => (0..count).flat_map(|at| float.decode(code(at)).to_le_bytes()).collect(),
+    }
+}
+
+/// Part of a file: all of it from the offset on without a length.
+fn read_part(path: &Path, offset: u64, length: Option<u64>) -> std::io::Result<Vec<u8>> {
+    use std::io::{Error, ErrorKind, Read, Seek, SeekFrom};
+    let mut file = std::fs::File::open(path)?;
+    let size = file.metadata()?.len();
+    let length = length.unwrap_or(size.saturating_sub(offset));
+    if offset.checked_add(length).is_none_or(|end| end > size) {
+        let message = format!("{length} bytes from {offset} on are wanted, and the file has {size}");
+        return Err(Error::new(ErrorKind::UnexpectedEof, message));
+    }
+    file.seek(SeekFrom::Start(offset))?;
+    let mut bytes = Vec::new();
+    file.take(length).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
