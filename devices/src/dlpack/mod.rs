@@ -9,11 +9,13 @@
 //! pointer, one by one. Memory of other devices, types
 //! that tensors lack, negative lengths and addresses that no element may have are refused, with what was wrong.
 //!
-//! Not here: Python's capsule objects, which wrap the same pointers. Tests: `tests`, against producers and consumers by hand.
+//! Python's capsule objects, which wrap the same pointers, are in `python`. Tests: `tests`, against producers and consumers by hand.
 #![allow(unsafe_code, reason = "reads and frees structs behind raw pointers, as the C interface demands")]
 
 pub mod abi;
 mod layout;
+#[cfg(feature = "python")]
+pub mod python;
 #[cfg(test)]
 mod tests;
 

@@ -13,10 +13,11 @@ use std::sync::Arc;
 use warpweft_compiler::ir::{Dim, Op, Shape, UOp};
 use warpweft_compiler::view::ViewSpec;
 use warpweft_devices::RawBuffer;
-use warpweft_devices::dlpack::{Capsule, Layout};
+use warpweft_devices::dlpack::{Capsule, DlpackError, Layout};
 
 use super::errors::CallError;
 use super::{Error, Result, Tensor, at};
+use crate::memory::Buffer;
 use crate::{execute, registry};
 
 impl Tensor {
@@ -63,6 +64,27 @@ impl Tensor {
             .map_err(|error| refused(error.to_string()))
     }
 
+    /// The elements for another library, which may write to them: the tensor is given away, without a copy where its memory is nobody else's.
+    ///
+    /// # Errors
+    /// As [`Tensor::to_dlpack`].
+    #[track_caller]
+    pub fn into_dlpack(self) -> Result<Capsule> {
+        let location = Location::caller();
+        if self.numel()? == 0 {
+            return self.to_dlpack_copy();
+        }
+        let (value, node) = self.in_memory().map_err(at(location))?;
+        let is_own = execute::memory_of(&node).is_some_and(Buffer::is_own);
+        let Some(spec) = ViewSpec::of_node(&value).filter(|_| is_own) else { return self.to_dlpack_copy() };
+        let (memory, layout) = placed(&value, &node, spec)?;
+        // Whoever else holds the memory now may read it later, or write to it.
+        drop((self, value, node));
+        let is_copy = Arc::strong_count(&memory) == 1;
+        let capsule = Capsule::of_memory(memory, &layout, is_copy).map_err(|error| unnamed(&error, location))?;
+        if is_copy { Ok(capsule) } else { Tensor::from_dlpack(capsule).to_dlpack_copy() }
+    }
+
     /// A tensor over memory that lies in any strides.
     pub(super) fn adopted(
         op: &'static str,
@@ -96,6 +118,13 @@ impl Tensor {
 
 /// A capsule over the memory of a node, of which a value is a view.
 fn shared(value: &UOp, node: &UOp, spec: &ViewSpec, location: &'static Location<'static>) -> Result<Capsule> {
+    let (memory, layout) = placed(value, node, spec)?;
+    let refused = |message: String| -> Error { CallError::new("to_dlpack", &[value], message, location).into() };
+    Capsule::of_memory(memory, &layout, false).map_err(|error| refused(error.to_string()))
+}
+
+/// The memory of a node, and where in it the elements of a view of it lie.
+fn placed(value: &UOp, node: &UOp, spec: &ViewSpec) -> Result<(Arc<RawBuffer>, Layout)> {
     let number = |dim: &Dim| dim.value().map_err(|name| Error::from(execute::ExecuteError::Unbound { name }));
     let buffer = execute::memory_of(node).ok_or(execute::ExecuteError::NoMemory)?;
     let layout = Layout {
@@ -104,7 +133,9 @@ fn shared(value: &UOp, node: &UOp, spec: &ViewSpec, location: &'static Location<
         strides: spec.strides.iter().map(number).collect::<Result<_>>()?,
         offset: number(&spec.offset)? + (buffer.offset() / value.dtype().bytes().max(1)) as i64,
     };
-    let memory = buffer.shared_memory().map_err(execute::ExecuteError::from)?;
-    let refused = |message: String| -> Error { CallError::new("to_dlpack", &[value], message, location).into() };
-    Capsule::of_memory(memory, &layout, false).map_err(|error| refused(error.to_string()))
+    Ok((buffer.shared_memory().map_err(execute::ExecuteError::from)?, layout))
+}
+
+fn unnamed(error: &DlpackError, location: &'static Location<'static>) -> Error {
+    CallError::new("to_dlpack", &[], error.to_string(), location).into()
 }

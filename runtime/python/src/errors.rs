@@ -1,0 +1,63 @@
+//! Errors of the library as Python's exceptions, with the line of Python that the call stands in.
+//!
+//! A call that cannot be done raises at once, though tensors are lazy. The kind follows the fault: `IndexError` for places that there are
+//! not, `MemoryError`, `RuntimeError` for programs that did not run, `TypeError` for types, `ValueError` for the rest.
+
+use pyo3::exceptions::{PyIndexError, PyMemoryError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use warpweft::Error;
+use warpweft::execute::ExecuteError;
+use warpweft::tensor::CallError;
+use warpweft_devices::DeviceError;
+
+/// The file and line of Python code that called, outside of this package.
+fn place(py: Python<'_>) -> Option<String> {
+    let mut frame = py.import("sys").ok()?.call_method1("_getframe", (0,)).ok()?;
+    loop {
+        let file: String = frame.getattr("f_code").ok()?.getattr("co_filename").ok()?.extract().ok()?;
+        let globals = frame.getattr("f_globals").ok()?;
+        let module: String = globals.get_item("__name__").and_then(|name| name.extract()).unwrap_or_default();
+        if module != "warpweft" && !module.starts_with("warpweft.") {
+            let line: u32 = frame.getattr("f_lineno").ok()?.extract().ok()?;
+            return Some(format!(" (at {file}:{line})"));
+        }
+        frame = frame.getattr("f_back").ok().filter(|back| !back.is_none())?;
+    }
+}
+
+/// The text of a call's error without the place in Rust.
+fn text(error: &CallError) -> String {
+    match error.operands.is_empty() {
+        true => format!("{}: {}", error.op, error.message),
+        false => format!("{} of {}: {}", error.op, error.operands.join(" and "), error.message),
+    }
+}
+
+/// An error as the exception that Python has for it.
+pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyErr {
+    let place = place(py).unwrap_or_default();
+    match error {
+        Error::Call(call) => {
+            let message = text(call) + &place;
+            let is_index =
+                matches!(call.op, "index" | "setitem" | "slice_assign" | "index_assign" | "gather" | "embedding");
+            match call.message.as_str() {
+                said if is_index && (said.contains("out of range") || said.contains("outside")) => {
+                    PyIndexError::new_err(message)
+                }
+                said if said.contains("needs a float") || said.contains("needs integers") => {
+                    PyTypeError::new_err(message)
+                }
+                _ => PyValueError::new_err(message),
+            }
+        }
+        Error::Execute { error: ExecuteError::Device(inner @ DeviceError::OutOfMemory { .. }), .. } => {
+            PyMemoryError::new_err(format!("{inner}{place}"))
+        }
+        Error::Execute { error: inner @ ExecuteError::Index(_), .. } => {
+            PyIndexError::new_err(format!("{inner}{place}"))
+        }
+        Error::Execute { error: inner, .. } => PyRuntimeError::new_err(format!("{inner}{place}")),
+        other => PyValueError::new_err(format!("{other}{place}")),
+    }
+}

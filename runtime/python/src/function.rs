@@ -1,0 +1,106 @@
+//! Compiled functions in Python: a callable over tensors, traced once, then called as one program.
+//!
+//! The callable runs with the interpreter's lock, what it gives is compiled without it. An exception of the callable ends the trace and is raised
+//! as it is. [`PyFunction::call_arrays`] takes and gives capsules of DLPack, so that a caller of another library crosses once.
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use warpweft::function::Spec;
+use warpweft::tensor::{CallError, Var};
+use warpweft::{DynFunction, Error, Tensor, compile_dyn_with, spec};
+use warpweft_devices::dlpack::{Capsule, python};
+
+use crate::arguments::{Lengths, bindings};
+use crate::dtype::Wanted;
+use crate::errors::exception;
+use crate::tensor::{PyTensor, asked, tensors};
+use crate::var::PyVar;
+
+/// A callable over tensors as a compiled program.
+#[pyclass(name = "Function", module = "warpweft", frozen)]
+pub(crate) struct PyFunction(DynFunction);
+
+/// What tells the library that a callable raised; the exception is kept beside it.
+#[track_caller]
+fn raised() -> Error {
+    let location = std::panic::Location::caller();
+    Error::from(CallError { op: "compile", operands: Vec::new(), message: "the callable raised".to_string(), location })
+}
+
+/// Calls the callable on tensors of a trace.
+fn traced(callable: &Py<PyAny>, arguments: Vec<Tensor>, failed: &mut Option<PyErr>) -> warpweft::Result<Vec<Tensor>> {
+    Python::attach(|py| {
+        let call = || -> PyResult<Vec<Tensor>> {
+            let arguments: Vec<PyTensor> = arguments.into_iter().map(PyTensor).collect();
+            let results: Vec<Py<PyTensor>> = callable
+                .call1(py, (arguments,))?
+                .extract(py)
+                .map_err(|_| PyTypeError::new_err("a function that is compiled gives tensors"))?;
+            Ok(results.iter().map(|result| result.get().0.clone()).collect())
+        };
+        call().map_err(|error| {
+            *failed = Some(error);
+            raised()
+        })
+    })
+}
+
+#[pymethods]
+impl PyFunction {
+    /// Traces a callable over a list of tensors of these types and shapes, and compiles it.
+    #[new]
+    #[pyo3(signature = (callable, specs, variables=Vec::new()))]
+    fn new(
+        py: Python<'_>,
+        callable: Py<PyAny>,
+        specs: Vec<(Wanted, Lengths)>,
+        variables: Vec<Py<PyVar>>,
+    ) -> PyResult<PyFunction> {
+        let specs: Vec<Spec> = specs.into_iter().map(|(dtype, shape)| spec(dtype.0, shape.shape())).collect();
+        let variables: Vec<&Var> = variables.iter().map(|variable| &variable.get().0).collect();
+        let mut failed = None;
+        let compiled =
+            py.detach(|| compile_dyn_with(&variables, &specs, |arguments| traced(&callable, arguments, &mut failed)));
+        match (failed, compiled) {
+            (Some(error), _) => Err(error),
+            (None, Ok(function)) => Ok(PyFunction(function)),
+            (None, Err(error)) => Err(exception(py, &error)),
+        }
+    }
+
+    /// Runs the function on tensors.
+    #[pyo3(signature = (arguments, variables=Vec::new()))]
+    fn call(
+        &self,
+        py: Python<'_>,
+        arguments: Vec<Py<PyTensor>>,
+        variables: Vec<(Py<PyVar>, i64)>,
+    ) -> PyResult<Vec<PyTensor>> {
+        let variables = bindings(variables);
+        let named: Vec<(&Var, i64)> = variables.iter().map(|(variable, value)| (variable, *value)).collect();
+        let arguments = tensors(&arguments);
+        let results = asked(py, || self.0.call_with(&named, &arguments))?;
+        Ok(results.into_iter().map(PyTensor).collect())
+    }
+
+    /// Runs the function on capsules of DLPack, and gives capsules whose memory the caller may write to.
+    fn call_arrays<'py>(&self, py: Python<'py>, arguments: Vec<Bound<'py, PyAny>>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let capsules: Vec<Capsule> = arguments.iter().map(python::take).collect::<PyResult<_>>()?;
+        let results = asked(py, || {
+            let arguments: Vec<Tensor> = capsules.into_iter().map(Tensor::from_dlpack).collect();
+            let results = self.0.call(&arguments.iter().collect::<Vec<_>>())?;
+            results.into_iter().map(Tensor::into_dlpack).collect::<warpweft::Result<Vec<Capsule>>>()
+        })?;
+        results.into_iter().map(|capsule| python::give(py, capsule, false)).collect()
+    }
+
+    /// How many kernels a call launches.
+    #[getter]
+    fn kernels(&self) -> usize {
+        self.0.kernels()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("{:?}", self.0)
+    }
+}

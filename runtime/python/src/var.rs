@@ -1,0 +1,89 @@
+//! Lengths that are not known when a program is written, in Python: [`PyVar`], and expressions of it as [`PyDim`].
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use warpweft::tensor::{Dim, Var};
+
+use crate::arguments::Length;
+
+/// A named integer of which the least and the largest value are known.
+#[pyclass(name = "Var", module = "warpweft", frozen, eq, hash)]
+#[derive(PartialEq, Eq, Hash)]
+pub(crate) struct PyVar(pub(crate) Var);
+
+/// A length made of variables.
+#[pyclass(name = "Dim", module = "warpweft", frozen)]
+pub(crate) struct PyDim(pub(crate) Dim);
+
+macro_rules! arithmetic {
+    ($($class:ident $as_dim:expr;)*) => { $(
+        #[pymethods]
+        impl $class {
+            fn __add__(&self, other: Length) -> PyDim {
+                PyDim(($as_dim)(&self.0) + other.0)
+            }
+            fn __radd__(&self, other: Length) -> PyDim {
+                PyDim(other.0 + ($as_dim)(&self.0))
+            }
+            fn __sub__(&self, other: Length) -> PyDim {
+                PyDim(($as_dim)(&self.0) - other.0)
+            }
+            fn __rsub__(&self, other: Length) -> PyDim {
+                PyDim(other.0 - ($as_dim)(&self.0))
+            }
+            fn __mul__(&self, other: Length) -> PyDim {
+                PyDim(($as_dim)(&self.0) * other.0)
+            }
+            fn __rmul__(&self, other: Length) -> PyDim {
+                PyDim(other.0 * ($as_dim)(&self.0))
+            }
+        }
+    )* };
+}
+
+arithmetic! {
+    PyVar |variable: &Var| Dim::from(variable);
+    PyDim Dim::clone;
+}
+
+#[pymethods]
+impl PyVar {
+    #[new]
+    fn new(name: &str, min: i64, max: i64) -> PyResult<PyVar> {
+        Var::new(name, min..=max).map(PyVar).map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+
+    /// Its name.
+    #[getter]
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    /// Its least value.
+    #[getter]
+    fn min(&self) -> i64 {
+        *self.0.bounds().start()
+    }
+
+    /// Its largest value.
+    #[getter]
+    fn max(&self) -> i64 {
+        *self.0.bounds().end()
+    }
+
+    /// It with a value, as a length.
+    fn bind(&self, value: i64) -> PyResult<PyDim> {
+        self.0.bind(value).map(PyDim).map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Var({:?}, {}, {})", self.0.name(), self.min(), self.max())
+    }
+}
+
+#[pymethods]
+impl PyDim {
+    fn __repr__(&self) -> String {
+        self.0.to_string()
+    }
+}
