@@ -1,0 +1,31 @@
+"""What the backend did: graphs that were compiled, and ops that PyTorch ran instead."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+_state: dict[str, Any] = {"graphs": 0, "fallback_ops": {}}
+_told: set[str] = set()
+
+
+def counters(reset: bool = False) -> dict[str, Any]:
+    """How many functions were compiled (`graphs`), and how often each op was left to PyTorch (`fallback_ops`); begins anew with `reset`."""
+    found = {"graphs": _state["graphs"], "fallback_ops": dict(_state["fallback_ops"])}
+    if reset:
+        _state["graphs"] = 0
+        _state["fallback_ops"] = {}
+    return found
+
+
+def compiled() -> None:
+    """Counts a compiled function."""
+    _state["graphs"] += 1
+
+
+def fell_back(op: str, why: str) -> None:
+    """Counts an op that PyTorch runs, and tells of it once."""
+    _state["fallback_ops"][op] = _state["fallback_ops"].get(op, 0) + 1
+    if op not in _told:
+        _told.add(op)
+        print(f"warpweft: {op} is run by PyTorch: {why}", file=sys.stderr)

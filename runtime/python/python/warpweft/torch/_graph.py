@@ -1,0 +1,281 @@
+"""A graph of ATen ops as compiled functions, with PyTorch between them where an op is not ours.
+
+Nodes get *levels*: along each path through the graph the level rises where it enters or leaves what is ours. The nodes of one level that are
+ours become one function, the others are run by PyTorch in their order; no path leads from a level to itself through
+another, so levels run one after another. Without an op of PyTorch's there is one level and one function.
+
+A graph is compiled when it is called, for the shapes and numbers that it is called with: symbolic lengths are numbers then. A builder that refuses its
+arguments makes its node PyTorch's, and the graph is cut anew.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Optional
+
+import torch
+from torch.utils.dlpack import from_dlpack, to_dlpack
+
+import warpweft as ww
+from warpweft.torch import _counters, _ops
+from warpweft.torch._table import TABLE, Context, Unsupported, dtype_of, moved
+
+_ops.load()
+
+
+class Refused(Exception):
+    """A node that cannot be built, and why."""
+
+    def __init__(self, node: Any, why: str) -> None:
+        super().__init__(f"{node}: {why}")
+        self.node, self.why = node, why
+
+
+def _values(node: Any) -> list[Any]:
+    """What a node's meta says of its results."""
+    value = node.meta.get("val")
+    return list(value) if isinstance(value, (tuple, list)) else [value]
+
+
+def _is_number(node: Any) -> bool:
+    """Whether a node is a number of the host: a length, or arithmetic on lengths."""
+    return all(isinstance(value, (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool)) for value in _values(node))
+
+
+def _is_random(node: Any) -> bool:
+    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+
+
+def _unknown(node: Any) -> Optional[str]:
+    """Why a node cannot be ours, whatever its arguments; none where it may be."""
+    if node.target not in TABLE:
+        return "it is not in the table"
+    for value in [*_values(node), *(value for source in node.all_input_nodes for value in _values(source))]:
+        if not isinstance(value, torch.Tensor):
+            continue
+        if value.device.type != "cpu":
+            return f"a tensor is on {value.device}"
+        if value.layout != torch.strided:
+            return f"a tensor is {value.layout}"
+        try:
+            dtype_of(value.dtype)
+        except Unsupported as refusal:
+            return str(refusal)
+    return None
+
+
+def _result(value: Any, meta: Any) -> Any:
+    """What a builder gave, in the type that the meta says; refused where it has another shape."""
+    if isinstance(value, (tuple, list)):
+        return tuple(_result(part, of) for part, of in zip(value, meta))
+    if not isinstance(value, ww.Tensor) or not isinstance(meta, torch.Tensor):
+        return value
+    shape = tuple(meta.shape)
+    if all(isinstance(length, int) for length in shape) and value.shape != shape:
+        raise Unsupported(f"it would have the shape {value.shape} and not {shape}")
+    return moved(value, dtype_of(meta.dtype))
+
+
+def _order(meta: Any, rank: int) -> list[int]:
+    """The axes of a result in the order in which they lie in memory, as the meta's strides say where elements are dense."""
+    plain = list(range(rank))
+    if not isinstance(meta, torch.Tensor) or meta.ndim != rank:
+        return plain
+    shape, strides = meta.shape, meta.stride()
+    if not all(isinstance(number, int) for number in (*shape, *strides)) or meta.is_contiguous():
+        return plain
+    order = sorted(plain, key=lambda axis: (-strides[axis], axis))
+    dense = 1
+    for axis in reversed(order):
+        if shape[axis] != 1 and strides[axis] != dense:
+            return plain
+        dense *= shape[axis]
+    return order
+
+
+class Part:
+    """Nodes that become one function."""
+
+    def __init__(self, nodes: list[Any], inputs: list[Any], outputs: list[Any]) -> None:
+        self.nodes, self.inputs, self.outputs = nodes, inputs, outputs
+        self.function: Optional[ww.Function] = None
+        self.tensors: list[Any] = []
+        self.results: list[Any] = []
+        self.orders: list[list[int]] = []
+        self.numbers: dict[Any, Any] = {}
+
+    def build(self, known: dict[Any, Any]) -> None:
+        """Compiles the function for arguments of these types and shapes."""
+        self.tensors = [node for node in self.inputs if isinstance(known[node], torch.Tensor)]
+        specs = [(dtype_of(known[node].dtype), tuple(known[node].shape)) for node in self.tensors]
+        fixed = {node: known[node] for node in self.inputs if not isinstance(known[node], torch.Tensor)}
+        self.function = ww.Function(lambda arguments: self._trace(arguments, dict(fixed)), specs)
+        _counters.compiled()
+
+    def _trace(self, arguments: list[ww.Tensor], values: dict[Any, Any]) -> list[ww.Tensor]:
+        values.update(zip(self.tensors, arguments))
+        for node in self.nodes:
+            values[node] = build_node(node, values)
+        results = []
+        for node in self.outputs:
+            value = values[node]
+            if not isinstance(value, ww.Tensor):
+                self.numbers[node] = value
+                continue
+            order = _order(node.meta.get("val"), value.ndim)
+            self.results.append(node)
+            self.orders.append([order.index(axis) for axis in range(len(order))] if order != sorted(order) else [])
+            results.append(value.permute(order) if order != sorted(order) else value)
+        return results
+
+    def run(self, values: dict[Any, Any]) -> None:
+        """Calls the function, and puts what it gives beside the other values."""
+        values.update(self.numbers)
+        if not self.results or self.function is None:
+            return
+        arguments = [values[node] for node in self.tensors]
+        capsules = [to_dlpack(tensor.resolve_neg() if tensor.is_neg() else tensor) for tensor in arguments]
+        for node, order, capsule in zip(self.results, self.orders, self.function.call_arrays(capsules)):
+            result = from_dlpack(capsule)
+            values[node] = result.permute(order) if order else result
+
+
+def _resolved(argument: Any, values: dict[Any, Any]) -> Any:
+    return torch.fx.node.map_arg(argument, lambda node: values[node])
+
+
+def build_node(node: Any, values: dict[Any, Any]) -> Any:
+    """A node of tensors of Warpweft, or a number."""
+    args, kwargs = _resolved(node.args, values), _resolved(node.kwargs, values)
+    try:
+        if node.target in TABLE:
+            meta = node.meta.get("val")
+            metas = torch.fx.node.map_arg(node.args, lambda source: source.meta.get("val"))
+            named = torch.fx.node.map_arg(node.kwargs, lambda source: source.meta.get("val"))
+            return _result(TABLE[node.target](Context(meta, metas, named), *args, **kwargs), meta)
+        return node.target(*args, **kwargs)
+    except (Unsupported, ValueError, IndexError, TypeError, RuntimeError, OverflowError, NotImplementedError, AttributeError) as error:
+        raise Refused(node, f"{error}") from error
+
+
+class Graph:
+    """A graph of ATen ops that is compiled for each kind of arguments that it is called with."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+        self.nodes = list(module.graph.nodes)
+        self.placeholders = [node for node in self.nodes if node.op == "placeholder"]
+        self.calls = [node for node in self.nodes if node.op == "call_function"]
+        self.constants = {node: _attribute(module, node.target) for node in self.nodes if node.op == "get_attr"}
+        (self.output,) = [node for node in self.nodes if node.op == "output"]
+        self.refused: dict[Any, str] = {}
+        self.plans: dict[Any, list[Any]] = {}
+        self.lock = threading.RLock()
+        for node in self.calls:
+            why = None if _is_number(node) or node.target.__name__ == "getitem" else _unknown(node)
+            if why is not None:
+                self.refused[node] = why
+        if any(free_unbacked(node) for node in self.nodes):
+            self.refused = {node: "lengths depend on values" for node in self.calls if not _is_number(node)}
+        for node, why in self.refused.items():
+            self._tell(node, why)
+
+    @staticmethod
+    def _tell(node: Any, why: str) -> None:
+        if node.target.__name__ != "getitem":
+            _counters.fell_back(str(node.target), why)
+
+    def __call__(self, *args: Any) -> Any:
+        key = tuple((tuple(value.shape), value.dtype) if isinstance(value, torch.Tensor) else value for value in args)
+        plan = self.plans.get(key)
+        if plan is None:
+            with self.lock:
+                return self._first(key, args)
+        values = dict(zip(self.placeholders, args))
+        values.update(self.constants)
+        for step in plan:
+            self._run(step, values)
+        return self._outputs(values)
+
+    def _first(self, key: Any, args: Any) -> Any:
+        """Runs the graph while its parts are compiled; where a node is refused, from the start."""
+        state = torch.get_rng_state() if any(map(_is_random, self.calls)) else None
+        while True:
+            values = dict(zip(self.placeholders, args))
+            values.update(self.constants)
+            plan = self._cut()
+            try:
+                for step in plan:
+                    if isinstance(step, Part):
+                        step.build(values)
+                    self._run(step, values)
+                self.plans[key] = plan
+                return self._outputs(values)
+            except Refused as refusal:
+                self.refused[refusal.node] = refusal.why
+                self._tell(refusal.node, refusal.why)
+                if state is not None:
+                    torch.set_rng_state(state)
+
+    def _run(self, step: Any, values: dict[Any, Any]) -> None:
+        if isinstance(step, Part):
+            step.run(values)
+        else:
+            values[step] = step.target(*_resolved(step.args, values), **_resolved(step.kwargs, values))
+
+    def _outputs(self, values: dict[Any, Any]) -> Any:
+        return _resolved(list(self.output.args[0]), values)
+
+    def _cut(self) -> list[Any]:
+        """Parts and nodes of PyTorch's in the order in which they run."""
+        levels: dict[Any, int] = {}
+        random_level = 0
+        for node in self.calls:
+            is_ours = node not in self.refused and not self._is_part_of_refused(node)
+            level = 0
+            for source in node.all_input_nodes:
+                if source in levels:
+                    differs = (levels[source] % 2 == 0) != is_ours
+                    level = max(level, levels[source] + differs)
+            if level % 2 == (0 if not is_ours else 1):
+                level += 1
+            if _is_random(node):
+                level = random_level = max(level, random_level)
+            levels[node] = level
+        users: dict[Any, set[Any]] = {}
+        for node in self.nodes:
+            for source in node.all_input_nodes:
+                users.setdefault(source, set()).add(node)
+        plan: list[Any] = []
+        for level in sorted(set(levels.values())):
+            nodes = [node for node in self.calls if levels[node] == level]
+            if level % 2 == 1:
+                plan.extend(nodes)
+                continue
+            inside = set(nodes)
+            inputs = list(dict.fromkeys(source for node in nodes for source in node.all_input_nodes if source not in inside))
+            outputs = [node for node in nodes if not users.get(node, set()) <= inside]
+            plan.append(Part(nodes, inputs, self._leaves(outputs)))
+        return plan
+
+    def _is_part_of_refused(self, node: Any) -> bool:
+        """Whether a node takes one of the results of a node of PyTorch's."""
+        return node.target.__name__ == "getitem" and node.args[0] in self.refused
+
+    @staticmethod
+    def _leaves(outputs: list[Any]) -> list[Any]:
+        return [node for node in outputs if not isinstance(node.meta.get("val"), (tuple, list))]
+
+
+def _attribute(module: Any, path: str) -> Any:
+    for name in path.split("."):
+        module = getattr(module, name)
+    return module
+
+
+def free_unbacked(node: Any) -> bool:
+    """Whether a length of a node depends on values of tensors."""
+    from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+    values = [value for value in _values(node) if isinstance(value, (torch.Tensor, torch.SymInt))]
+    return any(bool(free_unbacked_symbols(value)) for value in values)

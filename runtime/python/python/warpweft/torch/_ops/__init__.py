@@ -1,0 +1,8 @@
+"""Builders of ops by kind; `load` enters all of them into the table."""
+
+from __future__ import annotations
+
+
+def load() -> None:
+    """Enters all ops into the table, once."""
+    from warpweft.torch._ops import create, elementwise, indexing, layers, matrices, reductions, views  # noqa: F401

@@ -1,0 +1,296 @@
+"""Functions of elements. Operands are cast to the type that ATen computes in before anything is computed."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable
+
+import warpweft as ww
+from warpweft.torch._table import Context, Unsupported, is_float, moved, number, op, tensor_of
+
+_FLOAT = (
+    "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf sigmoid reciprocal"
+).split()
+_SAME = "abs sign square relu relu6 silu".split()
+_ROUND = "floor ceil round trunc".split()
+_ASK = "isnan isinf signbit logical_not".split()
+
+
+def _unary(name: str, kind: str) -> None:
+    method = getattr(ww.Tensor, name)
+
+    @op(name, *(["sgn"] if name == "sign" else []), *([f"special_{name}"] if name in ("expm1", "exp2", "log1p") else []))
+    def build(c: Context, x: ww.Tensor) -> Any:
+        if kind == "float":
+            return method(moved(x, c.dtype))
+        if kind == "round" and not is_float(x.dtype):
+            return x
+        return method(x)
+
+
+for _kind, _names in (("float", _FLOAT), ("same", _SAME), ("round", _ROUND), ("ask", _ASK)):
+    for _name in _names:
+        _unary(_name, _kind)
+
+
+@op("neg")
+def neg(c: Context, x: ww.Tensor) -> Any:
+    return x.negative()
+
+
+@op("bitwise_not")
+def bitwise_not(c: Context, x: ww.Tensor) -> Any:
+    return x.bitwise_not()
+
+
+@op("positive", "alias", "clone", "detach", "lift_fresh_copy", "lift_fresh", "contiguous", "_to_copy", "prims::convert_element_type")
+def same(c: Context, x: ww.Tensor, *args: Any, **kwargs: Any) -> Any:
+    return moved(x, c.dtype)
+
+
+@op("conj", "_conj", "real", "resolve_conj", "resolve_neg", "_conj_physical", "conj_physical")
+def conj(c: Context, x: ww.Tensor) -> Any:
+    return x
+
+
+@op("isposinf")
+def isposinf(c: Context, x: ww.Tensor) -> Any:
+    return x.equal(math.inf) if is_float(x.dtype) else x.not_equal(x)
+
+
+@op("isneginf")
+def isneginf(c: Context, x: ww.Tensor) -> Any:
+    return x.equal(-math.inf) if is_float(x.dtype) else x.not_equal(x)
+
+
+@op("round.decimals")
+def round_decimals(c: Context, x: ww.Tensor, *, decimals: int) -> Any:
+    scale = 10.0 ** abs(decimals)
+    return (x * scale).round() / scale if decimals >= 0 else (x / scale).round() * scale
+
+
+@op("erfc", "special_erfc")
+def erfc(c: Context, x: ww.Tensor) -> Any:
+    return 1 - moved(x, c.dtype).erf()
+
+
+def _pair(c: Context, a: Any, b: Any) -> tuple[ww.Tensor, ww.Tensor]:
+    """Two operands in the type that ATen computes in."""
+    dtype = c.promoted()
+    return tensor_of(a, dtype), tensor_of(b, dtype)
+
+
+def _binary(method: Callable[..., Any], *names: str, floats: bool = False) -> None:
+    @op(*names)
+    def build(c: Context, a: Any, b: Any) -> Any:
+        x, y = _pair(c, a, b)
+        if floats and not is_float(x.dtype):
+            x, y = moved(x, c.dtype), moved(y, c.dtype)
+        return method(x, y)
+
+
+def _all(name: str, *more: str) -> tuple[str, ...]:
+    return (f"{name}.Tensor", f"{name}.Scalar", f"{name}.Scalar_Tensor", f"{name}.Tensor_Scalar", f"{name}.Tensor_Tensor", name, *more)
+
+
+_T = ww.Tensor
+_binary(_T.multiply, *_all("mul"))
+_binary(_T.divide, "div.Tensor", "div.Scalar", "true_divide.Tensor", floats=True)
+_binary(_T.remainder, *_all("remainder"))
+_binary(_T.fmod, *_all("fmod"))
+_binary(_T.floor_divide, *_all("floor_divide"))
+_binary(_T.atan2, *_all("atan2"), floats=True)
+_binary(_T.copysign, *_all("copysign"), floats=True)
+_binary(_T.logaddexp, *_all("logaddexp"))
+_binary(_T.maximum, *_all("maximum"))
+_binary(_T.minimum, *_all("minimum"))
+_binary(_T.bitwise_and, *_all("bitwise_and"))
+_binary(_T.bitwise_or, *_all("bitwise_or"))
+_binary(_T.bitwise_xor, *_all("bitwise_xor"))
+for _ours, _theirs in (("equal", "eq"), ("not_equal", "ne"), ("less", "lt"), ("less_equal", "le"), ("greater", "gt"), ("greater_equal", "ge")):
+    _binary(getattr(_T, _ours), *_all(_theirs))
+
+
+@op("div.Tensor_mode", "div.Scalar_mode")
+def div_mode(c: Context, a: Any, b: Any, *, rounding_mode: Any) -> Any:
+    x, y = _pair(c, a, b)
+    if rounding_mode is None:
+        return moved(x, c.dtype) / moved(y, c.dtype)
+    if is_float(x.dtype) and rounding_mode == "trunc":
+        return (x / y).trunc()
+    return x.div_rounded(y, rounding_mode)
+
+
+def _logical(name: str) -> None:
+    method = getattr(_T, name)
+
+    @op(name)
+    def build(c: Context, a: ww.Tensor, b: ww.Tensor) -> Any:
+        return method(a, b)
+
+
+for _name in ("logical_and", "logical_or", "logical_xor"):
+    _logical(_name)
+
+
+def _shift(method: Callable[..., Any], *names: str) -> None:
+    @op(*names)
+    def build(c: Context, a: Any, b: Any) -> Any:
+        return method(*_pair(c, a, b))
+
+
+_shift(_T.left_shift, *_all("bitwise_left_shift"), *_all("__lshift__"))
+_shift(_T.right_shift, *_all("bitwise_right_shift"), *_all("__rshift__"))
+
+
+@op("add.Tensor", "add.Scalar")
+def add(c: Context, a: Any, b: Any, alpha: Any = 1) -> Any:
+    return _sum(c, a, b, alpha, 1)
+
+
+@op("sub.Tensor", "sub.Scalar")
+def sub(c: Context, a: Any, b: Any, alpha: Any = 1) -> Any:
+    return _sum(c, a, b, alpha, -1)
+
+
+@op("rsub.Tensor", "rsub.Scalar")
+def rsub(c: Context, a: Any, b: Any, alpha: Any = 1) -> Any:
+    return _sum(c, b, a, alpha, -1)
+
+
+def _sum(c: Context, a: Any, b: Any, alpha: Any, sign: int) -> Any:
+    x, y = tensor_of(a, c.dtype), tensor_of(b, c.dtype)
+    if alpha != 1:
+        y = y * tensor_of(alpha, c.dtype)
+    if c.dtype == ww.bool_:
+        return x.logical_or(y)
+    return x + y if sign > 0 else x - y
+
+
+@op("pow.Tensor_Tensor", "pow.Tensor_Scalar", "pow.Scalar")
+def power(c: Context, a: Any, b: Any) -> Any:
+    if isinstance(b, (int, float)) and not isinstance(b, bool) and is_float(c.dtype):
+        x = moved(a, c.dtype)
+        if b == 2:
+            return x * x
+        return x.pow(float(b))
+    return tensor_of(a, c.dtype).pow(tensor_of(b, c.dtype))
+
+
+@op("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar")
+def where(c: Context, condition: ww.Tensor, a: Any, b: Any) -> Any:
+    return ww.where(moved(condition, ww.bool_), tensor_of(a, c.dtype), tensor_of(b, c.dtype))
+
+
+@op("masked_fill.Scalar", "masked_fill.Tensor")
+def masked_fill(c: Context, x: ww.Tensor, mask: ww.Tensor, value: Any) -> Any:
+    return ww.where(mask, tensor_of(value, c.dtype), x)
+
+
+@op("clamp", "clamp.Tensor", "clip", "clip.Tensor")
+def clamp(c: Context, x: ww.Tensor, min: Any = None, max: Any = None) -> Any:
+    x = moved(x, c.dtype)
+    if min is not None:
+        x = x.maximum(tensor_of(min, c.dtype))
+    return x if max is None else x.minimum(tensor_of(max, c.dtype))
+
+
+@op("clamp_min", "clamp_min.Tensor")
+def clamp_min(c: Context, x: ww.Tensor, min: Any) -> Any:
+    return moved(x, c.dtype).maximum(tensor_of(min, c.dtype))
+
+
+@op("clamp_max", "clamp_max.Tensor")
+def clamp_max(c: Context, x: ww.Tensor, max: Any) -> Any:
+    return moved(x, c.dtype).minimum(tensor_of(max, c.dtype))
+
+
+@op("fmax")
+def fmax(c: Context, a: ww.Tensor, b: ww.Tensor) -> Any:
+    a, b = _pair(c, a, b)
+    return ww.where(b.isnan(), a, ww.where(a.isnan(), b, a.maximum(b))) if is_float(a.dtype) else a.maximum(b)
+
+
+@op("fmin")
+def fmin(c: Context, a: ww.Tensor, b: ww.Tensor) -> Any:
+    a, b = _pair(c, a, b)
+    return ww.where(b.isnan(), a, ww.where(a.isnan(), b, a.minimum(b))) if is_float(a.dtype) else a.minimum(b)
+
+
+@op("hypot")
+def hypot(c: Context, a: ww.Tensor, b: ww.Tensor) -> Any:
+    a, b = moved(a, c.dtype).abs(), moved(b, c.dtype).abs()
+    large, small = a.maximum(b), a.minimum(b)
+    ratio = small / ww.where(large > 0, large, 1.0)
+    return ww.where(large.isinf(), large, large * (1 + ratio * ratio).sqrt())
+
+
+@op("gelu")
+def gelu(c: Context, x: ww.Tensor, approximate: str = "none") -> Any:
+    return x.gelu(approximate)
+
+
+@op("leaky_relu")
+def leaky_relu(c: Context, x: ww.Tensor, slope: Any = 0.01) -> Any:
+    return ww.where(x > 0, x, x * float(slope))
+
+
+@op("hardtanh")
+def hardtanh(c: Context, x: ww.Tensor, low: Any = -1, high: Any = 1) -> Any:
+    return clamp(c, x, low, high)
+
+
+@op("nan_to_num")
+def nan_to_num(c: Context, x: ww.Tensor, nan: Any = None, posinf: Any = None, neginf: Any = None) -> Any:
+    return x.nan_to_num(0.0 if nan is None else nan, posinf, neginf) if is_float(x.dtype) else x
+
+
+@op("lerp.Scalar", "lerp.Tensor")
+def lerp(c: Context, a: ww.Tensor, b: ww.Tensor, weight: Any) -> Any:
+    w = tensor_of(weight, c.dtype)
+    return ww.where(w.abs() < 0.5, a + w * (b - a), b - (b - a) * (1 - w))
+
+
+@op("addcmul")
+def addcmul(c: Context, x: Any, a: ww.Tensor, b: ww.Tensor, *, value: Any = 1) -> Any:
+    return moved(x, c.dtype) + tensor_of(value, c.dtype) * moved(a, c.dtype) * moved(b, c.dtype)
+
+
+@op("addcdiv")
+def addcdiv(c: Context, x: Any, a: ww.Tensor, b: ww.Tensor, *, value: Any = 1) -> Any:
+    return moved(x, c.dtype) + tensor_of(value, c.dtype) * (moved(a, c.dtype) / moved(b, c.dtype))
+
+
+@op("ldexp.Tensor")
+def ldexp(c: Context, a: ww.Tensor, b: ww.Tensor) -> Any:
+    return moved(a, c.dtype) * moved(b, c.dtype).exp2().round()
+
+
+@op("prims::fma")
+def fma(c: Context, a: Any, b: Any, addend: Any) -> Any:
+    return moved(a, c.dtype) * moved(b, c.dtype) + moved(addend, c.dtype)
+
+
+@op("prims::convert_element_type", "prims::device_put")
+def convert(c: Context, x: ww.Tensor, *args: Any) -> Any:
+    return moved(x, c.dtype)
+
+
+def polynomial(x: ww.Tensor, coefficients: list[float]) -> ww.Tensor:
+    """A polynomial, the highest power first."""
+    value: Any = x * 0 + coefficients[0]
+    for coefficient in coefficients[1:]:
+        value = value * x + coefficient
+    return value  # type: ignore[no-any-return]
+
+
+@op("view.dtype")
+def view_dtype(c: Context, x: ww.Tensor, dtype: Any) -> Any:
+    if c.dtype.itemsize != x.dtype.itemsize:
+        raise Unsupported("elements of another width")
+    return x.bitcast(c.dtype)
+
+
+@op("scalar_tensor")
+def scalar_tensor(c: Context, value: Any, **kwargs: Any) -> Any:
+    return ww.full((), number(value, c.dtype), dtype=c.dtype)

@@ -1,0 +1,206 @@
+"""Elements named by indices: reading, writing, combining."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import warpweft as ww
+from warpweft.torch._table import Context, Unsupported, axis_of, moved, op, tensor_of
+
+
+def _wide(index: ww.Tensor) -> ww.Tensor:
+    return index if index.dtype in (ww.int64, ww.int32) else index.astype(ww.int64)
+
+
+def _positive(index: ww.Tensor, length: int) -> ww.Tensor:
+    """Places counted from the start."""
+    index = _wide(index)
+    return ww.where(index < 0, index + length, index)
+
+
+def _split(c: Context, x: ww.Tensor, indices: Any) -> tuple[list[int], list[ww.Tensor]]:
+    axes, found = [], []
+    for axis, index in enumerate(indices):
+        if index is None:
+            continue
+        if index.dtype in (ww.bool_, ww.uint8):
+            raise Unsupported("a mask names places that depend on values")
+        axes.append(axis)
+        found.append(_positive(index, x.shape[axis]))
+    return axes, found
+
+
+@op("index.Tensor", "_unsafe_index.Tensor")
+def index(c: Context, x: ww.Tensor, indices: Any) -> Any:
+    axes, found = _split(c, x, indices)
+    if not axes:
+        return x
+    if 0 in c.shape:
+        return ww.zeros(c.shape, dtype=c.dtype)
+    return x.index(axes, found)
+
+
+@op("index_put", "_unsafe_index_put", "_index_put_impl")
+def index_put(c: Context, x: ww.Tensor, indices: Any, values: ww.Tensor, accumulate: bool = False, unsafe: bool = False) -> Any:
+    masks = [index for index in indices if index is not None]
+    if len(masks) == 1 and masks[0].dtype == ww.bool_ and values.size == 1 and not accumulate:
+        (axis,) = [axis for axis, index in enumerate(indices) if index is not None]
+        mask = masks[0]
+        mask = mask.reshape((1,) * axis + mask.shape + (1,) * (x.ndim - axis - mask.ndim))
+        return ww.where(mask, values.reshape(()), x)
+    axes, found = _split(c, x, indices)
+    if not axes:
+        return x + values if accumulate else moved(values, x.dtype).expand(x.shape)
+    changed = x.copy()
+    if x.size == 0 or any(index.size == 0 for index in found) or values.size == 0:
+        return x
+    if not accumulate:
+        changed.index_assign(axes, found, moved(values, x.dtype))
+        return changed
+    return _accumulated(x, axes, found, values)
+
+
+def _accumulated(x: ww.Tensor, axes: list[int], indices: list[ww.Tensor], values: ww.Tensor) -> ww.Tensor:
+    """Sums at places: the indexed axes become one, which is scattered to."""
+    adjacent = axes == list(range(axes[0], axes[0] + len(axes)))
+    order = axes + [axis for axis in range(x.ndim) if axis not in axes]
+    rest = [x.shape[axis] for axis in order[len(axes) :]]
+    shape: tuple[int, ...] = ()
+    for found in indices:
+        shape = _broadcast(shape, found.shape)
+    place: Any = 0
+    for axis, found in zip(axes, indices):
+        place = found.astype(ww.int64).expand(shape) + place * x.shape[axis]
+    count = 1
+    for length in shape:
+        count *= length
+    inner = 1
+    for length in rest:
+        inner *= length
+    lead = axes[0] if adjacent else 0
+    whole = [*rest[:lead], *shape, *rest[lead:]]
+    spread = moved(values, x.dtype).expand(whole)
+    spread = spread.permute([*range(lead, lead + len(shape)), *range(lead), *range(lead + len(shape), len(whole))])
+    flat = x.permute(order).reshape(-1, inner)
+    index = place.reshape(count, 1).expand(count, inner)
+    summed = flat.scatter_reduce(0, index, spread.reshape(count, inner), "sum")
+    back = [order.index(axis) for axis in range(x.ndim)]
+    return summed.reshape([x.shape[axis] for axis in order]).permute(back)
+
+
+def _broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    length = max(len(a), len(b))
+    a, b = (1,) * (length - len(a)) + a, (1,) * (length - len(b)) + b
+    return tuple(y if x == 1 else x for x, y in zip(a, b))
+
+
+@op("gather")
+def gather(c: Context, x: ww.Tensor, dim: int, index: ww.Tensor, *, sparse_grad: bool = False) -> Any:
+    if not x.ndim:
+        return x.expand(index.shape)
+    if not index.size:
+        return ww.zeros(c.shape, dtype=c.dtype)
+    axis = axis_of(dim, x.ndim)
+    if not index.ndim:
+        return x.gather(_wide(index).reshape(1), 0).reshape(())
+    return x.gather(_positive(index, x.shape[axis]), axis)
+
+
+def _scattered(c: Context, x: ww.Tensor, dim: int, index: ww.Tensor, source: ww.Tensor, how: Any, include: bool = True) -> Any:
+    if not index.size:
+        return x
+    flat = not x.ndim
+    if flat:
+        x = x.reshape(1)
+    if not index.ndim:
+        index = index.reshape(1)
+    if not source.ndim:
+        source = source.reshape(1)
+    axis = axis_of(dim, x.ndim)
+    source = source[tuple(slice(0, length) for length in index.shape)]
+    index = _positive(index, x.shape[axis])
+    found = x.scatter(axis, index, source) if how is None else x.scatter_reduce(axis, index, source, how, include)
+    return found.reshape(()) if flat else found
+
+
+@op("scatter.src")
+def scatter(c: Context, x: ww.Tensor, dim: int, index: ww.Tensor, source: ww.Tensor) -> Any:
+    return _scattered(c, x, dim, index, source, None)
+
+
+@op("scatter.value")
+def scatter_value(c: Context, x: ww.Tensor, dim: int, index: ww.Tensor, value: Any) -> Any:
+    return _scattered(c, x, dim, index, tensor_of(value, x.dtype).expand(index.shape), None)
+
+
+_HOW = {"add": "sum", "multiply": "prod", "sum": "sum", "prod": "prod", "mean": "mean", "amax": "amax", "amin": "amin"}
+
+
+@op("scatter.reduce", "scatter.value_reduce")
+def scatter_how(c: Context, x: ww.Tensor, dim: int, index: ww.Tensor, source: Any, *, reduce: str) -> Any:
+    source = source if isinstance(source, ww.Tensor) else tensor_of(source, x.dtype).expand(index.shape)
+    return _scattered(c, x, dim, index, source, _HOW[reduce])
+
+
+@op("scatter_add")
+def scatter_add(c: Context, x: ww.Tensor, dim: int, index: ww.Tensor, source: ww.Tensor) -> Any:
+    return _scattered(c, x, dim, index, source, "sum")
+
+
+@op("scatter_reduce.two")
+def scatter_reduce(c: Context, x: ww.Tensor, dim: int, index: ww.Tensor, source: ww.Tensor, reduce: str, *, include_self: bool = True) -> Any:
+    return _scattered(c, x, dim, index, source, _HOW[reduce], include_self)
+
+
+@op("index_select")
+def index_select(c: Context, x: ww.Tensor, dim: int, index: ww.Tensor) -> Any:
+    if not x.ndim:
+        return x.expand(c.shape)
+    if 0 in c.shape:
+        return ww.zeros(c.shape, dtype=c.dtype)
+    return x.index_select(dim, _wide(index).reshape(-1))
+
+
+@op("embedding")
+def embedding(c: Context, weight: ww.Tensor, index: ww.Tensor, *args: Any, **kwargs: Any) -> Any:
+    return weight.index_select(0, _wide(index).reshape(-1)).reshape(c.shape) if index.size else ww.zeros(c.shape, dtype=c.dtype)
+
+
+@op("embedding_dense_backward")
+def embedding_backward(c: Context, cotangent: ww.Tensor, index: ww.Tensor, count: int, padding: int, scale: bool) -> Any:
+    if scale:
+        raise Unsupported("gradients scaled by frequency")
+    rows, width = index.size, cotangent.shape[-1]
+    flat = cotangent.reshape(rows, width)
+    places = _wide(index).reshape(rows, 1)
+    if padding >= 0:
+        flat = ww.where(places == padding, 0.0, flat)
+    return ww.zeros(int(count), width, dtype=c.dtype).scatter_reduce(0, places.expand(rows, width), flat, "sum")
+
+
+@op("masked_scatter")
+def masked_scatter(c: Context, x: ww.Tensor, mask: ww.Tensor, source: ww.Tensor) -> Any:
+    if source.size == 0 or x.size == 0:
+        return x
+    x, mask = x.expand(c.shape), mask.expand(c.shape)
+    flat = mask.reshape(-1)
+    places = (flat.astype(ww.int64).cumsum(0) - 1).clip(0, source.size - 1)
+    return ww.where(flat, source.reshape(-1).index_select(0, places), x.reshape(-1)).reshape(c.shape)
+
+
+@op("take")
+def take(c: Context, x: ww.Tensor, index: ww.Tensor) -> Any:
+    if not index.size:
+        return ww.zeros(c.shape, dtype=c.dtype)
+    flat = x.reshape(-1)
+    return flat.index_select(0, _positive(index, x.size).reshape(-1)).reshape(c.shape)
+
+
+@op("put")
+def put(c: Context, x: ww.Tensor, index: ww.Tensor, source: ww.Tensor, accumulate: bool = False) -> Any:
+    if not index.size:
+        return x
+    places, values = _positive(index, x.size).reshape(-1), source.reshape(-1)
+    flat = x.reshape(-1)
+    found = flat.scatter_reduce(0, places, values, "sum") if accumulate else flat.scatter(0, places, values)
+    return found.reshape(x.shape)
