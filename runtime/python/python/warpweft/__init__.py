@@ -4,7 +4,7 @@ A `Tensor` is computed when a value is asked for: printed, read, or handed to an
 has them and PyTorch's elsewhere. `jit` compiles a function once and calls it as one program.
 """
 
-from warpweft import _core
+from warpweft import _functions
 from warpweft._core import (
     Dim,
     DType,
@@ -45,7 +45,6 @@ from warpweft._core import (
     zeros,
 )
 from warpweft._functions import *  # noqa: F403
-from warpweft._functions import __all__ as _functions
 from warpweft._jit import Compiled, jit
 
 concatenate = cat
@@ -54,10 +53,13 @@ tensor = Tensor
 array = Tensor
 
 __version__ = "0.1.0"
+# fmt: off
 __all__ = [
-    *_functions,
-    *("Compiled", "Dim", "DType", "Function", "Tensor", "Var", "arange", "array", "bfloat16", "bool_", "cat"),
-    *("concat", "concatenate", "einsum", "eye", "float16", "float32", "float64", "from_dim", "from_dlpack", "full"),
-    *("int8", "int16", "int32", "int64", "jit", "linspace", "manual_seed", "meshgrid", "ones", "rand", "randint"),
-    *("randn", "randperm", "realize", "stack", "tensor", "uint8", "uint16", "uint32", "uint64", "where", "zeros"),
+    "Compiled", "Dim", "DType", "Function", "Tensor", "Var", "arange", "array", "bfloat16", "bool_", "cat",
+    "concat", "concatenate", "einsum", "eye", "float16", "float32", "float64", "from_dim", "from_dlpack",
+    "full", "int8", "int16", "int32", "int64", "jit", "linspace", "manual_seed", "meshgrid", "ones", "rand",
+    "randint", "randn", "randperm", "realize", "stack", "tensor", "uint8", "uint16", "uint32", "uint64",
+    "where", "zeros",
 ]
+# fmt: on
+__all__ += _functions.__all__

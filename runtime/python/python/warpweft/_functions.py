@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, Callable
 
 from warpweft._core import Tensor
@@ -34,6 +35,9 @@ def _function(name: str) -> Callable[..., Any]:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = method.__doc__
     function.__module__ = "warpweft"
+    parameters = list(inspect.signature(method).parameters.values())
+    parameters[0] = inspect.Parameter("x", inspect.Parameter.POSITIONAL_ONLY)
+    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return function
 
 

@@ -222,7 +222,7 @@ def hypot(c: Context, a: ww.Tensor, b: ww.Tensor) -> Any:
     a, b = moved(a, c.dtype).abs(), moved(b, c.dtype).abs()
     large, small = a.maximum(b), a.minimum(b)
     ratio = small / ww.where(large > 0, large, 1.0)
-    return ww.where(large.isinf(), large, large * (1 + ratio * ratio).sqrt())
+    return ww.where(a.isinf() | b.isinf(), math.inf, large * (1 + ratio * ratio).sqrt())
 
 
 @op("gelu")
@@ -263,7 +263,7 @@ def addcdiv(c: Context, x: Any, a: ww.Tensor, b: ww.Tensor, *, value: Any = 1) -
 
 @op("ldexp.Tensor")
 def ldexp(c: Context, a: ww.Tensor, b: ww.Tensor) -> Any:
-    return moved(a, c.dtype) * moved(b, c.dtype).exp2().round()
+    return moved(a, c.dtype) * moved(b, c.dtype).exp2()
 
 
 @op("prims::fma")
@@ -294,3 +294,9 @@ def view_dtype(c: Context, x: ww.Tensor, dtype: Any) -> Any:
 @op("scalar_tensor")
 def scalar_tensor(c: Context, value: Any, **kwargs: Any) -> Any:
     return ww.full((), number(value, c.dtype), dtype=c.dtype)
+
+
+@op("angle")
+def angle(c: Context, x: ww.Tensor) -> Any:
+    x = moved(x, c.dtype)
+    return ww.where(x.isnan(), x, ww.where(x < 0, math.pi, x * 0.0))

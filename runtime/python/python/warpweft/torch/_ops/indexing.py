@@ -43,11 +43,14 @@ def index(c: Context, x: ww.Tensor, indices: Any) -> Any:
 @op("index_put", "_unsafe_index_put", "_index_put_impl")
 def index_put(c: Context, x: ww.Tensor, indices: Any, values: ww.Tensor, accumulate: bool = False, unsafe: bool = False) -> Any:
     masks = [index for index in indices if index is not None]
-    if len(masks) == 1 and masks[0].dtype == ww.bool_ and values.size == 1 and not accumulate:
+    if len(masks) == 1 and masks[0].dtype == ww.bool_ and values.size == 1:
         (axis,) = [axis for axis, index in enumerate(indices) if index is not None]
         mask = masks[0]
         mask = mask.reshape((1,) * axis + mask.shape + (1,) * (x.ndim - axis - mask.ndim))
-        return ww.where(mask, values.reshape(()), x)
+        one = moved(values, x.dtype).reshape(())
+        return ww.where(mask, x + one if accumulate else one, x)
+    if len(masks) == 1 and masks[0].dtype == ww.bool_ and indices[0] is not None and masks[0].size:
+        return _put_where(x, masks[0], moved(values, x.dtype), accumulate)
     axes, found = _split(c, x, indices)
     if not axes:
         return x + values if accumulate else moved(values, x.dtype).expand(x.shape)
@@ -58,6 +61,20 @@ def index_put(c: Context, x: ww.Tensor, indices: Any, values: ww.Tensor, accumul
         changed.index_assign(axes, found, moved(values, x.dtype))
         return changed
     return _accumulated(x, axes, found, values)
+
+
+def _put_where(x: ww.Tensor, mask: ww.Tensor, values: ww.Tensor, accumulate: bool) -> ww.Tensor:
+    """Rows of values for the places where a mask of the first axes holds, in their order."""
+    rest = x.shape[mask.ndim :]
+    if values.ndim == len(rest) + 1 and values.shape[0] != 1:
+        if not values.shape[0]:
+            return x
+        places = (mask.reshape(-1).astype(ww.int64).cumsum(0) - 1).clip(0, values.shape[0] - 1)
+        rows = values.index_select(0, places)
+    else:
+        rows = values
+    rows = rows.expand((mask.size, *rest)).reshape(x.shape)
+    return ww.where(mask.reshape(mask.shape + (1,) * len(rest)), x + rows if accumulate else rows, x)
 
 
 def _accumulated(x: ww.Tensor, axes: list[int], indices: list[ww.Tensor], values: ww.Tensor) -> ww.Tensor:
@@ -204,3 +221,48 @@ def put(c: Context, x: ww.Tensor, index: ww.Tensor, source: ww.Tensor, accumulat
     flat = x.reshape(-1)
     found = flat.scatter_reduce(0, places, values, "sum") if accumulate else flat.scatter(0, places, values)
     return found.reshape(x.shape)
+
+
+def _searched(c: Context, sequence: ww.Tensor, values: ww.Tensor, right: bool, sorter: Any) -> ww.Tensor:
+    """How many of each row are before each value."""
+    if sorter is not None:
+        sequence = sequence.gather(_wide(sorter), -1)
+    if sequence.ndim == 1:
+        sequence = sequence.reshape((1,) * max(values.ndim, 1) + sequence.shape)
+    else:
+        sequence = sequence.unsqueeze(-2)
+    value = values.unsqueeze(-1)
+    # Every element counts that is not after the value, so rows need not be looked at in order; NaN is after all.
+    before = sequence <= value if right else sequence < value
+    nan = value.isnan() if value.dtype.name.startswith(("float", "bfloat")) else None
+    if nan is not None:
+        before = before | nan if right else before | (nan & ~sequence.isnan())
+    return before.astype(ww.int64).sum(-1).reshape(c.shape)
+
+
+@op("searchsorted.Tensor", "searchsorted.Scalar")
+def searchsorted(c: Context, sequence: Any, value: Any, *, out_int32: bool = False, right: bool = False, side: Any = None, sorter: Any = None) -> Any:
+    value = value if isinstance(value, ww.Tensor) else ww.full((), float(value), dtype=sequence.dtype)
+    if not value.size or not sequence.size:
+        return ww.zeros(c.shape, dtype=ww.int64)
+    return _searched(c, sequence, value, right or side == "right", sorter)
+
+
+@op("bucketize.Tensor", "bucketize.Scalar")
+def bucketize(c: Context, value: Any, boundaries: ww.Tensor, *, out_int32: bool = False, right: bool = False) -> Any:
+    return searchsorted(c, boundaries, value, right=right)
+
+
+@op("index_reduce")
+def index_reduce(c: Context, x: ww.Tensor, dim: int, index: ww.Tensor, source: ww.Tensor, reduce: str, *, include_self: bool = True) -> Any:
+    if not x.ndim or not index.ndim:
+        raise Unsupported("a tensor without axes")
+    shape = [1] * source.ndim
+    shape[dim] = index.size
+    spread = index.reshape(shape).expand(source.shape)
+    return _scattered(c, x, dim, spread, source, _HOW[reduce], include_self)
+
+
+@op("trace")
+def trace(c: Context, x: ww.Tensor) -> Any:
+    return x.diagonal().sum() if 0 not in x.shape else ww.zeros((), dtype=c.dtype)

@@ -59,3 +59,43 @@ def addr(c: Context, x: ww.Tensor, a: ww.Tensor, b: ww.Tensor, *, beta: Any = 1,
 def linear(c: Context, x: ww.Tensor, weight: ww.Tensor, bias: Any = None) -> Any:
     found = ww.zeros(c.shape, dtype=c.dtype) if x.size == 0 or weight.size == 0 else x @ weight.t()
     return found if bias is None else found + bias
+
+
+@op("_cdist_forward")
+def cdist(c: Context, a: ww.Tensor, b: ww.Tensor, p: float, mode: Any) -> Any:
+    if a.size == 0 or b.size == 0:
+        return ww.zeros(c.shape, dtype=c.dtype)
+    return _distance(a.unsqueeze(-2) - b.unsqueeze(-3), p)
+
+
+@op("_pdist_forward")
+def pdist(c: Context, x: ww.Tensor, p: float = 2.0) -> Any:
+    pairs = [(i, j) for i in range(x.shape[0]) for j in range(i + 1, x.shape[0])]
+    if not pairs or x.size == 0:
+        return ww.zeros(c.shape, dtype=c.dtype)
+    first, second = (ww.Tensor([pair[side] for pair in pairs]) for side in (0, 1))
+    return _distance(x.index_select(0, first) - x.index_select(0, second), p)
+
+
+def _distance(difference: ww.Tensor, p: float) -> ww.Tensor:
+    size = difference.abs()
+    if p == 0:
+        return (size != 0).astype(size.dtype).sum(-1)
+    if p == 1:
+        return size.sum(-1)
+    if p == float("inf"):
+        return size.max(-1)
+    if p == 2:
+        return (size * size).sum(-1).sqrt()
+    return size.pow(float(p)).sum(-1).pow(1 / p)
+
+
+@op("_trilinear")
+def trilinear(c: Context, a: ww.Tensor, b: ww.Tensor, d: ww.Tensor, e1: Any, e2: Any, e3: Any, summed: Any, unroll_dim: int = 1) -> Any:
+    for axis in e1:
+        a = a.unsqueeze(axis)
+    for axis in e2:
+        b = b.unsqueeze(axis)
+    for axis in e3:
+        d = d.unsqueeze(axis)
+    return (a * b * d).sum([int(axis) for axis in summed]) if summed else a * b * d

@@ -85,9 +85,14 @@ _place("argmax")
 _place("argmin")
 
 
-@op("var.correction", "var.dim", "std.correction")
-def var(c: Context, x: ww.Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None) -> Any:
+@op("var.correction")
+def var(c: Context, x: ww.Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
     return _variance(c, x, dim, keepdim, correction)
+
+
+@op("std.correction")
+def std(c: Context, x: ww.Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+    return _variance(c, x, dim, keepdim, correction).sqrt()
 
 
 def _variance(c: Context, x: ww.Tensor, dim: Any, keepdim: bool, correction: Any) -> ww.Tensor:
@@ -225,3 +230,18 @@ def log_softmax(c: Context, x: ww.Tensor, dim: int, half_to_float: bool = False)
 @op("count_nonzero", "count_nonzero.dim_IntList")
 def count_nonzero(c: Context, x: ww.Tensor, dim: Any = None) -> Any:
     return moved(x.not_equal(number(0, x.dtype)), ww.int64).sum(_axes(x, dim))
+
+
+@op("mode")
+def mode(c: Context, x: ww.Tensor, dim: int = -1, keepdim: bool = False) -> Any:
+    if not x.ndim:
+        return x, ww.zeros((), dtype=ww.int64)
+    values, order = x.sort(dim)
+    values, order = values.movedim(axis_of(dim, x.ndim), -1), order.movedim(axis_of(dim, x.ndim), -1)
+    # How often each occurs; of those that occur most, the smallest comes first, and the last of its places counts.
+    counts = moved(values.unsqueeze(-1).equal(values.unsqueeze(-2)), ww.int64).sum(-1)
+    first = counts.argmax(-1, True).astype(ww.int64)
+    best = values.gather(first, -1)
+    places = ww.where(values.equal(best), order.astype(ww.int64), -1).max(-1, True)
+    found = best.movedim(-1, axis_of(dim, x.ndim)), places.movedim(-1, axis_of(dim, x.ndim))
+    return found if keepdim else tuple(part.squeeze(dim) for part in found)

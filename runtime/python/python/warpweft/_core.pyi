@@ -1,0 +1,885 @@
+"""Types of the compiled part, written by `stubs.py`."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal, Optional, Union, final
+
+Number = Union[bool, int, float]
+Length = Union[int, "Var", "Dim"]
+Lengths = Union[Length, Sequence[Length]]
+Axes = Union[int, Sequence[int]]
+# A type of elements: ours, a name, or another library's.
+DTypeLike = Union["DType", str, type, Any]
+# Tensors and numbers, and arrays of other libraries.
+Operand = Union["Tensor", Number, Any]
+
+@final
+class DType:
+    """The type of an element: `warpweft.float32` and its like."""
+
+    @property
+    def name(self) -> str:
+        """Its name, which is numpy's."""
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+
+    def __eq__(self, value: object, /) -> bool: ...
+
+    def __hash__(self) -> int: ...
+
+    def __ne__(self, value: object, /) -> bool: ...
+
+@final
+class Var:
+    """A named integer of which the least and the largest value are known."""
+
+    def __new__(cls, name: str, min: int, max: int) -> Var: ...
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def min(self) -> int:
+        """Its least value."""
+
+    @property
+    def max(self) -> int:
+        """Its largest value."""
+
+    def __add__(self, value: Length, /) -> Dim: ...
+
+    def __eq__(self, value: object, /) -> bool: ...
+
+    def __hash__(self) -> int: ...
+
+    def __mul__(self, value: Length, /) -> Dim: ...
+
+    def __ne__(self, value: object, /) -> bool: ...
+
+    def __radd__(self, value: Length, /) -> Dim: ...
+
+    def __rmul__(self, value: Length, /) -> Dim: ...
+
+    def __rsub__(self, value: Length, /) -> Dim: ...
+
+    def __sub__(self, value: Length, /) -> Dim: ...
+
+    def bind(self, /, value: int) -> Dim:
+        """It with a value, as a length."""
+
+@final
+class Dim:
+    """A length made of variables."""
+
+    def __add__(self, value: Length, /) -> Dim: ...
+
+    def __mul__(self, value: Length, /) -> Dim: ...
+
+    def __radd__(self, value: Length, /) -> Dim: ...
+
+    def __rmul__(self, value: Length, /) -> Dim: ...
+
+    def __rsub__(self, value: Length, /) -> Dim: ...
+
+    def __sub__(self, value: Length, /) -> Dim: ...
+
+class Tensor:
+    """An array of elements of one type, computed when it is asked for."""
+
+    def __new__(cls, data: Any, dtype: Optional[DTypeLike] = None) -> Tensor: ...
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """The lengths of the axes."""
+
+    @property
+    def dtype(self) -> DType:
+        """The type of an element."""
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Elements of the storage between neighbours along each axis."""
+
+    @property
+    def T(self) -> Tensor:
+        """All axes in reverse order."""
+
+    @property
+    def is_realized(self) -> bool:
+        """Whether its elements are in memory."""
+
+    def __abs__(self) -> Tensor: ...
+
+    def __add__(self, value: Operand, /) -> Tensor: ...
+
+    def __and__(self, value: Operand, /) -> Tensor: ...
+
+    def __array__(self, /, dtype: Optional[DTypeLike] = None, copy: Optional[bool] = None) -> Any: ...
+
+    def __bool__(self) -> bool: ...
+
+    def __dlpack__(self, /, *, stream: Any = None, max_version: Optional[tuple[int, int]] = None, dl_device: Optional[tuple[int, int]] = None, copy: Optional[bool] = None) -> Any:
+        """The elements for another library: a capsule of DLPack."""
+
+    def __dlpack_device__(self, /) -> tuple[int, int]:
+        """Where the elements are, as DLPack numbers it."""
+
+    def __eq__(self, value: Operand, /) -> Tensor: ...  # type: ignore[override]
+
+    def __float__(self) -> float: ...
+
+    def __floordiv__(self, value: Operand, /) -> Tensor: ...
+
+    def __ge__(self, value: Operand, /) -> Tensor: ...
+
+    def __getitem__(self, key: Any, /) -> Tensor: ...
+
+    def __gt__(self, value: Operand, /) -> Tensor: ...
+
+    def __hash__(self) -> int: ...
+
+    def __iadd__(self, value: Operand, /) -> Tensor: ...
+
+    def __imul__(self, value: Operand, /) -> Tensor: ...
+
+    def __index__(self) -> int: ...
+
+    def __int__(self) -> int: ...
+
+    def __invert__(self) -> Tensor: ...
+
+    def __isub__(self, value: Operand, /) -> Tensor: ...
+
+    def __iter__(self) -> Iterator[Tensor]: ...
+
+    def __itruediv__(self, value: Operand, /) -> Tensor: ...
+
+    def __le__(self, value: Operand, /) -> Tensor: ...
+
+    def __len__(self) -> int: ...
+
+    def __lshift__(self, value: Operand, /) -> Tensor: ...
+
+    def __lt__(self, value: Operand, /) -> Tensor: ...
+
+    def __matmul__(self, value: Tensor, /) -> Tensor: ...
+
+    def __mod__(self, value: Operand, /) -> Tensor: ...
+
+    def __mul__(self, value: Operand, /) -> Tensor: ...
+
+    def __ne__(self, value: Operand, /) -> Tensor: ...  # type: ignore[override]
+
+    def __neg__(self) -> Tensor: ...
+
+    def __or__(self, value: Operand, /) -> Tensor: ...
+
+    def __pos__(self) -> Tensor: ...
+
+    def __pow__(self, value: Operand, mod: None = None, /) -> Tensor: ...
+
+    def __radd__(self, value: Operand, /) -> Tensor: ...
+
+    def __rand__(self, value: Operand, /) -> Tensor: ...
+
+    def __rfloordiv__(self, value: Operand, /) -> Tensor: ...
+
+    def __rlshift__(self, value: Operand, /) -> Tensor: ...
+
+    def __rmatmul__(self, value: Operand, /) -> Tensor: ...
+
+    def __rmod__(self, value: Operand, /) -> Tensor: ...
+
+    def __rmul__(self, value: Operand, /) -> Tensor: ...
+
+    def __ror__(self, value: Operand, /) -> Tensor: ...
+
+    def __rpow__(self, value: Operand, mod: None = None, /) -> Tensor: ...
+
+    def __rrshift__(self, value: Operand, /) -> Tensor: ...
+
+    def __rshift__(self, value: Operand, /) -> Tensor: ...
+
+    def __rsub__(self, value: Operand, /) -> Tensor: ...
+
+    def __rtruediv__(self, value: Operand, /) -> Tensor: ...
+
+    def __rxor__(self, value: Operand, /) -> Tensor: ...
+
+    def __setitem__(self, key: Any, value: Operand, /) -> None: ...
+
+    def __sub__(self, value: Operand, /) -> Tensor: ...
+
+    def __truediv__(self, value: Operand, /) -> Tensor: ...
+
+    def __xor__(self, value: Operand, /) -> Tensor: ...
+
+    def abs(self, /) -> Tensor:
+        """Absolute value."""
+
+    def acos(self, /) -> Tensor:
+        """Inverse cosine."""
+
+    def acosh(self, /) -> Tensor:
+        """Inverse hyperbolic cosine."""
+
+    def add(self, /, other: Operand) -> Tensor:
+        """Sum."""
+
+    def all(self, /, axis: Optional[Axes] = None, keepdims: bool = False) -> Tensor:
+        """Whether all are not zero."""
+
+    def any(self, /, axis: Optional[Axes] = None, keepdims: bool = False) -> Tensor:
+        """Whether any is not zero."""
+
+    def argmax(self, /, axis: Optional[int] = None, keepdims: bool = False) -> Tensor:
+        """Index of the first largest along an axis, or of all elements, counted row-major; int32."""
+
+    def argmin(self, /, axis: Optional[int] = None, keepdims: bool = False) -> Tensor:
+        """Index of the first smallest along an axis, or of all elements, counted row-major; int32."""
+
+    def argsort(self, /, axis: int = ..., descending: bool = False) -> Tensor:
+        """Where each element of the sorted axis comes from; int32."""
+
+    def as_strided(self, /, shape: Axes, strides: Axes, offset: Optional[int] = None) -> Tensor:
+        """Any shape and strides over the storage, counted in elements."""
+
+    def asin(self, /) -> Tensor:
+        """Inverse sine."""
+
+    def asinh(self, /) -> Tensor:
+        """Inverse hyperbolic sine."""
+
+    def assign(self, /, value: Operand) -> None:
+        """Replaces all elements, of all views of the same memory too."""
+
+    def astype(self, /, dtype: DTypeLike) -> Tensor:
+        """The values in another type: wrapped, truncated, rounded, or compared with zero."""
+
+    def atan(self, /) -> Tensor:
+        """Inverse tangent."""
+
+    def atan2(self, /, other: Operand) -> Tensor:
+        """Angle of the point (other, self)."""
+
+    def atanh(self, /) -> Tensor:
+        """Inverse hyperbolic tangent."""
+
+    def attention(self, /, keys: Tensor, values: Tensor, mask: Optional[Tensor] = None, is_causal: bool = False, scale: Optional[float] = None, enable_gqa: bool = False) -> Tensor:
+        """softmax(self keys^T scale + mask) values; a bool mask says what is seen, a float one is added."""
+
+    def avg_pool(self, /, kernel: Axes, stride: Optional[Axes] = None, padding: Axes = ..., ceil_mode: bool = False, count_include_pad: bool = True) -> Tensor:
+        """Mean of each window of the last axes."""
+
+    def batch_norm(self, /, mean: Tensor, variance: Tensor, weight: Optional[Tensor] = None, bias: Optional[Tensor] = None, eps: float = 1e-05) -> Tensor:
+        """Normalised by channel with given means and variances."""
+
+    def batch_norm_training(self, /, weight: Optional[Tensor] = None, bias: Optional[Tensor] = None, eps: float = 1e-05) -> tuple[Tensor, Tensor, Tensor]:
+        """Normalised by channel with the batch's own statistics: the result, the means, and the unbiased variances."""
+
+    def binary_cross_entropy(self, /, target: Tensor, reduction: str = 'mean') -> Tensor:
+        """Cross entropy of probabilities."""
+
+    def binary_cross_entropy_with_logits(self, /, target: Tensor, reduction: str = 'mean') -> Tensor:
+        """Cross entropy of the sigmoid of these logits."""
+
+    def bind(self, /, values: Mapping[Var, int]) -> Tensor:
+        """The tensor with values for variables of its shape: `{variable: value}`."""
+
+    def bitcast(self, /, dtype: DTypeLike) -> Tensor:
+        """The same bits as another type of the same width."""
+
+    def bitwise_and(self, /, other: Operand) -> Tensor:
+        """Bitwise and."""
+
+    def bitwise_not(self, /) -> Tensor:
+        """All bits flipped, or logical not."""
+
+    def bitwise_or(self, /, other: Operand) -> Tensor:
+        """Bitwise or."""
+
+    def bitwise_xor(self, /, other: Operand) -> Tensor:
+        """Bitwise exclusive or."""
+
+    def ceil(self, /) -> Tensor:
+        """Rounded up."""
+
+    def celu(self, /, alpha: float = 1.0) -> Tensor:
+        """x where positive, else alpha (exp(x / alpha) - 1)."""
+
+    def chunk(self, /, count: int, axis: int = 0) -> list[Tensor]:
+        """At most `count` parts of equal length along an axis."""
+
+    def clip(self, /, min: Optional[Number] = None, max: Optional[Number] = None) -> Tensor:
+        """Between two numbers, either of which may be None."""
+
+    def contiguous(self, /) -> Tensor:
+        """Stored in memory of its own, in row-major order."""
+
+    def conv(self, /, weight: Tensor, bias: Optional[Tensor] = None, stride: Axes = ..., padding: Axes = ..., dilation: Axes = ..., groups: int = 1) -> Tensor:
+        """Convolution of [batch, channels, ..] with a weight [out channels, channels / groups, ..], over one to three axes."""
+
+    def conv_transpose(self, /, weight: Tensor, bias: Optional[Tensor] = None, stride: Axes = ..., padding: Axes = ..., output_padding: Axes = ..., dilation: Axes = ..., groups: int = 1) -> Tensor:
+        """The transpose of a convolution, with a weight [channels, out channels / groups, ..]."""
+
+    def copy(self, /) -> Tensor:
+        """A copy in memory of its own."""
+
+    def copysign(self, /, other: Operand) -> Tensor:
+        """The magnitude with the sign of the other."""
+
+    def cos(self, /) -> Tensor:
+        """Cosine."""
+
+    def cosh(self, /) -> Tensor:
+        """Hyperbolic cosine."""
+
+    def count_nonzero(self, /, axis: Optional[Axes] = None) -> Tensor:
+        """How many are not zero."""
+
+    def cross_entropy(self, /, target: Tensor, weight: Optional[Tensor] = None, ignore_index: Optional[int] = None, label_smoothing: float = 0.0, reduction: str = 'mean') -> Tensor:
+        """Cross entropy of the softmax of these logits with class indices or probabilities."""
+
+    def cummax(self, /, axis: int = ...) -> Tensor:
+        """Largest so far along an axis."""
+
+    def cummin(self, /, axis: int = ...) -> Tensor:
+        """Smallest so far along an axis."""
+
+    def cumprod(self, /, axis: int = ...) -> Tensor:
+        """Running product along an axis."""
+
+    def cumsum(self, /, axis: int = ...) -> Tensor:
+        """Running sum along an axis."""
+
+    def detach(self, /) -> Tensor:
+        """The same values, through which no gradient flows."""
+
+    def diag(self, /, offset: int = 0) -> Tensor:
+        """A matrix with this on a diagonal, or the diagonal of a matrix."""
+
+    def diagonal(self, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+        """A diagonal of two axes, as a new last axis."""
+
+    def diff(self, /, axis: int = ...) -> Tensor:
+        """Differences of neighbours along an axis."""
+
+    def div_rounded(self, /, other: Operand, rounding: str) -> Tensor:
+        """Quotient rounded to an integer: `rounding` is "floor" or "trunc"."""
+
+    def divide(self, /, other: Operand) -> Tensor:
+        """Quotient, of integers as a float."""
+
+    def dot(self, /, other: Tensor) -> Tensor:
+        """Product of two vectors."""
+
+    def dropout(self, /, p: float = 0.5) -> Tensor:
+        """Elements set to zero with probability p, the others scaled up by 1 / (1 - p)."""
+
+    def elu(self, /, alpha: float = 1.0) -> Tensor:
+        """x where positive, else alpha (exp(x) - 1)."""
+
+    def embedding(self, /, index: Tensor) -> Tensor:
+        """The rows of this table that the indices name."""
+
+    def equal(self, /, other: Operand) -> Tensor:
+        """Whether equal."""
+
+    def erf(self, /) -> Tensor:
+        """Error function."""
+
+    def exp(self, /) -> Tensor:
+        """e to the power x."""
+
+    def exp2(self, /) -> Tensor:
+        """2 to the power x."""
+
+    def expand(self, /, *shape: Lengths) -> Tensor:
+        """Axes of length 1 repeated, new axes put in front; -1 keeps a length."""
+
+    def expm1(self, /) -> Tensor:
+        """exp(x) - 1, exact near 0."""
+
+    def fill(self, /, value: Number) -> None:
+        """Sets all elements to one number."""
+
+    def flatten(self, /, start: int = 0, end: int = ...) -> Tensor:
+        """Axes from `start` to `end`, both included, as one."""
+
+    def flip(self, /, axis: Optional[Axes] = None) -> Tensor:
+        """The given axes in reverse; all of them for None."""
+
+    def floor(self, /) -> Tensor:
+        """Rounded down."""
+
+    def floor_divide(self, /, other: Operand) -> Tensor:
+        """Quotient rounded down."""
+
+    def fmod(self, /, other: Operand) -> Tensor:
+        """Remainder with the sign of the dividend."""
+
+    def full_like(self, /, value: Number) -> Tensor:
+        """One number in the shape and type of this."""
+
+    def gather(self, /, index: Tensor, axis: int) -> Tensor:
+        """Elements of one axis, chosen for each place of the others."""
+
+    def gelu(self, /, approximate: str = 'none') -> Tensor:
+        """x P(X <= x) for a standard normal X; `approximate` is "none" or "tanh"."""
+
+    def gradient(self, /, targets: Sequence[Tensor]) -> list[Tensor]:
+        """The derivative of this tensor, which must have one element, by each of the targets."""
+
+    def gradient_with(self, /, cotangent: Tensor, targets: Sequence[Tensor]) -> list[Tensor]:
+        """The derivative of the sum of this tensor times a cotangent by each of the targets."""
+
+    def greater(self, /, other: Operand) -> Tensor:
+        """Whether greater."""
+
+    def greater_equal(self, /, other: Operand) -> Tensor:
+        """Whether greater or equal."""
+
+    def group_norm(self, /, groups: int, weight: Optional[Tensor] = None, bias: Optional[Tensor] = None, eps: float = 1e-05) -> Tensor:
+        """Normalised within groups of channels."""
+
+    def hardsigmoid(self, /) -> Tensor:
+        """(x + 3) / 6 between 0 and 1."""
+
+    def hardswish(self, /) -> Tensor:
+        """x hardsigmoid(x)."""
+
+    def hardtanh(self, /, min: float = ..., max: float = 1.0) -> Tensor:
+        """x between two numbers."""
+
+    def huber_loss(self, /, target: Tensor, delta: float = 1.0, reduction: str = 'mean') -> Tensor:
+        """Squared differences below `delta`, straight lines beyond."""
+
+    def index(self, /, axes: Sequence[int], indices: Sequence[Tensor]) -> Tensor:
+        """Several axes indexed at once by tensors that broadcast."""
+
+    def index_assign(self, /, axes: Sequence[int], indices: Sequence[Tensor], value: Operand) -> None:
+        """Assigns to the elements that tensors of integers name."""
+
+    def index_select(self, /, axis: int, index: Tensor) -> Tensor:
+        """One axis replaced by the axes of an index."""
+
+    def interpolate(self, /, sizes: Axes, mode: str = 'nearest', align_corners: bool = False) -> Tensor:
+        """The last axes resampled to the given lengths: `mode` is "nearest", "nearest-exact" or "linear"."""
+
+    def isclose(self, /, other: Operand, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
+        """Whether |a - b| <= atol + rtol |b|."""
+
+    def isfinite(self, /) -> Tensor:
+        """Whether neither infinite nor NaN."""
+
+    def isinf(self, /) -> Tensor:
+        """Whether infinite."""
+
+    def isnan(self, /) -> Tensor:
+        """Whether NaN."""
+
+    def item(self, /) -> Any:
+        """The one element as a number of Python."""
+
+    def l1_loss(self, /, target: Tensor, reduction: str = 'mean') -> Tensor:
+        """Absolute differences."""
+
+    def layer_norm(self, /, lengths: Axes, weight: Optional[Tensor] = None, bias: Optional[Tensor] = None, eps: float = 1e-05) -> Tensor:
+        """Each row normalised over its last axes, which have the given lengths."""
+
+    def leaky_relu(self, /, slope: float = 0.01) -> Tensor:
+        """x where positive, else slope x."""
+
+    def left_shift(self, /, other: Operand) -> Tensor:
+        """Shifted left."""
+
+    def lerp(self, /, other: Tensor, weight: Operand) -> Tensor:
+        """This plus `weight` times the distance to the other."""
+
+    def less(self, /, other: Operand) -> Tensor:
+        """Whether less."""
+
+    def less_equal(self, /, other: Operand) -> Tensor:
+        """Whether less or equal."""
+
+    def linear(self, /, weight: Tensor, bias: Optional[Tensor] = None) -> Tensor:
+        """This times the transpose of the weight, plus the bias."""
+
+    def log(self, /) -> Tensor:
+        """Natural logarithm."""
+
+    def log10(self, /) -> Tensor:
+        """Base-10 logarithm."""
+
+    def log1p(self, /) -> Tensor:
+        """log(1 + x), exact near 0."""
+
+    def log2(self, /) -> Tensor:
+        """Base-2 logarithm."""
+
+    def log_softmax(self, /, axis: int = ...) -> Tensor:
+        """Logarithm of the softmax."""
+
+    def logaddexp(self, /, other: Operand) -> Tensor:
+        """log(exp(a) + exp(b))."""
+
+    def logcumsumexp(self, /, axis: int = ...) -> Tensor:
+        """Running log of the sum of exponentials."""
+
+    def logical_and(self, /, other: Operand) -> Tensor:
+        """Whether both are not zero."""
+
+    def logical_not(self, /) -> Tensor:
+        """Whether zero."""
+
+    def logical_or(self, /, other: Operand) -> Tensor:
+        """Whether one at least is not zero."""
+
+    def logical_xor(self, /, other: Operand) -> Tensor:
+        """Whether exactly one is not zero."""
+
+    def logsigmoid(self, /) -> Tensor:
+        """log(sigmoid(x))."""
+
+    def logsumexp(self, /, axis: Optional[Axes] = None, keepdims: bool = False) -> Tensor:
+        """log of the sum of exponentials, without overflow."""
+
+    def masked_fill(self, /, mask: Tensor, value: Operand) -> Tensor:
+        """This, with a value where the mask holds."""
+
+    def matmul(self, /, other: Tensor) -> Tensor:
+        """Matrix product over the last two axes, the others broadcast."""
+
+    def max(self, /, axis: Optional[Axes] = None, keepdims: bool = False) -> Tensor:
+        """Largest along axes; NaN if there is one."""
+
+    def max_pool(self, /, kernel: Axes, stride: Optional[Axes] = None, padding: Axes = ..., dilation: Axes = ..., ceil_mode: bool = False, indices: bool = False) -> Tensor:
+        """Largest of each window of the last axes."""
+
+    def maximum(self, /, other: Operand) -> Tensor:
+        """The larger; NaN if either is NaN."""
+
+    def mean(self, /, axis: Optional[Axes] = None, keepdims: bool = False) -> Tensor:
+        """Mean along axes, of integers as a float."""
+
+    def min(self, /, axis: Optional[Axes] = None, keepdims: bool = False) -> Tensor:
+        """Smallest along axes; NaN if there is one."""
+
+    def minimum(self, /, other: Operand) -> Tensor:
+        """The smaller; NaN if either is NaN."""
+
+    def mish(self, /) -> Tensor:
+        """x tanh(softplus(x))."""
+
+    def movedim(self, /, source: int, destination: int) -> Tensor:
+        """One axis moved to another place."""
+
+    def mse_loss(self, /, target: Tensor, reduction: str = 'mean') -> Tensor:
+        """Squared differences."""
+
+    def multiply(self, /, other: Operand) -> Tensor:
+        """Product."""
+
+    def nan_to_num(self, /, nan: float = 0.0, posinf: Optional[float] = None, neginf: Optional[float] = None) -> Tensor:
+        """NaN and infinities replaced by numbers."""
+
+    def narrow(self, /, axis: int, start: Length, length: Length) -> Tensor:
+        """`length` elements of an axis from `start` on."""
+
+    def negative(self, /) -> Tensor:
+        """Minus this."""
+
+    def nll_loss(self, /, target: Tensor, weight: Optional[Tensor] = None, ignore_index: Optional[int] = None, label_smoothing: float = 0.0, reduction: str = 'mean') -> Tensor:
+        """Minus the log-probabilities of the classes."""
+
+    def norm(self, /, order: float = 2.0, axis: Optional[Axes] = None, keepdims: bool = False) -> Tensor:
+        """The p-norm."""
+
+    def normalize(self, /, order: float = 2.0, axis: int = 1, eps: float = 1e-12) -> Tensor:
+        """Divided by the p-norm along an axis, or by `eps` where that is smaller."""
+
+    def not_equal(self, /, other: Operand) -> Tensor:
+        """Whether different."""
+
+    def numpy(self, /) -> Any:
+        """The elements as a numpy array, which shares the memory and is read-only; bfloat16, which numpy lacks, as float32."""
+
+    def one_hot(self, /, classes: int) -> Tensor:
+        """1 at the place that each index names along a new last axis, 0 elsewhere; int32."""
+
+    def ones_like(self, /) -> Tensor:
+        """Ones in the shape and type of this."""
+
+    def outer(self, /, other: Tensor) -> Tensor:
+        """Each element of this vector times each of the other."""
+
+    def pad(self, /, padding: Sequence[tuple[Length, Length]], mode: str = 'constant', value: Number = ...) -> Tensor:
+        """Padded by (before, after) of each axis: `mode` is "constant", "reflect", "edge" or "wrap"."""
+
+    def permute(self, /, *shape: Axes) -> Tensor:
+        """Axes in another order."""
+
+    def pow(self, /, other: Operand) -> Tensor:
+        """To the power of the other."""
+
+    def prod(self, /, axis: Optional[Axes] = None, keepdims: bool = False) -> Tensor:
+        """Product along axes; of bools and integers int64."""
+
+    def program(self, /) -> str:
+        """What is still to be computed for this tensor, as text."""
+
+    def quick_gelu(self, /) -> Tensor:
+        """x sigmoid(1.702 x)."""
+
+    def realize(self, /) -> Tensor:
+        """Computes the tensor, once; gives itself."""
+
+    def reciprocal(self, /) -> Tensor:
+        """1 / x."""
+
+    def relu(self, /) -> Tensor:
+        """The larger of x and 0."""
+
+    def relu6(self, /) -> Tensor:
+        """x between 0 and 6."""
+
+    def remainder(self, /, other: Operand) -> Tensor:
+        """Remainder with the sign of the divisor."""
+
+    def repeat(self, /, *shape: Axes) -> Tensor:
+        """The whole repeated along each axis."""
+
+    def repeat_interleave(self, /, count: int, axis: Optional[int] = None) -> Tensor:
+        """Each element repeated in place along an axis; flattened first without one."""
+
+    def reshape(self, /, *shape: Lengths) -> Tensor:
+        """The elements under another shape; one length may be -1. A view where strides can say it, else a copy."""
+
+    def right_shift(self, /, other: Operand) -> Tensor:
+        """Shifted right, with the sign if there is one."""
+
+    def rms_norm(self, /, weight: Optional[Tensor] = None, eps: float = 1e-05) -> Tensor:
+        """Divided by the root of the mean square over as many last axes as the weight has."""
+
+    def roll(self, /, shift: Axes, axis: Optional[Axes] = None) -> Tensor:
+        """Rotated along axes; as if flat for None."""
+
+    def round(self, /) -> Tensor:
+        """Rounded to the nearest integer, ties to even."""
+
+    def rsqrt(self, /) -> Tensor:
+        """1 / sqrt(x)."""
+
+    def scatter(self, /, axis: int, index: Tensor, source: Tensor) -> Tensor:
+        """This with elements of a source written to the places that an index names along an axis; the last wins."""
+
+    def scatter_reduce(self, /, axis: int, index: Tensor, source: Tensor, reduce: str, include_self: bool = True) -> Tensor:
+        """As `scatter`, with elements combined: `reduce` is "sum", "prod", "mean", "amax" or "amin"."""
+
+    def selu(self, /) -> Tensor:
+        """Scaled exponential linear unit."""
+
+    def shares_storage_with(self, /, other: Tensor) -> bool:
+        """Whether both are views of one storage."""
+
+    def sigmoid(self, /) -> Tensor:
+        """1 / (1 + exp(-x))."""
+
+    def sign(self, /) -> Tensor:
+        """-1, 0 or 1; 0 for NaN."""
+
+    def signbit(self, /) -> Tensor:
+        """Whether the sign bit is set."""
+
+    def silu(self, /) -> Tensor:
+        """x sigmoid(x)."""
+
+    def sin(self, /) -> Tensor:
+        """Sine."""
+
+    def sinh(self, /) -> Tensor:
+        """Hyperbolic sine."""
+
+    def softmax(self, /, axis: int = ...) -> Tensor:
+        """Exponentials divided by their sum along an axis."""
+
+    def softplus(self, /) -> Tensor:
+        """log(1 + exp(x))."""
+
+    def softsign(self, /) -> Tensor:
+        """x / (1 + |x|)."""
+
+    def sort(self, /, axis: int = ..., descending: bool = False) -> tuple[Tensor, Tensor]:
+        """Sorted along an axis, stable, and where each came from (int32)."""
+
+    def split(self, /, sizes: Axes, axis: int = 0) -> list[Tensor]:
+        """Parts of the given lengths along an axis."""
+
+    def sqrt(self, /) -> Tensor:
+        """Square root."""
+
+    def square(self, /) -> Tensor:
+        """x times x."""
+
+    def squeeze(self, /, axis: Optional[Axes] = None) -> Tensor:
+        """Without the given axes of length 1; without all of them for None."""
+
+    def std(self, /, axis: Optional[Axes] = None, correction: int = 0, keepdims: bool = False) -> Tensor:
+        """Square root of the variance."""
+
+    def subtract(self, /, other: Operand) -> Tensor:
+        """Difference."""
+
+    def sum(self, /, axis: Optional[Axes] = None, keepdims: bool = False) -> Tensor:
+        """Sum along axes; of bools and integers int64."""
+
+    def t(self, /) -> Tensor:
+        """The last two axes exchanged."""
+
+    def tan(self, /) -> Tensor:
+        """Tangent."""
+
+    def tanh(self, /) -> Tensor:
+        """Hyperbolic tangent."""
+
+    def to(self, /, dtype: DTypeLike) -> Tensor:
+        """In another type."""
+
+    def tobytes(self, /) -> bytes:
+        """The elements in row-major order as bytes."""
+
+    def tolist(self, /) -> Any:
+        """The elements as nested lists."""
+
+    def topk(self, /, k: int, axis: int = ..., largest: bool = True) -> tuple[Tensor, Tensor]:
+        """The `k` largest or smallest along an axis, best first, and where they stand (int32)."""
+
+    def transpose(self, /, a: int, b: int) -> Tensor:
+        """Two axes exchanged."""
+
+    def tril(self, /, diagonal: int = 0) -> Tensor:
+        """Zeros above the given diagonal of the last two axes."""
+
+    def triu(self, /, diagonal: int = 0) -> Tensor:
+        """Zeros below the given diagonal of the last two axes."""
+
+    def trunc(self, /) -> Tensor:
+        """Rounded toward zero."""
+
+    def unbind(self, /, axis: int = 0) -> list[Tensor]:
+        """The parts of an axis one by one."""
+
+    def unflatten(self, /, axis: int, sizes: Axes) -> Tensor:
+        """One axis cut into several."""
+
+    def unfold(self, /, axis: int, size: int, step: int) -> Tensor:
+        """Windows of `size` elements along an axis, one every `step`, as a new last axis."""
+
+    def unsqueeze(self, /, axis: int) -> Tensor:
+        """A new axis of length 1."""
+
+    def var(self, /, axis: Optional[Axes] = None, correction: int = 0, keepdims: bool = False) -> Tensor:
+        """Variance with `count - correction` as the divisor."""
+
+    def view(self, /, *shape: Axes) -> Tensor:
+        """The same elements under another shape, as a view, or an error."""
+
+    def zeros_like(self, /) -> Tensor:
+        """Zeros in the shape and type of this."""
+
+@final
+class Function:
+    """A callable over tensors as a compiled program."""
+
+    def __new__(cls, callable: Callable[[list[Tensor]], Sequence[Tensor]], specs: Sequence[tuple[DTypeLike, Lengths]], variables: Sequence[Any] = ...) -> Function: ...
+
+    @property
+    def kernels(self) -> int:
+        """How many kernels a call launches."""
+
+    def call(self, /, arguments: Sequence[Any], variables: Sequence[Any] = ...) -> list[Tensor]:
+        """Runs the function on tensors."""
+
+    def call_arrays(self, /, arguments: Sequence[Any]) -> list[Any]:
+        """Runs the function on capsules of DLPack, and gives capsules whose memory the caller may write to."""
+
+bfloat16: DType
+bool_: DType
+float16: DType
+float32: DType
+float64: DType
+int16: DType
+int32: DType
+int64: DType
+int8: DType
+uint16: DType
+uint32: DType
+uint64: DType
+uint8: DType
+def arange(start: Number, stop: Optional[Number] = None, step: Number = ..., dtype: Optional[DTypeLike] = None) -> Tensor:
+    """start, start + step, ... up to but without stop."""
+
+def cat(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
+    """One after the other along an axis."""
+
+def einsum(equation: str, *operands: Tensor) -> Tensor:
+    """Sum of products in Einstein's notation."""
+
+def eye(rows: int, columns: Optional[int] = None, dtype: Optional[DTypeLike] = None) -> Tensor:
+    """Ones on the diagonal of a matrix, zeros elsewhere."""
+
+def from_dim(dim: Length) -> Tensor:
+    """A length as a tensor of one int64."""
+
+def from_dlpack(array: Any) -> Tensor:
+    """A tensor over the memory of another library's array, without a copy. The array must not be written to while the tensor lives."""
+
+def full(shape: Lengths, value: Number, dtype: Optional[DTypeLike] = None) -> Tensor:
+    """One number everywhere."""
+
+def linspace(start: float, stop: float, num: int = 50, dtype: Optional[DTypeLike] = None) -> Tensor:
+    """`num` numbers from start to stop, both included."""
+
+def manual_seed(seed: int) -> None:
+    """Begins the sequence of random numbers of that seed."""
+
+def meshgrid(*vectors: Tensor, indexing: str = 'xy') -> list[Tensor]:
+    """Each vector repeated over the grid of all: `indexing` is "xy" or "ij"."""
+
+def ones(*shape: Lengths, dtype: Optional[DTypeLike] = None) -> Tensor:
+    """Ones."""
+
+def rand(*shape: Lengths, dtype: Optional[DTypeLike] = None) -> Tensor:
+    """Random numbers, uniform in [0, 1)."""
+
+def randint(low: int, high: int, shape: Lengths) -> Tensor:
+    """Random integers from `low` up to but without `high`."""
+
+def randn(*shape: Lengths, dtype: Optional[DTypeLike] = None) -> Tensor:
+    """Random numbers, normal with mean 0 and variance 1."""
+
+def randperm(n: int) -> Tensor:
+    """0 to n - 1 in random order, int32."""
+
+def realize(tensors: Sequence[Tensor]) -> None:
+    """Computes several tensors in one program, which shares what they share."""
+
+def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
+    """Along a new axis."""
+
+def where(condition: Tensor, a: Operand, b: Operand) -> Tensor:
+    """`a` where the condition holds, else `b`."""
+
+def zeros(*shape: Lengths, dtype: Optional[DTypeLike] = None) -> Tensor:
+    """Zeros."""
+

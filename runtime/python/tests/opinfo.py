@@ -1,0 +1,170 @@
+"""PyTorch's own database of ops as the judge: each entry's samples through the backend, compared with eager PyTorch.
+
+    python tests/opinfo.py [--samples N] [--resume] [--part K/N] [NAME ...]
+
+An entry *passes* when all samples agree and nothing was left to PyTorch, *falls back* when they agree and PyTorch ran an op, is *refused* when AOTAutograd or
+eager PyTorch cannot take it as a graph, and is *wrong* otherwise. The results are kept in `tests/opinfo.txt`, a line for each entry; entries that the file
+has are passed over with `--resume`. Samples go the way that `torch.compile` goes from AOTAutograd on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import warnings
+from pathlib import Path
+from typing import Any, Iterator
+
+import torch
+from torch._functorch.aot_autograd import aot_function
+from torch.utils import _pytree as pytree
+
+from warpweft.torch import compile_graph, counters
+from warpweft.torch._decompositions import decompositions
+
+TABLE = Path(__file__).with_name("opinfo.txt")
+# Their elements are what memory held before, so only shapes and types are compared.
+UNINITIALIZED = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted"}
+SECONDS = 120
+
+
+def full_name(entry: Any) -> str:
+    """The name of an entry, with its variant."""
+    return f"{entry.name}.{entry.variant_test_name}" if entry.variant_test_name else str(entry.name)
+
+
+def entries() -> list[Any]:
+    """All entries that take float32."""
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    return sorted((entry for entry in op_db if torch.float32 in entry.dtypes), key=full_name)
+
+
+def spread(samples: list[Any], count: int) -> list[Any]:
+    """So many samples, from the whole list."""
+    if len(samples) <= count:
+        return samples
+    return [samples[place * (len(samples) - 1) // (count - 1)] for place in range(count)]
+
+
+def compiled(entry: Any, sample: Any) -> tuple[Any, Any]:
+    """What eager PyTorch gives, and what the backend gives."""
+    leaves, tree = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
+    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    structure: list[Any] = []
+
+    def call(*given: torch.Tensor) -> list[torch.Tensor]:
+        rest = iter(given)
+        x, args, kwargs = pytree.tree_unflatten([next(rest) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves], tree)
+        found, result = pytree.tree_flatten(entry.op(x, *args, **kwargs))
+        structure[:] = [result, [None if isinstance(leaf, torch.Tensor) else leaf for leaf in found]]
+        return [leaf for leaf in found if isinstance(leaf, torch.Tensor)]
+
+    # The seed that entries of random ops set themselves, which is no part of a graph.
+    torch.manual_seed(42)
+    expected = call(*[tensor.clone() for tensor in tensors])
+    torch.manual_seed(42)
+    function = aot_function(call, fw_compiler=compile_graph, decompositions=decompositions())
+    return expected, function(*[tensor.clone() for tensor in tensors])
+
+
+def agree(entry: Any, expected: list[torch.Tensor], found: Any) -> None:
+    """Raises where results differ."""
+    assert len(expected) == len(found), "another number of results"
+    for one, other in zip(expected, found):
+        assert one.shape == other.shape and one.dtype == other.dtype, f"{one.dtype}{one.shape} and {other.dtype}{other.shape}"
+        if entry.name not in UNINITIALIZED:
+            # PyTorch's own tolerance between its CPU and its compiler.
+            torch.testing.assert_close(other, one, rtol=1e-4, atol=2e-5, equal_nan=True, check_stride=False)
+
+
+class Slow(Exception):
+    """An entry that takes too long."""
+
+
+def judged(entry: Any, count: int) -> tuple[str, str]:
+    """What became of an entry, and why."""
+    counters(reset=True)
+    seen = 0
+    for sample in spread(list(entry.sample_inputs("cpu", torch.float32, requires_grad=False)), count):
+        try:
+            expected, found = compiled(entry, sample)
+        except Slow:
+            raise
+        except Exception as error:
+            return "refused", f"{type(error).__name__}: {error}".split("\n")[0][:160]
+        try:
+            agree(entry, expected, found)
+        except AssertionError as error:
+            return "wrong", " ".join(str(error).split())[:240]
+        seen += 1
+    ops = counters()["fallback_ops"]
+    if not seen:
+        return "refused", "there are no samples"
+    return ("falls back", ", ".join(sorted(ops))) if ops else ("passes", "")
+
+
+def results(chosen: list[Any], count: int) -> Iterator[tuple[str, str, str]]:
+    """What became of each."""
+
+    def stop(*_: Any) -> None:
+        raise Slow()
+
+    signal.signal(signal.SIGALRM, stop)
+    for entry in chosen:
+        signal.alarm(SECONDS)
+        try:
+            with torch.no_grad():
+                status, why = judged(entry, count)
+        except Slow:
+            status, why = "refused", f"more than {SECONDS} seconds"
+        finally:
+            signal.alarm(0)
+        yield full_name(entry), status, why
+
+
+def known(path: Path) -> dict[str, str]:
+    """The lines of a table by entry."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    return {line.split(" | ")[0]: line for line in lines if " | " in line}
+
+
+def status_of(line: str) -> str:
+    """What a line of the table says became of its entry."""
+    return line.split("|")[1].strip()
+
+
+def main() -> int:
+    """Judges entries and writes the table."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--samples", type=int, default=3)
+    parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--part", default="0/1")
+    parser.add_argument("--table", type=Path, default=TABLE)
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    part, parts = map(int, given.part.split("/"))
+    done = known(given.table)
+    chosen = [entry for entry in entries() if not given.names or entry.name in given.names or full_name(entry) in given.names]
+    chosen = [entry for entry in chosen[part::parts] if not (given.resume and full_name(entry) in done)]
+    with given.table.open("a") as table:
+        for name, status, why in results(chosen, given.samples):
+            line = f"{name} | {status} | {why}".rstrip(" |")
+            done[name] = line
+            print(line, flush=True)
+            table.write(line + "\n")
+            table.flush()
+    if parts == 1:
+        given.table.write_text("".join(f"{line}\n" for _, line in sorted(known(given.table).items())))
+    counts: dict[str, int] = {}
+    for status in map(status_of, done.values()):
+        counts[status] = counts.get(status, 0) + 1
+    print(counts)
+    return int(counts.get("wrong", 0) > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,141 @@
+"""`torch.compile(backend="warpweft")` against eager PyTorch: values, gradients, fallbacks, strides, and PyTorch's own database of ops."""
+
+import copy
+
+import pytest
+
+torch = pytest.importorskip("torch")
+opinfo = pytest.importorskip("opinfo")
+
+from torch import nn  # noqa: E402
+from warpweft.torch import counters  # noqa: E402
+
+F = torch.nn.functional
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    counters(reset=True)
+
+
+def compiled(model, **options):
+    return torch.compile(model, backend="warpweft", **options)
+
+
+def step(model, call, *args):
+    """A result and the gradients of a step."""
+    model.zero_grad()
+    result = call(*args)
+    (result * torch.linspace(-1, 1, result.numel()).reshape(result.shape)).sum().backward()
+    return result, [parameter.grad for parameter in model.parameters()]
+
+
+@pytest.mark.parametrize(
+    "model, shape",
+    [
+        (nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 4)), (5, 8)),
+        (nn.Sequential(nn.Conv2d(3, 8, 3, padding=1, stride=2), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(32, 3)), (2, 3, 8, 8)),
+        (nn.Sequential(nn.ConvTranspose2d(2, 4, 3, stride=2, output_padding=1), nn.SiLU(), nn.AvgPool2d(2), nn.GroupNorm(2, 4)), (2, 2, 5, 5)),
+        (nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True), (2, 6, 16)),
+    ],
+    ids=["perceptron", "convolutions", "transposed", "transformer"],
+)
+def test_a_training_step_is_eagers(model, shape):
+    eager = copy.deepcopy(model)
+    x = torch.randn(shape)
+    found, gradients = step(model, compiled(model), x)
+    expected, wanted = step(eager, eager, x)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    for one, other in zip(gradients, wanted):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
+    assert counters() == {"graphs": 2, "fallback_ops": {}}
+    for (name, one), other in zip(model.named_buffers(), eager.buffers()):
+        torch.testing.assert_close(one, other, msg=name)
+
+
+def test_an_op_that_is_not_ours_is_pytorchs():
+    def f(x):
+        y = (x * 2).relu()
+        return torch.linalg.svdvals(y).sum() + y.exp().sum()
+
+    x = torch.randn(3, 3)
+    torch.testing.assert_close(compiled(f)(x), f(x), rtol=1e-4, atol=1e-4)
+    assert list(counters()["fallback_ops"].values()) == [1] and counters()["graphs"] == 2
+    assert counters(reset=True) != counters()
+
+
+def test_random_ops_draw_what_eager_draws():
+    def f(x):
+        return F.dropout(x.exp(), 0.5) + torch.rand_like(x)
+
+    x = torch.randn(50)
+    torch.manual_seed(5)
+    expected = f(x)
+    torch.manual_seed(5)
+    found = compiled(f)(x)
+    torch.testing.assert_close(found, expected)
+
+
+def test_mutations_are_carried_out():
+    def f(x, y):
+        x.add_(y)
+        x[1:] *= 2
+        return x.sum()
+
+    x, y = torch.randn(4), torch.randn(4)
+    other = x.clone()
+    torch.testing.assert_close(compiled(f)(x, y), f(other, y))
+    torch.testing.assert_close(x, other)
+
+
+def test_results_are_the_callers_own():
+    f = compiled(lambda x: (x + 1, x + 1, x))
+    x = torch.zeros(3)
+    a, b, c = f(x)
+    a.add_(5)
+    assert b.tolist() == [1, 1, 1] and x.tolist() == [0, 0, 0] and c.tolist() == [0, 0, 0]
+    again = f(x)
+    assert again[0].tolist() == [1, 1, 1]
+
+
+def test_strides_are_eagers():
+    x = torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last)
+    f = lambda x: x.relu() * 2  # noqa: E731
+    assert compiled(f)(x).stride() == f(x).stride()
+    g = lambda x: (x + 1).transpose(0, 1)  # noqa: E731
+    y = torch.randn(3, 4)
+    torch.testing.assert_close(compiled(g)(y), g(y))
+
+
+def test_lengths_may_change():
+    f = compiled(lambda x: x.cumsum(0) / x.shape[0], dynamic=True)
+    for count in (3, 5, 1, 8):
+        x = torch.randn(count, 2)
+        torch.testing.assert_close(f(x), x.cumsum(0) / count)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.int32, torch.int64, torch.uint8, torch.bool])
+def test_types_of_elements(dtype):
+    x = (torch.randn(4, 5) * 4).to(dtype)
+    f = lambda x: (x + x, x * x, x.sum(0), x > 1, x[:, 1:3], torch.cat([x, x]))  # noqa: E731
+    for found, expected in zip(compiled(f)(x), f(x)):
+        torch.testing.assert_close(found, expected)
+    assert counters()["fallback_ops"] == {}
+
+
+QUICK = "add baddbmm cat clamp cumsum gather index_put masked_fill matmul max.reduction_with_dim nn.functional.conv2d nn.functional.gelu \
+nn.functional.layer_norm nn.functional.max_pool2d scatter_reduce.amax softmax sort std topk where".split()  # fmt: skip
+
+
+@pytest.mark.parametrize("entry", [entry for entry in opinfo.entries() if opinfo.full_name(entry) in QUICK], ids=opinfo.full_name)
+def test_samples_of_pytorchs_database(entry):
+    with torch.no_grad():
+        assert opinfo.judged(entry, 3) == ("passes", "")
+
+
+def test_the_table_of_all_entries_has_no_wrong_one():
+    lines = opinfo.known(opinfo.TABLE).values()
+    statuses = [opinfo.status_of(line) for line in lines]
+    assert "wrong" not in statuses and statuses.count("passes") >= 500
