@@ -3,12 +3,41 @@
 //! A call that cannot be done raises at once, though tensors are lazy. The kind follows the fault: `IndexError` for places that there are
 //! not, `MemoryError`, `RuntimeError` for programs that did not run, `TypeError` for types, `ValueError` for the rest.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use pyo3::exceptions::{PyIndexError, PyMemoryError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use warpweft::Error;
 use warpweft::execute::ExecuteError;
 use warpweft::tensor::CallError;
 use warpweft_devices::DeviceError;
+
+/// What a signal's handler raised while the library searched: kept until the call that searched gives back.
+static RAISED: Mutex<Option<PyErr>> = Mutex::new(None);
+
+fn raised() -> MutexGuard<'static, Option<PyErr>> {
+    RAISED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether Python has a signal, such as Ctrl-C, whose handler raises: searches end then.
+pub(crate) fn is_interrupted() -> bool {
+    if raised().is_some() {
+        return true;
+    }
+    // Handlers run on Python's main thread alone; elsewhere there is nothing to see.
+    match Python::attach(|py| py.check_signals()) {
+        Ok(()) => false,
+        Err(error) => {
+            *raised() = Some(error);
+            true
+        }
+    }
+}
+
+/// Raises what a signal's handler raised meanwhile.
+pub(crate) fn interruption() -> PyResult<()> {
+    raised().take().map_or(Ok(()), Err)
+}
 
 /// The file and line of Python code that called, outside of this package.
 fn place(py: Python<'_>) -> Option<String> {

@@ -12,7 +12,7 @@ use warpweft_devices::dlpack::{Capsule, python};
 
 use crate::arguments::{Lengths, bindings};
 use crate::dtype::Wanted;
-use crate::errors::exception;
+use crate::errors::{exception, interruption};
 use crate::tensor::{PyTensor, asked, tensors};
 use crate::var::PyVar;
 
@@ -61,6 +61,7 @@ impl PyFunction {
         let mut failed = None;
         let compiled =
             py.detach(|| compile_dyn_with(&variables, &specs, |arguments| traced(&callable, arguments, &mut failed)));
+        interruption()?;
         match (failed, compiled) {
             (Some(error), _) => Err(error),
             (None, Ok(function)) => Ok(PyFunction(function)),

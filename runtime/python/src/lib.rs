@@ -28,5 +28,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         let name = if name == "bool" { "bool_" } else { name };
         module.add(name, dtype::PyDType(dtype))?;
     }
+    warpweft::search::stop_when(errors::is_interrupted);
     tensor::functions(module)
 }

@@ -23,7 +23,7 @@ use super::{ExecuteError, Executor, internal};
 use crate::cache::disk::Key;
 use crate::cache::entries::{decode_kernel, encode_kernel};
 use crate::debug::{self, KernelReport, Listening, Progress};
-use crate::search::Budget;
+use crate::search::{Budget, is_stopped};
 
 /// Pages of code, data and unwinding, and what describes them: what the smallest kernel takes.
 const CODE_BYTES_MIN: usize = 16 << 10;
@@ -110,6 +110,9 @@ impl Executor {
         }
         for (key, ast) in new {
             let is_known = self.known.list_for(ast, self.beam, &self.disk).is_some();
+            if is_stopped() {
+                break;
+            }
             if !is_known && self.stored_kernel(key).is_none() {
                 self.search(ast, Budget::of_width(self.beam), &mut |_| ())?;
             }

@@ -99,7 +99,7 @@ impl Executor {
         known.get(&key, self.disk_cache()).map(|(_, opts)| opts).into_iter().collect()
     }
 
-    /// Searches for a kernel, and keeps what is found.
+    /// Searches for a kernel, and keeps what is found, unless the search was ended before its time.
     ///
     /// # Errors
     /// As [`search`].
@@ -110,6 +110,9 @@ impl Executor {
         told: &mut dyn FnMut(super::Progress),
     ) -> Result<Found, ExecuteError> {
         let found = search(self, ast, budget, told)?;
+        if super::is_stopped() {
+            return Ok(found);
+        }
         let kernel = warpweft_compiler::pipeline::loops_of(ast, &mut warpweft_compiler::watch::Silent);
         self.known_lists().keep(ast, &kernel, budget.width, &found.opts, self.disk_cache());
         debug::searched(&found);

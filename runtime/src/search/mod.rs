@@ -14,6 +14,7 @@
 
 mod candidates;
 mod known;
+mod stop;
 mod trial;
 
 #[cfg(test)]
@@ -33,6 +34,8 @@ use warpweft_compiler::watch::Silent;
 use crate::execute::{ExecuteError, Executor};
 use candidates::Candidate;
 pub(crate) use known::KnownLists;
+pub(crate) use stop::is_stopped;
+pub use stop::stop_when;
 use trial::Bench;
 
 /// Lists compiled and timed in a round, for each of those that it begins with.
@@ -202,7 +205,7 @@ impl<'s> Search<'s> {
     }
 
     fn is_over(&self) -> bool {
-        self.started.elapsed() >= self.budget.time
+        self.started.elapsed() >= self.budget.time || is_stopped()
     }
 
     fn best(&self) -> f64 {

@@ -125,3 +125,20 @@ fn programs_with_beam_compute_what_they_compute_without() {
     assert_eq!(with, without);
     assert!(!none_found && none_sought, "BEAM searches, and nothing else does");
 }
+
+#[test]
+fn a_search_that_is_ended_gives_what_it_has_and_keeps_nothing() {
+    use std::cell::Cell;
+    thread_local! { static STOPPED: Cell<bool> = const { Cell::new(false) }; }
+    super::stop_when(|| STOPPED.get());
+    let (executor, ast) = (executor(&Config::default()), product(13, 17, 19));
+    let long = Budget { width: 4, time: Duration::from_secs(600) };
+    let mut told = 0;
+    let found = executor.search(&ast, long, &mut |_| {
+        told += 1;
+        STOPPED.set(true);
+    });
+    let known = executor.known_lists().list_for(&ast, 1, executor.disk_cache());
+    STOPPED.set(false);
+    assert!(found.is_ok_and(|found| found.seconds > 0.0) && (1..64).contains(&told) && known.is_none());
+}

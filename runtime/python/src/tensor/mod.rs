@@ -16,7 +16,7 @@ mod reduce;
 use pyo3::prelude::*;
 use warpweft::{Result, Tensor};
 
-use crate::errors::exception;
+use crate::errors::{exception, interruption};
 
 pub(crate) use create::functions;
 
@@ -27,6 +27,7 @@ pub(crate) struct PyTensor(pub(crate) Tensor);
 /// Calls the library without the interpreter's lock; a tensor that carries an error raises it.
 pub(crate) fn made(py: Python<'_>, build: impl FnOnce() -> Tensor + Send) -> PyResult<PyTensor> {
     let tensor = py.detach(build);
+    interruption()?;
     match tensor.dtype() {
         Ok(_) => Ok(PyTensor(tensor)),
         Err(error) => Err(exception(py, &error)),
@@ -35,7 +36,9 @@ pub(crate) fn made(py: Python<'_>, build: impl FnOnce() -> Tensor + Send) -> PyR
 
 /// Calls the library without the interpreter's lock.
 pub(crate) fn asked<T: Send>(py: Python<'_>, ask: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
-    py.detach(ask).map_err(|error| exception(py, &error))
+    let found = py.detach(ask);
+    interruption()?;
+    found.map_err(|error| exception(py, &error))
 }
 
 /// As [`made`], of several.
