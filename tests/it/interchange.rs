@@ -72,6 +72,35 @@ fn no_byte_is_copied_either_way() {
 }
 
 #[test]
+fn what_is_given_away_is_written_to_by_nobody_else() {
+    let address = |capsule: warpweft::tensor::Capsule| {
+        let (memory, _) = capsule.into_memory().unwrap();
+        memory.host_address().unwrap()
+    };
+    // Of a result that nobody else has, the very memory.
+    let alone = floats(&[100]) + 1.0;
+    alone.realize().unwrap();
+    let place = alone.with_slice(|elements: &[f32]| elements.as_ptr().addr()).unwrap();
+    let given = alone.into_dlpack().unwrap();
+    assert!(!given.is_read_only());
+    assert_eq!(address(given).addr().get(), place);
+    // Of what another tensor has too, whole or in part, and of what somebody else lent, a copy.
+    let x = floats(&[100]);
+    x.realize().unwrap();
+    let own = address(x.to_dlpack().unwrap());
+    for shared in [x.clone(), x.get(0..100), Tensor::from_dlpack(x.to_dlpack().unwrap())] {
+        let given = shared.into_dlpack().unwrap();
+        assert!(!given.is_read_only());
+        assert_ne!(address(given), own);
+    }
+    let lent = Array2::<f32>::zeros((4, 5));
+    let place = lent.as_ptr().addr();
+    let producer = Tensor::from_ndarray(lent).to_dlpack().unwrap();
+    assert_ne!(address(Tensor::from_dlpack(producer).into_dlpack().unwrap()).addr().get(), place);
+    assert_eq!(Tensor::from_dlpack((x * 2.0).t().into_dlpack().unwrap()).to_vec::<f32>().unwrap()[99], 198.0);
+}
+
+#[test]
 fn writes_go_to_memory_of_their_own() {
     let x = floats(&[2, 3]);
     let shared = Tensor::from_dlpack(x.to_dlpack().unwrap());
