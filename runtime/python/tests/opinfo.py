@@ -1,15 +1,16 @@
 """PyTorch's own database of ops as the judge: each entry's samples through the backend, compared with eager PyTorch.
 
-    python tests/opinfo.py [--samples N] [--resume] [--part K/N] [NAME ...]
+    python tests/opinfo.py [--samples N] [--resume] [--part K/N] [--backward] [NAME ...]
 
 An entry *passes* when all samples agree and nothing was left to PyTorch, *falls back* when they agree and PyTorch ran an op, is *refused* when AOTAutograd or
 eager PyTorch cannot take it as a graph, and is *wrong* otherwise. The results are kept in `tests/opinfo.txt`, a line for each entry; entries that the file
-has are passed over with `--resume`. Samples go the way that `torch.compile` goes from AOTAutograd on.
+has are passed over with `--resume`. With `--backward` gradients are judged too, and nothing is kept. Samples go the way that `torch.compile` goes from AOTAutograd on.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 import warnings
@@ -48,7 +49,39 @@ def spread(samples: list[Any], count: int) -> list[Any]:
     return [samples[place * (len(samples) - 1) // (count - 1)] for place in range(count)]
 
 
-def compiled(entry: Any, sample: Any) -> tuple[Any, Any]:
+def gradients(results: list[torch.Tensor], leaves: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The results, and the gradients by the leaves that have one, of a sum of results with weights."""
+    total = torch.zeros(())
+    for result in results:
+        if result.requires_grad:
+            total = total + (result * torch.linspace(0.5, 1.5, result.numel()).reshape(result.shape)).sum()
+    wanted = [leaf for leaf in leaves if leaf.requires_grad]
+    if not wanted or not total.requires_grad:
+        return [result.detach() for result in results]
+    found = torch.autograd.grad(total, wanted, allow_unused=True)
+    return [result.detach() for result in results] + [torch.zeros(()) if gradient is None else gradient for gradient in found]
+
+
+def exact(entry: Any, sample: Any) -> list[torch.Tensor]:
+    """What eager PyTorch gives in float64."""
+    wide = lambda leaf: leaf.double() if isinstance(leaf, torch.Tensor) and leaf.dtype == torch.float32 else leaf  # noqa: E731
+    x, args, kwargs = pytree.tree_map(wide, (sample.input, sample.args, sample.kwargs))
+    torch.manual_seed(42)
+    return [leaf for leaf in pytree.tree_leaves(entry.op(x, *args, **kwargs)) if isinstance(leaf, torch.Tensor)]
+
+
+def is_nearer(expected: list[torch.Tensor], found: Any, right: list[torch.Tensor]) -> bool:
+    """Whether what the backend gives is no further from the results in float64 than what eager PyTorch gives."""
+
+    def distance(one: torch.Tensor, other: torch.Tensor) -> float:
+        return float(torch.nan_to_num((one.double() - other).abs()).max()) if other.numel() else 0.0
+
+    if not all(other.is_floating_point() and one.isfinite().all() and other.isfinite().all() for one, other in zip(found, right)):
+        return False
+    return all(distance(two, three) <= distance(one, three) for one, two, three in zip(expected, found, right))
+
+
+def compiled(entry: Any, sample: Any, backward: bool = False) -> tuple[Any, Any]:
     """What eager PyTorch gives, and what the backend gives."""
     leaves, tree = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
@@ -63,10 +96,12 @@ def compiled(entry: Any, sample: Any) -> tuple[Any, Any]:
 
     # The seed that entries of random ops set themselves, which is no part of a graph.
     torch.manual_seed(42)
-    expected = call(*[tensor.clone() for tensor in tensors])
+    copies = [[tensor.detach().clone().requires_grad_(backward and tensor.requires_grad) for tensor in tensors] for _ in range(2)]
+    expected = call(*copies[0])
     torch.manual_seed(42)
-    function = aot_function(call, fw_compiler=compile_graph, decompositions=decompositions())
-    return expected, function(*[tensor.clone() for tensor in tensors])
+    function = aot_function(call, fw_compiler=compile_graph, bw_compiler=compile_graph, decompositions=decompositions())
+    found = function(*copies[1])
+    return (gradients(expected, copies[0]), gradients(found, copies[1])) if backward else (expected, found)
 
 
 def agree(entry: Any, expected: list[torch.Tensor], found: Any) -> None:
@@ -83,13 +118,13 @@ class Slow(Exception):
     """An entry that takes too long."""
 
 
-def judged(entry: Any, count: int) -> tuple[str, str]:
+def judged(entry: Any, count: int, backward: bool = False) -> tuple[str, str]:
     """What became of an entry, and why."""
     counters(reset=True)
     seen = 0
-    for sample in spread(list(entry.sample_inputs("cpu", torch.float32, requires_grad=False)), count):
+    for sample in spread(list(entry.sample_inputs("cpu", torch.float32, requires_grad=backward)), count):
         try:
-            expected, found = compiled(entry, sample)
+            expected, found = compiled(entry, sample, backward)
         except Slow:
             raise
         except Exception as error:
@@ -97,7 +132,8 @@ def judged(entry: Any, count: int) -> tuple[str, str]:
         try:
             agree(entry, expected, found)
         except AssertionError as error:
-            return "wrong", " ".join(str(error).split())[:240]
+            if backward or not is_nearer(expected, found, exact(entry, sample)):
+                return "wrong", " ".join(str(error).split())[:240]
         seen += 1
     ops = counters()["fallback_ops"]
     if not seen:
@@ -105,7 +141,7 @@ def judged(entry: Any, count: int) -> tuple[str, str]:
     return ("falls back", ", ".join(sorted(ops))) if ops else ("passes", "")
 
 
-def results(chosen: list[Any], count: int) -> Iterator[tuple[str, str, str]]:
+def results(chosen: list[Any], count: int, backward: bool) -> Iterator[tuple[str, str, str]]:
     """What became of each."""
 
     def stop(*_: Any) -> None:
@@ -115,8 +151,8 @@ def results(chosen: list[Any], count: int) -> Iterator[tuple[str, str, str]]:
     for entry in chosen:
         signal.alarm(SECONDS)
         try:
-            with torch.no_grad():
-                status, why = judged(entry, count)
+            with torch.set_grad_enabled(backward):
+                status, why = judged(entry, count, backward)
         except Slow:
             status, why = "refused", f"more than {SECONDS} seconds"
         finally:
@@ -142,22 +178,26 @@ def main() -> int:
     parser.add_argument("--samples", type=int, default=3)
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--part", default="0/1")
+    parser.add_argument("--backward", action="store_true")
     parser.add_argument("--table", type=Path, default=TABLE)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
+    if given.backward:
+        given.table = Path(os.devnull) if given.table == TABLE else given.table
     part, parts = map(int, given.part.split("/"))
     done = known(given.table)
     chosen = [entry for entry in entries() if not given.names or entry.name in given.names or full_name(entry) in given.names]
+    chosen = [entry for entry in chosen if entry.supports_autograd or not given.backward]
     chosen = [entry for entry in chosen[part::parts] if not (given.resume and full_name(entry) in done)]
     with given.table.open("a") as table:
-        for name, status, why in results(chosen, given.samples):
+        for name, status, why in results(chosen, given.samples, given.backward):
             line = f"{name} | {status} | {why}".rstrip(" |")
             done[name] = line
             print(line, flush=True)
             table.write(line + "\n")
             table.flush()
-    if parts == 1:
+    if parts == 1 and not given.backward:
         given.table.write_text("".join(f"{line}\n" for _, line in sorted(known(given.table).items())))
     counts: dict[str, int] = {}
     for status in map(status_of, done.values()):

@@ -68,12 +68,21 @@ def _result(value: Any, meta: Any) -> Any:
     """What a builder gave, in the type that the meta says; refused where it has another shape."""
     if isinstance(value, (tuple, list)):
         return tuple(_result(part, of) for part, of in zip(value, meta))
+    if _is_empty(meta):
+        return ww.zeros(tuple(meta.shape), dtype=dtype_of(meta.dtype))
     if not isinstance(value, ww.Tensor) or not isinstance(meta, torch.Tensor):
         return value
     shape = tuple(meta.shape)
     if all(isinstance(length, int) for length in shape) and value.shape != shape:
         raise Unsupported(f"it would have the shape {value.shape} and not {shape}")
     return moved(value, dtype_of(meta.dtype))
+
+
+def _is_empty(meta: Any) -> bool:
+    """Whether a result has no elements, so that nothing is to be computed."""
+    return isinstance(meta, torch.Tensor) and any(isinstance(length, int) and length == 0 for length in meta.shape) and all(
+        isinstance(length, int) for length in meta.shape
+    )
 
 
 def _order(meta: Any, rank: int) -> list[int]:
@@ -152,6 +161,8 @@ def build_node(node: Any, values: dict[Any, Any]) -> Any:
             meta = node.meta.get("val")
             metas = torch.fx.node.map_arg(node.args, lambda source: source.meta.get("val"))
             named = torch.fx.node.map_arg(node.kwargs, lambda source: source.meta.get("val"))
+            if _is_empty(meta) or isinstance(meta, (tuple, list)) and meta and all(map(_is_empty, meta)):
+                return _result([None] * len(meta) if isinstance(meta, (tuple, list)) else ww.zeros(0), meta)
             return _result(TABLE[node.target](Context(meta, metas, named), *args, **kwargs), meta)
         return node.target(*args, **kwargs)
     except (Unsupported, ValueError, IndexError, TypeError, RuntimeError, OverflowError, NotImplementedError, AttributeError) as error:

@@ -27,6 +27,11 @@ class Context:
     kwargs: dict[str, Any]
 
     @property
+    def outs(self) -> list[Any]:
+        """Of all results."""
+        return list(self.out) if isinstance(self.out, (tuple, list)) else [self.out]
+
+    @property
     def first(self) -> Any:
         """Of the only result, or of the first."""
         return self.out[0] if isinstance(self.out, (tuple, list)) else self.out

@@ -5,4 +5,4 @@ from __future__ import annotations
 
 def load() -> None:
     """Enters all ops into the table, once."""
-    from warpweft.torch._ops import create, elementwise, indexing, layers, matrices, reductions, special, views  # noqa: F401
+    from warpweft.torch._ops import create, elementwise, indexing, layers, linalg, matrices, reductions, special, views  # noqa: F401

@@ -255,8 +255,9 @@ def bucketize(c: Context, value: Any, boundaries: ww.Tensor, *, out_int32: bool 
 
 @op("index_reduce")
 def index_reduce(c: Context, x: ww.Tensor, dim: int, index: ww.Tensor, source: ww.Tensor, reduce: str, *, include_self: bool = True) -> Any:
-    if not x.ndim or not index.ndim:
-        raise Unsupported("a tensor without axes")
+    if not x.ndim:
+        x, source = x.reshape(1), source.reshape(1)
+        return index_reduce(c, x, 0, index.reshape(-1), source, reduce, include_self=include_self).reshape(())
     shape = [1] * source.ndim
     shape[dim] = index.size
     spread = index.reshape(shape).expand(source.shape)

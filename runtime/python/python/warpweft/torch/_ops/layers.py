@@ -94,9 +94,17 @@ def _avg(x: ww.Tensor, axes: int, kernel: Any, stride: Any, padding: Any, ceil_m
     if x.size == 0:
         raise Unsupported("windows of nothing")
     if divisor:
-        if ceil_mode:
-            raise Unsupported("a divisor of its own with windows that stick out")
-        return x.avg_pool(*window[:3], False, True) * (math.prod(window[0]) / divisor)
+        pairs = [(0, 0)] * (x.ndim - axes)
+        for length, kernel, stride, padding in zip(x.shape[x.ndim - axes :], *window[:3]):
+            past = 0
+            if ceil_mode:
+                # A last window begins inside of the elements and what is padded before them.
+                count = -(-(length + 2 * padding - kernel) // stride) + 1
+                count -= (count - 1) * stride >= length + padding
+                past = max((count - 1) * stride + kernel - length - 2 * padding, 0)
+            pairs.append((padding, padding + past))
+        whole = math.prod(window[0])
+        return x.pad(pairs).avg_pool(window[0], window[1], 0, False, True) * (whole / divisor)
     return x.avg_pool(*window[:3], ceil_mode, count_include_pad)
 
 

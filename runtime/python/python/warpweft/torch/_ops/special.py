@@ -264,3 +264,42 @@ def spherical_bessel_j0(x: ww.Tensor) -> ww.Tensor:
     """sin(x) / x."""
     other = _inside(x, x.not_equal(0.0), 1.0)
     return ww.where(x.isinf(), 0.0, ww.where(x.equal(0.0), 1.0, other.sin() / other))
+
+
+def _chebyshev(kind: str, is_shifted: bool) -> None:
+    """Chebyshev's polynomials of any degree by their closed forms: with the angle inside of -1 to 1, and its hyperbolic twin outside."""
+
+    name = f"special_{'shifted_' if is_shifted else ''}chebyshev_polynomial_{kind}"
+
+    @op(name, f"{name}.x_scalar", f"{name}.n_scalar")
+    def build(c: Context, x: Any, n: Any) -> Any:
+        if c.dtype == ww.float64:
+            raise Unsupported("float64")
+        x, n = (value.astype(ww.float64) if isinstance(value, ww.Tensor) else ww.full((), float(value), dtype=ww.float64) for value in (x, n))
+        n = n.trunc()
+        x = x * 2 - 1 if is_shifted else x
+        size = x.abs()
+        inside = size < 1
+        odd = ww.where(x < 0, 1 - (n.abs() % 2) * 2, 1.0)
+        angle = _inside(x, inside, 0.0).acos()
+        # Of |x|, and of what is odd the sign.
+        wide = _inside(size, size > 1, 2.0).acosh()
+        half = n + 0.5
+        if kind == "t":
+            found = (angle * n).cos(), odd * (wide * n).cosh(), odd
+        elif kind == "u":
+            found = ((n + 1) * angle).sin() / angle.sin(), odd * ((n + 1) * wide).sinh() / wide.sinh(), odd * (n + 1)
+        else:
+            cosine, sine = (half * angle).cos() / (angle / 2).cos(), (half * angle).sin() / (angle / 2).sin()
+            hyper, hyper_sine = (half * wide).cosh() / (wide / 2).cosh(), (half * wide).sinh() / (wide / 2).sinh()
+            is_v = kind == "v"
+            beyond = ww.where(x > 0, hyper if is_v else hyper_sine, odd * (hyper_sine if is_v else hyper))
+            at_one = ww.where(x > 0, 1.0 if is_v else 2 * n + 1, odd * (2 * n + 1 if is_v else 1.0))
+            found = cosine if is_v else sine, beyond, at_one
+        value = ww.where(inside, found[0], ww.where(size.equal(1.0), found[2], found[1]))
+        return ww.where(n < 0, 0.0, ww.where(x.isnan(), x, value)).astype(c.dtype)
+
+
+for _kind in "tuvw":
+    for _shifted in (False, True):
+        _chebyshev(_kind, _shifted)
