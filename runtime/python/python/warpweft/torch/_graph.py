@@ -18,9 +18,13 @@ from torch.utils.dlpack import from_dlpack, to_dlpack
 
 import warpweft as ww
 from warpweft.torch import _counters, _ops
-from warpweft.torch._table import TABLE, Context, Unsupported, dtype_of, moved
+from warpweft.torch._table import COMPLEX, TABLE, Context, Pair, Unsupported, dtype_of, moved
 
 _ops.load()
+
+
+# Types of complex numbers, which are pairs of these.
+_COMPLEX = {torch.complex64: ww.float32, torch.complex128: ww.float64}
 
 
 class Refused(Exception):
@@ -58,7 +62,8 @@ def _unknown(node: Any) -> Optional[str]:
         if value.layout != torch.strided:
             return f"a tensor is {value.layout}"
         try:
-            dtype_of(value.dtype)
+            if value.dtype not in _COMPLEX or node.target not in COMPLEX:
+                dtype_of(value.dtype)
         except Unsupported as refusal:
             return str(refusal)
     return None
@@ -68,6 +73,8 @@ def _result(value: Any, meta: Any) -> Any:
     """What a builder gave, in the type that the meta says; refused where it has another shape."""
     if isinstance(value, (tuple, list)):
         return tuple(_result(part, of) for part, of in zip(value, meta))
+    if isinstance(meta, torch.Tensor) and meta.dtype in _COMPLEX:
+        return _complex_result(value, meta)
     if _is_empty(meta):
         return ww.zeros(tuple(meta.shape), dtype=dtype_of(meta.dtype))
     if not isinstance(value, ww.Tensor) or not isinstance(meta, torch.Tensor):
@@ -76,6 +83,26 @@ def _result(value: Any, meta: Any) -> Any:
     if all(isinstance(length, int) for length in shape) and value.shape != shape:
         raise Unsupported(f"it would have the shape {value.shape} and not {shape}")
     return moved(value, dtype_of(meta.dtype))
+
+
+def _complex_result(value: Any, meta: Any) -> Pair:
+    """As `_result`, of complex numbers."""
+    parts = (value.re, value.im) if isinstance(value, Pair) else (ww.zeros(tuple(meta.shape)),) * 2
+    if not isinstance(value, Pair) and not _is_empty(meta) or any(part.shape != tuple(meta.shape) for part in parts):
+        raise Unsupported(f"it would not be complex numbers of the shape {tuple(meta.shape)}")
+    return Pair(*(moved(part, _COMPLEX[meta.dtype]) for part in parts))
+
+
+def _shared(tensor: Any) -> Any:
+    """A tensor of PyTorch's as a capsule; complex numbers with a last axis of two."""
+    tensor = tensor.resolve_neg() if tensor.is_neg() else tensor
+    return to_dlpack(torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor)
+
+
+def _spec(tensor: Any) -> Any:
+    """Its type and shape as an argument."""
+    shape = tuple(tensor.shape)
+    return (_COMPLEX[tensor.dtype], (*shape, 2)) if tensor.dtype in _COMPLEX else (dtype_of(tensor.dtype), shape)
 
 
 def _is_empty(meta: Any) -> bool:
@@ -110,24 +137,33 @@ class Part:
         self.function: Optional[ww.Function] = None
         self.tensors: list[Any] = []
         self.results: list[Any] = []
-        self.orders: list[list[int]] = []
+        # How the axes of each result lie in memory; none of complex ones.
+        self.orders: list[Optional[list[int]]] = []
+        self.complex: list[bool] = []
         self.numbers: dict[Any, Any] = {}
 
     def build(self, known: dict[Any, Any]) -> None:
         """Compiles the function for arguments of these types and shapes."""
         self.tensors = [node for node in self.inputs if isinstance(known[node], torch.Tensor)]
-        specs = [(dtype_of(known[node].dtype), tuple(known[node].shape)) for node in self.tensors]
+        specs = [_spec(known[node]) for node in self.tensors]
+        self.complex = [known[node].dtype in _COMPLEX for node in self.tensors]
         fixed = {node: known[node] for node in self.inputs if not isinstance(known[node], torch.Tensor)}
         self.function = ww.Function(lambda arguments: self._trace(arguments, dict(fixed)), specs)
         _counters.compiled()
 
     def _trace(self, arguments: list[ww.Tensor], values: dict[Any, Any]) -> list[ww.Tensor]:
-        values.update(zip(self.tensors, arguments))
+        for node, argument, is_complex in zip(self.tensors, arguments, self.complex):
+            values[node] = Pair(argument[..., 0], argument[..., 1]) if is_complex else argument
         for node in self.nodes:
             values[node] = build_node(node, values)
         results = []
         for node in self.outputs:
             value = values[node]
+            if isinstance(value, Pair):
+                self.results.append(node)
+                self.orders.append(None)
+                results.append(ww.stack([value.re, value.im], -1))
+                continue
             if not isinstance(value, ww.Tensor):
                 self.numbers[node] = value
                 continue
@@ -143,10 +179,10 @@ class Part:
         if not self.results or self.function is None:
             return
         arguments = [values[node] for node in self.tensors]
-        capsules = [to_dlpack(tensor.resolve_neg() if tensor.is_neg() else tensor) for tensor in arguments]
+        capsules = [_shared(tensor) for tensor in arguments]
         for node, order, capsule in zip(self.results, self.orders, self.function.call_arrays(capsules)):
             result = from_dlpack(capsule)
-            values[node] = result.permute(order) if order else result
+            values[node] = torch.view_as_complex(result) if order is None else result.permute(order) if order else result
 
 
 def _resolved(argument: Any, values: dict[Any, Any]) -> Any:

@@ -14,6 +14,18 @@ import warpweft as ww
 TABLE: dict[Any, Callable[..., Any]] = {}
 
 
+# Ops that take or give complex numbers.
+COMPLEX: set[Any] = set()
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Complex numbers as their real and imaginary parts."""
+
+    re: ww.Tensor
+    im: ww.Tensor
+
+
 class Unsupported(Exception):
     """An op, or a way to call it, that is left to PyTorch."""
 

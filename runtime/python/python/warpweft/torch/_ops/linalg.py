@@ -7,12 +7,12 @@ PyTorch. The order of pivots and the signs are LAPACK's, which PyTorch's results
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, Optional
+from typing import Any, Callable
 
 import warpweft as ww
 from warpweft.torch._table import Context, Unsupported, dtype_of, op
 
-LARGEST = 24
+LARGEST = 64
 
 
 def small(*names: str, nothing: float = 0.0) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -23,7 +23,7 @@ def small(*names: str, nothing: float = 0.0) -> Callable[[Callable[..., Any]], C
         def built(c: Context, x: ww.Tensor, *args: Any, **kwargs: Any) -> Any:
             if x.size:
                 return build(c, x, *args, **kwargs)
-            if any(max(out.shape[-2:], default=1) > 1 and out.numel() for out in c.outs):
+            if not nothing and any(out.is_floating_point() and out.numel() for out in c.outs):
                 raise Unsupported("a matrix without elements")
             values = [ww.full(tuple(out.shape), 0 if place else nothing, dtype=dtype_of(out.dtype)) for place, out in enumerate(c.outs)]
             return tuple(values) if isinstance(c.out, (tuple, list)) else values[0]
@@ -37,8 +37,8 @@ def _wide(c: Context, x: ww.Tensor) -> ww.Tensor:
     """In float64, if it is float32 and small, and has elements."""
     if x.dtype != ww.float32:
         raise Unsupported("a factorisation of other elements than float32")
-    if max(x.shape[-2:]) > LARGEST:
-        raise Unsupported(f"a matrix of more than {LARGEST} columns")
+    if min(x.shape[-2:]) > LARGEST:
+        raise Unsupported(f"a matrix of {x.shape[-2]} rows and {x.shape[-1]} columns: more than {LARGEST}")
     return x.astype(ww.float64)
 
 
@@ -116,13 +116,13 @@ def _is_odd(pivots: ww.Tensor) -> ww.Tensor:
 def solve_triangular(a: ww.Tensor, b: ww.Tensor, upper: bool, unit: bool) -> ww.Tensor:
     """x of a x = b."""
     n = a.shape[-1]
-    solved: list[Optional[ww.Tensor]] = [None] * n
+    solved: dict[int, ww.Tensor] = {}
+    # What is known is taken from all rows at once; of those that are solved already, nothing is read any more.
     for k in range(n - 1, -1, -1) if upper else range(n):
         row = _row(b, k)
-        for j in range(k + 1, n) if upper else range(k):
-            row = row - a[..., k : k + 1, j : j + 1] * solved[j]
         solved[k] = row if unit else row / a[..., k : k + 1, k : k + 1]
-    return ww.cat([row for row in solved if row is not None], -2)
+        b = b - _column(a, k) * solved[k]
+    return ww.cat([solved[k] for k in range(n)], -2)
 
 
 def _solve(factors: ww.Tensor, order: ww.Tensor, b: ww.Tensor) -> ww.Tensor:
@@ -183,7 +183,7 @@ def linalg_lu(c: Context, x: ww.Tensor, *, pivot: bool = True) -> Any:
 
 @op("lu_unpack")
 def lu_unpack(c: Context, factors: ww.Tensor, pivots: ww.Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
-    if factors.size == 0 or max(factors.shape[-2:]) > LARGEST:
+    if factors.size == 0 or min(factors.shape[-2:]) > LARGEST:
         raise Unsupported("factors of none, or of many columns")
     m = factors.shape[-2]
     return (_permutation(_order_of(pivots, m), m, factors.dtype), *_unpacked(factors))
