@@ -199,10 +199,15 @@ def build_node(node: Any, values: dict[Any, Any]) -> Any:
             named = torch.fx.node.map_arg(node.kwargs, lambda source: source.meta.get("val"))
             if _is_empty(meta) or isinstance(meta, (tuple, list)) and meta and all(map(_is_empty, meta)):
                 return _result([None] * len(meta) if isinstance(meta, (tuple, list)) else ww.zeros(0), meta)
-            return _result(TABLE[node.target](Context(meta, metas, named), *args, **kwargs), meta)
+            return _result(TABLE[node.target](Context(meta, metas, named, _used(node)), *args, **kwargs), meta)
         return node.target(*args, **kwargs)
     except (Unsupported, ValueError, IndexError, TypeError, RuntimeError, OverflowError, NotImplementedError, AttributeError) as error:
         raise Refused(node, f"{error}") from error
+
+
+def _used(node: Any) -> frozenset[int]:
+    """The numbers of a node's results that are read."""
+    return frozenset(user.args[1] for user in node.users if getattr(user.target, "__name__", "") == "getitem") if node.op == "call_function" else frozenset()
 
 
 class Graph:

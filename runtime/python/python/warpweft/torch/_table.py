@@ -37,6 +37,8 @@ class Context:
     out: Any
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+    # The numbers of results that are read, of an op of several.
+    used: frozenset[int] = frozenset()
 
     @property
     def outs(self) -> list[Any]:

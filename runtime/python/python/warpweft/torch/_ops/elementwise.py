@@ -300,3 +300,31 @@ def scalar_tensor(c: Context, value: Any, **kwargs: Any) -> Any:
 def angle(c: Context, x: ww.Tensor) -> Any:
     x = moved(x, c.dtype)
     return ww.where(x.isnan(), x, ww.where(x < 0, math.pi, x * 0.0))
+
+
+@op("nextafter", "prims::nextafter")
+def nextafter(c: Context, a: ww.Tensor, b: ww.Tensor) -> Any:
+    if c.dtype not in (ww.float32, ww.float64):
+        raise Unsupported("halves")
+    bits = ww.int32 if c.dtype == ww.float32 else ww.int64
+    a, b = _pair(c, a, b)
+    shape = tuple(c.shape)
+    a, b = a.expand(shape), b.expand(shape)
+    whole = a.contiguous().bitcast(bits)
+    # Away from zero the bits grow, on either side of it.
+    step = ww.where((b > a).equal(a > 0), 1, -1).astype(bits)
+    smallest = ww.full(shape, 1, dtype=bits).bitcast(c.dtype).copysign(b)
+    found = ww.where(a.equal(0.0), smallest, (whole + step).bitcast(c.dtype))
+    return ww.where(a.isnan() | b.isnan(), math.nan, ww.where(a.equal(b), b, found))
+
+
+@op("frexp.Tensor", "prims::frexp")
+def frexp(c: Context, x: ww.Tensor) -> Any:
+    if x.dtype != ww.float32:
+        raise Unsupported("other elements than float32")
+    # In float64 nothing of float32 is subnormal.
+    bits = x.astype(ww.float64).contiguous().bitcast(ww.int64)
+    exponent = (bits.right_shift(52) & 0x7FF) - 1022
+    mantissa = ((bits & ~(0x7FF << 52)) | (1022 << 52)).bitcast(ww.float64).astype(ww.float32)
+    plain = x.isfinite() & x.not_equal(0.0)
+    return ww.where(plain, mantissa, x), ww.where(plain, exponent, 0).astype(ww.int32)

@@ -267,3 +267,72 @@ def index_reduce(c: Context, x: ww.Tensor, dim: int, index: ww.Tensor, source: w
 @op("trace")
 def trace(c: Context, x: ww.Tensor) -> Any:
     return x.diagonal().sum() if 0 not in x.shape else ww.zeros((), dtype=c.dtype)
+
+
+@op("nonzero_static")
+def nonzero_static(c: Context, x: ww.Tensor, *, size: int, fill_value: int = -1) -> Any:
+    held = x.reshape(-1).not_equal(0)
+    count = held.astype(ww.int64).sum()
+    if not x.size:
+        return ww.full(c.shape, fill_value, dtype=ww.int64)
+    # Each place goes to its number among those that hold something; all others, and those that are too many, go to one more.
+    number = (held.astype(ww.int64).cumsum(0) - 1).minimum(int(size))
+    target = ww.where(held, number, int(size))
+    flat = ww.zeros(int(size) + 1, dtype=ww.int64).scatter(0, target, ww.arange(x.size, dtype=ww.int64))[: int(size)]
+    is_there = ww.arange(int(size), dtype=ww.int64) < count
+    stride, columns = x.size, []
+    for length in x.shape:
+        stride //= length
+        columns.append(ww.where(is_there, (flat.floor_divide(stride)) % length, fill_value))
+    return ww.stack(columns, 1) if columns else ww.zeros(c.shape, dtype=ww.int64)
+
+
+@op("histc")
+def histc(c: Context, x: ww.Tensor, bins: int = 100, min: Any = 0, max: Any = 0) -> Any:
+    flat = x.reshape(-1)
+    low, high = (ww.full((), float(bound), dtype=x.dtype) for bound in (min, max))
+    if min == max:
+        if not x.size:
+            low, high = low - 0.0, high + 1.0
+        else:
+            low, high = flat.min(), flat.max()
+        low, high = ww.where(low.equal(high), low - 1, low), ww.where(low.equal(high), high + 1, high)
+    if not x.size:
+        return ww.zeros(c.shape, dtype=c.dtype)
+    inside = (flat >= low) & (flat <= high)
+    place = ((flat - low) / (high - low) * int(bins)).floor()
+    place = ww.where(inside, place, 0.0).astype(ww.int64).minimum(int(bins) - 1)
+    target = ww.where(inside, place, int(bins))
+    return ww.zeros(int(bins) + 1, dtype=x.dtype).scatter_reduce(0, target, ww.ones(x.size, dtype=x.dtype), "sum")[: int(bins)]
+
+
+@op("embedding_renorm")
+def embedding_renorm(c: Context, weight: ww.Tensor, index: ww.Tensor, max_norm: float, norm_type: float) -> Any:
+    rows = weight.shape[0]
+    used = ww.zeros(rows, dtype=ww.int64).scatter(0, _wide(index).reshape(-1), ww.ones(index.size, dtype=ww.int64))
+    norm = weight.norm(float(norm_type), -1)
+    scale = ww.where((norm > max_norm) & used.equal(1), max_norm / (norm + 1e-7), 1.0)
+    return weight * scale.unsqueeze(-1)
+
+
+@op("segment_reduce")
+def segment_reduce(c: Context, x: ww.Tensor, reduce: str, *, lengths: Any = None, indices: Any = None, offsets: Any = None, axis: int = 0, unsafe: bool = False, initial: Any = None) -> Any:
+    ends = lengths.cumsum(axis) if lengths is not None else None if offsets is None else offsets.narrow(axis, 1, offsets.shape[axis] - 1)
+    if ends is None or axis != ends.ndim - 1 or indices is not None:
+        raise Unsupported("segments by indices")
+    rows, count = x.shape[axis], ends.shape[axis]
+    places = ww.arange(rows, dtype=ww.int64)
+    # The segment of a row is how many segments end before it or at it.
+    segment = (ends.unsqueeze(-2) <= places.unsqueeze(-1)).astype(ww.int64).sum(-1).minimum(count)
+    start = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -float("inf"), "min": float("inf")}[reduce] if initial is None else float(initial)
+    shape = [*x.shape[:axis], count + 1, *x.shape[axis + 1 :]]
+    spread = segment.reshape(segment.shape + (1,) * (x.ndim - axis - 1)).expand(x.shape)
+    how = {"sum": "sum", "mean": "sum", "prod": "prod", "max": "amax", "min": "amin"}[reduce]
+    found = ww.full(shape, start, dtype=x.dtype).scatter_reduce(axis, spread, x, how).narrow(axis, 0, count)
+    if reduce == "mean":
+        sizes = ww.cat([ends.narrow(axis, 0, 1), ends.diff(axis)], axis) if lengths is None else lengths
+        if lengths is None:
+            sizes = offsets.diff(axis)
+        sizes = sizes.reshape(sizes.shape + (1,) * (x.ndim - axis - 1)).astype(x.dtype)
+        found = ww.where(sizes > 0, found / sizes, found if initial is not None else float("nan"))
+    return found
