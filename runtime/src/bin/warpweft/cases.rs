@@ -40,6 +40,8 @@ pub(crate) const NAMES: &[&str] = &[
 ];
 
 type Program = fn(&[Tensor]) -> Tensor;
+/// One that may fail.
+type AnyProgram = Box<dyn Fn(&[Tensor]) -> Result<Tensor, Box<dyn Error>>>;
 
 /// Shapes of the inputs, operations, bytes, and what is computed.
 fn case(name: &str) -> Option<(Vec<Vec<i64>>, f64, f64, Program)> {
@@ -136,16 +138,13 @@ pub(crate) fn run(
     seconds: f64,
     save: Option<&Path>,
 ) -> Result<(Cost, Times), Box<dyn Error>> {
-    let (shapes, cost, program): (_, _, Box<dyn Fn(&[Tensor]) -> Result<Tensor, Box<dyn Error>>>) =
-        match (layer_cases::layer(name), case(name)) {
-            (Some(layer), _) => {
-                (layer.shapes, Cost { flops: layer.flops, bytes: layer.bytes }, Box::new(layer.program))
-            }
-            (None, Some((shapes, flops, bytes, program))) => {
-                (shapes, Cost { flops, bytes }, Box::new(move |inputs| Ok(program(inputs))))
-            }
-            (None, None) => return Err("no such case".into()),
-        };
+    let (shapes, cost, program): (_, _, AnyProgram) = match (layer_cases::layer(name), case(name)) {
+        (Some(layer), _) => (layer.shapes, Cost { flops: layer.flops, bytes: layer.bytes }, Box::new(layer.program)),
+        (None, Some((shapes, flops, bytes, program))) => {
+            (shapes, Cost { flops, bytes }, Box::new(move |inputs| Ok(program(inputs))))
+        }
+        (None, None) => return Err("no such case".into()),
+    };
     let inputs = inputs(device, &shapes)?;
     if let Some(folder) = save {
         std::fs::create_dir_all(folder)?;
