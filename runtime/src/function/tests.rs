@@ -693,3 +693,22 @@ fn a_position_is_a_variable_of_the_call() {
     let error = message(compile([spec(F, [1, 2])], |[x]| [keys.narrow(0, &position, 1) + &x]));
     assert!(error.contains("nothing tells the value of function_position"), "{error}");
 }
+
+#[test]
+fn optimizers_keep_what_they_keep_beside_their_parameters() {
+    let parameter = Tensor::from_vec(vec![1f32, 2.0], [2]).to("INTERPRETER");
+    let gradient = Tensor::from_vec(vec![0.5f32, -0.5], [2]).to("INTERPRETER");
+    parameter.realize().unwrap();
+    let mut optimizers: Vec<Box<dyn Optimizer>> = vec![
+        Box::new(Sgd::new(vec![parameter.clone()], 0.5, 0.5, 0.0).unwrap()),
+        Box::new(Adam::new(vec![parameter.clone()], 0.5).unwrap()),
+    ];
+    for optimizer in &mut optimizers {
+        let changed = optimizer.update(std::slice::from_ref(&gradient)).unwrap();
+        Tensor::realize_all(&changed.iter().collect::<Vec<_>>()).unwrap();
+    }
+    assert_eq!(parameter.device().unwrap(), "INTERPRETER");
+    // Down by a half of the gradient, then by the rate, with the sign of the gradient.
+    let found = floats(&parameter);
+    assert!((found[0] - 0.25).abs() < 1e-5 && (found[1] - 2.75).abs() < 1e-5, "{found:?}");
+}

@@ -45,3 +45,24 @@ fn filled(shape: &[i64], value: f64) -> Result<Tensor> {
     tensor.realize()?;
     Ok(tensor)
 }
+
+/// The same on the device that a tensor is on: what is computed together has to be.
+#[track_caller]
+fn filled_beside(tensor: &Tensor, shape: &[i64], value: f64) -> Result<Tensor> {
+    let (made, device) = (filled(shape, value)?, tensor.device()?);
+    if device == crate::tensor::files::DISK || device == made.device()? {
+        return Ok(made);
+    }
+    let moved = made.to(&device);
+    moved.realize()?;
+    Ok(moved)
+}
+
+/// A number that an optimizer keeps beside its parameters, if there are any.
+#[track_caller]
+fn number_beside(parameters: &[Tensor], value: f64) -> Result<Tensor> {
+    match parameters.first() {
+        Some(parameter) => filled_beside(parameter, &[1], value),
+        None => filled(&[1], value),
+    }
+}

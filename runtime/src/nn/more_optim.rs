@@ -1,7 +1,7 @@
 //! Further optimizers: RMSProp, LAMB, Muon. Rules and constants are those of PyTorch's where it has them.
 
-use super::filled;
 use super::optim::{Optimizer, check_rate, give_memory, zeros};
+use super::{filled_beside, number_beside};
 use crate::tensor::{CallError, Result, Tensor};
 
 /// RMSProp: steps of the gradient over the root of a running mean of its square.
@@ -47,16 +47,8 @@ impl RmsProp {
         give_memory(&parameters)?;
         let squares = zeros(&parameters)?;
         let velocities = if momentum > 0.0 { zeros(&parameters)? } else { Vec::new() };
-        Ok(RmsProp {
-            parameters,
-            rate: filled(&[1], rate)?,
-            smoothing,
-            eps,
-            momentum,
-            weight_decay,
-            squares,
-            velocities,
-        })
+        let rate = number_beside(&parameters, rate)?;
+        Ok(RmsProp { parameters, rate, smoothing, eps, momentum, weight_decay, squares, velocities })
     }
 
     /// The learning rate, a tensor of one element: assign to it to change the rate.
@@ -120,8 +112,9 @@ impl Lamb {
         check_rate("Lamb", "weight decay", weight_decay, f64::INFINITY)?;
         give_memory(&parameters)?;
         let (means, squares) = (zeros(&parameters)?, zeros(&parameters)?);
-        let powers = [filled(&[1], 1.0)?, filled(&[1], 1.0)?];
-        Ok(Lamb { parameters, rate: filled(&[1], rate)?, betas, eps, weight_decay, powers, means, squares })
+        let powers = [number_beside(&parameters, 1.0)?, number_beside(&parameters, 1.0)?];
+        let rate = number_beside(&parameters, rate)?;
+        Ok(Lamb { parameters, rate, betas, eps, weight_decay, powers, means, squares })
     }
 
     /// The learning rate, a tensor of one element: assign to it to change the rate.
@@ -192,7 +185,8 @@ impl Muon {
         }
         give_memory(&parameters)?;
         let velocities = zeros(&parameters)?;
-        Ok(Muon { parameters, rate: filled(&[1], rate)?, momentum, weight_decay, velocities })
+        let rate = number_beside(&parameters, rate)?;
+        Ok(Muon { parameters, rate, momentum, weight_decay, velocities })
     }
 
     /// The learning rate, a tensor of one element: assign to it to change the rate.

@@ -3,7 +3,7 @@
 //! A step assigns new values to the parameters and to the optimizer's own tensors and computes them all in one program, together
 //! with whatever the caller wants to know (the loss). Learning rate and step count are tensors, so that every step is the same program.
 
-use super::filled;
+use super::{filled_beside, number_beside};
 use crate::tensor::{CallError, Result, Tensor};
 
 /// What an optimizer does.
@@ -77,7 +77,7 @@ pub(super) fn zeros(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
     let mut zeros = Vec::with_capacity(tensors.len());
     for tensor in tensors {
         let shape: Vec<i64> = tensor.shape()?.into_iter().map(|len| len as i64).collect();
-        zeros.push(filled(&shape, 0.0)?);
+        zeros.push(filled_beside(tensor, &shape, 0.0)?);
     }
     Ok(zeros)
 }
@@ -104,7 +104,8 @@ impl Sgd {
         check_rate("Sgd", "weight decay", weight_decay, f64::INFINITY)?;
         give_memory(&parameters)?;
         let velocities = if momentum > 0.0 { zeros(&parameters)? } else { Vec::new() };
-        Ok(Sgd { parameters, rate: filled(&[1], rate)?, momentum, weight_decay, velocities })
+        let rate = number_beside(&parameters, rate)?;
+        Ok(Sgd { parameters, rate, momentum, weight_decay, velocities })
     }
 
     /// The learning rate, a tensor of one element: assign to it to change the rate.
@@ -174,8 +175,9 @@ impl Adam {
         check_rate("Adam", "weight decay", weight_decay, f64::INFINITY)?;
         give_memory(&parameters)?;
         let (means, squares) = (zeros(&parameters)?, zeros(&parameters)?);
-        let powers = [filled(&[1], 1.0)?, filled(&[1], 1.0)?];
-        Ok(Adam { parameters, rate: filled(&[1], rate)?, betas, eps, weight_decay, powers, means, squares })
+        let powers = [number_beside(&parameters, 1.0)?, number_beside(&parameters, 1.0)?];
+        let rate = number_beside(&parameters, rate)?;
+        Ok(Adam { parameters, rate, betas, eps, weight_decay, powers, means, squares })
     }
 
     /// The learning rate, a tensor of one element: assign to it to change the rate.
