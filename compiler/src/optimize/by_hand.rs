@@ -11,12 +11,13 @@
 //! 3. The register tile: along the vector range several vectors, and along one more output range several rows, when some load does not
 //!    depend on that range and so is reused. The tile's accumulators fit three quarters of the vector registers.
 //! 4. A reduction over lanes gets several accumulators, since an add takes about four cycles and two start in each.
-//! 5. Threads share the outermost loop, where there is work for them.
+//! 5. Threads share the outermost loop, where there is work for them; loops over outputs become blocks of threads, where the machine has them (`blocks_by_hand`).
 //!
 //! A symbolic range counts with the length that it has in any case as an output, with its largest as a reduction and as threads'
 //! work. The model's numbers are those of `Target`; times are measured by the benchmark, not here.
 
 use super::apply::apply;
+use super::blocks_by_hand::{map_onto_blocks, overlaps};
 use super::blocks_outside::move_blocks_outside;
 use super::local_buffers::add_local_buffer;
 use super::opt::Opt;
@@ -57,11 +58,15 @@ pub(super) struct Attempts<'t> {
     pub(super) threads: u32,
     pub(super) kernel: UOp,
     pub(super) applied: Vec<Opt>,
-    reasons: Vec<String>,
+    pub(super) reasons: Vec<String>,
 }
 
 impl Attempts<'_> {
     pub(super) fn attempt(&mut self, opt: Opt) -> bool {
+        if self.target.blocks.is_some() && overlaps(&self.kernel, &opt) {
+            self.reasons.push(format!("{opt}: two threads would store what overlaps"));
+            return false;
+        }
         match apply(&self.kernel, &opt, self.target) {
             Ok(kernel) => {
                 self.kernel = kernel;
@@ -248,7 +253,9 @@ fn best_inner_range(survey: &Survey, target: &Target, inner: &InnerLoops) -> Opt
 }
 
 fn apply_tile(choice: &mut Attempts<'_>, survey: &Survey, tile: &Tile, vector_id: u32, lanes: u32) {
-    if tile.vectors >= 2 && survey.len(vector_id) > lanes as i64 {
+    // A thread has one vector where nothing is reused: other threads are as good as more vectors.
+    let is_worth_more = choice.target.blocks.is_none() || !survey.inner.is_empty();
+    if tile.vectors >= 2 && survey.len(vector_id) > lanes as i64 && is_worth_more {
         // Fewer, where scratch would not hold so many copies.
         let mut times = tile.vectors;
         while times >= 2 && !choice.attempt(Opt::Upcast { range: vector_id, times }) {
@@ -355,6 +362,9 @@ fn rows_that_share(survey: &Survey, reduction: &InnerLoops, id: u32) -> Vec<u32>
 }
 
 fn choose_threads(choice: &mut Attempts<'_>, survey: &Survey, target: &Target) {
+    if let Some(blocks) = &target.blocks {
+        return map_onto_blocks(choice, blocks);
+    }
     if target.threads < 2 {
         return;
     }

@@ -4,6 +4,7 @@
 
 pub mod apply;
 mod block;
+mod blocks_by_hand;
 mod blocks_outside;
 pub mod by_hand;
 mod legal;
