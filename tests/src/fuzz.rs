@@ -26,6 +26,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "gguf_bytes", check: |bytes| weights::check("gguf_bytes", bytes) },
     Target { name: "memory_plan_legal", check: oracle::memory_plan_legal },
     Target { name: "numpy_bytes", check: |bytes| weights::check("numpy_bytes", bytes) },
+    Target { name: "onnx_model", check: crate::onnx::bytes_are_read },
     Target { name: "rewrite_keeps_value", check: oracle::rewrite_keeps_value },
     Target { name: "rule_keeps_value", check: oracle::rule_keeps_value },
     Target { name: "safetensors_bytes", check: |bytes| weights::check("safetensors_bytes", bytes) },

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use warpweft_compiler::dtype::Elements;
+use warpweft_compiler::ir::Dim;
 
 use super::element::ElementType;
 use super::error::{Failure, unsupported, wrong};
@@ -41,6 +42,16 @@ pub(super) fn one_of(tensor: Tensor, element: ElementType) -> Done {
 /// Several tensors as results.
 pub(super) fn all(tensors: impl IntoIterator<Item = Tensor>) -> Done {
     tensors.into_iter().map(|tensor| Ok(Value::Tensor(Array::new(tensor)?))).collect()
+}
+
+/// Elements of a tensor of these lengths; more than there can be are the most of `i64`.
+pub(super) fn product(lengths: &[i64]) -> i64 {
+    lengths.iter().fold(1, |product: i64, &length| product.saturating_mul(length))
+}
+
+/// A number that can be multiplied with a stride, and added to, without leaving `i64`.
+pub(super) fn within(number: i64) -> i64 {
+    number.clamp(-(1 << 36), 1 << 36)
 }
 
 /// The axis counted from the start.
@@ -114,12 +125,29 @@ impl<'c> Call<'c> {
         if self.has(number) { self.integers(number).map(Some) } else { Ok(None) }
     }
 
+    /// As [`Call::integers`], of lengths and the like: what no tensor can have counts as the most that arithmetic bears.
+    pub(super) fn sizes(&self, number: usize) -> Result<Vec<i64>, Failure> {
+        Ok(self.integers(number)?.into_iter().map(within).collect())
+    }
+
+    pub(super) fn sizes_if(&self, number: usize) -> Result<Option<Vec<i64>>, Failure> {
+        if self.has(number) { self.sizes(number).map(Some) } else { Ok(None) }
+    }
+
     fn naming(&self, number: usize, failure: Failure) -> Failure {
         match failure {
             Failure::Wrong(message) => {
                 Failure::Wrong(format!("input {number} '{}': {message}", self.input_name(number)))
             }
             other => other,
+        }
+    }
+
+    /// Lengths that an input lists, variables among them.
+    pub(super) fn dims(&self, number: usize) -> Result<Vec<Dim>, Failure> {
+        match super::lengths::dims_of(self.array(number)?) {
+            Some(dims) => Ok(dims),
+            None => Ok(self.sizes(number)?.into_iter().map(Dim::from).collect()),
         }
     }
 
@@ -170,6 +198,15 @@ pub(super) fn lengths(tensor: &Tensor) -> Result<Vec<i64>, Failure> {
     }
 }
 
+/// The lengths from an axis on, which must be numbers; those before may be variables.
+pub(super) fn lengths_from(tensor: &Tensor, axis: usize) -> Result<Vec<i64>, Failure> {
+    let dims = tensor.dims()?;
+    match dims.iter().skip(axis).map(Dim::as_const).collect() {
+        Some(lengths) => Ok(lengths),
+        None => unsupported!("the shape {dims}, whose lengths from axis {axis} on are not numbers"),
+    }
+}
+
 /// Attributes.
 impl<'c> Call<'c> {
     pub(super) fn attribute(&self, name: &str) -> Result<Option<&'c Attribute>, Failure> {
@@ -201,8 +238,9 @@ impl<'c> Call<'c> {
         self.of_kind(name, "integer", |found| if let Attribute::Int(value) = found { Some(*value) } else { None })
     }
 
+    /// What is beyond all lengths counts as their end.
     pub(super) fn int_or(&self, name: &str, default: i64) -> Result<i64, Failure> {
-        Ok(self.int(name)?.unwrap_or(default))
+        Ok(within(self.int(name)?.unwrap_or(default)))
     }
 
     pub(super) fn flag(&self, name: &str) -> Result<bool, Failure> {

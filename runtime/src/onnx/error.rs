@@ -89,8 +89,8 @@ pub(super) enum Failure {
     Wrong(String),
     /// There is no such op, type or option here.
     Unsupported(String),
-    /// A value must be known for the program to be built, and is not: that of the graph's input of this number, or a computed one.
-    Unknown(Option<usize>),
+    /// A value must be known for the program to be built, and is not; with the inputs that it follows from, if programs may be made for their values.
+    Unknown(Option<Vec<usize>>),
     /// Its tensors refuse.
     Tensor(tensor::Error),
     /// What a node inside of it met.

@@ -15,8 +15,8 @@ use warpweft_compiler::dtype::Elements;
 use super::call::{Call, Done};
 use super::error::{Error, Failure, Place, wrong};
 use super::graph::{Attribute, Attributes, Constant, Data, Function, Graph, Node, Versions, Whole};
-use super::ops;
 use super::value::{Array, Value, constant};
+use super::{lengths, ops};
 
 /// Nodes that one walk may meet, loops unrolled.
 const STEPS_MAX: usize = 1_000_000;
@@ -149,9 +149,14 @@ impl<'m> Evaluation<'m> {
             Some(_) => false,
         };
         let folds = inputs.iter().all(is_known) || matches!(node.op.as_str(), "Shape" | "Size");
-        let values = op(&Call { evaluation: self, scope, node, version, inputs })?;
+        let follows = follows_of(&inputs);
+        let call = Call { evaluation: self, scope, node, version, inputs };
+        let values = op(&call)?;
+        let dims = lengths::followed(&call).filter(|dims| dims.iter().any(|dim| dim.as_const().is_none()));
         let folded = |value: Value| match value {
+            Value::Tensor(array) if dims.is_some() => Value::Tensor(Array { dims: dims.clone(), ..array }),
             Value::Tensor(array) if folds => Value::Tensor(array.folded()),
+            Value::Tensor(array) => Value::Tensor(Array { follows: follows.clone(), ..array }),
             other => other,
         };
         let values: Vec<Value> = values.into_iter().map(folded).collect();
@@ -196,7 +201,7 @@ impl<'m> Evaluation<'m> {
         match &array.known {
             Some(elements) => Ok(elements.clone()),
             None if self.eager => Ok(Arc::new(array.tensor.elements()?)),
-            None => Err(Failure::Unknown(array.input)),
+            None => Err(Failure::Unknown(array.follows.clone())),
         }
     }
 
@@ -215,6 +220,21 @@ impl<'m> Evaluation<'m> {
     }
 }
 
+/// The model's inputs that a node's results follow from, if those are short lists of integers.
+fn follows_of(inputs: &[Option<Value>]) -> Option<Vec<usize>> {
+    let mut all = Vec::new();
+    for value in inputs.iter().flatten() {
+        match value {
+            Value::Tensor(Array { known: Some(_), .. }) => {}
+            Value::Tensor(Array { follows: Some(follows), .. }) => all.extend(follows),
+            _ => return None,
+        }
+    }
+    all.sort_unstable();
+    all.dedup();
+    Some(all)
+}
+
 /// Tensors carry their errors: this is where they are seen.
 fn check(value: &Value) -> Result<(), Failure> {
     match value {
@@ -231,7 +251,13 @@ pub(super) fn value_of(data: &Constant) -> Result<Value, Failure> {
         (Data::Known(elements), Some(dtype)) => {
             let tensor = constant(dtype, &data.shape, elements);
             tensor.dtype()?;
-            Value::Tensor(Array { tensor, element: data.element, known: Some(elements.clone()), input: None })
+            Value::Tensor(Array {
+                tensor,
+                element: data.element,
+                known: Some(elements.clone()),
+                follows: None,
+                dims: None,
+            })
         }
         (Data::Bound(tensor), _) => Value::Tensor(Array::of(tensor.clone(), data.element)?),
         (Data::Known(_), None) => wrong!("text is given as numbers"),

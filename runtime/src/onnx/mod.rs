@@ -30,20 +30,20 @@ mod element;
 mod error;
 mod evaluate;
 mod graph;
+mod inputs;
+mod lengths;
 mod ops;
+mod program;
 mod proto;
 mod read;
 mod value;
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustc_hash::FxHashMap;
-
-use crate::function::{DynFunction, compile_dyn, spec};
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, Var};
 pub use data::{read_value, write_value};
 pub use element::ElementType;
 use error::Failure;
@@ -51,16 +51,13 @@ pub use error::{Error, Place};
 use evaluate::Evaluation;
 use graph::Whole;
 pub use graph::{AxisLength, Declared, Kind};
+use inputs::names_of;
+use program::{PROGRAMS_MAX, State, called, follows_itself, form_of, kind_of};
 use read::Reader;
 pub use value::{Array, Value};
 
 /// What calls that read or run models give.
 pub type Result<T> = std::result::Result<T, Error>;
-
-/// Elements that an input may have for programs to be made for its values.
-const VALUES_MAX: usize = 1024;
-/// Programs that a model keeps.
-const PROGRAMS_MAX: usize = 64;
 
 /// A model of a file. Cloning shares it; any thread may run it.
 #[derive(Clone)]
@@ -68,39 +65,12 @@ pub struct Model(Arc<Inner>);
 
 struct Inner {
     file: PathBuf,
-    whole: Whole,
+    whole: Arc<Whole>,
+    /// Lengths that stay open within bounds, by the names that the model has for them.
+    variables: Vec<(String, Var)>,
     /// The inputs that must be given.
     inputs: Vec<Declared>,
     state: Mutex<State>,
-}
-
-/// What is learnt by running it.
-#[derive(Default)]
-struct State {
-    programs: FxHashMap<Signature, Program>,
-    /// Inputs whose values programs must know.
-    known_inputs: BTreeSet<usize>,
-    /// Whether shapes follow from what the model computes.
-    is_dynamic: bool,
-}
-
-/// What inputs a program is for: types and shapes, and of some the elements.
-#[derive(Clone, PartialEq, Eq, Hash)]
-struct Signature(Vec<(ElementType, Vec<usize>, Option<Vec<u8>>)>);
-
-#[derive(Clone)]
-struct Program {
-    function: DynFunction,
-    /// What its results are.
-    results: Arc<Vec<Form>>,
-}
-
-/// A value with its tensors taken out.
-enum Form {
-    Tensor(ElementType),
-    Sequence(Vec<Form>),
-    Nothing,
-    Text(Vec<usize>, Arc<Vec<String>>),
 }
 
 /// Reads the model of a file.
@@ -129,7 +99,38 @@ impl Model {
         let graph = &whole.graph;
         let is_constant = |input: &&Declared| graph.constants.iter().any(|(name, _)| *name == input.name);
         let inputs = graph.inputs.iter().filter(|input| !is_constant(input)).cloned().collect();
-        Ok(Model(Arc::new(Inner { file: file.to_path_buf(), whole, inputs, state: Mutex::default() })))
+        let (file, whole) = (file.to_path_buf(), Arc::new(whole));
+        Ok(Model(Arc::new(Inner { file, whole, variables: Vec::new(), inputs, state: Mutex::default() })))
+    }
+
+    /// The model with lengths that stay open: axes that it declares by these names have any length within the bounds, and one program serves them
+    /// all. Memory is planned for the longest. A model that cannot be compiled so is compiled for each shape, as without.
+    ///
+    /// ```no_run
+    /// # use warpweft::onnx;
+    /// let model = onnx::load("digits.onnx")?.with_lengths(&[("batch", 1..=64)])?;
+    /// # Ok::<(), onnx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the model declares no axis of that name, or there is no length within the bounds.
+    pub fn with_lengths(&self, bounds: &[(&str, RangeInclusive<usize>)]) -> Result<Model> {
+        let refused = |message: String| Error::Input { file: self.0.file.clone(), message };
+        let declared: BTreeSet<&str> = self.0.inputs.iter().flat_map(names_of).collect();
+        let mut variables = Vec::new();
+        for (number, (name, bounds)) in bounds.iter().enumerate() {
+            if !declared.contains(name) {
+                let there: Vec<&str> = declared.into_iter().collect();
+                return Err(refused(format!("no input has an axis '{name}': there are {}", there.join(", "))));
+            }
+            // Names of the format need not be names of variables.
+            let letters: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+            let variable = Var::new(&format!("n{number}_{letters}"), bounds.clone());
+            variables.push(((*name).to_string(), variable.map_err(|error| refused(error.to_string()))?));
+        }
+        let Inner { file, whole, inputs, .. } = &*self.0;
+        let (file, whole, inputs) = (file.clone(), whole.clone(), inputs.clone());
+        Ok(Model(Arc::new(Inner { file, whole, variables, inputs, state: Mutex::default() })))
     }
 
     /// The inputs that must be given, in order.
@@ -140,6 +141,11 @@ impl Model {
     /// The outputs, in order.
     pub fn outputs(&self) -> &[Declared] {
         &self.0.whole.graph.outputs
+    }
+
+    /// How many programs are ready: one for each shape of the inputs that the model was run with, or for all within bounds.
+    pub fn programs(&self) -> usize {
+        self.state().programs.len()
     }
 
     /// The version of the standard ops that the model is written in.
@@ -185,20 +191,27 @@ impl Model {
             if let Some(program) = known {
                 return called(&program, &arrays);
             }
+            let has_variables = signature.has_variables();
             match self.compiled(&signature, inputs) {
                 Ok(program) => {
                     let mut state = self.state();
                     if state.programs.len() >= PROGRAMS_MAX {
+                        // Values that are others at each call are not worth a program each.
+                        state.is_dynamic = !state.known_inputs.is_empty();
                         state.programs.clear();
                     }
                     state.programs.insert(signature, program.clone());
                     drop(state);
                     return called(&program, &arrays);
                 }
-                Err(Failure::Unknown(Some(input))) if is_small(inputs.get(input)) => {
-                    self.state().known_inputs.insert(input);
+                // What cannot be done with open lengths may be done with numbers.
+                Err(_) if has_variables => self.state().wants_numbers = true,
+                Err(Failure::Unknown(follows)) => {
+                    let mut state = self.state();
+                    let before = state.known_inputs.len();
+                    state.known_inputs.extend(follows.unwrap_or_default());
+                    state.is_dynamic = state.known_inputs.len() == before;
                 }
-                Err(Failure::Unknown(_)) => self.state().is_dynamic = true,
                 Err(failure) => return Err(self.error(failure)),
             }
         }
@@ -208,6 +221,26 @@ impl Model {
         outputs.iter().for_each(|output| _ = form_of(output, &mut tensors));
         Tensor::realize_all(&tensors.iter().collect::<Vec<_>>())?;
         Ok(outputs)
+    }
+
+    /// The types and shapes of the outputs for inputs of these, where they follow from them; nothing is run.
+    ///
+    /// # Errors
+    /// If a node cannot be computed, or a shape follows from elements of inputs.
+    pub fn output_kinds(&self, inputs: &[(ElementType, Vec<usize>)]) -> Result<Vec<Kind>> {
+        let input = |(number, (element, shape)): (usize, &(ElementType, Vec<usize>))| {
+            let Some(dtype) = element.dtype() else {
+                error::unsupported!("text as an input of which nothing is known")
+            };
+            let tensor = Tensor::zeros_of(shape.clone(), dtype);
+            tensor.dtype()?;
+            let follows = follows_itself(&tensor, number);
+            Ok(Value::Tensor(Array { tensor, element: *element, known: None, follows, dims: None }))
+        };
+        let inputs = inputs.iter().enumerate().map(input).collect::<std::result::Result<Vec<Value>, Failure>>();
+        let outputs = inputs.and_then(|inputs| Evaluation::new(&self.0.whole, &self.0.file, false).outputs(inputs));
+        let outputs = outputs.map_err(|failure| self.error(failure))?;
+        outputs.iter().map(kind_of).collect()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -222,167 +255,6 @@ impl Model {
             Failure::Unknown(_) => format("a value that shapes depend on is not known".to_string()),
             Failure::Tensor(error) => Error::Tensor(error),
         }
-    }
-
-    /// Inputs must be as many as declared, and each of the declared type and shape.
-    fn check_inputs(&self, inputs: &[Value]) -> Result<()> {
-        let refused = |message: String| Err(Error::Input { file: self.0.file.clone(), message });
-        let declared = &self.0.inputs;
-        if inputs.len() != declared.len() {
-            let names: Vec<&str> = declared.iter().map(|input| input.name.as_str()).collect();
-            return refused(format!(
-                "the model has {} inputs ({}), and {} are given",
-                names.len(),
-                names.join(", "),
-                inputs.len()
-            ));
-        }
-        let mut named: FxHashMap<&str, usize> = FxHashMap::default();
-        for (number, (input, declared)) in inputs.iter().zip(declared).enumerate() {
-            let Some(kind) = &declared.kind else { continue };
-            if !fits(input, kind, &mut named)? {
-                let given = input.description();
-                return refused(format!("input {number} '{}' is {given}, and must be {kind}", declared.name));
-            }
-        }
-        Ok(())
-    }
-
-    /// What a program for these inputs is found by, with the tensors that it is called with; none where there is no program for them.
-    fn signature(&self, inputs: &[Value]) -> Result<Option<(Signature, Vec<Tensor>)>> {
-        let (is_dynamic, known) = {
-            let state = self.state();
-            (state.is_dynamic, state.known_inputs.clone())
-        };
-        if is_dynamic {
-            return Ok(None);
-        }
-        let (mut parts, mut arrays) = (Vec::with_capacity(inputs.len()), Vec::with_capacity(inputs.len()));
-        for (number, input) in inputs.iter().enumerate() {
-            let Value::Tensor(array) = input else { return Ok(None) };
-            let bytes = if known.contains(&number) { Some(array.tensor.to_bytes()?) } else { None };
-            if bytes.is_none() {
-                arrays.push(array.tensor.clone());
-            }
-            parts.push((array.element, array.tensor.shape()?, bytes));
-        }
-        Ok(Some((Signature(parts), arrays)))
-    }
-
-    /// The model as a program for inputs of this signature.
-    fn compiled(&self, signature: &Signature, inputs: &[Value]) -> std::result::Result<Program, Failure> {
-        let elements: Vec<_> = inputs
-            .iter()
-            .zip(&signature.0)
-            .map(|(input, (.., bytes))| match input {
-                Value::Tensor(array) if bytes.is_some() => {
-                    array.tensor.elements().map(|elements| Some(Arc::new(elements)))
-                }
-                _ => Ok(None),
-            })
-            .collect::<crate::Result<_>>()?;
-        let mut specs = Vec::new();
-        for (element, shape, _) in signature.0.iter().filter(|part| part.2.is_none()) {
-            let Some(dtype) = element.dtype() else { error::unsupported!("text as an input of a program") };
-            specs.push(spec(dtype, shape.clone()));
-        }
-        let (failure, forms) = (RefCell::new(None), RefCell::new(Vec::new()));
-        let function = compile_dyn(&specs, |tensors| {
-            let mut tensors = tensors.into_iter();
-            let mut values = Vec::with_capacity(inputs.len());
-            for (number, ((element, shape, _), known)) in signature.0.iter().zip(&elements).enumerate() {
-                let tensor = match (known, element.dtype()) {
-                    (Some(known), Some(dtype)) => value::constant(dtype, shape, known),
-                    _ => tensors.next().unwrap_or_else(|| Tensor::zeros([0usize])),
-                };
-                let array = Array { tensor, element: *element, known: known.clone(), input: Some(number) };
-                values.push(Value::Tensor(array));
-            }
-            let mut results = Vec::new();
-            match Evaluation::new(&self.0.whole, &self.0.file, false).outputs(values) {
-                Ok(outputs) => {
-                    *forms.borrow_mut() = outputs.iter().map(|output| form_of(output, &mut results)).collect()
-                }
-                Err(found) => *failure.borrow_mut() = Some(found),
-            }
-            Ok(results)
-        });
-        match failure.into_inner() {
-            Some(failure) => Err(failure),
-            None => Ok(Program { function: function?, results: Arc::new(forms.into_inner()) }),
-        }
-    }
-}
-
-/// Whether programs may be made for the values of an input.
-fn is_small(input: Option<&Value>) -> bool {
-    matches!(input, Some(Value::Tensor(array)) if array.tensor.numel().is_ok_and(|count| count <= VALUES_MAX))
-}
-
-/// Whether a value is of a kind; lengths of one name must be the same.
-fn fits<'k>(value: &Value, kind: &'k Kind, named: &mut FxHashMap<&'k str, usize>) -> Result<bool> {
-    Ok(match (value, kind) {
-        (Value::Tensor(array), Kind::Tensor { element, shape }) => {
-            let lengths = array.tensor.shape()?;
-            array.element == *element && shape.as_ref().is_none_or(|shape| lengths_fit(&lengths, shape, named))
-        }
-        (Value::Text(lengths, _), Kind::Tensor { element: ElementType::Text, shape }) => {
-            shape.as_ref().is_none_or(|shape| lengths_fit(lengths, shape, named))
-        }
-        (Value::Sequence(values), Kind::Sequence(of)) => {
-            for value in values {
-                if !fits(value, of, &mut FxHashMap::default())? {
-                    return Ok(false);
-                }
-            }
-            true
-        }
-        (Value::Nothing, Kind::Optional(_)) => true,
-        (value, Kind::Optional(of)) => fits(value, of, named)?,
-        _ => false,
-    })
-}
-
-fn lengths_fit<'k>(lengths: &[usize], shape: &'k [AxisLength], named: &mut FxHashMap<&'k str, usize>) -> bool {
-    let fits = |(length, declared): (&usize, &'k AxisLength)| match declared {
-        AxisLength::Fixed(wanted) => wanted == length,
-        AxisLength::Named(name) => named.entry(name).or_insert(*length) == length,
-        AxisLength::Any => true,
-    };
-    lengths.len() == shape.len() && lengths.iter().zip(shape).all(fits)
-}
-
-fn called(program: &Program, arrays: &[Tensor]) -> Result<Vec<Value>> {
-    let mut results = program.function.call(&arrays.iter().collect::<Vec<_>>())?.into_iter();
-    program.results.iter().map(|form| form.filled(&mut results)).collect()
-}
-
-/// What a value is, and its tensors.
-fn form_of(value: &Value, tensors: &mut Vec<Tensor>) -> Form {
-    match value {
-        Value::Tensor(array) => {
-            tensors.push(array.tensor.clone());
-            Form::Tensor(array.element)
-        }
-        Value::Sequence(values) => Form::Sequence(values.iter().map(|value| form_of(value, tensors)).collect()),
-        Value::Nothing => Form::Nothing,
-        Value::Text(shape, texts) => Form::Text(shape.clone(), texts.clone()),
-    }
-}
-
-impl Form {
-    fn filled(&self, tensors: &mut impl Iterator<Item = Tensor>) -> Result<Value> {
-        Ok(match self {
-            Form::Tensor(element) => match tensors.next() {
-                Some(tensor) => Value::Tensor(Array::of(tensor, *element)?),
-                None => Value::Nothing, // there is a result for each
-            },
-            Form::Sequence(forms) => {
-                Value::Sequence(forms.iter().map(|form| form.filled(tensors)).collect::<Result<_>>()?)
-            }
-            Form::Nothing => Value::Nothing,
-            Form::Text(shape, texts) => Value::Text(shape.clone(), texts.clone()),
-        })
     }
 }
 

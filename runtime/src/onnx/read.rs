@@ -309,7 +309,7 @@ impl Reader<'_> {
         let (values, places) = (self.constant(values, place)?, self.constant(indices, place)?);
         let shape: Option<Vec<usize>> = sparse.dims.iter().map(|&dim| usize::try_from(dim).ok()).collect();
         let count = shape.as_ref().and_then(|shape| shape.iter().try_fold(1usize, |n, &dim| n.checked_mul(dim)));
-        let (Some(shape), Some(count)) = (shape, count.filter(|&count| count <= 1 << 32)) else {
+        let (Some(shape), Some(count)) = (shape, count.filter(|&count| count <= 1 << 28)) else {
             return self.wrong(format!("{place}: there is no tensor of shape {:?}", sparse.dims));
         };
         let (Data::Known(numbers), Data::Known(places)) = (&values.data, &places.data) else {

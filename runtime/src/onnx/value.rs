@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use warpweft_compiler::dtype::{Elements, Scalar};
-use warpweft_compiler::ir::Op;
 use warpweft_compiler::ir::interpret::{self, interpret};
+use warpweft_compiler::ir::{Dim, Op};
 
 use super::element::ElementType;
 use super::error::Failure;
@@ -38,8 +38,10 @@ pub struct Array {
     pub(super) tensor: Tensor,
     pub(super) element: ElementType,
     pub(super) known: Option<Arc<Elements>>,
-    /// The graph's input that it is, if it is one.
-    pub(super) input: Option<usize>,
+    /// The model's inputs that it follows from, if those are short lists of integers: programs may be made for their values.
+    pub(super) follows: Option<Vec<usize>>,
+    /// Of a list of lengths, what its elements are if some are variables.
+    pub(super) dims: Option<Vec<Dim>>,
 }
 
 impl Array {
@@ -49,7 +51,7 @@ impl Array {
     /// If the tensor carries one.
     pub fn new(tensor: Tensor) -> tensor::Result<Array> {
         let element = tensor.dtype()?.into();
-        Ok(Array { tensor, element, known: None, input: None })
+        Ok(Array { tensor, element, known: None, follows: None, dims: None })
     }
 
     /// A tensor whose elements stand for those of a narrower type, which must have them.
@@ -58,7 +60,7 @@ impl Array {
     /// If the tensor carries one.
     pub fn of(tensor: Tensor, element: ElementType) -> tensor::Result<Array> {
         tensor.dtype()?;
-        Ok(Array { tensor, element, known: None, input: None })
+        Ok(Array { tensor, element, known: None, follows: None, dims: None })
     }
 
     /// The tensor.
@@ -95,8 +97,8 @@ impl Value {
         Ok(Value::Tensor(Array::new(tensor.clone())?))
     }
 
-    /// What it is, as messages name it.
-    pub(super) fn description(&self) -> String {
+    /// Its type and shape: `float[2, 3]`, `a sequence of 3`.
+    pub fn description(&self) -> String {
         match self {
             Value::Tensor(array) => match array.tensor.dims() {
                 Ok(dims) => format!("{}{dims}", array.element),

@@ -76,7 +76,7 @@ impl Tensor {
                     format!("the grid must be [{}, .., {axes}], with {axes} axes between", image.first().unwrap_or(&1));
                 return Err(CallError::new("grid_sample", &operands.each_ref(), message, location).into());
             }
-            let count: i64 = places[1..=axes].iter().product();
+            let count = places[1..=axes].iter().fold(1i64, |count, &length| count.saturating_mul(length));
             let flat = grid.reshape([places[0], count, axes as i64]);
             let point = |axis: usize| {
                 let part = flat.narrow(2, (axes - 1 - axis) as i64, 1i64).squeeze(2);
@@ -117,7 +117,7 @@ impl Tensor {
             };
             let mut lines: Vec<Tensor> = (0..axes).rev().map(line).collect();
             lines.push(Tensor::ones_of(sizes.to_vec(), dtype));
-            let count: i64 = sizes.iter().product();
+            let count = sizes.iter().fold(1i64, |count, &length| count.saturating_mul(length));
             let base = Tensor::stack(&lines.iter().collect::<Vec<_>>(), -1).reshape([count, axes as i64 + 1]);
             let result: Vec<i64> = [shape[0]].iter().chain(sizes).chain(&[axes as i64]).copied().collect();
             Ok(base.matmul(&self.transpose(1, 2)).reshape(result))
@@ -137,7 +137,7 @@ impl Tensor {
             }
             let size = shape[shape.len() - 1];
             let outer: Vec<i64> = shape[..shape.len() - 2].to_vec();
-            let count: i64 = outer.iter().product();
+            let count = outer.iter().fold(1i64, |count, &length| count.saturating_mul(length));
             let mut rest = self.reshape([count, size, size]);
             let mut det = Tensor::ones_of([count], self.dtype()?);
             for left in (1..=size).rev() {

@@ -15,6 +15,7 @@ mod inspect_opts;
 mod inspect_region;
 mod layer_cases;
 mod minilm;
+mod onnx;
 mod regions;
 mod starts;
 mod tune;
@@ -46,6 +47,8 @@ enum Command {
     Tune(tune::Tune),
     /// List the tensors of files of weights: safetensors, npy, npz, gguf, pt.
     Files(files::Files),
+    /// Run a model of the ONNX format, and print its outputs' shapes and what calls take.
+    Onnx(onnx::Onnx),
     /// What `bench encoder_cold` and `encoder_warm` start: the encoder, once.
     #[command(hide = true)]
     EncoderStart(starts::Sizes),
@@ -142,6 +145,7 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Tune(arguments) => tune::run(&arguments),
         Command::Files(arguments) => files::run(&arguments),
+        Command::Onnx(arguments) => onnx::run(&arguments),
         Command::Debug => {
             println!("{}", debug_help());
             Ok(())

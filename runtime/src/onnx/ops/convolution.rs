@@ -1,6 +1,6 @@
 //! Convolutions, and how windows lie on an image, which pooling shares.
 
-use super::super::call::{Call, Done, one};
+use super::super::call::{Call, Done, lengths_from, one};
 use super::super::error::{Failure, wrong};
 use super::Op;
 use crate::DType;
@@ -90,7 +90,9 @@ pub(super) fn convolved(
     weight: &Tensor,
     bias: Option<&Tensor>,
 ) -> Result<Tensor, Failure> {
-    let (lengths, kernel) = (super::super::call::lengths(x)?, super::super::call::lengths(weight)?);
+    // The batch may be a variable.
+    let (lengths, kernel) = (lengths_from(x, 1)?, super::super::call::lengths(weight)?);
+    let lengths = [&[1], &lengths[..]].concat();
     if lengths.len() < 3 || kernel.len() != lengths.len() {
         wrong!(
             "x and the weight have shapes {lengths:?} and {kernel:?}, and must have axes [batch, channels, ..] and as many"

@@ -68,7 +68,10 @@ fn lengths_of(wanted: Vec<i64>) -> Result<Vec<usize>, Failure> {
 }
 
 fn constant_of_shape(call: &Call<'_>) -> Done {
-    let lengths = lengths_of(call.integers(0)?)?;
+    let lengths = call.dims(0)?;
+    if lengths.iter().any(|length| length.max_value() < 0) {
+        wrong!("there is no tensor of shape {lengths:?}: lengths must be 0 or more");
+    }
     let Some(attribute) = call.attribute("value")? else { return one(Tensor::zeros(lengths)) };
     let (Attribute::Constant(data), Some(dtype)) = (attribute, data_type(attribute)) else {
         wrong!("attribute 'value' must be a tensor of one number");
@@ -106,7 +109,10 @@ fn shape(call: &Call<'_>) -> Done {
     use super::super::value::Value;
     let lengths: Vec<i64> = match call.value(0)? {
         Value::Text(lengths, _) => lengths.iter().map(|&length| length as i64).collect(),
-        _ => call.lengths(0)?,
+        _ => match call.tensor(0)?.dims()?.as_const() {
+            Some(lengths) => lengths,
+            None => return variable_shape(call),
+        },
     };
     let rank = lengths.len() as i64;
     let bound = |name: &str, default: i64| -> Result<usize, Failure> {
@@ -116,6 +122,16 @@ fn shape(call: &Call<'_>) -> Done {
     let (start, end) = (bound("start", 0)?, bound("end", rank)?);
     let part = lengths.get(start..end).unwrap_or(&[]);
     one(Tensor::from_slice(part, [part.len()]))
+}
+
+/// The shape of a tensor whose lengths are variables in part: they are known when the program is called.
+fn variable_shape(call: &Call<'_>) -> Done {
+    let Some(dims) = super::super::lengths::followed(call) else { wrong!("its shape has no such part") };
+    if dims.is_empty() {
+        return one(Tensor::zeros_of([0i64], DType::I64));
+    }
+    let lengths: Vec<Tensor> = dims.into_iter().map(Tensor::from_dim).collect();
+    one(Tensor::stack(&lengths.iter().collect::<Vec<_>>(), 0))
 }
 
 /// Random numbers, in the shape of an input or of an attribute. They are the library's own, whatever the seed.

@@ -1,6 +1,6 @@
 //! Ops element by element: functions, arithmetic, comparisons, activations, casts.
 
-use super::super::call::{Call, Done, one, one_of};
+use super::super::call::{Call, Done, one, one_of, product};
 use super::super::element::ElementType;
 use super::super::error::{Failure, unsupported, wrong};
 use super::super::value::Value;
@@ -194,13 +194,14 @@ fn softmax(call: &Call<'_>, function: impl Fn(&Tensor, i64) -> Tensor) -> Done {
     let axis = call.int_or("axis", 1)?;
     let axis =
         if axis == lengths.len() as i64 { lengths.len() } else { super::super::call::resolve(axis, lengths.len())? };
-    let rows: i64 = lengths[..axis].iter().product();
-    let columns: i64 = lengths[axis..].iter().product();
+    let rows = product(&lengths[..axis]);
+    let columns = product(&lengths[axis..]);
     one(function(&x.reshape([rows, columns]), 1).reshape(lengths))
 }
 
 fn hardmax(call: &Call<'_>) -> Done {
     let dtype = call.tensor(0)?.dtype()?;
+    call.lengths(0)?;
     softmax(call, |x, axis| {
         let Ok(shape) = x.shape() else { return x.clone() };
         let rank = shape.len() as i64;

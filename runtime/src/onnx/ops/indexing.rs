@@ -1,6 +1,6 @@
 //! Ops that choose elements by tensors of integers, and write to chosen places.
 
-use super::super::call::{Call, Done, one, one_of, resolve};
+use super::super::call::{Call, Done, one, one_of, product, resolve};
 use super::super::error::{Failure, wrong};
 use super::super::value::Value;
 use super::Op;
@@ -120,13 +120,13 @@ fn scatter_nd(call: &Call<'_>) -> Done {
         wrong!("{depth} indices do not fit {} axes", lengths.len());
     }
     let (first, rest) = lengths.split_at(depth as usize);
-    let (count, width): (i64, i64) = (outer.iter().product(), rest.iter().product());
+    let (count, width) = (product(outer), product(rest));
     let mut place = Tensor::zeros_of([count], DType::I64);
     for (number, &length) in first.iter().enumerate() {
         let along = index.narrow(-1, number as i64, 1i64).reshape([count]).cast(DType::I64);
         place = place * length + from_start(&along, length);
     }
-    let flat: i64 = first.iter().product();
+    let flat = product(first);
     let place = place.reshape([count, 1]).expand([count, width]);
     let result = scattered(&x.reshape([flat, width]), 0, &place, &updates.reshape([count, width]), reduction(call)?);
     call.like(0, result.reshape(lengths))
@@ -209,7 +209,7 @@ fn non_zero(call: &Call<'_>) -> Done {
     let set: Vec<usize> = (0..elements.len()).filter(is_set).collect();
     let mut places = Vec::with_capacity(set.len() * lengths.len());
     for axis in 0..lengths.len() {
-        let unit: i64 = lengths[axis + 1..].iter().product();
+        let unit = product(&lengths[axis + 1..]);
         places.extend(set.iter().map(|&at| at as i64 / unit.max(1) % lengths[axis].max(1)));
     }
     one(Tensor::from_vec(places, [lengths.len(), set.len()]))

@@ -1,10 +1,11 @@
 //! Ops that move elements: other shapes and orders, parts, joins, padding, blocks.
 
-use super::super::call::{Call, Done, one, resolve};
+use super::super::call::{Call, Done, one, product, resolve, within};
 use super::super::error::{Failure, wrong};
 use super::super::value::{Array, Value};
 use super::Op;
 use crate::tensor::{ConvOptions, Index, Literal, PadMode, Tensor};
+use warpweft_compiler::ir::Dim;
 
 // tidy: table
 pub(super) const OPS: &[(&str, Op)] = &[
@@ -29,23 +30,23 @@ pub(super) const OPS: &[(&str, Op)] = &[
 
 fn reshape(call: &Call<'_>) -> Done {
     let wanted = match call.ints("shape")?.filter(|_| call.version < 5) {
-        Some(shape) => shape.to_vec(),
-        None => call.integers(1)?,
+        Some(shape) => shape.iter().map(|&length| length.into()).collect(),
+        None => call.dims(1)?,
     };
     let keeps_zero = call.flag("allowzero")?;
     let dims = call.tensor(0)?.dims()?;
     let mut lengths = Vec::with_capacity(wanted.len());
-    for (axis, &length) in wanted.iter().enumerate() {
-        lengths.push(match length {
-            0 if !keeps_zero => match dims.get(axis) {
-                Some(dim) => dim.clone(),
-                None => wrong!("the shape {wanted:?} keeps axis {axis} of a tensor of {} axes", dims.len()),
-            },
-            length => length.into(),
+    for (axis, length) in wanted.iter().enumerate() {
+        lengths.push(match dims.get(axis) {
+            Some(dim) if length.is(0) && !keeps_zero => dim.clone(),
+            None if length.is(0) && !keeps_zero => {
+                wrong!("the shape {wanted:?} keeps axis {axis} of a tensor of {} axes", dims.len())
+            }
+            _ => length.clone(),
         });
     }
     // Without elements, an open length is what makes as many.
-    if dims.numel().is(0) && wanted.contains(&-1) {
+    if dims.numel().is(0) && wanted.contains(&Dim::Const(-1)) {
         lengths.iter_mut().filter(|length| length.is(-1)).for_each(|length| *length = 0.into());
     }
     call.like(0, call.tensor(0)?.reshape(lengths))
@@ -61,10 +62,11 @@ fn transpose(call: &Call<'_>) -> Done {
 }
 
 fn flatten(call: &Call<'_>) -> Done {
-    let lengths = call.lengths(0)?;
+    let dims = call.tensor(0)?.dims()?;
     let axis = call.int_or("axis", 1)?;
-    let axis = if axis == lengths.len() as i64 { lengths.len() } else { resolve(axis, lengths.len().max(1))? };
-    let (rows, columns): (i64, i64) = (lengths[..axis].iter().product(), lengths[axis..].iter().product());
+    let axis = if axis == dims.len() as i64 { dims.len() } else { resolve(axis, dims.len().max(1))? };
+    let elements = |dims: &[Dim]| dims.iter().fold(Dim::Const(1), |product, length| product * length);
+    let (rows, columns) = (elements(&dims[..axis]), elements(&dims[axis..]));
     call.like(0, call.tensor(0)?.reshape([rows, columns]))
 }
 
@@ -123,7 +125,7 @@ fn split(call: &Call<'_>) -> Done {
     let x = call.tensor(0)?;
     let axis = resolve(call.int_or("axis", 0)?, x.rank()?)?;
     let length = call.lengths(0)?[axis];
-    let sizes = match (call.ints("split")?, call.integers_if(1)?) {
+    let sizes = match (call.ints("split")?, call.sizes_if(1)?) {
         (Some(sizes), _) => sizes.to_vec(),
         (None, Some(sizes)) => sizes,
         (None, None) => {
@@ -178,12 +180,22 @@ pub(super) fn broadcast(a: &[i64], b: &[i64]) -> Result<Vec<i64>, Failure> {
 }
 
 fn expand(call: &Call<'_>) -> Done {
-    let shape = broadcast(&call.lengths(0)?, &call.integers(1)?)?;
+    let (dims, wanted) = (call.tensor(0)?.dims()?, call.dims(1)?);
+    if dims.iter().chain(&wanted).any(|length| length.as_const().is_none()) {
+        // Where lengths are variables, those that are wanted count, and 1 keeps what is there.
+        let more = wanted.len().saturating_sub(dims.len());
+        let kept = |(axis, length): (usize, &Dim)| match axis.checked_sub(more).and_then(|axis| dims.get(axis)) {
+            Some(own) if length.is(1) => own.clone(),
+            _ => length.clone(),
+        };
+        return call.like(0, call.tensor(0)?.expand(wanted.iter().enumerate().map(kept).collect::<Vec<Dim>>()));
+    }
+    let shape = broadcast(&call.lengths(0)?, &call.sizes(1)?)?;
     call.like(0, call.tensor(0)?.expand(shape))
 }
 
 fn tile(call: &Call<'_>) -> Done {
-    let (counts, rank) = (call.integers(1)?, call.rank(0)?);
+    let (counts, rank) = (call.sizes(1)?, call.rank(0)?);
     if counts.len() != rank {
         wrong!("{} repeats are given for {rank} axes", counts.len());
     }
@@ -201,8 +213,8 @@ fn pad(call: &Call<'_>) -> Done {
     let lengths = call.lengths(0)?;
     let rank = lengths.len();
     let pads = match call.ints("pads")? {
-        Some(pads) => pads.to_vec(),
-        None => call.integers(1)?,
+        Some(pads) => pads.iter().map(|&pad| within(pad)).collect(),
+        None => call.sizes(1)?,
     };
     let axes = match call.integers_if(3)? {
         Some(axes) => axes.iter().map(|&axis| resolve(axis, rank)).collect::<Result<Vec<usize>, Failure>>()?,
@@ -233,9 +245,12 @@ fn pad(call: &Call<'_>) -> Done {
     call.like(0, padded)
 }
 
+/// Places of an axis that are worked out one by one.
+const PLACES_MAX: i64 = 1 << 24;
+
 /// Which element stands at each place of an axis that goes on before and after its ends.
 fn places_beyond(length: i64, before: i64, after: i64, mode: &str) -> Result<Vec<i64>, Failure> {
-    if length + before + after > i64::from(i32::MAX) || (length == 0 && before.max(after) > 0) {
+    if length + before + after > PLACES_MAX || (length == 0 && before.max(after) > 0) {
         wrong!("an axis of length {length} cannot be padded by {before} and {after}");
     }
     let place = |at: i64| match mode {
@@ -262,7 +277,7 @@ fn image(call: &Call<'_>) -> Result<[i64; 4], Failure> {
 
 fn block_size(call: &Call<'_>) -> Result<i64, Failure> {
     match call.int("blocksize")? {
-        Some(size) if size > 0 => Ok(size),
+        Some(size) if (1..=1 << 15).contains(&size) => Ok(size),
         other => wrong!("attribute 'blocksize' is {other:?}, and must be 1 or more"),
     }
 }
@@ -289,7 +304,7 @@ fn space_to_depth(call: &Call<'_>) -> Done {
 }
 
 fn center_crop_pad(call: &Call<'_>) -> Done {
-    let (lengths, wanted) = (call.lengths(0)?, call.integers(1)?);
+    let (lengths, wanted) = (call.lengths(0)?, call.sizes(1)?);
     let axes = match call.ints("axes")? {
         Some(axes) => axes.iter().map(|&axis| resolve(axis, lengths.len())).collect::<Result<Vec<usize>, Failure>>()?,
         None => (0..lengths.len()).collect(),
@@ -309,7 +324,7 @@ fn center_crop_pad(call: &Call<'_>) -> Done {
 
 /// Columns of windows added up where they lie: the transpose of cutting windows out, which a convolution with one weight a window's place does.
 fn col2im(call: &Call<'_>) -> Done {
-    let (image, block) = (call.integers(1)?, call.integers(2)?);
+    let (image, block) = (call.sizes(1)?, call.sizes(2)?);
     let axes = image.len();
     let listed = |name: &str, default: i64, count: usize| -> Result<Vec<i64>, Failure> {
         Ok(call.ints(name)?.map_or_else(|| vec![default; count], <[i64]>::to_vec))
@@ -325,10 +340,10 @@ fn col2im(call: &Call<'_>) -> Done {
     {
         wrong!("the block, dilations, strides and pads must fit the {axes} axes of the image, and x have 3");
     }
-    if stride.iter().chain(&dilation).chain(&block).any(|&number| number < 1) {
+    if stride.iter().chain(&dilation).chain(&block).any(|number| !(1..=1 << 24).contains(number)) {
         wrong!("the block, strides and dilations must be 1 or more");
     }
-    let places: i64 = block.iter().product();
+    let places = product(&block);
     let channels = lengths[1] / places.max(1);
     let reach = |axis: usize| (block[axis] - 1) * dilation[axis] + 1;
     let counts: Vec<i64> =

@@ -1,6 +1,6 @@
 //! Normalisation, products of matrices, dropout, losses.
 
-use super::super::call::{Call, Done, all, one, resolve};
+use super::super::call::{Call, Done, all, lengths_from, one, resolve};
 use super::super::error::{Failure, wrong};
 use super::super::value::{Array, Value};
 use super::Op;
@@ -20,7 +20,7 @@ pub(super) const OPS: &[(&str, Op)] = &[
     ("Gemm", gemm),
     ("GroupNormalization", group_norm),
     ("InstanceNormalization", |call| {
-        let channels = call.lengths(0)?.get(1).copied().unwrap_or(1);
+        let channels = lengths_from(call.tensor(0)?, 1)?.first().copied().unwrap_or(1);
         let (weight, bias) = (call.optional(1)?, call.optional(2)?);
         one(call.tensor(0)?.group_norm(channels, weight, bias, call.float_or("epsilon", 1e-5)?))
     }),
@@ -94,7 +94,7 @@ fn group_norm(call: &Call<'_>) -> Done {
     let Some(groups) = call.int("num_groups")?.filter(|&groups| groups > 0) else {
         wrong!("attribute 'num_groups' is missing: it must be 1 or more");
     };
-    let channels = call.lengths(0)?.get(1).copied().unwrap_or(0);
+    let channels = lengths_from(call.tensor(0)?, 1)?.first().copied().unwrap_or(0);
     // Before version 21 there is a weight for each group.
     let each = |weight: &Tensor| -> Result<Tensor, Failure> {
         let count = weight.numel()? as i64;

@@ -1,6 +1,6 @@
 //! Pooling over windows, and over all of an image.
 
-use super::super::call::{Call, Done, all, one};
+use super::super::call::{Call, Done, all, lengths_from, one, product};
 use super::super::error::{Failure, wrong};
 use super::Op;
 use super::convolution::{Windows, per_axis, windows};
@@ -43,7 +43,11 @@ struct Layout {
 
 impl Layout {
     fn of(call: &Call<'_>) -> Result<Layout, Failure> {
-        let lengths = call.lengths(0)?;
+        // Batch and channels may be variables, unless places are counted over them.
+        let lengths = match call.wants(1) {
+            true => call.lengths(0)?,
+            false => [&[1, 1], &lengths_from(call.tensor(0)?, 2)?[..]].concat(),
+        };
         let Some(kernel) = call.ints("kernel_shape")?.filter(|_| lengths.len() > 2) else {
             wrong!("attribute 'kernel_shape' is missing, or x has fewer than 3 axes");
         };
@@ -121,7 +125,7 @@ fn average(call: &Call<'_>) -> Done {
 
 fn lp(call: &Call<'_>) -> Done {
     let (x, layout, p) = (call.tensor(0)?, Layout::of(call)?, call.int_or("p", 2)? as f64);
-    let elements: i64 = layout.windows.kernel.iter().product();
+    let elements = product(&layout.windows.kernel);
     let powers = x.abs().pow(p).pad(&layout.padding());
     one((pooled(&powers, &layout, |x, options| x.avg_pool(options)) * elements as f64).pow(1.0 / p).cast(x.dtype()?))
 }
@@ -145,11 +149,10 @@ fn max(call: &Call<'_>) -> Done {
         let padded_length = lengths[axis] + padding[axis].0 + padding[axis].1;
         let along = &rest % padded_length - padding[axis].0;
         rest = rest.floor_div(padded_length);
-        let unit: i64 =
-            if column_major { lengths[2..axis].iter().product() } else { lengths[axis + 1..].iter().product() };
+        let unit: i64 = if column_major { product(&lengths[2..axis]) } else { product(&lengths[axis + 1..]) };
         place = place + along * unit;
     }
-    let image: i64 = lengths[2..].iter().product();
+    let image = product(&lengths[2..]);
     let mut shape = vec![1i64; lengths.len()];
     (shape[0], shape[1]) = (lengths[0], lengths[1]);
     let first = Tensor::iota(lengths[0] * lengths[1]).cast(DType::I64).reshape(shape) * image;
@@ -168,11 +171,11 @@ fn unpool(call: &Call<'_>) -> Done {
         .chain((0..axes).map(|k| (lengths[k + 2] - 1) * stride[k] + kernel[k] - pads[k] - pads[k + axes]))
         .collect();
     // Places count in the image that the kernel says, whose corner lies in the one that is wanted.
-    let count: i64 = inferred.iter().product();
+    let count = product(&inferred);
     let flat = x.numel()?;
     let found = Tensor::zeros_of([count], x.dtype()?).scatter(0, &places.reshape([flat]), &x.reshape([flat]));
     let found = found.reshape(inferred.clone());
-    match call.integers_if(2)? {
+    match call.sizes_if(2)? {
         None => one(found),
         Some(wanted) if wanted.len() == inferred.len() => {
             let padding: Vec<(i64, i64)> =

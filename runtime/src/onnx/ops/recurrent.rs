@@ -136,23 +136,70 @@ fn activations(call: &Call<'_>, direction: usize, default: &[&str]) -> Result<Ve
     (0..count).map(activation).collect()
 }
 
+/// One direction over all steps: what each shows, and the last state.
+fn steps_of(
+    direction: &Direction,
+    inputs: &Tensor,
+    mut state: State,
+    counts: Option<&Tensor>,
+    step: Step,
+) -> Result<(Vec<Tensor>, State), Failure> {
+    let steps = super::super::call::lengths(inputs)?[0];
+    let mut shown = Vec::new();
+    for at in 0..steps {
+        let next = step(direction, &inputs.get(at), &state)?;
+        // A sequence that is over keeps its state, and shows nothing.
+        let goes_on = counts.map(|counts| counts.gt(at).unsqueeze(1));
+        let kept = |new: &Tensor, old: &Tensor| goes_on.as_ref().map_or_else(|| new.clone(), |on| on.where_(new, old));
+        shown.push(goes_on.as_ref().map_or_else(|| next.0.clone(), |on| on.where_(&next.0, 0.0)));
+        // Only the LSTM has a cell.
+        let cell = if next.1.rank()? == next.0.rank()? { kept(&next.1, &state.1) } else { next.1 };
+        state = (kept(&next.0, &state.0), cell);
+    }
+    Ok((shown, state))
+}
+
+/// The direction of that number: its weights and functions.
+fn direction_of(call: &Call<'_>, number: i64, gates: i64, hidden: i64, default: &[&str]) -> Result<Direction, Failure> {
+    let rows = gates * hidden;
+    let recurrent_bias = match call.optional(3)? {
+        Some(bias) => bias.get(number).narrow(0, rows, rows),
+        None => Tensor::zeros_of([rows], call.tensor(0)?.dtype()?),
+    };
+    Ok(Direction {
+        hidden,
+        recurrent: call.tensor(2)?.get(number).t(),
+        recurrent_bias,
+        peepholes: if gates == 4 { call.optional(7)?.map(|weights| weights.get(number)) } else { None },
+        activations: activations(call, number as usize, default)?,
+        clip: call.float_attribute("clip")?,
+        couples_forget: call.flag("input_forget")?,
+        resets_after: call.flag("linear_before_reset")?,
+    })
+}
+
+/// Whether directions go backwards, in order.
+fn backwards(call: &Call<'_>) -> Result<&'static [bool], Failure> {
+    Ok(match &*call.text_or("direction", "forward")? {
+        "forward" => &[false],
+        "reverse" => &[true],
+        "bidirectional" => &[false, true],
+        other => wrong!("attribute 'direction' is '{other}', and must be 'forward', 'reverse' or 'bidirectional'"),
+    })
+}
+
 fn layer(call: &Call<'_>, gates: i64, default: &[&str], step: Step) -> Done {
     let batch_first = call.flag("layout")?;
     let x = if batch_first { call.tensor(0)?.transpose(0, 1) } else { call.tensor(0)?.clone() };
-    let [steps, batch, _] = super::super::call::lengths(&x)?[..] else { wrong!("x must have 3 axes") };
+    let [_, batch, _] = super::super::call::lengths(&x)?[..] else { wrong!("x must have 3 axes") };
     let [directions, rows, _] = call.lengths(1)?[..] else { wrong!("the weight must have 3 axes") };
     let hidden = rows / gates;
     if call.int("hidden_size")?.is_some_and(|stated| stated != hidden) || hidden < 1 {
         wrong!("attribute 'hidden_size' does not fit a weight of {rows} rows for {gates} gates");
     }
-    let (is_reverse, wanted) = match &*call.text_or("direction", "forward")? {
-        "forward" => (false, 1),
-        "reverse" => (true, 1),
-        "bidirectional" => (false, 2),
-        other => wrong!("attribute 'direction' is '{other}', and must be 'forward', 'reverse' or 'bidirectional'"),
-    };
-    if directions != wanted {
-        wrong!("the weight is for {directions} directions, and must be for {wanted}");
+    let backwards = backwards(call)?;
+    if directions != backwards.len() as i64 {
+        wrong!("the weight is for {directions} directions, and must be for {}", backwards.len());
     }
     let dtype = x.dtype()?;
     let initial = |number: usize, direction: i64| -> Result<Tensor, Failure> {
@@ -164,51 +211,23 @@ fn layer(call: &Call<'_>, gates: i64, default: &[&str], step: Step) -> Done {
     };
     let counts = call.optional(4)?;
     let (mut outputs, mut states, mut cells) = (Vec::new(), Vec::new(), Vec::new());
-    for number in 0..directions {
-        let backwards = is_reverse || number == 1;
-        let bias = match call.optional(3)? {
-            Some(bias) => bias.get(number),
-            None => Tensor::zeros_of([2 * rows], dtype),
-        };
-        let direction = Direction {
-            hidden,
-            recurrent: call.tensor(2)?.get(number).t(),
-            recurrent_bias: bias.narrow(0, rows, rows),
-            peepholes: if gates == 4 { call.optional(7)?.map(|weights| weights.get(number)) } else { None },
-            activations: activations(call, number as usize, default)?,
-            clip: call.float_attribute("clip")?,
-            couples_forget: call.flag("input_forget")?,
-            resets_after: call.flag("linear_before_reset")?,
-        };
+    for (number, &backwards) in (0..directions).zip(backwards) {
+        let direction = direction_of(call, number, gates, hidden, default)?;
         let turned = |x: &Tensor| match (backwards, counts) {
             (false, _) => Ok(x.clone()),
             (true, None) => Ok(x.flip(0)),
             (true, Some(counts)) => reversed(x, counts, 0, 1),
         };
-        let inputs = turned(&x)?.matmul(&call.tensor(1)?.get(number).t()) + bias.narrow(0, 0i64, rows);
-        let mut state =
-            (initial(5, number)?, if gates == 4 { initial(6, number)? } else { Tensor::zeros_of([0i64], dtype) });
-        let mut shown = Vec::new();
-        for at in 0..steps {
-            let next = step(&direction, &inputs.get(at), &state)?;
-            let (shown_now, next) = match counts {
-                None => (next.0.clone(), next),
-                // A sequence that is over keeps its state, and shows nothing.
-                Some(counts) => {
-                    let goes_on = counts.gt(at).unsqueeze(1);
-                    let kept = |new: &Tensor, old: &Tensor| goes_on.where_(new, old);
-                    let cell = if gates == 4 { kept(&next.1, &state.1) } else { next.1 };
-                    (goes_on.where_(&next.0, 0.0), (kept(&next.0, &state.0), cell))
-                }
-            };
-            shown.push(shown_now);
-            state = next;
+        let mut inputs = turned(&x)?.matmul(&call.tensor(1)?.get(number).t());
+        if let Some(bias) = call.optional(3)? {
+            inputs = inputs + bias.get(number).narrow(0, 0i64, rows);
         }
-        let shown = match shown.is_empty() {
+        let cell = if gates == 4 { initial(6, number)? } else { Tensor::zeros_of([0i64], dtype) };
+        let (shown, state) = steps_of(&direction, &inputs, (initial(5, number)?, cell), counts, step)?;
+        outputs.push(match shown.is_empty() {
             true => Tensor::zeros_of([0, batch, hidden], dtype),
             false => turned(&Tensor::stack(&shown.iter().collect::<Vec<_>>(), 0))?,
-        };
-        outputs.push(shown);
+        });
         states.push(state.0);
         cells.push(state.1);
     }

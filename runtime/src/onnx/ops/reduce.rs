@@ -64,6 +64,7 @@ fn reduced(call: &Call<'_>, function: impl Fn(&Tensor, &[i64]) -> Tensor) -> Don
 fn extreme(call: &Call<'_>, largest: bool) -> Done {
     let dtype = call.tensor(0)?.dtype()?;
     reduced(call, |x, axes| {
+        // A variable length counts as its most: it is no axis without elements.
         let Ok(shape) = x.shape() else { return x.clone() };
         let reduced =
             |axis: usize| axes.iter().any(|&other| other == axis as i64 || other + shape.len() as i64 == axis as i64);

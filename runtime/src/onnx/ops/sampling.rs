@@ -9,7 +9,7 @@ use crate::tensor::{Beyond, Kernel, NearestRounding, Resampling, SampleMode, Ten
 // tidy: table
 pub(super) const OPS: &[(&str, Op)] = &[
     ("AffineGrid", |call| {
-        let sizes = call.integers(1)?;
+        let sizes = call.sizes(1)?;
         let spatial = sizes.get(2..).unwrap_or(&[]);
         one(call.tensor(0)?.affine_grid(spatial, call.flag("align_corners")?))
     }),
@@ -142,7 +142,7 @@ fn resize(call: &Call<'_>) -> Done {
     let dtype = x.dtype()?;
     let mut outside: Option<Tensor> = None;
     for change in axes_of(call, crops)? {
-        if !(0..=i64::from(u32::MAX)).contains(&change.wanted) {
+        if !(0..=1 << 24).contains(&change.wanted) {
             wrong!("axis {} cannot have {} elements", change.axis, change.wanted);
         }
         if change.wanted == change.length && change.scale == 1.0 && !crops {
@@ -191,7 +191,7 @@ fn roi_align(call: &Call<'_>) -> Done {
     let [count, 4] = call.lengths(1)?[..] else { wrong!("the regions must be [regions, 4]") };
     let (oh, ow) = (call.int_or("output_height", 1)?, call.int_or("output_width", 1)?);
     let ratio = call.int_or("sampling_ratio", 0)?;
-    if oh < 1 || ow < 1 || ratio < 0 {
+    if !(1..=1 << 16).contains(&oh) || !(1..=1 << 16).contains(&ow) || !(0..=1 << 12).contains(&ratio) {
         wrong!("the output must have 1 element or more along each axis, and the sampling ratio be 0 or more");
     }
     let scale = call.float_or("spatial_scale", 1.0)?;

@@ -82,16 +82,22 @@ fn concat(call: &Call<'_>) -> Done {
     Ok(vec![Value::Tensor(Array::of(joined, first.element)?)])
 }
 
+/// Parts that a tensor can be taken apart into.
+const PARTS_MAX: i64 = 1 << 20;
+
 fn split(call: &Call<'_>) -> Done {
     let x = call.array(0)?;
     let axis = resolve(call.int_or("axis", 0)?, x.tensor.rank()?)?;
     let length = call.lengths(0)?[axis];
     let keeps_axis = call.has(1) || call.int_or("keepdims", 1)? != 0;
-    let sizes = match call.integers_if(1)? {
-        None => vec![1; length as usize],
+    let sizes = match call.sizes_if(1)? {
+        None if length > PARTS_MAX => wrong!("{length} parts: there can be {PARTS_MAX}"),
+        None => vec![1; length.max(0) as usize],
         Some(sizes) if call.rank(1)? > 0 => sizes,
         Some(sizes) => match sizes[..] {
-            [size] if size > 0 => (0..(length + size - 1) / size).map(|part| size.min(length - part * size)).collect(),
+            [size] if size > 0 && length / size < PARTS_MAX => {
+                (0..(length + size - 1) / size).map(|part| size.min(length - part * size)).collect()
+            }
             ref other => wrong!("parts of {other:?} elements: it must be one number from 1 on"),
         },
     };

@@ -1,6 +1,6 @@
 //! Fourier transforms, windows of signals, and the matrix of the mel scale.
 
-use super::super::call::{Call, Done, lengths, one, resolve};
+use super::super::call::{Call, Done, lengths, one, resolve, within};
 use super::super::error::{Failure, wrong};
 use super::Op;
 use super::create::numbers;
@@ -58,7 +58,7 @@ fn dft(call: &Call<'_>) -> Done {
     let (inverse, onesided) = (call.flag("inverse")?, call.flag("onesided")?);
     let own = call.lengths(0)?[axis];
     let length = match call.has(1) {
-        true => call.integer(1)?,
+        true => within(call.integer(1)?),
         false if inverse && onesided => 2 * (own - 1),
         false => own,
     };
@@ -83,7 +83,7 @@ fn dft(call: &Call<'_>) -> Done {
 fn stft(call: &Call<'_>) -> Done {
     let (signal, step) = (call.tensor(0)?, call.integer(1)?);
     let length = match (call.has(3), call.has(2)) {
-        (true, _) => call.integer(3)?,
+        (true, _) => within(call.integer(3)?),
         (false, true) => call.lengths(2)?.first().copied().unwrap_or(0),
         (false, false) => wrong!("there must be a window or a length of frames"),
     };
@@ -110,7 +110,7 @@ fn stft(call: &Call<'_>) -> Done {
 fn mel(call: &Call<'_>) -> Done {
     let (bins, length, rate) = (call.integer(0)?, call.integer(1)?, call.integer(2)?);
     let (low, high) = (call.float(3)?, call.float(4)?);
-    if !(1..=1 << 16).contains(&bins) || !(1..=1 << 24).contains(&length) || rate < 1 {
+    if !(1..=1 << 12).contains(&bins) || !(1..=1 << 16).contains(&length) || rate < 1 {
         wrong!("{bins} bins, {length} elements and a rate of {rate}: all must be 1 or more");
     }
     let to_mel = |hertz: f64| 2595.0 * (1.0 + hertz / 700.0).log10();

@@ -1,0 +1,330 @@
+//! Tensors looked at between their elements, transformed, and rounded to small floats: values and gradients of PyTorch 2.15.0, which
+//! `tests/onnx/sample_values.py` prints.
+
+use warpweft::tensor::{Beyond, Kernel, NearestRounding, Resampling, SampleMode, SmallFloat};
+use warpweft::{DType, Tensor};
+
+/// The same numbers as in the script.
+fn numbers(count: i64, step: i64, of: i64) -> Vec<f64> {
+    (0..count).map(|k| ((k * step + 3) % of) as f64 / of as f64 * 2.0 - 1.0).collect()
+}
+
+#[track_caller]
+fn near(name: &str, found: &Tensor, wanted: &[f64]) {
+    let found = found.cast(DType::F64).to_vec::<f64>().unwrap();
+    assert_eq!(found.len(), wanted.len(), "{name}");
+    let differs = |(a, b): (&f64, &f64)| (a - b).abs() > 2e-7 * (1.0 + b.abs());
+    let wrong: Vec<_> = found.iter().zip(wanted).filter(|pair| differs(*pair)).collect();
+    assert!(wrong.is_empty(), "{name}: {wrong:?}");
+}
+
+/// Mode, what is beyond the edge, corners aligned; and the sum of the result, that with a cotangent, and those of both gradients with the operands.
+// tidy: table
+const GRIDS: &[(SampleMode, Beyond, bool, [f64; 4])] = &[
+    (SampleMode::Nearest, Beyond::Zeros, false, [2.7826087, -1.27877238, -1.27877238, 0.0]),
+    (SampleMode::Nearest, Beyond::Zeros, true, [2.52173913, 1.27365729, 1.27365729, 0.0]),
+    (SampleMode::Nearest, Beyond::Border, false, [3.30434783, -0.5831202, -0.5831202, 0.0]),
+    (SampleMode::Nearest, Beyond::Reflection, false, [3.30434783, -0.5831202, -0.5831202, 0.0]),
+    (SampleMode::Nearest, Beyond::Reflection, true, [2.52173913, 1.27365729, 1.27365729, 0.0]),
+    (SampleMode::Linear, Beyond::Zeros, false, [1.28882332, -0.24994084, -0.24994084, -1.25933787]),
+    (SampleMode::Linear, Beyond::Zeros, true, [-0.12514272, 1.13075997, 1.13075997, -5.45339459]),
+    (SampleMode::Linear, Beyond::Border, false, [0.91354932, 0.74148111, 0.74148111, -4.18894517]),
+    (SampleMode::Linear, Beyond::Border, true, [-1.00893412, 1.90402038, 1.90402038, -2.58098873]),
+    (SampleMode::Linear, Beyond::Reflection, false, [1.12224497, 0.55733789, 0.55733789, -8.97666896]),
+    (SampleMode::Linear, Beyond::Reflection, true, [-0.01129953, 0.58873108, 0.58873108, -9.88665146]),
+    (SampleMode::Cubic, Beyond::Zeros, false, [2.54945478, -0.40952955, -0.40952955, -4.94572206]),
+    (SampleMode::Cubic, Beyond::Zeros, true, [0.30832955, 1.85581071, 1.85581071, -7.87086954]),
+    (SampleMode::Cubic, Beyond::Border, false, [2.4035032, 1.01669012, 1.01669012, -8.50864042]),
+    (SampleMode::Cubic, Beyond::Border, true, [-0.82898519, 2.81726183, 2.81726183, -3.90019758]),
+    (SampleMode::Cubic, Beyond::Reflection, false, [3.28753551, 1.11082074, 1.11082074, -13.34237215]),
+    (SampleMode::Cubic, Beyond::Reflection, true, [1.21741613, 0.94562222, 0.94562222, -14.70804188]),
+];
+
+#[test]
+fn images_on_grids_are_pytorchs() {
+    let image = Tensor::from_vec(numbers(80, 7, 23), [2, 2, 4, 5]);
+    let grid: Vec<f64> = numbers(24, 5, 19).into_iter().map(|x| x * 1.3).collect();
+    let grid = Tensor::from_vec(grid, [2, 3, 2, 2]);
+    let cotangent = Tensor::from_vec(numbers(24, 11, 17), [2, 2, 3, 2]);
+    for &(mode, beyond, align, wanted) in GRIDS {
+        let y = image.grid_sample(&grid, mode, beyond, align);
+        assert_eq!(y.shape().unwrap(), [2, 2, 3, 2]);
+        let weighted = (&y * &cotangent).sum(());
+        let gradients = weighted.gradient(&[&image, &grid]).unwrap();
+        let [by_image, by_grid] = [(&gradients[0] * &image).sum(()), (&gradients[1] * &grid).sum(())];
+        let found = Tensor::stack(&[&y.sum(()), &weighted, &by_image, &by_grid], 0);
+        near(&format!("{mode:?} {beyond:?} {align}"), &found, &wanted);
+    }
+}
+
+#[test]
+fn affine_grids_are_pytorchs() {
+    let maps = Tensor::from_vec(numbers(12, 3, 13), [2, 2, 3]);
+    let edges = [
+        0.78205128,
+        -0.44871795,
+        0.42307692,
+        0.11538462,
+        0.06410256,
+        0.67948718,
+        0.70512821,
+        -1.14102564,
+        0.34615385,
+        -0.57692308,
+        -0.01282051,
+        -0.01282051,
+        -1.34615385,
+        0.75641026,
+        -1.19230769,
+        0.5,
+        -1.03846154,
+        0.24358974,
+        -0.65384615,
+        0.83333333,
+        -0.5,
+        0.57692308,
+        -0.34615385,
+        0.32051282,
+    ];
+    near("edges", &maps.affine_grid(&[2, 3], false), &edges);
+    let middles = [
+        1.0,
+        -0.38461538,
+        0.46153846,
+        0.46153846,
+        -0.07692308,
+        1.30769231,
+        0.84615385,
+        -1.76923077,
+        0.30769231,
+        -0.92307692,
+        -0.23076923,
+        -0.07692308,
+        -1.76923077,
+        0.84615385,
+        -1.53846154,
+        0.46153846,
+        -1.30769231,
+        0.07692308,
+        -0.38461538,
+        1.0,
+        -0.15384615,
+        0.61538462,
+        0.07692308,
+        0.23076923,
+    ];
+    near("middles", &maps.affine_grid(&[2, 3], true), &middles);
+}
+
+#[test]
+fn resampled_axes_are_pytorchs() {
+    let x = Tensor::from_vec(numbers(7, 3, 11), [7]);
+    // PyTorch leaves out what is beyond the edge where it stretches.
+    let resampled = |kernel, count: usize, antialias| {
+        let scale = count as f64 / 7.0;
+        let places: Vec<f64> = (0..count).map(|at| (at as f64 + 0.5) / scale - 0.5).collect();
+        let how = Resampling { kernel, scale, antialias, exclude_outside: antialias };
+        x.resample(0, &places, &how)
+    };
+    near("linear", &resampled(Kernel::Linear, 4, false), &[-0.25, 0.45454545, -0.34090909, 0.61363636]);
+    let stretched = [-0.16883117, 0.12, -0.31636364, 0.53246753];
+    near("linear, stretched", &resampled(Kernel::Linear, 4, true), &stretched);
+    let up = [
+        -0.45454545,
+        -0.15454545,
+        0.22727273,
+        0.60909091,
+        -0.30909091,
+        -0.62727273,
+        -0.24545455,
+        0.13636364,
+        0.51818182,
+        0.81818182,
+    ];
+    near("linear, up", &resampled(Kernel::Linear, 10, false), &up);
+    let cubic = [-0.29394531, 0.51793324, -0.38378906, 0.65758168];
+    near("cubic", &resampled(Kernel::Cubic(-0.75), 4, false), &cubic);
+    // PyTorch has another coefficient where it stretches.
+    let stretched = [-0.15985711, 0.12874129, -0.39794625, 0.60007307];
+    near("cubic, stretched", &resampled(Kernel::Cubic(-0.5), 4, true), &stretched);
+    let places = [0.5, 1.5, 2.4, 9.0];
+    let nearest = |rounding| {
+        let kernel = Kernel::Nearest(rounding);
+        let how = Resampling { kernel, scale: 1.0, antialias: false, exclude_outside: false };
+        Tensor::iota(4).resample(0, &places, &how).to_vec::<i32>().unwrap()
+    };
+    assert_eq!(nearest(NearestRounding::HalfDown), [0, 1, 2, 3]);
+    assert_eq!(nearest(NearestRounding::HalfUp), [1, 2, 2, 3]);
+    assert_eq!(nearest(NearestRounding::Floor), [0, 1, 2, 3]);
+    assert_eq!(nearest(NearestRounding::Ceil), [1, 2, 3, 3]);
+}
+
+#[test]
+fn determinants_are_pytorchs() {
+    let elements: Vec<f64> = (0..32).map(|k| ((k * k * 7 + k) % 31) as f64 / 15.0 - 1.0).collect();
+    let x = Tensor::from_vec(elements, [2, 4, 4]);
+    let det = x.det();
+    near("det", &det, &[0.81197037, -0.37842963]);
+    let gradient = [
+        -0.37688889,
+        0.24888889,
+        0.30222222,
+        -0.33955556,
+        -0.46755556,
+        1.45777778,
+        0.03022222,
+        -0.24888889,
+        -0.2397037,
+        0.8477037,
+        0.59437037,
+        0.59792593,
+        0.91881481,
+        -1.06637037,
+        0.01007407,
+        -0.56059259,
+        -0.59733333,
+        0.46933333,
+        -1.07555556,
+        0.432,
+        -0.90844444,
+        0.71377778,
+        -1.04444444,
+        0.30222222,
+        -0.8,
+        0.22311111,
+        -0.86607407,
+        -0.06340741,
+        0.98311111,
+        -0.77244444,
+        1.41540741,
+        -0.1197037,
+    ];
+    near("gradient", &det.sum(()).gradient(&[&x]).unwrap()[0], &gradient);
+    assert_eq!(Tensor::zeros([3, 3]).det().item::<f32>().unwrap(), 0.0);
+    assert!(Tensor::zeros([3, 2]).det().dtype().unwrap_err().to_string().contains("as long as each other"));
+}
+
+#[test]
+fn transforms_and_windows_are_pytorchs() {
+    let (re, im) = (Tensor::from_vec(numbers(6, 5, 13), [6]), Tensor::from_vec(numbers(6, 3, 7), [6]));
+    let both = |(re, im): (Tensor, Tensor)| Tensor::stack(&[&re, &im], -1).reshape([12]);
+    let forward = [
+        -1.69230769,
+        0.0,
+        0.43461518,
+        0.96151014,
+        -0.06025648,
+        -1.70318341,
+        -0.30769231,
+        -2.57142857,
+        -0.55512814,
+        2.56032627,
+        -1.0499998,
+        -0.10436728,
+    ];
+    near("forward", &both(Tensor::dft(&re, Some(&im), 0, false)), &forward);
+    let inverse = [
+        -0.28205128,
+        0.0,
+        -0.17499997,
+        -0.01739455,
+        -0.09252136,
+        0.42672104,
+        -0.05128205,
+        -0.42857143,
+        -0.01004275,
+        -0.2838639,
+        0.07243586,
+        0.16025169,
+    ];
+    near("inverse", &both(Tensor::dft(&re, Some(&im), 0, true)), &inverse);
+    let hann = Tensor::cosine_window(5, &[0.5, -0.5], true);
+    near("hann", &hann, &[0.0, 0.3454915, 0.9045085, 0.9045085, 0.3454915]);
+    near("hamming", &Tensor::cosine_window(5, &[0.54, -0.46], false), &[0.08, 0.54, 1.0, 0.54, 0.08]);
+    let blackman = Tensor::cosine_window(6, &[0.42, -0.5, 0.08], false);
+    near("blackman", &blackman, &[0.0, 0.20077014, 0.84922986, 0.84922986, 0.20077014, 0.0]);
+}
+
+#[test]
+fn small_floats_are_rounded_as_pytorch_does() {
+    const NAN: f32 = f32::NAN;
+    const INF: f32 = f32::INFINITY;
+    let x = [0.0, -0.0, 0.3, -1.7, 17.0, 19.0, 449.0, 464.1, -600.0, 0.001, 0.0001, 60000.0, 70000.0, INF, NAN];
+    let x = Tensor::from_slice::<f32>(&x, [15]);
+    let wanted: [(SmallFloat, bool, [f32; 15]); 4] = [
+        (
+            SmallFloat::E4M3FN,
+            true,
+            [0.0, -0.0, 0.3125, -1.75, 16.0, 20.0, 448.0, 448.0, -448.0, 0.001953125, 0.0, 448.0, 448.0, 448.0, NAN],
+        ),
+        (
+            SmallFloat::E5M2,
+            false,
+            [
+                0.0,
+                -0.0,
+                0.3125,
+                -1.75,
+                16.0,
+                20.0,
+                448.0,
+                448.0,
+                -640.0,
+                0.0009765625,
+                0.00010681152,
+                57344.0,
+                INF,
+                INF,
+                NAN,
+            ],
+        ),
+        (
+            SmallFloat::E4M3FNUZ,
+            false,
+            [0.0, 0.0, 0.3125, -1.75, 16.0, 20.0, NAN, NAN, NAN, 0.0009765625, 0.0, NAN, NAN, NAN, NAN],
+        ),
+        (
+            SmallFloat::E5M2FNUZ,
+            false,
+            [
+                0.0,
+                0.0,
+                0.3125,
+                -1.75,
+                16.0,
+                20.0,
+                448.0,
+                448.0,
+                -640.0,
+                0.0009765625,
+                0.00010681152,
+                57344.0,
+                NAN,
+                NAN,
+                NAN,
+            ],
+        ),
+    ];
+    for (float, saturate, wanted) in wanted {
+        let found = x.round_to_small(float, saturate).to_vec::<f32>().unwrap();
+        let same = |(a, b): (&f32, &f32)| a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan());
+        assert!(found.iter().zip(&wanted).all(same), "{float:?}: {found:?}, and must be {wanted:?}");
+    }
+}
+
+#[test]
+fn what_a_small_float_has_is_left_as_it_is() {
+    use SmallFloat::{E2M1FN, E4M3FN, E4M3FNUZ, E5M2, E5M2FNUZ, E8M0FNU};
+    for float in [E4M3FN, E4M3FNUZ, E5M2, E5M2FNUZ, E2M1FN, E8M0FNU] {
+        let codes: Vec<u8> = (0..1u16 << float.bits()).map(|code| code as u8).collect();
+        let decoded: Vec<f32> = codes.iter().map(|&code| float.decode(code)).collect();
+        for (&code, &number) in codes.iter().zip(&decoded).filter(|(_, number)| !number.is_nan()) {
+            assert_eq!(float.encode(number), Some(code), "{float:?}: {number}");
+        }
+        let rounded =
+            Tensor::from_slice(&decoded, [decoded.len()]).round_to_small(float, false).to_vec::<f32>().unwrap();
+        let same = |(a, b): (&f32, &f32)| a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan());
+        let wrong: Vec<_> = rounded.iter().zip(&decoded).filter(|pair| !same(*pair)).collect();
+        assert!(wrong.is_empty(), "{float:?}: {wrong:?}");
+    }
+}
