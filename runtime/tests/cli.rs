@@ -281,4 +281,39 @@ fn debug_tells_of_files_that_are_read_when_they_are() {
         "{told}"
     );
     assert!(!run(&["files", path]).contains("DISK to"), "nothing is read to be listed");
+/// A model of one node, `y = Relu(x)` with x [batch, 3], written by hand: field numbers and lengths, as the format has them.
+fn relu(folder: &tempfile::TempDir) -> String {
+    fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+        [&[number << 3 | 2, bytes.len() as u8], bytes].concat()
+    }
+    let node = [field(1, b"x"), field(2, b"y"), field(4, b"Relu")].concat();
+    let dims = [field(1, &field(2, b"batch")), field(1, &[1 << 3, 3])].concat();
+    let kind = field(1, &[vec![1 << 3, 1], field(2, &dims)].concat());
+    let value = |name: &str| [field(1, name.as_bytes()), field(2, &kind)].concat();
+    let graph = [field(1, &node), field(11, &value("x")), field(12, &value("y"))].concat();
+    let path = folder.path().join("relu.onnx");
+    std::fs::write(&path, field(7, &graph)).unwrap();
+    path.to_str().unwrap().to_string()
+}
+
+#[test]
+fn onnx_runs_a_model_on_random_and_on_given_inputs() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = relu(&folder);
+    let shown = prints(&["onnx", &model, "--dim", "batch=4", "--calls", "2"]);
+    let lines: Vec<&str> = shown.lines().collect();
+    assert_eq!(lines[..2], ["input   x: float[4, 3]", "output  y: float[4, 3]"]);
+    assert!(lines[2].starts_with("read in ") && lines[2].ends_with("(least of 2)"), "{shown}");
+    // A tensor of the format: its lengths, its type, its bytes.
+    let numbers: Vec<u8> = [-1.0f32, 0.5, 2.0].iter().flat_map(|number| number.to_le_bytes()).collect();
+    let tensor = [&[1 << 3, 1, 1 << 3, 3, 2 << 3, 1, 9 << 3 | 2, 12][..], &numbers].concat();
+    std::fs::write(folder.path().join("input_0.pb"), tensor).unwrap();
+    let inputs = folder.path().to_str().unwrap();
+    let shown = prints(&["onnx", &model, "--inputs", inputs, "--outputs", inputs, "--values"]);
+    assert!(shown.contains("tensor([[0.0000, 0.5000, 2.0000]])"), "{shown}");
+    let written = std::fs::read(folder.path().join("output_0.pb")).unwrap();
+    assert!(written.windows(12).any(|bytes| bytes == [0f32, 0.5, 2.0].map(f32::to_le_bytes).concat()));
+    let missing = fails(&["onnx", &model, "--inputs", "nowhere"]);
+    assert!(missing.contains("nowhere/input_0.pb") && missing.contains("(input 'x')"), "{missing}");
+    assert!(fails(&["onnx", &model, "--dim", "batch"]).contains("NAME=LENGTH"));
 }

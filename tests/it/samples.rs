@@ -1,6 +1,7 @@
-//! Tensors looked at between their elements, transformed, and rounded to small floats: values and gradients of PyTorch 2.15.0, which
+//! Tensors looked at between their elements, transformed, rounded to small floats; recurrent layers: values and gradients of PyTorch 2.15.0, which
 //! `tests/onnx/sample_values.py` prints.
 
+use warpweft::nn::{Gru, Lstm, Module, Rnn};
 use warpweft::tensor::{Beyond, Kernel, NearestRounding, Resampling, SampleMode, SmallFloat};
 use warpweft::{DType, Tensor};
 
@@ -327,4 +328,62 @@ fn what_a_small_float_has_is_left_as_it_is() {
         let wrong: Vec<_> = rounded.iter().zip(&decoded).filter(|pair| !same(*pair)).collect();
         assert!(wrong.is_empty(), "{float:?}: {wrong:?}");
     }
+}
+
+/// The layer's weights of the script, an input, and the cotangent of all states.
+fn recurrent(gates: i64) -> ([Tensor; 4], Tensor, Tensor) {
+    let rows = 3 * gates;
+    let weights = [(rows * 2, 5), (rows * 3, 7), (rows, 3), (rows, 11)].map(|(count, step)| numbers(count, step, 13));
+    let [inputs, state, bias_inputs, bias_state] = weights;
+    let weights = [
+        Tensor::from_vec(inputs, [rows, 2]),
+        Tensor::from_vec(state, [rows, 3]),
+        Tensor::from_vec(bias_inputs, [rows]),
+        Tensor::from_vec(bias_state, [rows]),
+    ];
+    let x = Tensor::from_vec(numbers(16, 3, 17), [4, 2, 2]);
+    (weights, x, Tensor::from_vec(numbers(24, 5, 11), [4, 2, 3]))
+}
+
+/// The last state, and the sums of gradients with their operands.
+#[track_caller]
+fn recurrent_is(
+    name: &str,
+    gates: i64,
+    run: impl Fn(&[Tensor; 4], &Tensor) -> Tensor,
+    last: &[f64; 6],
+    sums: &[f64; 5],
+) {
+    let (weights, x, cotangent) = recurrent(gates);
+    let y = run(&weights, &x);
+    near(name, &y.get(-1).reshape([6]), last);
+    let operands = [&x, &weights[0], &weights[1], &weights[2], &weights[3]];
+    let gradients = (y * cotangent).sum(()).gradient(&operands).unwrap();
+    let found: Vec<Tensor> = gradients.iter().zip(operands).map(|(gradient, x)| (gradient * x).sum(())).collect();
+    near(name, &Tensor::stack(&found.iter().collect::<Vec<_>>(), 0), sums);
+}
+
+#[test]
+fn recurrent_layers_are_pytorchs() {
+    let last = [-0.81256293, -0.13494819, 0.95439612, -0.8923895, -0.75223095, 0.96152892];
+    let sums = [1.19875617, 1.19875617, 0.20738935, -0.06819057, -0.64800989];
+    let rnn = |[a, b, c, d]: &[Tensor; 4], x: &Tensor| Rnn::of(a, b, c, d).unwrap().forward(x, None).unwrap().0;
+    recurrent_is("RNN", 1, rnn, &last, &sums);
+    let last = [0.1803781, 0.31729704, -0.77419774, 0.18261853, 0.15759381, -0.74805863];
+    let sums = [0.24469535, 0.24469535, 0.21491713, 0.19924367, 0.04345592];
+    let gru = |[a, b, c, d]: &[Tensor; 4], x: &Tensor| Gru::of(a, b, c, d).unwrap().forward(x, None).unwrap().0;
+    recurrent_is("GRU", 3, gru, &last, &sums);
+    let last = [0.11921767, -0.0295206, -0.59805108, 0.08269893, -0.03685408, -0.5377777];
+    let sums = [0.19049325, 0.19049325, 0.0157516, 0.1483965, -0.06049904];
+    let lstm = |[a, b, c, d]: &[Tensor; 4], x: &Tensor| Lstm::of(a, b, c, d).unwrap().forward(x, None).unwrap().0;
+    recurrent_is("LSTM", 4, lstm, &last, &sums);
+    let ([a, b, c, d], x, _) = recurrent(4);
+    let layer = Lstm::of(&a, &b, &c, &d).unwrap();
+    let (_, (_, cell)) = layer.forward(&x, None).unwrap();
+    near("cell", &cell.reshape([6]), &[0.2140175, -0.05541257, -1.23335334, 0.20524475, -0.05797718, -1.04920417]);
+    // What is left after two steps is where two more begin.
+    let (_, (state, cell)) = layer.forward(&x.narrow(0, 0i64, 2i64), None).unwrap();
+    let (rest, _) = layer.forward(&x.narrow(0, 2i64, 2i64), Some((&state, &cell))).unwrap();
+    near("two halves", &rest.get(-1).reshape([6]), &last);
+    assert_eq!(Lstm::new(2, 3).unwrap().parameters()[1].shape().unwrap(), [12, 3]);
 }

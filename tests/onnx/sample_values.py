@@ -48,6 +48,19 @@ show("inverse dft", torch.view_as_real(torch.fft.ifft(z)))
 show("hann", torch.hann_window(5, dtype=torch.float64))
 show("hamming", torch.hamming_window(5, periodic=False, dtype=torch.float64))
 show("blackman", torch.blackman_window(6, periodic=False, dtype=torch.float64))
+for gates, kind in [(1, torch.nn.RNN), (3, torch.nn.GRU), (4, torch.nn.LSTM)]:
+    layer = kind(2, 3).double()
+    shapes = [(3 * gates, 2), (3 * gates, 3), (3 * gates,), (3 * gates,)]
+    for parameter, shape, step in zip(layer.parameters(), shapes, [5, 7, 3, 11]):
+        parameter.data = numbers(torch.Size(shape).numel(), step, 13).reshape(shape)
+    x = numbers(4 * 2 * 2, 3, 17).reshape(4, 2, 2).requires_grad_()
+    y, last = layer(x)
+    cotangent = numbers(y.numel(), 5, 11).reshape(y.shape)
+    grads = torch.autograd.grad((y * cotangent).sum(), [x, *layer.parameters()])
+    show(f"{kind.__name__} last", y[-1])
+    if gates == 4:
+        show("LSTM cell", last[1])
+    show(f"{kind.__name__} gradients", torch.stack([(g * w).sum() for g, w in zip(grads, [x, *layer.parameters()])]))
 small = torch.tensor([0.0, -0.0, 0.3, -1.7, 17.0, 19.0, 449.0, 464.1, -600.0, 0.001, 0.0001, 60000.0, 70000.0, float("inf"), float("nan")])
 for dtype in [torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz]:
     show(f"{dtype}", small.to(dtype).to(torch.float32))

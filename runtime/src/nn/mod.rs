@@ -14,6 +14,7 @@ mod optim;
 mod schedule;
 mod sentence;
 mod sequential;
+mod recurrent;
 mod transformer;
 
 pub use attention::{KeyValueCache, MultiHeadAttention, rotary};
@@ -26,6 +27,9 @@ pub use optim::{Adam, Optimizer, Sgd, clip_by_norm};
 pub use schedule::Schedule;
 pub use sentence::{SentenceEncoder, SentenceSizes};
 pub use sequential::{Activation, Dropout, Layer, Sequential};
+pub use norm::{BatchNorm, GroupNorm, LayerNorm, RmsNorm};
+pub use optim::{Adam, Optimizer, Sgd};
+pub use recurrent::{Gru, Lstm, Rnn};
 pub use transformer::EncoderLayer;
 
 use crate::tensor::{Result, Tensor};

@@ -189,6 +189,12 @@ impl<'c> Call<'c> {
     }
 }
 
+/// The tensor in memory, unless it lies there: what reads each element many times shall not compute it as often.
+pub(super) fn stored(tensor: &Tensor) -> Result<Tensor, Failure> {
+    let lies_in_memory = crate::execute::base_memory(&tensor.uop()?).is_some();
+    Ok(if lies_in_memory { tensor.clone() } else { tensor.contiguous() })
+}
+
 /// The lengths of a tensor, which must be numbers.
 pub(super) fn lengths(tensor: &Tensor) -> Result<Vec<i64>, Failure> {
     let dims = tensor.dims()?;

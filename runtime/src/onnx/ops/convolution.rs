@@ -1,6 +1,6 @@
 //! Convolutions, and how windows lie on an image, which pooling shares.
 
-use super::super::call::{Call, Done, lengths_from, one};
+use super::super::call::{Call, Done, lengths_from, one, stored};
 use super::super::error::{Failure, wrong};
 use super::Op;
 use crate::DType;
@@ -100,7 +100,8 @@ pub(super) fn convolved(
     }
     let windows = windows(call, &lengths[2..], &kernel[2..])?;
     let even = windows.pads.iter().all(|(before, after)| before == after);
-    let padded = if even { x.clone() } else { x.pad(&windows.padding()) };
+    let x = stored(x)?;
+    let padded = if even { x } else { x.pad(&windows.padding()) };
     let options = ConvOptions {
         stride: windows.stride,
         padding: windows.pads.iter().map(|pad| if even { pad.0 } else { 0 }).collect(),

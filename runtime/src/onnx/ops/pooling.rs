@@ -1,6 +1,6 @@
 //! Pooling over windows, and over all of an image.
 
-use super::super::call::{Call, Done, all, lengths_from, one, product};
+use super::super::call::{Call, Done, all, lengths_from, one, product, stored};
 use super::super::error::{Failure, wrong};
 use super::Op;
 use super::convolution::{Windows, per_axis, windows};
@@ -13,7 +13,7 @@ pub(super) const OPS: &[(&str, Op)] = &[
     ("AveragePool", average),
     ("GlobalAveragePool", |call| {
         let x = call.tensor(0)?;
-        one(x.mean_keepdim(spatial(x)?))
+        one(stored(x)?.mean_keepdim(spatial(x)?))
     }),
     ("GlobalLpPool", |call| {
         let (x, p) = (call.tensor(0)?, call.int_or("p", 2)? as f64);
@@ -21,7 +21,7 @@ pub(super) const OPS: &[(&str, Op)] = &[
     }),
     ("GlobalMaxPool", |call| {
         let x = call.tensor(0)?;
-        one(x.max_keepdim(spatial(x)?))
+        one(stored(x)?.max_keepdim(spatial(x)?))
     }),
     ("LpPool", lp),
     ("MaxPool", max),
@@ -103,7 +103,7 @@ fn pooled(x: &Tensor, layout: &Layout, pool: impl Fn(&Tensor, &PoolOptions) -> T
 }
 
 fn average(call: &Call<'_>) -> Done {
-    let (x, layout) = (call.tensor(0)?, Layout::of(call)?);
+    let (x, layout) = (stored(call.tensor(0)?)?, Layout::of(call)?);
     let mean = |x: &Tensor| pooled(x, &layout, |x, options| x.avg_pool(options));
     let padding = layout.padding();
     let result = mean(&x.pad(&padding));
@@ -131,7 +131,7 @@ fn lp(call: &Call<'_>) -> Done {
 }
 
 fn max(call: &Call<'_>) -> Done {
-    let (x, layout) = (call.tensor(0)?, Layout::of(call)?);
+    let (x, layout) = (stored(call.tensor(0)?)?, Layout::of(call)?);
     let dtype = x.dtype()?;
     let padding = layout.padding();
     let is_padded = padding.iter().any(|&pad| pad != (0, 0));
