@@ -129,7 +129,10 @@ fn embed(arguments: &Arguments) -> std::result::Result<Vec<Vec<f32>>, Box<dyn Er
 fn print(arguments: &Arguments, rows: &[Vec<f32>]) {
     for (sentence, row) in arguments.sentences.iter().zip(rows) {
         if arguments.json {
-            println!("{}", serde_json::json!({ "sentence": sentence, "embedding": row }));
+            // As text at once: a JSON value would hold `f32` as `f64`, with digits that mean nothing.
+            let as_json = |text: serde_json::Result<String>| text.unwrap_or_default();
+            let (sentence, row) = (as_json(serde_json::to_string(sentence)), as_json(serde_json::to_string(row)));
+            println!("{{\"sentence\":{sentence},\"embedding\":{row}}}");
         } else {
             let first: Vec<String> = row.iter().take(4).map(|value| format!("{value:8.5}")).collect();
             println!("[{} ..., {} in all]  {sentence}", first.join(" "), row.len());

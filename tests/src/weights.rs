@@ -170,3 +170,43 @@ fn damage(choices: &mut Choices<'_>, file: &mut Vec<u8>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A pickle of PyTorch's, beside a storage of 24 floats, with the length of its first tensor changed.
+    fn with_length(len: u8) -> Result<usize, String> {
+        let seed = &SEEDS[FORMATS.len() - 1];
+        let pickle = seed.iter().find(|seed| seed[0] == 1 && seed.windows(3).any(|part| part == b"K\x0c\x85")).unwrap();
+        let at = pickle.windows(3).position(|part| part == b"K\x0c\x85").unwrap();
+        let mut pickle = pickle[1..].to_vec();
+        pickle[at] = len;
+        let file = archive(&[("a/data.pkl", &pickle), ("a/data/0", &[0; 96])]);
+        let found = formats::read(&Input::of_bytes("fuzzed", file)).map_err(|error| error.to_string())?;
+        Ok(found.entries()[0].tensor.to_vec::<f32>().map_err(|error| error.to_string())?.len())
+    }
+
+    #[test]
+    fn views_end_with_their_storage() {
+        assert_eq!(with_length(24), Ok(24));
+        let error = with_length(25).unwrap_err();
+        assert!(
+            error.contains(
+                "the tensor `w`: shape [25] with strides [1] from element 0 on is outside of its storage of 24"
+            ),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn damage_by_choices_is_tensors_or_an_error() {
+        for format in FORMATS {
+            for number in 0..40u64 {
+                let bytes: Vec<u8> =
+                    (0..24).map(|k| ((number * 2_654_435_761) >> (k % 8)) as u8 ^ (k * 31) as u8).collect();
+                check_damaged(format, &bytes).unwrap();
+            }
+        }
+    }
+}
