@@ -177,6 +177,7 @@ fn tune_prints_what_was_tried() {
 fn devices_are_listed_with_what_is_known_of_them() {
     let list = prints(&["devices"]);
     assert!(list.contains("CPU (default)") && list.contains("INTERPRETER") && list.contains("threads"), "{list}");
+    assert!(list.ends_with("DISK\n  tensors of files, until they are used: another device computes\n"), "{list}");
 }
 
 #[test]

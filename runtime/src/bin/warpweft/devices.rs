@@ -26,5 +26,6 @@ pub(crate) fn run() -> Result<(), Box<dyn Error>> {
             }
         }
     }
+    println!("DISK\n  tensors of files, until they are used: another device computes");
     Ok(())
 }
