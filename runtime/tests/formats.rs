@@ -7,7 +7,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use warpweft::formats::{self, Dictionary, Input, numpy, safetensors};
+use warpweft::formats::{self, Dictionary, Input, float8, numpy, safetensors};
 use warpweft::{DType, Tensor};
 use warpweft_compiler::dtype::Scalar;
 use warpweft_compiler::pipeline::{LowerOptions, lower_kernel};
@@ -126,6 +126,24 @@ fn gguf_files_hold_what_their_library_wrote() {
         gguf.metadata["a.list"],
         formats::gguf::Value::List(["x", "yz"].map(|text| formats::gguf::Value::Text(text.to_string())).to_vec())
     );
+}
+
+#[test]
+fn floats_of_8_bits_are_rounded_as_pytorch_does() {
+    let case = &expected()["float8"];
+    let ints = |name: &str| -> Vec<i64> {
+        case[name].as_array().unwrap().iter().map(|value| value.as_i64().unwrap()).collect()
+    };
+    let floats: Vec<f32> = ints("bits").into_iter().map(|bits| f32::from_bits(bits as u32)).collect();
+    let x = Tensor::from_vec(floats.clone(), [floats.len() as i64]);
+    for (name, got) in [("e4m3", float8::to_e4m3(&x)), ("e5m2", float8::to_e5m2(&x))] {
+        let got = got.to_vec::<u8>().unwrap();
+        for ((got, expected), x) in got.into_iter().zip(ints(name)).zip(&floats) {
+            // NaN has several bytes in E5M2.
+            let is_nan = x.is_nan() && got & 0x7f > 0x7c;
+            assert!(i64::from(got) == expected || is_nan, "{name} of {x:e} is {got:#x} and should be {expected:#x}");
+        }
+    }
 }
 
 #[test]

@@ -1,8 +1,11 @@
-//! Floats of 8 bits, as files store them: bytes of `u8`, which become floats by conversion. No kernel computes with them.
+//! Floats of 8 bits, as files store them: bytes of `u8`, which become floats by conversion and are made of them. No kernel computes with them.
 //!
 //! A byte is moved to the place in a half float where its sign, exponent and mantissa belong. E5M2 is the upper half of a half float. The
 //! exponent of E4M3 counts from 7 and not from 15, which is a factor of 256, exact for all its values, subnormal ones too. E4M3 (the `fn`
-//! form) has no infinities: the bytes 0x7f and 0xff are NaN, and 0x7e is 448. Everything here is exact.
+//! form) has no infinities: the bytes 0x7f and 0xff are NaN, and 0x7e is 448. All of that is exact.
+//!
+//! The other way, bits of an `f32` are rounded to those that are kept, to even where they lie in the middle, and the exponent counts anew; what is
+//! too small for an exponent of its own is counted in steps of the least number. What is too large becomes 448 in E4M3, and infinite in E5M2, as in PyTorch 2.15.
 //!
 //! Tests: at the end of this file against the definition, and `tests/it/weights.rs` against PyTorch.
 
@@ -43,6 +46,52 @@ pub fn from_e5m2(bytes: &Tensor) -> Tensor {
         return refused;
     }
     (bytes.cast(DType::U16) << 8).bitcast(DType::F16).cast(DType::F32)
+}
+
+/// Floats rounded to type E4M3, as bytes.
+///
+/// ```
+/// # use warpweft::{Tensor, formats::float8};
+/// let x = Tensor::from_vec(vec![1.0f32, -2.1, 0.002, 1e9], [4]);
+/// assert_eq!(float8::to_e4m3(&x).to_vec::<u8>()?, [0x38, 0xc0, 0x01, 0x7e]);
+/// # Ok::<(), warpweft::Error>(())
+/// ```
+#[track_caller]
+pub fn to_e4m3(x: &Tensor) -> Tensor {
+    to_float8(x, 3, 7, 448.0)
+}
+
+/// Floats rounded to type E5M2, as bytes.
+///
+/// ```
+/// # use warpweft::{Tensor, formats::float8};
+/// let x = Tensor::from_vec(vec![1.0f32, -2.1, 1e-5, 1e9], [4]);
+/// assert_eq!(float8::to_e5m2(&x).to_vec::<u8>()?, [0x3c, 0xc0, 0x01, 0x7c]);
+/// # Ok::<(), warpweft::Error>(())
+/// ```
+#[track_caller]
+pub fn to_e5m2(x: &Tensor) -> Tensor {
+    // What would be the number behind the largest has the byte of infinity.
+    to_float8(x, 2, 15, 65536.0)
+}
+
+/// Bytes of a sign, an exponent from a bias and so many bits of mantissa; what is larger than `limit` counts as that.
+#[track_caller]
+fn to_float8(x: &Tensor, mantissa: i64, bias: i64, limit: f64) -> Tensor {
+    let x = x.cast(DType::F32);
+    let dropped = 23 - mantissa;
+    let size = x.abs().minimum(limit);
+    let bits = size.bitcast(DType::U32);
+    let is_odd = (&bits >> dropped).bitwise_and(1);
+    let rounded = (bits + ((1i64 << (dropped - 1)) - 1) + is_odd) >> dropped;
+    let normal = rounded - ((127 - bias) << mantissa);
+    // Below the least number with an exponent of its own, in steps of the least of all; eight of those, rounded up to, are that number.
+    let least = 2f64.powi(1 - bias as i32);
+    let subnormal = (&size * (2f64.powi(mantissa as i32) / least)).round().cast(DType::U32);
+    let byte = size.lt(least).where_(subnormal, normal);
+    let byte = x.isnan().where_(0x7f, byte);
+    let sign = (x.bitcast(DType::U32) >> 24).bitwise_and(0x80);
+    byte.bitwise_or(sign).cast(DType::U8)
 }
 
 #[track_caller]

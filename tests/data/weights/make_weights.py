@@ -260,11 +260,29 @@ def fuzz_seeds():
         (HERE / "seed.gguf").unlink()
 
 
+def float8_cases():
+    """Floats of 32 bits, and the bytes that PyTorch rounds them to: all values of both types, what lies in the middle of two, and near that."""
+    values = set()
+    for dtype in (torch.float8_e4m3fn, torch.float8_e5m2):
+        known = torch.arange(128).to(torch.uint8).view(dtype).to(torch.float32)
+        known = known[known.isfinite()].sort().values
+        middle = (known[:-1] + known[1:]) / 2
+        for tensor in (known, middle):
+            for toward in (tensor, torch.nextafter(tensor, torch.tensor(0.0)), torch.nextafter(tensor, torch.tensor(math.inf))):
+                values |= set(toward.view(torch.int32).tolist())
+    edges = torch.tensor([449.0, 464.0, 464.1, 479.9, 480.0, 1e9, 61439.9, 61440.0, 65535.0, 65536.0, math.inf, math.nan, 1e-30])
+    bits = torch.tensor(sorted(values | set(edges.view(torch.int32).tolist())), dtype=torch.int32)
+    bits = torch.cat([bits, bits | -(2**31)])
+    floats = bits.view(torch.float32)
+    return {"bits": bits.tolist(), "e4m3": floats.to(torch.float8_e4m3fn).view(torch.uint8).tolist(),
+            "e5m2": floats.to(torch.float8_e5m2).view(torch.uint8).tolist()}
+
+
 numpy_cases()
 fuzz_seeds()
 safetensors_cases()
 torch_cases()
 gguf_cases()
 versions = f"PyTorch {torch.__version__}, NumPy {np.__version__}, gguf {__import__('importlib.metadata').metadata.version('gguf')}"
-text = json.dumps({"source": versions, "cases": CASES}, separators=(",", ":"))
+text = json.dumps({"source": versions, "cases": CASES, "float8": float8_cases()}, separators=(",", ":"))
 (HERE / "expected.json.gz").write_bytes(gzip.compress(text.encode(), 9, mtime=0))
