@@ -33,32 +33,158 @@ Operand = Union["Tensor", Number, Any]
 
 # Types of parameters by name; of one function alone as `function.name`.
 PARAMETERS = {
-    "other": "Operand", "a": "int", "b": "int", "axis": "int", "axes": "Sequence[int]", "keepdims": "bool", "mask": "Tensor", "value": "Operand", "min": "Optional[Number]",
-    "max": "Optional[Number]", "weight": "Tensor", "rtol": "float", "atol": "float", "equal_nan": "bool", "nan": "float",
-    "posinf": "Optional[float]", "neginf": "Optional[float]", "dtype": "DTypeLike", "slope": "float", "alpha": "float",
-    "approximate": "str", "rounding": "str", "order": "float", "eps": "float", "correction": "int", "descending": "bool", "k": "int",
-    "largest": "bool", "source": "Tensor", "destination": "int", "start": "int", "end": "int", "sizes": "Axes", "length": "Length",
-    "offset": "int", "axis1": "int", "axis2": "int", "size": "int", "step": "int", "shift": "Axes", "count": "int", "padding": "Axes", "mode": "str",
-    "diagonal": "int", "shape": "Lengths", "strides": "Axes", "bias": "Optional[Tensor]", "stride": "Axes", "dilation": "Axes",
-    "groups": "int", "output_padding": "Axes", "kernel": "Axes", "ceil_mode": "bool", "indices": "bool", "count_include_pad": "bool",
-    "align_corners": "bool", "lengths": "Axes", "mean": "Tensor", "variance": "Tensor", "keys": "Tensor", "values": "Tensor",
-    "is_causal": "bool", "scale": "Optional[float]", "enable_gqa": "bool", "index": "Tensor", "p": "float", "target": "Tensor",
-    "reduction": "str", "delta": "float", "ignore_index": "Optional[int]", "label_smoothing": "float", "reduce": "str",
-    "include_self": "bool", "key": "Any", "classes": "int", "stream": "Any", "max_version": "Optional[tuple[int, int]]",
-    "dl_device": "Optional[tuple[int, int]]", "copy": "Optional[bool]", "targets": "Sequence[Tensor]", "cotangent": "Tensor",
-    "stop": "Optional[Number]", "num": "int", "rows": "int", "columns": "Optional[int]", "low": "int", "high": "int", "n": "int",
-    "seed": "int", "dim": "Length", "tensors": "Sequence[Tensor]", "equation": "str", "operands": "Tensor", "vectors": "Tensor",
-    "indexing": "str", "condition": "Tensor", "array": "Any", "data": "Any", "modulus": "None", "callable": "Callable[[list[Tensor]], Sequence[Tensor]]",
-    "specs": "Sequence[tuple[DTypeLike, Lengths]]", "variables": "Sequence[Any]", "arguments": "Sequence[Any]", "name": "str", "value_": "int",
-    "clip.min": "Optional[Number]", "hardtanh.min": "float", "hardtanh.max": "float", "lerp.weight": "Operand", "lerp.other": "Tensor", "linear.weight": "Tensor",
-    "layer_norm.weight": "Optional[Tensor]", "rms_norm.weight": "Optional[Tensor]", "group_norm.weight": "Optional[Tensor]", "batch_norm.weight": "Optional[Tensor]",
-    "batch_norm_training.weight": "Optional[Tensor]", "cross_entropy.weight": "Optional[Tensor]", "nll_loss.weight": "Optional[Tensor]",
-    "attention.mask": "Optional[Tensor]", "matmul.other": "Tensor", "dot.other": "Tensor", "outer.other": "Tensor", "__matmul__.other": "Tensor", "shares_storage_with.other": "Tensor",
-    "pad.padding": "Sequence[tuple[Length, Length]]", "pad.value": "Number", "narrow.start": "Length", "movedim.source": "int", "reshape.shape": "Lengths",
-    "as_strided.shape": "Axes", "as_strided.offset": "Optional[int]", "max_pool.stride": "Optional[Axes]", "avg_pool.stride": "Optional[Axes]", "index.indices": "Sequence[Tensor]",
-    "index_assign.indices": "Sequence[Tensor]", "full_like.value": "Number", "fill.value": "Number", "full.value": "Number", "arange.start": "Number",
-    "arange.step": "Number", "linspace.start": "float", "linspace.stop": "float", "where.a": "Operand", "where.b": "Operand", "bind.values": "Mapping[Var, int]", "bind.value": "int",
-    "view.shape": "Axes", "permute.shape": "Axes", "repeat.shape": "Axes", "Var.min": "int", "Var.max": "int", "__pow__.other": "Operand",
+    "other": "Operand",
+    "a": "int",
+    "b": "int",
+    "axis": "int",
+    "axes": "Sequence[int]",
+    "keepdims": "bool",
+    "mask": "Tensor",
+    "value": "Operand",
+    "min": "Optional[Number]",
+    "max": "Optional[Number]",
+    "weight": "Tensor",
+    "rtol": "float",
+    "atol": "float",
+    "equal_nan": "bool",
+    "nan": "float",
+    "posinf": "Optional[float]",
+    "neginf": "Optional[float]",
+    "dtype": "DTypeLike",
+    "slope": "float",
+    "alpha": "float",
+    "approximate": "str",
+    "rounding": "str",
+    "order": "float",
+    "eps": "float",
+    "correction": "int",
+    "descending": "bool",
+    "k": "int",
+    "largest": "bool",
+    "source": "Tensor",
+    "destination": "int",
+    "start": "int",
+    "end": "int",
+    "sizes": "Axes",
+    "length": "Length",
+    "offset": "int",
+    "axis1": "int",
+    "axis2": "int",
+    "size": "int",
+    "step": "int",
+    "shift": "Axes",
+    "count": "int",
+    "padding": "Axes",
+    "mode": "str",
+    "diagonal": "int",
+    "shape": "Lengths",
+    "strides": "Axes",
+    "bias": "Optional[Tensor]",
+    "stride": "Axes",
+    "dilation": "Axes",
+    "groups": "int",
+    "output_padding": "Axes",
+    "kernel": "Axes",
+    "ceil_mode": "bool",
+    "indices": "bool",
+    "count_include_pad": "bool",
+    "align_corners": "bool",
+    "lengths": "Axes",
+    "mean": "Tensor",
+    "variance": "Tensor",
+    "keys": "Tensor",
+    "values": "Tensor",
+    "is_causal": "bool",
+    "scale": "Optional[float]",
+    "enable_gqa": "bool",
+    "index": "Tensor",
+    "p": "float",
+    "target": "Tensor",
+    "reduction": "str",
+    "delta": "float",
+    "ignore_index": "Optional[int]",
+    "label_smoothing": "float",
+    "reduce": "str",
+    "include_self": "bool",
+    "key": "Any",
+    "classes": "int",
+    "stream": "Any",
+    "max_version": "Optional[tuple[int, int]]",
+    "dl_device": "Optional[tuple[int, int]]",
+    "copy": "Optional[bool]",
+    "targets": "Sequence[Tensor]",
+    "cotangent": "Tensor",
+    "stop": "Optional[Number]",
+    "num": "int",
+    "rows": "int",
+    "columns": "Optional[int]",
+    "low": "int",
+    "high": "int",
+    "n": "int",
+    "seed": "int",
+    "dim": "Length",
+    "tensors": "Sequence[Tensor]",
+    "equation": "str",
+    "operands": "Tensor",
+    "vectors": "Tensor",
+    "indexing": "str",
+    "condition": "Tensor",
+    "array": "Any",
+    "data": "Any",
+    "modulus": "None",
+    "callable": "Callable[[list[Tensor]], Sequence[Tensor]]",
+    "specs": "Sequence[tuple[DTypeLike, Lengths]]",
+    "variables": "Sequence[Any]",
+    "arguments": "Sequence[Any]",
+    "name": "str",
+    "value_": "int",
+    "clip.min": "Optional[Number]",
+    "hardtanh.min": "float",
+    "hardtanh.max": "float",
+    "lerp.weight": "Operand",
+    "lerp.other": "Tensor",
+    "linear.weight": "Tensor",
+    "layer_norm.weight": "Optional[Tensor]",
+    "rms_norm.weight": "Optional[Tensor]",
+    "group_norm.weight": "Optional[Tensor]",
+    "batch_norm.weight": "Optional[Tensor]",
+    "batch_norm_training.weight": "Optional[Tensor]",
+    "cross_entropy.weight": "Optional[Tensor]",
+    "nll_loss.weight": "Optional[Tensor]",
+    "attention.mask": "Optional[Tensor]",
+    "matmul.other": "Tensor",
+    "dot.other": "Tensor",
+    "outer.other": "Tensor",
+    "__matmul__.other": "Tensor",
+    "shares_storage_with.other": "Tensor",
+    "pad.padding": "Sequence[tuple[Length, Length]]",
+    "pad.value": "Number",
+    "narrow.start": "Length",
+    "movedim.source": "int",
+    "reshape.shape": "Lengths",
+    "as_strided.shape": "Axes",
+    "as_strided.offset": "Optional[int]",
+    "max_pool.stride": "Optional[Axes]",
+    "avg_pool.stride": "Optional[Axes]",
+    "index.indices": "Sequence[Tensor]",
+    "index_assign.indices": "Sequence[Tensor]",
+    "full_like.value": "Number",
+    "fill.value": "Number",
+    "full.value": "Number",
+    "arange.start": "Number",
+    "arange.step": "Number",
+    "linspace.start": "float",
+    "linspace.stop": "float",
+    "where.a": "Operand",
+    "where.b": "Operand",
+    "bind.values": "Mapping[Var, int]",
+    "bind.value": "int",
+    "view.shape": "Axes",
+    "permute.shape": "Axes",
+    "repeat.shape": "Axes",
+    "Var.min": "int",
+    "Var.max": "int",
+    "__pow__.other": "Operand",
 }
 OPTIONAL_AXES = set("sum prod max min mean any all logsumexp var std norm count_nonzero flip squeeze roll".split())
 OPTIONAL_AXIS = {"argmax", "argmin", "repeat_interleave"}
@@ -71,7 +197,15 @@ RETURNS = {
     "__hash__": "int", "__repr__": "str", "Var.bind": "Dim",
 }  # fmt: skip
 PROPERTIES = {
-    "Tensor": {"shape": "tuple[Any, ...]", "dtype": "DType", "ndim": "int", "size": "int", "strides": "tuple[int, ...]", "T": "Tensor", "is_realized": "bool"},
+    "Tensor": {
+        "shape": "tuple[Any, ...]",
+        "dtype": "DType",
+        "ndim": "int",
+        "size": "int",
+        "strides": "tuple[int, ...]",
+        "T": "Tensor",
+        "is_realized": "bool",
+    },
     "DType": {"name": "str", "itemsize": "int"},
     "Var": {"name": "str", "min": "int", "max": "int"},
     "Function": {"kernels": "int"},
@@ -84,7 +218,11 @@ SPECIAL = (
     "__array__ __dlpack__ __dlpack_device__ __hash__"
 ).split()
 # Those of Python's slots, which have no names of parameters.
-SLOTS = {"__getitem__": "(self, key: Any, /) -> Tensor", "__setitem__": "(self, key: Any, value: Operand, /) -> None", "__matmul__": "(self, value: Tensor, /) -> Tensor"}
+SLOTS = {
+    "__getitem__": "(self, key: Any, /) -> Tensor",
+    "__setitem__": "(self, key: Any, value: Operand, /) -> None",
+    "__matmul__": "(self, value: Tensor, /) -> Tensor",
+}
 
 
 def parameter(owner: str, function: str, given: inspect.Parameter) -> str:
@@ -126,11 +264,13 @@ def documented(lines: list[str], head: str, doc: Any, indent: str) -> None:
 def of_class(name: str, lines: list[str]) -> None:
     """The definition of a class."""
     kind = getattr(_core, name)
-    lines.append(("" if name == "Tensor" else "@final\n") + f"class {name}:\n    \"\"\"{(kind.__doc__ or '').strip()}\"\"\"\n")
+    lines.append(("" if name == "Tensor" else "@final\n") + f'class {name}:\n    """{(kind.__doc__ or "").strip()}"""\n')
     if name in ("Tensor", "Function", "Var"):
-        lines.append(f"    def __new__{signature(name, '__new__', kind, False).replace('(', '(cls, ', 1).split(' -> ')[0]} -> {name}: ...\n")
+        lines.append(
+            f"    def __new__{signature(name, '__new__', kind, False).replace('(', '(cls, ', 1).split(' -> ')[0]} -> {name}: ...\n"
+        )
     for attribute, its_type in PROPERTIES[name].items():
-        lines.append(f"    @property\n    def {attribute}(self) -> {its_type}:\n        \"\"\"{getattr(kind, attribute).__doc__}\"\"\"\n")
+        lines.append(f'    @property\n    def {attribute}(self) -> {its_type}:\n        """{getattr(kind, attribute).__doc__}"""\n')
     for attribute, function in sorted(vars(kind).items()):
         if attribute in SLOTS and name == "Tensor":
             lines.append(f"    def {attribute}{SLOTS[attribute]}: ...\n")
@@ -171,17 +311,28 @@ def core() -> str:
             documented(lines, f"{name}{signature('_core', name, value, False)}", value.__doc__, "")
     text = "\n".join(lines)
     for name in ("__eq__", "__ne__"):
-        text = text.replace(f"def {name}(self, value: Operand, /) -> Tensor: ...", f"def {name}(self, value: Operand, /) -> Tensor: ...  # type: ignore[override]")
+        text = text.replace(
+            f"def {name}(self, value: Operand, /) -> Tensor: ...",
+            f"def {name}(self, value: Operand, /) -> Tensor: ...  # type: ignore[override]",
+        )
     return text + "\n"
 
 
 def functions() -> str:
     """The stub of the functions that are methods too."""
-    lines = ['"""Types of functions that are methods of `Tensor` too, written by `stubs.py`."""\n\nfrom collections.abc import Sequence\nfrom typing import Any, Optional\n']
-    lines.append("from warpweft._core import Axes, DTypeLike, Length, Lengths, Number, Operand, Tensor\n\n__all__ = [\n" + "".join(f"    {name!r},\n" for name in _functions.__all__) + "]\n")
+    lines = [
+        '"""Types of functions that are methods of `Tensor` too, written by `stubs.py`."""\n\nfrom collections.abc import Sequence\nfrom typing import Any, Optional\n'
+    ]
+    lines.append(
+        "from warpweft._core import Axes, DTypeLike, Length, Lengths, Number, Operand, Tensor\n\n__all__ = [\n"
+        + "".join(f"    {name!r},\n" for name in _functions.__all__)
+        + "]\n"
+    )
     for name in _functions.__all__:
         method = getattr(_core.Tensor, name)
-        head = signature("Tensor", name, method, True).replace("(self, /, ", "(x: Operand, /, ", 1).replace("(self, /)", "(x: Operand, /)", 1)
+        head = (
+            signature("Tensor", name, method, True).replace("(self, /, ", "(x: Operand, /, ", 1).replace("(self, /)", "(x: Operand, /)", 1)
+        )
         documented(lines, f"{name}{head}", method.__doc__, "")
     return "\n".join(lines) + "\n"
 

@@ -20,7 +20,6 @@ from typing import Any, Iterator
 import torch
 from torch._functorch.aot_autograd import aot_function
 from torch.utils import _pytree as pytree
-
 from warpweft.torch import compile_graph, counters
 from warpweft.torch._decompositions import decompositions
 

@@ -4,7 +4,6 @@ import random
 import warnings
 
 import numpy as np
-
 import warpweft as ww
 
 CALLS = 10_000
@@ -22,7 +21,9 @@ def odd(rng, depth=0):
         lambda: tensor(rng),
         lambda: tensor(rng),
         lambda: rng.choice([object(), int, float, ww.float32, ww.int8, np.float16, b"bytes", {1: 2}, {1, 2}, 1j, print]),
-        lambda: np.array([rng.randint(-3, 3) for _ in range(rng.randint(0, 3))], dtype=rng.choice(["int64", "float32", "bool", "complex64"])),
+        lambda: np.array(
+            [rng.randint(-3, 3) for _ in range(rng.randint(0, 3))], dtype=rng.choice(["int64", "float32", "bool", "complex64"])
+        ),
         lambda: ww.Var("n", 1, 4),
         lambda: ww.Var("n", 1, 4) * 2 - 1,
     ]
@@ -49,7 +50,16 @@ def tensor(rng):
 
 def functions():
     """Every method of `Tensor`, and every function of the module."""
-    hidden = {"__class__", "__getattribute__", "__setattr__", "__delattr__", "__init_subclass__", "__subclasshook__", "__reduce__", "__reduce_ex__"}
+    hidden = {
+        "__class__",
+        "__getattribute__",
+        "__setattr__",
+        "__delattr__",
+        "__init_subclass__",
+        "__subclasshook__",
+        "__reduce__",
+        "__reduce_ex__",
+    }
     methods = [getattr(ww.Tensor, name) for name in dir(ww.Tensor) if callable(getattr(ww.Tensor, name)) and name not in hidden]
     names = [name for name in ww.__all__ if name not in ("DType", "Dim")]
     return methods, [getattr(ww, name) for name in names if callable(getattr(ww, name))]

@@ -4,16 +4,31 @@ import threading
 
 import numpy as np
 import pytest
-
 import warpweft as ww
 
 RNG = np.random.default_rng(7)
 X = RNG.standard_normal((3, 4, 5), dtype=np.float32)
 
 INDICES = [
-    0, -1, slice(1, None), slice(None, None, -1), (0, 1), (..., 2), (slice(None), None, 1), (None, ..., None), slice(5, 1, -2),
-    ([0, 2],), ([0, 2, 2], slice(None), [1, 0, 4]), (slice(None), [3, 0]), (..., np.array([1, -1])), X > 0.5, (X > 0.5)[:, :, 0],
-    (slice(None), np.array([True, False, True, True])), (slice(0, 0),), (np.int64(2), ...), (1, [2, 2]),
+    0,
+    -1,
+    slice(1, None),
+    slice(None, None, -1),
+    (0, 1),
+    (..., 2),
+    (slice(None), None, 1),
+    (None, ..., None),
+    slice(5, 1, -2),
+    ([0, 2],),
+    ([0, 2, 2], slice(None), [1, 0, 4]),
+    (slice(None), [3, 0]),
+    (..., np.array([1, -1])),
+    X > 0.5,
+    (X > 0.5)[:, :, 0],
+    (slice(None), np.array([True, False, True, True])),
+    (slice(0, 0),),
+    (np.int64(2), ...),
+    (1, [2, 2]),
 ]
 
 
@@ -64,8 +79,17 @@ def test_reductions(name, axis, keepdims):
 def test_operators_and_their_mirrors():
     x, t = np.abs(X) + 0.5, ww.Tensor(np.abs(X) + 0.5)
     for found, expected in [
-        (1 - t, 1 - x), (2 / t, 2 / x), (2**t, 2**x), (t**2, x**2), (7 // t, 7 // x), (7 % t, 7 % x), (-t, -x), (t + x, x + x),
-        (t < 1, x < 1), (t != t, x != x), (t * True, x * True),
+        (1 - t, 1 - x),
+        (2 / t, 2 / x),
+        (2**t, 2**x),
+        (t**2, x**2),
+        (7 // t, 7 // x),
+        (7 % t, 7 % x),
+        (-t, -x),
+        (t + x, x + x),
+        (t < 1, x < 1),
+        (t != t, x != x),
+        (t * True, x * True),
     ]:
         np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-6)
     i = np.arange(6).reshape(2, 3)

@@ -36,8 +36,16 @@ def step(model, call, *args):
     "model, shape",
     [
         (nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 4)), (5, 8)),
-        (nn.Sequential(nn.Conv2d(3, 8, 3, padding=1, stride=2), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(32, 3)), (2, 3, 8, 8)),
-        (nn.Sequential(nn.ConvTranspose2d(2, 4, 3, stride=2, output_padding=1), nn.SiLU(), nn.AvgPool2d(2), nn.GroupNorm(2, 4)), (2, 2, 5, 5)),
+        (
+            nn.Sequential(
+                nn.Conv2d(3, 8, 3, padding=1, stride=2), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(32, 3)
+            ),
+            (2, 3, 8, 8),
+        ),
+        (
+            nn.Sequential(nn.ConvTranspose2d(2, 4, 3, stride=2, output_padding=1), nn.SiLU(), nn.AvgPool2d(2), nn.GroupNorm(2, 4)),
+            (2, 2, 5, 5),
+        ),
         (nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True), (2, 6, 16)),
     ],
     ids=["perceptron", "convolutions", "transposed", "transformer"],
@@ -116,7 +124,9 @@ def test_lengths_may_change():
         torch.testing.assert_close(f(x), x.cumsum(0) / count)
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.int32, torch.int64, torch.uint8, torch.bool])
+@pytest.mark.parametrize(
+    "dtype", [torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.int32, torch.int64, torch.uint8, torch.bool]
+)
 def test_types_of_elements(dtype):
     x = (torch.randn(4, 5) * 4).to(dtype)
     f = lambda x: (x + x, x * x, x.sum(0), x > 1, x[:, 1:3], torch.cat([x, x]))  # noqa: E731

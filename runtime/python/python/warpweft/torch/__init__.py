@@ -18,9 +18,9 @@ __all__ = ["backend", "compile_graph", "counters"]
 
 def compile_graph(module: Any, example_inputs: Any) -> Callable[..., Any]:
     """A graph of ATen ops, as AOTAutograd gives it, as a callable over lists of tensors."""
-    from torch._functorch.aot_autograd import make_boxed_func
+    from torch._functorch.aot_autograd import make_boxed_func  # type: ignore[attr-defined]
 
-    return make_boxed_func(Graph(module))  # type: ignore[no-any-return]
+    return make_boxed_func(Graph(module))
 
 
 def backend(module: Any, example_inputs: Any, **options: Any) -> Callable[..., Any]:
@@ -28,4 +28,4 @@ def backend(module: Any, example_inputs: Any, **options: Any) -> Callable[..., A
     from torch._dynamo.backends.common import aot_autograd
 
     compiler = aot_autograd(fw_compiler=compile_graph, bw_compiler=compile_graph, decompositions=decompositions())
-    return compiler(module, example_inputs)  # type: ignore[no-any-return]
+    return compiler(module, example_inputs)

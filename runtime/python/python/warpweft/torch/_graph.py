@@ -14,7 +14,7 @@ import threading
 from typing import Any, Optional
 
 import torch
-from torch.utils.dlpack import from_dlpack, to_dlpack
+from torch.utils.dlpack import from_dlpack, to_dlpack  # type: ignore[attr-defined]
 
 import warpweft as ww
 from warpweft.torch import _counters, _ops
@@ -107,8 +107,10 @@ def _spec(tensor: Any) -> Any:
 
 def _is_empty(meta: Any) -> bool:
     """Whether a result has no elements, so that nothing is to be computed."""
-    return isinstance(meta, torch.Tensor) and any(isinstance(length, int) and length == 0 for length in meta.shape) and all(
-        isinstance(length, int) for length in meta.shape
+    return (
+        isinstance(meta, torch.Tensor)
+        and any(isinstance(length, int) and length == 0 for length in meta.shape)
+        and all(isinstance(length, int) for length in meta.shape)
     )
 
 
@@ -207,7 +209,11 @@ def build_node(node: Any, values: dict[Any, Any]) -> Any:
 
 def _used(node: Any) -> frozenset[int]:
     """The numbers of a node's results that are read."""
-    return frozenset(user.args[1] for user in node.users if getattr(user.target, "__name__", "") == "getitem") if node.op == "call_function" else frozenset()
+    return (
+        frozenset(user.args[1] for user in node.users if getattr(user.target, "__name__", "") == "getitem")
+        if node.op == "call_function"
+        else frozenset()
+    )
 
 
 class Graph:
@@ -227,14 +233,14 @@ class Graph:
             why = None if _is_number(node) or node.target.__name__ == "getitem" else _unknown(node)
             if why is not None:
                 self.refused[node] = why
-        if any(free_unbacked(node) for node in self.nodes):
-            self.refused = {node: "lengths depend on values" for node in self.calls if not _is_number(node)}
+        if any(free_unbacked(node) or _looks_at_values(node) for node in self.nodes):
+            self.refused = {node: "numbers of the graph depend on values of tensors" for node in self.calls}
         for node, why in self.refused.items():
             self._tell(node, why)
 
     @staticmethod
     def _tell(node: Any, why: str) -> None:
-        if node.target.__name__ != "getitem":
+        if node.target.__name__ != "getitem" and not (_is_number(node) and not _looks_at_values(node)):
             _counters.fell_back(str(node.target), why)
 
     def __call__(self, *args: Any) -> Any:
@@ -325,9 +331,16 @@ def _attribute(module: Any, path: str) -> Any:
     return module
 
 
+def _looks_at_values(node: Any) -> bool:
+    """Whether a node is a number that comes from the elements of a tensor, and so may be another at the next call."""
+    if node.op != "call_function" or not _is_number(node) or getattr(node.target, "__name__", "").startswith("sym_"):
+        return False
+    return any(isinstance(value, torch.Tensor) for source in node.all_input_nodes for value in _values(source))
+
+
 def free_unbacked(node: Any) -> bool:
     """Whether a length of a node depends on values of tensors."""
     from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
-    values = [value for value in _values(node) if isinstance(value, (torch.Tensor, torch.SymInt))]
+    values = [value for value in _values(node) if isinstance(value, (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool))]
     return any(bool(free_unbacked_symbols(value)) for value in values)

@@ -74,7 +74,11 @@ class Context:
             result = torch.result_type(state, value)
             if isinstance(state, torch.Tensor) and result == state.dtype:
                 continue
-            state = value if isinstance(value, torch.Tensor) and result == value.dtype else torch.empty((1,) * _rank(state, value), dtype=result, device="meta")
+            state = (
+                value
+                if isinstance(value, torch.Tensor) and result == value.dtype
+                else torch.empty((1,) * _rank(state, value), dtype=result, device="meta")
+            )
         return dtype_of(result if result is not None else torch.result_type(values[0], values[0]))
 
 

@@ -16,7 +16,18 @@ def full(c: Context, a: Any, b: Any, *args: Any, **kwargs: Any) -> Any:
     return ww.full(c.shape, number(value, c.dtype), dtype=c.dtype)
 
 
-@op("zeros", "zeros_like", "new_zeros", "empty.memory_format", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted", "zero")
+@op(
+    "zeros",
+    "zeros_like",
+    "new_zeros",
+    "empty.memory_format",
+    "empty_like",
+    "empty_strided",
+    "new_empty",
+    "new_empty_strided",
+    "empty_permuted",
+    "zero",
+)
 def zeros(c: Context, *args: Any, **kwargs: Any) -> Any:
     return ww.zeros(c.shape, dtype=c.dtype)
 
@@ -49,7 +60,7 @@ def linspace(c: Context, start: Any, end: Any, steps: int, **kwargs: Any) -> Any
 
 @op("eye", "eye.m")
 def eye(c: Context, *args: Any, **kwargs: Any) -> Any:
-    return ww.eye(*c.shape, dtype=c.dtype)
+    return ww.eye(c.shape[0], c.shape[1], dtype=c.dtype)
 
 
 @op("sym_size.int")

@@ -107,7 +107,14 @@ _binary(_T.minimum, *_all("minimum"))
 _binary(_T.bitwise_and, *_all("bitwise_and"))
 _binary(_T.bitwise_or, *_all("bitwise_or"))
 _binary(_T.bitwise_xor, *_all("bitwise_xor"))
-for _ours, _theirs in (("equal", "eq"), ("not_equal", "ne"), ("less", "lt"), ("less_equal", "le"), ("greater", "gt"), ("greater_equal", "ge")):
+for _ours, _theirs in (
+    ("equal", "eq"),
+    ("not_equal", "ne"),
+    ("less", "lt"),
+    ("less_equal", "le"),
+    ("greater", "gt"),
+    ("greater_equal", "ge"),
+):
     _binary(getattr(_T, _ours), *_all(_theirs))
 
 

@@ -120,7 +120,9 @@ def _each(name: str, part: Optional[str] = None) -> None:
 
     def build(c: Context, x: Any, *args: Any, **kwargs: Any) -> Any:
         if not isinstance(x, Pair):
-            found = plain(dataclasses.replace(c, out=real(c.out)), x, *args, **kwargs) if c.first.is_complex() else plain(c, x, *args, **kwargs)
+            found = (
+                plain(dataclasses.replace(c, out=real(c.out)), x, *args, **kwargs) if c.first.is_complex() else plain(c, x, *args, **kwargs)
+            )
             return Pair(found, found * 0) if c.first.is_complex() else found
         if not c.first.is_complex():
             raise Unsupported("the real part of complex numbers")
@@ -135,7 +137,9 @@ def real(meta: Any) -> Any:
     """What the meta of a part of a complex tensor is."""
     import torch
 
-    return torch.empty(meta.shape, dtype=meta.dtype.to_real(), device="meta") if isinstance(meta, torch.Tensor) and meta.is_complex() else meta
+    return (
+        torch.empty(meta.shape, dtype=meta.dtype.to_real(), device="meta") if isinstance(meta, torch.Tensor) and meta.is_complex() else meta
+    )
 
 
 for _name in "clone alias view _unsafe_view reshape permute transpose.int squeeze.dim squeeze.dims squeeze unsqueeze slice.Tensor select.int constant_pad_nd expand flip roll _to_copy".split():

@@ -165,7 +165,9 @@ def scatter_add(c: Context, x: ww.Tensor, dim: int, index: ww.Tensor, source: ww
 
 
 @op("scatter_reduce.two")
-def scatter_reduce(c: Context, x: ww.Tensor, dim: int, index: ww.Tensor, source: ww.Tensor, reduce: str, *, include_self: bool = True) -> Any:
+def scatter_reduce(
+    c: Context, x: ww.Tensor, dim: int, index: ww.Tensor, source: ww.Tensor, reduce: str, *, include_self: bool = True
+) -> Any:
     return _scattered(c, x, dim, index, source, _HOW[reduce], include_self)
 
 
@@ -241,7 +243,9 @@ def _searched(c: Context, sequence: ww.Tensor, values: ww.Tensor, right: bool, s
 
 
 @op("searchsorted.Tensor", "searchsorted.Scalar")
-def searchsorted(c: Context, sequence: Any, value: Any, *, out_int32: bool = False, right: bool = False, side: Any = None, sorter: Any = None) -> Any:
+def searchsorted(
+    c: Context, sequence: Any, value: Any, *, out_int32: bool = False, right: bool = False, side: Any = None, sorter: Any = None
+) -> Any:
     value = value if isinstance(value, ww.Tensor) else ww.full((), float(value), dtype=sequence.dtype)
     if not value.size or not sequence.size:
         return ww.zeros(c.shape, dtype=ww.int64)
@@ -316,7 +320,18 @@ def embedding_renorm(c: Context, weight: ww.Tensor, index: ww.Tensor, max_norm: 
 
 
 @op("segment_reduce")
-def segment_reduce(c: Context, x: ww.Tensor, reduce: str, *, lengths: Any = None, indices: Any = None, offsets: Any = None, axis: int = 0, unsafe: bool = False, initial: Any = None) -> Any:
+def segment_reduce(
+    c: Context,
+    x: ww.Tensor,
+    reduce: str,
+    *,
+    lengths: Any = None,
+    indices: Any = None,
+    offsets: Any = None,
+    axis: int = 0,
+    unsafe: bool = False,
+    initial: Any = None,
+) -> Any:
     ends = lengths.cumsum(axis) if lengths is not None else None if offsets is None else offsets.narrow(axis, 1, offsets.shape[axis] - 1)
     if ends is None or axis != ends.ndim - 1 or indices is not None:
         raise Unsupported("segments by indices")

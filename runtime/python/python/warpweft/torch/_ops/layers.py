@@ -10,7 +10,7 @@ from warpweft.torch._table import Context, Unsupported, moved, numbers, op
 
 
 def _convolution(
-    x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, output_padding: Any, groups: int
+    x: ww.Tensor, weight: ww.Tensor, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, output_padding: Any, groups: int
 ) -> ww.Tensor:
     axes = weight.ndim - 2
     every = [numbers(value) * (axes if len(numbers(value)) == 1 else 1) for value in (stride, padding, dilation, output_padding)]
@@ -23,7 +23,17 @@ def _convolution(
 
 @op("convolution", "_convolution")
 def convolution(
-    c: Context, x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, output_padding: Any, groups: int, *rest: Any
+    c: Context,
+    x: Any,
+    weight: Any,
+    bias: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: int,
+    *rest: Any,
 ) -> Any:
     has_batch = x.ndim == weight.ndim
     found = _convolution(x if has_batch else x.unsqueeze(0), weight, bias, stride, padding, dilation, transposed, output_padding, groups)
@@ -55,10 +65,12 @@ def convolution_backward(
     return tuple(parts)
 
 
-def _window(axes: int, kernel: Any, stride: Any, padding: Any, dilation: Any = 1) -> tuple[list[int], ...]:
+def _window(axes: int, kernel: Any, stride: Any, padding: Any, dilation: Any = 1) -> tuple[list[int], list[int], list[int], list[int]]:
     kernel = numbers(kernel) * (axes if len(numbers(kernel)) == 1 else 1)
     stride = numbers(stride) if stride is not None and (isinstance(stride, int) or len(stride)) else kernel
-    return tuple(value * (axes if len(value) == 1 else 1) for value in (kernel, stride, numbers(padding), numbers(dilation)))
+    padding, dilation = numbers(padding), numbers(dilation)
+    spread = [value * (axes if len(value) == 1 else 1) for value in (kernel, stride, padding, dilation)]
+    return spread[0], spread[1], spread[2], spread[3]
 
 
 def _max_pool(axes: int) -> Any:
@@ -76,7 +88,17 @@ op("max_pool3d_with_indices")(_max_pool(3))
 
 
 def _max_pool_backward(axes: int) -> Any:
-    def build(c: Context, cotangent: ww.Tensor, x: ww.Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, indices: ww.Tensor) -> Any:
+    def build(
+        c: Context,
+        cotangent: ww.Tensor,
+        x: ww.Tensor,
+        kernel: Any,
+        stride: Any,
+        padding: Any,
+        dilation: Any,
+        ceil_mode: bool,
+        indices: ww.Tensor,
+    ) -> Any:
         lead = list(x.shape[: x.ndim - axes])
         inside = math.prod(x.shape[x.ndim - axes :])
         flat = ww.zeros(*lead, inside, dtype=x.dtype)
@@ -89,7 +111,9 @@ op("max_pool2d_with_indices_backward")(_max_pool_backward(2))
 op("max_pool3d_with_indices_backward")(_max_pool_backward(3))
 
 
-def _avg(x: ww.Tensor, axes: int, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor: Any) -> ww.Tensor:
+def _avg(
+    x: ww.Tensor, axes: int, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor: Any
+) -> ww.Tensor:
     window = _window(axes, kernel, stride, padding)
     if x.size == 0:
         raise Unsupported("windows of nothing")
@@ -104,12 +128,21 @@ def _avg(x: ww.Tensor, axes: int, kernel: Any, stride: Any, padding: Any, ceil_m
                 past = max((count - 1) * stride + kernel - length - 2 * padding, 0)
             pairs.append((padding, padding + past))
         whole = math.prod(window[0])
-        return x.pad(pairs).avg_pool(window[0], window[1], 0, False, True) * (whole / divisor)
+        return x.pad(pairs).avg_pool(window[0], window[1], 0, False, True) * float(whole / divisor)
     return x.avg_pool(*window[:3], ceil_mode, count_include_pad)
 
 
 def _avg_pool(axes: int) -> Any:
-    def build(c: Context, x: Any, kernel: Any, stride: Any = (), padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: Any = None) -> Any:
+    def build(
+        c: Context,
+        x: Any,
+        kernel: Any,
+        stride: Any = (),
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: Any = None,
+    ) -> Any:
         return _avg(x, axes, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
     return build
@@ -121,7 +154,17 @@ op("avg_pool3d")(_avg_pool(3))
 
 
 def _avg_pool_backward(axes: int) -> Any:
-    def build(c: Context, cotangent: Any, x: Any, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor_override: Any) -> Any:
+    def build(
+        c: Context,
+        cotangent: Any,
+        x: Any,
+        kernel: Any,
+        stride: Any,
+        padding: Any,
+        ceil_mode: bool,
+        count_include_pad: bool,
+        divisor_override: Any,
+    ) -> Any:
         x = x.copy()
         found = _avg(x, axes, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)
         return found.gradient_with(cotangent, [x])[0]
@@ -172,7 +215,7 @@ def _adaptive_max(axes: int) -> Any:
         inside = list(x.shape[x.ndim - axes :])
         lead = list(x.shape[: x.ndim - axes])
         windows: list[list[int]] = [[]]
-        for length, count in zip(inside, sizes):
+        for count in sizes:
             windows = [[*window, place] for window in windows for place in range(count)]
         bounds = [_adaptive_bounds(length, count) for length, count in zip(inside, sizes)]
         places = ww.arange(math.prod(inside), dtype=ww.int64).reshape(inside)
@@ -192,14 +235,16 @@ op("adaptive_max_pool2d")(_adaptive_max(2))
 op("adaptive_max_pool3d")(_adaptive_max(3))
 
 
-def _attend(q: Any, k: Any, v: Any, is_causal: bool, mask: Any, scale: Any) -> ww.Tensor:
+def _attend(q: ww.Tensor, k: ww.Tensor, v: ww.Tensor, is_causal: bool, mask: Any, scale: Any) -> ww.Tensor:
     if mask is not None and is_causal:
         raise Unsupported("a mask beside a causal one")
     return q.attention(k, v, mask, bool(is_causal), scale)
 
 
 @op("_scaled_dot_product_flash_attention_for_cpu")
-def attention(c: Context, q: Any, k: Any, v: Any, dropout_p: float = 0.0, is_causal: bool = False, *, attn_mask: Any = None, scale: Any = None) -> Any:
+def attention(
+    c: Context, q: Any, k: Any, v: Any, dropout_p: float = 0.0, is_causal: bool = False, *, attn_mask: Any = None, scale: Any = None
+) -> Any:
     if dropout_p:
         raise Unsupported("dropout")
     wide = ww.float32 if q.dtype in (ww.float16, ww.bfloat16) else q.dtype
@@ -215,7 +260,18 @@ def attention(c: Context, q: Any, k: Any, v: Any, dropout_p: float = 0.0, is_cau
 
 @op("_scaled_dot_product_flash_attention_for_cpu_backward")
 def attention_backward(
-    c: Context, cotangent: Any, q: Any, k: Any, v: Any, out: Any, logsumexp: Any, dropout_p: float, is_causal: bool, *, attn_mask: Any = None, scale: Any = None
+    c: Context,
+    cotangent: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    out: Any,
+    logsumexp: Any,
+    dropout_p: float,
+    is_causal: bool,
+    *,
+    attn_mask: Any = None,
+    scale: Any = None,
 ) -> Any:
     if dropout_p:
         raise Unsupported("dropout")

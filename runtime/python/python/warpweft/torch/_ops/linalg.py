@@ -206,7 +206,9 @@ def lu_solve(c: Context, factors: ww.Tensor, pivots: ww.Tensor, b: ww.Tensor, *,
 @small("_linalg_solve_ex")
 def solve_ex(c: Context, a: ww.Tensor, b: ww.Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
     wide, right = _wide(c, a), b.astype(ww.float64)
-    is_vector = list(c.out[0].shape) != [*c.out[0].shape[:-2], *b.shape[-2:]] or b.ndim == 1 or (b.ndim == a.ndim - 1 and b.shape == a.shape[:-1])
+    is_vector = (
+        list(c.out[0].shape) != [*c.out[0].shape[:-2], *b.shape[-2:]] or b.ndim == 1 or (b.ndim == a.ndim - 1 and b.shape == a.shape[:-1])
+    )
     right = right.unsqueeze(-1) if is_vector else right
     factors, pivots, order, info = lu(wide if left else wide.t())
     found = _solve(factors, order, right if left or is_vector else right.t())
@@ -232,7 +234,9 @@ def linalg_solve_triangular(c: Context, a: ww.Tensor, b: ww.Tensor, *, upper: bo
 
 
 @op("triangular_solve")
-def triangular_solve(c: Context, b: ww.Tensor, a: ww.Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False) -> Any:
+def triangular_solve(
+    c: Context, b: ww.Tensor, a: ww.Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> Any:
     wide = _wide(c, a)
     found = solve_triangular(wide.t() if transpose else wide, b.astype(ww.float64), upper != transpose, unitriangular)
     return found, a.expand(c.out[1].shape)
@@ -330,4 +334,3 @@ def matrix_exp(c: Context, x: ww.Tensor) -> Any:
     for _ in range(halvings):
         found = found @ found
     return found
-

@@ -124,8 +124,8 @@ _scan("cumprod")
 _scan("logcumsumexp")
 
 
-def _running(name: str, better: str) -> None:
-    method, beats = getattr(_T, name), getattr(_T, better)
+def _running(name: str) -> None:
+    method = getattr(_T, name)
 
     @op(name)
     def build(c: Context, x: ww.Tensor, dim: int) -> Any:
@@ -144,8 +144,8 @@ def _running(name: str, better: str) -> None:
         return values, ww.where(is_here, places, 0).cummax(axis)
 
 
-_running("cummax", "greater_equal")
-_running("cummin", "less_equal")
+_running("cummax")
+_running("cummin")
 
 
 @op("sort", "sort.stable")

@@ -68,7 +68,9 @@ def digamma(x: ww.Tensor) -> ww.Tensor:
         total = total - 1 / y
         y = y + 1
     inverse = 1 / (y * y)
-    series = inverse * (1 / 12 - inverse * (1 / 120 - inverse * (1 / 252 - inverse * (1 / 240 - inverse * (1 / 132 - inverse * 691 / 32760)))))
+    series = inverse * (
+        1 / 12 - inverse * (1 / 120 - inverse * (1 / 252 - inverse * (1 / 240 - inverse * (1 / 132 - inverse * 691 / 32760))))
+    )
     found = total + y.log() - 0.5 / y - series
     part = (x - x.round()) * math.pi
     found = ww.where(below, found - math.pi / part.tan(), found)
@@ -248,15 +250,20 @@ def _bessel_k(x: ww.Tensor, order: int, scaled: bool) -> ww.Tensor:
     return ww.where(x.equal(0.0), math.inf, ww.where(x < 0, math.nan, found))
 
 
-for _order in (0, 1):
-    special(f"special_i{_order}", f"i{_order}", f"special_modified_bessel_i{_order}", f"prims::bessel_i{_order}")(
-        lambda x, order=_order: _bessel_i(x, order, False)
+def _bessel(order: int) -> None:
+    """Enters the functions of one order."""
+    special(f"special_i{order}", f"i{order}", f"special_modified_bessel_i{order}", f"prims::bessel_i{order}")(
+        lambda x: _bessel_i(x, order, False)
     )
-    special(f"special_i{_order}e", f"prims::bessel_i{_order}e")(lambda x, order=_order: _bessel_i(x, order, True))
-    special(f"special_bessel_j{_order}", f"prims::bessel_j{_order}")(lambda x, order=_order: _bessel_j(x, order))
-    special(f"special_bessel_y{_order}")(lambda x, order=_order: _bessel_y(x, order))
-    special(f"special_modified_bessel_k{_order}")(lambda x, order=_order: _bessel_k(x, order, False))
-    special(f"special_scaled_modified_bessel_k{_order}")(lambda x, order=_order: _bessel_k(x, order, True))
+    special(f"special_i{order}e", f"prims::bessel_i{order}e")(lambda x: _bessel_i(x, order, True))
+    special(f"special_bessel_j{order}", f"prims::bessel_j{order}")(lambda x: _bessel_j(x, order))
+    special(f"special_bessel_y{order}")(lambda x: _bessel_y(x, order))
+    special(f"special_modified_bessel_k{order}")(lambda x: _bessel_k(x, order, False))
+    special(f"special_scaled_modified_bessel_k{order}")(lambda x: _bessel_k(x, order, True))
+
+
+_bessel(0)
+_bessel(1)
 
 
 @special("special_spherical_bessel_j0", "prims::spherical_bessel_j0")
@@ -275,7 +282,9 @@ def _chebyshev(kind: str, is_shifted: bool) -> None:
     def build(c: Context, x: Any, n: Any) -> Any:
         if c.dtype == ww.float64:
             raise Unsupported("float64")
-        x, n = (value.astype(ww.float64) if isinstance(value, ww.Tensor) else ww.full((), float(value), dtype=ww.float64) for value in (x, n))
+        x, n = (
+            value.astype(ww.float64) if isinstance(value, ww.Tensor) else ww.full((), float(value), dtype=ww.float64) for value in (x, n)
+        )
         n = n.trunc()
         x = x * 2 - 1 if is_shifted else x
         size = x.abs()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import warpweft as ww
-from warpweft.torch._table import Context, Unsupported, axis_of, number, numbers, op, moved, tensor_of
+from warpweft.torch._table import Context, Unsupported, axis_of, moved, number, numbers, op, tensor_of
 
 
 @op("view", "reshape", "_unsafe_view", "_reshape_alias", "view_copy", "unflatten.int", "flatten.using_ints")
@@ -146,7 +146,17 @@ def _parts(x: ww.Tensor, lengths: list[int], dim: int) -> list[ww.Tensor]:
     return parts
 
 
-@op("split_with_sizes", "split_with_sizes_copy", "split.Tensor", "split_copy.Tensor", "unsafe_split.Tensor", "unsafe_split_with_sizes", "chunk", "unsafe_chunk", "split.sizes")
+@op(
+    "split_with_sizes",
+    "split_with_sizes_copy",
+    "split.Tensor",
+    "split_copy.Tensor",
+    "unsafe_split.Tensor",
+    "unsafe_split_with_sizes",
+    "chunk",
+    "unsafe_chunk",
+    "split.sizes",
+)
 def split(c: Context, x: ww.Tensor, sizes: Any, dim: int = 0) -> Any:
     axis = axis_of(dim, x.ndim)
     return _parts(x, [int(part.shape[axis]) for part in c.out], axis)
