@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import sys
+import logging
 from typing import Any
 
 _state: dict[str, Any] = {"graphs": 0, "fallback_ops": {}}
 _told: set[str] = set()
+# Its lines go to stderr unless a program says otherwise.
+_LOGGER = logging.getLogger("warpweft.torch")
 
 
 def counters(reset: bool = False) -> dict[str, Any]:
@@ -28,4 +30,4 @@ def fell_back(op: str, why: str) -> None:
     _state["fallback_ops"][op] = _state["fallback_ops"].get(op, 0) + 1
     if op not in _told:
         _told.add(op)
-        print(f"warpweft: {op} is run by PyTorch: {why}", file=sys.stderr)
+        _LOGGER.warning("%s is run by PyTorch: %s", op, why)

@@ -229,6 +229,8 @@ class Graph:
         self.refused: dict[Any, str] = {}
         self.plans: dict[Any, list[Any]] = {}
         self.lock = threading.RLock()
+        # Where all lengths are numbers, who calls the graph has seen to it that they are those.
+        self.is_static = all(_is_static(node.meta.get("val")) for node in self.placeholders)
         for node in self.calls:
             why = None if _is_number(node) or node.target.__name__ == "getitem" else _unknown(node)
             if why is not None:
@@ -240,11 +242,12 @@ class Graph:
 
     @staticmethod
     def _tell(node: Any, why: str) -> None:
-        if node.target.__name__ != "getitem" and not (_is_number(node) and not _looks_at_values(node)):
+        # A check of errors that raises gives no value: PyTorch does it after what it looks at.
+        if node.target.__name__ not in ("getitem", "with_effects") and not (_is_number(node) and not _looks_at_values(node)):
             _counters.fell_back(str(node.target), why)
 
     def __call__(self, *args: Any) -> Any:
-        key = tuple((tuple(value.shape), value.dtype) if isinstance(value, torch.Tensor) else value for value in args)
+        key = None if self.is_static else tuple(map(_kind, args))
         plan = self.plans.get(key)
         if plan is None:
             with self.lock:
@@ -323,6 +326,16 @@ class Graph:
     @staticmethod
     def _leaves(outputs: list[Any]) -> list[Any]:
         return [node for node in outputs if not isinstance(node.meta.get("val"), (tuple, list))]
+
+
+def _kind(value: Any) -> Any:
+    """What of an argument a compiled function depends on."""
+    return (tuple(value.shape), value.dtype) if isinstance(value, torch.Tensor) else (type(value), value)
+
+
+def _is_static(meta: Any) -> bool:
+    """Whether an argument is a tensor of one shape."""
+    return isinstance(meta, torch.Tensor) and all(isinstance(length, int) for length in meta.shape)
 
 
 def _attribute(module: Any, path: str) -> Any:

@@ -351,3 +351,73 @@ def segment_reduce(
         sizes = sizes.reshape(sizes.shape + (1,) * (x.ndim - axis - 1)).astype(x.dtype)
         found = ww.where(sizes > 0, found / sizes, found if initial is not None else float("nan"))
     return found
+
+
+@op("_embedding_bag_forward_only", "_embedding_bag")
+def embedding_bag(
+    c: Context,
+    weight: ww.Tensor,
+    indices: ww.Tensor,
+    offsets: ww.Tensor,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Any = None,
+    include_last_offset: bool = False,
+    padding_idx: int = -1,
+) -> Any:
+    if c.used - {0} or not indices.size:
+        raise Unsupported("what bags hold, or bags of nothing")
+    bags, rows = c.shape[0], indices.size
+    places = ww.arange(rows, dtype=ww.int64)
+    # The bag of a row is the last that begins before it or at it.
+    bag = (_wide(offsets).astype(ww.int64)[:bags].unsqueeze(0) <= places.unsqueeze(1)).astype(ww.int64).sum(1) - 1
+    counts = (_wide(indices).astype(ww.int64) != padding_idx) if padding_idx >= 0 else ww.ones(rows, dtype=ww.bool_)
+    if include_last_offset:
+        counts = counts & (places < offsets.astype(ww.int64)[bags])
+    taken = weight.index_select(0, _wide(indices))
+    if per_sample_weights is not None:
+        taken = taken * per_sample_weights.unsqueeze(1)
+    # What does not count goes to one more bag.
+    target = ww.where(counts, bag, bags)
+    spread = target.unsqueeze(1).expand(rows, weight.shape[1])
+    number = ww.zeros(bags + 1, dtype=ww.int64).scatter_reduce(0, target, ww.ones(rows, dtype=ww.int64), "sum")[:bags].unsqueeze(1)
+    empty = ww.zeros(bags + 1, weight.shape[1], dtype=weight.dtype)
+    if mode == 2:
+        found = (empty - float("inf")).scatter_reduce(0, spread, taken, "amax")[:bags]
+        found = ww.where(number > 0, found, 0.0)
+    else:
+        found = empty.scatter_reduce(0, spread, taken, "sum")[:bags]
+        if mode == 1:
+            found = found / number.maximum(1).astype(weight.dtype)
+    return (found, *(ww.zeros(tuple(out.shape), dtype=ww.int64) for out in c.outs[1:]))
+
+
+def _histogram(x: ww.Tensor, edges: ww.Tensor, weight: Any, density: bool) -> tuple[ww.Tensor, ww.Tensor]:
+    """How much lies between neighbouring edges, the last edge included."""
+    flat, bins = x.reshape(-1), edges.size - 1
+    place = (edges.unsqueeze(0) <= flat.unsqueeze(1)).astype(ww.int64).sum(1) - 1
+    place = ww.where(flat.equal(edges[bins]), bins - 1, place)
+    target = ww.where((place < 0) | (place >= bins) | flat.isnan(), bins, place)
+    weights = ww.ones(flat.size, dtype=x.dtype) if weight is None else weight.reshape(-1)
+    found = ww.zeros(bins + 1, dtype=x.dtype).scatter_reduce(0, target, weights, "sum")[:bins]
+    return (found / edges.diff() / found.sum() if density else found), edges
+
+
+@op("histogram.bins_tensor")
+def histogram(c: Context, x: ww.Tensor, edges: ww.Tensor, *, weight: Any = None, density: bool = False) -> Any:
+    return _histogram(x, edges, weight, density) if x.size else (ww.zeros(edges.size - 1, dtype=x.dtype), edges)
+
+
+@op("histogram.bin_ct")
+def histogram_of(c: Context, x: ww.Tensor, bins: int = 100, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
+    if not x.size:
+        raise Unsupported("a histogram of nothing")
+    low, high = (x.min(), x.max()) if range is None else (ww.full((), float(end), dtype=x.dtype) for end in range)
+    is_one = low.equal(high)
+    low, high = ww.where(is_one, low - 0.5, low), ww.where(is_one, high + 0.5, high)
+    steps = ww.arange(int(bins) + 1, dtype=ww.int64).astype(x.dtype)
+    width = (high - low) / int(bins)
+    # From both ends, as linspace does, so that the last edge is the end.
+    edges = ww.where(steps < (int(bins) + 1) // 2, low + width * steps, high - width * (int(bins) - steps))
+    return _histogram(x, edges, weight, density)

@@ -279,3 +279,56 @@ def attention_backward(
     q, k, v = (moved(tensor, wide).copy() for tensor in (q, k, v))
     found = _attend(q, k, v, is_causal, attn_mask, scale)
     return tuple(found.gradient_with(moved(cotangent, wide), [q, k, v]))
+
+
+def _unnormalised(x: ww.Tensor, length: int, align_corners: bool) -> ww.Tensor:
+    """Places of -1 to 1 as places of elements."""
+    return (x + 1) * ((length - 1) / 2) if align_corners else ((x + 1) * length - 1) * 0.5
+
+
+def _reflected(x: ww.Tensor, low: float, high: float) -> ww.Tensor:
+    """Thrown back at both ends, which are given twice as far."""
+    if low == high:
+        return x * 0
+    span, start = (high - low) / 2, low / 2
+    distance = (x - start).abs()
+    flips, extra = (distance / span).floor(), distance.fmod(span)
+    return ww.where((flips % 2).equal(0.0), extra + start, span - extra + start)
+
+
+@op("grid_sampler_3d")
+def grid_sampler_3d(c: Context, x: ww.Tensor, grid: ww.Tensor, interpolation: int, padding: int, align_corners: bool) -> Any:
+    if x.size == 0 or c.first.numel() == 0 or interpolation not in (0, 1):
+        raise Unsupported("samples of nothing, or cubic ones")
+    batch, channels, *lengths = x.shape
+    places = []
+    for axis, length in enumerate(lengths):
+        at = _unnormalised(grid[..., 2 - axis], length, align_corners)
+        if padding == 2:
+            at = _reflected(at, 0.0, 2.0 * (length - 1)) if align_corners else _reflected(at, -1.0, 2.0 * length - 1)
+        places.append(at if padding == 0 else at.clip(0.0, float(length - 1)))
+    flat = x.reshape(batch, channels, -1)
+
+    def at_corner(corner: list[ww.Tensor]) -> ww.Tensor:
+        """Elements at whole places, and 0 outside."""
+        inside, index = None, None
+        for at, length in zip(corner, lengths):
+            here = (at >= 0) & (at <= length - 1)
+            whole = at.clip(0.0, float(length - 1)).astype(ww.int64)
+            inside, index = (here, whole) if inside is None or index is None else (inside & here, index * length + whole)
+        assert inside is not None and index is not None
+        spread = index.reshape(batch, 1, -1).expand(batch, channels, index.size // batch)
+        found = flat.gather(spread, 2).reshape(batch, channels, *index.shape[1:])
+        return ww.where(inside.unsqueeze(1), found, 0.0)
+
+    if interpolation == 1:
+        return at_corner([at.round() for at in places])
+    low = [at.floor() for at in places]
+    total: Any = 0.0
+    for corner in range(8):
+        steps = [corner >> axis & 1 for axis in range(3)]
+        weight: Any = 1.0
+        for at, floor, step in zip(places, low, steps):
+            weight = (at - floor if step else floor + 1 - at) * weight
+        total = at_corner([floor + step for floor, step in zip(low, steps)]) * weight.unsqueeze(1) + total
+    return total
