@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
+# In this order: the last widens what the others entered.
+_KINDS = "create elementwise indexing layers linalg matrices reductions special spectral views fourier".split()
+
 
 def load() -> None:
     """Enters all ops into the table, once."""
-    from warpweft.torch._ops import (  # noqa: F401
-        create,
-        elementwise,
-        fourier,  # noqa: F401, I001  what others entered, it widens
-        indexing,
-        layers,
-        linalg,
-        matrices,
-        reductions,
-        special,
-        spectral,
-        views,
-    )
+    for kind in _KINDS:
+        import_module(f"warpweft.torch._ops.{kind}")
