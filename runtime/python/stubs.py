@@ -156,7 +156,7 @@ PARAMETERS = {
     "dot.other": "Tensor",
     "outer.other": "Tensor",
     "__matmul__.other": "Tensor",
-    "shares_storage_with.other": "Tensor",
+    "shares_storage_with.other": "Tensor", "shares_elements_with.other": "Tensor", "uniform.low": "float", "uniform.high": "float",
     "pad.padding": "Sequence[tuple[Length, Length]]",
     "pad.value": "Number",
     "narrow.start": "Length",
@@ -193,7 +193,7 @@ RETURNS = {
     "chunk": "list[Tensor]", "unbind": "list[Tensor]", "meshgrid": "list[Tensor]", "gradient": "list[Tensor]", "gradient_with": "list[Tensor]", "item": "Any", "tolist": "Any",
     "tobytes": "bytes", "numpy": "Any", "__array__": "Any", "__dlpack__": "Any", "__dlpack_device__": "tuple[int, int]", "__len__": "int", "__iter__": "Iterator[Tensor]",
     "__bool__": "bool", "__float__": "float", "__int__": "int", "__index__": "int", "__setitem__": "None", "__delitem__": "None", "assign": "None", "fill": "None",
-    "index_assign": "None", "manual_seed": "None", "realize": "Tensor", "_core.realize": "None", "program": "str", "shares_storage_with": "bool", "call": "list[Tensor]", "call_arrays": "list[Any]",
+    "index_assign": "None", "manual_seed": "None", "realize": "Tensor", "_core.realize": "None", "program": "str", "shares_storage_with": "bool", "shares_elements_with": "bool", "overlaps_itself": "bool", "is_contiguous": "bool", "vars": "list[Var]", "gradient_or_none": "list[Optional[Tensor]]", "call": "list[Tensor]", "call_arrays": "list[Any]",
     "__hash__": "int", "__repr__": "str", "Var.bind": "Dim",
 }  # fmt: skip
 PROPERTIES = {
@@ -205,6 +205,7 @@ PROPERTIES = {
         "strides": "tuple[int, ...]",
         "T": "Tensor",
         "is_realized": "bool",
+        "storage_offset": "int",
     },
     "DType": {"name": "str", "itemsize": "int"},
     "Var": {"name": "str", "min": "int", "max": "int"},

@@ -212,3 +212,15 @@ def test_iteration_and_numbers():
     assert [10, 20, 30][ww.Tensor(1)] == 20
     with pytest.raises(ValueError):
         bool(t)
+
+
+def test_views_say_where_they_lie():
+    x = ww.zeros(4, 6).realize()
+    view = x[1:, ::2].T
+    assert view.strides == (2, 6) and view.storage_offset == 6 and not view.is_contiguous() and x.is_contiguous()
+    assert view.shares_elements_with(x) and not x[:, 1].shares_elements_with(view) and view.shares_storage_with(x)
+    assert x[:1].expand(3, 6).overlaps_itself() and not view.overlaps_itself()
+    a, b = ww.ones(2).realize(), ww.ones(2).realize()
+    assert a.sum().gradient_or_none([a, b])[1] is None
+    assert [variable.name for variable in ww.zeros([ww.Var("n", 1, 4), 2]).vars()] == ["n"]
+    assert 2 <= float(ww.uniform(2.0, 3.0, (50,)).min()) <= 3

@@ -41,6 +41,7 @@ from warpweft._core import (
     uint16,
     uint32,
     uint64,
+    uniform,
     where,
     zeros,
 )
@@ -58,8 +59,7 @@ __all__ = [
     "Compiled", "Dim", "DType", "Function", "Tensor", "Var", "arange", "array", "bfloat16", "bool_", "cat",
     "concat", "concatenate", "einsum", "eye", "float16", "float32", "float64", "from_dim", "from_dlpack",
     "full", "int8", "int16", "int32", "int64", "jit", "linspace", "manual_seed", "meshgrid", "ones", "rand",
-    "randint", "randn", "randperm", "realize", "stack", "tensor", "uint8", "uint16", "uint32", "uint64",
-    "where", "zeros",
+    "randint", "randn", "randperm", "realize", "stack", "tensor", "uint8", "uint16", "uint32", "uint64", "uniform", "where", "zeros",
 ]
 # fmt: on
 __all__ += _functions.__all__

@@ -118,6 +118,10 @@ class Tensor:
     def is_realized(self) -> bool:
         """Whether its elements are in memory."""
 
+    @property
+    def storage_offset(self) -> int:
+        """The element of the storage that is this tensor's first."""
+
     def __abs__(self) -> Tensor: ...
 
     def __add__(self, value: Operand, /) -> Tensor: ...
@@ -440,6 +444,9 @@ class Tensor:
     def gradient(self, /, targets: Sequence[Tensor]) -> list[Tensor]:
         """The derivative of this tensor, which must have one element, by each of the targets."""
 
+    def gradient_or_none(self, /, targets: Sequence[Tensor]) -> list[Optional[Tensor]]:
+        """As `gradient`, with None for a target that the result does not depend on, instead of zeros."""
+
     def gradient_with(self, /, cotangent: Tensor, targets: Sequence[Tensor]) -> list[Tensor]:
         """The derivative of the sum of this tensor times a cotangent by each of the targets."""
 
@@ -475,6 +482,9 @@ class Tensor:
 
     def interpolate(self, /, sizes: Axes, mode: str = 'nearest', align_corners: bool = False) -> Tensor:
         """The last axes resampled to the given lengths: `mode` is "nearest", "nearest-exact" or "linear"."""
+
+    def is_contiguous(self, /) -> bool:
+        """Whether its elements follow each other in the storage in row-major order."""
 
     def isclose(self, /, other: Operand, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
         """Whether |a - b| <= atol + rtol |b|."""
@@ -623,6 +633,9 @@ class Tensor:
     def outer(self, /, other: Tensor) -> Tensor:
         """Each element of this vector times each of the other."""
 
+    def overlaps_itself(self, /) -> bool:
+        """Whether two positions of this view show one element of the storage: such a view takes only `fill`."""
+
     def pad(self, /, padding: Sequence[tuple[Length, Length]], mode: str = 'constant', value: Number = ...) -> Tensor:
         """Padded by (before, after) of each axis: `mode` is "constant", "reflect", "edge" or "wrap"."""
 
@@ -688,6 +701,9 @@ class Tensor:
 
     def selu(self, /) -> Tensor:
         """Scaled exponential linear unit."""
+
+    def shares_elements_with(self, /, other: Tensor) -> bool:
+        """Whether some element of a storage is shown by both, so that what is written through one is seen through the other."""
 
     def shares_storage_with(self, /, other: Tensor) -> bool:
         """Whether both are views of one storage."""
@@ -791,6 +807,9 @@ class Tensor:
     def var(self, /, axis: Optional[Axes] = None, correction: int = 0, keepdims: bool = False) -> Tensor:
         """Variance with `count - correction` as the divisor."""
 
+    def vars(self, /) -> list[Var]:
+        """The variables of its shape, and of what it is computed from, that have no value yet."""
+
     def view(self, /, *shape: Axes) -> Tensor:
         """The same elements under another shape, as a view, or an error."""
 
@@ -876,6 +895,9 @@ def realize(tensors: Sequence[Tensor]) -> None:
 
 def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
     """Along a new axis."""
+
+def uniform(low: float, high: float, shape: Lengths) -> Tensor:
+    """Random numbers, uniform between two."""
 
 def where(condition: Tensor, a: Operand, b: Operand) -> Tensor:
     """`a` where the condition holds, else `b`."""

@@ -221,6 +221,12 @@ fn randint(py: Python<'_>, low: i64, high: i64, shape: Lengths) -> PyResult<PyTe
     made(py, || Tensor::randint(low, high, shape.shape()))
 }
 
+/// Random numbers, uniform between two.
+#[pyfunction]
+fn uniform(py: Python<'_>, low: f64, high: f64, shape: Lengths) -> PyResult<PyTensor> {
+    made(py, || Tensor::uniform(low, high, shape.shape()))
+}
+
 /// 0 to n - 1 in random order, int32.
 #[pyfunction]
 fn randperm(py: Python<'_>, n: i64) -> PyResult<PyTensor> {
@@ -305,7 +311,7 @@ pub(crate) fn functions(module: &Bound<'_, PyModule>) -> PyResult<()> {
     macro_rules! add {
         ($($name:ident)*) => { $( module.add_function(wrap_pyfunction!($name, module)?)?; )* };
     }
-    add!(full zeros ones rand randn arange linspace eye randint randperm manual_seed from_dim);
+    add!(full zeros ones rand randn arange linspace eye randint uniform randperm manual_seed from_dim);
     add!(cat stack einsum meshgrid where_ realize from_dlpack);
     Ok(())
 }

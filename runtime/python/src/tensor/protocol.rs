@@ -172,6 +172,13 @@ impl PyTensor {
         made_many(py, || self.0.gradient(&targets))
     }
 
+    /// As `gradient`, with None for a target that the result does not depend on, instead of zeros.
+    fn gradient_or_none(&self, py: Python<'_>, targets: Vec<Py<PyTensor>>) -> PyResult<Vec<Option<PyTensor>>> {
+        let targets = tensors(&targets);
+        let found = asked(py, || self.0.gradient_or_none(&targets))?;
+        found.into_iter().map(|tensor| tensor.map(|tensor| made(py, || tensor)).transpose()).collect()
+    }
+
     /// The derivative of the sum of this tensor times a cotangent by each of the targets.
     fn gradient_with(
         &self,
@@ -218,6 +225,32 @@ impl PyTensor {
             Ok(_) => Ok(PyTensor(bound)),
             Err(error) => Err(exception(py, &error)),
         }
+    }
+
+    /// The element of the storage that is this tensor's first.
+    #[getter]
+    fn storage_offset(&self, py: Python<'_>) -> PyResult<i64> {
+        self.get(py, Tensor::storage_offset)
+    }
+
+    /// Whether its elements follow each other in the storage in row-major order.
+    fn is_contiguous(&self, py: Python<'_>) -> PyResult<bool> {
+        self.get(py, Tensor::is_contiguous)
+    }
+
+    /// Whether two positions of this view show one element of the storage: such a view takes only `fill`.
+    fn overlaps_itself(&self, py: Python<'_>) -> PyResult<bool> {
+        self.get(py, Tensor::overlaps_itself)
+    }
+
+    /// Whether some element of a storage is shown by both, so that what is written through one is seen through the other.
+    fn shares_elements_with(&self, py: Python<'_>, other: &PyTensor) -> PyResult<bool> {
+        self.get(py, |tensor| tensor.shares_elements_with(&other.0))
+    }
+
+    /// The variables of its shape, and of what it is computed from, that have no value yet.
+    fn vars(&self, py: Python<'_>) -> PyResult<Vec<PyVar>> {
+        Ok(self.get(py, Tensor::vars)?.into_iter().map(PyVar).collect())
     }
 
     /// Whether both are views of one storage.
