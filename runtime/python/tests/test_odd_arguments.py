@@ -88,3 +88,22 @@ def test_odd_arguments_are_values_or_exceptions():
         except BaseException as error:
             raise AssertionError(f"{function} of {arguments!r}") from error
     assert answered > CALLS // 10
+
+
+def test_depth_is_no_crash():
+    inside = [ww.ones(2)]
+    inside.append(inside)
+    plain = [1]
+    plain.append(plain)
+    for nested in (inside, plain):
+        for call in (lambda: ww.Tensor(nested), lambda: ww.ones(3)[nested], lambda: ww.cat(nested), lambda: ww.zeros(nested)):
+            try:
+                call()
+            except Exception:
+                continue
+            raise AssertionError("a list that holds itself is no tensor")
+    x = ww.ones(2).realize()
+    for _ in range(20_000):
+        x = x + 1
+    assert x.tolist() == [20_001, 20_001]
+    del x

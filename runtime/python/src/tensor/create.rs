@@ -78,6 +78,13 @@ impl Nested {
 
 /// A tensor of whatever holds numbers: a tensor, a number, nested sequences, an array of another library. Always a copy.
 pub(crate) fn tensor_of(object: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<PyTensor> {
+    tensor_at(object, dtype, 0)
+}
+
+fn tensor_at(object: &Bound<'_, PyAny>, dtype: Option<DType>, depth: usize) -> PyResult<PyTensor> {
+    if depth > DEPTH_MAX {
+        return Err(PyValueError::new_err(format!("sequences are nested more than {DEPTH_MAX} deep")));
+    }
     let py = object.py();
     let cast = |tensor: Tensor| match dtype {
         Some(dtype) if tensor.dtype().is_ok_and(|own| own != dtype) => tensor.cast(dtype),
@@ -97,7 +104,8 @@ pub(crate) fn tensor_of(object: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyRe
             && list.try_iter()?.any(|item| item.is_ok_and(|item| item.is_instance_of::<PyTensor>())))
     };
     if has_tensors(object)? {
-        let parts = object.try_iter()?.map(|item| tensor_of(&item?, dtype)).collect::<PyResult<Vec<PyTensor>>>()?;
+        let parts =
+            object.try_iter()?.map(|item| tensor_at(&item?, dtype, depth + 1)).collect::<PyResult<Vec<PyTensor>>>()?;
         return made(py, || Tensor::stack(&parts.iter().map(|part| &part.0).collect::<Vec<_>>(), 0));
     }
     nested.read(object, 0)?;
