@@ -282,6 +282,8 @@ fn debug_tells_of_files_that_are_read_when_they_are() {
         "{told}"
     );
     assert!(!run(&["files", path]).contains("DISK to"), "nothing is read to be listed");
+}
+
 /// A model of one node, `y = Relu(x)` with x [batch, 3], written by hand: field numbers and lengths, as the format has them.
 fn relu(folder: &tempfile::TempDir) -> String {
     fn field(number: u8, bytes: &[u8]) -> Vec<u8> {

@@ -11,10 +11,10 @@ mod module;
 mod more_optim;
 mod norm;
 mod optim;
+mod recurrent;
 mod schedule;
 mod sentence;
 mod sequential;
-mod recurrent;
 mod transformer;
 
 pub use attention::{KeyValueCache, MultiHeadAttention, rotary};
@@ -24,12 +24,10 @@ pub use module::{Module, Named, StateDifference};
 pub use more_optim::{Lamb, Muon, RmsProp};
 pub use norm::{BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RmsNorm};
 pub use optim::{Adam, Optimizer, Sgd, clip_by_norm};
+pub use recurrent::{Gru, Lstm, Rnn};
 pub use schedule::Schedule;
 pub use sentence::{SentenceEncoder, SentenceSizes};
 pub use sequential::{Activation, Dropout, Layer, Sequential};
-pub use norm::{BatchNorm, GroupNorm, LayerNorm, RmsNorm};
-pub use optim::{Adam, Optimizer, Sgd};
-pub use recurrent::{Gru, Lstm, Rnn};
 pub use transformer::EncoderLayer;
 
 use crate::tensor::{Result, Tensor};
