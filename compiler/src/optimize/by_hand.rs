@@ -13,6 +13,8 @@
 //! 4. A reduction over lanes gets several accumulators, since an add takes about four cycles and two start in each.
 //! 5. Threads share the outermost loop, where there is work for them; loops over outputs become blocks of threads, where the machine has them (`blocks_by_hand`).
 //!
+//! Where blocks of threads run, a thread makes no copies for itself, cuts no loops at padding, and walks in no order of blocks: steps 1 and those parts of 3 are left out.
+//!
 //! A symbolic range counts with the length that it has in any case as an output, with its largest as a reduction and as threads'
 //! work. The model's numbers are those of `Target`; times are measured by the benchmark, not here.
 
@@ -91,15 +93,17 @@ pub fn choose(root: &UOp, target: &Target) -> Choice {
         applied: Vec::new(),
         reasons: Vec::new(),
     };
-    if move_blocks_outside(&mut choice) || copy_panel(&mut choice) {
+    // What a thread copies for itself pays where it does much: there are many of them where blocks are.
+    let of_few_threads = target.blocks.is_none();
+    if move_blocks_outside(&mut choice) || of_few_threads && copy_panel(&mut choice) {
         survey = Survey::of(&choice.kernel);
     }
-    if cut_decided(&mut choice, target) {
+    if of_few_threads && cut_decided(&mut choice, target) {
         survey = Survey::of(&choice.kernel);
     }
     let mut vector = choose_vector(&survey, target);
     // A local buffer more makes a kernel of other loops: everything is asked anew.
-    for _ in 0..STAGES_MAX {
+    for _ in 0..if of_few_threads { STAGES_MAX } else { 0 } {
         if !add_local_buffer(&mut choice, &survey, &vector) {
             break;
         }
@@ -111,7 +115,7 @@ pub fn choose(root: &UOp, target: &Target) -> Choice {
     {
         let tile = choose_tile(&survey, target, id, lanes);
         apply_tile(&mut choice, &survey, &tile, id, lanes);
-        match tile.row {
+        match tile.row.filter(|_| of_few_threads) {
             Some((row, rows)) if tile.crosses => walk_in_blocks(&mut choice, &survey, [(row, rows), (id, lanes)]),
             Some((row, rows)) => {
                 let width = i64::from(lanes * tile.vectors);
