@@ -7,8 +7,11 @@ use warpweft_compiler::ir::{Arg, Combiner, Op, ReduceOp, UOp};
 use warpweft_compiler::linearize::{Linear, races};
 use warpweft_compiler::optimize::{Limit, Reason, apply, apply_list, legal_opts, text::parse_list};
 use warpweft_compiler::pipeline::{LowerOptions, loops_of, lower_kernel};
+use warpweft_compiler::program::{Parameter, Program};
 use warpweft_compiler::target::{Feature, Target};
 use warpweft_compiler::watch::Silent;
+use warpweft_devices::{BufferSlice, DeviceError, RawBuffer};
+use warpweft_tests::guarded;
 use warpweft_tests::kernels::{Random, kernel_of, matmul};
 use warpweft_tests::opt_lists;
 
@@ -88,6 +91,36 @@ fn each_barrier_is_needed() {
             }
         }
     }
+}
+
+/// Runs PTX on the emulator, over memory that is zero.
+fn emulate(program: &Program) -> Result<(), DeviceError> {
+    let device = guarded::emulator();
+    let kernel = device.load(program, &device.compile(program)?)?;
+    let bytes = |parameter: &Parameter| parameter.len as usize * parameter.dtype.bytes();
+    let memory = program.parameters.iter().map(|parameter| device.allocate(bytes(parameter)));
+    let memory: Vec<RawBuffer> = memory.collect::<Result<_, _>>()?;
+    let slices: Vec<BufferSlice<'_>> = memory.iter().map(RawBuffer::all).collect();
+    kernel.launch(&slices, &[], 2)
+}
+
+#[test]
+fn the_emulator_misses_each_barrier_that_is_left_out_of_the_text() {
+    let deep = "split(r1, 256), split(r2, 32), grid(r0, x), group(r2, x), lane(r3)";
+    let mut left_out = 0;
+    for (ast, list) in [(matmul(16, 32, 32), TILED), (rows(ReduceOp::Add, 6, 1024), deep)] {
+        let program = warpweft_renderer::render(&lowered(&ast, list), &Target::gpu_model()).expect("a GPU has it all");
+        assert_eq!(emulate(&program), Ok(()));
+        let lines: Vec<&str> = program.source.lines().collect();
+        for number in (0..lines.len()).filter(|&number| lines[number].contains("bar.sync")) {
+            let source = [&lines[..number], &lines[number + 1..]].concat().join("\n");
+            let error =
+                emulate(&Program { source, ..program.clone() }).expect_err("a barrier that is needed").to_string();
+            assert!(error.ends_with("a race") || error.ends_with("nothing has written"), "{error}");
+            left_out += 1;
+        }
+    }
+    assert_eq!(left_out, 3);
 }
 
 #[test]
