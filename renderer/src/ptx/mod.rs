@@ -52,7 +52,7 @@
 //! | `bar.sync 0` | | all threads of the block |
 //! | `shfl.sync.bfly.b32 d, a, n, 31, m` | | `m`: the lanes of the group; -1 where that is a warp |
 //!
-//! Tested by precise goldens here, by ptxas where there is one, and by the emulator of the test crate.
+//! Tested by precise goldens here, by ptxas where there is one, and by the emulator (`DEV=PTX`), which runs what is written here.
 
 mod arithmetic;
 mod control;
