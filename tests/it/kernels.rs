@@ -14,6 +14,19 @@ fn seeds(otherwise: u64) -> u64 {
     std::env::var("KERNEL_SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(otherwise)
 }
 
+/// A soak tries more.
+#[test]
+fn random_kernels_on_the_emulator_of_gpus() {
+    for seed in 0..seeds(12) {
+        let mut generator = Generator::new(seed, 1);
+        if seed % 2 == 1 {
+            generator = generator.keeping();
+        }
+        let ast = kernel_of(&[generator.graph(2 + seed as usize % 7)]);
+        check_kernel(guarded::emulator(), &ast, seed).unwrap_or_else(|message| panic!("seed {seed}: {message}"));
+    }
+}
+
 #[test]
 fn random_kernels_agree_with_the_interpreter() {
     let device = guarded::cpu();

@@ -209,7 +209,11 @@ impl Executor {
     }
 
     fn make(&self, key: &Key, ast: &UOp, listening: Listening) -> Result<Made, ExecuteError> {
-        internal::guarded("a kernel", ast, || self.make_unguarded(key, ast, listening))
+        let made = internal::guarded("a kernel", ast, || self.make_unguarded(key, ast, listening))?;
+        if listening.to_memory() {
+            made.compiled.kernel.count_memory();
+        }
+        Ok(made)
     }
 
     fn make_unguarded(&self, key: &Key, ast: &UOp, listening: Listening) -> Result<Made, ExecuteError> {
@@ -233,9 +237,6 @@ impl Executor {
         let object = self.device.compile(&program)?;
         self.disk.put(key, &encode_kernel(&program, &object));
         let kernel = self.device.load(&program, &object)?;
-        if listening.to_memory() {
-            kernel.count_memory();
-        }
         report.finish(&program, &object, &*self.device, Times { lowered, all: started.elapsed() }, false);
         Ok(Made { compiled: Compiled::new(kernel, program, &object), from_disk: false, report })
     }
