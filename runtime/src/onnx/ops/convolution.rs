@@ -119,7 +119,7 @@ pub(super) fn without_zero(x: &Tensor, zero: Option<&Tensor>) -> Result<Tensor, 
     if zero.numel()? == 1 {
         return Ok(wide - zero.cast(DType::I32).reshape([0i64; 0]));
     }
-    let mut line = vec![1i64; x.rank()?];
+    let mut line = vec![1i64; x.rank()?.max(1)];
     line[0] = zero.numel()? as i64;
     Ok(wide - zero.cast(DType::I32).reshape(line))
 }

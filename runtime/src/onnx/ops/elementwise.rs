@@ -199,17 +199,17 @@ fn softmax(call: &Call<'_>, function: impl Fn(&Tensor, i64) -> Tensor) -> Done {
     one(function(&x.reshape([rows, columns]), 1).reshape(lengths))
 }
 
+/// 1 where the first largest stands.
 fn hardmax(call: &Call<'_>) -> Done {
     let dtype = call.tensor(0)?.dtype()?;
     call.lengths(0)?;
     softmax(call, |x, axis| {
-        let Ok(shape) = x.shape() else { return x.clone() };
-        let rank = shape.len() as i64;
-        let axis = if axis < 0 { axis + rank } else { axis };
-        let Some(&length) = shape.get(axis.max(0) as usize) else { return x.argmax(Some(axis), true) };
-        let mut line = vec![1i64; shape.len()];
-        line[axis as usize] = length as i64;
-        x.argmax(Some(axis), true).eq(Tensor::iota(length).reshape(line)).cast(dtype)
+        let place = x.argmax(Some(axis), true);
+        let (Ok(shape), Ok(_)) = (x.shape(), place.dtype()) else { return place };
+        let from_start = if axis < 0 { axis + shape.len() as i64 } else { axis };
+        let length = |at: usize| if at as i64 == from_start { shape[at] } else { 1 };
+        let line: Vec<usize> = (0..shape.len()).map(length).collect();
+        place.eq(Tensor::iota(line.iter().product::<usize>()).reshape(line)).cast(dtype)
     })
 }
 
