@@ -254,12 +254,9 @@ fn bit_shift(call: &Call<'_>) -> Done {
 }
 
 fn equal(call: &Call<'_>) -> Done {
-    if let (Value::Text(shape, a), Value::Text(other, b)) = (call.value(0)?, call.value(1)?) {
-        if shape != other {
-            unsupported!("text of different shapes");
-        }
-        let same: Vec<bool> = a.iter().zip(b.iter()).map(|(a, b)| a == b).collect();
-        return one(Tensor::from_vec(same, shape.clone()));
+    if let (Value::Text(..), Value::Text(..)) = (call.value(0)?, call.value(1)?) {
+        let (shape, same) = super::text::paired(call, |a, b| a == b)?;
+        return one(Tensor::from_vec(same, shape));
     }
     legacy(call, |a, b| a.eq(b))
 }

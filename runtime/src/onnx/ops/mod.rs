@@ -18,6 +18,7 @@ mod reduce;
 mod sampling;
 mod sequence;
 mod signal;
+mod text;
 mod training;
 
 use std::sync::LazyLock;
@@ -48,6 +49,7 @@ const DOMAINS: &[(&str, Rows)] = &[
     ("", sampling::OPS),
     ("", sequence::OPS),
     ("", signal::OPS),
+    ("", text::OPS),
     ("ai.onnx.ml", indexing::ML),
     ("ai.onnx.preview", attention::PREVIEW),
     ("ai.onnx.preview.training", training::OPS),
@@ -57,11 +59,8 @@ const DOMAINS: &[(&str, Rows)] = &[
 // tidy: table
 const LACKING: &[(&str, &str)] = &[
     ("ImageDecoder", "images in files are not decoded"),
-    ("RegexFullMatch", "text is passed on, and not computed with"),
-    ("StringConcat", "text is passed on, and not computed with"),
-    ("StringNormalizer", "text is passed on, and not computed with"),
-    ("StringSplit", "text is passed on, and not computed with"),
-    ("TfIdfVectorizer", "text is passed on, and not computed with"),
+    ("RegexFullMatch", "regular expressions are not there"),
+    ("TfIdfVectorizer", "words are not counted"),
     ("LabelEncoder", "of the domain ai.onnx.ml only ArrayFeatureExtractor and Binarizer are there"),
     ("TreeEnsemble", "of the domain ai.onnx.ml only ArrayFeatureExtractor and Binarizer are there"),
     ("Gradient", "a model cannot ask for gradients of itself"),
