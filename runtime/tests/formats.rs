@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use warpweft::formats::{self, Dictionary, Input, float8, numpy, safetensors};
+use warpweft::nn::{BatchNorm, Layer, Linear, Module, Named, Sequential};
 use warpweft::{DType, Tensor};
 use warpweft_compiler::dtype::Scalar;
 use warpweft_compiler::pipeline::{LowerOptions, lower_kernel};
@@ -116,6 +117,23 @@ fn torch_files_hold_what_pytorch_wrote() {
             && error.contains("`function` is made by calling __builtin__.print, and nothing of a file is run"),
         "{error}"
     );
+}
+
+#[test]
+fn a_network_takes_its_state_from_a_checkpoint_of_pytorch() {
+    let checkpoint = formats::load(folder().join("checkpoint.pt")).unwrap();
+    let state: Named =
+        checkpoint.into_iter().filter_map(|(name, x)| Some((name.strip_prefix("model.")?.to_string(), x))).collect();
+    let (first, last) = (Linear::new(3, 4, true).unwrap(), Linear::new(4, 2, true).unwrap());
+    let network = Sequential::new().then(first).then(BatchNorm::new(4).unwrap()).then(last);
+    network.load_state_dict(&state).unwrap();
+    for (name, tensor) in network.state_dict() {
+        let (_, expected) = state.iter().find(|(other, _)| *other == name).unwrap();
+        assert_eq!(tensor.to_vec::<f32>().unwrap(), expected.to_vec::<f32>().unwrap(), "{name}");
+    }
+    assert_eq!(network.forward(&Tensor::ones([5, 3])).shape().unwrap(), [5, 2]);
+    let error = Linear::new(3, 4, false).unwrap().load_state_dict(&state).unwrap_err().to_string();
+    assert!(error.contains("missing: weight; unexpected: 0.weight, 0.bias, 1.weight"), "{error}");
 }
 
 #[test]

@@ -33,7 +33,7 @@ pub trait Optimizer {
     }
 }
 
-/// Gradients scaled down together so that the norm of all their elements is at most this, and that norm as it was, [1].
+/// Gradients scaled down together so that the norm of all their elements is at most this, and that norm as it was, a tensor of one element.
 ///
 /// # Errors
 /// If a gradient carries one.
