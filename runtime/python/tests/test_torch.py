@@ -148,6 +148,15 @@ def test_samples_of_pytorchs_database(entry):
         assert opinfo.judged(entry, 3) == ("passes", "")
 
 
+DERIVED = "index_select logsumexp matmul nn.functional.adaptive_max_pool2d nn.functional.avg_pool2d nn.functional.conv2d \
+nn.functional.embedding nn.functional.layer_norm nn.functional.scaled_dot_product_attention softmax".split()  # fmt: skip
+
+
+@pytest.mark.parametrize("entry", [entry for entry in opinfo.entries() if opinfo.full_name(entry) in DERIVED], ids=opinfo.full_name)
+def test_gradients_of_samples_of_pytorchs_database(entry):
+    assert opinfo.judged(entry, 2, backward=True)[0] in ("passes", "falls back")
+
+
 def test_the_table_of_all_entries_has_no_wrong_one():
     lines = opinfo.known(opinfo.TABLE).values()
     statuses = [opinfo.status_of(line) for line in lines]

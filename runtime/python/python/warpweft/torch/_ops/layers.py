@@ -111,6 +111,17 @@ op("max_pool2d_with_indices_backward")(_max_pool_backward(2))
 op("max_pool3d_with_indices_backward")(_max_pool_backward(3))
 
 
+def _adaptive_max_backward(axes: int) -> Any:
+    def build(c: Context, cotangent: ww.Tensor, x: ww.Tensor, indices: ww.Tensor) -> Any:
+        return _max_pool_backward(axes)(c, cotangent, x, None, None, None, None, False, indices)
+
+    return build
+
+
+op("adaptive_max_pool2d_backward")(_adaptive_max_backward(2))
+op("adaptive_max_pool3d_backward")(_adaptive_max_backward(3))
+
+
 def _avg(
     x: ww.Tensor, axes: int, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor: Any
 ) -> ww.Tensor:
