@@ -242,8 +242,7 @@ class Graph:
 
     @staticmethod
     def _tell(node: Any, why: str) -> None:
-        # A check of errors that raises gives no value: PyTorch does it after what it looks at.
-        if node.target.__name__ not in ("getitem", "with_effects") and not (_is_number(node) and not _looks_at_values(node)):
+        if node.target.__name__ != "getitem" and not _is_check(node) and not (_is_number(node) and not _looks_at_values(node)):
             _counters.fell_back(str(node.target), why)
 
     def __call__(self, *args: Any) -> Any:
@@ -342,6 +341,11 @@ def _attribute(module: Any, path: str) -> Any:
     for name in path.split("."):
         module = getattr(module, name)
     return module
+
+
+def _is_check(node: Any) -> bool:
+    """Whether a node raises where a factorisation failed, and gives no value: PyTorch does that behind the function."""
+    return node.target.__name__ == "with_effects" and node.args[1] is torch.ops.aten._linalg_check_errors.default
 
 
 def _looks_at_values(node: Any) -> bool:
