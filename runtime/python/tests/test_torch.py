@@ -148,7 +148,7 @@ def test_samples_of_pytorchs_database(entry):
         assert opinfo.judged(entry, 3) == ("passes", "")
 
 
-DERIVED = "index_select logsumexp matmul nn.functional.adaptive_max_pool2d nn.functional.avg_pool2d nn.functional.conv2d \
+DERIVED = "index_select linalg.det linalg.solve logsumexp matmul nn.functional.adaptive_max_pool2d nn.functional.avg_pool2d nn.functional.conv2d \
 nn.functional.embedding nn.functional.layer_norm nn.functional.scaled_dot_product_attention softmax".split()  # fmt: skip
 
 

@@ -142,15 +142,22 @@ def _order_of(pivots: ww.Tensor, n: int) -> ww.Tensor:
     return order
 
 
+def _lu_of_determinant(c: Context, x: ww.Tensor) -> tuple[ww.Tensor, ww.Tensor]:
+    """The factors that derivatives of determinants ask for: ATen's, which are those of the transpose of a matrix in row-major order."""
+    wide = _wide(c, x)
+    factors, pivots, _, _ = lu(wide.t() if c.args[0].is_contiguous() else wide)
+    return factors, pivots
+
+
 @small("_linalg_det", nothing=1.0)
 def det(c: Context, x: ww.Tensor) -> Any:
-    factors, pivots, _, _ = lu(_wide(c, x))
+    factors, pivots = _lu_of_determinant(c, x)
     return factors.diagonal(0, x.ndim - 2, x.ndim - 1).prod(-1) * _is_odd(pivots), factors, pivots
 
 
 @small("_linalg_slogdet", nothing=1.0)
 def slogdet(c: Context, x: ww.Tensor) -> Any:
-    factors, pivots, _, _ = lu(_wide(c, x))
+    factors, pivots = _lu_of_determinant(c, x)
     diagonal = factors.diagonal(0, x.ndim - 2, x.ndim - 1)
     return diagonal.sign().prod(-1) * _is_odd(pivots), diagonal.abs().log().sum(-1), factors, pivots
 
