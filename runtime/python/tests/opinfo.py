@@ -61,12 +61,21 @@ def gradients(results: list[torch.Tensor], leaves: list[torch.Tensor]) -> list[t
     return [result.detach() for result in results] + [torch.zeros(()) if gradient is None else gradient for gradient in found]
 
 
-def exact(entry: Any, sample: Any) -> list[torch.Tensor]:
+def exact(entry: Any, sample: Any, backward: bool = False) -> list[torch.Tensor]:
     """What eager PyTorch gives in float64."""
-    wide = lambda leaf: leaf.double() if isinstance(leaf, torch.Tensor) and leaf.dtype == torch.float32 else leaf  # noqa: E731
-    x, args, kwargs = pytree.tree_map(wide, (sample.input, sample.args, sample.kwargs))
+    leaves, tree = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
+
+    def wide(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor):
+            return leaf
+        copy = leaf.detach().double() if leaf.dtype == torch.float32 else leaf.detach().clone()
+        return copy.requires_grad_(backward and leaf.requires_grad)
+
+    leaves = [wide(leaf) for leaf in leaves]
+    x, args, kwargs = pytree.tree_unflatten(leaves, tree)
     torch.manual_seed(42)
-    return [leaf for leaf in pytree.tree_leaves(entry.op(x, *args, **kwargs)) if isinstance(leaf, torch.Tensor)]
+    results = [leaf for leaf in pytree.tree_leaves(entry.op(x, *args, **kwargs)) if isinstance(leaf, torch.Tensor)]
+    return gradients(results, [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]) if backward else results
 
 
 def is_nearer(expected: list[torch.Tensor], found: Any, right: list[torch.Tensor]) -> bool:
@@ -110,7 +119,7 @@ def agree(entry: Any, expected: list[torch.Tensor], found: Any) -> None:
         assert one.shape == other.shape and one.dtype == other.dtype, f"{one.dtype}{one.shape} and {other.dtype}{other.shape}"
         if entry.name not in UNINITIALIZED:
             # PyTorch's own tolerance between its CPU and its compiler.
-            torch.testing.assert_close(other, one, rtol=1e-4, atol=2e-5, equal_nan=True, check_stride=False)
+            torch.testing.assert_close(other.detach(), one.detach(), rtol=1e-4, atol=2e-5, equal_nan=True, check_stride=False)
 
 
 class Slow(Exception):
@@ -131,7 +140,7 @@ def judged(entry: Any, count: int, backward: bool = False) -> tuple[str, str]:
         try:
             agree(entry, expected, found)
         except AssertionError as error:
-            if backward or not is_nearer(expected, found, exact(entry, sample)):
+            if not is_nearer(expected, found, exact(entry, sample, backward)):
                 return "wrong", " ".join(str(error).split())[:240]
         seen += 1
     ops = counters()["fallback_ops"]
