@@ -1,7 +1,7 @@
 //! Further optimizers: RMSProp, LAMB, Muon. Rules and constants are those of PyTorch's where it has them.
 
+use super::number_beside;
 use super::optim::{Optimizer, check_rate, give_memory, zeros};
-use super::{filled_beside, number_beside};
 use crate::tensor::{CallError, Result, Tensor};
 
 /// RMSProp: steps of the gradient over the root of a running mean of its square.
