@@ -12,7 +12,7 @@
 //! processes may use one folder. Whatever the disk refuses costs one warning and the gain of the cache, nothing else. What somebody else
 //! could have written counts as refused (`folder`): kernels are code that this process runs.
 //!
-//! A cache is kept small by those who write to it: about once an hour, and after each [`TIDIED_AFTER`] bytes of a process, what was used longest
+//! A cache is kept small by those who write to it: about once an hour, and after each `TIDIED_AFTER` bytes of a process, what was used longest
 //! ago is taken out until at most [`BYTES_MAX`] are left (`prune::tidy`).
 //!
 //! A file that is used a day after its last use or later is marked as used, so that pruning by age leaves it. How many entries were found

@@ -4,10 +4,10 @@
 //! hand choice, bare loops --neighbours--> lists --cost model--> likely ones --compile, check, time--> the best few --neighbours--> ...
 //! ```
 //!
-//! A beam search: from the best few lists known (`width` of them), each list that is one step away is thought of ([`candidates`]); those that the cost
-//! model of the compiler puts first are compiled, on all threads, checked against the unoptimised kernel and timed ([`trial`]). It ends when a round
+//! A beam search: from the best few lists known (`width` of them), each list that is one step away is thought of (`candidates`); those that the cost
+//! model of the compiler puts first are compiled, on all threads, checked against the unoptimised kernel and timed (`trial`). It ends when a round
 //! finds nothing better, or when its time is over. What is found is timed again beside the hand choice before it counts, so it is never slower.
-//! Results are kept by the kernel, the target and the code generator ([`known`]).
+//! Results are kept by the kernel, the target and the code generator (`known`).
 //!
 //! Always: a list that changed a value, beyond what the order of a sum may, never wins. Nothing is printed: who wants to see hears of each trial.
 //! Not here: which opts are legal (`optimize`), what they cost by counting (`cost_model`). Tested in `search/tests.rs`.
