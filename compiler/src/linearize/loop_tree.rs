@@ -32,21 +32,39 @@ impl Nest {
             ranges: FxHashMap::default(),
         };
         // Users first, so that the loops that a loop end stands in are placed before its own.
-        for loop_end in dependencies.order.iter().rev().filter(|node| is_loop_end(node)) {
-            let mut outer = nest.deepest(dependencies.get(loop_end).iter());
+        let loop_ends: Vec<&UOp> = dependencies.order.iter().rev().filter(|node| is_loop_end(node)).collect();
+        for loop_end in &loop_ends {
             for range in closed_ranges(loop_end) {
-                let id = range_id(range);
-                nest.ranges.insert(id, range.clone());
-                nest.loop_ends.entry(id).or_default().push(loop_end.clone());
-                let outer_depth = outer.map_or(0, |outer| nest.depth[&outer] + 1);
-                if nest.depth.get(&id).is_none_or(|depth| *depth < outer_depth) {
-                    nest.parent.insert(id, outer);
-                    nest.depth.insert(id, outer_depth);
+                nest.ranges.insert(range_id(range), range.clone());
+                nest.loop_ends.entry(range_id(range)).or_default().push((*loop_end).clone());
+            }
+        }
+        // A loop that a later loop end puts deeper takes those inside of it along. No loop is deeper than there are loops.
+        let rounds_max = nest.ranges.len();
+        let mut rounds = 0;
+        while nest.deepen(dependencies, &loop_ends) && rounds < rounds_max {
+            rounds += 1;
+        }
+        nest
+    }
+
+    /// Puts each loop as deep as its loop ends say by the depths of the loops around them; says whether one that had a depth is deeper now.
+    fn deepen(&mut self, dependencies: &Dependencies, loop_ends: &[&UOp]) -> bool {
+        let mut is_deeper = false;
+        for loop_end in loop_ends {
+            let mut outer = self.deepest(dependencies.get(loop_end).iter());
+            for id in closed_ranges(loop_end).iter().map(range_id) {
+                let outer_depth = outer.map_or(0, |outer| self.depth[&outer] + 1);
+                let depth = self.depth.get(&id).copied();
+                if depth.is_none_or(|depth| depth < outer_depth) {
+                    is_deeper |= depth.is_some();
+                    self.parent.insert(id, outer);
+                    self.depth.insert(id, outer_depth);
                 }
                 outer = Some(id);
             }
         }
-        nest
+        is_deeper
     }
 
     pub(super) fn deepest(&self, ids: impl Iterator<Item = u32>) -> Option<u32> {
@@ -130,6 +148,27 @@ mod tests {
     use super::*;
     use crate::DType;
     use crate::ir::{AxisKind, ReduceOp};
+
+    #[test]
+    fn loops_inside_of_one_that_another_store_puts_deeper_are_deeper_too() {
+        let [column, row, part] = [(0, 4), (1, 4), (2, 2)].map(|(id, len)| UOp::range(len, id, AxisKind::Loop));
+        let term = UOp::range(8, 3, AxisKind::Reduce);
+        let at = |slot: u32, offset: &UOp| {
+            UOp::new(Op::Index, DType::F32, vec![UOp::param(slot, DType::F32, 64), offset.clone()], Arg::None)
+        };
+        let place = &row * 2 + &part;
+        let value = UOp::new(Op::Load, DType::F32, vec![at(2, &(&place * 8 + &term))], Arg::None);
+        let sum = UOp::new(Op::ReduceRange, DType::F32, vec![value.clone(), term.clone()], Arg::Combine(ReduceOp::Add));
+        let one = UOp::new(Op::Load, DType::F32, vec![at(3, &place)], Arg::None);
+        let wide = at(0, &(&column * 8 + &place));
+        let wide = UOp::new(Op::Store, DType::VOID, vec![wide, one, column, row.clone(), part.clone()], Arg::None);
+        let narrow = UOp::new(Op::Store, DType::VOID, vec![at(1, &place), sum, row, part], Arg::None);
+        let dependencies = Dependencies::of(&UOp::sink([wide, narrow]));
+        let nest = Nest::of(&dependencies);
+        assert_eq!(nest.parent, BTreeMap::from([(0, None), (1, Some(0)), (2, Some(1)), (3, Some(2))]));
+        assert_eq!([0, 1, 2, 3].map(|id| nest.depth[&id]), [0, 1, 2, 3]);
+        assert_eq!(nest.deepest(dependencies.get(&value).iter()), Some(3));
+    }
 
     #[test]
     fn a_reduction_that_has_become_independent_gets_a_loop_of_its_own() {

@@ -249,16 +249,14 @@ impl Fusion<'_> {
             self.groups.add_order(self.stored[write as usize], group);
         }
         let mut refused = "it is asked for at other sites than it is stored at";
+        let mut inside: SmallVec<[Use; 1]> = smallvec::smallvec![own.clone()];
         for &user in &users {
             let sites = &sites_of[&user];
             // Users write `contiguous` to keep kernels apart; a stage of a reduction is one of its own for the same reason.
             let apart = !self.fuse || node.op() == Op::Contiguous;
             let ops = self.groups.get(user).ops + self.costs[position].own_ops;
             let joins = !apart && ops <= cost::KERNEL_OPS_MAX as f64 && self.pays_to_join(position, sites, &own);
-            // A kernel that stores the value computes it at every site where it asks for it, and does not load it.
-            let mut computed = std::iter::once(&own).chain(sites.iter().copied());
-            let joins =
-                joins && !computed.any(|site| self.reads_too_late(position, &Use { group: user, ..site.clone() }));
+            let joins = joins && !self.joined_reads_too_late(position, &inside, sites, [user, group]);
             if apart {
                 refused = "it was asked to be apart";
                 continue;
@@ -267,7 +265,10 @@ impl Fusion<'_> {
                 continue;
             }
             match self.groups.why_not_join(user, group) {
-                Ok(outer) if joins => drop(self.groups.merge(user, group, outer)),
+                Ok(outer) if joins => {
+                    self.groups.merge(user, group, outer);
+                    inside.extend(sites.iter().map(|site| (*site).clone()));
+                }
                 Ok(_) => {}
                 Err(why) => refused = why,
             }
@@ -283,14 +284,24 @@ impl Fusion<'_> {
             };
             self.tell(position, &text);
         }
-        let mut inside: SmallVec<[Use; 1]> = SmallVec::new();
-        for mut site in std::iter::once(own).chain(uses) {
-            site.group = self.groups.find(site.group);
-            if site.group == group && !inside.contains(&site) {
-                inside.push(site);
-            }
-        }
+        inside.iter_mut().for_each(|site| site.group = group);
+        let inside = each_once(inside);
         self.inline(position, inside);
+    }
+
+    /// Whether a kernel that stores the node and is joined by a user would read what it replaces itself. It computes the node, and does not load it, at
+    /// the sites of this user and at those of the users that have joined before; either of the two kernels may be the one that replaces.
+    fn joined_reads_too_late(&mut self, position: usize, joined: &[Use], sites: &[&Use], kernels: [u32; 2]) -> bool {
+        if !self.graph.guards.contains_key(&(position as u32)) {
+            return false;
+        }
+        let mut computed = joined.iter().chain(sites.iter().copied());
+        computed.any(|site| {
+            kernels.into_iter().any(|group| {
+                let site = Use { group: self.groups.find(group), ..site.clone() };
+                self.reads_too_late(position, &site)
+            })
+        })
     }
 
     pub(super) fn tell(&mut self, position: usize, reason: &str) {

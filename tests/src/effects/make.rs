@@ -345,13 +345,15 @@ impl Maker<'_, '_> {
         }
     }
 
-    /// Values of a tensor, a write to it, and values after it, all computed together.
+    /// Values of a tensor and of these values, writes to it, and values after them, all computed together: so a value is stored, goes into what
+    /// replaces its operand, and is asked for at another index, by kernels that may become one.
     fn beside(&mut self) {
         let x = self.any();
         let mut together = vec![x];
         for _ in 0..2 {
-            for _ in 0..self.choices.between(1, 2) {
-                let made = if self.choices.once_in(3) { self.view(x) } else { Some(x) };
+            for _ in 0..self.choices.between(1, 3) {
+                let of = if self.choices.once_in(2) { x } else { *self.choices.one_of(&together) };
+                let made = if self.choices.once_in(3) { self.view(of) } else { Some(of) };
                 together.extend(made.and_then(|of| self.value(of)));
             }
             if !self.model.overlaps(x, None) {

@@ -180,11 +180,22 @@ impl Model {
             }
         };
         let Shown { storage, elements, .. } = self.shown.get(&to)?;
+        let new_error = new.error;
         let (data, error) = &mut self.storages[*storage];
         let mut changed = data.to_vec();
-        elements.iter().zip(new.values).for_each(|(&element, value)| changed[element] = value);
+        // Where a view shows an element twice, a write to part of it leaves the element's other positions alone.
+        let is_written = |place: &Vec<i64>| match write {
+            Write::SliceAssign(axis, start, stop, _) => (*start..*stop).contains(&place[*axis]),
+            _ => true,
+        };
+        let written = places(&new.shape()).iter().map(is_written).collect::<Vec<bool>>();
+        for ((&element, value), written) in elements.iter().zip(new.values).zip(written) {
+            if written {
+                changed[element] = value;
+            }
+        }
         *data = changed.into();
-        *error = if elements.len() == data.len() { new.error } else { error.max(new.error) };
+        *error = if elements.len() == data.len() { new_error } else { error.max(new_error) };
         Some(())
     }
 
