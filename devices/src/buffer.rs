@@ -1,5 +1,8 @@
 //! Raw memory of a device: [`RawBuffer`] owns bytes, [`BufferSlice`] is a range of one, as kernels take it.
 //!
+//! The bytes are those of the host, or of a device that keeps its own ([`DeviceMemory`]): then the address means something to its kernels alone, the
+//! host gets at the bytes by the copies of the device and no other way, and every function here that would touch them is an error.
+//!
 //! Host memory is zeroed, aligned to 128 bytes (two cache lines, so that neighbours are not fetched for each other), from 64 KiB
 //! on to a page, and from 2 MiB on to a huge page, for which the kernel is asked: a kernel over hundreds of megabytes would
 //! otherwise spend its time in page faults and in misses of the address translation.
@@ -13,6 +16,8 @@
 #![allow(unsafe_code, reason = "owns memory by address and hands out raw pointers to kernels")]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::any::Any;
+use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
@@ -42,6 +47,20 @@ enum Owner {
     Guarded { _memory: GuardedMemory },
     /// Somebody else's memory, which is theirs again when this drops.
     Foreign { _keeper: Keeper },
+    /// Memory that the host has no access to.
+    Device(Box<dyn DeviceMemory>),
+}
+
+/// Memory of a device that is not the host's. Dropping it frees it, in the order of the device's queue: what was launched before may still use it.
+///
+/// # Safety
+/// From `address` on, `bytes` bytes are the device's to use until this drops, are nobody else's, and do not move.
+pub unsafe trait DeviceMemory: Any + Debug + Send + Sync {
+    /// Where it begins, as kernels of the device know it. The host may not look there.
+    fn address(&self) -> NonNull<u8>;
+
+    /// Length in bytes.
+    fn bytes(&self) -> usize;
 }
 
 /// Whatever keeps foreign memory alive.
@@ -129,6 +148,19 @@ impl RawBuffer {
         RawBuffer { address, bytes, owner: Owner::Foreign { _keeper: Keeper { _keeps: keeper } } }
     }
 
+    /// Memory that a device keeps for itself.
+    pub fn of_device(memory: Box<dyn DeviceMemory>) -> RawBuffer {
+        RawBuffer { address: memory.address(), bytes: memory.bytes(), owner: Owner::Device(memory) }
+    }
+
+    /// The memory that a device keeps for itself, if it is that.
+    pub fn device_memory(&self) -> Option<&dyn DeviceMemory> {
+        match &self.owner {
+            Owner::Device(memory) => Some(&**memory),
+            _ => None,
+        }
+    }
+
     /// The elements of a vector as memory, without a copy.
     pub fn from_elements(mut data: Elements) -> RawBuffer {
         macro_rules! place {
@@ -155,14 +187,14 @@ impl RawBuffer {
         self.bytes
     }
 
-    /// Whether the memory can be addressed by the host. All memory can, today.
+    /// Whether the memory can be addressed by the host.
     pub fn is_host(&self) -> bool {
-        true
+        !matches!(self.owner, Owner::Device(_))
     }
 
     /// Address of the first byte, if the host can use it. Not null, even for a buffer of no bytes.
     pub fn host_address(&self) -> Option<NonNull<u8>> {
-        Some(self.address)
+        self.is_host().then_some(self.address)
     }
 
     /// The range of `bytes` bytes from `offset` on.
@@ -174,7 +206,7 @@ impl RawBuffer {
             Some(end) if end <= self.bytes => {
                 // SAFETY: `offset <= self.bytes`, so the address is inside of the allocation or at its end.
                 let address = unsafe { self.address.add(offset) };
-                Ok(BufferSlice { address, bytes, buffer: PhantomData })
+                Ok(BufferSlice { address, bytes, is_host: self.is_host(), buffer: PhantomData })
             }
             Some(_) | None => Err(DeviceError::OutOfBounds { offset, bytes, limit: self.bytes }),
         }
@@ -182,7 +214,7 @@ impl RawBuffer {
 
     /// The whole buffer.
     pub fn all(&self) -> BufferSlice<'_> {
-        BufferSlice { address: self.address, bytes: self.bytes, buffer: PhantomData }
+        BufferSlice { address: self.address, bytes: self.bytes, is_host: self.is_host(), buffer: PhantomData }
     }
 }
 
@@ -200,6 +232,7 @@ impl Drop for RawBuffer {
 pub struct BufferSlice<'buffer> {
     address: NonNull<u8>,
     bytes: usize,
+    is_host: bool,
     buffer: PhantomData<&'buffer RawBuffer>,
 }
 
@@ -214,9 +247,14 @@ impl BufferSlice<'_> {
         self.bytes
     }
 
-    /// Address of the first byte.
+    /// Address of the first byte, as kernels know it; the host may look there if [`BufferSlice::is_host`].
     pub fn address(&self) -> NonNull<u8> {
         self.address
+    }
+
+    /// Whether the memory can be addressed by the host.
+    pub fn is_host(&self) -> bool {
+        self.is_host
     }
 
     /// The range of `bytes` bytes from `offset` on.
@@ -227,7 +265,7 @@ impl BufferSlice<'_> {
         self.check(offset, bytes)?;
         // SAFETY: checked: the address is inside of the buffer or at its end.
         let address = unsafe { self.address.add(offset) };
-        Ok(BufferSlice { address, bytes, buffer: PhantomData })
+        Ok(BufferSlice { address, bytes, ..*self })
     }
 
     /// Copies `data` in, from byte `offset` on. For who has promised to order this: see [`crate::Device::copy_in`].
@@ -236,6 +274,7 @@ impl BufferSlice<'_> {
     /// [`DeviceError::OutOfBounds`] when it does not fit.
     pub(crate) fn copy_in(&self, offset: usize, data: &[u8]) -> Result<(), DeviceError> {
         self.check(offset, data.len())?;
+        self.check_is_host()?;
         // SAFETY: checked: `data.len()` bytes from `offset` on are inside of the buffer, which lives as long as this slice.
         // `data` is a reference, so nobody has exclusive use of the buffer's bytes through one; they are raw memory.
         unsafe { std::ptr::copy(data.as_ptr(), self.address.add(offset).as_ptr(), data.len()) }
@@ -248,9 +287,20 @@ impl BufferSlice<'_> {
     /// [`DeviceError::OutOfBounds`] when the slice is too short.
     pub(crate) fn copy_out(&self, offset: usize, data: &mut [u8]) -> Result<(), DeviceError> {
         self.check(offset, data.len())?;
+        self.check_is_host()?;
         // SAFETY: checked as in `copy_in`; the memory was zeroed when allocated, or promised to be initialised, so all of it is.
         unsafe { std::ptr::copy(self.address.add(offset).as_ptr(), data.as_mut_ptr(), data.len()) }
         Ok(())
+    }
+
+    fn check_is_host(&self) -> Result<(), DeviceError> {
+        match self.is_host {
+            true => Ok(()),
+            false => Err(DeviceError::Unsupported {
+                device: "the host".to_string(),
+                what: "look at memory of another device: it is copied by that device".to_string(),
+            }),
+        }
     }
 
     fn check(&self, offset: usize, bytes: usize) -> Result<(), DeviceError> {
@@ -284,6 +334,34 @@ mod tests {
             buffer.slice(bytes / 2, bytes - bytes / 2).unwrap().copy_out(0, &mut read[bytes / 2..]).unwrap();
             assert_eq!(read[bytes / 2..], data[bytes / 2..], "{bytes}");
         }
+    }
+
+    /// Of no bytes that anybody may look at.
+    #[derive(Debug)]
+    struct Elsewhere;
+
+    // SAFETY: nothing runs code over it.
+    unsafe impl DeviceMemory for Elsewhere {
+        fn address(&self) -> NonNull<u8> {
+            NonNull::without_provenance(std::num::NonZero::new(0x1000).unwrap())
+        }
+
+        fn bytes(&self) -> usize {
+            64
+        }
+    }
+
+    #[test]
+    fn the_host_cannot_look_at_memory_of_a_device() {
+        let buffer = RawBuffer::of_device(Box::new(Elsewhere));
+        assert!(!buffer.is_host() && buffer.host_address().is_none() && buffer.device_memory().is_some());
+        let slice = buffer.slice(16, 32).unwrap().slice(8, 8).unwrap();
+        assert_eq!((slice.address().addr().get(), slice.bytes(), slice.is_host()), (0x1018, 8, false));
+        let refused = slice.copy_in(0, &[1]).unwrap_err();
+        assert!(matches!(refused, DeviceError::Unsupported { .. }), "{refused}");
+        assert_eq!(slice.copy_out(0, &mut [0]).unwrap_err(), refused);
+        assert_eq!(crate::elements::to_vec::<u8>(slice).unwrap(), None);
+        assert_eq!(crate::elements::as_elements::<u8>(slice), None);
     }
 
     #[test]

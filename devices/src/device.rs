@@ -15,13 +15,18 @@ use warpweft_compiler::target::Target;
 use crate::buffer::{BufferSlice, RawBuffer};
 use crate::error::DeviceError;
 use crate::launch_list::{LaunchList, OneByOne, Step};
+use crate::queue::Queue;
 
-/// One machine: its memory and its code generator. Where nothing else is said the memory is that of the host.
+/// Bytes that go by way of the host in one piece.
+const COPIED_AT_ONCE: usize = 4 << 20;
+
+/// One machine: its memory, its code generator, and its queue. Where nothing else is said the memory is that of the host, and there is no queue:
+/// what is asked for is done when the call returns.
 ///
 /// # Safety
 /// A value of a type that implements this can be had only from who made the promises of [`crate::registry::open`].
 pub unsafe trait Device: Debug + Send + Sync {
-    /// Name in capitals, as in `CPU`.
+    /// Name in capitals, as in `CPU`; of the second and later ones of a kind with the number, as in `PTX:1` ([`crate::registry::DeviceName`]).
     fn name(&self) -> &str;
 
     /// What the machine can do.
@@ -30,7 +35,25 @@ pub unsafe trait Device: Debug + Send + Sync {
     /// What turns programs into objects: its version, and all else that changes objects. Part of the key of a stored object.
     fn compiler(&self) -> &str;
 
-    /// Allocates `bytes` bytes, all zero, aligned to at least 128 bytes. No bytes is a valid request.
+    /// What launches and copies of this device wait in; none where they are done when the call returns.
+    fn queue(&self) -> Option<&dyn Queue> {
+        None
+    }
+
+    /// Returns when all that the device was given so far is done.
+    ///
+    /// # Errors
+    /// As [`Queue::finish`].
+    fn finish(&self) -> Result<(), DeviceError> {
+        self.queue().map_or(Ok(()), Queue::finish)
+    }
+
+    /// Whether kernels work on memory of the host. If not, theirs is [`RawBuffer::of_device`].
+    fn uses_host_memory(&self) -> bool {
+        true
+    }
+
+    /// Allocates `bytes` bytes, aligned to at least 128 bytes; all zero, if it is memory of the host. No bytes is a valid request.
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`].
@@ -38,7 +61,8 @@ pub unsafe trait Device: Debug + Send + Sync {
         RawBuffer::host(self.name(), bytes)
     }
 
-    /// Copies `data` into a buffer, from byte `offset` on. The caller orders this against launches, as in [`Kernel::launch`].
+    /// Copies `data` into a buffer, from byte `offset` on, after all that the queue holds. The caller orders this against launches, as in
+    /// [`Kernel::launch`], and may use `data` again when the call returns.
     ///
     /// # Errors
     /// [`DeviceError::OutOfBounds`] when it does not fit.
@@ -46,12 +70,35 @@ pub unsafe trait Device: Debug + Send + Sync {
         buffer.all().copy_in(offset, data)
     }
 
-    /// Fills `data` from a buffer, from byte `offset` on. The caller orders this against launches, as in [`Kernel::launch`].
+    /// Fills `data` from a buffer, from byte `offset` on, when all that the queue holds is done. The caller orders this against launches, as in
+    /// [`Kernel::launch`].
     ///
     /// # Errors
-    /// [`DeviceError::OutOfBounds`] when the buffer is too short.
+    /// [`DeviceError::OutOfBounds`] when the buffer is too short; the first failure in the queue that nobody was told of.
     fn copy_out(&self, buffer: &RawBuffer, offset: usize, data: &mut [u8]) -> Result<(), DeviceError> {
         buffer.all().copy_out(offset, data)
+    }
+
+    /// Copies `bytes` bytes of another device's memory into a buffer of this one: through the host, where the machine knows no better way.
+    ///
+    /// # Errors
+    /// As [`Device::copy_in`], and [`Device::copy_out`] of the other.
+    fn copy_from(
+        &self,
+        (buffer, offset): (&RawBuffer, usize),
+        from: &dyn Device,
+        (source, source_offset): (&RawBuffer, usize),
+        bytes: usize,
+    ) -> Result<(), DeviceError> {
+        let mut piece = vec![0; bytes.min(COPIED_AT_ONCE)];
+        let mut done = 0;
+        while done < bytes {
+            let piece = &mut piece[..(bytes - done).min(COPIED_AT_ONCE)];
+            from.copy_out(source, source_offset + done, piece)?;
+            self.copy_in(buffer, offset + done, piece)?;
+            done += piece.len();
+        }
+        Ok(())
     }
 
     /// Turns a program into object bytes, which may be stored and loaded by another process on a machine of the same target.
@@ -82,16 +129,18 @@ pub unsafe trait Device: Debug + Send + Sync {
 
 /// One loaded program, ready to run any number of times from any number of threads.
 pub trait Kernel: Any + Debug + Send + Sync {
-    /// Runs the whole kernel and returns when it is done. At most `threads` threads take part, the caller among them.
+    /// Runs the whole kernel and returns when it is done; a device with a [`Queue`] may return when the kernel stands in it. At most `threads` threads
+    /// take part, the caller among them.
     ///
     /// `buffers` and `variables` stand in the order of the program's. No lock is held while the kernel runs, and a short
     /// kernel runs on the calling thread without allocating.
     ///
     /// The caller's duties, which no type can hold, were promised at [`crate::registry::open`]: the program came from the renderer, so
-    /// that it keeps to `parameters`; and two launches or copies that touch the same bytes, one of them writing, do not overlap in time.
+    /// that it keeps to `parameters`; and two launches or copies that touch the same bytes, one of them writing, do not overlap in time. What stands in
+    /// one queue does not overlap, and memory of a device may be dropped while a launch over it waits: it is freed after that.
     ///
     /// # Errors
-    /// Whatever the device reports about the run; on a CPU there is nothing.
+    /// Whatever the device reports about the run; on a CPU there is nothing. What fails later is told to who waits for the queue.
     ///
     /// # Panics
     /// When the number of buffers or variables is not the program's, or a slice is shorter than its parameter: a mistake of

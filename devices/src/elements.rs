@@ -1,7 +1,7 @@
 //! Elements of the host and bytes of memory, each seen as the other: so that data goes in and out by one copy, or by none.
 //!
 //! Always: a type that is not one of [`plain`]'s is refused, whatever traits it has; so is a bool that is neither 0 nor 1, on the way out,
-//! and everything on machines whose words are not little-endian. Who is refused takes the slow way, element by element. Memory that the host lacks is an error.
+//! memory that is not the host's, and everything on machines whose words are not little-endian. Who is refused takes the slow way, element by element. Memory that the host lacks is an error.
 //!
 //! Tested at the end of this file.
 #![allow(unsafe_code, reason = "elements and bytes are the same memory")]
@@ -38,7 +38,7 @@ pub fn as_bytes<E: 'static>(elements: &[E]) -> Option<&[u8]> {
 /// writes to the memory while the elements are borrowed.
 pub fn as_elements<E: 'static>(memory: BufferSlice<'_>) -> Option<&[E]> {
     let address = memory.address().cast::<E>();
-    if !address.is_aligned() || !(plain::<E>() || is_bool::<E>() && are_bools(memory)) {
+    if !memory.is_host() || !address.is_aligned() || !(plain::<E>() || is_bool::<E>() && are_bools(memory)) {
         return None;
     }
     // SAFETY: the bytes are initialised, lie in one buffer that lives as long as the borrow, and are valid elements as was just seen;
@@ -51,7 +51,7 @@ pub fn as_elements<E: 'static>(memory: BufferSlice<'_>) -> Option<&[E]> {
 /// # Errors
 /// [`DeviceError::OutOfMemory`] when the host has no memory for them.
 pub fn to_vec<E: Copy + 'static>(memory: BufferSlice<'_>) -> Result<Option<Vec<E>>, DeviceError> {
-    if !plain::<E>() && !(is_bool::<E>() && are_bools(memory)) {
+    if !memory.is_host() || !plain::<E>() && !(is_bool::<E>() && are_bools(memory)) {
         return Ok(None);
     }
     let len = memory.bytes() / size_of::<E>();
@@ -68,6 +68,7 @@ pub fn to_vec<E: Copy + 'static>(memory: BufferSlice<'_>) -> Result<Option<Vec<E
     Ok(Some(elements))
 }
 
+/// Of memory of the host.
 fn are_bools(memory: BufferSlice<'_>) -> bool {
     // SAFETY: bytes of a live buffer, all initialised; the caller orders this against launches.
     let bytes = unsafe { std::slice::from_raw_parts(memory.address().as_ptr(), memory.bytes()) };

@@ -3,6 +3,7 @@
 //! Errors are plain data (`Clone`, comparable), because a lazy graph carries them until a value is asked for.
 
 use warpweft_compiler::target::Language;
+
 /// Bytes of a file that are not there or not what they should be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}: at byte {offset}: {message}")]
@@ -20,11 +21,11 @@ pub struct FileError {
 #[non_exhaustive]
 pub enum DeviceError {
     /// There is no device of that name.
-    #[error("no device is called `{name}`; known devices: {known}")]
+    #[error("no device is called `{name}`; devices that are here: {known}")]
     UnknownDevice {
         /// The name that was asked for.
         name: String,
-        /// The names that would be right, separated by commas.
+        /// Those that are here, separated by commas.
         known: String,
     },
     /// The code generator is not there, or lacks this machine.

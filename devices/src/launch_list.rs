@@ -34,7 +34,7 @@ pub struct Argument {
 
 /// Launches that are ready to run in order, any number of times from any number of threads.
 pub trait LaunchList: Debug + Send + Sync {
-    /// Runs all launches in order and returns when the last is done. At most `threads` threads take part in each.
+    /// Runs all launches in order and returns when the last is done, or stands in the device's queue. At most `threads` threads take part in each.
     ///
     /// The caller's duties are those of [`Kernel::launch`], for all of the launches.
     ///

@@ -26,13 +26,15 @@ pub mod guard;
 pub mod interpreter;
 pub mod launch_list;
 pub mod ptxas;
+pub mod queue;
 pub mod registry;
 
-pub use buffer::{BufferSlice, RawBuffer};
+pub use buffer::{BufferSlice, DeviceMemory, RawBuffer};
 pub use device::{Device, Kernel};
 pub use error::{DeviceError, FileError};
 pub use launch_list::{Argument, LaunchList, Step};
-pub use registry::open;
+pub use queue::{Event, Queue};
+pub use registry::{DeviceName, open};
 
 /// The version of this crate.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

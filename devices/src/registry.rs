@@ -2,6 +2,8 @@
 
 #![allow(unsafe_code, reason = "hands on the promise of the caller")]
 
+use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 #[cfg(all(feature = "cpu", target_arch = "x86_64", unix))]
@@ -11,17 +13,102 @@ use crate::emulator::EmulatorDevice;
 use crate::error::DeviceError;
 use crate::interpreter::InterpreterDevice;
 
-#[cfg(not(all(feature = "cpu", target_arch = "x86_64", unix)))]
 const WHY_NO_CPU: &str = if cfg!(feature = "cpu") {
     "be opened: it is there for x86-64 with Unix; the device INTERPRETER computes the same, slowly"
 } else {
     "be opened: this build is without the feature `cpu`; the device INTERPRETER computes the same, slowly"
 };
 
-/// Names that [`open`] knows.
+/// Kinds of devices that [`open`] knows.
 pub const KNOWN_DEVICES: &[&str] = &["CPU", "INTERPRETER", "PTX"];
+/// Devices without a machine of their own: there are as many as somebody may want to try things with.
+const IMAGINED: usize = 8;
 
-/// Opens the device of this name, in any case of letters.
+/// How many devices of a kind there are here, and none where this build has no such kind.
+pub fn count(kind: &str) -> usize {
+    match kind {
+        "CPU" => usize::from(cfg!(all(feature = "cpu", target_arch = "x86_64", unix))),
+        "INTERPRETER" | "PTX" => IMAGINED,
+        _ => 0,
+    }
+}
+
+/// The devices that there are, as one says it in an error: `cpu:0, ptx:0 to ptx:7`.
+pub fn present() -> String {
+    let of_kind = |kind: &&&'static str| count(kind) > 0;
+    let described = KNOWN_DEVICES.iter().filter(of_kind).map(|kind| {
+        let (kind, last) = (kind.to_ascii_lowercase(), count(kind) - 1);
+        if last == 0 { format!("{kind}:0") } else { format!("{kind}:0 to {kind}:{last}") }
+    });
+    described.collect::<Vec<_>>().join(", ")
+}
+
+/// A device's kind and which of that kind it is, as in `cuda:1`. The number may be left out for the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DeviceName {
+    kind: &'static str,
+    ordinal: usize,
+}
+
+impl DeviceName {
+    /// The name in a text, in any case of letters, whether or not there is such a device here.
+    ///
+    /// # Errors
+    /// [`DeviceError::UnknownDevice`] with those that there are, when it is no name of one that any build has.
+    pub fn parse(text: &str) -> Result<DeviceName, DeviceError> {
+        let unknown = || DeviceError::UnknownDevice { name: text.to_string(), known: present() };
+        let (kind, ordinal) = text.trim().split_once(':').unwrap_or((text.trim(), "0"));
+        let kind = KNOWN_DEVICES.iter().find(|known| known.eq_ignore_ascii_case(kind)).ok_or_else(unknown)?;
+        let is_number = !ordinal.is_empty() && ordinal.bytes().all(|digit| digit.is_ascii_digit());
+        let ordinal = ordinal.parse().ok().filter(|_| is_number).ok_or_else(unknown)?;
+        Ok(DeviceName { kind, ordinal })
+    }
+
+    /// Whether there is such a device here.
+    ///
+    /// # Errors
+    /// [`DeviceError::UnknownDevice`] with those that there are, when there are fewer of the kind; [`DeviceError::Unsupported`] when this build has
+    /// none of it.
+    pub fn check(self) -> Result<(), DeviceError> {
+        match count(self.kind) {
+            0 if self.kind == "CPU" => {
+                Err(DeviceError::Unsupported { device: self.to_string(), what: WHY_NO_CPU.to_string() })
+            }
+            count if self.ordinal < count => Ok(()),
+            _ => Err(DeviceError::UnknownDevice { name: self.to_string(), known: present() }),
+        }
+    }
+
+    /// The kind, in capitals.
+    pub fn kind(self) -> &'static str {
+        self.kind
+    }
+
+    /// Which of its kind, from 0.
+    pub fn ordinal(self) -> usize {
+        self.ordinal
+    }
+}
+
+impl fmt::Display for DeviceName {
+    /// As a device names itself: `CPU`, `PTX:1`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.ordinal {
+            0 => f.write_str(self.kind),
+            ordinal => write!(f, "{}:{ordinal}", self.kind),
+        }
+    }
+}
+
+impl FromStr for DeviceName {
+    type Err = DeviceError;
+
+    fn from_str(text: &str) -> Result<DeviceName, DeviceError> {
+        DeviceName::parse(text)
+    }
+}
+
+/// Opens the device of this name, in any case of letters: a kind, and after a colon which of it; without, the first.
 ///
 /// `threads` bounds the threads that run kernels; none means all that the process may use.
 ///
@@ -54,20 +141,17 @@ pub const KNOWN_DEVICES: &[&str] = &["CPU", "INTERPRETER", "PTX"];
 /// }
 /// ```
 pub unsafe fn open(name: &str, threads: Option<usize>) -> Result<Arc<dyn Device>, DeviceError> {
-    match name.to_ascii_uppercase().as_str() {
+    let name = DeviceName::parse(name)?;
+    name.check()?;
+    match name.kind() {
         #[cfg(all(feature = "cpu", target_arch = "x86_64", unix))]
         // SAFETY: the caller's promise.
         "CPU" => Ok(Arc::new(unsafe { CpuDevice::open(threads) })),
-        #[cfg(not(all(feature = "cpu", target_arch = "x86_64", unix)))]
-        "CPU" => {
-            let _ = threads;
-            Err(DeviceError::Unsupported { device: name.to_string(), what: WHY_NO_CPU.to_string() })
-        }
         // SAFETY: the caller's promise.
-        "INTERPRETER" => Ok(Arc::new(unsafe { InterpreterDevice::open() })),
+        "INTERPRETER" => Ok(Arc::new(unsafe { InterpreterDevice::open(name) })),
         // SAFETY: the caller's promise.
-        "PTX" => Ok(Arc::new(unsafe { EmulatorDevice::open(threads, 0) })),
-        _ => Err(DeviceError::UnknownDevice { name: name.to_string(), known: KNOWN_DEVICES.join(", ") }),
+        "PTX" => Ok(Arc::new(unsafe { EmulatorDevice::open(name, threads, 0) })),
+        _ => Err(DeviceError::UnknownDevice { name: name.to_string(), known: present() }),
     }
 }
 
@@ -82,8 +166,27 @@ mod tests {
             // SAFETY: nothing is loaded or copied, here and below.
             assert_eq!(unsafe { open(name, Some(1)) }.unwrap().name(), *name);
         }
+    }
+
+    #[test]
+    fn names_have_a_number_and_errors_list_what_is_there() {
+        for (text, kind, ordinal, shown) in
+            [("cpu", "CPU", 0, "CPU"), ("Cpu:0", "CPU", 0, "CPU"), (" ptx:3 ", "PTX", 3, "PTX:3")]
+        {
+            let name: DeviceName = text.parse().unwrap();
+            assert_eq!((name.kind(), name.ordinal(), name.to_string().as_str()), (kind, ordinal, shown));
+            assert_eq!(DeviceName::parse(shown).unwrap(), name);
+        }
+        let there = if count("CPU") > 0 { "cpu:0, " } else { "" };
+        let there = format!("{there}interpreter:0 to interpreter:7, ptx:0 to ptx:7");
+        for wrong in ["tpu", "", "cpu:", "cpu:+1", "cpu:-1", "cpu:x", "cpu:0:0", "ptx:99999999999999999999", ":0"] {
+            let error = DeviceName::parse(wrong).unwrap_err().to_string();
+            assert_eq!(error, format!("no device is called `{wrong}`; devices that are here: {there}"));
+        }
+        // SAFETY: nothing is loaded or copied.
+        let error = unsafe { open("ptx:8", None) }.unwrap_err().to_string();
+        assert_eq!(error, format!("no device is called `PTX:8`; devices that are here: {there}"));
         // SAFETY: as above.
-        let error = unsafe { open("tpu", None) }.unwrap_err();
-        assert_eq!(error.to_string(), "no device is called `tpu`; known devices: CPU, INTERPRETER, PTX");
+        assert_eq!(unsafe { open("interpreter:7", None) }.unwrap().name(), "INTERPRETER:7");
     }
 }

@@ -10,6 +10,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Once, OnceLock};
 
+use warpweft_devices::DeviceName;
+
 /// What the long names of settings begin with.
 pub const PREFIX: &str = "WARPWEFT_";
 
@@ -26,7 +28,11 @@ pub struct Variable {
 
 /// The table. The README prints it, and `warpweft --help` too.
 pub const VARIABLES: &[Variable] = &[
-    Variable { name: "DEV", default: "CPU", meaning: "device that computes: CPU, INTERPRETER, PTX" },
+    Variable {
+        name: "DEV",
+        default: "CPU",
+        meaning: "device that computes: CPU, INTERPRETER, PTX; with a number as in PTX:1, which of them",
+    },
     Variable { name: "DEBUG", default: "0", meaning: "how much to tell on stderr, 0 to 7; see the README" },
     Variable {
         name: "CHECK",
@@ -71,7 +77,7 @@ pub struct AlreadyInitialized;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Config {
-    /// `DEV`, in capitals.
+    /// `DEV`: a name that [`DeviceName`] reads.
     pub device: String,
     /// `DEBUG`.
     pub debug: u8,
@@ -193,8 +199,7 @@ fn mebibytes(text: &str) -> Option<usize> {
 }
 
 fn device(text: &str) -> Option<String> {
-    let name = text.to_ascii_uppercase();
-    warpweft_devices::registry::KNOWN_DEVICES.contains(&name.as_str()).then_some(name)
+    DeviceName::parse(text).ok().map(|name| name.to_string())
 }
 
 fn variable(name: &str) -> Option<String> {

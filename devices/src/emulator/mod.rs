@@ -50,6 +50,7 @@ use warpweft_compiler::target::{Language, Target};
 use crate::buffer::{BufferSlice, RawBuffer};
 use crate::device::{Device, Kernel};
 use crate::error::DeviceError;
+use crate::registry::DeviceName;
 use block::{Random, Runner};
 use counters::{Counters, Taken};
 use lex::Wrong;
@@ -57,7 +58,6 @@ use memory::Global;
 use micro::Code;
 use parse::Space;
 
-const NAME: &str = "PTX";
 /// The architecture whose kernels are run.
 const ARCHITECTURE: &str = "sm_90";
 /// Threads of a launch below which it is run by one thread of the host.
@@ -68,6 +68,7 @@ const BLOCKS_COUNTED: u64 = 4;
 /// The emulator over host memory.
 #[derive(Debug)]
 pub struct EmulatorDevice {
+    name: String,
     target: Target,
     threads: usize,
     seed: u64,
@@ -78,18 +79,19 @@ impl EmulatorDevice {
     ///
     /// # Safety
     /// As for [`crate::registry::open`].
-    pub unsafe fn open(threads: Option<usize>, seed: u64) -> EmulatorDevice {
+    pub unsafe fn open(name: DeviceName, threads: Option<usize>, seed: u64) -> EmulatorDevice {
         let available = || std::thread::available_parallelism().map_or(1, usize::from);
         let target = Target::nvidia(ARCHITECTURE).unwrap_or_else(Target::gpu_model);
         let threads = threads.unwrap_or_else(available).max(1);
-        EmulatorDevice { target: Target { device: NAME.to_string(), ..target }, threads, seed }
+        let target = Target { device: name.kind().to_string(), ..target };
+        EmulatorDevice { name: name.to_string(), target, threads, seed }
     }
 }
 
 // SAFETY: `open` asks for the promises.
 unsafe impl Device for EmulatorDevice {
     fn name(&self) -> &str {
-        NAME
+        &self.name
     }
 
     fn target(&self) -> &Target {
@@ -101,7 +103,7 @@ unsafe impl Device for EmulatorDevice {
     }
 
     fn allocate(&self, bytes: usize) -> Result<RawBuffer, DeviceError> {
-        RawBuffer::unguarded(NAME, bytes)
+        RawBuffer::unguarded(&self.name, bytes)
     }
 
     fn compile(&self, program: &Program) -> Result<Vec<u8>, DeviceError> {

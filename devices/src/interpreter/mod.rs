@@ -19,12 +19,12 @@ use warpweft_compiler::target::Target;
 use crate::buffer::BufferSlice;
 use crate::device::{Device, Kernel};
 use crate::error::DeviceError;
-
-const NAME: &str = "INTERPRETER";
+use crate::registry::DeviceName;
 
 /// The interpreter over host memory.
 #[derive(Debug)]
 pub struct InterpreterDevice {
+    name: String,
     target: Target,
 }
 
@@ -33,15 +33,15 @@ impl InterpreterDevice {
     ///
     /// # Safety
     /// As for [`crate::registry::open`].
-    pub unsafe fn open() -> InterpreterDevice {
-        InterpreterDevice { target: Target::interpreter() }
+    pub unsafe fn open(name: DeviceName) -> InterpreterDevice {
+        InterpreterDevice { name: name.to_string(), target: Target::interpreter() }
     }
 }
 
 // SAFETY: `open` asks for the promises.
 unsafe impl Device for InterpreterDevice {
     fn name(&self) -> &str {
-        NAME
+        &self.name
     }
 
     fn target(&self) -> &Target {
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn a_kernel_computes_over_buffers_and_variables() {
         // SAFETY: programs by hand that keep to what they state, in one thread.
-        let device = unsafe { InterpreterDevice::open() };
+        let device = unsafe { InterpreterDevice::open("INTERPRETER".parse().unwrap()) };
         let program = program(SCALE, &[4, 4], &["n"]);
         let kernel = device.load(&program, &device.compile(&program).unwrap()).unwrap();
         let (out, x) = (device.allocate(16).unwrap(), device.allocate(16).unwrap());
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn text_that_is_no_kernel_is_refused() {
         // SAFETY: programs by hand that keep to what they state, in one thread.
-        let device = unsafe { InterpreterDevice::open() };
+        let device = unsafe { InterpreterDevice::open("INTERPRETER".parse().unwrap()) };
         let error = device.compile(&program("graph %g() { y = ", &[], &[])).unwrap_err().to_string();
         assert!(error.contains("line 1, column 18: expected the name of an op"), "{error}");
         let error = device.compile(&program("graph %g(x: f32[1]) { return x }", &[1], &[])).unwrap_err().to_string();

@@ -180,7 +180,7 @@ fn mistakes_are_errors() {
     let x = floats(&executor, &[0.0; 4]);
     let error = executor.realize(&[&elsewhere + &x]).unwrap_err();
     assert_eq!(error.to_string(), "a program uses memory of CPU and of TPU; move one tensor to the other device first");
-    assert!(Executor::open("abacus", &Config::default()).unwrap_err().to_string().contains("known devices"));
+    assert!(Executor::open("abacus", &Config::default()).unwrap_err().to_string().contains("devices that are here"));
 }
 
 #[test]

@@ -111,7 +111,7 @@ impl Case {
 
     fn kernel(&self) -> Result<Arc<dyn Kernel>, DeviceError> {
         // SAFETY: programs by hand, which the emulator watches; each test orders its own.
-        let device = unsafe { EmulatorDevice::open(Some(1), self.seed) };
+        let device = unsafe { EmulatorDevice::open("PTX".parse().unwrap(), Some(1), self.seed) };
         let program = self.program();
         device.load(&program, &device.compile(&program)?)
     }

@@ -57,7 +57,7 @@ fn a_launch_is_that_of_the_text() {
     let mut program = case.program();
     program.launch.block = [2, 1, 1];
     // SAFETY: nothing is run.
-    let device = unsafe { crate::emulator::EmulatorDevice::open(Some(1), 0) };
+    let device = unsafe { crate::emulator::EmulatorDevice::open("PTX".parse().unwrap(), Some(1), 0) };
     let message = |program| crate::device::Device::compile(&device, &program).unwrap_err().to_string();
     assert!(message(program).contains("it is for blocks of Some([1, 1, 1]) threads"));
     let mut newer = case.program();
