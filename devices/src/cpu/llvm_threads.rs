@@ -9,8 +9,10 @@
 //!   the locks that it has for the whole process (they guard its registries of passes and targets, filled before).
 //! - *The end of the process.* `exit` destroys the objects of the library while other threads go on. So before that, work that has
 //!   begun is waited for, and new work is refused. What is registered last runs first at exit. LLVM makes some objects when it
-//!   is first used, so [`before_objects_are_destroyed`] is called after each step of its first use, and again later. What no library can do anything about: a
-//!   process that begins to end within such a step destroys what the step has just made, under it. These are some milliseconds in the life of a process.
+//!   is first used, so [`before_objects_are_destroyed`] is called before its first use, after each step of that, and again later. Within such a
+//!   step what it has just made would still be destroyed first, under it. So whoever ends a thread, or the process, waits for a first use that has
+//!   begun: what a thread leaves behind is dropped before anything else when it calls `exit` ([`Leaving`]), and no first use begins after the main
+//!   thread has left. Of a thread that never used the CPU device nobody hears; if that one ends the process within those milliseconds, it may crash.
 //!
 //! A thread keeps what is expensive to make (`compile`) and ends when it had nothing to do for [`IDLE`]. After `fork`, the child
 //! has none of these threads and starts its own. Where no thread can be started, work runs on the caller's: then a fatal error ends the process, as LLVM alone does.
@@ -64,6 +66,10 @@ struct Work {
     idle: usize,
     /// Pieces of work that have begun or wait.
     unfinished: usize,
+    /// First uses of LLVM that have begun.
+    first_uses: usize,
+    /// Whether the main thread is gone or calls `exit`.
+    main_has_left: bool,
     /// Whether the process is ending.
     ending: bool,
 }
@@ -105,6 +111,39 @@ impl WorkGuard<'_> {
     }
 }
 
+/// What is dropped when a thread ends, or ends the process.
+struct Leaving;
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        let begun = Instant::now();
+        let mut lock = work();
+        if is_main_thread() {
+            lock.with(|work| work.main_has_left = true);
+        }
+        while lock.with(|work| work.first_uses) > 0 && begun.elapsed() < LAST_WAIT {
+            lock = lock.wait(LAST_WAIT.saturating_sub(begun.elapsed()));
+        }
+    }
+}
+
+/// Whether this thread is the one that `main` runs on. Not known everywhere; then no thread is.
+fn is_main_thread() -> bool {
+    #[cfg(target_os = "linux")]
+    // SAFETY: both only ask for a number.
+    return unsafe { libc::gettid() == libc::getpid() };
+    #[cfg(not(target_os = "linux"))]
+    false
+}
+
+/// Has this thread wait for a first use of LLVM before it ends the process.
+pub(super) fn look_after_this_thread() {
+    thread_local! {
+        static LEAVING: Leaving = const { Leaving };
+    }
+    let _ = LEAVING.try_with(|_| ()); // a thread that is ending has been looked after
+}
+
 /// Whether this thread lives no longer than LLVM may be called.
 pub(super) fn is_thread_of_ours() -> bool {
     IS_OURS.get()
@@ -140,13 +179,15 @@ pub(super) fn run<T: Send + 'static>(
 /// Runs the first use of LLVM here, as work that the end of the process waits for.
 pub(super) fn begin_use(first: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
     work().with(|work| {
-        if work.ending {
+        if work.ending || work.main_has_left {
             return Err("the process is ending".to_string());
         }
         work.unfinished += 1;
+        work.first_uses += 1;
         Ok(())
     })?;
     let result = first();
+    work().with(|work| work.first_uses = work.first_uses.saturating_sub(1));
     finished(0);
     result
 }

@@ -59,6 +59,7 @@ impl CpuDevice {
     /// # Safety
     /// As for [`crate::registry::open`].
     pub unsafe fn open(threads: Option<usize>) -> CpuDevice {
+        llvm_threads::look_after_this_thread();
         CpuDevice::new(target::host(threads))
     }
 
@@ -98,6 +99,7 @@ unsafe impl Device for CpuDevice {
     }
 
     fn compile(&self, program: &Program) -> Result<Vec<u8>, DeviceError> {
+        llvm_threads::look_after_this_thread();
         compile::compile(program, &self.target)
     }
 

@@ -72,7 +72,6 @@ fn child_that_ends_while_it_compiles() {
     // What was registered first runs last: a host with much to tear down, after the library is.
     // SAFETY: a function without arguments, which calls nothing that is torn down.
     unsafe { libc::atexit(linger) };
-    // LLVM is there: what happens while a process loads it is not in our hands (`llvm_threads`).
     device().compile(&kernel_number(0)).unwrap();
     for thread in 0..2 {
         std::thread::spawn(move || {
@@ -82,6 +81,30 @@ fn child_that_ends_while_it_compiles() {
         });
     }
     std::thread::sleep(Duration::from_millis(u64::from(std::process::id() % 10)));
+    std::process::exit(7);
+}
+
+#[test]
+fn a_process_may_end_while_it_loads_llvm() {
+    for round in 0..24 {
+        let output = child("child_that_ends_while_it_loads_llvm");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(7), "round {round}: {:?}\n{said}", output.status);
+    }
+}
+
+#[test]
+#[ignore = "the body of a process of its own"]
+fn child_that_ends_while_it_loads_llvm() {
+    let (tell, told) = std::sync::mpsc::channel();
+    // The thread that ends the process has opened the device, as one that computes has.
+    let _ = device();
+    std::thread::spawn(move || {
+        tell.send(()).unwrap();
+        let _ = device().compile(&kernel_number(1));
+    });
+    told.recv().unwrap();
+    std::thread::sleep(Duration::from_micros(u64::from(std::process::id() % 24) * 700));
     std::process::exit(7);
 }
 
