@@ -161,6 +161,15 @@ impl RawBuffer {
         }
     }
 
+    /// The bytes, for who holds the buffer alone; none if the host has no access to them or they are somebody else's.
+    pub fn own_bytes(&mut self) -> Option<&mut [u8]> {
+        match self.owner {
+            Owner::Foreign { .. } | Owner::Device(_) => None,
+            // SAFETY: memory of this host that is initialised and lives as long as the buffer, which is borrowed mutably: no slice of it is left.
+            _ => Some(unsafe { std::slice::from_raw_parts_mut(self.address.as_ptr(), self.bytes) }),
+        }
+    }
+
     /// The elements of a vector as memory, without a copy.
     pub fn from_elements(mut data: Elements) -> RawBuffer {
         macro_rules! place {
@@ -266,6 +275,14 @@ impl BufferSlice<'_> {
         // SAFETY: checked: the address is inside of the buffer or at its end.
         let address = unsafe { self.address.add(offset) };
         Ok(BufferSlice { address, bytes, ..*self })
+    }
+
+    /// The same bytes for work that stands in a queue of this host, which may look at them there.
+    ///
+    /// # Safety
+    /// The bytes are memory of this host, and are not freed before the work is done.
+    pub(crate) unsafe fn kept_by_queue(self) -> BufferSlice<'static> {
+        BufferSlice { address: self.address, bytes: self.bytes, is_host: true, buffer: PhantomData }
     }
 
     /// Copies `data` in, from byte `offset` on. For who has promised to order this: see [`crate::Device::copy_in`].

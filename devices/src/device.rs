@@ -13,6 +13,7 @@ use warpweft_compiler::program::Program;
 use warpweft_compiler::target::Target;
 
 use crate::buffer::{BufferSlice, RawBuffer};
+use crate::elements;
 use crate::error::DeviceError;
 use crate::launch_list::{LaunchList, OneByOne, Step};
 use crate::queue::Queue;
@@ -90,6 +91,11 @@ pub unsafe trait Device: Debug + Send + Sync {
         (source, source_offset): (&RawBuffer, usize),
         bytes: usize,
     ) -> Result<(), DeviceError> {
+        if from.queue().is_none()
+            && let Some(data) = elements::as_elements(source.slice(source_offset, bytes)?)
+        {
+            return self.copy_in(buffer, offset, data);
+        }
         let mut piece = vec![0; bytes.min(COPIED_AT_ONCE)];
         let mut done = 0;
         while done < bytes {

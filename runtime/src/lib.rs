@@ -14,6 +14,7 @@ pub mod compiler {
 }
 pub mod config;
 pub mod debug;
+pub mod device;
 pub mod execute;
 pub mod formats;
 pub mod function;
@@ -26,6 +27,7 @@ pub mod search;
 pub mod tensor;
 
 pub use config::{Config, init};
+pub use device::Device;
 pub use function::{DynFunction, Function, compile, compile_dyn, compile_dyn_with, compile_with, spec};
 pub use tensor::{Dim, Error, Result, Tensor, Var};
 pub use warpweft_compiler::DType;

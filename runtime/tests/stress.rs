@@ -3,7 +3,7 @@
 //! A phase makes programs that nobody made before, so what is kept of them must be forgotten again: a small bound is set for it. What this
 //! project counts itself (graphs, tensors' memory, mappings of code) must not grow at all after the first phase; memory as the system sees
 //! it depends on the host's allocator too, and has some room.
-//! `STRESS_SECONDS=3600 cargo test --release -p warpweft --test stress -- --nocapture` goes on for an hour.
+//! `./x stress 60` goes on for an hour.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a step that fails fails its test")]
 #![allow(clippy::print_stdout, reason = "who runs it for an hour wants to see it live")]
@@ -73,6 +73,11 @@ impl Shared {
         let [product, difference] = fresh.call([&x])?;
         assert_eq!(difference.item::<i64>()?, 0);
         assert_eq!(product.get(5).item::<i32>()?, (number * (number + 3) + 1) as i32);
+        // Random numbers, another device, and what was computed from constants there and here.
+        let ones = Tensor::ones([16]).contiguous();
+        let noise = ones.realize()? * Tensor::rand([16]);
+        let elsewhere = Tensor::from_vec(vec![2f32; 16], [16]).to("interpreter:1") + &ones + noise.to("interpreter:1");
+        assert!(elsewhere.to_vec::<f32>()?.iter().all(|&element| (3.0..4.0).contains(&element)));
         let row = self.rows.get(thread as i64);
         row.assign(Tensor::full([256], number as f64))?;
         assert_eq!(row.to_vec::<f32>()?, vec![number as f32; 256]);

@@ -45,7 +45,7 @@ mod use_site;
 mod writes;
 
 pub use check::check;
-pub use normalize::{Normalized, normalize, normalize_for_writes, view_of};
+pub use normalize::{ANONYMOUS, Normalized, normalize, normalize_for_writes, normalized_nodes, view_of};
 pub use offsets::{Bound, Offsets};
 
 use rustc_hash::FxHashMap;
@@ -129,7 +129,26 @@ pub fn schedule(sink: &UOp) -> Result<Schedule, CompileError> {
 /// # Errors
 /// As [`schedule`].
 pub fn schedule_with(sink: &UOp, options: ScheduleOptions, watch: &mut dyn Watch) -> Result<Schedule, CompileError> {
-    let values = realize::prepare(sink.src(), options.fuse.then_some(&options.costs))?;
+    scheduled(sink, options, watch, None)
+}
+
+/// For each kernel that [`schedule_with`] makes of a sink, the nodes of the program that it stores, or the nearest that those are made of.
+///
+/// # Errors
+/// As [`schedule`].
+pub fn stored_values(sink: &UOp, options: ScheduleOptions) -> Result<Vec<Vec<UOp>>, CompileError> {
+    let mut origins = realize::Origins::default();
+    scheduled(sink, options, &mut Silent, Some(&mut origins))?;
+    Ok(origins.of_kernels)
+}
+
+fn scheduled(
+    sink: &UOp,
+    options: ScheduleOptions,
+    watch: &mut dyn Watch,
+    mut origins: Option<&mut realize::Origins>,
+) -> Result<Schedule, CompileError> {
+    let values = realize::prepare(sink.src(), options.fuse.then_some(&options.costs), origins.as_deref_mut())?;
     let (values, nodes) = writes::in_order(values, watch);
     let graph = Graph::of(&values, nodes, &options.costs);
     let fused = fuse::fuse(&graph, options.fuse, watch);
@@ -159,6 +178,9 @@ pub fn schedule_with(sink: &UOp, options: ScheduleOptions, watch: &mut dyn Watch
         })
     };
     for piece in pieces {
+        if let Some(origins) = &mut origins {
+            origins.add_kernel(piece.stores.iter().map(|&position| &graph.nodes[position as usize]));
+        }
         let buffers = piece.memory.iter().map(|&position| add(&mut schedule, &mut buffer_of, position)).collect();
         let (ast, offsets) = offsets::take_out_offsets(&piece.ast);
         schedule.kernels.push(ScheduledKernel { ast, buffers, offsets });

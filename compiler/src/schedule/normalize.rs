@@ -4,7 +4,11 @@
 //! value that has already been computed by the buffer that holds it. So two programs that differ only in which memory they work
 //! on have one and the same sink, and because nodes are hash-consed that sink is the key of the schedule cache.
 //!
-//! Always: the same graph over other buffers of equal lengths gives the same sink. Linear in the size of the graph.
+//! An *anonymous* variable ([`ANONYMOUS`]) is another one for each value that it is bound to, numbered as buffers are: numbers that every program has
+//! anew, as the words that random numbers are drawn from, and that are arguments of its kernels.
+//!
+//! Always: the same graph over other buffers of equal lengths gives the same sink; so does one whose anonymous variables have other values, as long as
+//! values that were different are. Linear in the size of the graph.
 //! Not here: which values have been computed (the caller knows), and any simplification: it would cost time on every call.
 
 use std::collections::BTreeMap;
@@ -13,6 +17,9 @@ use rustc_hash::FxHashMap;
 
 use crate::error::{CompileError, ProgramError};
 use crate::ir::{Arg, Dim, Op, Shape, Sources, UOp, postorder_until};
+
+/// The name of every anonymous variable. No variable of a user's begins with it.
+pub const ANONYMOUS: &str = "__drawn";
 
 /// A program without its data.
 #[derive(Clone, Debug)]
@@ -45,10 +52,32 @@ pub fn normalize_for_writes(
     realised: impl Fn(&UOp) -> Option<UOp>,
     gives_way: impl Fn(&UOp) -> bool,
 ) -> Result<Normalized, CompileError> {
+    let (state, done) = normalized(values, realised, gives_way)?;
+    let sink = UOp::sink(values.iter().map(|value| done[value].clone()));
+    Ok(Normalized { sink, buffers: state.buffers, bindings: state.bindings.into_iter().collect() })
+}
+
+/// For each node of the normalized program the node that it was: for people, who know that one. None where the program cannot be normalized.
+pub fn normalized_nodes(
+    values: &[UOp],
+    realised: impl Fn(&UOp) -> Option<UOp>,
+    gives_way: impl Fn(&UOp) -> bool,
+) -> FxHashMap<UOp, UOp> {
+    let done = normalized(values, realised, gives_way).map(|(_, done)| done).unwrap_or_default();
+    done.into_iter().map(|(node, normalized)| (normalized, node)).collect()
+}
+
+/// Each node of a program, and what it becomes.
+fn normalized(
+    values: &[UOp],
+    realised: impl Fn(&UOp) -> Option<UOp>,
+    gives_way: impl Fn(&UOp) -> bool,
+) -> Result<(State, FxHashMap<UOp, UOp>), CompileError> {
     let mut state = State {
         buffers: Vec::new(),
         slots: FxHashMap::default(),
         variables: FxHashMap::default(),
+        anonymous: FxHashMap::default(),
         bindings: BTreeMap::new(),
     };
     let known: std::cell::RefCell<FxHashMap<UOp, UOp>> = Default::default();
@@ -75,8 +104,7 @@ pub fn normalize_for_writes(
         };
         done.insert(node.clone(), new);
     }
-    let sink = UOp::sink(values.iter().map(|value| done[value].clone()));
-    Ok(Normalized { sink, buffers: state.buffers, bindings: state.bindings.into_iter().collect() })
+    Ok((state, done))
 }
 
 /// Flat memory under a shape. Where the shape is symbolic the memory is as long as its bound, and the elements lie at its start.
@@ -109,6 +137,8 @@ struct State {
     slots: FxHashMap<UOp, u32>,
     /// One for each name.
     variables: FxHashMap<String, UOp>,
+    /// The variable of each value that an anonymous one is bound to.
+    anonymous: FxHashMap<UOp, UOp>,
     bindings: BTreeMap<String, i64>,
 }
 
@@ -197,6 +227,12 @@ impl State {
         let (Arg::Variable(arg), Some(value)) = (variable.arg(), value.as_int()) else {
             return Err(ProgramError::new(Op::Bind, "binds a variable to an integer, nothing else").into());
         };
+        if arg.name == ANONYMOUS {
+            let next = self.anonymous.len();
+            let own = self.anonymous.entry(node.clone());
+            let own = own.or_insert_with(|| UOp::variable(&format!("{ANONYMOUS}{next}"), arg.min, arg.max)).clone();
+            return self.bind(&own.bind(value));
+        }
         self.note_variable(variable)?;
         if value < arg.min || value > arg.max {
             let message = format!("{} is bound to {value}, outside of its bounds {}..={}", arg.name, arg.min, arg.max);
@@ -257,6 +293,21 @@ mod tests {
         };
         assert_eq!(base(true), param);
         assert_eq!(base(false), param.contiguous());
+    }
+
+    #[test]
+    fn anonymous_variables_are_one_for_each_value() {
+        let word = |value: i64| UOp::variable(ANONYMOUS, 0, 99).bind(value).cast(DType::F32);
+        let program =
+            |a: i64, b: i64, c: i64| normalize(&[buffer(1, 1) + word(a) * word(b), word(c)], |_| None).unwrap();
+        let first = program(5, 7, 5);
+        assert_eq!(first.bindings, [("__drawn0".to_string(), 5), ("__drawn1".to_string(), 7)]);
+        let second = program(8, 5, 8);
+        assert_eq!(second.sink, first.sink);
+        assert_eq!(second.bindings, [("__drawn0".to_string(), 8), ("__drawn1".to_string(), 5)]);
+        assert_ne!(program(5, 5, 5).sink, first.sink);
+        let error = normalize(&[word(100)], |_| None).unwrap_err().to_string();
+        assert_eq!(error, "bind: __drawn0 is bound to 100, outside of its bounds 0..=99");
     }
 
     #[test]

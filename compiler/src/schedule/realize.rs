@@ -21,7 +21,11 @@ use crate::view::{ShapeTracker, collect_movement_chain, movement_of};
 ///
 /// # Errors
 /// For a `copy`: there is but one device in a schedule.
-pub(super) fn prepare(values: &[UOp], stages: Option<&Costs>) -> Result<Vec<UOp>, CompileError> {
+pub(super) fn prepare(
+    values: &[UOp],
+    stages: Option<&Costs>,
+    mut origins: Option<&mut Origins>,
+) -> Result<Vec<UOp>, CompileError> {
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
     // Writes that are writes to memory of their own still, and did not become their value.
     let mut writing: FxHashSet<UOp> = FxHashSet::default();
@@ -47,9 +51,46 @@ pub(super) fn prepare(values: &[UOp], stages: Option<&Costs>) -> Result<Vec<UOp>
             }
             _ => chains.shortened(prepare_node(mapped, stages)?),
         };
+        if let Some(origins) = &mut origins {
+            origins.note(&new, &node);
+        }
         done.insert(node, new);
     }
     Ok(values.iter().map(|value| stored_below(&done[value]).clone()).collect())
+}
+
+/// Which nodes of a program its prepared nodes stand for, and so what its kernels store.
+#[derive(Default)]
+pub(super) struct Origins {
+    of_prepared: FxHashMap<UOp, UOp>,
+    /// The nodes of the program that each kernel stores.
+    pub(super) of_kernels: Vec<Vec<UOp>>,
+}
+
+impl Origins {
+    fn note(&mut self, prepared: &UOp, node: &UOp) {
+        for prepared in [prepared, without_reshapes(prepared)] {
+            // The first is the nearest to what was written: later ones only move it.
+            self.of_prepared.entry(prepared.clone()).or_insert_with(|| node.clone());
+        }
+    }
+
+    /// Adds a kernel that stores these prepared nodes.
+    pub(super) fn add_kernel<'n>(&mut self, stores: impl Iterator<Item = &'n UOp>) {
+        let nodes = stores.filter_map(|prepared| self.nearest(prepared)).collect();
+        self.of_kernels.push(nodes);
+    }
+
+    /// What a prepared node stands for; of one that was put between others, what it is made of.
+    fn nearest(&self, prepared: &UOp) -> Option<UOp> {
+        let mut node = prepared;
+        loop {
+            match self.of_prepared.get(node) {
+                Some(found) => return Some(found.clone()),
+                None => node = node.src().first()?,
+            }
+        }
+    }
 }
 
 /// What is found is looked for in memory: each line of it is copied before anything is put there.
@@ -330,7 +371,7 @@ mod tests {
     }
 
     fn one(value: &UOp) -> UOp {
-        prepare(std::slice::from_ref(value), Some(&Costs::cpu())).unwrap().remove(0)
+        prepare(std::slice::from_ref(value), Some(&Costs::cpu()), None).unwrap().remove(0)
     }
 
     #[test]

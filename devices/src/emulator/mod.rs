@@ -18,8 +18,10 @@
 //! | `thread`, `block`, `together` | running them |
 //! | `memory`, `shadow` | memory, and who accessed it |
 //! | `counters` | sectors and banks |
+//! | `queue` | memory that the host cannot look at, and launches that wait |
 //!
-//! Not modelled: memory that is seen late (a store is seen at once by all), several clusters, and time. Memory is that of the host.
+//! A launch returns when it stands in the queue; one over memory of the host is run at once, for tests.
+//! Not modelled: memory that is seen late (a store is seen at once by all), several clusters, and time.
 #![allow(unsafe_code, reason = "hands on the promise of the caller")]
 
 mod block;
@@ -33,6 +35,7 @@ mod lex;
 mod memory;
 mod micro;
 mod parse;
+mod queue;
 mod rounding;
 mod scalar;
 mod shadow;
@@ -50,6 +53,7 @@ use warpweft_compiler::target::{Language, Target};
 use crate::buffer::{BufferSlice, RawBuffer};
 use crate::device::{Device, Kernel};
 use crate::error::DeviceError;
+use crate::queue::Queue;
 use crate::registry::DeviceName;
 use block::{Random, Runner};
 use counters::{Counters, Taken};
@@ -57,6 +61,7 @@ use lex::Wrong;
 use memory::Global;
 use micro::Code;
 use parse::Space;
+use queue::EmulatedQueue;
 
 /// The architecture whose kernels are run.
 const ARCHITECTURE: &str = "sm_90";
@@ -65,13 +70,14 @@ const THREADS_WORTH_SHARING: u64 = 256;
 /// Blocks of a launch whose accesses are counted.
 const BLOCKS_COUNTED: u64 = 4;
 
-/// The emulator over host memory.
+/// The emulator of one GPU.
 #[derive(Debug)]
 pub struct EmulatorDevice {
     name: String,
     target: Target,
     threads: usize,
     seed: u64,
+    queue: Arc<EmulatedQueue>,
 }
 
 impl EmulatorDevice {
@@ -84,7 +90,7 @@ impl EmulatorDevice {
         let target = Target::nvidia(ARCHITECTURE).unwrap_or_else(Target::gpu_model);
         let threads = threads.unwrap_or_else(available).max(1);
         let target = Target { device: name.kind().to_string(), ..target };
-        EmulatorDevice { name: name.to_string(), target, threads, seed }
+        EmulatorDevice { name: name.to_string(), target, threads, seed, queue: Arc::default() }
     }
 }
 
@@ -102,8 +108,24 @@ unsafe impl Device for EmulatorDevice {
         concat!("emulator ", env!("CARGO_PKG_VERSION"))
     }
 
+    fn queue(&self) -> Option<&dyn Queue> {
+        Some(&*self.queue)
+    }
+
+    fn uses_host_memory(&self) -> bool {
+        false
+    }
+
     fn allocate(&self, bytes: usize) -> Result<RawBuffer, DeviceError> {
-        RawBuffer::unguarded(&self.name, bytes)
+        RawBuffer::unguarded(&self.name, bytes).map(|bytes| self.queue.memory(bytes))
+    }
+
+    fn copy_in(&self, buffer: &RawBuffer, offset: usize, data: &[u8]) -> Result<(), DeviceError> {
+        self.queue.copy_in(buffer.slice(offset, data.len())?, data)
+    }
+
+    fn copy_out(&self, buffer: &RawBuffer, offset: usize, data: &mut [u8]) -> Result<(), DeviceError> {
+        self.queue.copy_out(buffer.slice(offset, data.len())?, data)
     }
 
     fn compile(&self, program: &Program) -> Result<Vec<u8>, DeviceError> {
@@ -171,7 +193,7 @@ impl EmulatorDevice {
             local_bytes: extent(Space::Local),
             parameters: Vec::new(),
         };
-        EmulatedKernel {
+        let emulated = Emulated {
             name: program.name.clone(),
             code,
             grid,
@@ -181,7 +203,8 @@ impl EmulatorDevice {
             seed: self.seed,
             launches: AtomicU64::new(0),
             counters: Mutex::new(None),
-        }
+        };
+        EmulatedKernel { emulated: Arc::new(emulated), queue: self.queue.clone() }
     }
 }
 
@@ -217,7 +240,14 @@ struct Fault {
     message: String,
 }
 
+/// A kernel, and the queue that its launches wait in.
+#[derive(Debug)]
 struct EmulatedKernel {
+    emulated: Arc<Emulated>,
+    queue: Arc<EmulatedQueue>,
+}
+
+struct Emulated {
     name: String,
     code: Code,
     grid: Grid,
@@ -230,20 +260,46 @@ struct EmulatedKernel {
     counters: Mutex<Option<Counters>>,
 }
 
-impl std::fmt::Debug for EmulatedKernel {
+impl std::fmt::Debug for Emulated {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("EmulatedKernel").field("name", &self.name).field("grid", &self.grid).finish_non_exhaustive()
+        f.debug_struct("Emulated").field("name", &self.name).field("grid", &self.grid).finish_non_exhaustive()
     }
 }
 
 impl Kernel for EmulatedKernel {
     fn launch(&self, buffers: &[BufferSlice<'_>], variables: &[i64], threads: usize) -> Result<(), DeviceError> {
-        assert_eq!(buffers.len(), self.buffers.len(), "buffers of kernel {}", self.name);
-        assert_eq!(variables.len(), self.variables, "variables of kernel {}", self.name);
-        for (slice, parameter) in buffers.iter().zip(&self.buffers) {
+        let emulated = &self.emulated;
+        assert_eq!(buffers.len(), emulated.buffers.len(), "buffers of kernel {}", emulated.name);
+        assert_eq!(variables.len(), emulated.variables, "variables of kernel {}", emulated.name);
+        for (slice, parameter) in buffers.iter().zip(&emulated.buffers) {
             let bytes = parameter.len * parameter.dtype.bytes() as u64;
-            assert!(slice.bytes() as u64 >= bytes, "a buffer of kernel {} is too short", self.name);
+            assert!(slice.bytes() as u64 >= bytes, "a buffer of kernel {} is too short", emulated.name);
         }
+        if buffers.iter().any(|slice| slice.is_host()) {
+            self.queue.finish()?;
+            return emulated.launch(buffers, variables, threads);
+        }
+        // SAFETY: memory of the device is freed when the queue has done what came before.
+        let buffers: Vec<BufferSlice<'static>> = buffers.iter().map(|slice| unsafe { slice.kept_by_queue() }).collect();
+        let (emulated, variables) = (emulated.clone(), variables.to_vec());
+        self.queue.push(move || emulated.launch(&buffers, &variables, threads));
+        Ok(())
+    }
+
+    fn count_memory(&self) {
+        self.emulated.counters.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default();
+    }
+
+    fn memory_report(&self) -> Option<String> {
+        let mut counters = self.emulated.counters.lock().unwrap_or_else(PoisonError::into_inner);
+        let counted = counters.as_mut().map(std::mem::take)?;
+        Some(self.emulated.table(&counted))
+    }
+}
+
+impl Emulated {
+    /// Runs the kernel over memory that fits.
+    fn launch(&self, buffers: &[BufferSlice<'_>], variables: &[i64], threads: usize) -> Result<(), DeviceError> {
         let all = self.grid.blocks() * self.grid.threads();
         let global = Global::new(&self.buffers, buffers, all);
         let addresses = (0..buffers.len()).map(Global::address_of);
@@ -254,18 +310,6 @@ impl Kernel for EmulatedKernel {
         self.run(&global, &grid, seed, hosts.clamp(1, grid.blocks().max(1))).map_err(|fault| self.error(fault))
     }
 
-    fn count_memory(&self) {
-        self.counters.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default();
-    }
-
-    fn memory_report(&self) -> Option<String> {
-        let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
-        let counted = counters.as_mut().map(std::mem::take)?;
-        Some(self.table(&counted))
-    }
-}
-
-impl EmulatedKernel {
     /// Runs all blocks, on so many threads of the host. The fault of the first block counts.
     fn run(&self, global: &Global<'_>, grid: &Grid, seed: u64, hosts: u64) -> Result<(), Fault> {
         let (next, has_failed) = (AtomicU64::new(0), AtomicBool::new(false));

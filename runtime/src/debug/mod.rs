@@ -3,7 +3,7 @@
 //! | level | target | tells |
 //! |---|---|---|
 //! | 1 | `warpweft::schedule` | devices opened, programs scheduled, kernels compiled, files read |
-//! | 2 | `warpweft::kernel` | a line for each launch: time, GFLOP/s, GB/s |
+//! | 2 | `warpweft::kernel` | a line for each launch: time, GFLOP/s, GB/s, and the call that asked for what it stores |
 //! | 3 | `warpweft::opts` | what was fused or not, how loops were laid out, and why; what accesses to memory took, on a device that counts |
 //! | 4 | `warpweft::source` | the text of each new kernel |
 //! | 5 | `warpweft::ast` | its tensor graph |
@@ -18,6 +18,7 @@
 //! Always: what is told, and in which order, depends on the program alone; only times differ from run to run.
 
 mod lines;
+mod origins;
 mod progress;
 mod report;
 #[cfg(feature = "cli")]
@@ -29,6 +30,7 @@ mod totals;
 mod tests;
 
 pub use lines::{kernel_line, memory_line};
+pub(crate) use origins::{note_origin, origin_of};
 pub(crate) use progress::Progress;
 pub use progress::show_progress;
 pub(crate) use report::{DecisionWatch, KernelReport, Listening};
@@ -178,7 +180,8 @@ pub(crate) fn kernel_made(report: &KernelReport) {
     }
 }
 
-/// Tells of a launch; `total` is the time of all launches so far.
+/// Tells of a launch; `total` is the time of all launches so far, `origin` the call that asked for what it stores.
+#[expect(clippy::too_many_arguments, reason = "a line has that many columns")]
 pub(crate) fn kernel_ran(
     device: &str,
     kernel: &Compiled,
@@ -187,6 +190,7 @@ pub(crate) fn kernel_ran(
     total: Duration,
     number: u64,
     memory: MemoryStats,
+    origin: Option<&str>,
 ) {
     if wants(2) {
         let line = kernel_line(
@@ -199,7 +203,7 @@ pub(crate) fn kernel_ran(
             total,
             &kernel.program.estimate,
         );
-        tell(2, &line);
+        tell(2, &origin.map_or(line.clone(), |origin| format!("{line} {origin}")));
     }
     if wants(3)
         && let Some(table) = kernel.kernel.memory_report()

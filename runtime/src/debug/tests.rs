@@ -100,6 +100,46 @@ fn each_level_adds_its_own_part() {
     assert!(printed(4).contains("define void") && !printed(4).contains("graph %kernel"));
 }
 
+/// What is told at level 2 of launches, without what comes before the call.
+fn calls_of(program: impl FnOnce()) -> Vec<String> {
+    let shared = Shared::default();
+    let writer = shared.clone();
+    let subscriber = tracing_subscriber::registry().with(Printer::new(2, move || writer.clone()));
+    tracing::subscriber::with_default(subscriber, program);
+    let bytes = shared.0.lock().unwrap().clone();
+    let text = String::from_utf8(bytes).unwrap();
+    let launches = text.lines().filter(|line| line.starts_with("***"));
+    launches.map(|line| line.rsplit_once("GB/s)").unwrap().1.trim().to_string()).collect()
+}
+
+#[test]
+fn each_launch_names_the_call_that_asked_for_it() {
+    use crate::{DType, Tensor, compile, spec};
+    let here = |op: &str, line: u32| format!("{op} at {}:{line}", file!());
+    let line = line!() + 3;
+    let eager = calls_of(|| {
+        let x = Tensor::from_vec((0..6).map(|k| k as f32).collect(), [2, 3]);
+        let sums = x.exp().sum(1).contiguous();
+        let y = sums.log() + 1.0;
+        y.realize().unwrap();
+        x.narrow(0, 1, 1).assign(Tensor::full([1, 3], 2.0)).unwrap();
+        x.realize().unwrap();
+    });
+    assert_eq!(eager[..2], [here("contiguous", line), here("add", line + 1)], "{eager:?}");
+    // The graph of `y` still needs what was in `x`: a copy of memory, which no call asked for, and then the write.
+    assert_eq!(eager[2..], [String::new(), here("full", line + 3)], "{eager:?}");
+    let called = calls_of(|| {
+        let f = compile([spec(DType::F32, [2, 3])], |[x]| [x.relu().contiguous() * 3.0, x.sum(())]).unwrap();
+        for _ in 0..2 {
+            f.call([&Tensor::from_vec(vec![1f32; 6], [2, 3])]).unwrap();
+        }
+    });
+    let mut ops: Vec<&str> = called.iter().map(|call| call.split(' ').next().unwrap()).collect();
+    ops.sort_unstable();
+    ops.dedup();
+    assert!(called.iter().all(|call| call.contains("debug/tests.rs:")) && ops.contains(&"mul"), "{called:?}");
+}
+
 #[test]
 fn the_line_of_a_launch() {
     let estimate = Estimate { operations: 2e9, bytes_unique: 12e6, bytes_accessed: 4e9 };

@@ -16,7 +16,9 @@ use warpweft_compiler::dtype::{Elements, Scalar};
 use warpweft_compiler::ir::{Op, Shape, postorder, substitute};
 use warpweft_compiler::schedule::Normalized;
 
+use super::run::buffer_node;
 use super::{ExecuteError, Executor, graph_bytes};
+use crate::memory::Buffer;
 
 /// Programs with more float constants than this keep them all.
 const CONSTANTS_MAX: usize = 256;
@@ -57,7 +59,8 @@ impl Executor {
             taken.insert(constant.clone(), param(buffers.len() - first_slot, constant));
             let elements = Elements::from_scalars(constant.dtype(), constant.as_scalar().as_slice());
             let bytes = elements.map(|elements| elements.to_bytes()).unwrap_or_default();
-            buffers.push(self.from_bytes(constant.dtype(), 1, &bytes)?);
+            let memory = Buffer::from_bytes(&self.allocator, &bytes)?.of_constants(true);
+            buffers.push(buffer_node(memory, constant.dtype(), 1, &self.name));
         }
         Ok(Normalized { sink: substitute(&program.sink, &taken), buffers, bindings: program.bindings })
     }

@@ -20,6 +20,7 @@ pub(crate) mod compile;
 mod constants;
 mod device_view;
 mod internal;
+mod origins;
 mod ownership;
 mod plan;
 mod replay;
@@ -33,7 +34,7 @@ use rustc_hash::FxHashSet;
 use warpweft_compiler::error::CompileError;
 use warpweft_compiler::ir::{Arg, UOp, postorder};
 use warpweft_compiler::pipeline::LowerOptions;
-use warpweft_compiler::schedule::{Normalized, ScheduleOptions, normalize, normalize_for_writes};
+use warpweft_compiler::schedule::{ANONYMOUS, Normalized, ScheduleOptions, normalize, normalize_for_writes};
 use warpweft_compiler::target::Language;
 use warpweft_compiler::{DType, Op};
 use warpweft_devices::{BufferSlice, Device, DeviceError, RawBuffer, elements};
@@ -261,7 +262,7 @@ pub(crate) fn missing(buffer: &UOp) -> ExecuteError {
 }
 
 /// Lets a value that was computed hold the node with its elements. Nodes of constants are shared by all programs, on whatever devices, so they
-/// cannot stand for memory of one.
+/// cannot stand for memory of one; those of random numbers are of one draw.
 fn hold_stored(value: &UOp, stored: &UOp) {
     if !reads_memory(value) {
         return;
@@ -274,12 +275,13 @@ fn hold_stored(value: &UOp, stored: &UOp) {
     }
 }
 
-/// Whether a value is made of memory, and not of constants alone.
+/// Whether a value is made of memory or of random numbers, and not of constants alone.
 fn reads_memory(value: &UOp) -> bool {
     let mut seen: FxHashSet<&UOp> = FxHashSet::default();
     let mut pending = vec![value];
     while let Some(node) = pending.pop() {
-        if node.op() == Op::Buffer || node.held::<Realised>().is_some() {
+        let is_drawn = || matches!(node.arg(), Arg::Variable(variable) if variable.name == ANONYMOUS);
+        if node.op() == Op::Buffer || node.held::<Realised>().is_some() || is_drawn() {
             return true;
         }
         if seen.insert(node) {
@@ -305,7 +307,22 @@ fn with_stored<R>(
     let base = base_memory(stored).ok_or(ExecuteError::NoMemory)?;
     let memory = memory_of(base).ok_or_else(|| missing(base))?;
     let elements = stored.shape().numel().value().map_err(|name| ExecuteError::Unbound { name })?.max(0) as usize;
-    read(memory.slice()?.slice(0, (elements * stored.dtype().bytes()).min(memory.bytes()))?)
+    memory.with_host((elements * stored.dtype().bytes()).min(memory.bytes()), read)
+}
+
+/// A copy of a value's elements in memory of another executor's device, with room for `room` elements; computes the value if it was not.
+pub(crate) fn copied_to(executor: &Executor, value: &UOp, room: u64) -> Result<UOp, ExecuteError> {
+    let stored = match base_memory(value) {
+        Some(_) => value.clone(),
+        None => realize(std::slice::from_ref(value))?.remove(0),
+    };
+    let base = base_memory(&stored).ok_or(ExecuteError::NoMemory)?;
+    let memory = memory_of(base).ok_or_else(|| missing(base))?;
+    let elements = stored.shape().numel().value().map_err(|name| ExecuteError::Unbound { name })?.max(0) as u64;
+    let (dtype, room) = (stored.dtype(), room.max(elements));
+    let bytes = |elements: u64| elements as usize * dtype.bytes();
+    let copy = memory.copied_to(&executor.allocator, bytes(elements), bytes(room))?;
+    Ok(run::buffer_node(copy, dtype, room, &executor.name))
 }
 
 /// Memory that a graph takes, about, if nobody else has parts of it.
@@ -313,16 +330,27 @@ fn graph_bytes(root: &UOp) -> usize {
     postorder(std::slice::from_ref(root)).len() * NODE_BYTES
 }
 
-/// The executor of the one device whose memory a program uses.
+/// Whether a buffer holds what was computed from constants alone.
+fn is_of_constants(buffer: &UOp) -> bool {
+    memory_of(buffer).is_some_and(Buffer::is_of_constants)
+}
+
+/// The executor of the device whose memory a program uses. What was computed from constants alone is where it was first asked for, which says nothing,
+/// unless there is nothing else.
 fn executor_of(program: &Normalized) -> Result<Arc<Executor>, ExecuteError> {
     let mut found: Option<&Arc<str>> = None;
+    let mut belongs = false;
     for buffer in &program.buffers {
         let Arg::Buffer(arg) = buffer.arg() else { continue };
         match found {
-            None => found = Some(&arg.device),
-            Some(first) if *first == arg.device => {}
-            Some(first) => {
+            Some(first) if *first == arg.device => belongs |= !is_of_constants(buffer),
+            Some(_) if is_of_constants(buffer) => {}
+            Some(first) if belongs => {
                 return Err(ExecuteError::MixedDevices { first: first.to_string(), second: arg.device.to_string() });
+            }
+            Some(_) | None => {
+                found = Some(&arg.device);
+                belongs = !is_of_constants(buffer);
             }
         }
     }
@@ -444,10 +472,26 @@ impl Executor {
         Ok(run::buffer_node(memory, dtype, room, &self.name))
     }
 
-    /// A `Buffer` node over somebody else's memory, which holds elements of that type and goes back to them with the node.
-    pub fn adopt(&self, memory: RawBuffer, dtype: DType) -> UOp {
+    /// A `Buffer` node over somebody else's memory, which holds elements of that type and goes back to them with the node; at once, where kernels
+    /// need memory of their own.
+    ///
+    /// # Errors
+    /// When there is no memory for a copy.
+    pub fn adopt(&self, memory: RawBuffer, dtype: DType) -> Result<UOp, ExecuteError> {
         let len = memory.bytes() / dtype.bytes().max(1);
-        run::buffer_node(Buffer::foreign(&self.allocator, memory), dtype, len as u64, &self.name)
+        let buffer = match elements::as_elements(memory.all()) {
+            Some(bytes) if !self.device.uses_host_memory() => Buffer::from_bytes(&self.allocator, bytes)?,
+            Some(_) | None => Buffer::foreign(&self.allocator, memory),
+        };
+        Ok(run::buffer_node(buffer, dtype, len as u64, &self.name))
+    }
+
+    /// Returns when the device has done all that it was given.
+    ///
+    /// # Errors
+    /// What went wrong in it, if nobody was told yet.
+    pub fn finish(&self) -> Result<(), ExecuteError> {
+        Ok(self.device.finish()?)
     }
 
     /// A `Buffer` node of what a source gives, as elements of that type; it is read when they are used.
@@ -470,15 +514,18 @@ impl Executor {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    fn run_normalized(&self, values: &[UOp], program: Normalized) -> Result<Vec<UOp>, ExecuteError> {
-        for buffer in &program.buffers {
+    fn run_normalized(&self, values: &[UOp], mut program: Normalized) -> Result<Vec<UOp>, ExecuteError> {
+        for buffer in &mut program.buffers {
             if buffer.held::<Placeholder>().is_some() {
                 return Err(missing(buffer));
             }
             match buffer.arg() {
                 Arg::Buffer(arg) if *arg.device != *self.name => {
-                    let (first, second) = (self.name.to_string(), arg.device.to_string());
-                    return Err(ExecuteError::MixedDevices { first, second });
+                    if !is_of_constants(buffer) {
+                        let (first, second) = (self.name.to_string(), arg.device.to_string());
+                        return Err(ExecuteError::MixedDevices { first, second });
+                    }
+                    *buffer = copied_to(self, buffer, 0)?;
                 }
                 _ => {}
             }

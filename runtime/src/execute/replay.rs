@@ -34,6 +34,8 @@ pub(crate) struct Replay {
     constants: Vec<i64>,
     /// The piece of memory that each of the plan's buffers lies in.
     pieces: Vec<usize>,
+    /// The call behind each kernel, if somebody listened when it was prepared.
+    origins: Vec<Option<String>>,
 }
 
 impl Replay {
@@ -70,8 +72,8 @@ impl Replay {
 }
 
 impl Executor {
-    /// Prepares a normalized program: finds or makes its plan, and lists its launches.
-    pub(crate) fn prepare(&self, sink: &UOp) -> Result<Replay, ExecuteError> {
+    /// Prepares a program, of which `sink` is the structure: finds or makes its plan, and lists its launches.
+    pub(crate) fn prepare(&self, values: &[UOp], sink: &UOp) -> Result<Replay, ExecuteError> {
         let plan = self.plan(sink)?;
         let mut next = plan.params;
         let mut piece = |place: &Place| match place {
@@ -122,7 +124,8 @@ impl Executor {
             });
         }
         let list = self.device.launch_list(steps);
-        Ok(Replay { list, variables, constants, pieces, plan })
+        let origins = if debug::wants_kernels() { self.origins(values, sink) } else { Vec::new() };
+        Ok(Replay { list, variables, constants, pieces, plan, origins })
     }
 
     /// New memory for one of a plan's buffers.
@@ -165,10 +168,12 @@ impl Executor {
         });
         let memory = parts.collect::<Result<_, ExecuteError>>()?;
         let bindings: Vec<(String, i64)> = replay.variables.iter().cloned().zip(variables.iter().copied()).collect();
-        for launch in &plan.kernels {
+        for (number, launch) in plan.kernels.iter().enumerate() {
             let started = Instant::now();
             self.launch(launch, &memory, &bindings)?;
-            self.launched(launch, started.elapsed());
+            self.finish()?;
+            let elapsed = started.elapsed();
+            self.launched(launch, elapsed, replay.origins.get(number).and_then(Option::as_deref));
         }
         Ok(())
     }

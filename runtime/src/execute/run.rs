@@ -113,11 +113,14 @@ impl Executor {
             }
         }
         let measures = self.profile || debug::wants_kernels();
-        for launch in &plan.kernels {
+        let origins = if debug::wants_kernels() { self.origins(values, &program.sink) } else { Vec::new() };
+        for (number, launch) in plan.kernels.iter().enumerate() {
             let started = measures.then(Instant::now);
             self.launch(launch, &memory, &program.bindings)?;
             if let Some(started) = started {
-                self.launched(launch, started.elapsed());
+                self.finish()?;
+                let elapsed = started.elapsed();
+                self.launched(launch, elapsed, origins.get(number).and_then(Option::as_deref));
             }
         }
         self.stats.launched(plan.kernels.len());
@@ -139,7 +142,7 @@ impl Executor {
     }
 
     #[cold]
-    pub(super) fn launched(&self, launch: &Launch, elapsed: Duration) {
+    pub(super) fn launched(&self, launch: &Launch, elapsed: Duration, origin: Option<&str>) {
         let program = &launch.kernel.program;
         let (number, total) = self.stats.timed(&program.name, elapsed, &program.estimate);
         debug::kernel_ran(
@@ -150,6 +153,7 @@ impl Executor {
             total,
             number,
             self.allocator.stats(),
+            origin,
         );
     }
 
@@ -164,6 +168,7 @@ impl Executor {
         let mut nodes: SmallVec<[Option<UOp>; 8]> = SmallVec::new();
         nodes.resize(plan.buffers.len(), None);
         let mut results = Vec::with_capacity(values.len());
+        let is_of_constants = program.buffers.iter().all(super::is_of_constants);
         for (value, &output) in values.iter().zip(&plan.outputs) {
             let node = match &nodes[output] {
                 Some(node) => node.clone(),
@@ -171,13 +176,14 @@ impl Executor {
                     let node = if output < plan.params && plan.replaced[output] {
                         // Other elements are another node, though they lie in the same memory: nodes never change.
                         let buffer = &plan.buffers[output];
-                        buffer_node(given(program, output as u32)?, buffer.dtype, buffer.len, &self.name)
+                        let memory = given(program, output as u32)?.of_constants(is_of_constants);
+                        buffer_node(memory, buffer.dtype, buffer.len, &self.name)
                     } else if output < plan.params {
                         program.buffers[output].clone()
                     } else {
                         let buffer = &plan.buffers[output];
                         let memory = memory[output].take().unwrap_or_else(|| self.new_memory(buffer));
-                        buffer_node(memory, buffer.dtype, buffer.len, &self.name)
+                        buffer_node(memory.of_constants(is_of_constants), buffer.dtype, buffer.len, &self.name)
                     };
                     nodes[output] = Some(node.clone());
                     node

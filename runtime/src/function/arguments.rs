@@ -31,11 +31,10 @@ impl Given {
         if self.memory.bytes() >= bytes {
             return Ok(());
         }
-        let longer = Buffer::new(allocator, bytes);
-        let data = self.memory.to_bytes().map_err(ExecuteError::from)?;
-        longer.copy_in(0, &data).map_err(ExecuteError::from)?;
+        let own = self.memory.bytes();
+        let longer = self.memory.copied_to(allocator, own, bytes).map_err(ExecuteError::from)?;
         debug::copied(|| {
-            format!("an argument of {} bytes is copied to memory for its largest shape, {bytes} bytes", data.len())
+            format!("an argument of {own} bytes is copied to memory for its largest shape, {bytes} bytes")
         });
         (self.memory, self.node) = (longer, None);
         Ok(())

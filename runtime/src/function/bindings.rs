@@ -6,12 +6,13 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use warpweft_compiler::UOp;
 use warpweft_compiler::ir::{Arg, Dim, Op, Shape, substitute};
+use warpweft_compiler::schedule::ANONYMOUS;
 use warpweft_compiler::symbolic::simplify;
 
 use super::Spec;
 use super::arguments::Given;
 use super::trace::unbound;
-use crate::tensor::{CallError, Error, Result, Var};
+use crate::tensor::{CallError, Error, Result, Var, draw_variable};
 
 /// Where the values of a program's variables come from.
 #[derive(Debug, Default)]
@@ -29,6 +30,30 @@ pub(super) enum Bound {
     Spec(usize),
     /// Always this.
     Always(i64),
+    /// Of the draw of that number, that word.
+    Draw(usize, usize),
+}
+
+/// What stands for the words of draws.
+#[derive(Debug, Default)]
+pub(super) struct Draws {
+    /// For each variable of the trace, one whose name does not depend on which trace it was: so that equal closures are one program.
+    pub(super) numbered: FxHashMap<UOp, UOp>,
+    names: FxHashMap<String, (usize, usize)>,
+}
+
+impl Draws {
+    pub(super) fn of(draws: &[[UOp; 3]]) -> Draws {
+        let mut of_trace = Draws::default();
+        for (number, words) in draws.iter().enumerate() {
+            for (place, word) in words.iter().enumerate() {
+                let name = format!("{ANONYMOUS}_{number}_{place}");
+                of_trace.numbered.insert(word.clone(), draw_variable(&name));
+                of_trace.names.insert(name, (number, place));
+            }
+        }
+        of_trace
+    }
 }
 
 /// The values of a call's variables.
@@ -45,6 +70,7 @@ impl Bindings {
     pub(super) fn new(
         declared: &[UOp],
         specs: &[Spec],
+        draws: &Draws,
         names: &[String],
         bound: &[(String, i64)],
         location: &'static Location<'static>,
@@ -60,7 +86,8 @@ impl Bindings {
             let is_it = |variable: &UOp| matches!(variable.arg(), Arg::Variable(arg) if arg.name == *name);
             let of_spec = variables.iter().position(is_it).map(Bound::Spec);
             let always = || bound.iter().find(|(bound, _)| bound == name).map(|(_, value)| Bound::Always(*value));
-            of_spec.or_else(always).ok_or_else(|| {
+            let drawn = || draws.names.get(name).map(|&(number, place)| Bound::Draw(number, place));
+            of_spec.or_else(always).or_else(drawn).ok_or_else(|| {
                 let message = format!(
                     "nothing tells the value of {name}: give a spec a length of {name}, name it in `compile_with`, or bind it to a number"
                 );
@@ -77,6 +104,7 @@ impl Bindings {
         named: &[(&Var, i64)],
         specs: &[Spec],
         given: &[Given],
+        draws: &[[u32; 3]],
         location: &'static Location<'static>,
     ) -> Result<Values> {
         if self.variables.is_empty() && self.by_number.is_empty() && named.is_empty() {
@@ -87,6 +115,7 @@ impl Bindings {
         let value = |bound: &Bound| match bound {
             Bound::Spec(number) => by_node.get(&self.variables[*number]).and_then(UOp::as_int).unwrap_or(0),
             Bound::Always(value) => *value,
+            Bound::Draw(number, place) => i64::from(draws[*number][*place]),
         };
         Ok(Values { by_number: self.by_number.iter().map(value).collect(), by_node })
     }

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use warpweft_compiler::UOp;
 use warpweft_compiler::ir::{Dim, Op, Shape, substitute};
-use warpweft_compiler::schedule::view_of;
+use warpweft_compiler::schedule::{ANONYMOUS, view_of};
 
 use super::Spec;
 use super::arguments::Given;
@@ -15,7 +15,7 @@ use super::bindings::Bindings;
 use crate::execute::{self, Executor, Pieces, Replay};
 use crate::memory::Buffer;
 use crate::tensor::trace;
-use crate::tensor::{Result, Storage, Tensor, Var};
+use crate::tensor::{Result, Storage, Tensor, Var, draw_variable};
 
 /// Where a call finds the memory of a slot.
 #[derive(Clone, Debug)]
@@ -24,8 +24,6 @@ pub(super) enum Source {
     Argument(usize),
     /// It is what a tensor of the outside holds.
     State(usize),
-    /// It is the state of a draw of random numbers.
-    Draw(usize),
     /// It was there when the function was traced; with its node.
     Constant(Buffer, UOp),
 }
@@ -72,8 +70,8 @@ pub(super) struct Program {
     pub(super) placeholders: Vec<UOp>,
     /// Cells of the outside that it reads or assigns, with what stood for them.
     pub(super) states: Vec<(Arc<Storage>, UOp)>,
-    /// What stood for draws.
-    pub(super) draws: Vec<UOp>,
+    /// What stood for the words of draws.
+    pub(super) draws: Vec<[UOp; 3]>,
     pub(super) bindings: Bindings,
     /// Slots of donated arguments whose memory the plan's buffer of that number may take.
     pub(super) donations: Vec<(usize, usize)>,
@@ -98,16 +96,16 @@ impl Program {
         for (number, argument) in arguments.iter().enumerate() {
             given.push(self.given(number, argument, location)?);
         }
-        let variables = self.bindings.values(named, &self.specs, &given, location)?;
         // In the order of the closure's draws, so that numbers are those that it would draw by itself.
         let draws: SmallVec<[[u32; 3]; 4]> = self.draws.iter().map(|_| crate::tensor::next_draw()).collect();
+        let variables = self.bindings.values(named, &self.specs, &given, &draws, location)?;
         if !self.checks.is_empty() {
             self.look_at_indices(named, arguments, &draws, location)?;
         }
         let mut nodes: SmallVec<[Option<UOp>; 16]> = SmallVec::new();
         let mut pieces = Pieces::new();
         for (slot, source) in self.sources.iter().enumerate() {
-            let (memory, node) = self.memory(slot, source, &mut given, &draws)?;
+            let (memory, node) = self.memory(slot, source, &mut given)?;
             pieces.push(memory);
             nodes.push(node);
         }
@@ -124,13 +122,7 @@ impl Program {
     }
 
     /// The memory of a slot, and its `Buffer` node if it is a whole one.
-    fn memory(
-        &self,
-        slot: usize,
-        source: &Source,
-        given: &mut [Given],
-        draws: &[[u32; 3]],
-    ) -> Result<(Buffer, Option<UOp>)> {
+    fn memory(&self, slot: usize, source: &Source, given: &mut [Given]) -> Result<(Buffer, Option<UOp>)> {
         match source {
             Source::Argument(number) => {
                 let given = &mut given[*number];
@@ -148,11 +140,6 @@ impl Program {
                 let mut state = Given { memory, node: Some(node), shape: value.shape().clone() };
                 state.lengthen(self.replay.bytes(slot), self.executor.allocator())?;
                 Ok((state.memory, state.node))
-            }
-            Source::Draw(number) => {
-                let bytes: SmallVec<[u8; 12]> = draws[*number].iter().flat_map(|word| word.to_le_bytes()).collect();
-                let memory = Buffer::from_bytes(self.executor.allocator(), &bytes);
-                Ok((memory.map_err(execute::ExecuteError::from)?, None))
             }
             Source::Constant(memory, node) => Ok((memory.clone(), Some(node.clone()))),
         }
@@ -199,8 +186,9 @@ impl Program {
         for (number, value) in self.values.iter().enumerate() {
             let buffer = &self.replay.plan.buffers[self.replay.plan.outputs[number]];
             let piece = self.replay.piece_of(number);
-            let node = nodes[piece]
-                .get_or_insert_with(|| execute::buffer_node(pieces[piece].clone(), buffer.dtype, buffer.len, &device));
+            let memory = || pieces[piece].clone().of_constants(false);
+            let node =
+                nodes[piece].get_or_insert_with(|| execute::buffer_node(memory(), buffer.dtype, buffer.len, &device));
             let shape = if value.symbolic { concrete(&value.shape, bound) } else { value.shape.clone() };
             // A part of memory is known by its view, which keeps the whole from being written to.
             stored.push(if node.op() == Op::Buffer { view_of(node, &shape) } else { node.reshape(shape) });
@@ -243,7 +231,8 @@ impl Program {
             map.insert(placeholder.clone(), flat_like(&storage.settled()?, placeholder));
         }
         for (draw, words) in self.draws.iter().zip(draws) {
-            map.insert(draw.clone(), Tensor::from_vec(words.to_vec(), [3]).uop()?);
+            let bound = words.iter().map(|&word| draw_variable(ANONYMOUS).bind(i64::from(word)));
+            map.extend(draw.iter().cloned().zip(bound));
         }
         let nodes: Vec<UOp> = self.checks.iter().map(|node| substitute(node, &map)).collect();
         Ok(execute::look_at(&nodes)?)
@@ -270,7 +259,7 @@ impl Program {
             map.insert(placeholder.clone(), flat_like(&trace::value(storage), placeholder));
         }
         for draw in &self.draws {
-            map.insert(draw.clone(), trace::draw()?.uop()?);
+            map.extend(draw.iter().cloned().zip(trace::draw()));
         }
         let mut results = Vec::new();
         for value in &self.values {

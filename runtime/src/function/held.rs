@@ -63,10 +63,7 @@ impl Program {
     }
 
     fn copy(&self, memory: &Buffer, bytes: usize) -> Result<Buffer> {
-        let copy = Buffer::new(self.executor.allocator(), bytes.max(memory.bytes()));
-        let data = memory.to_bytes().map_err(ExecuteError::from)?;
-        copy.copy_in(0, &data).map_err(ExecuteError::from)?;
-        Ok(copy)
+        Ok(memory.copied_to(self.executor.allocator(), memory.bytes(), bytes).map_err(ExecuteError::from)?)
     }
 }
 

@@ -4,12 +4,12 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use warpweft_compiler::UOp;
-use warpweft_compiler::ir::{Arg, Dim, Shape};
+use warpweft_compiler::ir::{Arg, Dim, Shape, substitute};
 use warpweft_compiler::ops::{check_element, check_size};
 use warpweft_compiler::schedule::normalize_for_writes;
 
 use super::Spec;
-use super::bindings::Bindings;
+use super::bindings::{Bindings, Draws};
 use super::call::{Program, Source, Target, Value};
 use super::held::gives_way;
 use crate::execute::{self, Executor, Replay};
@@ -45,7 +45,8 @@ pub(super) fn program(
     check_specs(specs, location)?;
     let executor = executor_of(specs, location)?;
     let traced = traced(specs, closure, &executor)?;
-    let nodes: Vec<UOp> = traced.values.iter().map(|value| value.node.clone()).collect();
+    let draws = Draws::of(&traced.trace.draws);
+    let nodes: Vec<UOp> = traced.values.iter().map(|value| substitute(&value.node, &draws.numbered)).collect();
     check_shapes(&traced, variables, specs, location)?;
     let replaced: Vec<&UOp> =
         traced.trace.states.iter().filter(|state| gives_way(state)).map(|state| &state.placeholder).collect();
@@ -56,10 +57,11 @@ pub(super) fn program(
         check_device(buffer, &executor, location)?;
         sources.push(source_of(buffer, &traced)?);
     }
-    let replay = executor.prepare(&normalized.sink)?;
+    let replay = executor.prepare(&nodes, &normalized.sink)?;
     let donations = donations(specs, &replay, &sources);
-    let bindings = Bindings::new(variables, specs, &replay.variables, &normalized.bindings, location)?;
+    let bindings = Bindings::new(variables, specs, &draws, &replay.variables, &normalized.bindings, location)?;
     let Traced { placeholders, values, trace } = traced;
+    let traced_nodes: Vec<UOp> = values.iter().map(|value| value.node.clone()).collect();
     let states = trace.states.into_iter().map(|state| (state.storage, state.placeholder)).collect();
     Ok(Program {
         specs: specs.to_vec(),
@@ -72,7 +74,7 @@ pub(super) fn program(
         draws: trace.draws,
         bindings,
         donations,
-        checks: execute::checked_below(&nodes),
+        checks: execute::checked_below(&traced_nodes),
     })
 }
 
@@ -193,9 +195,6 @@ fn source_of(buffer: &UOp, traced: &Traced) -> Result<Source> {
     }
     if let Some(number) = traced.trace.states.iter().position(|state| state.placeholder == *buffer) {
         return Ok(Source::State(number));
-    }
-    if let Some(number) = traced.trace.draws.iter().position(|node| node == buffer) {
-        return Ok(Source::Draw(number));
     }
     match buffer.held::<Buffer>() {
         Some(memory) => Ok(Source::Constant(memory.clone(), buffer.clone())),

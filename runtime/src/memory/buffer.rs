@@ -4,12 +4,13 @@
 //! the allocator when its last buffer drops. Clones and views are other handles to the same storage. A storage with a source is filled from
 //! that when its memory is asked for, by the first thread that does; the others wait.
 //!
-//! Always: a buffer's range lies inside of its storage, and its memory does not move. Contents of new memory are anything.
+//! Always: a buffer's range lies inside of its storage, and its memory does not move. Contents of new memory are anything. Whoever reads the bytes
+//! gets them as they are when the device has done all that it was given; memory that the host has no access to is copied for that.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
-use warpweft_devices::{BufferSlice, DeviceError, RawBuffer, elements};
+use warpweft_devices::{BufferSlice, DeviceError, RawBuffer};
 
 use super::lru::{Block, LruAllocator};
 use super::source::Source;
@@ -39,19 +40,35 @@ pub struct Buffer {
     storage: Arc<Storage>,
     offset: usize,
     bytes: usize,
+    /// Whether nothing says where it belongs: what it holds was computed from constants alone.
+    is_of_constants: bool,
 }
 
 impl Buffer {
+    fn whole(storage: Storage) -> Buffer {
+        let bytes = storage.bytes;
+        Buffer { storage: Arc::new(storage), offset: 0, bytes, is_of_constants: false }
+    }
+
+    /// The buffer, known to hold what was computed from constants alone, or not: if so, whoever uses it on another device gets a copy there.
+    pub(crate) fn of_constants(self, is_of_constants: bool) -> Buffer {
+        Buffer { is_of_constants, ..self }
+    }
+
+    /// Whether what it holds was computed from constants alone.
+    pub(crate) fn is_of_constants(&self) -> bool {
+        self.is_of_constants
+    }
+
     /// A buffer of a new storage of `bytes` bytes. No memory is asked for yet.
     pub fn new(allocator: &Arc<LruAllocator>, bytes: usize) -> Buffer {
-        Buffer { storage: Arc::new(Storage::new(allocator, bytes, OnceLock::new())), offset: 0, bytes }
+        Buffer::whole(Storage::new(allocator, bytes, OnceLock::new()))
     }
 
     /// A buffer of a new storage that holds what the source gives, which is read when the memory is first asked for.
     pub fn of_source(allocator: &Arc<LruAllocator>, source: Arc<dyn Source>) -> Buffer {
         let bytes = source.bytes();
-        let storage = Storage { source: Some(source), ..Storage::new(allocator, bytes, OnceLock::new()) };
-        Buffer { storage: Arc::new(storage), offset: 0, bytes }
+        Buffer::whole(Storage { source: Some(source), ..Storage::new(allocator, bytes, OnceLock::new()) })
     }
 
     /// A buffer of a new storage that holds a copy of `data`.
@@ -68,8 +85,7 @@ impl Buffer {
     pub fn foreign(allocator: &Arc<LruAllocator>, memory: RawBuffer) -> Buffer {
         let bytes = memory.bytes();
         let block = OnceLock::from(Block::foreign(allocator, memory));
-        let storage = Storage::new(allocator, bytes, block);
-        Buffer { storage: Arc::new(storage), offset: 0, bytes }
+        Buffer::whole(Storage::new(allocator, bytes, block))
     }
 
     /// The memory of the whole storage, for somebody who may keep it longer than the buffer; asks for it if that did not happen yet.
@@ -101,9 +117,7 @@ impl Buffer {
     /// [`DeviceError::OutOfBounds`] when they are not inside.
     pub fn view(&self, offset: usize, bytes: usize) -> Result<Buffer, DeviceError> {
         match offset.checked_add(bytes) {
-            Some(end) if end <= self.bytes => {
-                Ok(Buffer { storage: self.storage.clone(), offset: self.offset + offset, bytes })
-            }
+            Some(end) if end <= self.bytes => Ok(Buffer { offset: self.offset + offset, bytes, ..self.clone() }),
             Some(_) | None => Err(DeviceError::OutOfBounds { offset, bytes, limit: self.bytes }),
         }
     }
@@ -185,7 +199,7 @@ impl Buffer {
         Ok(self.storage.block.get_or_init(|| block))
     }
 
-    /// Where this range is in the memory of the host; asks for the memory if that did not happen yet.
+    /// Where this range is in memory, as kernels know it; asks for the memory if that did not happen yet.
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`].
@@ -219,12 +233,59 @@ impl Buffer {
         self.storage.allocator.device().copy_out(self.block()?.memory(), source.offset, data)
     }
 
+    /// Hands the first `bytes` bytes of this range, in memory of the host, to a closure: as they lie there, or as a copy.
+    ///
+    /// # Errors
+    /// As [`Buffer::copy_out`], and what the closure says.
+    pub(crate) fn with_host<R, E: From<DeviceError>>(
+        &self,
+        bytes: usize,
+        read: impl FnOnce(BufferSlice<'_>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        let memory = self.block()?.memory();
+        let device = self.storage.allocator.device();
+        if memory.is_host() {
+            device.finish()?;
+            return read(self.slice()?.slice(0, bytes)?);
+        }
+        let mut copy = RawBuffer::host("the host", bytes)?;
+        if let Some(copy) = copy.own_bytes() {
+            self.copy_out(0, copy)?;
+        }
+        read(copy.all())
+    }
+
+    /// A copy of the first `bytes` bytes in memory of another allocator, which has room for `room` bytes.
+    ///
+    /// # Errors
+    /// As [`Buffer::copy_out`] and [`Buffer::copy_in`].
+    pub(crate) fn copied_to(
+        &self,
+        allocator: &Arc<LruAllocator>,
+        bytes: usize,
+        room: usize,
+    ) -> Result<Buffer, DeviceError> {
+        let copy = Buffer::new(allocator, room.max(bytes));
+        let source = self.view(0, bytes)?;
+        let from = self.storage.allocator.device();
+        allocator.device().copy_from(
+            (copy.block()?.memory(), 0),
+            &**from,
+            (self.block()?.memory(), source.offset),
+            bytes,
+        )?;
+        Ok(copy)
+    }
+
     /// A copy of the whole range.
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`].
+    #[cfg(test)]
     pub(crate) fn to_bytes(&self) -> Result<Vec<u8>, DeviceError> {
-        Ok(elements::to_vec(self.slice()?)?.unwrap_or_default()) // bytes are never refused
+        let mut bytes = vec![0; self.bytes];
+        self.copy_out(0, &mut bytes)?;
+        Ok(bytes)
     }
 }
 

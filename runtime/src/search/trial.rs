@@ -132,7 +132,8 @@ impl<'e> Bench<'e> {
     fn run(&self, compiled: &Compiled) -> Result<(), ExecuteError> {
         let slices = self.buffers.iter().map(Buffer::slice).collect::<Result<Vec<_>, _>>()?;
         let variables: Vec<i64> = values_for(&compiled.program, &self.variables);
-        Ok(compiled.kernel.launch(&slices, &variables, self.executor.threads())?)
+        compiled.kernel.launch(&slices, &variables, self.executor.threads())?;
+        self.executor.finish()
     }
 
     /// The first difference from what should be computed.

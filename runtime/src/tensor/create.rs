@@ -3,17 +3,17 @@
 use std::panic::Location;
 use std::sync::{Mutex, PoisonError};
 
-use warpweft_compiler::DType;
 use warpweft_compiler::dtype::Scalar;
 use warpweft_compiler::dtype::lattice::DEFAULT_FLOAT;
 use warpweft_compiler::ir::Shape;
-use warpweft_compiler::ops::{Built, check_size, create, random};
-use warpweft_compiler::schedule::view_of;
+use warpweft_compiler::ops::{Built, check_size, create, join, random};
+use warpweft_compiler::schedule::{ANONYMOUS, view_of};
+use warpweft_compiler::{DType, UOp};
 use warpweft_devices::elements;
 
 use super::convert::{Length, Literal, TensorElement};
 use super::errors::{CallError, Error};
-use super::{Result, Tensor, trace};
+use super::{Tensor, trace};
 use crate::execute;
 
 impl Tensor {
@@ -80,7 +80,7 @@ impl Tensor {
     /// One value of a type of its own, without axes.
     #[track_caller]
     pub fn scalar<E: TensorElement>(value: E) -> Tensor {
-        Tensor::from_uop(warpweft_compiler::UOp::constant(value.to_scalar(), E::DTYPE))
+        Tensor::from_uop(UOp::constant(value.to_scalar(), E::DTYPE))
     }
 
     #[track_caller]
@@ -196,9 +196,9 @@ impl Tensor {
 /// Random tensors: numbers depend on the seed and on how many draws came before, on nothing else.
 impl Tensor {
     #[track_caller]
-    fn drawn(op: &'static str, build: impl FnOnce(&warpweft_compiler::UOp) -> Built) -> Tensor {
+    fn drawn(op: &'static str, build: impl FnOnce(&UOp) -> Built) -> Tensor {
         let location = Location::caller();
-        match random_state().and_then(|state| state.uop()) {
+        match random_state().uop() {
             Ok(state) => Tensor::from_built(op, &[], build(&state), location),
             Err(error) => Tensor::from_error(error.at(location)),
         }
@@ -266,19 +266,23 @@ pub fn manual_seed(seed: u64) {
     *DRAWS.lock().unwrap_or_else(PoisonError::into_inner) = Draws { seed, count: 0 };
 }
 
-/// The state of the next draw: three words, the seed and the number of the draw. It lies in memory, so that draws share kernels.
+/// The state of the next draw: three words, the seed and the number of the draw. They are arguments of the kernels that use them: draws share
+/// kernels, nothing is uploaded, and random numbers are drawn on the device of what they are computed with.
 ///
 /// In a trace it is the state of whichever draw comes when the function is called.
-///
-/// # Errors
-/// If the device has no memory for it.
-pub fn random_state() -> Result<Tensor> {
-    if trace::is_active() {
-        return trace::draw();
-    }
-    let state = Tensor::from_vec(next_draw().to_vec(), [3]);
-    state.0.as_ref().map_err(Clone::clone)?;
-    Ok(state)
+pub fn random_state() -> Tensor {
+    let words = if trace::is_active() {
+        trace::draw()
+    } else {
+        next_draw().map(|word| draw_variable(ANONYMOUS).bind(i64::from(word)))
+    };
+    let words = words.map(|word| word.cast(DType::U32).reshape([1]));
+    Tensor::made("random_state", join::cat(&words, 0))
+}
+
+/// What stands for a word of a draw.
+pub(crate) fn draw_variable(name: &str) -> UOp {
+    UOp::variable(name, 0, i64::from(u32::MAX))
 }
 
 /// The words of the next draw.

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use warpweft_compiler::DType;
 use warpweft_compiler::ir::{Arg, Dim, Op, Shape, UOp};
 use warpweft_compiler::ops::check_size;
+use warpweft_compiler::schedule::view_of;
 use warpweft_compiler::view::ViewSpec;
 use warpweft_devices::DeviceError;
 use warpweft_devices::dlpack::Layout;
@@ -97,25 +98,35 @@ impl Tensor {
         let value = self.uop()?;
         let mut pending = vec![&value];
         let mut seen = rustc_hash::FxHashSet::default();
+        let mut of_constants = None;
         while let Some(node) = pending.pop() {
             if let (Op::Buffer, Arg::Buffer(arg)) = (node.op(), node.arg()) {
                 let is_unread = *node == *below_movement(&value) && unread_buffer(node).is_some();
-                return Ok(if is_unread { DISK.to_string() } else { arg.device.to_string() });
+                let name = if is_unread { DISK.to_string() } else { arg.device.to_string() };
+                match execute::memory_of(node) {
+                    Some(memory) if memory.is_of_constants() => of_constants = Some(name),
+                    _ => return Ok(name),
+                }
             }
             if seen.insert(node) {
                 pending.extend(node.src());
             }
         }
+        if let Some(name) = of_constants {
+            return Ok(name);
+        }
         let executor = registry::executor(None).map_err(|error| Error::from(error).at(Location::caller()))?;
         Ok(executor.device().name().to_string())
     }
 
-    /// The same elements on the device of that name, in any case of letters: itself if it is there, else a copy, by way of the host.
+    /// The same elements on a device, as `"cuda:1"` or a [`crate::Device`]: itself if it is there, else a copy, which goes through the host where
+    /// the machine has no better way. It is a value of its own: no gradient flows through it.
     ///
     /// A tensor of a file that was not read yet stays unread, and will be read to that device. A view of one becomes a tensor of its part of the
     /// file alone, if it lies there in a row. Nothing goes to `DISK` this way: save it, and load it again.
     #[track_caller]
-    pub fn to(&self, device: &str) -> Tensor {
+    pub fn to(&self, device: impl AsRef<str>) -> Tensor {
+        let device = device.as_ref();
         let location = Location::caller();
         if let Err(error) = &self.0 {
             return Tensor::from_error(error.clone());
@@ -150,7 +161,12 @@ impl Tensor {
         if self.device()?.eq_ignore_ascii_case(executor.device().name()) {
             return Ok(self.clone());
         }
-        Ok(Tensor::from_bytes(Some(device), self.dtype()?, self.dims()?, &self.to_bytes()?))
+        let Some(value) = self.settled_value()? else {
+            return Ok(Tensor::from_bytes(Some(device), self.dtype()?, self.dims()?, &[]));
+        };
+        let room = value.shape().iter().map(|dim| dim.max_value().max(0) as u64).product();
+        let copy = execute::copied_to(&executor, &value, room)?;
+        Ok(Tensor::from_uop(view_of(&copy, value.shape())))
     }
 
     /// Reads what is still in a file of the memory that it is a view of, or is made of; `progress` hears of each piece, by its bytes.

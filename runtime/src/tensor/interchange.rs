@@ -33,7 +33,8 @@ impl Tensor {
         }
     }
 
-    /// The elements for another library: computed, and shared without a copy where strides say how they lie, read-only.
+    /// The elements for another library: computed, and shared without a copy where strides say how they lie, read-only. What a device keeps in memory
+    /// of its own is copied.
     ///
     /// # Errors
     /// If the tensor carries one, a variable of its shape has no value, or the program cannot run.
@@ -44,7 +45,9 @@ impl Tensor {
             return self.to_dlpack_copy();
         }
         let (value, node) = self.in_memory().map_err(at(location))?;
-        let Some(spec) = ViewSpec::of_node(&value) else { return self.to_dlpack_copy() };
+        let Some(spec) = ViewSpec::of_node(&value).filter(|_| is_readable(&node)) else {
+            return self.to_dlpack_copy();
+        };
         shared(&value, &node, spec, location)
     }
 
@@ -75,7 +78,7 @@ impl Tensor {
             return self.to_dlpack_copy();
         }
         let (value, node) = self.in_memory().map_err(at(location))?;
-        let is_own = execute::memory_of(&node).is_some_and(Buffer::is_own);
+        let is_own = execute::memory_of(&node).is_some_and(Buffer::is_own) && is_readable(&node);
         let Some(spec) = ViewSpec::of_node(&value).filter(|_| is_own) else { return self.to_dlpack_copy() };
         let (memory, layout) = placed(&value, &node, spec)?;
         // Whoever else holds the memory now may read it later, or write to it.
@@ -93,7 +96,10 @@ impl Tensor {
         location: &'static Location<'static>,
     ) -> Tensor {
         match registry::executor(None) {
-            Ok(executor) => Tensor::laid_out(op, executor.adopt(memory, layout.dtype), layout, location),
+            Ok(executor) => match executor.adopt(memory, layout.dtype) {
+                Ok(flat) => Tensor::laid_out(op, flat, layout, location),
+                Err(error) => Tensor::from_error(Error::from(error).at(location)),
+            },
             Err(error) => Tensor::from_error(Error::from(error).at(location)),
         }
     }
@@ -114,6 +120,11 @@ impl Tensor {
         let node = execute::base_memory(&stored).cloned().ok_or(execute::ExecuteError::NoMemory)?;
         Ok((stored, node))
     }
+}
+
+/// Whether others in this process can look at the memory of a node.
+fn is_readable(node: &UOp) -> bool {
+    execute::memory_of(node).is_some_and(|memory| memory.shared_memory().is_ok_and(|memory| memory.is_host()))
 }
 
 /// A capsule over the memory of a node, of which a value is a view.

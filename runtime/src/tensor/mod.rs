@@ -49,9 +49,11 @@ use warpweft_compiler::ops::{Built, check_element, check_size};
 use warpweft_compiler::view::{ShapeTracker, ViewError, ViewSpec, movement_of};
 use warpweft_compiler::{DType, UOp};
 
+use crate::debug::note_origin;
+
 pub use bounds::check_indices;
 pub use convert::{AxisList, Length, Literal, Operand, TensorElement};
-pub(crate) use create::next_draw;
+pub(crate) use create::{draw_variable, next_draw};
 pub use create::{manual_seed, random_state};
 pub(crate) use errors::at;
 pub use errors::{CallError, Error, Result};
@@ -311,7 +313,10 @@ impl Tensor {
             Ok(value)
         };
         match built.and_then(checked) {
-            Ok(value) => Tensor::from_uop(value),
+            Ok(value) => {
+                note_origin(&value, op, location);
+                Tensor::from_uop(value)
+            }
             Err(error) => Tensor::from_error(CallError::new(op, operands, error.message, location)),
         }
     }

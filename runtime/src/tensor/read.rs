@@ -128,16 +128,22 @@ impl Tensor {
         read: impl FnOnce(BufferSlice<'_>) -> std::result::Result<R, ExecuteError>,
     ) -> Result<Option<R>> {
         let location = Location::caller();
+        match self.settled_value().map_err(at(location))? {
+            None => Ok(None),
+            Some(value) => execute::with_bytes(&value, read).map(Some).map_err(|error| Error::from(error).at(location)),
+        }
+    }
+
+    /// Its value, once what is still to be written to its memory was; none if there are no elements.
+    pub(super) fn settled_value(&self) -> Result<Option<UOp>> {
         let view = self.as_view()?;
         match view.shape.numel().value() {
             Ok(0) => return Ok(None),
-            Ok(_) if !trace::is_active() && writes_to_memory(&view.storage.peek()) => {
-                carry_out(vec![&view.storage]).map_err(at(location))?;
-            }
+            Ok(_) if !trace::is_active() && writes_to_memory(&view.storage.peek()) => carry_out(vec![&view.storage])?,
             Ok(_) => {}
-            Err(name) => return Err(Error::from(ExecuteError::Unbound { name }).at(location)),
+            Err(name) => return Err(ExecuteError::Unbound { name }.into()),
         }
-        execute::with_bytes(&view.value(), read).map(Some).map_err(|error| Error::from(error).at(location))
+        Ok(Some(view.value()))
     }
 
     /// Hands the elements, in row-major order, to a closure: of a tensor in memory, whose elements lie in a row, without a copy.

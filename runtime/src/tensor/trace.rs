@@ -3,7 +3,7 @@
 //! While a thread traces, storages born outside are not touched: the trace keeps its own idea of what each holds. A storage that is
 //! first read or assigned becomes a *state*: its value is computed, if it was not yet, and in the trace a *placeholder* stands for its
 //! memory. So after the trace every storage holds what it held before, whatever happened inside, and other threads never see a trace.
-//! Cells born inside belong to the trace and work as always. Draws of random numbers are placeholders too.
+//! Cells born inside belong to the trace and work as always. Draws of random numbers are variables.
 //!
 //! Always: a placeholder never has a value; asking for one is the error [`ExecuteError::Traced`]. Asking to compute (`realize`) does
 //! nothing but cut gradients, as it always does: what is needed is computed by the function that the trace becomes.
@@ -15,8 +15,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustc_hash::FxHashMap;
 use warpweft_compiler::ir::{Arg, Op, Shape};
+use warpweft_compiler::schedule::ANONYMOUS;
 use warpweft_compiler::{DType, UOp};
 
+use super::create::draw_variable;
 use super::{Error, Result, Storage, Tensor};
 use crate::execute::{self, ExecuteError, Placeholder};
 
@@ -35,8 +37,8 @@ pub(crate) struct State {
 #[derive(Default)]
 pub(crate) struct Trace {
     pub(crate) states: Vec<State>,
-    /// Placeholders of draws of random numbers.
-    pub(crate) draws: Vec<UOp>,
+    /// Variables that stand for the words of draws of random numbers.
+    pub(crate) draws: Vec<[UOp; 3]>,
     by_storage: FxHashMap<usize, usize>,
     failed: Option<Error>,
 }
@@ -133,12 +135,15 @@ pub(super) fn write(storage: &Arc<Storage>, value: UOp) {
     });
 }
 
-/// A placeholder for the state of a draw of random numbers.
-pub(crate) fn draw() -> Result<Tensor> {
-    let device = crate::registry::executor(None)?.device_name();
-    let state = placeholder(DType::U32, 3, &device);
-    TRACE.with_borrow_mut(|trace| trace.draws.push(state.clone()));
-    Ok(Tensor::from_uop(state))
+/// Variables for the words of a draw of random numbers, of this trace alone.
+pub(crate) fn draw() -> [UOp; 3] {
+    let trace = current();
+    TRACE.with_borrow_mut(|met| {
+        let number = met.draws.len();
+        let words = [0, 1, 2].map(|word| draw_variable(&format!("{ANONYMOUS}_{trace}_{number}_{word}")));
+        met.draws.push(words.clone());
+        words
+    })
 }
 
 fn key(storage: &Arc<Storage>) -> usize {

@@ -12,6 +12,7 @@ use std::ops::{Add, Div, Mul, RangeInclusive, Rem, Sub};
 use rustc_hash::FxHashMap;
 use warpweft_compiler::UOp;
 use warpweft_compiler::ir::{Arg, Dim, Op, postorder_until, substitute};
+use warpweft_compiler::schedule::ANONYMOUS;
 
 use super::{Length, Result, Tensor};
 
@@ -72,7 +73,10 @@ impl Var {
         let (min, max) = (bounds.start().length(), bounds.end().length());
         let mut letters = name.chars();
         let begins = letters.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_');
-        if !begins || !letters.all(|letter| letter.is_ascii_alphanumeric() || letter == '_') {
+        if !begins
+            || name.starts_with(ANONYMOUS)
+            || !letters.all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+        {
             return Err(VarError::Name { name: name.to_string() });
         }
         if min < 0 || min > max {

@@ -4,6 +4,7 @@
 //! Values are worked out from the PTX ISA, not taken from a run.
 
 mod faults;
+mod queue;
 mod refused;
 mod values;
 mod warps;
@@ -123,7 +124,7 @@ impl Case {
         kernel.count_memory();
         let memory = self.launch(&*kernel, &[]).unwrap().swap_remove(0);
         let kernel: &dyn Any = &*kernel;
-        let counters = kernel.downcast_ref::<EmulatedKernel>().unwrap().counters.lock().unwrap();
+        let counters = kernel.downcast_ref::<EmulatedKernel>().unwrap().emulated.counters.lock().unwrap();
         (memory, counters.as_ref().unwrap().taken().values().copied().collect())
     }
 

@@ -117,6 +117,9 @@ A launch (level 2):
       |        number of the launch
       device
 
+  ... GB/s) softmax at src/main.rs:12
+            the call of the program that asked for what the kernel stores: its op, and the caller's line
+
 PROFILE=1 prints the totals of each kernel when a program ends, whichever it is. `warpweft inspect FILE` shows one program at any stage."
 }
 
