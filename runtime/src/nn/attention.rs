@@ -24,6 +24,8 @@ pub struct MultiHeadAttention {
     pub key_heads: i64,
     /// The base of rotary positions, if there are any: 10,000 in the original.
     pub rotary: Option<f64>,
+    /// What the speed of each pair of elements is divided by, half as many numbers as a head is wide: of models that were stretched to longer texts.
+    pub rotary_divisors: Option<Tensor>,
 }
 
 impl MultiHeadAttention {
@@ -49,6 +51,7 @@ impl MultiHeadAttention {
             heads,
             key_heads,
             rotary,
+            rotary_divisors: None,
         })
     }
 
@@ -102,7 +105,7 @@ impl MultiHeadAttention {
             layer.forward(x).reshape(parts).transpose(1, 2)
         };
         let turned = |heads: Tensor| match self.rotary {
-            Some(base) => rotary(&heads, start.clone(), base),
+            Some(base) => turned_by(&heads, start.clone(), base, self.rotary_divisors.as_ref()),
             None => heads,
         };
         let query = turned(split(&self.query, self.heads));
@@ -150,6 +153,12 @@ impl KeyValueCache {
 /// half and its fellow in the second, as in Llama and NeoX.
 #[track_caller]
 pub fn rotary(x: &Tensor, start: impl Into<Dim>, base: f64) -> Tensor {
+    turned_by(x, start.into(), base, None)
+}
+
+/// The same where the speed of each pair is divided by a number.
+#[track_caller]
+fn turned_by(x: &Tensor, start: Dim, base: f64, divisors: Option<&Tensor>) -> Tensor {
     let shape = match x.dims() {
         Ok(shape) => shape,
         Err(error) => return Tensor::from_error(error),
@@ -166,7 +175,10 @@ pub fn rotary(x: &Tensor, start: impl Into<Dim>, base: f64) -> Tensor {
     let half = width / 2;
     let last = shape.len() as i64 - 1;
     let positions = Tensor::iota(shape[shape.len() - 2].clone()).cast(DType::I64) + Tensor::from_dim(start);
-    let speeds = (Tensor::arange_of(0, half, 1, DType::F32) * (-2.0 * base.ln() / width as f64)).exp();
+    let mut speeds = (Tensor::arange_of(0, half, 1, DType::F32) * (-2.0 * base.ln() / width as f64)).exp();
+    if let Some(divisors) = divisors {
+        speeds = speeds / divisors;
+    }
     let angles = positions.cast(DType::F32).unsqueeze(-1) * speeds.unsqueeze(0);
     let (sine, cosine) = (angles.sin(), angles.cos());
     let (first, second) = (x.narrow(last, 0, half), x.narrow(last, half, half));

@@ -6,12 +6,16 @@
 
 mod attention;
 mod convolution;
+mod decoder;
+mod decoder_files;
+mod generator;
 mod linear;
 mod module;
 mod more_optim;
 mod norm;
 mod optim;
 mod recurrent;
+mod sampler;
 mod schedule;
 mod sentence;
 mod sequential;
@@ -19,12 +23,15 @@ mod transformer;
 
 pub use attention::{KeyValueCache, MultiHeadAttention, rotary};
 pub use convolution::{Conv, Conv2d, ConvTranspose};
+pub use decoder::{Decoder, DecoderLayer, DecoderSizes, stretched};
+pub use generator::Generator;
 pub use linear::{Embedding, Linear};
 pub use module::{Module, Named, StateDifference};
 pub use more_optim::{Lamb, Muon, RmsProp};
 pub use norm::{BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RmsNorm};
 pub use optim::{Adam, Optimizer, Sgd, clip_by_norm};
 pub use recurrent::{Gru, Lstm, Rnn};
+pub use sampler::Sampler;
 pub use schedule::Schedule;
 pub use sentence::{SentenceEncoder, SentenceSizes};
 pub use sequential::{Activation, Dropout, Layer, Sequential};
