@@ -15,10 +15,12 @@ mod more_optim;
 mod norm;
 mod optim;
 mod recurrent;
+mod residual;
 mod sampler;
 mod schedule;
 mod sentence;
 mod sequential;
+mod speech;
 mod transformer;
 
 pub use attention::{KeyValueCache, MultiHeadAttention, rotary};
@@ -31,10 +33,12 @@ pub use more_optim::{Lamb, Muon, RmsProp};
 pub use norm::{BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RmsNorm};
 pub use optim::{Adam, Optimizer, Sgd, clip_by_norm};
 pub use recurrent::{Gru, Lstm, Rnn};
+pub use residual::{ResNet, ResidualBlock};
 pub use sampler::Sampler;
 pub use schedule::Schedule;
 pub use sentence::{SentenceEncoder, SentenceSizes};
 pub use sequential::{Activation, Dropout, Layer, Sequential};
+pub use speech::{SAMPLE_RATE, SpeechEncoder, SpeechLayer, SpeechSizes, log_mel};
 pub use transformer::EncoderLayer;
 
 use crate::tensor::{Result, Tensor};
