@@ -16,6 +16,26 @@ pub enum Topic {
     Passes,
     /// Which rewrite rules hit.
     Rules,
+    /// The program as it was cut, and which kernels compute what of it.
+    Cut,
+}
+
+/// A node of a program that was cut into kernels.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CutNode {
+    /// Its op.
+    pub op: String,
+    /// Type of its elements.
+    pub dtype: String,
+    /// Lengths of its axes.
+    pub shape: String,
+    /// Positions of its operands, which stand before it.
+    pub operands: Vec<u32>,
+    /// The kernels that compute it, by their number in the order in which they run, and the line of the kernel's graph in text form that does, where it is
+    /// known.
+    pub computed_by: Vec<(u32, Option<u32>)>,
+    /// The kernel that stores it, if one does.
+    pub stored_by: Option<u32>,
 }
 
 /// One thing that the compiler tells.
@@ -37,6 +57,11 @@ pub enum Report<'a> {
         about: &'a str,
         /// What was decided, and why.
         reason: &'a str,
+    },
+    /// A program was cut into kernels.
+    Cut {
+        /// Its nodes in order.
+        nodes: &'a [CutNode],
     },
 }
 
@@ -92,6 +117,11 @@ impl Watch for Notes {
             Report::Decision { topic, about, reason } => {
                 if self.wants(topic) {
                     self.lines.push(format!("{about}: {reason}"));
+                }
+            }
+            Report::Cut { nodes } => {
+                if self.wants(Topic::Cut) {
+                    self.lines.push(format!("cut: {} nodes", nodes.len()));
                 }
             }
         }

@@ -47,7 +47,11 @@ pub const VARIABLES: &[Variable] = &[
     Variable { name: "NO_MEMORY_PLANNER", default: "0", meaning: "1: temporaries live until their program has run" },
     Variable { name: "CACHELEVEL", default: "1", meaning: "0: kernels and schedules are not kept on disk" },
     Variable { name: "CACHE_DIR", default: "~/.cache/warpweft", meaning: "folder of kernels and schedules" },
-    Variable { name: "PROFILE", default: "0", meaning: "1: time each kernel and print totals when the program ends" },
+    Variable {
+        name: "PROFILE",
+        default: "0",
+        meaning: "1: time each kernel and print totals when the program ends; FILE.json: write a trace to it, and a page beside it",
+    },
 ];
 
 /// A value in the environment that its setting cannot have, and that does not count.
@@ -97,8 +101,10 @@ pub struct Config {
     pub no_memory_planner: bool,
     /// `CACHE_DIR`, or none when `CACHELEVEL` is 0.
     pub cache_folder: Option<PathBuf>,
-    /// `PROFILE`.
+    /// `PROFILE` is 1.
     pub profile: bool,
+    /// `PROFILE` names this file.
+    pub profile_file: Option<PathBuf>,
     /// Memory for programs and kernels that stay ready to run: when there is more, those that came first are forgotten. Set by programs alone.
     pub programs_bytes: usize,
 }
@@ -118,6 +124,7 @@ impl Default for Config {
             no_memory_planner: false,
             cache_folder: None,
             profile: false,
+            profile_file: None,
             programs_bytes: 512 << 20,
         }
     }
@@ -138,6 +145,7 @@ impl Config {
         let folder = folder.or_else(|| home().map(|home| home.join("warpweft")));
         let keeps = reader.value("CACHELEVEL", "0 or 1", number::<1>).unwrap_or(1) > 0;
         let debug = reader.value("DEBUG", "a number from 0 to 7", number::<7>).unwrap_or(0);
+        let profile = reader.value("PROFILE", "0, 1, or the name of a .json file", profile);
         let default = Config::default();
         let config = Config {
             device: reader.value("DEV", "the name of a device", device).unwrap_or(default.device.clone()),
@@ -150,7 +158,11 @@ impl Config {
             lru_bytes: reader.value("LRU", "a number of MiB", mebibytes).unwrap_or(default.lru_bytes),
             no_memory_planner: reader.is_set("NO_MEMORY_PLANNER"),
             cache_folder: folder.filter(|_| keeps),
-            profile: reader.is_set("PROFILE"),
+            profile: profile == Some(Profile::Totals),
+            profile_file: match profile {
+                Some(Profile::File(path)) => Some(path),
+                _ => None,
+            },
             programs_bytes: default.programs_bytes,
         };
         (config, reader.ignored.into_inner())
@@ -192,6 +204,22 @@ fn threads(reader: &Reader<'_>) -> Option<usize> {
         "all" => Some(0),
         _ => number::<4096>(text).map(|threads| threads as usize),
     })
+}
+
+/// What `PROFILE` asks for.
+#[derive(PartialEq)]
+enum Profile {
+    Nothing,
+    Totals,
+    File(PathBuf),
+}
+
+fn profile(text: &str) -> Option<Profile> {
+    match text {
+        "0" => Some(Profile::Nothing),
+        "1" => Some(Profile::Totals),
+        _ => text.ends_with(".json").then(|| Profile::File(PathBuf::from(text))),
+    }
 }
 
 fn mebibytes(text: &str) -> Option<usize> {
@@ -285,6 +313,12 @@ mod tests {
         assert!(!right(&[("DEBUG", "4"), ("CHECK", "0")]).check && right(&[("CHECK", "1")]).check);
         assert_eq!(right(&[("CACHE_DIR", "/c"), ("CACHELEVEL", "0")]).cache_folder, None);
         assert_eq!(right(&[("DEBUG", "4"), ("WARPWEFT_DEBUG", "2")]).debug, 2);
+        let profile = |value| {
+            let config = right(&[("PROFILE", value)]);
+            (config.profile, config.profile_file)
+        };
+        assert_eq!((profile("0"), profile("1")), ((false, None), (true, None)));
+        assert_eq!(profile("/tmp/a.json"), (false, Some("/tmp/a.json".into())));
         assert_eq!(right(&[("DEBUG", "4"), ("WARPWEFT_DEBUG", "")]).debug, 4);
         assert_eq!(right(&[("WARPWEFT_THREADS", "all"), ("THREADS", "3")]).threads, None);
     }

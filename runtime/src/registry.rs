@@ -32,6 +32,9 @@ pub fn executor(name: Option<&str>) -> Result<Arc<Executor>, ExecuteError> {
     if config.profile {
         debug::tell_totals_at_exit();
     }
+    if config.profile_file.is_some() {
+        debug::write_trace_at_exit();
+    }
     open.push(executor.clone());
     Ok(executor)
 }

@@ -29,6 +29,8 @@ pub(super) struct Piece {
     pub(super) members: Vec<u32>,
     /// The memory of each slot, by the position of its first version.
     pub(super) memory: Vec<u32>,
+    /// What of the AST each node became.
+    pub(super) values: FxHashMap<u32, UOp>,
 }
 
 /// The kernels, in the order of the first value that each stores.
@@ -54,7 +56,14 @@ fn piece(graph: &Graph, fused: &Fused, stores: Vec<u32>) -> Piece {
     let stored = &fused.stored;
     let group = stored[stores[0] as usize];
     let mut done: FxHashMap<u32, UOp> = FxHashMap::default();
-    let mut piece = Piece { ast: UOp::sink([]), stores, loads: Vec::new(), members: Vec::new(), memory: Vec::new() };
+    let mut piece = Piece {
+        ast: UOp::sink([]),
+        stores,
+        loads: Vec::new(),
+        members: Vec::new(),
+        memory: Vec::new(),
+        values: FxHashMap::default(),
+    };
     let slots: Vec<u32> = piece.stores.iter().map(|&position| slot_of(graph, &mut piece.memory, position)).collect();
     // A write asks for its value alone: what it replaces part of stays where it is.
     // What is stored, and for a scatter where.
@@ -113,6 +122,7 @@ fn piece(graph: &Graph, fused: &Fused, stores: Vec<u32>) -> Piece {
     piece.ast = UOp::sink(sinks);
     let writes = piece.stores.iter().copied().filter(|&position| asked(position)[0] != position);
     piece.members.extend(writes);
+    piece.values = done;
     piece
 }
 

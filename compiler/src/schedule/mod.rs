@@ -52,9 +52,10 @@ use rustc_hash::FxHashMap;
 
 use crate::DType;
 use crate::error::CompileError;
+use crate::ir::text::{Graph as TextGraph, print_with_lines};
 use crate::ir::{Arg, Op, UOp, postorder};
 use crate::target::Costs;
-use crate::watch::{Report, Silent, Topic, Watch};
+use crate::watch::{CutNode, Report, Silent, Topic, Watch};
 use graph::Graph;
 
 /// A program as kernels.
@@ -157,6 +158,9 @@ fn scheduled(
     if let Err(message) = check::check_order(&graph, &pieces) {
         panic!("bug in the compiler: illegal schedule: {message}");
     }
+    if watch.wants(Topic::Cut) {
+        watch.report(Report::Cut { nodes: &cut_nodes(&graph, &pieces) });
+    }
     let mut schedule = Schedule { kernels: Vec::new(), buffers: params_of(sink), outputs: Vec::new() };
     let mut buffer_of: FxHashMap<u32, usize> = FxHashMap::default();
     for (position, node) in graph.nodes.iter().enumerate() {
@@ -201,6 +205,34 @@ fn scheduled(
         panic!("bug in the compiler: illegal schedule: {message}");
     }
     Ok(schedule)
+}
+
+/// The nodes of a program, each with the kernels that compute it.
+fn cut_nodes(graph: &Graph, pieces: &[cut::Piece]) -> Vec<CutNode> {
+    let of = |(position, node): (usize, &UOp)| CutNode {
+        op: match node.arg() {
+            Arg::Param(param) => format!("{} {}", node.op(), param.slot),
+            _ => node.op().to_string(),
+        },
+        dtype: node.dtype().to_string(),
+        shape: node.shape().to_string(),
+        operands: graph.src[position].to_vec(),
+        ..CutNode::default()
+    };
+    let mut nodes: Vec<CutNode> = graph.nodes.iter().enumerate().map(of).collect();
+    for (piece, number) in pieces.iter().zip(0u32..) {
+        // Where views begin is taken out of a kernel, and what stands above such a view is another node then.
+        let is_kept = offsets::take_out_offsets(&piece.ast).0 == piece.ast;
+        let lines = is_kept.then(|| print_with_lines(&TextGraph::new("kernel", [piece.ast.clone()])).1);
+        for &position in &piece.members {
+            let line = lines.as_ref().and_then(|lines| lines.get(piece.values.get(&position)?).copied());
+            nodes[position as usize].computed_by.push((number, line));
+        }
+        for &position in &piece.stores {
+            nodes[position as usize].stored_by = Some(number);
+        }
+    }
+    nodes
 }
 
 /// The params of a program, by slot. A slot that the program does not name has no elements.

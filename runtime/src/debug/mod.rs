@@ -13,17 +13,19 @@
 //! A level tells all that those below it tell. Each kind is an event with a target of its own, so an application that has a
 //! subscriber can have any of it whatever `DEBUG` says; only where there is no subscriber, and `DEBUG` is set, one is installed that
 //! prints (of the feature `cli`, which is there unless it is left out). Kernels are timed only while somebody listens to level 2, or
-//! with `PROFILE=1`, which tells what each took in all when the process ends.
+//! with `PROFILE=1`, which tells what each took in all when the process ends, or with `PROFILE=FILE.json`, which writes a trace and a page ([`trace`]).
 //!
 //! Always: what is told, and in which order, depends on the program alone; only times differ from run to run.
 
 mod lines;
 mod origins;
 mod progress;
+pub mod record;
 mod report;
 #[cfg(feature = "cli")]
 mod subscriber;
 mod totals;
+pub mod trace;
 
 #[cfg(test)]
 #[cfg(feature = "cli")]
@@ -36,12 +38,13 @@ pub use progress::show_progress;
 pub(crate) use report::{DecisionWatch, KernelReport, Listening};
 #[cfg(feature = "cli")]
 pub use subscriber::{Printer, install};
-pub(crate) use totals::tell_totals_at_exit;
+pub(crate) use totals::{tell_totals_at_exit, write_trace_at_exit};
 
 /// Without the feature `cli` nothing is installed: events go to the subscriber of the program, if it has one.
 #[cfg(not(feature = "cli"))]
 pub fn install(_level: u8) {}
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tracing::Level;
@@ -109,6 +112,7 @@ pub(crate) fn schedule_found(kernels: usize, sink: &UOp) {
 }
 
 pub(crate) fn scheduled(kernels: usize, sink: &UOp, elapsed: Duration) {
+    record::worked("schedule", || format!("{kernels} kernels"), elapsed);
     if wants(1) && (kernels > 1 || wants(3)) {
         tell(1, &lines::schedule_line(kernels, elapsed, sink.structural_hash() as u32, UOp::live_nodes()));
     }
@@ -144,6 +148,7 @@ pub(crate) fn memory_planned(gain: &Gain) {
 
 /// A file, or a part of one, that was copied to a device because it is used.
 pub(crate) fn file_read(device: &str, bytes: usize, source: &dyn Source, elapsed: Duration) {
+    record::worked("read", || source.place().to_string(), elapsed);
     if wants(1) {
         let (mb, ms) = (bytes as f64 / 1e6, elapsed.as_secs_f64() * 1e3);
         tell(1, &format!("read   {mb:8.2} MB      in {ms:8.2} ms | DISK to {device}: {}", source.place()));
@@ -169,8 +174,9 @@ pub(crate) fn searched(found: &Found) {
     }
 }
 
+/// Whether launches are timed.
 pub(crate) fn wants_kernels() -> bool {
-    wants(2)
+    wants(2) || record::is_on()
 }
 
 /// Tells all that was gathered about a new kernel.
@@ -184,7 +190,7 @@ pub(crate) fn kernel_made(report: &KernelReport) {
 #[expect(clippy::too_many_arguments, reason = "a line has that many columns")]
 pub(crate) fn kernel_ran(
     device: &str,
-    kernel: &Compiled,
+    kernel: &Arc<Compiled>,
     buffers: usize,
     elapsed: Duration,
     total: Duration,
@@ -192,6 +198,7 @@ pub(crate) fn kernel_ran(
     memory: MemoryStats,
     origin: Option<&str>,
 ) {
+    record::launched(kernel, device, elapsed);
     if wants(2) {
         let line = kernel_line(
             device,

@@ -1,4 +1,4 @@
-//! What each kernel took in all, told when the process ends: `PROFILE=1`.
+//! What each kernel took in all, told when the process ends: `PROFILE=1`; or all that was recorded, written to a file: `PROFILE=FILE.json`.
 //!
 //! ```text
 //! CPU: total ms, launches, mean us, kernel
@@ -10,6 +10,8 @@
 
 use std::sync::Once;
 
+use super::{record, trace};
+use crate::config::config;
 use crate::registry;
 
 /// Has the totals of all open devices told when the process ends. May be called often, and counts once.
@@ -20,16 +22,37 @@ pub(crate) fn tell_totals_at_exit() {
     });
 }
 
-#[cfg(feature = "cli")]
+/// Records from now on, and has it written when the process ends, to the file that the settings name. May be called often, and counts once.
+pub(crate) fn write_trace_at_exit() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        record::start();
+        warpweft_devices::at_exit::at_exit(write_trace);
+    });
+}
+
+fn write_trace() {
+    if let (Some(path), Some(recording)) = (&config().profile_file, record::finish())
+        && let Err(error) = trace::write(&recording, None, path)
+    {
+        tell_at_exit(&format!("PROFILE: {}: {error}\n", path.display()));
+    }
+}
+
 fn tell_totals() {
+    tell_at_exit(&totals());
+}
+
+#[cfg(feature = "cli")]
+fn tell_at_exit(text: &str) {
     use std::io::Write;
     // A closed stderr is no reason to end in another way.
-    let _ = std::io::stderr().write_all(totals().as_bytes());
+    let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
 #[cfg(not(feature = "cli"))]
-fn tell_totals() {
-    tracing::info!(target: "warpweft::profile", "{}", totals().trim_end());
+fn tell_at_exit(text: &str) {
+    tracing::info!(target: "warpweft::profile", "{}", text.trim_end());
 }
 
 /// A heading for each device that ran something, and a line for each kernel, the one with the most time first.

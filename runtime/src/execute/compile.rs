@@ -22,7 +22,7 @@ use warpweft_devices::Kernel;
 use super::{ExecuteError, Executor, internal};
 use crate::cache::disk::Key;
 use crate::cache::entries::{decode_kernel, encode_kernel};
-use crate::debug::{self, KernelReport, Listening, Progress};
+use crate::debug::{self, KernelReport, Listening, Progress, record};
 use crate::search::{Budget, is_stopped};
 
 /// Pages of code, data and unwinding, and what describes them: what the smallest kernel takes.
@@ -97,6 +97,7 @@ impl Executor {
         self.keep(new.iter().zip(&made).map(|((key, _), made)| (*key, made.compiled.clone())));
         for made in &made {
             debug::kernel_made(&made.report);
+            debug::record::kernel_made(&made.compiled, &self.name, &made.report, made.from_disk);
         }
         debug::compiled(made.len(), from_disk, started.elapsed());
         let of = |kernel: &ScheduledKernel| (keys[&kernel.ast], ready[&keys[&kernel.ast]].clone());
@@ -226,17 +227,24 @@ impl Executor {
             report.finish(&stored.program, &stored.object, &*self.device, times, true);
             return Ok(Made { compiled: stored.compiled(), from_disk: true, report });
         }
-        let program = program_of(ast, self.device.target(), &self.lowering_of(ast), &mut report)?;
+        let options = self.lowering_of(ast);
+        let program = program_of(ast, self.device.target(), &options, &mut report)?;
         self.stats.lowered();
         let lowered = started.elapsed();
+        record::worked("lower", || program.name.clone(), lowered);
+        report.loops(ast, self.device.target(), &options);
         let stored = if listening.to_lowering() { self.stored_kernel(key) } else { None };
         if let Some(stored) = stored.filter(|stored| stored.program == program) {
             report.finish(&program, &stored.object, &*self.device, Times { lowered, all: started.elapsed() }, true);
             return Ok(Made { compiled: stored.compiled(), from_disk: true, report });
         }
+        let begun = Instant::now();
         let object = self.device.compile(&program)?;
+        record::worked("compile", || program.name.clone(), begun.elapsed());
         self.disk.put(key, &encode_kernel(&program, &object));
+        let begun = Instant::now();
         let kernel = self.device.load(&program, &object)?;
+        record::worked("load", || program.name.clone(), begun.elapsed());
         report.finish(&program, &object, &*self.device, Times { lowered, all: started.elapsed() }, false);
         Ok(Made { compiled: Compiled::new(kernel, program, &object), from_disk: false, report })
     }

@@ -22,7 +22,7 @@ mod device_view;
 mod internal;
 mod origins;
 mod ownership;
-mod plan;
+pub(crate) mod plan;
 mod replay;
 mod run;
 mod stats;

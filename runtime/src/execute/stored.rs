@@ -20,7 +20,7 @@ impl Executor {
     /// The plan of a program whose schedule and kernels are on disk.
     pub(super) fn stored_plan(&self, sink: &UOp) -> Option<Plan> {
         // Who listens to decisions wants them made.
-        if self.disk.folder().is_none() || debug::wants(3) {
+        if self.disk.folder().is_none() || debug::wants(3) || debug::record::is_on() {
             return None;
         }
         let started = Instant::now();
@@ -70,6 +70,9 @@ impl Executor {
             Launch::new(compiled, &kernel.buffers, kernel.offsets.clone())
         };
         let launches = schedule.kernels.iter().zip(kernels).map(launch).collect();
-        Ok(Plan::new(schedule.buffers, schedule.outputs, launches, self.shares_memory))
+        let plan = Plan::new(schedule.buffers, schedule.outputs, launches, self.shares_memory);
+        let (nodes, reasons) = watch.into_parts();
+        debug::record::program(&plan, &self.name, nodes, reasons);
+        Ok(plan)
     }
 }

@@ -38,7 +38,7 @@ mod print;
 mod tests;
 
 pub use parse::{parse, parse_with_lines};
-pub use print::print;
+pub use print::{print, print_with_lines};
 
 pub(crate) use lex::{Cursor, Token, quoted};
 pub(crate) use parse::{Scope, parse_dtype, parse_integer, parse_statement};

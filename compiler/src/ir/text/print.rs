@@ -54,7 +54,13 @@ impl Names {
 
 /// The text of a graph; it ends in a line break.
 pub fn print(graph: &Graph) -> String {
+    print_with_lines(graph).0
+}
+
+/// The text of a graph, and which line says what a node is; nodes that the header says are in the first, constants in none.
+pub fn print_with_lines(graph: &Graph) -> (String, FxHashMap<UOp, u32>) {
     let mut graph = graph.clone();
+    let mut lines: FxHashMap<UOp, u32> = FxHashMap::default();
     complete_parameters(&mut graph);
     let mut names = Names::default();
     let mut text = format!("graph %{}(", graph.name);
@@ -63,6 +69,7 @@ pub fn print(graph: &Graph) -> String {
     for (position, parameter) in graph.parameters.iter().enumerate() {
         names.assign(&parameter.node, &parameter.name);
         in_header.insert(parameter.node.clone());
+        lines.insert(parameter.node.clone(), 0);
         let name = names.get(&parameter.node).unwrap_or_default();
         let separator = if position == 0 { "" } else { ", " };
         let _ = write!(text, "{separator}{name}: {}", header_entry(&parameter.node, name, &mut slots));
@@ -78,10 +85,11 @@ pub fn print(graph: &Graph) -> String {
         text.push_str("  ");
         write_line(&mut text, &node, &names);
         text.push('\n');
+        lines.insert(node, (lines.len() + 1 - in_header.len()) as u32);
     }
     let roots: Vec<String> = graph.roots.iter().map(|root| operand(root, None, &names)).collect();
     let _ = writeln!(text, "  return {}\n}}", roots.join(", "));
-    text
+    (text, lines)
 }
 
 fn header_entry(node: &UOp, name: &str, slots: &mut u32) -> String {

@@ -19,6 +19,7 @@ mod onnx;
 mod regions;
 mod starts;
 mod tune;
+mod view;
 
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
@@ -45,6 +46,8 @@ enum Command {
     Bench(bench::Bench),
     /// Search for faster kernels, by trying lists of opts on this machine.
     Tune(tune::Tune),
+    /// Record what a graph or a program becomes and does: a trace for Perfetto, and a page to look at.
+    View(view::View),
     /// List the tensors of files of weights: safetensors, npy, npz, gguf, pt.
     Files(files::Files),
     /// Run a model of the ONNX format, and print its outputs' shapes and what calls take.
@@ -120,7 +123,8 @@ A launch (level 2):
   ... GB/s) softmax at src/main.rs:12
             the call of the program that asked for what the kernel stores: its op, and the caller's line
 
-PROFILE=1 prints the totals of each kernel when a program ends, whichever it is. `warpweft inspect FILE` shows one program at any stage."
+PROFILE=1 prints the totals of each kernel when a program ends, whichever it is; PROFILE=FILE.json writes a trace and a page to look at (`warpweft view`).
+`warpweft inspect FILE` shows one program at any stage."
 }
 
 /// A bar on stderr, if that is a terminal, for as long as kernels are made.
@@ -147,6 +151,7 @@ fn main() -> ExitCode {
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Tune(arguments) => tune::run(&arguments),
+        Command::View(arguments) => view::run(&arguments),
         Command::Files(arguments) => files::run(&arguments),
         Command::Onnx(arguments) => onnx::run(&arguments),
         Command::Debug => {
