@@ -4,7 +4,6 @@
 //! the test; the split is the same in every run. Every kernel that runs was written by the compiler: `DEBUG=4` prints them.
 #![allow(clippy::print_stdout, reason = "this program is for reading")]
 
-use std::io::Read;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -12,12 +11,12 @@ use warpweft::nn::{Adam, Conv2d, Linear, Module, Optimizer};
 use warpweft::tensor::{ClassOptions, ConvOptions, PoolOptions};
 use warpweft::{DType, Tensor, compile, registry, spec};
 
-type Failure = Box<dyn std::error::Error>;
+#[path = "digits/data.rs"]
+mod data;
+use data::{Digits, Failure, PIXELS, SEED, shuffle};
 
-const PIXELS: usize = 64;
 const BATCH: usize = 64;
 const EPOCHS: usize = 12;
-const SEED: u64 = 7;
 
 fn main() -> Result<(), Failure> {
     let started = Instant::now();
@@ -43,49 +42,8 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The data: pixels from 0 to 1, and which digit each is.
-struct Digits {
-    pixels: Vec<f32>,
-    labels: Vec<i32>,
-}
-
-impl Digits {
-    fn read() -> Result<Digits, Failure> {
-        let packed = include_bytes!("../data/digits.csv.gz");
-        let mut text = String::new();
-        flate2::read::GzDecoder::new(&packed[..]).read_to_string(&mut text)?;
-        let mut digits = Digits { pixels: Vec::new(), labels: Vec::new() };
-        for line in text.lines() {
-            let numbers: Vec<i32> = line.split(',').map(str::parse).collect::<Result<_, _>>()?;
-            let [pixels @ .., label] = &numbers[..] else { return Err("an empty line in the digits".into()) };
-            digits.pixels.extend(pixels.iter().map(|&pixel| pixel as f32 / 16.0));
-            digits.labels.push(*label);
-        }
-        Ok(digits)
-    }
-
-    /// Numbers of the digits for training and for the test.
-    fn split(&self) -> (Vec<usize>, Vec<usize>) {
-        let mut order: Vec<usize> = (0..self.labels.len()).collect();
-        shuffle(&mut order, &mut SEED.clone());
-        let cut = order.len() * 4 / 5;
-        let test = order.split_off(cut);
-        (order, test)
-    }
-
-    fn images(&self, numbers: &[usize]) -> Tensor {
-        let pixels: Vec<f32> =
-            numbers.iter().flat_map(|&digit| self.pixels[digit * PIXELS..][..PIXELS].iter().copied()).collect();
-        Tensor::from_vec(pixels, [numbers.len() as i64, 1, 8, 8])
-    }
-
-    fn targets(&self, numbers: &[usize]) -> Tensor {
-        let labels: Vec<i32> = numbers.iter().map(|&digit| self.labels[digit]).collect();
-        Tensor::from_vec(labels, [numbers.len() as i64])
-    }
-}
-
 /// Two convolutions, each halved by pooling, then one linear layer.
+#[derive(Module)]
 struct Network {
     first: Conv2d,
     second: Conv2d,
@@ -100,10 +58,6 @@ impl Network {
             second: Conv2d::new(16, 32, 3, same())?,
             last: Linear::new(128, 10, true)?,
         })
-    }
-
-    fn parameters(&self) -> Vec<Tensor> {
-        [self.first.parameters(), self.second.parameters(), self.last.parameters()].concat()
     }
 
     fn forward(&self, images: &Tensor) -> Tensor {
@@ -151,17 +105,6 @@ fn fit(network: &Network, digits: &Digits, train: &[usize]) -> Result<Vec<Durati
     }
     progress.finish();
     Ok(times)
-}
-
-/// Fisher and Yates' shuffle, with SplitMix64's numbers: the same order on every machine.
-fn shuffle(order: &mut [usize], seed: &mut u64) {
-    for last in (1..order.len()).rev() {
-        *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = *seed;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        order.swap(last, ((bits ^ (bits >> 31)) % (last as u64 + 1)) as usize);
-    }
 }
 
 fn median(mut times: Vec<Duration>) -> Duration {

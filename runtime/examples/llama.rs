@@ -5,19 +5,20 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
 
-use std::error::Error;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use warpweft::formats::{self, Dictionary, gguf};
 use warpweft::nn::{Decoder, DecoderSizes, Generator, Sampler};
 
 #[path = "llama/config.rs"]
 mod config;
+mod terminal;
 #[path = "llama/vocabulary.rs"]
 mod vocabulary;
+use terminal::{Failure, bar, parsed};
 use vocabulary::Vocabulary;
 
 const USAGE: &str = "\
@@ -33,8 +34,6 @@ usage: llama [--model PATH] [OPTIONS] [PROMPT]
   --seed N            the same seed writes the same text [default: 1]
   --help              print this";
 
-type Failure = Box<dyn Error>;
-
 struct Arguments {
     model: Option<PathBuf>,
     tokenizer: Option<PathBuf>,
@@ -45,11 +44,6 @@ struct Arguments {
     top_p: f64,
     seed: u64,
     prompt: String,
-}
-
-fn parsed<T: std::str::FromStr>(option: &str, word: Option<String>) -> Result<T, String> {
-    let word = word.ok_or_else(|| format!("{option} wants a value"))?;
-    word.parse().map_err(|_| format!("{option} cannot be {word}"))
 }
 
 /// None if help is asked for.
@@ -84,11 +78,6 @@ fn arguments() -> Result<Option<Arguments>, String> {
     }
     arguments.prompt = if texts.is_empty() { "Once upon a time".to_string() } else { texts.join(" ") };
     Ok(Some(arguments))
-}
-
-fn bar(len: u64, what: &str) -> ProgressBar {
-    let style = ProgressStyle::with_template(&format!("{what} {{bar:32}} {{percent}} % {{elapsed}}"));
-    ProgressBar::new(len).with_style(style.unwrap_or(ProgressStyle::default_bar()))
 }
 
 /// Reads all weights, so that the first token does not wait for them.
@@ -184,22 +173,5 @@ fn write(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn main() -> std::process::ExitCode {
-    let arguments = match arguments() {
-        Ok(Some(arguments)) => arguments,
-        Ok(None) => {
-            println!("{USAGE}");
-            return std::process::ExitCode::SUCCESS;
-        }
-        Err(why) => {
-            eprintln!("llama: {why}\n\n{USAGE}");
-            return std::process::ExitCode::from(2);
-        }
-    };
-    match write(&arguments) {
-        Ok(()) => std::process::ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("llama: {error}");
-            std::process::ExitCode::FAILURE
-        }
-    }
+    terminal::program("llama", USAGE, arguments(), write)
 }

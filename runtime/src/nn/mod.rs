@@ -14,9 +14,11 @@ mod module;
 mod more_optim;
 mod norm;
 mod optim;
+mod part;
 mod recurrent;
 mod residual;
 mod sampler;
+mod scaler;
 mod schedule;
 mod sentence;
 mod sequential;
@@ -32,14 +34,18 @@ pub use module::{Module, Named, StateDifference};
 pub use more_optim::{Lamb, Muon, RmsProp};
 pub use norm::{BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RmsNorm};
 pub use optim::{Adam, Optimizer, Sgd, clip_by_norm};
+pub use part::Part;
 pub use recurrent::{Gru, Lstm, Rnn};
 pub use residual::{ResNet, ResidualBlock};
 pub use sampler::Sampler;
+pub use scaler::LossScaler;
 pub use schedule::Schedule;
 pub use sentence::{SentenceEncoder, SentenceSizes};
 pub use sequential::{Activation, Dropout, Layer, Sequential};
 pub use speech::{SAMPLE_RATE, SpeechEncoder, SpeechLayer, SpeechSizes, log_mel};
 pub use transformer::EncoderLayer;
+#[cfg(feature = "derive")]
+pub use warpweft_derive::Module;
 
 use crate::tensor::{Result, Tensor};
 

@@ -62,6 +62,10 @@ impl Optimizer for RmsProp {
         &self.parameters
     }
 
+    fn state(&self) -> Vec<Tensor> {
+        [&self.squares[..], &self.velocities].concat()
+    }
+
     fn update(&mut self, gradients: &[Tensor]) -> Result<Vec<Tensor>> {
         let mut changed = Vec::new();
         for (k, (parameter, gradient)) in self.parameters.iter().zip(gradients).enumerate() {
@@ -126,6 +130,10 @@ impl Lamb {
 impl Optimizer for Lamb {
     fn parameters(&self) -> &[Tensor] {
         &self.parameters
+    }
+
+    fn state(&self) -> Vec<Tensor> {
+        [&self.powers[..], &self.means, &self.squares].concat()
     }
 
     fn update(&mut self, gradients: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -211,6 +219,10 @@ fn orthogonal(matrix: &Tensor, rows: usize, columns: usize) -> Tensor {
 impl Optimizer for Muon {
     fn parameters(&self) -> &[Tensor] {
         &self.parameters
+    }
+
+    fn state(&self) -> Vec<Tensor> {
+        self.velocities.clone()
     }
 
     fn update(&mut self, gradients: &[Tensor]) -> Result<Vec<Tensor>> {

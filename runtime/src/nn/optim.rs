@@ -11,6 +11,11 @@ pub trait Optimizer {
     /// The tensors that it changes.
     fn parameters(&self) -> &[Tensor];
 
+    /// The tensors that it keeps beside them, which updates change too; a step that is left out ([`super::LossScaler`]) has to leave them alone.
+    fn state(&self) -> Vec<Tensor> {
+        Vec::new()
+    }
+
     /// New values of the parameters and of the optimizer's own tensors, assigned but not computed; gives the tensors that were assigned.
     ///
     /// # Errors
@@ -120,6 +125,10 @@ impl Optimizer for Sgd {
         &self.parameters
     }
 
+    fn state(&self) -> Vec<Tensor> {
+        self.velocities.clone()
+    }
+
     fn update(&mut self, gradients: &[Tensor]) -> Result<Vec<Tensor>> {
         let mut changed = Vec::new();
         for (k, (parameter, gradient)) in self.parameters.iter().zip(gradients).enumerate() {
@@ -190,6 +199,10 @@ impl Adam {
 impl Optimizer for Adam {
     fn parameters(&self) -> &[Tensor] {
         &self.parameters
+    }
+
+    fn state(&self) -> Vec<Tensor> {
+        [&self.powers[..], &self.means, &self.squares].concat()
     }
 
     fn update(&mut self, gradients: &[Tensor]) -> Result<Vec<Tensor>> {

@@ -29,6 +29,7 @@ mod linalg;
 mod movement;
 mod operators;
 mod options;
+mod precision;
 mod read;
 mod reduce;
 mod resample;
@@ -59,6 +60,7 @@ pub(crate) use errors::at;
 pub use errors::{CallError, Error, Result};
 pub use index::{Index, IntoIndex};
 pub use options::{AttentionOptions, ClassOptions};
+pub use precision::autocast;
 pub use resample::{Kernel, NearestRounding, Resampling};
 pub use sampling::{Beyond, SampleMode};
 pub use small_floats::{PowerRounding, SmallFloat};
@@ -237,7 +239,8 @@ impl Tensor {
     ) -> Tensor {
         let location = Location::caller();
         match nodes_of(operands) {
-            Ok(nodes) => {
+            Ok(mut nodes) => {
+                precision::prepare(op, &mut nodes);
                 let nodes = nodes.each_ref();
                 Tensor::from_built(op, &nodes, build(nodes), location)
             }

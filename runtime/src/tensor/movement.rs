@@ -198,7 +198,8 @@ impl Tensor {
     ) -> Tensor {
         let location = std::panic::Location::caller();
         match tensors.iter().map(|tensor| tensor.uop()).collect::<Result<Vec<_>>>() {
-            Ok(nodes) => {
+            Ok(mut nodes) => {
+                super::precision::prepare(op, &mut nodes);
                 let built = build(&nodes);
                 Tensor::from_built(op, &nodes.iter().collect::<Vec<_>>(), built, location)
             }

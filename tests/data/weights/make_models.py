@@ -1,4 +1,5 @@
-"""Writes small models into folders beside this file, and what other implementations make of them: decoder/, whisper/ and resnet.json.
+"""Writes small models into folders beside this file, and what other implementations make of them: decoder/, whisper/, resnet.json and
+precision.json.
 
     python3 -m venv venv && venv/bin/pip install torch numpy safetensors tokenizers transformers gguf
     venv/bin/python tests/data/weights/make_models.py
@@ -217,6 +218,28 @@ def resnet():
     (HERE / "resnet.json").write_text(json.dumps(made) + "\n")
 
 
+def precision():
+    """Steps of training with half floats and a scaled loss; what comes in at the third is too large for them, so that this step is left out."""
+    torch.manual_seed(14)
+    network = torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.ReLU(), torch.nn.LayerNorm(16), torch.nn.Linear(16, 3))
+    listed = lambda tensor: {"shape": list(tensor.shape), "elements": rounded(tensor)}
+    made = {"source": f"PyTorch {torch.__version__}", "state": {name: listed(tensor) for name, tensor in network.state_dict().items()}, "steps": []}
+    optimizer = torch.optim.Adam(network.parameters(), 0.01)
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=2)
+    for step in range(6):
+        inputs, targets = torch.randn(8, 6) * (1e6 if step == 2 else 1), torch.randint(0, 3, (8,))
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = torch.nn.functional.cross_entropy(network(inputs), targets)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        made["steps"].append({"inputs": listed(inputs), "targets": targets.tolist(), "loss": None if not loss.isfinite() else loss.item(),
+                              "factor": scaler.get_scale(), "weight": rounded(network[0].weight)})
+    (HERE / "precision.json").write_text(json.dumps(made) + "\n")
+
+
 decoder()
 whisper()
 resnet()
+precision()
