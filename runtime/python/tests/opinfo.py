@@ -1,10 +1,11 @@
 """PyTorch's own database of ops as the judge: each entry's samples through the backend, compared with eager PyTorch.
 
-    python tests/opinfo.py [--samples N] [--resume] [--part K/N] [--backward] [NAME ...]
+    python tests/opinfo.py [--samples N] [--resume] [--part K/N] [--backward] [--device] [NAME ...]
 
 An entry *passes* when all samples agree and nothing was left to PyTorch, *falls back* when they agree and PyTorch ran an op, is *refused* when AOTAutograd or
 eager PyTorch cannot take it as a graph, and is *wrong* otherwise. The results are kept in `tests/opinfo.txt`, a line for each entry; entries that the file
-has are passed over with `--resume`. With `--backward` gradients are judged too, and nothing is kept. Samples go the way that `torch.compile` goes from AOTAutograd on.
+has are passed over with `--resume`. With `--device` ops run on the device, with the samples moved there, and the results are kept in
+`tests/opinfo_device.txt`. With `--backward` gradients are judged too, and nothing is kept. Samples go the way that `torch.compile` goes from AOTAutograd on.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ from warpweft.torch import compile_graph, counters
 from warpweft.torch._decompositions import decompositions
 
 TABLE = Path(__file__).with_name("opinfo.txt")
+DEVICE_TABLE = Path(__file__).with_name("opinfo_device.txt")
+# Their results are on the device that they are told, which samples do not tell.
+FROM_THE_HOST = {"arange", "empty", "empty_permuted", "eye", "full", "linspace", "logspace", "ones", "randint", "randn", "scalar_tensor", "zeros"}
+FROM_THE_HOST |= {"signal.windows"}
 # Their elements are what memory held before, so only shapes and types are compared.
 UNINITIALIZED = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted"}
 SECONDS = 120
@@ -48,12 +53,12 @@ def spread(samples: list[Any], count: int) -> list[Any]:
     return [samples[place * (len(samples) - 1) // (count - 1)] for place in range(count)]
 
 
-def gradients(results: list[torch.Tensor], leaves: list[torch.Tensor]) -> list[torch.Tensor]:
+def gradients(results: list[torch.Tensor], leaves: list[torch.Tensor], device: str = "cpu") -> list[torch.Tensor]:
     """The results, and the gradients by the leaves that have one, of a sum of results with weights."""
-    total = torch.zeros(())
+    total = torch.zeros((), device=device)
     for result in results:
         if result.requires_grad:
-            total = total + (result * torch.linspace(0.5, 1.5, result.numel()).reshape(result.shape)).sum()
+            total = total + (result * torch.linspace(0.5, 1.5, result.numel()).reshape(result.shape).to(device)).sum()
     wanted = [leaf for leaf in leaves if leaf.requires_grad]
     if not wanted or not total.requires_grad:
         return [result.detach() for result in results]
@@ -112,6 +117,40 @@ def compiled(entry: Any, sample: Any, backward: bool = False) -> tuple[Any, Any]
     return (gradients(expected, copies[0]), gradients(found, copies[1])) if backward else (expected, found)
 
 
+def on_device(entry: Any, sample: Any, backward: bool = False) -> tuple[Any, Any]:
+    """What eager PyTorch gives on the CPU, and what it gives on the device."""
+    leaves, tree = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
+    sides = []
+    for device in ("cpu", "warpweft"):
+
+        def moved(leaf: Any, device: str = device) -> Any:
+            if isinstance(leaf, torch.device) or isinstance(leaf, str) and leaf == "cpu":
+                return torch.device(device)
+            if not isinstance(leaf, torch.Tensor):
+                return leaf
+            copy = leaf.detach().clone() if device == "cpu" else leaf.detach().to(device)
+            return copy.requires_grad_(backward and leaf.requires_grad)
+
+        given = [moved(leaf) for leaf in leaves]
+        x, args, kwargs = pytree.tree_unflatten(given, tree)
+        torch.manual_seed(42)
+        found, _ = pytree.tree_flatten(entry.op(x, *args, **kwargs))
+        results = [leaf for leaf in found if isinstance(leaf, torch.Tensor)]
+        values = [leaf for leaf in found if not isinstance(leaf, torch.Tensor)]
+        tensors = [leaf for leaf in given if isinstance(leaf, torch.Tensor)]
+        results = gradients(results, tensors, device) if backward else results
+        wrong = [result for result in results if result.device.type != device and result.layout == torch.strided]
+        assert not wrong or device == "cpu" or entry.name in FROM_THE_HOST, f"a result is on {wrong[0].device}"
+        # What an op in place or with `out=` wrote to is a result, too.
+        sides.append([*(result.cpu() for result in results), *(tensor.detach().cpu() for tensor in tensors), *map(_number, values)])
+    return sides[0], sides[1]
+
+
+def _number(value: Any) -> torch.Tensor:
+    """A result that is no tensor, as one."""
+    return torch.tensor(float(value)) if isinstance(value, (int, float)) else torch.zeros(())
+
+
 def agree(entry: Any, expected: list[torch.Tensor], found: Any) -> None:
     """Raises where results differ."""
     assert len(expected) == len(found), "another number of results"
@@ -126,13 +165,13 @@ class Slow(Exception):
     """An entry that takes too long."""
 
 
-def judged(entry: Any, count: int, backward: bool = False) -> tuple[str, str]:
+def judged(entry: Any, count: int, backward: bool = False, way: Any = compiled) -> tuple[str, str]:
     """What became of an entry, and why."""
     counters(reset=True)
     seen = 0
     for sample in spread(list(entry.sample_inputs("cpu", torch.float32, requires_grad=backward)), count):
         try:
-            expected, found = compiled(entry, sample, backward)
+            expected, found = way(entry, sample, backward)
         except Slow:
             raise
         except Exception as error:
@@ -149,7 +188,7 @@ def judged(entry: Any, count: int, backward: bool = False) -> tuple[str, str]:
     return ("falls back", ", ".join(sorted(ops))) if ops else ("passes", "")
 
 
-def results(chosen: list[Any], count: int, backward: bool) -> Iterator[tuple[str, str, str]]:
+def results(chosen: list[Any], count: int, backward: bool, way: Any) -> Iterator[tuple[str, str, str]]:
     """What became of each."""
 
     def stop(*_: Any) -> None:
@@ -160,7 +199,7 @@ def results(chosen: list[Any], count: int, backward: bool) -> Iterator[tuple[str
         signal.alarm(SECONDS)
         try:
             with torch.set_grad_enabled(backward):
-                status, why = judged(entry, count, backward)
+                status, why = judged(entry, count, backward, way)
         except Slow:
             status, why = "refused", f"more than {SECONDS} seconds"
         finally:
@@ -187,19 +226,20 @@ def main() -> int:
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--part", default="0/1")
     parser.add_argument("--backward", action="store_true")
-    parser.add_argument("--table", type=Path, default=TABLE)
+    parser.add_argument("--device", action="store_true")
+    parser.add_argument("--table", type=Path)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    if given.backward:
-        given.table = Path(os.devnull) if given.table == TABLE else given.table
+    if given.table is None:
+        given.table = Path(os.devnull) if given.backward else DEVICE_TABLE if given.device else TABLE
     part, parts = map(int, given.part.split("/"))
     done = known(given.table)
     chosen = [entry for entry in entries() if not given.names or entry.name in given.names or full_name(entry) in given.names]
     chosen = [entry for entry in chosen if entry.supports_autograd or not given.backward]
     chosen = [entry for entry in chosen[part::parts] if not (given.resume and full_name(entry) in done)]
     with given.table.open("a") as table:
-        for name, status, why in results(chosen, given.samples, given.backward):
+        for name, status, why in results(chosen, given.samples, given.backward, on_device if given.device else compiled):
             line = f"{name} | {status} | {why}".rstrip(" |")
             done[name] = line
             print(line, flush=True)

@@ -25,9 +25,14 @@ def compiled() -> None:
     _state["graphs"] += 1
 
 
+def counted(op: str) -> None:
+    """Counts an op that PyTorch runs."""
+    _state["fallback_ops"][op] = _state["fallback_ops"].get(op, 0) + 1
+
+
 def fell_back(op: str, why: str) -> None:
     """Counts an op that PyTorch runs, and tells of it once."""
-    _state["fallback_ops"][op] = _state["fallback_ops"].get(op, 0) + 1
+    counted(op)
     if op not in _told:
         _told.add(op)
         _LOGGER.warning("%s is run by PyTorch: %s", op, why)

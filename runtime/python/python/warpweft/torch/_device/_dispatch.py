@@ -1,0 +1,235 @@
+"""One function for all ops of the device.
+
+An op is, in this order: written here because it makes or moves memory (`_special`); a view, which PyTorch's meta function makes over the same storage;
+an expression of lazy tensors, if the table of the compiler's backend has it; taken apart, if PyTorch has a decomposition; or run on the host and counted.
+An op in place, or with `out=`, is the functional one and then a write. Before an expression is made, ATen's meta function says whether the
+call is allowed and what its results look like; where it refuses, the host runs the op and raises what it raises there.
+
+Always holds: an error or a refusal on the way leaves all tensors as they were, so the next way starts from the same.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Callable, Optional
+
+import torch
+from torch.utils import _pytree as pytree
+
+import warpweft as ww
+from warpweft.torch._decompositions import decompositions
+from warpweft.torch._device import _fallback, _memory, _metas
+from warpweft.torch._graph import _is_empty, _result
+from warpweft.torch._table import TABLE, Context, Unsupported, dtype_of
+
+# What a builder may raise where it does not take its arguments.
+REFUSALS = (Unsupported, ValueError, IndexError, TypeError, RuntimeError, OverflowError, NotImplementedError, AttributeError, KeyError)
+# Ops that have a function of their own.
+SPECIAL: dict[Any, Callable[..., Any]] = {}
+
+
+class Kind:
+    """What is known of an op whatever its arguments."""
+
+    def __init__(self, op: Any) -> None:
+        schema = op._schema
+        self.written = [argument.name for argument in schema.arguments if argument.alias_info is not None and argument.alias_info.is_write]
+        aliases = [result.alias_info is not None for result in schema.returns]
+        self.is_view = any(aliases) and not self.written
+        self.is_random = torch.Tag.nondeterministic_seeded in op.tags
+        self.functional = op if not schema.is_mutable else _functional(op, self.written)
+        self.names = [argument.name for argument in schema.arguments]
+
+
+def _functional(op: Any, written: list[str]) -> Any:
+    """The op that gives what this one writes; none if there is none of the same arguments."""
+    schema = op._schema
+    space, _, name = schema.name.partition("::")
+    is_out = all(argument.is_out for argument in schema.arguments if argument.name in written)
+    if not is_out and not (name.endswith("_") and written == ["self"]):
+        return None
+    wanted = [(argument.name, str(argument.type)) for argument in schema.arguments if not argument.is_out]
+    names = [name] if is_out else [name[:-1]]
+    names += [base.removesuffix("_out") for base in names if base.endswith("_out")]
+    for base in names:
+        packet = getattr(getattr(torch.ops, space), base, None)
+        for overload in packet.overloads() if packet is not None else ():
+            found = getattr(packet, overload)
+            other = found._schema
+            same = [(argument.name, str(argument.type)) for argument in other.arguments] == wanted
+            if same and not other.is_mutable and len(other.returns) == len(written):
+                return found
+    return None
+
+
+@functools.cache
+def kind_of(op: Any) -> Kind:
+    """What is known of an op."""
+    return Kind(op)
+
+
+@functools.cache
+def _taken_apart() -> dict[Any, Callable[..., Any]]:
+    return decompositions()
+
+
+def dispatch(op: Any, *args: Any, **kwargs: Any) -> Any:
+    """Runs an op that has a tensor of the device among its arguments, or makes one."""
+    special = SPECIAL.get(op)
+    if special is not None:
+        return special(*args, **kwargs)
+    kind = kind_of(op)
+    if kind.is_view:
+        return op._op_dk(torch._C.DispatchKey.Meta, *args, **kwargs)
+    why = "it has no expression"
+    if kind.functional is not None and not kind.is_random:
+        try:
+            return _expressed(op, kind, args, kwargs)
+        except REFUSALS as refusal:
+            why = str(refusal).split("\n")[0] or why
+    return _fallback.run(op, args, kwargs, why)
+
+
+def _expressed(op: Any, kind: Kind, args: Any, kwargs: Any) -> Any:
+    """Runs an op as expressions; raises where it cannot."""
+    args, kwargs = pytree.tree_map(_plain_number, (args, kwargs))
+    allowed = _metas.call(op, args, kwargs)
+    if allowed is None:
+        raise Unsupported("its meta function refuses it")
+    if not kind.written:
+        return _computed(op, args, kwargs, allowed, True)
+    named = {**dict(zip(kind.names, args)), **kwargs}
+    targets = [named[name] for name in kind.written]
+    if not all(map(_metas.is_plain, targets)):
+        raise Unsupported("it writes to what is no plain tensor of the device")
+    functional: Any = kind.functional
+    is_out = op._schema.arguments[kind.names.index(kind.written[0])].is_out
+    if is_out:
+        kwargs = {name: value for name, value in kwargs.items() if name not in kind.written}
+    meta = _metas.call(functional, args, kwargs)
+    if meta is None:
+        raise Unsupported("its functional form is refused")
+    outs = list(meta.out) if isinstance(meta.out, (tuple, list)) else [meta.out]
+    if is_out and any(target.dtype != out.dtype for target, out in zip(targets, outs)):
+        raise Unsupported("its result is cast")
+    _refuse_overlaps(targets, pytree.tree_leaves((args, kwargs)))
+    found = _computed(functional, args, kwargs, meta, False)
+    values = list(found) if isinstance(found, (tuple, list)) else [found]
+    finals = list(allowed.out) if isinstance(allowed.out, (tuple, list)) else [allowed.out]
+    for target, value, final in zip(targets, values, finals):
+        if target.shape != final.shape:
+            _memory.set_layout(target, target.untyped_storage(), target.storage_offset(), final.shape, final.stride())
+        _memory.write(target, value)
+    return targets[0] if len(targets) == 1 else tuple(targets)
+
+
+def _plain_number(value: Any) -> Any:
+    """A number that the host wrapped as a tensor, as it was."""
+    if not isinstance(value, torch.Tensor) or value.device.type != "cpu" or value.ndim:
+        return value
+    return value.item() if is_wrapped(value) else value
+
+
+_NARROW = {True: torch.empty((), dtype=torch.float16), False: torch.empty((), dtype=torch.int8)}
+
+
+def is_wrapped(value: torch.Tensor) -> bool:
+    """Whether a tensor of the host stands for a number of Python, which counts less than a tensor where types meet."""
+    if value.dtype == torch.bool:
+        return True
+    if value.dtype not in (torch.float64, torch.int64):
+        return False
+    narrow = _NARROW[value.dtype.is_floating_point]
+    return torch.result_type(narrow, value) == narrow.dtype
+
+
+def _refuse_overlaps(targets: list[torch.Tensor], leaves: list[Any]) -> None:
+    """Refuses to write where an argument that is another view of the same storage may show the same elements, or two targets do."""
+    for place, target in enumerate(targets):
+        own = target.untyped_storage()._cdata
+        for leaf in [*leaves, *targets[place + 1 :]]:
+            if leaf is target or not _memory.is_ours(leaf) or leaf.untyped_storage()._cdata != own:
+                continue
+            same = leaf.shape == target.shape and leaf.stride() == target.stride() and leaf.storage_offset() == target.storage_offset()
+            if not same and not _apart(leaf, target):
+                raise Unsupported("what it writes to overlaps what it reads")
+
+
+def _apart(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two views surely share no element: their ranges do not meet."""
+
+    def ends(tensor: torch.Tensor) -> tuple[int, int]:
+        if not tensor.numel():
+            return 0, -1
+        start = tensor.storage_offset()
+        return start, start + sum((length - 1) * step for length, step in zip(tensor.shape, tensor.stride()))
+
+    (start, end), (first, last) = ends(one), ends(other)
+    return one.dtype == other.dtype and (end < first or last < start)
+
+
+def _lazy(value: Any) -> Any:
+    """An argument of a builder."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    if value.device.type == "cpu" and not value.ndim:
+        return ww.from_dlpack(value.detach().clone())
+    if not _metas.is_plain(value):
+        raise Unsupported(f"a tensor is on {value.device}" if not _memory.is_ours(value) else "complex numbers that are conjugate")
+    return _memory.read(value)
+
+
+def _computed(op: Any, args: Any, kwargs: Any, meta: _metas.Meta, wraps: bool) -> Any:
+    """What a functional op gives: as tensors of the device if `wraps`, else as lazy ones."""
+    outs = list(meta.out) if isinstance(meta.out, (tuple, list)) else [meta.out]
+    if not all(isinstance(out, torch.Tensor) and out.layout == torch.strided for out in outs):
+        raise Unsupported("it gives no tensors")
+    builder = TABLE.get(op)
+    refusal: Optional[BaseException] = None
+    if builder is not None:
+        try:
+            found = _built(builder, args, kwargs, meta)
+            if not wraps:
+                return found
+            return pytree.tree_map(_memory.made, found, meta.out, is_leaf=lambda leaf: isinstance(leaf, ww.Tensor))
+        except REFUSALS as error:
+            refusal = error
+    how = _taken_apart().get(op)
+    if how is None:
+        raise refusal or Unsupported("it has no expression")
+    found = how(*args, **kwargs)
+    results = list(found) if isinstance(found, (tuple, list)) else [found]
+    own = {leaf.untyped_storage()._cdata for leaf in pytree.tree_leaves((args, kwargs)) if _memory.is_ours(leaf)}
+    values = [_fitting(result, out, own, wraps) for result, out in zip(results, outs)]
+    return type(meta.out)(values) if type(meta.out) in (list, tuple) else tuple(values) if isinstance(meta.out, tuple) else values[0]
+
+
+def _fitting(result: Any, meta: Any, own: set[int], wraps: bool) -> Any:
+    """What a decomposition gave, as a tensor of its own with the strides that it should have."""
+    if not _metas.is_plain(result) or result.shape != meta.shape or result.dtype != meta.dtype:
+        raise Unsupported("its decomposition gives something else")
+    if not wraps:
+        return _memory.read(result)
+    is_fresh = result.untyped_storage()._cdata not in own and result.storage_offset() == 0
+    if is_fresh and result.stride() == meta.stride() and result.numel() * result.element_size() == result.untyped_storage().nbytes():
+        own.add(result.untyped_storage()._cdata)
+        return result
+    return _memory.made(_memory.read(result), meta)
+
+
+def _built(builder: Callable[..., Any], args: Any, kwargs: Any, meta: _metas.Meta) -> Any:
+    """What a builder of the table gives, in the types and shapes that it should have."""
+    outs = list(meta.out) if isinstance(meta.out, (tuple, list)) else [meta.out]
+    for out in outs:
+        dtype_of(out.dtype)
+    if all(map(_is_empty, outs)):
+        value: Any = [None] * len(outs) if isinstance(meta.out, (tuple, list)) else ww.zeros(0)
+    else:
+        values = pytree.tree_map(_lazy, (args, kwargs))
+        context = Context(meta.out, tuple(meta.args), meta.kwargs, frozenset(range(len(outs))))
+        value = builder(context, *values[0], **values[1])
+    found = _result(value, meta.out)
+    for part, out in zip(found if isinstance(found, tuple) else [found], outs):
+        if not isinstance(part, ww.Tensor) or part.shape != tuple(out.shape):
+            raise Unsupported("it gives something else than its meta function says")
+    return found

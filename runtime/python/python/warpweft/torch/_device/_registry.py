@@ -1,0 +1,87 @@
+"""Which ops come to `dispatch`, and what of PyTorch knows devices by name: storages, files."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+from warpweft.torch import _ops
+from warpweft.torch._device import _dispatch, _fallback, _memory, _special
+from warpweft.torch._table import TABLE
+
+_KEY = "PrivateUse1"
+_COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
+_EXPLICIT = torch._C.DispatchKey.CompositeExplicitAutograd
+_NON_FUNCTIONAL = torch._C.DispatchKey.CompositeExplicitAutogradNonFunctional
+_libraries: list[Any] = []
+
+
+def _ops_of(space: str) -> list[Any]:
+    """All ops of a namespace."""
+    found = []
+    for name in torch._C._dispatch_get_all_op_names():
+        own, _, rest = name.partition("::")
+        if own == space:
+            base, _, overload = rest.partition(".")
+            try:
+                found.append(getattr(getattr(getattr(torch.ops, space), base), overload or "default"))
+            except (AttributeError, RuntimeError):
+                continue
+    return found
+
+
+def _is_ours(op: Any) -> bool:
+    """Whether an op comes to us although PyTorch could take it apart by itself."""
+    name = op.name()
+    if op in _dispatch.SPECIAL:
+        return True
+    if torch._C._dispatch_has_kernel_for_dispatch_key(name, _COMPOSITE):
+        # Gradients are PyTorch's, through its parts.
+        return False
+    kind = _dispatch.kind_of(op)
+    if torch._C._dispatch_has_kernel_for_dispatch_key(name, _NON_FUNCTIONAL):
+        return not kind.is_view
+    if torch._C._dispatch_has_kernel_for_dispatch_key(name, _EXPLICIT):
+        # What takes a device makes memory and copies, which PyTorch does by `empty` and `copy_`.
+        takes_device = any(argument.name == "device" for argument in op._schema.arguments)
+        return not kind.is_view and not takes_device and (op in TABLE or kind.functional in TABLE)
+    return False
+
+
+def register() -> None:
+    """Registers all."""
+    _ops.load()
+    _special.register()
+    everything = torch.library.Library("_", "IMPL")
+    everything.fallback(_dispatch.dispatch, _KEY)
+    _libraries.append(everything)
+    for space in ("aten", "prims"):
+        library = torch.library.Library(space, "IMPL")
+        for op in _ops_of(space):
+            if _is_ours(op):
+                library.impl(op, functools.partial(_dispatch.dispatch, op), _KEY)
+        _libraries.append(library)
+    torch.serialization.register_package(15, _tag, _restored)
+
+
+def _tag(storage: Any) -> Any:
+    return "warpweft" if storage.device.type == "warpweft" else None
+
+
+def _restored(storage: Any, location: str) -> Any:
+    """A storage of the host that was read from a file, on the device."""
+    if not location.startswith("warpweft"):
+        return None
+    return on_device(storage)
+
+
+def on_device(storage: Any) -> Any:
+    """A copy of a storage of the host."""
+    data = torch.empty(0, dtype=torch.uint8).set_(storage).clone()
+    tensor = _memory.adopted(data, {})
+    return tensor.untyped_storage()
+
+
+__all__ = ["on_device", "register", "_fallback"]

@@ -1,0 +1,170 @@
+"""Ops that make memory, move it, or ask for a value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+import warpweft as ww
+from warpweft.torch._device import _dispatch, _fallback, _memory, _metas
+from warpweft.torch._table import Unsupported, dtype_of, number
+
+aten = torch.ops.aten
+META = torch._C.DispatchKey.Meta
+
+
+def _strided(layout: Any) -> None:
+    if layout not in (None, torch.strided):
+        raise NotImplementedError(f"the device holds strided tensors alone, and no {layout}")
+
+
+def empty(size: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None, memory_format: Any = None) -> Any:
+    """A tensor of zeros, for which no memory is taken yet."""
+    _strided(layout)
+    meta = torch.empty(size, dtype=dtype, device="meta", memory_format=memory_format or torch.contiguous_format)
+    return _memory.empty(meta.shape, meta.stride(), meta.dtype)
+
+
+def empty_strided(size: Any, stride: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None) -> Any:
+    """As `empty`, with any strides."""
+    _strided(layout)
+    return _memory.empty(size, stride, dtype or torch.get_default_dtype())
+
+
+def copy_(self: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
+    """Copies between views, types and devices."""
+    if not _memory.is_ours(self):
+        return self.copy_(_memory.host_of(source))
+    if _memory.is_ours(source) and self.shape == source.shape and _is_same(self, source):
+        return self
+    try:
+        source = source.expand(self.shape) if source.shape != self.shape else source
+        if not _metas.is_plain(self):
+            raise Unsupported("what it writes to is conjugate")
+        if _memory.is_ours(source):
+            _dispatch._refuse_overlaps([self], [source])
+            if not _metas.is_plain(source):
+                raise Unsupported("complex numbers that are conjugate")
+            value = _memory.read(source)
+        elif source.device.type == "cpu" and source.layout == torch.strided:
+            dtype_of(source.dtype)
+            dtype_of(self.dtype)
+            value = ww.from_dlpack(source.detach().to(self.dtype, copy=True, memory_format=torch.contiguous_format).resolve_neg())
+        else:
+            raise Unsupported("it copies from elsewhere")
+        _memory.write(self, value)
+        return self
+    except _dispatch.REFUSALS:
+        return _fallback.run(aten.copy_.default, (self, source, non_blocking), {})
+
+
+def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors are the same view."""
+    if one.dtype != other.dtype or one.is_conj() != other.is_conj() or one.is_neg() != other.is_neg():
+        return False
+    same = one.stride() == other.stride() and one.storage_offset() == other.storage_offset()
+    return same and one.untyped_storage()._cdata == other.untyped_storage()._cdata
+
+
+def copy_from(self: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
+    """`copy_` the other way round."""
+    return copy_(target, self, non_blocking)
+
+
+def fill(self: torch.Tensor, value: Any) -> torch.Tensor:
+    """One number everywhere; also where positions share elements."""
+    if isinstance(value, torch.Tensor):
+        if value.ndim:
+            raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
+        if _memory.is_ours(value):
+            return copy_(self, value)
+        value = value.item()
+    try:
+        if not _metas.is_plain(self) or isinstance(value, complex):
+            raise Unsupported("complex numbers")
+        if self.dtype.is_floating_point or isinstance(value, bool) or not isinstance(value, (int, float)):
+            kind = dtype_of(self.dtype)
+            _memory.write(self, ww.full((), number(value, kind), dtype=kind))
+            return self
+        # Of a number that does not go into the type, PyTorch says what becomes of it.
+        return copy_(self, torch.empty((), dtype=self.dtype).fill_(value))
+    except _dispatch.REFUSALS:
+        return _fallback.run(aten.fill_.Scalar, (self, value), {})
+
+
+def zero(self: torch.Tensor) -> torch.Tensor:
+    """Zeros everywhere."""
+    return fill(self, 0)
+
+
+def item(self: torch.Tensor) -> Any:
+    """The value of one element."""
+    return _memory.host_of(self).item()
+
+
+def resize(self: torch.Tensor, size: Any, *, memory_format: Any = None) -> torch.Tensor:
+    """Another shape over the same storage, which grows if it must."""
+    if tuple(self.shape) != tuple(size) or memory_format not in (None, torch.preserve_format):
+        form = torch.contiguous_format if memory_format in (None, torch.preserve_format) else memory_format
+        meta = torch.empty(size, dtype=self.dtype, device="meta", memory_format=form)
+        _memory.set_layout(self, self.untyped_storage(), self.storage_offset(), meta.shape, meta.stride())
+    return self
+
+
+def set_storage(self: torch.Tensor, source: Any) -> torch.Tensor:
+    """All of another storage."""
+    return _memory.set_layout(self, source, 0, [source.nbytes() // self.element_size()], [1])
+
+
+def set_strided(self: torch.Tensor, source: Any, offset: int, size: Any, stride: Any = ()) -> torch.Tensor:
+    """Any view of another storage."""
+    if not stride and len(size):
+        stride = torch.empty(size, device="meta").stride()
+    return _memory.set_layout(self, source, offset, size, stride)
+
+
+def set_tensor(self: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+    """The view that another tensor is."""
+    return _memory.set_layout(self, source.untyped_storage(), source.storage_offset(), source.shape, source.stride())
+
+
+def set_empty(self: torch.Tensor) -> torch.Tensor:
+    """No elements."""
+    return set_tensor(self, _memory.empty([0], [1], self.dtype))
+
+
+def batch_norm(*args: Any, **kwargs: Any) -> Any:
+    """Writes to its statistics, which its schema does not say."""
+    x, weight, bias, mean, variance, training, momentum, eps = args
+    if mean is None or not training:
+        if mean is None:
+            return aten._native_batch_norm_legit.no_stats(x, weight, bias, training, momentum, eps)
+        return _dispatch.dispatch(aten._native_batch_norm_legit_no_training.default, x, weight, bias, mean, variance, momentum, eps)
+    found = aten._native_batch_norm_legit_functional(x, weight, bias, mean, variance, training, momentum, eps)
+    mean.copy_(found[3])
+    variance.copy_(found[4])
+    return found[:3]
+
+
+def register() -> None:
+    """Enters them."""
+    _dispatch.SPECIAL.update(
+        {
+            aten.empty.memory_format: empty,
+            aten.empty_strided.default: empty_strided,
+            aten.copy_.default: copy_,
+            aten._copy_from.default: copy_from,
+            aten.fill_.Scalar: fill,
+            aten.fill_.Tensor: fill,
+            aten.zero_.default: zero,
+            aten._local_scalar_dense.default: item,
+            aten.resize_.default: resize,
+            aten.set_.source_Storage: set_storage,
+            aten.set_.source_Storage_storage_offset: set_strided,
+            aten.set_.source_Tensor: set_tensor,
+            aten.set_.default: set_empty,
+            aten.native_batch_norm.default: batch_norm,
+            aten._native_batch_norm_legit.default: batch_norm,
+        }
+    )
