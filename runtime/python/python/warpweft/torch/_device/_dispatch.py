@@ -20,12 +20,16 @@ import warpweft as ww
 from warpweft.torch._decompositions import decompositions
 from warpweft.torch._device import _fallback, _memory, _metas
 from warpweft.torch._graph import _is_empty, _result
-from warpweft.torch._table import TABLE, Context, Unsupported, dtype_of
+from warpweft.torch._table import COMPLEX, TABLE, Context, Pair, Unsupported
 
 # What a builder may raise where it does not take its arguments.
 REFUSALS = (Unsupported, ValueError, IndexError, TypeError, RuntimeError, OverflowError, NotImplementedError, AttributeError, KeyError)
 # Ops that have a function of their own.
 SPECIAL: dict[Any, Callable[..., Any]] = {}
+
+
+# What an op takes that makes a tensor; the one with `out=` takes it from there.
+FACTORY = ("dtype", "layout", "device", "pin_memory")
 
 
 class Kind:
@@ -56,7 +60,7 @@ def _functional(op: Any, written: list[str]) -> Any:
         for overload in packet.overloads() if packet is not None else ():
             found = getattr(packet, overload)
             other = found._schema
-            same = [(argument.name, str(argument.type)) for argument in other.arguments] == wanted
+            same = [(argument.name, str(argument.type)) for argument in other.arguments if argument.name not in FACTORY] == wanted
             if same and not other.is_mutable and len(other.returns) == len(written):
                 return found
     return None
@@ -79,6 +83,10 @@ def dispatch(op: Any, *args: Any, **kwargs: Any) -> Any:
     if special is not None:
         return special(*args, **kwargs)
     kind = kind_of(op)
+    try:
+        refuse_others(op, pytree.tree_leaves((args, kwargs)))
+    except OtherDevice as error:
+        raise RuntimeError(str(error)) from None
     if kind.is_view:
         return op._op_dk(torch._C.DispatchKey.Meta, *args, **kwargs)
     why = "it has no expression"
@@ -106,6 +114,8 @@ def _expressed(op: Any, kind: Kind, args: Any, kwargs: Any) -> Any:
     is_out = op._schema.arguments[kind.names.index(kind.written[0])].is_out
     if is_out:
         kwargs = {name: value for name, value in kwargs.items() if name not in kind.written}
+        if any(argument.name == "device" for argument in functional._schema.arguments):
+            kwargs.update(dtype=targets[0].dtype, device=targets[0].device)
     meta = _metas.call(functional, args, kwargs)
     if meta is None:
         raise Unsupported("its functional form is refused")
@@ -172,11 +182,26 @@ def _lazy(value: Any) -> Any:
     """An argument of a builder."""
     if not isinstance(value, torch.Tensor):
         return value
-    if value.device.type == "cpu" and not value.ndim:
-        return ww.from_dlpack(value.detach().clone())
-    if not _metas.is_plain(value):
-        raise Unsupported(f"a tensor is on {value.device}" if not _memory.is_ours(value) else "complex numbers that are conjugate")
+    if value.device.type == "cpu":
+        return ww.from_dlpack(value.detach().clone().contiguous())
     return _memory.read(value)
+
+
+# Where places may be told by tensors of the host, as PyTorch has it.
+_PLACES = {"index", "_unsafe_index", "index_put", "_unsafe_index_put", "_index_put_impl", "index_put_", "_index_put_impl_"}
+
+
+def refuse_others(op: Any, leaves: list[Any]) -> None:
+    """Raises where a tensor is on another device, as PyTorch does; numbers of the host may be anywhere."""
+    if op.overloadpacket.__name__ in _PLACES:
+        return
+    for leaf in leaves:
+        if isinstance(leaf, torch.Tensor) and leaf.ndim and not _memory.is_ours(leaf):
+            raise OtherDevice(f"Expected all tensors to be on the same device, but found at least two devices, warpweft:0 and {leaf.device}!")
+
+
+class OtherDevice(Exception):
+    """What becomes PyTorch's `RuntimeError`, and no reason to try another way."""
 
 
 def _computed(op: Any, args: Any, kwargs: Any, meta: _metas.Meta, wraps: bool) -> Any:
@@ -184,18 +209,17 @@ def _computed(op: Any, args: Any, kwargs: Any, meta: _metas.Meta, wraps: bool) -
     outs = list(meta.out) if isinstance(meta.out, (tuple, list)) else [meta.out]
     if not all(isinstance(out, torch.Tensor) and out.layout == torch.strided for out in outs):
         raise Unsupported("it gives no tensors")
-    builder = TABLE.get(op)
     refusal: Optional[BaseException] = None
-    if builder is not None:
+    if op in TABLE:
         try:
-            found = _built(builder, args, kwargs, meta)
+            found = _built(op, args, kwargs, meta)
             if not wraps:
                 return found
-            return pytree.tree_map(_memory.made, found, meta.out, is_leaf=lambda leaf: isinstance(leaf, ww.Tensor))
+            return pytree.tree_map(_memory.made, found, meta.out)
         except REFUSALS as error:
             refusal = error
     how = _taken_apart().get(op)
-    if how is None:
+    if how is None or "device" in kwargs:
         raise refusal or Unsupported("it has no expression")
     found = how(*args, **kwargs)
     results = list(found) if isinstance(found, (tuple, list)) else [found]
@@ -217,19 +241,21 @@ def _fitting(result: Any, meta: Any, own: set[int], wraps: bool) -> Any:
     return _memory.made(_memory.read(result), meta)
 
 
-def _built(builder: Callable[..., Any], args: Any, kwargs: Any, meta: _metas.Meta) -> Any:
+def _built(op: Any, args: Any, kwargs: Any, meta: _metas.Meta) -> Any:
     """What a builder of the table gives, in the types and shapes that it should have."""
     outs = list(meta.out) if isinstance(meta.out, (tuple, list)) else [meta.out]
-    for out in outs:
-        dtype_of(out.dtype)
+    leaves = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+    is_complex = any(leaf.dtype.is_complex for leaf in (*outs, *leaves))
+    if is_complex and op not in COMPLEX:
+        raise Unsupported("complex numbers")
     if all(map(_is_empty, outs)):
         value: Any = [None] * len(outs) if isinstance(meta.out, (tuple, list)) else ww.zeros(0)
     else:
         values = pytree.tree_map(_lazy, (args, kwargs))
-        context = Context(meta.out, tuple(meta.args), meta.kwargs, frozenset(range(len(outs))))
-        value = builder(context, *values[0], **values[1])
+        context = Context(meta.out, tuple(meta.args), meta.kwargs, frozenset(place for place, out in enumerate(outs) if out.numel()))
+        value = TABLE[op](context, *values[0], **values[1])
     found = _result(value, meta.out)
     for part, out in zip(found if isinstance(found, tuple) else [found], outs):
-        if not isinstance(part, ww.Tensor) or part.shape != tuple(out.shape):
+        if not isinstance(part, (ww.Tensor, Pair)) or isinstance(part, ww.Tensor) and part.shape != tuple(out.shape):
             raise Unsupported("it gives something else than its meta function says")
     return found

@@ -17,7 +17,7 @@ from typing import Any, Optional, Sequence
 import torch
 
 import warpweft as ww
-from warpweft.torch._table import dtype_of, moved
+from warpweft.torch._table import Pair, Unsupported, dtype_of, moved
 
 _META = torch._C.DispatchKey.Meta
 _SET = torch.ops.aten.set_.source_Storage_storage_offset
@@ -136,22 +136,38 @@ def _inverse(order: list[int]) -> list[int]:
     return [order.index(axis) for axis in range(len(order))]
 
 
-def made(value: ww.Tensor, meta: Any) -> torch.Tensor:
+def made(value: Any, meta: Any) -> torch.Tensor:
     """A new tensor of a value, with the strides that the meta says."""
     tensor = empty(meta.shape, meta.stride(), meta.dtype)
     write(tensor, value)
     return tensor
 
 
-def read(tensor: torch.Tensor) -> ww.Tensor:
+def _parts(tensor: torch.Tensor) -> tuple[Any, tuple[int, ...], tuple[int, ...], int]:
+    """Type, shape, strides and offset of a tensor; of complex numbers as pairs of floats along a last axis."""
+    dtype, shape, strides, offset = tensor.dtype, tuple(tensor.shape), tensor.stride(), tensor.storage_offset()
+    if not dtype.is_complex:
+        return dtype, shape, strides, offset
+    return dtype.to_real(), (*shape, 2), (*(2 * stride for stride in strides), 1), 2 * offset
+
+
+def read(tensor: torch.Tensor) -> Any:
     """What a tensor of the device shows now."""
-    dtype, shape = tensor.dtype, tuple(tensor.shape)
+    found: Any = _shown(tensor)
+    if tensor.dtype.is_complex:
+        found = Pair(found[..., 0], found[..., 1])
+        found = Pair(found.re, found.im.negative()) if tensor.is_conj() else found
+        return Pair(found.re.negative(), found.im.negative()) if tensor.is_neg() else found
+    return found.negative() if tensor.is_neg() else found
+
+
+def _shown(tensor: torch.Tensor) -> ww.Tensor:
+    dtype, shape, strides, offset = _parts(tensor)
     kind = dtype_of(dtype)
     if 0 in shape:
         return ww.zeros(shape, dtype=kind)
     memory, size = memory_of(tensor)
     root = memory.root(dtype, size)
-    strides, offset = tensor.stride(), tensor.storage_offset()
     kept = [axis for axis in range(len(shape)) if strides[axis] != 0 and shape[axis] != 1]
     lengths, steps = [shape[axis] for axis in kept], [strides[axis] for axis in kept]
     order = dense_order(lengths, steps)
@@ -167,20 +183,33 @@ def read(tensor: torch.Tensor) -> ww.Tensor:
     return found.detach()
 
 
-def write(tensor: torch.Tensor, value: ww.Tensor) -> None:
+def _joined(value: Any, dtype: Any) -> ww.Tensor:
+    """Complex numbers with a last axis of two."""
+    kind = dtype_of(dtype.to_real())
+    pair = value if isinstance(value, Pair) else Pair(moved(value, kind), moved(value, kind) * 0)
+    return ww.stack([moved(pair.re, kind), moved(pair.im, kind)], -1)
+
+
+def write(tensor: torch.Tensor, value: Any) -> None:
     """Replaces what a tensor of the device shows, for all views of its storage."""
-    shape = tuple(tensor.shape)
+    if tensor.is_conj() or tensor.is_neg():
+        raise Unsupported("it writes to a view that negates")
+    dtype, shape, strides, offset = _parts(tensor)
     if 0 in shape:
         return
-    value = moved(value, dtype_of(tensor.dtype))
+    if tensor.dtype.is_complex:
+        value = _joined(value, tensor.dtype)
+    elif isinstance(value, Pair):
+        raise Unsupported("complex numbers as real ones")
+    value = moved(value, dtype_of(dtype))
     value = value if value.shape == shape else value.expand(list(shape))
     memory, size = memory_of(tensor)
-    order = dense_order(shape, tensor.stride()) if tensor.numel() * tensor.element_size() == size else None
+    order = dense_order(shape, strides) if math.prod(shape) * dtype.itemsize == size else None
     if order is not None:
-        memory.put((value if order == sorted(order) else value.permute(order)).detach(), tensor.dtype)
+        memory.put((value if order == sorted(order) else value.permute(order)).detach(), dtype)
         return
-    root = memory.root(tensor.dtype, size)
-    root.as_strided(list(shape), list(tensor.stride()), tensor.storage_offset()).assign(value)
+    root = memory.root(dtype, size)
+    root.as_strided(list(shape), list(strides), offset).assign(value)
     _put_off(memory)
 
 

@@ -1,4 +1,4 @@
-"""Which ops come to `dispatch`, and what of PyTorch knows devices by name: storages, files."""
+"""Which ops come to `dispatch`: all that PyTorch cannot take apart itself, and those that the table has whole."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from warpweft.torch import _ops
-from warpweft.torch._device import _dispatch, _fallback, _memory, _special
+from warpweft.torch._device import _dispatch, _special, _storages
 from warpweft.torch._table import TABLE
 
 _KEY = "PrivateUse1"
@@ -63,25 +63,8 @@ def register() -> None:
             if _is_ours(op):
                 library.impl(op, functools.partial(_dispatch.dispatch, op), _KEY)
         _libraries.append(library)
-    torch.serialization.register_package(15, _tag, _restored)
-
-
-def _tag(storage: Any) -> Any:
-    return "warpweft" if storage.device.type == "warpweft" else None
-
-
-def _restored(storage: Any, location: str) -> Any:
-    """A storage of the host that was read from a file, on the device."""
-    if not location.startswith("warpweft"):
-        return None
-    return on_device(storage)
-
-
-def on_device(storage: Any) -> Any:
-    """A copy of a storage of the host."""
-    data = torch.empty(0, dtype=torch.uint8).set_(storage).clone()
-    tensor = _memory.adopted(data, {})
-    return tensor.untyped_storage()
-
-
-__all__ = ["on_device", "register", "_fallback"]
+    # Autocast leaves types as they are.
+    autocast = torch.library.Library("_", "IMPL")
+    autocast.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
+    _libraries.append(autocast)
+    _storages.register()

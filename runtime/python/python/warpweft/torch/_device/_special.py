@@ -8,7 +8,7 @@ import torch
 
 import warpweft as ww
 from warpweft.torch._device import _dispatch, _fallback, _memory, _metas
-from warpweft.torch._table import Unsupported, dtype_of, number
+from warpweft.torch._table import Pair, Unsupported, dtype_of, number
 
 aten = torch.ops.aten
 META = torch._C.DispatchKey.Meta
@@ -19,9 +19,15 @@ def _strided(layout: Any) -> None:
         raise NotImplementedError(f"the device holds strided tensors alone, and no {layout}")
 
 
+def _only(device: Any) -> None:
+    if device is not None and device.index not in (None, 0):
+        raise RuntimeError(f"there is one device, warpweft:0, and no {device}")
+
+
 def empty(size: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None, memory_format: Any = None) -> Any:
     """A tensor of zeros, for which no memory is taken yet."""
     _strided(layout)
+    _only(device)
     meta = torch.empty(size, dtype=dtype, device="meta", memory_format=memory_format or torch.contiguous_format)
     return _memory.empty(meta.shape, meta.stride(), meta.dtype)
 
@@ -29,6 +35,7 @@ def empty(size: Any, *, dtype: Any = None, layout: Any = None, device: Any = Non
 def empty_strided(size: Any, stride: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None) -> Any:
     """As `empty`, with any strides."""
     _strided(layout)
+    _only(device)
     return _memory.empty(size, stride, dtype or torch.get_default_dtype())
 
 
@@ -44,19 +51,24 @@ def copy_(self: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) 
             raise Unsupported("what it writes to is conjugate")
         if _memory.is_ours(source):
             _dispatch._refuse_overlaps([self], [source])
-            if not _metas.is_plain(source):
-                raise Unsupported("complex numbers that are conjugate")
             value = _memory.read(source)
         elif source.device.type == "cpu" and source.layout == torch.strided:
-            dtype_of(source.dtype)
-            dtype_of(self.dtype)
-            value = ww.from_dlpack(source.detach().to(self.dtype, copy=True, memory_format=torch.contiguous_format).resolve_neg())
+            value = _taken(source.detach().to(self.dtype, copy=True, memory_format=torch.contiguous_format))
         else:
             raise Unsupported("it copies from elsewhere")
         _memory.write(self, value)
         return self
     except _dispatch.REFUSALS:
         return _fallback.run(aten.copy_.default, (self, source, non_blocking), {})
+
+
+def _taken(source: torch.Tensor) -> Any:
+    """The elements of a tensor of the host that is given away."""
+    source = source.resolve_conj().resolve_neg()
+    if not source.is_complex():
+        return ww.from_dlpack(source)
+    found = ww.from_dlpack(torch.view_as_real(source))
+    return Pair(found[..., 0], found[..., 1])
 
 
 def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
@@ -81,8 +93,8 @@ def fill(self: torch.Tensor, value: Any) -> torch.Tensor:
             return copy_(self, value)
         value = value.item()
     try:
-        if not _metas.is_plain(self) or isinstance(value, complex):
-            raise Unsupported("complex numbers")
+        if not _metas.is_plain(self):
+            raise Unsupported("what it writes to is conjugate")
         if self.dtype.is_floating_point or isinstance(value, bool) or not isinstance(value, (int, float)):
             kind = dtype_of(self.dtype)
             _memory.write(self, ww.full((), number(value, kind), dtype=kind))
@@ -134,17 +146,35 @@ def set_empty(self: torch.Tensor) -> torch.Tensor:
     return set_tensor(self, _memory.empty([0], [1], self.dtype))
 
 
-def batch_norm(*args: Any, **kwargs: Any) -> Any:
-    """Writes to its statistics, which its schema does not say."""
-    x, weight, bias, mean, variance, training, momentum, eps = args
-    if mean is None or not training:
-        if mean is None:
-            return aten._native_batch_norm_legit.no_stats(x, weight, bias, training, momentum, eps)
-        return _dispatch.dispatch(aten._native_batch_norm_legit_no_training.default, x, weight, bias, mean, variance, momentum, eps)
-    found = aten._native_batch_norm_legit_functional(x, weight, bias, mean, variance, training, momentum, eps)
-    mean.copy_(found[3])
-    variance.copy_(found[4])
-    return found[:3]
+def batch_norm(
+    x: torch.Tensor,
+    weight: Any,
+    bias: Any,
+    mean: Any,
+    variance: Any,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> Any:
+    """Writes to its statistics, which not every schema says."""
+    from torch._decomp.decompositions import native_batch_norm_helper
+
+    *found, new_mean, new_variance = native_batch_norm_helper(x, weight, bias, mean, variance, training, momentum, eps, True)
+    if training and mean is not None:
+        mean.copy_(new_mean)
+        variance.copy_(new_variance)
+    return tuple(found)
+
+
+def batch_norm_with_no_statistics(x: torch.Tensor, weight: Any, bias: Any, training: bool, momentum: float, eps: float) -> Any:
+    """Of the batch alone."""
+    return batch_norm(x, weight, bias, None, None, training, momentum, eps)
+
+
+def batch_norm_with_update(x: torch.Tensor, weight: Any, bias: Any, mean: Any, variance: Any, momentum: float, eps: float) -> Any:
+    """In training, with room for a backend's own."""
+    found = batch_norm(x, weight, bias, mean, variance, True, momentum, eps)
+    return (*found, torch.empty(0, dtype=torch.uint8, device=x.device))
 
 
 def register() -> None:
@@ -166,5 +196,7 @@ def register() -> None:
             aten.set_.default: set_empty,
             aten.native_batch_norm.default: batch_norm,
             aten._native_batch_norm_legit.default: batch_norm,
+            aten._batch_norm_with_update.default: batch_norm_with_update,
+            aten._native_batch_norm_legit.no_stats: batch_norm_with_no_statistics,
         }
     )

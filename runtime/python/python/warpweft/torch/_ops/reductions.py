@@ -44,6 +44,8 @@ def _extreme(name: str, *ops: str) -> None:
 
     @op(*ops)
     def build(c: Context, x: ww.Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+        if x.size == 0 and not c.shape and name in ("any", "all"):
+            return ww.full((), name == "all", dtype=ww.bool_)
         if x.size == 0 and not c.shape:
             raise Unsupported("no element is the largest of none")
         return method(x, _axes(x, dim), keepdim)
