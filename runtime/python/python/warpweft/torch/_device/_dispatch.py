@@ -60,7 +60,8 @@ def _functional(op: Any, written: list[str]) -> Any:
         for overload in packet.overloads() if packet is not None else ():
             found = getattr(packet, overload)
             other = found._schema
-            same = [(argument.name, str(argument.type)) for argument in other.arguments if argument.name not in FACTORY] == wanted
+            own = [(argument.name, str(argument.type)) for argument in other.arguments]
+            same = own == wanted or [pair for pair in own if pair[0] not in FACTORY] == wanted
             if same and not other.is_mutable and len(other.returns) == len(written):
                 return found
     return None
@@ -101,11 +102,13 @@ def dispatch(op: Any, *args: Any, **kwargs: Any) -> Any:
 def _expressed(op: Any, kind: Kind, args: Any, kwargs: Any) -> Any:
     """Runs an op as expressions; raises where it cannot."""
     args, kwargs = pytree.tree_map(_plain_number, (args, kwargs))
-    allowed = _metas.call(op, args, kwargs)
-    if allowed is None:
-        raise Unsupported("its meta function refuses it")
+    if _is_stricter(op, args):
+        raise Unsupported("the host looks closer at it")
     if not kind.written:
-        return _computed(op, args, kwargs, allowed, True)
+        meta = _metas.call(op, args, kwargs)
+        if meta is None:
+            raise Unsupported("its meta function refuses it")
+        return _computed(op, args, kwargs, meta, True)
     named = {**dict(zip(kind.names, args)), **kwargs}
     targets = [named[name] for name in kind.written]
     if not all(map(_metas.is_plain, targets)):
@@ -120,17 +123,50 @@ def _expressed(op: Any, kind: Kind, args: Any, kwargs: Any) -> Any:
     if meta is None:
         raise Unsupported("its functional form is refused")
     outs = list(meta.out) if isinstance(meta.out, (tuple, list)) else [meta.out]
-    if is_out and any(target.dtype != out.dtype for target, out in zip(targets, outs)):
-        raise Unsupported("its result is cast")
-    _refuse_overlaps(targets, pytree.tree_leaves((args, kwargs)))
+    _refuse_targets(targets, outs, is_out, pytree.tree_leaves((args, kwargs)), torch.Tag.pointwise in functional.tags)
     found = _computed(functional, args, kwargs, meta, False)
     values = list(found) if isinstance(found, (tuple, list)) else [found]
-    finals = list(allowed.out) if isinstance(allowed.out, (tuple, list)) else [allowed.out]
-    for target, value, final in zip(targets, values, finals):
-        if target.shape != final.shape:
-            _memory.set_layout(target, target.untyped_storage(), target.storage_offset(), final.shape, final.stride())
+    for target, value, out in zip(targets, values, outs):
+        if target.shape != out.shape:
+            _memory.set_layout(target, target.untyped_storage(), target.storage_offset(), out.shape, out.stride())
         _memory.write(target, value)
     return targets[0] if len(targets) == 1 else tuple(targets)
+
+
+def _refuse_targets(targets: list[torch.Tensor], outs: list[Any], is_out: bool, leaves: list[Any], is_pointwise: bool) -> None:
+    """Refuses results that do not fit what they are written to, and writes to what is read: the host says what becomes of them."""
+    own = {target.untyped_storage()._cdata for target in targets}
+    reads_them = any(_memory.is_ours(leaf) and leaf.untyped_storage()._cdata in own for leaf in leaves)
+    for target, out in zip(targets, outs):
+        if not torch.can_cast(out.dtype, target.dtype) or is_out and not is_pointwise and target.dtype != out.dtype:
+            raise Unsupported("its result is cast")
+        # Memory that is not empty is made larger with a warning, which is the host's.
+        if target.shape != out.shape and not (is_out and target.numel() == 0 and not reads_them):
+            raise Unsupported("its result has another shape")
+    if is_out and reads_them and not is_pointwise:
+        raise Unsupported("what it writes to is what it reads")
+    _refuse_overlaps(targets, leaves)
+    for target in targets:
+        refuse_repeats(target)
+
+
+def refuse_repeats(target: torch.Tensor) -> None:
+    """Refuses to write to a view whose positions may share elements."""
+    pairs = sorted((stride, length) for stride, length in zip(target.stride(), target.shape) if length != 1)
+    reach = 0
+    for stride, length in pairs:
+        if target.numel() and stride <= reach:
+            raise Unsupported("positions of what it writes to share elements")
+        reach += stride * (length - 1)
+
+
+# Of these, what is wrong with indices into a tensor without axes is said by the functions of the host alone.
+_STRICTER = {"index_select", "index_add", "index_add_", "index_copy", "index_copy_", "index_fill", "index_fill_", "gather", "scatter", "scatter_"}
+
+
+def _is_stricter(op: Any, args: Any) -> bool:
+    """Whether the host raises where metas do not."""
+    return op.overloadpacket.__name__ in _STRICTER and any(isinstance(value, torch.Tensor) and not value.ndim for value in args)
 
 
 def _plain_number(value: Any) -> Any:
@@ -215,17 +251,20 @@ def _computed(op: Any, args: Any, kwargs: Any, meta: _metas.Meta, wraps: bool) -
             found = _built(op, args, kwargs, meta)
             if not wraps:
                 return found
-            return pytree.tree_map(_memory.made, found, meta.out)
+            if not isinstance(meta.out, (tuple, list)):
+                return _memory.made(found, meta.out)
+            made = [_memory.made(part, out) for part, out in zip(found, meta.out)]
+            return made if isinstance(meta.out, list) else tuple(made)
         except REFUSALS as error:
             refusal = error
     how = _taken_apart().get(op)
-    if how is None or "device" in kwargs:
+    if how is None:
         raise refusal or Unsupported("it has no expression")
     found = how(*args, **kwargs)
     results = list(found) if isinstance(found, (tuple, list)) else [found]
     own = {leaf.untyped_storage()._cdata for leaf in pytree.tree_leaves((args, kwargs)) if _memory.is_ours(leaf)}
     values = [_fitting(result, out, own, wraps) for result, out in zip(results, outs)]
-    return type(meta.out)(values) if type(meta.out) in (list, tuple) else tuple(values) if isinstance(meta.out, tuple) else values[0]
+    return values if isinstance(meta.out, list) else tuple(values) if isinstance(meta.out, tuple) else values[0]
 
 
 def _fitting(result: Any, meta: Any, own: set[int], wraps: bool) -> Any:

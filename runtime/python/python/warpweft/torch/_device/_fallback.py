@@ -15,6 +15,7 @@ from torch.utils import _pytree as pytree
 
 from warpweft.torch import _counters
 from warpweft.torch._device import _memory as memory
+from warpweft.torch._device import _metas
 
 _LOGGER = logging.getLogger("warpweft.torch")
 _told: set[str] = set()
@@ -67,6 +68,9 @@ class Host:
             return torch.default_generator
         if not memory.is_ours(value):
             return value
+        for tensor, host in self.tensors:
+            if tensor is value:
+                return host
         storage: Any = value.untyped_storage()
         data = self.data.get(storage._cdata)
         if data is None:
@@ -118,4 +122,4 @@ def run(op: Any, args: Any, kwargs: Any, why: Optional[str] = None) -> Any:
 
 def call(op: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """Calls an op of the host."""
-    return op(*args, **kwargs)
+    return op(*_metas.with_tensors(op, args), **kwargs)

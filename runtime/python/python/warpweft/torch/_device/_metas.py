@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Optional
 
 import torch
@@ -31,19 +32,38 @@ def meta_of(value: Any) -> Any:
     return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
 
 
-def key_of(value: Any) -> Any:
-    """What of an argument metas depend on; floats are any."""
+def key_of(value: Any, numbers: bool) -> Any:
+    """What of an argument metas depend on; any float is one where `numbers` do not count."""
     if isinstance(value, torch.Tensor):
         return (value.dtype, value.shape, value.stride(), value.device.type)
     if isinstance(value, (list, tuple)):
-        return tuple(map(key_of, value))
-    return float if isinstance(value, float) else (type(value), value)
+        return tuple(key_of(item, numbers) for item in value)
+    return float if isinstance(value, float) and not numbers else (type(value), value)
+
+
+@functools.cache
+def _tensor_places(op: Any) -> frozenset[int]:
+    return frozenset(place for place, argument in enumerate(op._schema.arguments) if str(argument.type) in ("Tensor", "Optional[Tensor]"))
+
+
+def with_tensors(op: Any, args: Any) -> Any:
+    """Arguments with tensors where an op wants such and a number of Python came; in the type that it has beside the first tensor."""
+    places = _tensor_places(op)
+    if not any(isinstance(value, (int, float, complex)) for place, value in enumerate(args) if place in places):
+        return args
+    first = next((value for value in args if isinstance(value, torch.Tensor)), None)
+
+    def tensor(value: Any) -> torch.Tensor:
+        return torch.tensor(value, dtype=None if first is None else torch.result_type(first, value))
+
+    return [tensor(value) if place in places and isinstance(value, (int, float, complex)) else value for place, value in enumerate(args)]
 
 
 def call(op: Any, args: Any, kwargs: Any) -> Optional[Meta]:
     """What the metas say; none where there are none, or where they refuse the call."""
     try:
-        key = (op, key_of(args), tuple((name, key_of(value)) for name, value in kwargs.items()))
+        numbers = torch.Tag.pointwise not in op.tags
+        key = (op, key_of(args, numbers), tuple((name, key_of(value, numbers)) for name, value in kwargs.items()))
         found = _known.get(key, _known)
     except TypeError:
         return None
@@ -51,7 +71,7 @@ def call(op: Any, args: Any, kwargs: Any) -> Optional[Meta]:
         return found
     try:
         metas = pytree.tree_map(meta_of, (args, kwargs))
-        found = Meta(*metas, op(*metas[0], **metas[1]))
+        found = Meta(*metas, op(*with_tensors(op, metas[0]), **metas[1]))
     except Exception:
         # Whoever runs it says why.
         found = None

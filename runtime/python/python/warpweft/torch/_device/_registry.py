@@ -15,6 +15,8 @@ _KEY = "PrivateUse1"
 _COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
 _EXPLICIT = torch._C.DispatchKey.CompositeExplicitAutograd
 _NON_FUNCTIONAL = torch._C.DispatchKey.CompositeExplicitAutogradNonFunctional
+# Ops that PyTorch takes apart into others that are ours, better than we can.
+_PYTORCHS = set("clone abs abs_ masked_fill fill zero sum mean sort detach_ floor_divide floor_divide_ copysign_ _unsafe_view addr_ div_".split())
 _libraries: list[Any] = []
 
 
@@ -42,11 +44,15 @@ def _is_ours(op: Any) -> bool:
         return False
     kind = _dispatch.kind_of(op)
     if torch._C._dispatch_has_kernel_for_dispatch_key(name, _NON_FUNCTIONAL):
-        return not kind.is_view
+        # ATen checks the call, makes the result by `empty_strided`, and calls the op with `out=`.
+        return False
     if torch._C._dispatch_has_kernel_for_dispatch_key(name, _EXPLICIT):
-        # What takes a device makes memory and copies, which PyTorch does by `empty` and `copy_`.
-        takes_device = any(argument.name == "device" for argument in op._schema.arguments)
-        return not kind.is_view and not takes_device and (op in TABLE or kind.functional in TABLE)
+        # What takes a device makes memory and copies, and what has `out=` copies a result: PyTorch does that by `empty` and `copy_`. So it does what is made of
+        # ops of elements, with the strides of the CPU.
+        others = any(argument.name == "device" or argument.is_out for argument in op._schema.arguments)
+        others = others or torch.Tag.pointwise in op.tags or torch.Tag.inplace_view in op.tags
+        left = op.overloadpacket.__name__ in _PYTORCHS
+        return not kind.is_view and not others and not left and (op in TABLE or kind.functional in TABLE)
     return False
 
 

@@ -46,11 +46,13 @@ def copy_(self: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) 
     if _memory.is_ours(source) and self.shape == source.shape and _is_same(self, source):
         return self
     try:
-        source = source.expand(self.shape) if source.shape != self.shape else source
         if not _metas.is_plain(self):
             raise Unsupported("what it writes to is conjugate")
+        if self.shape != source.shape:
+            source.expand(self.shape)
         if _memory.is_ours(source):
             _dispatch._refuse_overlaps([self], [source])
+            _dispatch.refuse_repeats(self)
             value = _memory.read(source)
         elif source.device.type == "cpu" and source.layout == torch.strided:
             value = _taken(source.detach().to(self.dtype, copy=True, memory_format=torch.contiguous_format))
@@ -146,6 +148,25 @@ def set_empty(self: torch.Tensor) -> torch.Tensor:
     return set_tensor(self, _memory.empty([0], [1], self.dtype))
 
 
+def as_strided(self: torch.Tensor, size: Any, stride: Any, storage_offset: Any = None) -> torch.Tensor:
+    """Any view, within the storage: the function of the host looks at that, and that of metas does not."""
+    return aten.as_strided.default._op_dk(torch._C.DispatchKey.CPU, self, size, stride, storage_offset)
+
+
+def flip(self: torch.Tensor, dims: Any) -> torch.Tensor:
+    """Axes in reverse, in memory as the tensor lies there: its meta function has other strides for axes of length 1."""
+    try:
+        axes = [axis % max(self.ndim, 1) for axis in dims if -max(self.ndim, 1) <= axis < max(self.ndim, 1)]
+        if len(set(axes)) != len(dims) or self.dtype.is_complex:
+            raise Unsupported("axes that are none")
+        value = _memory.read(self)
+        result = torch.empty_like(self)
+        _memory.write(result, value.flip(axes) if axes and self.ndim else value)
+        return result
+    except _dispatch.REFUSALS as refusal:
+        return _fallback.run(aten.flip.default, (self, dims), {}, str(refusal))
+
+
 def batch_norm(
     x: torch.Tensor,
     weight: Any,
@@ -190,6 +211,8 @@ def register() -> None:
             aten.zero_.default: zero,
             aten._local_scalar_dense.default: item,
             aten.resize_.default: resize,
+            aten.as_strided.default: as_strided,
+            aten.flip.default: flip,
             aten.set_.source_Storage: set_storage,
             aten.set_.source_Storage_storage_offset: set_strided,
             aten.set_.source_Tensor: set_tensor,
