@@ -79,7 +79,8 @@ fn sound_becomes_the_spectrogram_and_states_of_transformers() {
     }
     let mut names: Vec<String> = encoder.named_parameters().into_iter().map(|(name, _)| name).collect();
     let mut held: Vec<String> = weights.into_iter().map(|(name, _)| name).collect();
-    (names.sort(), held.sort());
+    names.sort();
+    held.sort();
     assert_eq!(names, held);
 }
 
