@@ -86,7 +86,10 @@ fn is_plain(kind: &Type) -> bool {
 
 fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let Data::Struct(data) = &input.data else {
-        return Err(Error::new(input.ident.span(), "derive(Module) is for structs: what an enum holds has no fixed names"));
+        return Err(Error::new(
+            input.ident.span(),
+            "derive(Module) is for structs: what an enum holds has no fixed names",
+        ));
     };
     let (mut parameters, mut buffers) = (Vec::new(), Vec::new());
     for (number, field) in data.fields.iter().enumerate() {
@@ -148,7 +151,9 @@ mod tests {
 
     #[test]
     fn fields_are_parts_by_their_names() {
-        let made = made("struct N<T: Module> { a: T, #[module(name = \"b.c\")] r#in: Linear, r#type: Tensor, n: [i64; 2] }").unwrap();
+        let made =
+            made("struct N<T: Module> { a: T, #[module(name = \"b.c\")] r#in: Linear, r#type: Tensor, n: [i64; 2] }")
+                .unwrap();
         assert!(made.contains("impl<T:Module>::warpweft::nn::ModuleforN<T>"), "{made}");
         for part in ["&self.a,\"a\"", "&self.r#in,\"b.c\"", "&self.r#type,\"type\""] {
             assert_eq!(made.matches(&format!("add_parameters({part},")).count(), 1, "{part}: {made}");
