@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
+use crate::buffer::RawBuffer;
 use crate::device::Device;
 use crate::emulator::EmulatorDevice;
 use crate::emulator::queue::EmulatedQueue;
@@ -84,10 +85,17 @@ fn memory_is_not_the_hosts_and_is_freed_after_what_came_before() {
         Ok(())
     });
     drop(buffer);
+    // Had it been freed already, one of these would be in its place.
+    let others: Vec<RawBuffer> = (0..64).map(|_| RawBuffer::unguarded("other", 64).unwrap()).collect();
     assert!(told.try_recv().is_err());
     open.send(()).unwrap();
     device.finish().unwrap();
     assert_eq!(told.try_recv().unwrap(), [9; 64]);
+    for other in &others {
+        let mut bytes = [1; 64];
+        other.all().copy_out(0, &mut bytes).unwrap();
+        assert_eq!(bytes, [0; 64]);
+    }
 }
 
 #[test]
