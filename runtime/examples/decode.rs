@@ -58,7 +58,7 @@ impl Attention {
     /// The same of all tokens at once.
     fn whole(&self, tokens: &Tensor) -> Tensor {
         let [query, key, value] = self.project(tokens, TOKENS);
-        let options = AttentionOptions { is_causal: true, ..AttentionOptions::default() };
+        let options = AttentionOptions::default().is_causal(true);
         self.joined(&query.attention(&key, &value, &options), TOKENS)
     }
 }

@@ -52,7 +52,7 @@ struct Network {
 
 impl Network {
     fn new() -> Result<Network, Failure> {
-        let same = || ConvOptions { padding: vec![1], ..ConvOptions::default() };
+        let same = || ConvOptions::default().padding([1]);
         Ok(Network {
             first: Conv2d::new(1, 16, 3, same())?,
             second: Conv2d::new(16, 32, 3, same())?,
@@ -61,7 +61,7 @@ impl Network {
     }
 
     fn forward(&self, images: &Tensor) -> Tensor {
-        let pool = PoolOptions { kernel: vec![2], stride: vec![2], ..PoolOptions::default() };
+        let pool = PoolOptions::default().kernel([2]).stride([2]);
         let halved = self.first.forward(images).relu().max_pool(&pool);
         let quartered = self.second.forward(&halved).relu().max_pool(&pool);
         self.last.forward(&quartered.flatten(1, -1))

@@ -51,16 +51,16 @@ fn check(name: &str, layer: &dyn Layer) {
 }
 
 fn options(stride: &[i64], padding: &[i64], groups: i64) -> ConvOptions {
-    ConvOptions { stride: stride.to_vec(), padding: padding.to_vec(), groups, ..ConvOptions::default() }
+    ConvOptions::default().stride(stride.to_vec()).padding(padding.to_vec()).groups(groups)
 }
 
 #[test]
 fn convolutions_of_every_rank_give_pytorchs_values() {
     check("conv1d", &Conv::new(4, 6, 3, false, options(&[2], &[1], 2)).unwrap());
     check("conv2d", &Conv::new(3, 4, [3, 1], true, options(&[1, 2], &[1, 0], 1)).unwrap());
-    let dilated = ConvOptions { dilation: vec![1, 2, 1], ..ConvOptions::default() };
+    let dilated = ConvOptions::default().dilation(vec![1, 2, 1]);
     check("conv3d", &Conv::new(2, 3, [1, 2, 3], true, dilated).unwrap());
-    let padded = ConvOptions { output_padding: vec![1], ..options(&[2], &[1], 1) };
+    let padded = options(&[2], &[1], 1).output_padding(vec![1]);
     check("conv_transpose1d", &ConvTranspose::new(3, 4, 3, true, padded).unwrap());
     check("conv_transpose2d", &ConvTranspose::new(4, 6, [2, 3], false, options(&[2, 1], &[0], 2)).unwrap());
 }
@@ -100,7 +100,7 @@ fn dropout_drops_while_it_learns_alone() {
 
 #[test]
 fn attention_gives_pytorchs_values_at_once_and_with_a_cache() {
-    let causal = AttentionOptions { is_causal: true, ..AttentionOptions::default() };
+    let causal = AttentionOptions::default().is_causal(true);
     for (name, layer, options) in [
         ("attention_plain", MultiHeadAttention::new(12, 3, 3, true, None).unwrap(), &causal),
         ("attention_rotary", MultiHeadAttention::new(16, 4, 2, true, Some(10_000.0)).unwrap(), &causal),

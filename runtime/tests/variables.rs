@@ -82,7 +82,7 @@ fn a_network_takes_a_batch_of_any_size() {
             (floats(device, [4, 1, 3, 3], 4), floats(device, [16, 36], 5), floats(device, [10, 16], 6));
         let forward = |images: &Tensor| {
             let filtered = images.conv(&filters, None, &Default::default()).relu();
-            let pooled = filtered.max_pool(&warpweft::tensor::PoolOptions { kernel: vec![2], ..Default::default() });
+            let pooled = filtered.max_pool(&warpweft::tensor::PoolOptions::default().kernel(vec![2]));
             pooled.flatten(1, -1).linear(&first, None).relu().linear(&second, None).log_softmax(1)
         };
         let mut outcomes = Vec::new();

@@ -90,7 +90,7 @@ fn many_keys_weigh_as_exact_sums_say() {
 #[test]
 fn what_is_hidden_of_many_keys_does_not_count() {
     const HIDDEN: f64 = f64::NEG_INFINITY;
-    let causal = AttentionOptions { is_causal: true, ..AttentionOptions::default() };
+    let causal = AttentionOptions::default().is_causal(true);
     let after = |row: usize, key: usize| if key > row { HIDDEN } else { 0.0 };
     Inputs::new([1, 1, 1100, 1100, 4]).check("causal", &causal, after, f64::NAN);
     // The first row sees nothing, the second one block alone, the third the rest of the length alone.
@@ -108,7 +108,7 @@ fn what_is_hidden_of_many_keys_does_not_count() {
     let added = Tensor::from_vec(all().map(|hidden| if hidden { f32::NEG_INFINITY } else { 0.5 }).collect(), shape);
     for (what, mask) in [("a mask of bools", seen), ("a mask of scores", added)] {
         let mask = Some(mask);
-        let options = AttentionOptions { mask, enable_gqa: true, ..AttentionOptions::default() };
+        let options = AttentionOptions::default().mask(mask).enable_gqa(true);
         grouped.check(what, &options, |row, key| if hides(row, key) { HIDDEN } else { 0.0 }, 0.0);
     }
 }
@@ -117,7 +117,7 @@ fn what_is_hidden_of_many_keys_does_not_count() {
 fn a_mask_may_have_heads_that_queries_have_not() -> Result<()> {
     let [q, k, v] = Inputs::new([1, 1, 3, 1030, 4]).tensors();
     let hidden = Tensor::from_vec((0..2 * 3 * 1030).map(|place| place % 7 != 0).collect::<Vec<bool>>(), [2, 3, 1030]);
-    let options = AttentionOptions { mask: Some(hidden.clone()), ..AttentionOptions::default() };
+    let options = AttentionOptions::default().mask(Some(hidden.clone()));
     let both = q.attention(&k, &v, &options).to_vec::<f32>()?;
     let exact = |head: usize| Inputs::new([1, 1, 3, 1030, 4]).exact(|row, key| seen_by(head, row, key), 0.0);
     let want = [exact(0), exact(1)].concat();

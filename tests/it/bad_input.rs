@@ -178,13 +178,9 @@ fn types() {
 fn layers() {
     let image = floats(&[1, 4, 5, 5]);
     let options = ConvOptions::default();
-    let grouped = ConvOptions { groups: 3, ..ConvOptions::default() };
-    let still = ConvOptions { stride: vec![0], ..ConvOptions::default() };
-    let pool = |kernel: i64, padding: i64| PoolOptions {
-        kernel: vec![kernel],
-        padding: vec![padding],
-        ..PoolOptions::default()
-    };
+    let grouped = ConvOptions::default().groups(3);
+    let still = ConvOptions::default().stride(vec![0]);
+    let pool = |kernel: i64, padding: i64| PoolOptions::default().kernel(vec![kernel]).padding(vec![padding]);
     check(vec![
         case(image.conv(&floats(&[2, 3, 3, 3]), None, &options), "conv", "does not fit 4 channels"),
         case(image.conv(&floats(&[2, 4, 6, 6]), None, &options), "conv", "does not fit the padded length 5"),

@@ -49,7 +49,7 @@ fn every_window_and_row_passes_its_whole_gradient_on_however_its_values_are_roun
         let y = &x + &w * &b;
         let total = |reduced: &Tensor| gradient(&x, reduced).cast(DType::F64).sum(()).item::<f64>().unwrap();
         for (kernel, stride, windows) in [(2, 2, 512.0), (3, 2, 392.0)] {
-            let options = PoolOptions { kernel: vec![kernel], stride: vec![stride], ..PoolOptions::default() };
+            let options = PoolOptions::default().kernel(vec![kernel]).stride(vec![stride]);
             assert_eq!(total(&y.max_pool(&options)), windows, "{dtype} windows of {kernel} by {stride}");
         }
         assert_eq!(total(&y.max(3)), 128.0, "{dtype}");

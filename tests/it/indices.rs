@@ -103,7 +103,7 @@ fn in_the_checked_mode_every_index_is_looked_at() {
 #[test]
 fn gradients_and_writes_are_checked_too() {
     let scores = Tensor::from_vec(vec![0.5f32; 6], [2, 3]);
-    let options = ClassOptions { ignore_index: Some(-100), ..ClassOptions::default() };
+    let options = ClassOptions::default().ignore_index(Some(-100));
     let gradient = |target: &Tensor| {
         check_indices(|| scores.cross_entropy(target, &options)).gradient(&[&scores]).unwrap().remove(0)
     };

@@ -115,7 +115,7 @@ fn a_network_for_digits_under_adam() {
     let last = Linear::new(576, 10, true).unwrap();
     let mut x = input(&[32, 1, 28, 28]);
     for (pair, norm) in layers.chunks(2).zip(&norms) {
-        let pooled = PoolOptions { kernel: vec![2, 2], ..PoolOptions::default() };
+        let pooled = PoolOptions::default().kernel(vec![2, 2]);
         x = norm.forward_training(&stack(&x, pair)).unwrap().max_pool(&pooled);
     }
     let loss = total(&last.forward(&x.reshape([32, 576]))) * (1.0 / 320.0);

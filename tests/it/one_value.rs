@@ -16,7 +16,7 @@ fn drawn(shape: &[i64], seed: u64) -> Tensor {
 /// The gradient of the sum of the maxima of windows of 2 by 2 is 1 in each window.
 #[track_caller]
 fn each_window_has_a_gradient(y: &Tensor) {
-    let options = PoolOptions { kernel: vec![2, 2], ..PoolOptions::default() };
+    let options = PoolOptions::default().kernel(vec![2, 2]);
     let pooled = y.max_pool(&options);
     let windows: usize = pooled.shape().unwrap().iter().product();
     let gradient = pooled.sum(()).gradient(&[y]).unwrap().remove(0).to_vec::<f32>().unwrap();

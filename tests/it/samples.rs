@@ -124,7 +124,7 @@ fn resampled_axes_are_pytorchs() {
     let resampled = |kernel, count: usize, antialias| {
         let scale = count as f64 / 7.0;
         let places: Vec<f64> = (0..count).map(|at| (at as f64 + 0.5) / scale - 0.5).collect();
-        let how = Resampling { kernel, scale, antialias, exclude_outside: antialias };
+        let how = Resampling::default().kernel(kernel).scale(scale).antialias(antialias).exclude_outside(antialias);
         x.resample(0, &places, &how)
     };
     near("linear", &resampled(Kernel::Linear, 4, false), &[-0.25, 0.45454545, -0.34090909, 0.61363636]);
@@ -151,7 +151,7 @@ fn resampled_axes_are_pytorchs() {
     let places = [0.5, 1.5, 2.4, 9.0];
     let nearest = |rounding| {
         let kernel = Kernel::Nearest(rounding);
-        let how = Resampling { kernel, scale: 1.0, antialias: false, exclude_outside: false };
+        let how = Resampling::default().kernel(kernel).scale(1.0).antialias(false).exclude_outside(false);
         Tensor::iota(4).resample(0, &places, &how).to_vec::<i32>().unwrap()
     };
     assert_eq!(nearest(NearestRounding::HalfDown), [0, 1, 2, 3]);

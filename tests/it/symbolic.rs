@@ -148,7 +148,7 @@ fn gradients_of_convolutions_keep_a_batch_of_any_size() {
             let x = Tensor::from_vec(floats(value * 36, 3), (count, 1, 6, 6));
             let pooled = x
                 .conv(&filters, None, &Default::default())
-                .avg_pool(&warpweft::tensor::PoolOptions { kernel: vec![2], ..Default::default() });
+                .avg_pool(&warpweft::tensor::PoolOptions::default().kernel(vec![2]));
             let gradients = (&pooled * &pooled).mean(()).gradient(&[&filters, &x]).unwrap();
             gradients.iter().map(|gradient| gradient.to_vec::<f32>().unwrap()).collect::<Vec<_>>()
         };

@@ -14,7 +14,10 @@ use crate::dtype::Scalar;
 use crate::ir::{Dim, Function, Shape};
 
 /// How windows lie on the spatial axes; a list of one number stands for the same on each axis.
+///
+/// Others may be added: begin with the default, and say what differs: `ConvOptions::default().stride([2]).padding([1])`.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ConvOptions {
     /// Elements between neighbouring windows.
     pub stride: Vec<i64>,
@@ -31,6 +34,33 @@ pub struct ConvOptions {
 impl Default for ConvOptions {
     fn default() -> ConvOptions {
         ConvOptions { stride: vec![1], padding: vec![0], dilation: vec![1], groups: 1, output_padding: vec![0] }
+    }
+}
+
+impl ConvOptions {
+    /// The same with so many elements between neighbouring windows.
+    pub fn stride(self, stride: impl Into<Vec<i64>>) -> ConvOptions {
+        ConvOptions { stride: stride.into(), ..self }
+    }
+
+    /// The same with so many zeros on both sides.
+    pub fn padding(self, padding: impl Into<Vec<i64>>) -> ConvOptions {
+        ConvOptions { padding: padding.into(), ..self }
+    }
+
+    /// The same with so many elements between neighbours in a window.
+    pub fn dilation(self, dilation: impl Into<Vec<i64>>) -> ConvOptions {
+        ConvOptions { dilation: dilation.into(), ..self }
+    }
+
+    /// The same with so many groups of channels that do not mix.
+    pub fn groups(self, groups: i64) -> ConvOptions {
+        ConvOptions { groups, ..self }
+    }
+
+    /// The same with so many elements added at the end of a transposed convolution.
+    pub fn output_padding(self, output_padding: impl Into<Vec<i64>>) -> ConvOptions {
+        ConvOptions { output_padding: output_padding.into(), ..self }
     }
 }
 

@@ -13,7 +13,10 @@ use crate::ir::{Function, ReduceOp, Shape};
 use crate::{DType, UOp};
 
 /// How pooling windows lie.
+///
+/// Others may be added: begin with the default, and say what differs: `PoolOptions::default().kernel([3]).stride([2])`.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PoolOptions {
     /// Elements of a window along each pooled axis.
     pub kernel: Vec<i64>,
@@ -39,6 +42,38 @@ impl Default for PoolOptions {
             ceil_mode: false,
             count_include_pad: true,
         }
+    }
+}
+
+impl PoolOptions {
+    /// The same with windows of so many elements along each pooled axis.
+    pub fn kernel(self, kernel: impl Into<Vec<i64>>) -> PoolOptions {
+        PoolOptions { kernel: kernel.into(), ..self }
+    }
+
+    /// The same with so many elements between neighbouring windows; the kernel when empty.
+    pub fn stride(self, stride: impl Into<Vec<i64>>) -> PoolOptions {
+        PoolOptions { stride: stride.into(), ..self }
+    }
+
+    /// The same with so many elements on both sides.
+    pub fn padding(self, padding: impl Into<Vec<i64>>) -> PoolOptions {
+        PoolOptions { padding: padding.into(), ..self }
+    }
+
+    /// The same with so many elements between neighbours in a window.
+    pub fn dilation(self, dilation: impl Into<Vec<i64>>) -> PoolOptions {
+        PoolOptions { dilation: dilation.into(), ..self }
+    }
+
+    /// The same with a last window that sticks out counted, or not.
+    pub fn ceil_mode(self, ceil_mode: bool) -> PoolOptions {
+        PoolOptions { ceil_mode, ..self }
+    }
+
+    /// The same with padding counted in a mean, or not.
+    pub fn count_include_pad(self, count_include_pad: bool) -> PoolOptions {
+        PoolOptions { count_include_pad, ..self }
     }
 }
 

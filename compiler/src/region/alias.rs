@@ -24,6 +24,7 @@ pub struct TensorId(pub usize);
 
 /// Why a tensor cannot be added.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum AliasError {
     /// The id is not of this graph.
     #[error("tensor {0} is not in the graph, which has {1} tensors")]

@@ -9,6 +9,7 @@ use crate::ir::floor_div;
 
 /// Why three numbers are no stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum StripeError {
     /// `on` or `off` is negative.
     #[error("a stripe with on {on} and off {off}: neither may be negative")]

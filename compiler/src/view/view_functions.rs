@@ -12,6 +12,7 @@ use crate::ir::{Dim, Shape};
 
 /// Why there is no such view.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ViewError {
     /// The arguments do not fit the shape: what is wrong, and what would be right.
     #[error("{function}: {message}")]

@@ -84,12 +84,12 @@ impl MultiHeadAttention {
             let own = (Tensor::iota(count).cast(DType::I64) + Tensor::from_dim(start)).unsqueeze(-1);
             Tensor::iota(seen).cast(DType::I64).unsqueeze(0).le(own)
         });
-        let options = self.with_groups(&AttentionOptions { mask, ..AttentionOptions::default() });
+        let options = self.with_groups(&AttentionOptions::default().mask(mask));
         Ok(self.joined(&query.attention(&keys, &values, &options), x))
     }
 
     fn with_groups(&self, options: &AttentionOptions) -> AttentionOptions {
-        AttentionOptions { enable_gqa: self.heads != self.key_heads, ..options.clone() }
+        options.clone().enable_gqa(self.heads != self.key_heads)
     }
 
     /// Queries, keys and values [batch, heads, positions, width of a head], turned by their positions.

@@ -129,7 +129,7 @@ impl SentenceEncoder {
         let embedded = self.words.forward(tokens) + rows + self.types.weight.get(0);
         // Not seen is what is padding, by any query and head: [sentences, heads, queries, keys].
         let seen = mask.ne(0.0).unsqueeze(1).unsqueeze(1);
-        let options = AttentionOptions { mask: Some(seen), ..AttentionOptions::default() };
+        let options = AttentionOptions::default().mask(Some(seen));
         let layers = self.layers.iter();
         let encoded = layers.fold(self.norm.forward(&embedded), |x, layer| layer.forward_with(&x, &options));
         let mask = mask.unsqueeze(-1);

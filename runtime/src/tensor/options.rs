@@ -5,7 +5,10 @@ use warpweft_compiler::ops::{attention, loss};
 use super::{Reduction, Result, Tensor};
 
 /// What attention may see, and how scores are scaled.
+///
+/// Others may be added: begin with the default, and say what differs: `AttentionOptions::default().is_causal(true)`.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct AttentionOptions {
     /// A bool mask (false is not seen) or a float one (added to the scores), which broadcasts to [.., queries, keys].
     pub mask: Option<Tensor>,
@@ -18,6 +21,28 @@ pub struct AttentionOptions {
 }
 
 impl AttentionOptions {
+    /// The same with this mask.
+    pub fn mask(self, mask: impl Into<Option<Tensor>>) -> AttentionOptions {
+        AttentionOptions { mask: mask.into(), ..self }
+    }
+
+    /// The same with the keys after a query not seen, or seen.
+    pub fn is_causal(self, is_causal: bool) -> AttentionOptions {
+        AttentionOptions { is_causal, ..self }
+    }
+
+    /// The same with this factor of scores.
+    pub fn scale(self, scale: impl Into<Option<f64>>) -> AttentionOptions {
+        AttentionOptions { scale: scale.into(), ..self }
+    }
+
+    /// The same with several query heads to a key head, or one.
+    pub fn enable_gqa(self, enable_gqa: bool) -> AttentionOptions {
+        AttentionOptions { enable_gqa, ..self }
+    }
+}
+
+impl AttentionOptions {
     pub(super) fn of_graphs(&self) -> Result<attention::AttentionOptions> {
         let mask = self.mask.as_ref().map(Tensor::uop).transpose()?;
         let AttentionOptions { is_causal, scale, enable_gqa, .. } = *self;
@@ -26,7 +51,10 @@ impl AttentionOptions {
 }
 
 /// How classes count in [`Tensor::cross_entropy`] and [`Tensor::nll_loss`].
+///
+/// Others may be added: begin with the default, and say what differs: `ClassOptions::default().label_smoothing(0.1)`.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct ClassOptions {
     /// A factor for each class.
     pub weight: Option<Tensor>,
@@ -36,6 +64,28 @@ pub struct ClassOptions {
     pub label_smoothing: f64,
     /// What becomes of the losses.
     pub reduction: Reduction,
+}
+
+impl ClassOptions {
+    /// The same with a factor for each class.
+    pub fn weight(self, weight: impl Into<Option<Tensor>>) -> ClassOptions {
+        ClassOptions { weight: weight.into(), ..self }
+    }
+
+    /// The same with targets of this class not counted.
+    pub fn ignore_index(self, ignore_index: impl Into<Option<i64>>) -> ClassOptions {
+        ClassOptions { ignore_index: ignore_index.into(), ..self }
+    }
+
+    /// The same with this share of the target spread over all classes.
+    pub fn label_smoothing(self, label_smoothing: f64) -> ClassOptions {
+        ClassOptions { label_smoothing, ..self }
+    }
+
+    /// The same with this made of the losses.
+    pub fn reduction(self, reduction: Reduction) -> ClassOptions {
+        ClassOptions { reduction, ..self }
+    }
 }
 
 impl ClassOptions {

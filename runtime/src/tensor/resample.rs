@@ -35,7 +35,10 @@ pub enum NearestRounding {
 }
 
 /// How an axis is resampled.
+///
+/// Others may be added: begin with the default (lines between neighbours, as many elements as before), and say what differs.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Resampling {
     /// Which elements count.
     pub kernel: Kernel,
@@ -45,6 +48,34 @@ pub struct Resampling {
     pub antialias: bool,
     /// Whether elements beyond the edge do not count; else they are those of the edge.
     pub exclude_outside: bool,
+}
+
+impl Default for Resampling {
+    fn default() -> Resampling {
+        Resampling { kernel: Kernel::Linear, scale: 1.0, antialias: false, exclude_outside: false }
+    }
+}
+
+impl Resampling {
+    /// The same with these elements counted.
+    pub fn kernel(self, kernel: Kernel) -> Resampling {
+        Resampling { kernel, ..self }
+    }
+
+    /// The same with so many new elements for each old one.
+    pub fn scale(self, scale: f64) -> Resampling {
+        Resampling { scale, ..self }
+    }
+
+    /// The same with all elements counted that a smaller image leaves out, or not.
+    pub fn antialias(self, antialias: bool) -> Resampling {
+        Resampling { antialias, ..self }
+    }
+
+    /// The same with elements beyond the edge not counted, or as those of the edge.
+    pub fn exclude_outside(self, exclude_outside: bool) -> Resampling {
+        Resampling { exclude_outside, ..self }
+    }
 }
 
 /// Elements and weights of one new element.
@@ -60,7 +91,7 @@ impl Tensor {
     /// # use warpweft::Tensor;
     /// # use warpweft::tensor::{Kernel, Resampling};
     /// let x = Tensor::from_vec(vec![0f32, 10.0, 20.0], [3]);
-    /// let lines = Resampling { kernel: Kernel::Linear, scale: 1.0, antialias: false, exclude_outside: false };
+    /// let lines = Resampling::default().kernel(Kernel::Linear).scale(1.0).antialias(false).exclude_outside(false);
     /// assert_eq!(x.resample(0, &[0.5, 1.75, 5.0], &lines).to_vec::<f32>()?, [5.0, 17.5, 20.0]);
     /// # Ok::<(), warpweft::Error>(())
     /// ```

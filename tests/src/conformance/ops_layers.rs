@@ -64,24 +64,22 @@ pub(super) fn products(call: &Call<'_>) -> Family {
 }
 
 fn conv_options(call: &Call<'_>) -> Result<ConvOptions, Stop> {
-    Ok(ConvOptions {
-        stride: call.ints_or("stride", 1)?,
-        padding: call.ints_or("padding", 0)?,
-        dilation: call.ints_or("dilation", 1)?,
-        groups: call.int_or("groups", 1)?,
-        output_padding: call.ints_or("output_padding", 0)?,
-    })
+    Ok(ConvOptions::default()
+        .stride(call.ints_or("stride", 1)?)
+        .padding(call.ints_or("padding", 0)?)
+        .dilation(call.ints_or("dilation", 1)?)
+        .groups(call.int_or("groups", 1)?)
+        .output_padding(call.ints_or("output_padding", 0)?))
 }
 
 fn pool_options(call: &Call<'_>) -> Result<PoolOptions, Stop> {
-    Ok(PoolOptions {
-        kernel: call.ints("kernel")?,
-        stride: call.ints("stride")?,
-        padding: call.ints_or("padding", 0)?,
-        dilation: call.ints_or("dilation", 1)?,
-        ceil_mode: call.flag("ceil_mode")?,
-        count_include_pad: call.flag_or("count_include_pad", true)?,
-    })
+    Ok(PoolOptions::default()
+        .kernel(call.ints("kernel")?)
+        .stride(call.ints("stride")?)
+        .padding(call.ints_or("padding", 0)?)
+        .dilation(call.ints_or("dilation", 1)?)
+        .ceil_mode(call.flag("ceil_mode")?)
+        .count_include_pad(call.flag_or("count_include_pad", true)?))
 }
 
 pub(super) fn windows(call: &Call<'_>) -> Family {
@@ -132,7 +130,11 @@ pub(super) fn layers(call: &Call<'_>) -> Family {
             let mask = call.inputs.get(3).cloned();
             let scale = call.get("scale").and_then(Value::as_f64);
             let (is_causal, enable_gqa) = (call.flag("is_causal")?, call.flag("enable_gqa")?);
-            x.attention(call.input(1)?, call.input(2)?, &AttentionOptions { mask, is_causal, scale, enable_gqa })
+            x.attention(
+                call.input(1)?,
+                call.input(2)?,
+                &AttentionOptions::default().mask(mask).is_causal(is_causal).scale(scale).enable_gqa(enable_gqa),
+            )
         }
         _ => return Ok(None),
     })
@@ -142,12 +144,11 @@ pub(super) fn losses(call: &Call<'_>) -> Family {
     let Some(x) = call.inputs.first() else { return Ok(None) };
     one(match call.op {
         "cross_entropy" | "nll_loss" => {
-            let options = ClassOptions {
-                weight: call.inputs.get(2).cloned(),
-                ignore_index: call.get("ignore_index").and_then(Value::as_i64),
-                label_smoothing: call.float_or("label_smoothing", 0.0)?,
-                reduction: call.reduction()?,
-            };
+            let options = ClassOptions::default()
+                .weight(call.inputs.get(2).cloned())
+                .ignore_index(call.get("ignore_index").and_then(Value::as_i64))
+                .label_smoothing(call.float_or("label_smoothing", 0.0)?)
+                .reduction(call.reduction()?);
             if call.op == "nll_loss" {
                 x.nll_loss(call.input(1)?, &options)
             } else {

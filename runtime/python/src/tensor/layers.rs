@@ -66,7 +66,7 @@ macro_rules! class_losses {
                 reduction: &str,
             ) -> PyResult<PyTensor> {
                 let reduction = reduction_of(reduction)?;
-                let options = ClassOptions { weight: inner(weight).cloned(), ignore_index, label_smoothing, reduction };
+                let options = ClassOptions::default().weight(inner(weight).cloned()).ignore_index(ignore_index).label_smoothing(label_smoothing).reduction(reduction);
                 made(py, || self.0.$name(&target.0, &options))
             }
         )* }
@@ -120,13 +120,7 @@ impl PyTensor {
         dilation: Numbers,
         groups: i64,
     ) -> PyResult<PyTensor> {
-        let options = ConvOptions {
-            stride: stride.0,
-            padding: padding.0,
-            dilation: dilation.0,
-            groups,
-            ..ConvOptions::default()
-        };
+        let options = ConvOptions::default().stride(stride.0).padding(padding.0).dilation(dilation.0).groups(groups);
         made(py, || self.0.conv(&weight.0, inner(bias), &options))
     }
 
@@ -144,13 +138,12 @@ impl PyTensor {
         dilation: Numbers,
         groups: i64,
     ) -> PyResult<PyTensor> {
-        let options = ConvOptions {
-            stride: stride.0,
-            padding: padding.0,
-            dilation: dilation.0,
-            groups,
-            output_padding: output_padding.0,
-        };
+        let options = ConvOptions::default()
+            .stride(stride.0)
+            .padding(padding.0)
+            .dilation(dilation.0)
+            .groups(groups)
+            .output_padding(output_padding.0);
         made(py, || self.0.conv_transpose(&weight.0, inner(bias), &options))
     }
 
@@ -167,14 +160,12 @@ impl PyTensor {
         ceil_mode: bool,
         indices: bool,
     ) -> PyResult<PyTensor> {
-        let options = PoolOptions {
-            kernel: kernel.0,
-            stride: stride.map_or_else(Vec::new, |stride| stride.0),
-            padding: padding.0,
-            dilation: dilation.0,
-            ceil_mode,
-            ..PoolOptions::default()
-        };
+        let options = PoolOptions::default()
+            .kernel(kernel.0)
+            .stride(stride.map_or_else(Vec::new, |stride| stride.0))
+            .padding(padding.0)
+            .dilation(dilation.0)
+            .ceil_mode(ceil_mode);
         made(py, || if indices { self.0.max_pool_indices(&options) } else { self.0.max_pool(&options) })
     }
 
@@ -189,14 +180,12 @@ impl PyTensor {
         ceil_mode: bool,
         count_include_pad: bool,
     ) -> PyResult<PyTensor> {
-        let options = PoolOptions {
-            kernel: kernel.0,
-            stride: stride.map_or_else(Vec::new, |stride| stride.0),
-            padding: padding.0,
-            ceil_mode,
-            count_include_pad,
-            ..PoolOptions::default()
-        };
+        let options = PoolOptions::default()
+            .kernel(kernel.0)
+            .stride(stride.map_or_else(Vec::new, |stride| stride.0))
+            .padding(padding.0)
+            .ceil_mode(ceil_mode)
+            .count_include_pad(count_include_pad);
         made(py, || self.0.avg_pool(&options))
     }
 
@@ -287,7 +276,11 @@ impl PyTensor {
         scale: Option<f64>,
         enable_gqa: bool,
     ) -> PyResult<PyTensor> {
-        let options = AttentionOptions { mask: inner(mask).cloned(), is_causal, scale, enable_gqa };
+        let options = AttentionOptions::default()
+            .mask(inner(mask).cloned())
+            .is_causal(is_causal)
+            .scale(scale)
+            .enable_gqa(enable_gqa);
         made(py, || self.0.attention(&keys.0, &values.0, &options))
     }
 

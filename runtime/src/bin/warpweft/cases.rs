@@ -84,7 +84,7 @@ fn case(name: &str) -> Option<(Vec<Vec<i64>>, f64, f64, Program)> {
             vec![vec![8, 64, 56, 56], vec![64, 64, 3, 3]],
             2.0 * 8.0 * 64.0 * 64.0 * 56.0 * 56.0 * 9.0,
             0.0,
-            |inputs| inputs[0].conv(&inputs[1], None, &ConvOptions { padding: vec![1], ..ConvOptions::default() }),
+            |inputs| inputs[0].conv(&inputs[1], None, &ConvOptions::default().padding(vec![1])),
         ),
         "attention_8x128x64" => (vec![vec![8, 128, 64]; 3], 4.0 * 8.0 * 128.0 * 128.0 * 64.0, 0.0, |inputs| {
             let scores = inputs[0].matmul(&inputs[1].transpose(-1, -2)) * 0.125;

@@ -118,11 +118,11 @@ pub(crate) fn memory(arguments: &Bench) -> Result<(), Failure> {
 
 /// The training step of the demo: two convolutions with pooling, a linear layer, Adam, 64 digits.
 fn digits_step() -> Result<warpweft_compiler::memory_plan::Gain, Failure> {
-    let same = || ConvOptions { padding: vec![1], ..ConvOptions::default() };
+    let same = || ConvOptions::default().padding(vec![1]);
     let (first, second) = (Conv2d::new(1, 16, 3, same())?, Conv2d::new(16, 32, 3, same())?);
     let last = Linear::new(128, 10, true)?;
     let mut optimizer = Adam::new([first.parameters(), second.parameters(), last.parameters()].concat(), 0.004)?;
-    let pool = PoolOptions { kernel: vec![2], stride: vec![2], ..PoolOptions::default() };
+    let pool = PoolOptions::default().kernel(vec![2]).stride(vec![2]);
     let step = compile([spec(DType::F32, [64, 1, 8, 8]), spec(DType::I32, [64])], |[images, labels]| {
         let halved = first.forward(&images).relu().max_pool(&pool);
         let quartered = second.forward(&halved).relu().max_pool(&pool);

@@ -45,11 +45,11 @@ pub(crate) struct Layer {
 
 /// Options of a convolution with one stride and padding for all axes.
 fn window(stride: i64, padding: i64) -> ConvOptions {
-    ConvOptions { stride: vec![stride], padding: vec![padding], ..ConvOptions::default() }
+    ConvOptions::default().stride(vec![stride]).padding(vec![padding])
 }
 
 fn pool(kernel: i64, stride: i64, padding: i64) -> PoolOptions {
-    PoolOptions { kernel: vec![kernel; 2], stride: vec![stride], padding: vec![padding], ..PoolOptions::default() }
+    PoolOptions::default().kernel(vec![kernel; 2]).stride(vec![stride]).padding(vec![padding])
 }
 
 /// A convolution of x with a weight, to an output of a shape: as many products for each element of that as an output channel has weights.
@@ -101,13 +101,13 @@ fn convolutions(name: &str) -> Option<Layer> {
             Ok(x[0].conv(&x[1], None, &window(1, 0)))
         }),
         "conv_grouped" => convolution(&[8, 128, 28, 28], &[128, 32, 3, 3], &[8, 128, 28, 28], |x| {
-            Ok(x[0].conv(&x[1], None, &ConvOptions { groups: 4, ..window(1, 1) }))
+            Ok(x[0].conv(&x[1], None, &window(1, 1).groups(4)))
         }),
         "conv_depthwise" => convolution(&[8, 128, 56, 56], &[128, 1, 3, 3], &[8, 128, 56, 56], |x| {
-            Ok(x[0].conv(&x[1], None, &ConvOptions { groups: 128, ..window(1, 1) }))
+            Ok(x[0].conv(&x[1], None, &window(1, 1).groups(128)))
         }),
         "conv_dilated" => convolution(&[4, 64, 40, 40], &[64, 64, 3, 3], &[4, 64, 40, 40], |x| {
-            Ok(x[0].conv(&x[1], None, &ConvOptions { dilation: vec![2], ..window(1, 2) }))
+            Ok(x[0].conv(&x[1], None, &window(1, 2).dilation(vec![2])))
         }),
         "conv_1d" => {
             convolution(&[8, 64, 1000], &[96, 64, 5], &[8, 96, 1000], |x| Ok(x[0].conv(&x[1], None, &window(1, 2))))

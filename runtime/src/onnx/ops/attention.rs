@@ -91,11 +91,7 @@ fn is_plain(call: &Call<'_>) -> bool {
 }
 
 fn plain(call: &Call<'_>, parts: &Parts) -> Result<Tensor, Failure> {
-    let options = AttentionOptions {
-        is_causal: call.flag("is_causal")?,
-        scale: call.float_attribute("scale")?,
-        ..AttentionOptions::default()
-    };
+    let options = AttentionOptions::default().is_causal(call.flag("is_causal")?).scale(call.float_attribute("scale")?);
     Ok(parts.q.attention(&parts.k, &parts.v, &options))
 }
 

@@ -102,13 +102,11 @@ pub(super) fn convolved(
     let even = windows.pads.iter().all(|(before, after)| before == after);
     let x = stored(x)?;
     let padded = if even { x } else { x.pad(&windows.padding()) };
-    let options = ConvOptions {
-        stride: windows.stride,
-        padding: windows.pads.iter().map(|pad| if even { pad.0 } else { 0 }).collect(),
-        dilation: windows.dilation,
-        groups: call.int_or("group", 1)?,
-        ..ConvOptions::default()
-    };
+    let options = ConvOptions::default()
+        .stride(windows.stride)
+        .padding(windows.pads.iter().map(|pad| if even { pad.0 } else { 0 }).collect::<Vec<i64>>())
+        .dilation(windows.dilation)
+        .groups(call.int_or("group", 1)?);
     Ok(padded.conv(weight, bias, &options))
 }
 
@@ -163,7 +161,7 @@ fn conv_transpose(call: &Call<'_>) -> Done {
         };
         padding[axis + 2] = (-before, more[axis] - after);
     }
-    let options = ConvOptions { stride, dilation, groups: call.int_or("group", 1)?, ..ConvOptions::default() };
+    let options = ConvOptions::default().stride(stride).dilation(dilation).groups(call.int_or("group", 1)?);
     let result = x.conv_transpose(weight, None, &options).pad(&padding);
     match call.optional(2)? {
         None => one(result),
@@ -190,7 +188,7 @@ fn causal_conv(call: &Call<'_>) -> Done {
     };
     let all = Tensor::cat(&[&past, x], 2);
     let bias = call.optional(2)?;
-    let result = all.conv(weight, bias, &ConvOptions { groups: *channels, ..ConvOptions::default() });
+    let result = all.conv(weight, bias, &ConvOptions::default().groups(*channels));
     let result = match &*call.text_or("activation", "none")? {
         "none" => result,
         "silu" | "swish" => result.silu(),

@@ -354,7 +354,7 @@ fn col2im(call: &Call<'_>) -> Done {
     repeats[0] = channels;
     let dtype = call.tensor(0)?.dtype()?;
     let weight = Tensor::eye_of(places, places, dtype).reshape(weight).repeat(repeats);
-    let options = ConvOptions { stride: stride.clone(), dilation, groups: channels, ..ConvOptions::default() };
+    let options = ConvOptions::default().stride(stride.clone()).dilation(dilation).groups(channels);
     let spread = call.tensor(0)?.reshape(columns).conv_transpose(&weight, None, &options);
     let mut padding = vec![(0i64, 0i64); axes + 2];
     for axis in 0..axes {

@@ -173,5 +173,5 @@ fn classes(call: &Call<'_>) -> Result<ClassOptions, Failure> {
         other => wrong!("attribute 'reduction' is '{other}', and must be 'mean', 'sum' or 'none'"),
     };
     let weight = call.optional(2)?.cloned();
-    Ok(ClassOptions { weight, ignore_index: call.int("ignore_index")?, reduction, ..ClassOptions::default() })
+    Ok(ClassOptions::default().weight(weight).ignore_index(call.int("ignore_index")?).reduction(reduction))
 }

@@ -77,12 +77,10 @@ impl Layout {
 
     fn options(&self) -> PoolOptions {
         // One number would stand for two axes.
-        PoolOptions {
-            kernel: self.windows.kernel.clone(),
-            stride: self.windows.stride.clone(),
-            dilation: self.windows.dilation.clone(),
-            ..PoolOptions::default()
-        }
+        PoolOptions::default()
+            .kernel(self.windows.kernel.clone())
+            .stride(self.windows.stride.clone())
+            .dilation(self.windows.dilation.clone())
     }
 
     fn is_line(&self) -> bool {

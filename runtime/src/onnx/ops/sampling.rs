@@ -153,7 +153,11 @@ fn resize(call: &Call<'_>) -> Done {
         x = x.resample(
             change.axis as i64,
             &places,
-            &Resampling { kernel, scale: change.scale, antialias, exclude_outside },
+            &Resampling::default()
+                .kernel(kernel)
+                .scale(change.scale)
+                .antialias(antialias)
+                .exclude_outside(exclude_outside),
         );
         let beyond: Vec<bool> = places.iter().map(|&place| place < 0.0 || place > (change.length - 1) as f64).collect();
         if crops && beyond.contains(&true) {
