@@ -49,6 +49,11 @@ fn every_option_of_every_op_on_the_interpreter() {
 }
 
 #[test]
+fn algebra_transforms_and_special_functions() {
+    all_pass("ops", "more_ops.json.gz", 348, "CPU");
+}
+
+#[test]
 fn edges_on_the_cpu() {
     all_pass("ops", "edges.json.gz", 1201, "CPU");
 }

@@ -3,7 +3,7 @@
 use smallvec::smallvec;
 
 use super::rules::{Contribution, number, zero};
-use super::{convolutions, reductions, scans};
+use super::{convolutions, matrices, reductions, scans};
 use crate::UOp;
 use crate::dtype::lattice::accumulate;
 use crate::ir::{Arg, Function};
@@ -22,6 +22,14 @@ pub(super) fn function(node: &UOp, g: &UOp) -> Contribution {
         Function::Convolution => return convolutions::convolution(node, g),
         Function::TransposedConvolution => return convolutions::transposed(node, g),
         Function::GatherAlong => return scans::gather_along(node, g),
+        Function::Inverse
+        | Function::Cholesky
+        | Function::Determinant
+        | Function::LogDeterminant
+        | Function::Eigenvectors
+        | Function::Eigenvalues
+        | Function::SingularValues
+        | Function::PseudoInverse => return matrices::of_matrix(*function, node, g),
         // An integer.
         Function::Checked => return node.src().iter().map(|_| None).collect(),
         _ => {}
@@ -85,6 +93,14 @@ fn of_one(function: Function, x: &UOp, y: &UOp, g: &UOp) -> UOp {
         | Function::Convolution
         | Function::TransposedConvolution
         | Function::GatherAlong
+        | Function::Inverse
+        | Function::Cholesky
+        | Function::Determinant
+        | Function::LogDeterminant
+        | Function::Eigenvectors
+        | Function::Eigenvalues
+        | Function::SingularValues
+        | Function::PseudoInverse
         | Function::Checked => g.clone(),
     }
 }
@@ -117,12 +133,20 @@ mod tests {
             let image = x.reshape([1, 1, 4]);
             let numbers = [1, 1, 1, 1].map(UOp::index);
             let kernel = UOp::param(2, DType::F32, 3).reshape([1, 1, 3]);
+            let square = UOp::param(3, DType::F32, 4).reshape([2, 2]);
+            let (line, number) = (UOp::param(4, DType::F32, 2), UOp::param(5, DType::F32, 1).reshape([0i64; 0]));
             let image_operands: Vec<UOp> = [image.clone(), kernel].into_iter().chain(numbers).collect();
             let (value, operands, floats) = match known {
                 Function::Pow | Function::Atan2 | Function::BinaryCrossEntropy => (&x, vec![&x, &x], 2),
                 Function::FirstExtreme | Function::LastExtreme | Function::EvenExtreme => (&largest, vec![&x], 1),
                 Function::GatherAlong => (&x, vec![&x, &index, &zero], 1),
                 Function::Convolution | Function::TransposedConvolution => (&image, image_operands.iter().collect(), 2),
+                Function::Inverse | Function::PseudoInverse => (&square, vec![&square], 1),
+                Function::Cholesky => (&square, vec![&square, &square], 1),
+                Function::Determinant | Function::LogDeterminant => (&number, vec![&square, &square], 1),
+                Function::Eigenvectors => (&square, vec![&square, &line], 1),
+                Function::Eigenvalues => (&line, vec![&square, &square], 1),
+                Function::SingularValues => (&line, vec![&square, &square, &square], 1),
                 Function::Checked => (&index, vec![&zero, &zero, &zero], 0),
                 _ => (&x, vec![&x], 1),
             };

@@ -15,6 +15,7 @@
 mod backward;
 mod convolutions;
 mod functions;
+mod matrices;
 mod reductions;
 mod rules;
 mod scans;

@@ -180,6 +180,14 @@ functions! {
     Checked  "checked"   "An index; beside it the place of its first element that is out of range, that element, and the number of the call.";
     Convolution "convolution" "The second operand as windows of the first are weighted by it; then groups, and along each axis the strides, paddings, dilations.";
     TransposedConvolution "transposed_convolution" "What the first operand, as that of a convolution with the second, adds to its windows; numbers as there.";
+    Inverse  "inverse"   "The inverse of each square matrix in the last two axes.";
+    Cholesky "cholesky"  "The lower factor of each symmetric positive matrix; beside it the factor's inverse, which the derivative needs.";
+    Determinant "determinant" "Of each square matrix; beside it the inverse.";
+    LogDeterminant "log_determinant" "Logarithm of the determinant's size; beside it the inverse.";
+    Eigenvectors "eigenvectors" "Columns, of each symmetric matrix; beside it the eigenvalues.";
+    Eigenvalues "eigenvalues" "Of each symmetric matrix; beside it the eigenvectors.";
+    SingularValues "singular_values" "Of each matrix; beside it the left and right singular vectors, as columns.";
+    PseudoInverse "pseudo_inverse" "The inverse of each matrix as far as it has one, of the rank that it keeps.";
     GatherAlong "gather_along" "Elements of the first operand, which the second, an index, names along the axis that the third says.";
 }
 

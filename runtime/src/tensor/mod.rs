@@ -8,8 +8,8 @@
 //! line; what is computed from it carries the same error. [`Tensor::shape`] and everything that runs return it.
 //!
 //! Methods are grouped by file: `create`, `elementwise`, `movement`, `views`, `reduce`, `linalg`, `layers`, `index`, `assign`, `read`,
-//! `gradient`, `var` (lengths that are not known yet), `files`, `interchange` and `arrays` (other libraries' memory). What they compute is
-//! `gradient`, `small_floats`, `sampling`, `resample`, `signal`, `var` (lengths that are not known yet), `interchange` and `arrays` (other libraries' memory). What they compute is
+//! `gradient`, `var` (lengths that are not known yet), `files`, `interchange` and `arrays` (other libraries' memory),
+//! `small_floats`, `sampling`, `resample`, `windows`, `signal`, `fourier`, `special`, `selecting`, `losses`, `factor` and `spectral` (linear algebra). What they compute is
 //! `compiler::ops`; here are only operands, errors and storages.
 
 #[cfg(feature = "ndarray")]
@@ -20,12 +20,15 @@ mod convert;
 mod create;
 mod elementwise;
 mod errors;
+mod factor;
 pub(crate) mod files;
+mod fourier;
 mod gradient;
 mod index;
 mod interchange;
 mod layers;
 mod linalg;
+mod losses;
 mod movement;
 mod operators;
 mod options;
@@ -34,12 +37,16 @@ mod read;
 mod reduce;
 mod resample;
 mod sampling;
+mod selecting;
 mod show;
 mod signal;
 mod small_floats;
+mod special;
+mod spectral;
 pub(crate) mod trace;
 mod var;
 mod views;
+mod windows;
 
 use std::fmt;
 use std::panic::Location;
@@ -59,11 +66,14 @@ pub use create::{manual_seed, random_state};
 pub(crate) use errors::at;
 pub use errors::{CallError, Error, Result};
 pub use index::{Index, IntoIndex};
+pub use losses::CtcOptions;
 pub use options::{AttentionOptions, ClassOptions};
 pub use precision::autocast;
 pub use resample::{Kernel, NearestRounding, Resampling};
 pub use sampling::{Beyond, SampleMode};
+pub use selecting::Unique;
 pub use small_floats::{PowerRounding, SmallFloat};
+pub use spectral::MatrixNorm;
 pub use var::{Var, VarError};
 pub use warpweft_compiler::ir::{Dim, Shape as Dims};
 pub use warpweft_compiler::ops::convolution::ConvOptions;
@@ -74,6 +84,7 @@ pub use warpweft_compiler::ops::pooling::PoolOptions;
 pub use warpweft_compiler::ops::resize::Resize;
 pub use warpweft_compiler::ops::scatter::ScatterReduce;
 pub use warpweft_devices::dlpack::{self, Capsule};
+pub use windows::Bag;
 
 /// What tensors that view one storage share: its value, as a graph or, once computed, as memory.
 pub(crate) struct Storage {

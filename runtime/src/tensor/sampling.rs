@@ -1,4 +1,4 @@
-//! Images looked at between their elements: at any points, on grids, in regions; and the determinant, which eliminates by rows.
+//! Images looked at between their elements: at any points, on grids, in regions.
 //!
 //! A point between elements gets a weighted sum of its neighbours; weights follow from the point by straight lines or cubic polynomials. Points, and so
 //! grids, have gradients, as images do. What neighbours beyond the edge are is [`Beyond`]. Results and names are PyTorch's.
@@ -8,6 +8,7 @@
 use std::panic::Location;
 
 use super::errors::CallError;
+use super::factor::built;
 use super::{Result, Tensor};
 use crate::DType;
 
@@ -43,11 +44,6 @@ fn numbers(op: &'static str, x: &Tensor, location: &'static Location<'static>) -
         Some(lengths) => Ok(lengths),
         None => Err(CallError::new(op, &[&x.uop()?], format!("the lengths {dims} must be numbers"), location).into()),
     }
-}
-
-/// A tensor, or one that carries the error.
-fn built(result: Result<Tensor>) -> Tensor {
-    result.unwrap_or_else(Tensor::from_error)
 }
 
 impl Tensor {
@@ -121,45 +117,6 @@ impl Tensor {
             let base = Tensor::stack(&lines.iter().collect::<Vec<_>>(), -1).reshape([count, axes as i64 + 1]);
             let result: Vec<i64> = [shape[0]].iter().chain(sizes).chain(&[axes as i64]).copied().collect();
             Ok(base.matmul(&self.transpose(1, 2)).reshape(result))
-        })())
-    }
-
-    /// The determinants of the matrices in the last two axes, by elimination with the largest pivots.
-    #[track_caller]
-    pub fn det(&self) -> Tensor {
-        let location = Location::caller();
-        built((|| {
-            let shape = numbers("det", self, location)?;
-            let square = shape.len() >= 2 && shape[shape.len() - 1] == shape[shape.len() - 2];
-            if !square || !self.dtype()?.is_float() {
-                let message = "the last two axes must be as long as each other, and the elements floats";
-                return Err(CallError::new("det", &[&self.uop()?], message, location).into());
-            }
-            let size = shape[shape.len() - 1];
-            let outer: Vec<i64> = shape[..shape.len() - 2].to_vec();
-            let count = outer.iter().fold(1i64, |count, &length| count.saturating_mul(length));
-            let mut rest = self.reshape([count, size, size]);
-            let mut det = Tensor::ones_of([count], self.dtype()?);
-            for left in (1..=size).rev() {
-                let column = rest.narrow(2, 0i64, 1i64);
-                let place = column.abs().detach().argmax(Some(1), true);
-                let pivot_row = rest.gather(&place.expand([count, 1, left]), 1);
-                let pivot = pivot_row.narrow(2, 0i64, 1i64);
-                let place = place.reshape([count]);
-                // The first row goes where the pivot's was.
-                let sign = place.eq(0).where_(1.0, Tensor::full_of([count], -1.0, self.dtype()?));
-                det = det * pivot.reshape([count]) * sign;
-                if left == 1 {
-                    break;
-                }
-                let at = Tensor::iota(left).reshape([1, left, 1]);
-                let swapped = at.eq(place.reshape([count, 1, 1])).where_(rest.narrow(1, 0i64, 1i64), &rest);
-                let below = swapped.narrow(1, 1i64, left - 1);
-                let safe = pivot.eq(0.0).where_(1.0, &pivot);
-                let next = &below - below.narrow(2, 0i64, 1i64) / safe * pivot_row;
-                rest = next.narrow(2, 1i64, left - 1);
-            }
-            Ok(det.reshape(outer))
         })())
     }
 }

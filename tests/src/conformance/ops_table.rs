@@ -1,6 +1,6 @@
 //! What the names of ops and attributes in conformance cases mean in the library: one line an op.
 //!
-//! Functions of elements, reductions, movement and creation; the rest is `ops_layers`.
+//! Functions of elements, reductions, movement and creation; the rest is `ops_layers` and `ops_more`.
 
 use std::cell::RefCell;
 
@@ -11,6 +11,7 @@ use warpweft::{DType, Tensor};
 use super::Stop;
 use super::ops_call::{Call, Family, failed, one};
 use super::ops_layers::{indexing, layers, losses, optimizers, products, windows, writes};
+use super::ops_more::{factors, images, more_losses, selecting, special, vectors};
 
 type Outputs = Result<Vec<Tensor>, Stop>;
 
@@ -20,7 +21,7 @@ type Outputs = Result<Vec<Tensor>, Stop>;
 /// If the op or one of its attributes is not known, or the op says so at once.
 pub fn apply(op: &str, attributes: &Value, inputs: &[Tensor]) -> Outputs {
     let call = Call { op, attributes, inputs, used: RefCell::default() };
-    let families: [fn(&Call<'_>) -> Family; 12] = [
+    let families: [fn(&Call<'_>) -> Family; 18] = [
         elementwise,
         reductions,
         movement,
@@ -33,6 +34,12 @@ pub fn apply(op: &str, attributes: &Value, inputs: &[Tensor]) -> Outputs {
         layers,
         losses,
         optimizers,
+        factors,
+        vectors,
+        special,
+        selecting,
+        images,
+        more_losses,
     ];
     for family in families {
         if let Some(outputs) = family(&call)? {

@@ -68,12 +68,8 @@ fn dft(call: &Call<'_>) -> Done {
     let given = if inverse && onesided { length / 2 + 1 } else { length };
     let (real, imaginary) = parts(&fitted(x, axis, given)?)?;
     if inverse && onesided {
-        let axis = axis as i64;
-        let mirrored = |x: &Tensor| x.narrow(axis, 1i64, length - given).flip(axis);
-        let whole = Tensor::cat(&[&real, &mirrored(&real)], axis);
-        let other = imaginary.map(|x| Tensor::cat(&[&x, &-mirrored(&x)], axis));
-        let (real, _) = Tensor::dft(&whole, other.as_ref(), axis, true);
-        return one(real.unsqueeze(-1));
+        let imaginary = imaginary.unwrap_or_else(|| real.zeros_like());
+        return one(Tensor::irfft(&real, &imaginary, axis as i64, length).unsqueeze(-1));
     }
     let (real, imaginary) = Tensor::dft(&real, imaginary.as_ref(), axis as i64, inverse);
     let both = Tensor::stack(&[&real, &imaginary], -1);
