@@ -43,5 +43,6 @@ mod tensors;
 mod thread_opts;
 mod tidy;
 mod updates;
+mod variable_lengths;
 mod views;
 mod writes;

@@ -8,7 +8,7 @@ use super::create::positions;
 use super::elementwise::where_;
 use super::math::known;
 use super::movement::{merge_axes, reorder};
-use super::shapes::{broadcast_only, broadcast_shapes, check_size, concrete};
+use super::shapes::{broadcast_only, broadcast_shapes, check_size, concrete, concrete_axis};
 use super::slicing::{Slice, complete, resolve, resolve_index};
 use super::{Built, broadcast_to, fail, resolve_axis};
 use crate::ir::{Dim, Function, ReduceOp, Shape};
@@ -162,7 +162,7 @@ impl MergedAxes {
         if axes.windows(2).any(|pair| pair[0] >= pair[1]) {
             fail!("the axes {axes:?} are not ascending");
         }
-        let lengths = concrete(x)?;
+        let lengths = axes.iter().map(|&axis| concrete_axis(x, axis)).collect::<Built<Vec<i64>>>()?;
         indices.iter().try_for_each(check_index)?;
         let shape = broadcast_shapes(&indices.iter().map(UOp::shape).collect::<Vec<_>>())?;
         let neighbours = axes.windows(2).all(|pair| pair[1] == pair[0] + 1);
@@ -172,12 +172,12 @@ impl MergedAxes {
         let merged = merge_axes(&reorder(x, &order), place, place + axes.len());
         let mut inside = UOp::bool(true);
         let mut combined = UOp::int(0, DType::I64);
-        for (&axis, index) in axes.iter().zip(indices) {
-            let wrapped = broadcast_to(&from_either_end(index, lengths[axis]), &shape)?;
-            inside = in_range(&wrapped, lengths[axis]).and(&inside);
-            combined = &combined * UOp::int(lengths[axis], DType::I64) + wrapped;
+        for (&length, index) in lengths.iter().zip(indices) {
+            let wrapped = broadcast_to(&from_either_end(index, length), &shape)?;
+            inside = in_range(&wrapped, length).and(&inside);
+            combined = &combined * UOp::int(length, DType::I64) + wrapped;
         }
-        let dtype = place_dtype(concrete(&merged)?[place]);
+        let dtype = place_dtype(concrete_axis(&merged, place)?);
         let index = inside.select(combined, UOp::int(-1, DType::I64)).cast(dtype);
         Ok(MergedAxes { x: merged, place, index, order })
     }

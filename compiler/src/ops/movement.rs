@@ -1,7 +1,7 @@
 //! Other orders, shapes and repetitions of the same elements.
 
 use super::create::positions;
-use super::shapes::{check_size, common_length, concrete_axis, resolve_axes, settled};
+use super::shapes::{ELEMENT_LIMIT, check_size, common_length, concrete_axis, resolve_axes, settled};
 use super::{Built, broadcast_to, fail, resolve_axis};
 use crate::UOp;
 use crate::ir::{Arg, Dim, Op, Shape, StridedArg};
@@ -232,6 +232,9 @@ pub fn roll(x: &UOp, shifts: &[i64], axes: &[i64]) -> Built {
 
 /// Twice in a row, seen from the right place on.
 fn roll_axis(x: &UOp, shift: i64, axis: usize) -> Built {
+    if x.shape()[axis].as_const().is_none() {
+        return roll_any(x, shift, axis);
+    }
     let length = concrete_axis(x, axis)?;
     if length == 0 || shift.rem_euclid(length) == 0 {
         return Ok(x.clone());
@@ -240,6 +243,17 @@ fn roll_axis(x: &UOp, shift: i64, axis: usize) -> Built {
     let counts: Vec<i64> = (0..x.shape().len()).map(|k| if k == axis { 2 } else { 1 }).collect();
     let twice = repeat(x, &counts)?;
     Ok(shrink_axis(&twice, axis, start, start + length))
+}
+
+/// An axis whose length is a variable: its two parts in the other order.
+fn roll_any(x: &UOp, shift: i64, axis: usize) -> Built {
+    let length = &x.shape()[axis];
+    if !at_most(&Dim::Const(shift.saturating_abs()), length) {
+        fail!("axis {axis} of length {length} is not known to have {} elements", shift.saturating_abs());
+    }
+    let start = if shift < 0 { Dim::Const(-shift) } else { length - shift };
+    let (front, back) = (shrink_axis(x, axis, start.clone(), length.clone()), shrink_axis(x, axis, 0, start));
+    super::join::cat(&[front, back], axis as i64)
 }
 
 /// The part from start to end of one axis, which is known to be inside of it; the whole of the others.
@@ -312,33 +326,45 @@ pub fn diagonal(x: &UOp, offset: i64, a: i64, b: i64) -> Built {
     if a == b {
         fail!("a diagonal needs two axes, and both are axis {a}");
     }
+    if offset == 0 && x.shape()[a].as_const().is_none() && x.shape()[a] == x.shape()[b] {
+        return Ok(whole_diagonal(x, a, b, x.shape()[a].clone()));
+    }
     let (rows, columns) = (concrete_axis(x, a)?, concrete_axis(x, b)?);
     let (row, column) = if offset < 0 { (offset.saturating_neg(), 0) } else { (0, offset) };
     let len = rows.saturating_sub(row).min(columns.saturating_sub(column)).max(0);
     let (row, column) = if len == 0 { (0, 0) } else { (row, column) };
     let square = shrink_axis(&shrink_axis(x, a, row, row + len), b, column, column + len);
+    Ok(whole_diagonal(&square, a, b, Dim::Const(len)))
+}
+
+/// The diagonal of two axes of one length, from corner to corner.
+fn whole_diagonal(square: &UOp, a: usize, b: usize, len: Dim) -> UOp {
+    let rank = square.shape().len();
     let order: Vec<usize> = (0..rank).filter(|&k| k != a && k != b).chain([a, b]).collect();
     // Rows of len + 1 elements put the diagonal into column 0.
-    let flat = merge_axes(&reorder(&square, &order), rank - 2, rank);
-    let padded = pad_axis(&flat, rank - 2, 0, len);
+    let flat = merge_axes(&reorder(square, &order), rank - 2, rank);
+    let padded = pad_axis(&flat, rank - 2, 0, len.clone());
     let mut lengths = padded.shape()[..rank - 2].to_vec();
-    lengths.extend([Dim::Const(len), Dim::Const(len + 1)]);
+    lengths.extend([len.clone(), &len + 1]);
     let column = shrink_axis(&padded.reshape(lengths), rank - 1, 0, 1);
-    Ok(column.reshape(column.shape()[..rank - 1].to_vec()))
+    column.reshape(column.shape()[..rank - 1].to_vec())
 }
 
 /// A matrix with x on a diagonal, or the diagonal of a matrix.
 pub fn diag(x: &UOp, offset: i64) -> Built {
     match x.shape().len() {
         1 => {
-            let len = concrete_axis(x, 0)?;
-            let size = len.saturating_add(offset.saturating_abs());
-            let shape = Shape::from([size, size]);
+            let len = x.shape()[0].clone();
+            if offset.saturating_abs() > ELEMENT_LIMIT {
+                fail!("a diagonal so far out as {offset} needs a matrix with more elements than memory can hold");
+            }
+            let size = &len + offset.abs();
+            let shape = Shape::from([size.clone(), size.clone()]);
             check_size(&shape)?;
             let (row, column) = if offset < 0 { (-offset, 0) } else { (0, offset) };
-            let along = pad_axis(x, 0, row, size - len - row);
+            let along = pad_axis(x, 0, row, offset.abs() - row);
             let on = (positions(&shape, 0) + UOp::index(column - row)).equals(positions(&shape, 1));
-            Ok(on.select(along.reshape([size, 1]).expand(shape), x.const_like(0)))
+            Ok(on.select(along.reshape([size, Dim::Const(1)]).expand(shape), x.const_like(0)))
         }
         2 => diagonal(x, offset, 0, 1),
         rank => fail!("takes one or two axes, and {} has {rank}", x.shape()),

@@ -93,30 +93,31 @@ fn pad_from_itself(x: &UOp, axis: usize, before: i64, after: i64, mode: PadMode)
     if before == 0 && after == 0 {
         return Ok(x.clone());
     }
-    let len = concrete_axis(x, axis)?;
+    let len = x.shape()[axis].clone();
     let most = match mode {
-        PadMode::Reflect => len - 1,
-        PadMode::Circular => len,
-        PadMode::Replicate if len > 0 => i64::MAX,
+        PadMode::Reflect => len.min_value() - 1,
+        PadMode::Circular => len.min_value(),
+        PadMode::Replicate if len.min_value() > 0 => i64::MAX,
         PadMode::Replicate | PadMode::Constant(_) => 0,
     };
     if before.max(after) > most {
         fail!("axis {axis} of length {len} can be padded so by at most {most}, not by {}", before.max(after));
     }
     let (head, tail) = match mode {
-        PadMode::Circular => (shrink_axis(x, axis, len - before, len), shrink_axis(x, axis, 0, after)),
+        PadMode::Circular => (shrink_axis(x, axis, &len - before, len.clone()), shrink_axis(x, axis, 0, after)),
         PadMode::Reflect => (
             shrink_axis(x, axis, 1, 1 + before).flip(&[axis]),
-            shrink_axis(x, axis, len - 1 - after, len - 1).flip(&[axis]),
+            shrink_axis(x, axis, &len - (after + 1), &len - 1).flip(&[axis]),
         ),
         PadMode::Replicate | PadMode::Constant(_) => {
-            let edge = |at: i64, times: i64| {
-                let edge = shrink_axis(x, axis, at, at + 1);
+            let edge = |at: Dim, times: i64| {
+                let next = &at + 1;
+                let edge = shrink_axis(x, axis, at, next);
                 let mut lengths = edge.shape().to_vec();
                 lengths[axis] = times.into();
                 edge.expand(lengths)
             };
-            (edge(0, before), edge(len - 1, after))
+            (edge(Dim::Const(0), before), edge(&len - 1, after))
         }
     };
     join::cat(&[head, x.clone(), tail], axis as i64)

@@ -1,14 +1,15 @@
 //! Random numbers from counters: the same key gives the same numbers on every device, in any order.
 //!
 //! Threefry-2x32 with 20 rounds (Salmon and others, "Parallel random numbers: as easy as 1, 2, 3", 2011) enciphers the position of each
-//! element under a key of two words. Half of the elements take the first word of their block's cipher, half the second.
+//! element under a key of two words. Half of the elements take the first word of their block's cipher, half the second. Where a length is a variable, elements are
+//! those of the largest length.
 
 use super::create::positions;
 use super::math::{cos, log};
 use super::movement::shrink_axis;
-use super::shapes::check_size;
+use super::shapes::{check_size, settled};
 use super::{Built, fail};
-use crate::ir::Shape;
+use crate::ir::{Dim, Shape};
 use crate::{DType, UOp};
 
 /// Amounts by which a word is rotated after each of eight rounds.
@@ -39,7 +40,12 @@ pub fn random_bits(shape: &Shape, state: &UOp) -> Built {
     if state.dtype() != DType::U32 || *state.shape() != Shape::from([3]) {
         fail!("the state must be 3 words of u32, not {} {}", state.dtype(), state.shape());
     }
-    let Some(count) = shape.numel().as_const() else { fail!("the shape {shape} is symbolic") };
+    let Some(count) = shape.numel().as_const() else {
+        // Numbers for the largest lengths, of which those are computed that are there.
+        let most: Shape = shape.iter().map(|length| length.max_value()).collect();
+        let bounds: Vec<(Dim, Dim)> = shape.iter().map(|length| (Dim::Const(0), length.clone())).collect();
+        return Ok(settled(random_bits(&most, state)?.shrink(&bounds)));
+    };
     if count > 1 << 32 {
         fail!("{count} numbers of one draw: at most 2^32 can be told apart");
     }

@@ -1,7 +1,7 @@
 //! Images of another size: each axis is resampled in turn, as PyTorch's `interpolate` does.
 
 use super::elementwise::{floor, maximum, minimum};
-use super::shapes::{check_size, concrete};
+use super::shapes::{check_size, concrete_last};
 use super::{Built, broadcast_to, fail, to_float};
 use crate::dtype::lattice::accumulate;
 use crate::ir::{Dim, Shape};
@@ -23,12 +23,13 @@ pub enum Resize {
 
 /// x [batch, channels, ..] with the given lengths of its last axes.
 pub fn interpolate(x: &UOp, sizes: &[i64], mode: Resize) -> Built {
-    let lengths = concrete(x)?;
-    if sizes.is_empty() || lengths.len() < sizes.len() {
+    let rank = x.shape().len();
+    if sizes.is_empty() || rank < sizes.len() {
         fail!("{} sizes for {}", sizes.len(), x.shape());
     }
-    let first = lengths.len() - sizes.len();
-    let result: Shape = lengths[..first].iter().chain(sizes).copied().collect();
+    let lengths = concrete_last(x, sizes.len())?;
+    let first = rank - sizes.len();
+    let result: Shape = x.shape()[..first].iter().cloned().chain(sizes.iter().map(|&size| Dim::Const(size))).collect();
     check_size(&result)?;
     let mut image = if matches!(mode, Resize::Linear { .. }) { to_float(x) } else { x.clone() };
     for (k, &size) in sizes.iter().enumerate() {

@@ -8,11 +8,11 @@
 
 use super::create::full_like;
 use super::indexing::check_index;
-use super::shapes::concrete;
 use super::{Built, fail, resolve_axis};
 use crate::UOp;
 use crate::dtype::lattice::accumulate;
 use crate::ir::ReduceOp;
+use crate::view::dims::at_most;
 
 /// How several values for one place become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +43,9 @@ fn checked(x: &UOp, axis: i64, index: &UOp, source: &UOp) -> Built<(usize, UOp)>
     if index.shape() == source.shape() && (0..rank).all(|k| k == axis || index.shape()[k] == x.shape()[k]) {
         return Ok((axis, source.clone()));
     }
-    let (places, named, given) = (concrete(x)?, concrete(index)?, concrete(source)?);
-    if let Some(k) = (0..rank).find(|&k| named[k] > given[k] || (k != axis && named[k] > places[k])) {
+    let (places, named, given) = (x.shape(), index.shape(), source.shape());
+    let fits = |k: &usize| at_most(&named[*k], &given[*k]) && (*k == axis || at_most(&named[*k], &places[*k]));
+    if let Some(k) = (0..rank).find(|k| !fits(k)) {
         fail!(
             "the index {} is longer than x {} or the source {} in axis {k}",
             index.shape(),
@@ -52,7 +53,7 @@ fn checked(x: &UOp, axis: i64, index: &UOp, source: &UOp) -> Built<(usize, UOp)>
             source.shape()
         );
     }
-    let used: Vec<_> = named.iter().map(|&len| (0.into(), len.into())).collect();
+    let used: Vec<_> = named.iter().map(|len| (0.into(), len.clone())).collect();
     Ok((axis, source.shrink(&used)))
 }
 

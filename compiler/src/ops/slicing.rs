@@ -111,6 +111,13 @@ pub fn slice(x: &UOp, slices: &[Slice]) -> Built {
                 shape.push(result.shape()[axis].clone());
                 axis += 1;
             }
+            Slice::Range { start, stop: None, step }
+                if result.shape()[axis].as_const().is_none() && step != 0 && (start.is_none() || step > 0) =>
+            {
+                result = steps_to_the_end(&result, axis, start.unwrap_or(0), step)?;
+                shape.push(result.shape()[axis].clone());
+                axis += 1;
+            }
             Slice::Range { start, stop, step } => {
                 let steps = resolve(start, stop, step, concrete_axis(&result, axis)?)?;
                 result = take_steps(&result, axis, steps);
@@ -120,6 +127,22 @@ pub fn slice(x: &UOp, slices: &[Slice]) -> Built {
         }
     }
     Ok(result.reshape(Shape::from(shape)))
+}
+
+/// Every `step`-th element from `start` on, or from the last one back, of an axis whose length is a variable.
+fn steps_to_the_end(x: &UOp, axis: usize, start: i64, step: i64) -> Built {
+    let len = x.shape()[axis].clone();
+    let x = if step < 0 { x.flip(&[axis]) } else { x.clone() };
+    let step = step.saturating_abs();
+    let start = if start < 0 { &len + start } else { Dim::Const(start) };
+    check_within(&start, &len, &len, axis)?;
+    let x = shrink_axis(&x, axis, start.clone(), len.clone());
+    if step == 1 {
+        return Ok(x);
+    }
+    let count = &(&(&len - &start) + (step - 1)) / step;
+    let places = UOp::iota(count) * UOp::index(step);
+    Ok(x.gather(&places.cast(crate::DType::I64), axis))
 }
 
 /// An index of an axis whose length may be symbolic, from the end if negative.
