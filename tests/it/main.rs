@@ -5,6 +5,7 @@
 
 mod attention;
 mod bad_input;
+mod batches;
 mod chains;
 mod corpora;
 mod coverage;

@@ -15,6 +15,7 @@
 mod accuracy;
 pub mod activation;
 pub mod attention;
+pub mod batch;
 mod by_blocks;
 mod coefficients;
 pub mod convolution;

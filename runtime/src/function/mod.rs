@@ -24,6 +24,7 @@
 //! Not here: how a closure is watched (`tensor::trace`), how launches are replayed (`execute::replay`).
 
 mod arguments;
+mod batch;
 mod bindings;
 mod call;
 mod dynamic;
@@ -44,6 +45,7 @@ use warpweft_compiler::ir::{Dim, Shape};
 use warpweft_compiler::memory_plan::Gain;
 
 use crate::tensor::{Result, Tensor, Var, at};
+pub use batch::vmap;
 use call::Program;
 pub use dynamic::{DynFunction, compile_dyn, compile_dyn_with};
 
