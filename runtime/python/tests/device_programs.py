@@ -170,7 +170,7 @@ class Program:
             f"cat({source})": lambda t, y: torch.cat([t, y], axis),
             "empty_like.fill_": lambda t, y: torch.empty_like(t).fill_(3),
             "to(int64)": lambda t, y: t.to(torch.int64),
-            f"where({source})": lambda t, y: torch.where(y > 2, t, y),
+            f"where({source})": lambda t, y: torch.where(y > 2, t, y).sum(),
             "max": lambda t, y: t.max(),
             f"index_select({axis})": lambda t, y: None if not t.numel() else t.index_select(axis, torch.tensor([0, 0], device=t.device)),
         }

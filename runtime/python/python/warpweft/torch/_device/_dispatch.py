@@ -11,10 +11,10 @@ Always holds: an error or a refusal on the way leaves all tensors as they were, 
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any, Callable, Optional
 
 import torch
-from torch.utils import _pytree as pytree
 
 import warpweft as ww
 from warpweft.torch._decompositions import decompositions
@@ -42,6 +42,8 @@ class Kind:
         self.is_view = any(aliases) and not self.written
         self.is_random = torch.Tag.nondeterministic_seeded in op.tags
         self.functional = op if not schema.is_mutable else _functional(op, self.written)
+        # Whether the op may write to its first argument, which ATen then gives as `out`, too.
+        self.has_place = hasattr(torch.ops.aten, schema.name.partition("::")[2] + "_")
         self.names = [argument.name for argument in schema.arguments]
 
 
@@ -85,7 +87,7 @@ def dispatch(op: Any, *args: Any, **kwargs: Any) -> Any:
         return special(*args, **kwargs)
     kind = kind_of(op)
     try:
-        refuse_others(op, pytree.tree_leaves((args, kwargs)))
+        refuse_others(op, _metas.leaves(args, kwargs))
     except OtherDevice as error:
         raise RuntimeError(str(error)) from None
     if kind.is_view:
@@ -101,7 +103,7 @@ def dispatch(op: Any, *args: Any, **kwargs: Any) -> Any:
 
 def _expressed(op: Any, kind: Kind, args: Any, kwargs: Any) -> Any:
     """Runs an op as expressions; raises where it cannot."""
-    args, kwargs = pytree.tree_map(_plain_number, (args, kwargs))
+    args, kwargs = _metas.mapped(_plain_number, args), _metas.mapped(_plain_number, kwargs)
     if _is_stricter(op, args):
         raise Unsupported("the host looks closer at it")
     if not kind.written:
@@ -123,7 +125,8 @@ def _expressed(op: Any, kind: Kind, args: Any, kwargs: Any) -> Any:
     if meta is None:
         raise Unsupported("its functional form is refused")
     outs = list(meta.out) if isinstance(meta.out, (tuple, list)) else [meta.out]
-    _refuse_targets(targets, outs, is_out, pytree.tree_leaves((args, kwargs)), torch.Tag.pointwise in functional.tags)
+    has_place = kind.has_place and len(targets) == 1 and targets[0] is args[0]
+    _refuse_targets(targets, outs, is_out, _metas.leaves(args, kwargs), torch.Tag.pointwise in functional.tags, has_place)
     found = _computed(functional, args, kwargs, meta, False)
     values = list(found) if isinstance(found, (tuple, list)) else [found]
     for target, value, out in zip(targets, values, outs):
@@ -133,7 +136,7 @@ def _expressed(op: Any, kind: Kind, args: Any, kwargs: Any) -> Any:
     return targets[0] if len(targets) == 1 else tuple(targets)
 
 
-def _refuse_targets(targets: list[torch.Tensor], outs: list[Any], is_out: bool, leaves: list[Any], is_pointwise: bool) -> None:
+def _refuse_targets(targets: list[torch.Tensor], outs: list[Any], is_out: bool, leaves: list[Any], is_pointwise: bool, has_place: bool) -> None:
     """Refuses results that do not fit what they are written to, and writes to what is read: the host says what becomes of them."""
     own = {target.untyped_storage()._cdata for target in targets}
     reads_them = any(_memory.is_ours(leaf) and leaf.untyped_storage()._cdata in own for leaf in leaves)
@@ -143,7 +146,7 @@ def _refuse_targets(targets: list[torch.Tensor], outs: list[Any], is_out: bool, 
         # Memory that is not empty is made larger with a warning, which is the host's.
         if target.shape != out.shape and not (is_out and target.numel() == 0 and not reads_them):
             raise Unsupported("its result has another shape")
-    if is_out and reads_them and not is_pointwise:
+    if is_out and reads_them and not is_pointwise and not has_place:
         raise Unsupported("what it writes to is what it reads")
     _refuse_overlaps(targets, leaves)
     for target in targets:
@@ -161,7 +164,7 @@ def refuse_repeats(target: torch.Tensor) -> None:
 
 
 # Of these, what is wrong with indices into a tensor without axes is said by the functions of the host alone.
-_STRICTER = {"index_select", "index_add", "index_add_", "index_copy", "index_copy_", "index_fill", "index_fill_", "gather", "scatter", "scatter_"}
+_STRICTER = {"index_select", "index_add", "index_add_", "index_copy", "index_copy_", "index_fill", "index_fill_"}
 
 
 def _is_stricter(op: Any, args: Any) -> bool:
@@ -204,7 +207,7 @@ def _refuse_overlaps(targets: list[torch.Tensor], leaves: list[Any]) -> None:
 def _apart(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Whether two views surely share no element: their ranges do not meet."""
 
-    def ends(tensor: torch.Tensor) -> tuple[int, int]:
+    def ends(tensor: torch.Tensor) -> tuple[Any, Any]:
         if not tensor.numel():
             return 0, -1
         start = tensor.storage_offset()
@@ -232,7 +235,7 @@ def refuse_others(op: Any, leaves: list[Any]) -> None:
     if op.overloadpacket.__name__ in _PLACES:
         return
     for leaf in leaves:
-        if isinstance(leaf, torch.Tensor) and leaf.ndim and not _memory.is_ours(leaf):
+        if leaf.ndim and not _memory.is_ours(leaf):
             raise OtherDevice(f"Expected all tensors to be on the same device, but found at least two devices, warpweft:0 and {leaf.device}!")
 
 
@@ -243,7 +246,7 @@ class OtherDevice(Exception):
 def _computed(op: Any, args: Any, kwargs: Any, meta: _metas.Meta, wraps: bool) -> Any:
     """What a functional op gives: as tensors of the device if `wraps`, else as lazy ones."""
     outs = list(meta.out) if isinstance(meta.out, (tuple, list)) else [meta.out]
-    if not all(isinstance(out, torch.Tensor) and out.layout == torch.strided for out in outs):
+    if not all(out is None or isinstance(out, torch.Tensor) and out.layout == torch.strided for out in outs):
         raise Unsupported("it gives no tensors")
     refusal: Optional[BaseException] = None
     if op in TABLE:
@@ -253,7 +256,7 @@ def _computed(op: Any, args: Any, kwargs: Any, meta: _metas.Meta, wraps: bool) -
                 return found
             if not isinstance(meta.out, (tuple, list)):
                 return _memory.made(found, meta.out)
-            made = [_memory.made(part, out) for part, out in zip(found, meta.out)]
+            made = [None if out is None else _memory.made(part, out) for part, out in zip(found, meta.out)]
             return made if isinstance(meta.out, list) else tuple(made)
         except REFUSALS as error:
             refusal = error
@@ -262,13 +265,15 @@ def _computed(op: Any, args: Any, kwargs: Any, meta: _metas.Meta, wraps: bool) -
         raise refusal or Unsupported("it has no expression")
     found = how(*args, **kwargs)
     results = list(found) if isinstance(found, (tuple, list)) else [found]
-    own = {leaf.untyped_storage()._cdata for leaf in pytree.tree_leaves((args, kwargs)) if _memory.is_ours(leaf)}
+    own = {leaf.untyped_storage()._cdata for leaf in _metas.leaves(args, kwargs) if _memory.is_ours(leaf)}
     values = [_fitting(result, out, own, wraps) for result, out in zip(results, outs)]
     return values if isinstance(meta.out, list) else tuple(values) if isinstance(meta.out, tuple) else values[0]
 
 
 def _fitting(result: Any, meta: Any, own: set[int], wraps: bool) -> Any:
     """What a decomposition gave, as a tensor of its own with the strides that it should have."""
+    if meta is None:
+        return None
     if not _metas.is_plain(result) or result.shape != meta.shape or result.dtype != meta.dtype:
         raise Unsupported("its decomposition gives something else")
     if not wraps:
@@ -280,21 +285,56 @@ def _fitting(result: Any, meta: Any, own: set[int], wraps: bool) -> Any:
     return _memory.made(_memory.read(result), meta)
 
 
+@functools.cache
+def _changing() -> frozenset[Any]:
+    """Ops that take a tensor in the place of a number."""
+    aten = torch.ops.aten
+    return frozenset(
+        [aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor, aten.rsub.Scalar, aten.addcmul.default, aten.addcdiv.default]
+    )
+
+
+_numbers: dict[Any, set[float]] = {}
+# So many numbers are part of programs, for each place where they stand.
+_CONSTANTS = 8
+
+
+def _is_data(place: Any, value: Any) -> bool:
+    """Whether a number is one of many that stand there, such as a rate that changes by the step: then it is no part of what is compiled."""
+    if not isinstance(value, float) or not math.isfinite(value):
+        return False
+    seen = _numbers.setdefault(place, set())
+    if len(seen) < _CONSTANTS:
+        seen.add(value)
+    return value not in seen
+
+
+def _with_data(op: Any, args: Any, kwargs: Any, dtype: Any) -> Any:
+    """The arguments with such numbers as tensors."""
+
+    def change(place: Any, value: Any) -> Any:
+        return ww.from_dlpack(torch.tensor(value, dtype=dtype)) if _is_data((op, place), value) else value
+
+    return [change(place, value) for place, value in enumerate(args)], {name: change(name, value) for name, value in kwargs.items()}
+
+
 def _built(op: Any, args: Any, kwargs: Any, meta: _metas.Meta) -> Any:
     """What a builder of the table gives, in the types and shapes that it should have."""
     outs = list(meta.out) if isinstance(meta.out, (tuple, list)) else [meta.out]
-    leaves = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
-    is_complex = any(leaf.dtype.is_complex for leaf in (*outs, *leaves))
+    leaves = _metas.leaves(args, kwargs)
+    is_complex = any(leaf.dtype.is_complex for leaf in (*outs, *leaves) if leaf is not None)
     if is_complex and op not in COMPLEX:
         raise Unsupported("complex numbers")
     if all(map(_is_empty, outs)):
         value: Any = [None] * len(outs) if isinstance(meta.out, (tuple, list)) else ww.zeros(0)
     else:
-        values = pytree.tree_map(_lazy, (args, kwargs))
-        context = Context(meta.out, tuple(meta.args), meta.kwargs, frozenset(place for place, out in enumerate(outs) if out.numel()))
+        values = _metas.mapped(_lazy, args), _metas.mapped(_lazy, kwargs)
+        if op in _changing() and meta.out.dtype.is_floating_point:
+            values = _with_data(op, *values, meta.out.dtype)
+        context = Context(meta.out, tuple(meta.args), meta.kwargs, frozenset(place for place, out in enumerate(outs) if out is not None and out.numel()))
         value = TABLE[op](context, *values[0], **values[1])
     found = _result(value, meta.out)
     for part, out in zip(found if isinstance(found, tuple) else [found], outs):
-        if not isinstance(part, (ww.Tensor, Pair)) or isinstance(part, ww.Tensor) and part.shape != tuple(out.shape):
+        if out is not None and not isinstance(part, (ww.Tensor, Pair)) or isinstance(part, ww.Tensor) and part.shape != tuple(out.shape):
             raise Unsupported("it gives something else than its meta function says")
     return found

@@ -11,7 +11,6 @@ import os
 from typing import Any, Callable, Optional
 
 import torch
-from torch.utils import _pytree as pytree
 
 from warpweft.torch import _counters
 from warpweft.torch._device import _memory as memory
@@ -113,11 +112,11 @@ def run(op: Any, args: Any, kwargs: Any, why: Optional[str] = None) -> Any:
     """Runs an op on the host; counts it if there is a reason to give."""
     changed = written(op, args, kwargs)
     host = Host(changed)
-    found = call(op, *pytree.tree_map(host.of, (args, kwargs)))
+    found = call(op, _metas.mapped(host.of, args), _metas.mapped(host.of, kwargs))
     host.settle()
     if why is not None:
         count(op, why)
-    return pytree.tree_map(host.back, found)
+    return tuple(_metas.mapped(host.back, part) for part in found) if isinstance(found, tuple) else _metas.mapped(host.back, found)
 
 
 def call(op: Callable[..., Any], args: Any, kwargs: Any) -> Any:

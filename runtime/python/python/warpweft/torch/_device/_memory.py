@@ -15,6 +15,7 @@ import weakref
 from typing import Any, Optional, Sequence
 
 import torch
+from torch.utils.dlpack import from_dlpack  # type: ignore[attr-defined]
 
 import warpweft as ww
 from warpweft.torch._table import Pair, Unsupported, dtype_of, moved
@@ -62,7 +63,7 @@ class Memory:
         """All bytes, to be read."""
         if self.value is not None:
             flush()
-            found = torch.from_dlpack(self.value).reshape(-1).view(torch.uint8) if self.value.size else torch.zeros(0, dtype=torch.uint8)
+            found = from_dlpack(self.value).reshape(-1).view(torch.uint8) if self.value.size else torch.zeros(0, dtype=torch.uint8)
         else:
             found = torch.zeros(size, dtype=torch.uint8) if self.host is None else self.host
         if found.numel() != size:
@@ -110,14 +111,14 @@ def is_ours(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.device.type == "warpweft"
 
 
-def set_layout(tensor: torch.Tensor, storage: Any, offset: int, shape: Sequence[int], strides: Sequence[int]) -> torch.Tensor:
+def set_layout(tensor: torch.Tensor, storage: Any, offset: Any, shape: Sequence[int], strides: Sequence[int]) -> Any:
     """Makes a tensor another view, of a storage that grows where it is too short."""
     return _SET._op_dk(_META, tensor, storage, offset, list(shape), list(strides))
 
 
-def empty(shape: Sequence[int], strides: Sequence[int], dtype: Any) -> torch.Tensor:
+def empty(shape: Sequence[int], strides: Sequence[int], dtype: Any) -> Any:
     """A tensor of the device with a storage of its own."""
-    tensor = torch._C._acc.create_empty_tensor(list(shape), dtype)
+    tensor = torch._C._acc.create_empty_tensor(tuple(shape), dtype)
     return set_layout(tensor, tensor.untyped_storage(), 0, shape, strides)
 
 
@@ -143,7 +144,7 @@ def made(value: Any, meta: Any) -> torch.Tensor:
     return tensor
 
 
-def _parts(tensor: torch.Tensor) -> tuple[Any, tuple[int, ...], tuple[int, ...], int]:
+def _parts(tensor: torch.Tensor) -> tuple[Any, tuple[int, ...], tuple[int, ...], Any]:
     """Type, shape, strides and offset of a tensor; of complex numbers as pairs of floats along a last axis."""
     dtype, shape, strides, offset = tensor.dtype, tuple(tensor.shape), tensor.stride(), tensor.storage_offset()
     if not dtype.is_complex:
@@ -175,7 +176,8 @@ def _shown(tensor: torch.Tensor) -> ww.Tensor:
         return root.as_strided(list(shape), list(strides), offset).detach()
     count = math.prod(lengths)
     part = root if count == root.size else root.reshape(-1).narrow(0, offset, count)
-    found = part.reshape([lengths[axis] for axis in order])
+    lying = tuple(lengths[axis] for axis in order)
+    found = part if part.shape == lying else part.reshape(list(lying))
     if order != sorted(order):
         found = found.permute(_inverse(order))
     if len(kept) != len(shape):
@@ -229,7 +231,7 @@ def adopted(result: torch.Tensor, storages: dict[int, Any]) -> torch.Tensor:
     """A tensor of the host as one of the device, with all of its storage, which is given away; `storages` knows those that came before."""
     own: Any = result.untyped_storage()
     storage = storages.get(own._cdata)
-    tensor = torch._C._acc.create_empty_tensor([0], result.dtype)
+    tensor = torch._C._acc.create_empty_tensor((0,), result.dtype)
     if storage is None:
         storage = tensor.untyped_storage()
         storages[own._cdata] = storage

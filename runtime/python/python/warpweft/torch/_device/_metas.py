@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Optional
+from typing import Any, Callable, Optional, cast
 
 import torch
-from torch.utils import _pytree as pytree
 
 from warpweft.torch._device._memory import is_ours
 
@@ -21,6 +20,26 @@ class Meta:
 
     def __init__(self, args: Any, kwargs: Any, out: Any) -> None:
         self.args, self.kwargs, self.out = args, kwargs, out
+
+
+def mapped(change: Callable[[Any], Any], value: Any) -> Any:
+    """The arguments of a call, or one of them, with each leaf changed; an op takes lists, and no other trees."""
+    if isinstance(value, (list, tuple)):
+        return [mapped(change, item) for item in value]
+    if isinstance(value, dict):
+        return {name: mapped(change, item) for name, item in value.items()}
+    return change(value)
+
+
+def leaves(args: Any, kwargs: Any) -> list[Any]:
+    """All tensors among the arguments of a call."""
+    found: list[Any] = []
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, (list, tuple)):
+            found.extend(leaves(value, {}))
+        elif isinstance(value, torch.Tensor):
+            found.append(value)
+    return found
 
 
 def meta_of(value: Any) -> Any:
@@ -68,9 +87,9 @@ def call(op: Any, args: Any, kwargs: Any) -> Optional[Meta]:
     except TypeError:
         return None
     if found is not _known:
-        return found
+        return cast(Optional[Meta], found)
     try:
-        metas = pytree.tree_map(meta_of, (args, kwargs))
+        metas = mapped(meta_of, args), mapped(meta_of, kwargs)
         found = Meta(*metas, op(*with_tensors(op, metas[0]), **metas[1]))
     except Exception:
         # Whoever runs it says why.
@@ -78,7 +97,7 @@ def call(op: Any, args: Any, kwargs: Any) -> Optional[Meta]:
     if len(_known) > _MOST:
         _known.clear()
     _known[key] = found
-    return found
+    return cast(Optional[Meta], found)
 
 
 def is_plain(value: Any) -> bool:

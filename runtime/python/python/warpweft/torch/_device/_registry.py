@@ -60,17 +60,18 @@ def register() -> None:
     """Registers all."""
     _ops.load()
     _special.register()
-    everything = torch.library.Library("_", "IMPL")
+    make: Any = torch.library.Library
+    everything = make("_", "IMPL")
     everything.fallback(_dispatch.dispatch, _KEY)
     _libraries.append(everything)
     for space in ("aten", "prims"):
-        library = torch.library.Library(space, "IMPL")
+        library = make(space, "IMPL")
         for op in _ops_of(space):
             if _is_ours(op):
                 library.impl(op, functools.partial(_dispatch.dispatch, op), _KEY)
         _libraries.append(library)
     # Autocast leaves types as they are.
-    autocast = torch.library.Library("_", "IMPL")
+    autocast = make("_", "IMPL")
     autocast.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
     _libraries.append(autocast)
     _storages.register()

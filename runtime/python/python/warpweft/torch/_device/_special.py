@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 import warpweft as ww
-from warpweft.torch._device import _dispatch, _fallback, _memory, _metas
+from warpweft.torch._device import _cells, _dispatch, _fallback, _memory, _metas
 from warpweft.torch._table import Pair, Unsupported, dtype_of, number
 
 aten = torch.ops.aten
@@ -39,7 +39,7 @@ def empty_strided(size: Any, stride: Any, *, dtype: Any = None, layout: Any = No
     return _memory.empty(size, stride, dtype or torch.get_default_dtype())
 
 
-def copy_(self: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
+def copy_(self: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> Any:
     """Copies between views, types and devices."""
     if not _memory.is_ours(self):
         return self.copy_(_memory.host_of(source))
@@ -73,7 +73,7 @@ def _taken(source: torch.Tensor) -> Any:
     return Pair(found[..., 0], found[..., 1])
 
 
-def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
+def _is_same(one: torch.Tensor, other: torch.Tensor) -> Any:
     """Whether two tensors are the same view."""
     if one.dtype != other.dtype or one.is_conj() != other.is_conj() or one.is_neg() != other.is_neg():
         return False
@@ -81,12 +81,12 @@ def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
     return same and one.untyped_storage()._cdata == other.untyped_storage()._cdata
 
 
-def copy_from(self: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
+def copy_from(self: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> Any:
     """`copy_` the other way round."""
     return copy_(target, self, non_blocking)
 
 
-def fill(self: torch.Tensor, value: Any) -> torch.Tensor:
+def fill(self: torch.Tensor, value: Any) -> Any:
     """One number everywhere; also where positions share elements."""
     if isinstance(value, torch.Tensor):
         if value.ndim:
@@ -107,7 +107,7 @@ def fill(self: torch.Tensor, value: Any) -> torch.Tensor:
         return _fallback.run(aten.fill_.Scalar, (self, value), {})
 
 
-def zero(self: torch.Tensor) -> torch.Tensor:
+def zero(self: torch.Tensor) -> Any:
     """Zeros everywhere."""
     return fill(self, 0)
 
@@ -117,7 +117,7 @@ def item(self: torch.Tensor) -> Any:
     return _memory.host_of(self).item()
 
 
-def resize(self: torch.Tensor, size: Any, *, memory_format: Any = None) -> torch.Tensor:
+def resize(self: torch.Tensor, size: Any, *, memory_format: Any = None) -> Any:
     """Another shape over the same storage, which grows if it must."""
     if tuple(self.shape) != tuple(size) or memory_format not in (None, torch.preserve_format):
         form = torch.contiguous_format if memory_format in (None, torch.preserve_format) else memory_format
@@ -126,34 +126,34 @@ def resize(self: torch.Tensor, size: Any, *, memory_format: Any = None) -> torch
     return self
 
 
-def set_storage(self: torch.Tensor, source: Any) -> torch.Tensor:
+def set_storage(self: torch.Tensor, source: Any) -> Any:
     """All of another storage."""
     return _memory.set_layout(self, source, 0, [source.nbytes() // self.element_size()], [1])
 
 
-def set_strided(self: torch.Tensor, source: Any, offset: int, size: Any, stride: Any = ()) -> torch.Tensor:
+def set_strided(self: torch.Tensor, source: Any, offset: int, size: Any, stride: Any = ()) -> Any:
     """Any view of another storage."""
     if not stride and len(size):
         stride = torch.empty(size, device="meta").stride()
     return _memory.set_layout(self, source, offset, size, stride)
 
 
-def set_tensor(self: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+def set_tensor(self: torch.Tensor, source: torch.Tensor) -> Any:
     """The view that another tensor is."""
     return _memory.set_layout(self, source.untyped_storage(), source.storage_offset(), source.shape, source.stride())
 
 
-def set_empty(self: torch.Tensor) -> torch.Tensor:
+def set_empty(self: torch.Tensor) -> Any:
     """No elements."""
     return set_tensor(self, _memory.empty([0], [1], self.dtype))
 
 
-def as_strided(self: torch.Tensor, size: Any, stride: Any, storage_offset: Any = None) -> torch.Tensor:
+def as_strided(self: torch.Tensor, size: Any, stride: Any, storage_offset: Any = None) -> Any:
     """Any view, within the storage: the function of the host looks at that, and that of metas does not."""
     return aten.as_strided.default._op_dk(torch._C.DispatchKey.CPU, self, size, stride, storage_offset)
 
 
-def flip(self: torch.Tensor, dims: Any) -> torch.Tensor:
+def flip(self: torch.Tensor, dims: Any) -> Any:
     """Axes in reverse, in memory as the tensor lies there: its meta function has other strides for axes of length 1."""
     try:
         axes = [axis % max(self.ndim, 1) for axis in dims if -max(self.ndim, 1) <= axis < max(self.ndim, 1)]
@@ -200,6 +200,14 @@ def batch_norm_with_update(x: torch.Tensor, weight: Any, bias: Any, mean: Any, v
 
 def register() -> None:
     """Enters them."""
+    _dispatch.SPECIAL.update(
+        {
+            aten._thnn_fused_lstm_cell.default: _cells.lstm,
+            aten._thnn_fused_lstm_cell_backward_impl.default: _cells.lstm_backward,
+            aten._thnn_fused_gru_cell.default: _cells.gru,
+            aten._thnn_fused_gru_cell_backward.default: _cells.gru_backward,
+        }
+    )
     _dispatch.SPECIAL.update(
         {
             aten.empty.memory_format: empty,

@@ -40,7 +40,7 @@ def on_device(storage: Any) -> Any:
 def _new(make: Callable[..., Any], cls: Any, *args: Any, device: Any = None, **kwargs: Any) -> Any:
     if device is None or torch.device(device).type != "warpweft":
         return make(cls, *args, **({} if device is None else {"device": device}), **kwargs)
-    return on_device(torch.UntypedStorage(*args, **kwargs))
+    return on_device(make(cls, *args, **kwargs))
 
 
 def _copy(copy: Callable[..., Any], self: Any, source: Any, non_blocking: Any = False) -> Any:
@@ -64,6 +64,22 @@ def _write_file(write: Callable[..., Any], self: Any, *args: Any) -> Any:
     return write(self.cpu() if _is_ours(self) else self, *args)
 
 
+def _set_from_file(read: Callable[..., Any], self: Any, *args: Any) -> Any:
+    if not _is_ours(self):
+        return read(self, *args)
+    cls: Any = torch.UntypedStorage
+    host = cls(self.nbytes())
+    read(host, *args)
+    self.copy_(host)
+    return self
+
+
+def _byteswap(swap: Callable[..., Any], self: Any, *args: Any) -> Any:
+    if _is_ours(self):
+        raise NotImplementedError("bytes of a storage of the device are not swapped: take its `cpu()`")
+    return swap(self, *args)
+
+
 def _tag(storage: Any) -> Any:
     """What a file calls the place of a storage."""
     return "warpweft" if _is_ours(_untyped(storage)) else None
@@ -78,7 +94,15 @@ def register() -> None:
     """Replaces the methods."""
     cls: Any = torch.UntypedStorage
     cls.__new__ = staticmethod(functools.partial(_new, cls.__new__))
-    for name, own in (("copy_", _copy), ("__getitem__", _item), ("data_ptr", _data_ptr), ("_write_file", _write_file)):
+    methods = {
+        "copy_": _copy,
+        "__getitem__": _item,
+        "data_ptr": _data_ptr,
+        "_write_file": _write_file,
+        "_set_from_file": _set_from_file,
+        "byteswap": _byteswap,
+    }
+    for name, own in methods.items():
         theirs = getattr(cls, name)
 
         def method(self: Any, *args: Any, _own: Any = own, _theirs: Any = theirs, **kwargs: Any) -> Any:

@@ -167,7 +167,7 @@ def rsub(c: Context, a: Any, b: Any, alpha: Any = 1) -> Any:
 
 def _sum(c: Context, a: Any, b: Any, alpha: Any, sign: int) -> Any:
     x, y = tensor_of(a, c.dtype), tensor_of(b, c.dtype)
-    if alpha != 1:
+    if isinstance(alpha, ww.Tensor) or alpha != 1:
         y = y * tensor_of(alpha, c.dtype)
     if c.dtype == ww.bool_:
         return x.logical_or(y)

@@ -1,0 +1,323 @@
+"""`torch.device("warpweft")`: views, writes, gradients, files and random numbers are those of the CPU; ops without an expression are counted."""
+
+import copy
+import io
+import pickle
+
+import pytest
+
+torch = pytest.importorskip("torch")
+opinfo = pytest.importorskip("opinfo")
+
+import warpweft.torch  # noqa: E402
+from device_programs import Program  # noqa: E402
+from torch import nn  # noqa: E402
+from warpweft.torch import counters  # noqa: E402
+
+F = torch.nn.functional
+DEVICE = torch.device("warpweft", 0)
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch.manual_seed(0)
+    counters(reset=True)
+
+
+def numbers(*shape):
+    """0, 1, 2 and so on."""
+    count = torch.Size(shape).numel()
+    return torch.arange(float(count)).reshape(shape).to(DEVICE)
+
+
+def fallbacks():
+    return counters()["fallback_ops"]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("start", range(0, 60, 10))
+def test_random_programs_are_those_of_the_cpu(start):
+    for seed in range(start, start + 10):
+        Program(seed).run(25)
+
+
+def test_a_tensor_says_where_it_is():
+    x = torch.ones(2, 3, device="warpweft")
+    assert x.device == DEVICE and x.is_warpweft and type(x) is torch.Tensor and not x.cpu().is_warpweft
+    assert repr(x) == "tensor([[1., 1., 1.],\n        [1., 1., 1.]], device='warpweft:0')"
+    assert x.tolist() == [[1.0] * 3] * 2 and x.warpweft() is x
+    with pytest.raises(RuntimeError, match="one device"):
+        torch.ones(2, device="warpweft:1")
+    with pytest.raises(RuntimeError, match="same device"):
+        x + torch.ones(2, 3)
+    with pytest.raises(TypeError, match="can't convert warpweft"):
+        x.numpy()
+    assert (x * torch.tensor(2.0)).sum().item() == 12
+    assert torch.warpweft.device_count() == 1
+
+
+def test_views_share_and_copies_do_not():
+    x = numbers(4, 6)
+    v = x[1:3, ::2].t()
+    assert v.shape == (3, 2) and v.stride() == (2, 6) and v.storage_offset() == 6 and not v.is_contiguous() and v._is_view()
+    assert v._base is x and v.untyped_storage()._cdata == x.untyped_storage()._cdata
+    c = v.contiguous()
+    v.mul_(10)
+    assert x[1].tolist() == [60, 7, 80, 9, 100, 11] and c.tolist() == [[6, 12], [8, 14], [10, 16]]
+    with pytest.raises(RuntimeError, match="view size is not compatible"):
+        v.view(6)
+    with pytest.raises(RuntimeError, match="out of bounds"):
+        x.as_strided((4, 7), (6, 1))
+    assert v.reshape(6)._base is None and x.view(-1)._base is x
+    diagonal = torch.as_strided(x, (4,), (7,))
+    diagonal.fill_(-1)
+    assert x.diagonal().tolist() == [-1] * 4
+    assert fallbacks() == {}
+
+
+def test_a_write_is_not_seen_by_what_was_computed_before():
+    x = numbers(5)
+    y = x + 1
+    z = x[1:] * 2
+    x.zero_()
+    assert y.tolist() == [1, 2, 3, 4, 5] and z.tolist() == [2, 4, 6, 8] and x.sum().item() == 0
+
+
+def test_what_cpu_refuses_is_refused():
+    x = numbers(6)
+    for wrong in (
+        lambda: x[1:].add_(x[:-1]),
+        lambda: x[:1].expand(6).add_(1),
+        lambda: x.add_(torch.ones(2, 6, device=DEVICE)),
+        lambda: x.int().add_(1.5),
+        lambda: torch.add(x, 1, out=torch.empty(6, dtype=torch.int32, device=DEVICE)),
+        lambda: x.view(4),
+        lambda: x @ torch.ones(5, device=DEVICE),
+        lambda: x.copy_(torch.ones(5, device=DEVICE)),
+    ):
+        with pytest.raises(RuntimeError):
+            wrong()
+    assert x.tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_out_is_written_to_by_all_its_aliases():
+    x, out = numbers(3), torch.zeros(2, 3, device=DEVICE)
+    torch.exp(x, out=out[1])
+    torch.testing.assert_close(out.cpu()[1], torch.arange(3.0).exp())
+    empty = torch.empty(0, device=DEVICE)
+    assert torch.add(x, x, out=empty) is empty and empty.tolist() == [0, 2, 4]
+    values, places = torch.zeros(2, device=DEVICE), torch.zeros(2, dtype=torch.int64, device=DEVICE)
+    torch.max(numbers(2, 3), 1, out=(values, places))
+    assert values.tolist() == [2, 5] and places.tolist() == [2, 2] and fallbacks() == {}
+
+
+def test_other_types_of_the_same_bytes():
+    x = torch.tensor([1.0, -2.0], device=DEVICE)
+    bits = x.view(torch.int32)
+    assert bits.tolist() == torch.tensor([1.0, -2.0]).view(torch.int32).tolist()
+    bits[1] = 0x40000000
+    assert x.tolist() == [1.0, 2.0] and x.view(torch.uint8).shape == (8,)
+    z = torch.view_as_complex(torch.tensor([[1.0, 2.0]], device=DEVICE))
+    z.conj().imag.add_(1)
+    assert z.tolist() == [1 + 1j]
+
+
+def test_storages_change_hands_and_grow():
+    x = numbers(4)
+    y = torch.empty(0, device=DEVICE).set_(x.untyped_storage(), 1, (3,), (1,))
+    y += 1
+    assert x.tolist() == [0, 2, 3, 4]
+    x.resize_(6)
+    x[4:] = 9
+    assert x.tolist() == [0, 2, 3, 4, 9, 9] and y.tolist() == [2, 3, 4]
+    z = numbers(3)
+    z.data = x[:3]
+    x.zero_()
+    assert z.tolist() == [0, 0, 0]
+
+
+def test_what_crosses_from_the_host_is_a_copy():
+    host = torch.ones(3)
+    x = host.to(DEVICE)
+    host += 1
+    back = x.cpu()
+    x += 5
+    assert x.tolist() == [6] * 3 and back.tolist() == [1] * 3
+    host.copy_(x)
+    assert host.tolist() == [6] * 3
+    half = x.to("cpu", torch.float16)
+    assert half.dtype == torch.float16 and torch.ones(2).to(DEVICE, torch.int8).dtype == torch.int8
+
+
+def test_random_numbers_are_those_of_the_cpu():
+    for draw in (
+        lambda device: torch.randn(3, 4, device=device),
+        lambda device: torch.rand(5, device=device),
+        lambda device: torch.randint(0, 9, (4,), device=device),
+        lambda device: torch.randperm(6, device=device),
+        lambda device: F.dropout(torch.ones(20, device=device), 0.5),
+        lambda device: torch.empty(3, device=device).uniform_(2, 3),
+        lambda device: torch.bernoulli(torch.full((8,), 0.5, device=device)),
+    ):
+        torch.manual_seed(7)
+        expected = draw("cpu")
+        torch.manual_seed(7)
+        torch.testing.assert_close(draw(DEVICE).cpu(), expected)
+    state = torch.warpweft.get_rng_state()
+    first = torch.rand(2, device=DEVICE)
+    torch.warpweft.set_rng_state(state)
+    assert torch.rand(2, device=DEVICE).tolist() == first.tolist()
+
+
+def test_files_and_copies():
+    x = numbers(2, 3)
+    view = x[1]
+    buffer = io.BytesIO()
+    torch.save({"x": x, "view": view}, buffer)
+    buffer.seek(0)
+    found = torch.load(buffer)
+    found["view"].zero_()
+    assert found["x"].device == DEVICE and found["x"].tolist() == [[0, 1, 2], [0, 0, 0]]
+    buffer.seek(0)
+    assert torch.load(buffer, map_location="cpu")["x"].tolist() == x.tolist()
+    twin, twins_view = copy.deepcopy([x, view])
+    twins_view.zero_()
+    assert twin.tolist() == [[0, 1, 2], [0, 0, 0]] and x[1].tolist() == [3, 4, 5]
+    assert pickle.loads(pickle.dumps(x)).tolist() == x.tolist()
+    model = nn.Linear(3, 2).to(DEVICE)
+    other = nn.Linear(3, 2)
+    other.load_state_dict(model.state_dict())
+    torch.testing.assert_close(other.weight, model.weight.cpu())
+
+
+def test_gradients_flow_through_views_and_writes():
+    def f(x):
+        y = x * 2
+        y[0].mul_(3)
+        y.t()[2] = x.sum()
+        return (y.sin() * y).sum()
+
+    x = torch.randn(3, 4)
+    grads = []
+    for device in ("cpu", DEVICE):
+        leaf = x.clone().to(device).requires_grad_()
+        f(leaf).backward()
+        grads.append(leaf.grad.cpu())
+    torch.testing.assert_close(*grads)
+    leaf = x.to(DEVICE).requires_grad_()
+    with pytest.raises(RuntimeError, match="leaf Variable"):
+        leaf.add_(1)
+    y = leaf.exp()
+    loss = y.sum()
+    y.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+    assert fallbacks() == {}
+
+
+OPTIMIZERS = ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adamax", "NAdam"]
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_optimizers_do_what_they_do_on_the_cpu(name):
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.BatchNorm1d(8), nn.Linear(8, 2))
+    models = [model, copy.deepcopy(model).to(DEVICE)]
+    x, labels = torch.randn(6, 4), torch.tensor([0, 1, 1, 0, 1, 0])
+    for each in models:
+        optimizer = getattr(torch.optim, name)(each.parameters(), lr=0.01)
+        device = next(each.parameters()).device
+        for _ in range(4):
+            optimizer.zero_grad()
+            F.cross_entropy(each(x.to(device)), labels.to(device)).backward()
+            optimizer.step()
+    for one, other in zip(models[0].state_dict().values(), models[1].state_dict().values()):
+        torch.testing.assert_close(other.cpu(), one, rtol=1e-4, atol=1e-5)
+    assert fallbacks() == {}
+
+
+def test_a_number_that_changes_by_the_step_is_not_compiled_each_time():
+    from warpweft.torch._device import _dispatch
+
+    x = numbers(4)
+    for step in range(20):
+        x = x * (1.0 + step / 100)
+    found = _dispatch._numbers[(torch.ops.aten.mul.Tensor, 1)]
+    assert len(found) == _dispatch._CONSTANTS
+    expected = torch.arange(4.0)
+    for step in range(20):
+        expected = expected * (1.0 + step / 100)
+    torch.testing.assert_close(x.cpu(), expected)
+
+
+def test_nothing_is_computed_before_it_is_asked_for():
+    from warpweft.torch._device import _memory
+
+    x = numbers(8)
+    y = x.exp().relu() + 1
+    memory, _ = _memory.memory_of(y)
+    assert not memory.value.is_realized
+    y.sum().item()
+    assert memory.value.is_realized
+    for _ in range(2 * _memory._LONGEST):
+        x = x + 1
+    assert x[0].item() == 2 * _memory._LONGEST
+
+
+def test_ops_without_an_expression_are_the_hosts():
+    x = numbers(3, 3) + torch.eye(3, device=DEVICE)
+    found = torch.linalg.eigvals(x)
+    assert found.device == DEVICE and fallbacks() == {"aten._linalg_eigvals.default": 1}
+    torch.testing.assert_close(found.cpu(), torch.linalg.eigvals(x.cpu()))
+    assert counters(reset=True) != counters()
+    with pytest.raises(NotImplementedError, match="strided"):
+        x.to_sparse()
+
+
+def test_functions_of_functions():
+    x = torch.randn(3, 4)
+    f = lambda row: (row.sin() * row).sum()  # noqa: E731
+    torch.testing.assert_close(torch.vmap(torch.func.grad(f))(x.to(DEVICE)).cpu(), torch.vmap(torch.func.grad(f))(x))
+    with torch.autocast("warpweft", dtype=torch.bfloat16):
+        assert (x.to(DEVICE) @ x.t().to(DEVICE)).device == DEVICE
+    q = torch.randn(1, 2, 5, 8)
+    expected = F.scaled_dot_product_attention(q, q, q, is_causal=True)
+    torch.testing.assert_close(F.scaled_dot_product_attention(*[q.to(DEVICE)] * 3, is_causal=True).cpu(), expected)
+    assert torch.zeros(2, device=DEVICE)[torch.tensor([1, 1])].shape == (2,)
+
+
+QUICK = "add as_strided as_strided_scatter cat clamp cumsum expand fft.rfft gather index_put masked_fill matmul max.reduction_with_dim \
+nn.functional.batch_norm nn.functional.conv2d nn.functional.layer_norm scatter_reduce.amax softmax sort std t topk unfold where".split()
+
+
+@pytest.mark.parametrize("entry", [entry for entry in opinfo.entries() if opinfo.full_name(entry) in QUICK], ids=opinfo.full_name)
+def test_samples_of_pytorchs_database(entry):
+    with torch.no_grad():
+        assert opinfo.judged(entry, 3, way=opinfo.on_device) == ("passes", "")
+
+
+DERIVED = "index_select linalg.det logsumexp matmul nn.functional.conv2d nn.functional.embedding nn.functional.layer_norm softmax".split()
+
+
+@pytest.mark.parametrize("entry", [entry for entry in opinfo.entries() if opinfo.full_name(entry) in DERIVED], ids=opinfo.full_name)
+def test_gradients_of_samples_of_pytorchs_database(entry):
+    assert opinfo.judged(entry, 2, backward=True, way=opinfo.on_device)[0] in ("passes", "falls back")
+
+
+def test_the_table_of_all_entries_has_no_wrong_one():
+    lines = opinfo.known(opinfo.DEVICE_TABLE).values()
+    statuses = [opinfo.status_of(line) for line in lines]
+    assert "wrong" not in statuses and statuses.count("passes") >= 590
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_recurrent_networks_learn_what_they_learn_on_the_cpu(kind):
+    model, x = kind(3, 4, 2, batch_first=True, bidirectional=True), torch.randn(2, 5, 3)
+    sides = []
+    for device in ("cpu", DEVICE):
+        each = copy.deepcopy(model).to(device)
+        result, _ = each(x.to(device))
+        (result * torch.linspace(-1, 1, result.numel()).reshape(result.shape).to(device)).sum().backward()
+        sides.append([result.detach(), *(parameter.grad for parameter in each.parameters())])
+    for one, other in zip(*sides):
+        torch.testing.assert_close(other.cpu(), one, rtol=1e-4, atol=1e-5)
+    assert fallbacks() == {}
