@@ -138,14 +138,20 @@ class Program:
             f"[{rows}] = {number}": lambda t, y, z: t.__setitem__(rows, number),
             "clamp_": lambda t, y, z: t.clamp_(1, 4),
             # Indices out of range are no errors of the device.
-            f"index_fill_({axis})": lambda t, y, z: None if not t.numel() else t.index_fill_(axis, torch.tensor([0], device=t.device), number),
+            f"index_fill_({axis})": lambda t, y, z: (
+                None if not t.numel() else t.index_fill_(axis, torch.tensor([0], device=t.device), number)
+            ),
             f"random_({seed})": lambda t, y, z: (torch.manual_seed(seed), t.random_(0, 6))[1],
             f"add({source}, {third}, out=)": lambda t, y, z: torch.add(y, z, out=t),
             f"maximum({source}, {third}, out=)": lambda t, y, z: torch.maximum(y, z, out=t),
             f"sum({source}, 0, out=)": lambda t, y, z: torch.sum(y, 0, out=t),
             f"cumsum({source}, 0, out=)": lambda t, y, z: torch.cumsum(y, 0, out=t).remainder_(7),
-            f"index_put_({axis})": lambda t, y, z: None if not t.numel() else t.index_put_((torch.tensor([0, 0], device=t.device),), t[:1].clone() + 1),
-            f"scatter_({axis})": lambda t, y, z: None if not t.numel() else t.scatter_(axis, torch.zeros_like(t, dtype=torch.int64)[:1], number),
+            f"index_put_({axis})": lambda t, y, z: (
+                None if not t.numel() else t.index_put_((torch.tensor([0, 0], device=t.device),), t[:1].clone() + 1)
+            ),
+            f"scatter_({axis})": lambda t, y, z: (
+                None if not t.numel() else t.scatter_(axis, torch.zeros_like(t, dtype=torch.int64)[:1], number)
+            ),
             f"swap with {source}": lambda t, y, z: t.copy_(torch.flip(t, [0])),
             f"addcmul_({source}, {third})": lambda t, y, z: t.addcmul_(y, z).remainder_(7),
         }

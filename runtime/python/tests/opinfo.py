@@ -27,8 +27,11 @@ from warpweft.torch._decompositions import decompositions
 TABLE = Path(__file__).with_name("opinfo.txt")
 DEVICE_TABLE = Path(__file__).with_name("opinfo_device.txt")
 # Their results are on the device that they are told, which samples do not tell.
-FROM_THE_HOST = {"arange", "empty", "empty_permuted", "eye", "full", "linspace", "logspace", "ones", "randint", "randn", "scalar_tensor", "zeros"}
-FROM_THE_HOST |= {"signal.windows"}
+FROM_THE_HOST = set(
+    "arange empty empty_permuted eye full linspace logspace ones randint randn scalar_tensor zeros".split()
+    + [f"signal.windows.{name}" for name in "bartlett blackman cosine exponential gaussian general_cosine general_hamming".split()]
+    + [f"signal.windows.{name}" for name in "hamming hann kaiser nuttall".split()]
+)
 # Their elements are what memory held before, so only shapes and types are compared.
 UNINITIALIZED = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted"}
 SECONDS = 120

@@ -9,7 +9,6 @@ import pytest
 torch = pytest.importorskip("torch")
 opinfo = pytest.importorskip("opinfo")
 
-import warpweft.torch  # noqa: E402
 from device_programs import Program  # noqa: E402
 from torch import nn  # noqa: E402
 from warpweft.torch import counters  # noqa: E402

@@ -136,7 +136,9 @@ def _expressed(op: Any, kind: Kind, args: Any, kwargs: Any) -> Any:
     return targets[0] if len(targets) == 1 else tuple(targets)
 
 
-def _refuse_targets(targets: list[torch.Tensor], outs: list[Any], is_out: bool, leaves: list[Any], is_pointwise: bool, has_place: bool) -> None:
+def _refuse_targets(
+    targets: list[torch.Tensor], outs: list[Any], is_out: bool, leaves: list[Any], is_pointwise: bool, has_place: bool
+) -> None:
     """Refuses results that do not fit what they are written to, and writes to what is read: the host says what becomes of them."""
     own = {target.untyped_storage()._cdata for target in targets}
     reads_them = any(_memory.is_ours(leaf) and leaf.untyped_storage()._cdata in own for leaf in leaves)
@@ -236,7 +238,9 @@ def refuse_others(op: Any, leaves: list[Any]) -> None:
         return
     for leaf in leaves:
         if leaf.ndim and not _memory.is_ours(leaf):
-            raise OtherDevice(f"Expected all tensors to be on the same device, but found at least two devices, warpweft:0 and {leaf.device}!")
+            raise OtherDevice(
+                f"Expected all tensors to be on the same device, but found at least two devices, warpweft:0 and {leaf.device}!"
+            )
 
 
 class OtherDevice(Exception):
@@ -331,7 +335,9 @@ def _built(op: Any, args: Any, kwargs: Any, meta: _metas.Meta) -> Any:
         values = _metas.mapped(_lazy, args), _metas.mapped(_lazy, kwargs)
         if op in _changing() and meta.out.dtype.is_floating_point:
             values = _with_data(op, *values, meta.out.dtype)
-        context = Context(meta.out, tuple(meta.args), meta.kwargs, frozenset(place for place, out in enumerate(outs) if out is not None and out.numel()))
+        context = Context(
+            meta.out, tuple(meta.args), meta.kwargs, frozenset(place for place, out in enumerate(outs) if out is not None and out.numel())
+        )
         value = TABLE[op](context, *values[0], **values[1])
     found = _result(value, meta.out)
     for part, out in zip(found if isinstance(found, tuple) else [found], outs):

@@ -15,7 +15,7 @@ import weakref
 from typing import Any, Optional, Sequence
 
 import torch
-from torch.utils.dlpack import from_dlpack  # type: ignore[attr-defined]
+from torch.utils.dlpack import from_dlpack
 
 import warpweft as ww
 from warpweft.torch._table import Pair, Unsupported, dtype_of, moved
@@ -137,7 +137,7 @@ def _inverse(order: list[int]) -> list[int]:
     return [order.index(axis) for axis in range(len(order))]
 
 
-def made(value: Any, meta: Any) -> torch.Tensor:
+def made(value: Any, meta: Any) -> Any:
     """A new tensor of a value, with the strides that the meta says."""
     tensor = empty(meta.shape, meta.stride(), meta.dtype)
     write(tensor, value)

@@ -24,7 +24,9 @@ def _only(device: Any) -> None:
         raise RuntimeError(f"there is one device, warpweft:0, and no {device}")
 
 
-def empty(size: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None, memory_format: Any = None) -> Any:
+def empty(
+    size: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None, memory_format: Any = None
+) -> Any:
     """A tensor of zeros, for which no memory is taken yet."""
     _strided(layout)
     _only(device)
