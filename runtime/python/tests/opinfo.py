@@ -61,12 +61,15 @@ def gradients(results: list[torch.Tensor], leaves: list[torch.Tensor], device: s
     total = torch.zeros((), device=device)
     for result in results:
         if result.requires_grad:
+            result = torch.view_as_real(result.resolve_conj()) if result.is_complex() else result
             total = total + (result * torch.linspace(0.5, 1.5, result.numel()).reshape(result.shape).to(device)).sum()
     wanted = [leaf for leaf in leaves if leaf.requires_grad]
     if not wanted or not total.requires_grad:
         return [result.detach() for result in results]
     found = torch.autograd.grad(total, wanted, allow_unused=True)
-    return [result.detach() for result in results] + [torch.zeros(()) if gradient is None else gradient for gradient in found]
+    return [result.detach() for result in results] + [
+        torch.zeros((), device=device) if gradient is None else gradient for gradient in found
+    ]
 
 
 def exact(entry: Any, sample: Any, backward: bool = False) -> list[torch.Tensor]:

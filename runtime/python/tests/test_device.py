@@ -320,3 +320,29 @@ def test_recurrent_networks_learn_what_they_learn_on_the_cpu(kind):
     for one, other in zip(*sides):
         torch.testing.assert_close(other.cpu(), one, rtol=1e-4, atol=1e-5)
     assert fallbacks() == {}
+
+
+def test_compiled_functions_take_tensors_of_the_device():
+    torch._dynamo.reset()
+    model = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.BatchNorm1d(8), nn.Linear(8, 2))
+    x = torch.randn(5, 4)
+    sides = []
+    for device, call in (("cpu", lambda module: module), (DEVICE, lambda module: torch.compile(module, backend="warpweft"))):
+        each = copy.deepcopy(model).to(device)
+        optimizer = torch.optim.SGD(each.parameters(), lr=0.1)
+        compiled = call(each)
+        for _ in range(2):
+            optimizer.zero_grad()
+            loss = compiled(x.to(device)).square().mean()
+            loss.backward()
+            optimizer.step()
+        sides.append([loss.detach(), *each.state_dict().values()])
+    for one, other in zip(*sides):
+        torch.testing.assert_close(other.cpu(), one, rtol=1e-4, atol=1e-5)
+    assert counters() == {"graphs": 2, "fallback_ops": {}}
+    double = torch.compile(lambda x: (x[1:] * 2, x.t(), x.add_(1)), backend="warpweft")
+    x = numbers(3, 2)
+    part, turned, same = double(x)
+    assert part.device == DEVICE and part.tolist() == [[4, 6], [8, 10]] and same.tolist() == [[1, 2], [3, 4], [5, 6]]
+    x.zero_()
+    assert turned.tolist() == [[0] * 3] * 2 and turned.stride() == (1, 2)

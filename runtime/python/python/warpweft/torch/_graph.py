@@ -18,6 +18,7 @@ from torch.utils.dlpack import from_dlpack, to_dlpack  # type: ignore[attr-defin
 
 import warpweft as ww
 from warpweft.torch import _counters, _ops
+from warpweft.torch._device import _memory
 from warpweft.torch._table import COMPLEX, TABLE, Context, Pair, Unsupported, dtype_of, moved
 
 _ops.load()
@@ -57,7 +58,7 @@ def _unknown(node: Any) -> Optional[str]:
     for value in [*_values(node), *(value for source in node.all_input_nodes for value in _values(source))]:
         if not isinstance(value, torch.Tensor):
             continue
-        if value.device.type != "cpu":
+        if value.device.type not in ("cpu", "warpweft"):
             return f"a tensor is on {value.device}"
         if value.layout != torch.strided:
             return f"a tensor is {value.layout}"
@@ -95,6 +96,7 @@ def _complex_result(value: Any, meta: Any) -> Pair:
 
 def _shared(tensor: Any) -> Any:
     """A tensor of PyTorch's as a capsule; complex numbers with a last axis of two."""
+    tensor = _memory.host_of(tensor) if _memory.is_ours(tensor) else tensor
     tensor = tensor.resolve_neg() if tensor.is_neg() else tensor
     return to_dlpack(torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor)
 
@@ -184,7 +186,9 @@ class Part:
         capsules = [_shared(tensor) for tensor in arguments]
         for node, order, capsule in zip(self.results, self.orders, self.function.call_arrays(capsules)):
             result = from_dlpack(capsule)
-            values[node] = torch.view_as_complex(result) if order is None else result.permute(order) if order else result
+            result = torch.view_as_complex(result) if order is None else result.permute(order) if order else result
+            is_there = node.meta["val"].device.type == "warpweft"
+            values[node] = _memory.adopted(result, {}) if is_there else result
 
 
 def _resolved(argument: Any, values: dict[Any, Any]) -> Any:

@@ -229,6 +229,8 @@ def host_of(tensor: torch.Tensor, data: Optional[torch.Tensor] = None) -> torch.
 
 def adopted(result: torch.Tensor, storages: dict[int, Any]) -> torch.Tensor:
     """A tensor of the host as one of the device, with all of its storage, which is given away; `storages` knows those that came before."""
+    if result._is_zerotensor():
+        result = torch.zeros_like(result)
     own: Any = result.untyped_storage()
     storage = storages.get(own._cdata)
     tensor = torch._C._acc.create_empty_tensor((0,), result.dtype)

@@ -41,6 +41,11 @@ def empty_strided(size: Any, stride: Any, *, dtype: Any = None, layout: Any = No
     return _memory.empty(size, stride, dtype or torch.get_default_dtype())
 
 
+def zeros(size: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None) -> Any:
+    """PyTorch's zeros without memory, which here take none before they are used."""
+    return empty(size, dtype=dtype, layout=layout, device=device)
+
+
 def copy_(self: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> Any:
     """Copies between views, types and devices."""
     if not _memory.is_ours(self):
@@ -214,6 +219,7 @@ def register() -> None:
         {
             aten.empty.memory_format: empty,
             aten.empty_strided.default: empty_strided,
+            aten._efficientzerotensor.default: zeros,
             aten.copy_.default: copy_,
             aten._copy_from.default: copy_from,
             aten.fill_.Scalar: fill,
