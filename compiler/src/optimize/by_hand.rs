@@ -3,7 +3,8 @@
 //! It reads the kernel as *accesses*: each load or store with the step its address makes along each range, and a weight, how
 //! often it runs. Then, in this order:
 //!
-//! 0. Loops over blocks outside of the loops that what they keep does not depend on (`blocks_outside`).
+//! 0. Products of matrices by blocks, where these are better than what follows (`product`): then nothing else is done. Loops over blocks outside of the
+//!    loops that what they keep does not depend on (`blocks_outside`).
 //! 1. Stages that let loops run in lanes which they could not have otherwise (`staging`).
 //! 2. The vector ranges: the output range along which most accesses (by weight) are consecutive or constant, unless the loops inside
 //!    of it are better off with lanes of their own. Reductions and local buffers that do not depend on it get one of their own ranges, by
@@ -26,6 +27,7 @@ use super::opt::Opt;
 use super::pack::{TileLoops, pack_shared_operand};
 use super::panels::copy_panel;
 use super::peel::decided_part;
+use super::product::make_blocks;
 use super::split::is_reduce;
 use super::survey::{InnerLoops, Survey};
 use super::tile::{Tile, choose_tile, even_part};
@@ -95,6 +97,10 @@ pub fn choose(root: &UOp, target: &Target) -> Choice {
     };
     // What a thread copies for itself pays where it does much: there are many of them where blocks are.
     let of_few_threads = target.blocks.is_none();
+    if of_few_threads && make_blocks(&mut choice) {
+        let Attempts { kernel, applied, reasons, .. } = choice;
+        return Choice { kernel, applied, reasons };
+    }
     if move_blocks_outside(&mut choice) || of_few_threads && copy_panel(&mut choice) {
         survey = Survey::of(&choice.kernel);
     }

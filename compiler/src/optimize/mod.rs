@@ -17,6 +17,8 @@ mod outline;
 mod pack;
 mod panels;
 mod peel;
+mod product;
+mod product_blocks;
 mod split;
 mod stage;
 mod survey;

@@ -191,9 +191,19 @@ pub(super) fn make_parallel(root: &UOp, outer: &[UOp]) -> Result<UOp, Reason> {
     }
     if let [first, second] = outer {
         let mut inner = inner_loop_ends(&dependencies.order, root);
+        // Loops of what stands in both: what stands in these does so too.
+        let in_both = |loop_end: &&UOp| {
+            let set = dependencies.get(loop_end);
+            set.contains(range_id(first)) && set.contains(range_id(second))
+        };
+        let further: Vec<u32> = inner_loop_ends(&dependencies.order, root)
+            .filter(in_both)
+            .flat_map(|loop_end| closed_ranges(loop_end).iter().map(range_id))
+            .collect();
         let stands_between = |loop_end: &UOp| {
             let set = dependencies.get(loop_end);
-            set.contains(range_id(first)) && !set.contains(range_id(second))
+            let is_further_in = further.iter().any(|id| set.contains(*id));
+            set.contains(range_id(first)) && !set.contains(range_id(second)) && !is_further_in
         };
         if inner.any(stands_between) {
             return Err("what is computed once for an iteration of the outer loop would be repeated".into());

@@ -118,14 +118,24 @@ pub(super) struct RegisterRoom {
     pub(super) values: u32,
 }
 
+/// Whether a tile's accumulators, its vectors and an element of a row have registers at once.
+pub(super) fn fits_registers(room: &RegisterRoom, vectors: u32, rows: u32) -> bool {
+    vectors * rows * room.values + vectors + 2 <= room.registers
+}
+
+/// Cycles of one step of a tile.
+pub(super) fn step_cycles(vectors: u32, rows: u32) -> f64 {
+    let (products, loads) = (f64::from(vectors * rows), f64::from(vectors + rows));
+    (products / STARTS_PER_CYCLE).max(loads / STARTS_PER_CYCLE).max(LATENCY) + loads * LOAD_CYCLES
+}
+
 /// Vectors and rows of the tile that takes the fewest cycles for an element, of a loop over so many vectors and rows.
 pub(super) fn register_tile(room: &RegisterRoom, vectors_in_range: u32, rows_in_range: u32) -> (u32, u32) {
-    let fits = |vectors: u32, rows: u32| vectors * rows * room.values + vectors + 2 <= room.registers;
+    let fits = |vectors: u32, rows: u32| fits_registers(room, vectors, rows);
     let again = |len: u32, part: u32| f64::from(len.div_ceil(part) * part) / f64::from(len.max(1));
     let cycles = |vectors: u32, rows: u32| {
-        let (products, loads) = (f64::from(vectors * rows), f64::from(vectors + rows));
-        let step = (products / STARTS_PER_CYCLE).max(loads / STARTS_PER_CYCLE).max(LATENCY) + loads * LOAD_CYCLES;
-        step / products * again(vectors_in_range, vectors) * again(rows_in_range, rows)
+        let step = step_cycles(vectors, rows) / f64::from(vectors * rows);
+        step * again(vectors_in_range, vectors) * again(rows_in_range, rows)
     };
     let mut best = (f64::INFINITY, 1, 1);
     for vectors in 1..=VECTORS_MAX.min(vectors_in_range.max(1)) {
