@@ -30,3 +30,39 @@ impl Program {
         storages.into_iter().map(|storage| storage.turn()).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+    use std::time::Duration;
+
+    use crate::tensor::Tensor;
+
+    /// Long for an update of two elements, which takes microseconds.
+    const LONG: Duration = Duration::from_millis(300);
+
+    /// Whether an update waits while somebody else has the turn of the tensor, and is done when that one has ended.
+    fn waits_for_its_turn(x: &Tensor, update: impl Fn() + Sync) -> bool {
+        update();
+        let storage = x.storage().expect("memory of its own");
+        let turn = storage.turn();
+        thread::scope(|scope| {
+            let updating = scope.spawn(&update);
+            thread::sleep(LONG);
+            let waits = !updating.is_finished();
+            drop(turn);
+            updating.join().expect("the update ends");
+            waits && x.to_vec::<f32>().expect("its numbers") == [2.0, 2.0]
+        })
+    }
+
+    #[test]
+    fn whoever_updates_a_tensor_waits_for_its_turn() {
+        let zeros = || Tensor::from_vec(vec![0f32; 2], [2]);
+        let x = zeros();
+        assert!(waits_for_its_turn(&x, || x.add_assign(1.0).expect("an update")), "a plain update");
+        let x = zeros();
+        let function = crate::compile([], |[]| x.assign(&x + 1.0).map(|()| [])).expect("a function");
+        assert!(waits_for_its_turn(&x, || function.call([]).map(|[]| ()).expect("a call")), "a function");
+    }
+}

@@ -27,7 +27,7 @@ pub struct ResidualBlock {
 /// A convolution of square kernels without bias, whose outcome has the length of its input divided by the stride.
 #[track_caller]
 fn conv(inputs: i64, outputs: i64, size: i64, stride: i64) -> Result<Conv> {
-    let options = ConvOptions { stride: vec![stride], padding: vec![size / 2], ..ConvOptions::default() };
+    let options = ConvOptions::default().stride([stride]).padding([size / 2]);
     Conv::new(inputs, outputs, [size, size], false, options)
 }
 

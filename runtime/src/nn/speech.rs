@@ -167,7 +167,7 @@ impl SpeechEncoder {
         };
         let SpeechSizes { bands, width, layers, positions, .. } = *sizes;
         let mut conv = |name: &str, inputs: i64, stride: i64| -> Result<Conv> {
-            let options = ConvOptions { stride: vec![stride], padding: vec![1], ..ConvOptions::default() };
+            let options = ConvOptions::default().stride([stride]).padding([1]);
             let weight = of(&format!("{name}.weight"), &[width, inputs, 3])?;
             Ok(Conv { weight, bias: Some(of(&format!("{name}.bias"), &[width])?), options })
         };

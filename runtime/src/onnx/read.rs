@@ -403,3 +403,17 @@ fn read_part(path: &Path, offset: u64, length: Option<u64>) -> std::io::Result<V
     file.take(length).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_few_bits_lie_lowest_first_and_keep_their_sign() {
+        let four = widened(ElementType::Signed(4), &[0x7f, 0x08, 0x01], 5);
+        assert_eq!(four, [-1i8, 7, -8, 0, 1].map(|number| number as u8));
+        let two = widened(ElementType::Signed(2), &[0b11_10_01_00], 4);
+        assert_eq!(two, [0i8, 1, -2, -1].map(|number| number as u8));
+        assert_eq!(widened(ElementType::Unsigned(4), &[0x7f, 0x08], 3), [15, 7, 8]);
+    }
+}
