@@ -94,33 +94,42 @@ mod tests {
     use crate::target::Target;
     use crate::watch::Silent;
 
-    /// Whether the hand choice for a product of matrices packs a part of the second one.
-    fn packs(rows: i64, terms: i64, columns: i64) -> bool {
-        let text = format!(
-            "graph %product(y: f32[{rows}, {columns}], x: f32[{rows}, {terms}], w: f32[{terms}, {columns}]) {{
-  a = reshape x, [{rows}, 1, {terms}]
-  wide = expand a, [{rows}, {columns}, {terms}]
-  t = permute w, (1, 0)
-  b = reshape t, [1, {columns}, {terms}]
-  tall = expand b, [{rows}, {columns}, {terms}]
-  p = mul wide, tall
-  sum = reduce p, add (2)
-  done = store y, sum
-  k = sink done
-  return k
-}}"
-        );
-        let ast = parse(&text).expect("a graph").roots[0].clone();
+    /// Whether the hand choice for a kernel, of which the stores and all before them is given, packs a part of an operand.
+    fn is_packed(text: &str) -> bool {
+        let ast = parse(text).expect("a graph").roots[0].clone();
         let choice = super::super::choose(&loops_of(&ast, &mut Silent), &Target::test_avx2());
         // Blocks of terms are another matter (`product`).
         let is_blocked = choice.applied.iter().any(|opt| matches!(opt, Opt::Accumulate { .. }));
         !is_blocked && choice.applied.iter().any(|opt| matches!(opt, Opt::Stage { .. }))
     }
 
+    /// Of what is made of a term `p` of a row and `tall` of a column, the sum.
+    fn sums(rows: i64, terms: i64, columns: i64, term: &str) -> bool {
+        is_packed(&format!(
+            "graph %product(y: f32[{rows}, {columns}], x: f32[{rows}, {terms}], w: f32[{terms}, {columns}]) {{
+  a = reshape x, [{rows}, 1, {terms}]
+  wide = expand a, [{rows}, {columns}, {terms}]
+  t = permute w, (1, 0)
+  b = reshape t, [1, {columns}, {terms}]
+  tall = expand b, [{rows}, {columns}, {terms}]
+{term}
+  sum = reduce p, add (2)
+  done = store y, sum
+  k = sink done
+  return k
+}}"
+        ))
+    }
+
+    fn packs(rows: i64, terms: i64, columns: i64) -> bool {
+        sums(rows, terms, columns, "  p = mul wide, tall")
+    }
+
     #[test]
     fn an_operand_that_many_rows_share_is_packed() {
         assert!(packs(512, 512, 512));
         assert!(packs(500, 300, 1000));
+        assert!(sums(512, 512, 512, MANY_OPS));
     }
 
     #[test]
@@ -128,5 +137,31 @@ mod tests {
         assert!(!packs(24, 512, 512), "few rows");
         assert!(!packs(512, 512, 16), "rows of one tile lie side by side");
         assert!(!packs(512, 65_536, 512), "more than stays in the cache");
+        assert!(!sums(512, 8192, 512, MANY_OPS), "more than stays in the cache, and no blocks of terms");
+    }
+
+    /// A term of so many ops that no blocks are made of its sum.
+    const MANY_OPS: &str = "  d = sub wide, tall
+  e = mul d, d
+  f = max e, 1.0
+  g = mul f, wide
+  h = add g, tall
+  p = mul h, d";
+
+    #[test]
+    fn windows_whose_terms_lie_side_by_side_are_read_in_place() {
+        let text = "graph %conv(y: f32[512, 512], x: f32[33280], w: f32[512, 192]) {
+  v = as_strided x, [512, 64, 3] strides [1, 520, 1] offset 0
+  b = reshape v, [1, 512, 192]
+  tall = expand b, [512, 512, 192]
+  a = reshape w, [512, 1, 192]
+  wide = expand a, [512, 512, 192]
+  p = mul wide, tall
+  sum = reduce p, add (2)
+  done = store y, sum
+  k = sink done
+  return k
+}";
+        assert!(!is_packed(text));
     }
 }

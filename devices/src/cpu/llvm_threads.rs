@@ -192,6 +192,12 @@ pub(super) fn begin_use(first: impl FnOnce() -> Result<(), String>) -> Result<()
     result
 }
 
+/// Whether LLVM is in use, or about to be.
+#[cfg(test)]
+pub(super) fn is_in_use() -> bool {
+    work().with(|work| work.unfinished > 0)
+}
+
 /// Gives a job to a thread, or runs it here if there is none.
 fn begin(job: Job) -> Result<(), Failed> {
     let mut lock = work();
