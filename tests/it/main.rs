@@ -28,6 +28,7 @@ mod matrices;
 mod one_value;
 mod onnx;
 mod opts;
+mod products;
 mod properties;
 mod region;
 mod renderer_goldens;

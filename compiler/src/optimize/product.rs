@@ -87,7 +87,8 @@ struct Loops {
 /// Makes blocks of a product if it wants some; whether it did.
 pub(super) fn make_blocks(choice: &mut Attempts<'_>) -> bool {
     let Some(product) = find_product(&choice.kernel) else { return false };
-    let lanes = i64::from(choice.target.vector_bytes) / product.result_bytes;
+    let widest = product.result_bytes.max(product.of_rows.bytes).max(product.of_columns.bytes);
+    let lanes = i64::from(choice.target.vector_bytes) / widest;
     let Some(size) = wants_blocks(&product, choice.target, lanes) else { return false };
     let room = ProductRoom {
         registers: choice.target.vector_registers,
@@ -433,6 +434,7 @@ mod tests {
     #[test]
     fn what_lies_badly_or_is_too_much_is_done_by_blocks() {
         assert!(has_blocks([1024, 1024, 1024], "tn"), "each term of a row is in another line");
+        assert!(has_blocks([300, 1021, 300], "tn"), "terms are left over");
         assert!(has_blocks([64, 4096, 4096], "nt"), "columns are turned around");
         assert!(has_blocks([32, 4096, 4096], "nn"), "few rows");
         assert!(has_blocks([200, 16_384, 300], "nn"), "many terms");

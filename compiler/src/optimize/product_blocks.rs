@@ -18,6 +18,8 @@ use super::tile::{RegisterRoom, fits_registers, step_cycles};
 const TERMS: i64 = 256;
 /// The same where nothing is used again: so many rows of the columns' operand are read side by side, as many streams as processors fetch ahead.
 const TERMS_STREAMED: i64 = 16;
+/// Blocks of terms, at most: their sums go into one accumulator, which rounds with each.
+const BLOCKS_OF_TERMS_MAX: i64 = 1024;
 /// Vectors that a tile may have, and one without rows: it has no use of a vector beside its own.
 const VECTORS: [u32; 4] = [1, 2, 3, 4];
 const VECTORS_OF_ONE_ROW: [u32; 4] = [8, 4, 2, 1];
@@ -90,6 +92,9 @@ pub(super) struct ProductBlocks {
 pub(super) fn product_blocks(size: &ProductSize, room: &ProductRoom) -> Option<ProductBlocks> {
     let terms = part_of_terms(size);
     let is_accumulated = terms < size.terms;
+    if size.terms / terms > BLOCKS_OF_TERMS_MAX {
+        return None;
+    }
     let mut best: Option<(f64, ProductBlocks)> = None;
     let tile_rows_max = ROWS_MAX.min(u32::try_from(size.rows).unwrap_or(ROWS_MAX));
     for &tile_vectors in if size.rows == 1 { &VECTORS_OF_ONE_ROW[..] } else { &VECTORS[..] } {
@@ -234,6 +239,12 @@ mod tests {
                 .to_vec();
             assert!(parts.iter().all(|part| *part == parts[0] && terms % part < 4), "{terms}: {parts:?}");
         }
+    }
+
+    #[test]
+    fn no_accumulator_takes_many_blocks() {
+        assert!(product_blocks(&size(64, 1 << 18, 64), &avx2(2)).is_some());
+        assert_eq!(product_blocks(&size(64, 1 << 19, 64), &avx2(2)), None);
     }
 
     #[test]
