@@ -29,6 +29,7 @@ mod one_value;
 mod onnx;
 mod opts;
 mod products;
+mod packed;
 mod properties;
 mod region;
 mod renderer_goldens;

@@ -27,6 +27,7 @@ mod cursor;
 mod dictionary;
 pub mod float8;
 pub mod gguf;
+pub mod int4;
 mod layout;
 pub mod numpy;
 #[cfg(feature = "archives")]
