@@ -29,5 +29,8 @@ pub mod tensor;
 pub use config::{Config, init};
 pub use device::Device;
 pub use function::{DynFunction, Function, compile, compile_dyn, compile_dyn_with, compile_with, spec, vmap};
+pub use function::{
+    DynFunction, Function, checkpoint, compile, compile_dyn, compile_dyn_with, compile_with, spec, vmap,
+};
 pub use tensor::{Dim, Error, Result, Tensor, Var};
 pub use warpweft_compiler::DType;

@@ -31,6 +31,7 @@ mod opts;
 mod products;
 mod packed;
 mod properties;
+mod recomputed;
 mod region;
 mod renderer_goldens;
 mod rules;

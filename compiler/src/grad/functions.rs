@@ -3,7 +3,7 @@
 use smallvec::smallvec;
 
 use super::rules::{Contribution, number, zero};
-use super::{convolutions, matrices, reductions, scans};
+use super::{convolutions, matrices, recomputed, reductions, scans};
 use crate::UOp;
 use crate::dtype::lattice::accumulate;
 use crate::ir::{Arg, Function};
@@ -30,6 +30,7 @@ pub(super) fn function(node: &UOp, g: &UOp) -> Contribution {
         | Function::Eigenvalues
         | Function::SingularValues
         | Function::PseudoInverse => return matrices::of_matrix(*function, node, g),
+        Function::Recomputed => return recomputed::recomputed(node, g),
         // An integer.
         Function::Checked => return node.src().iter().map(|_| None).collect(),
         _ => {}
@@ -101,6 +102,7 @@ fn of_one(function: Function, x: &UOp, y: &UOp, g: &UOp) -> UOp {
         | Function::Eigenvalues
         | Function::SingularValues
         | Function::PseudoInverse
+        | Function::Recomputed
         | Function::Checked => g.clone(),
     }
 }

@@ -16,6 +16,7 @@ mod backward;
 mod convolutions;
 mod functions;
 mod matrices;
+mod recomputed;
 mod reductions;
 mod rules;
 mod scans;

@@ -73,10 +73,12 @@ impl Batch {
         let src: Vec<UOp> = node.src().iter().map(|operand| self.with_axis(operand, operand.shape())).collect();
         if let (Op::Function, Arg::Function(function)) = (op, node.arg()) {
             return Ok(match function {
-                // Their gradients name axes, or compare with numbers beside them.
-                Function::Convolution | Function::TransposedConvolution | Function::GatherAlong | Function::Checked => {
-                    src[0].clone()
-                }
+                // Their gradients name axes, or look for operands in the value.
+                Function::Convolution
+                | Function::TransposedConvolution
+                | Function::Recomputed
+                | Function::GatherAlong
+                | Function::Checked => src[0].clone(),
                 _ => UOp::new(op, node.dtype(), src, node.arg().clone()),
             });
         }

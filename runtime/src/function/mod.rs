@@ -27,6 +27,7 @@ mod arguments;
 mod batch;
 mod bindings;
 mod call;
+mod checkpoint;
 mod dynamic;
 mod held;
 #[cfg(test)]
@@ -47,6 +48,7 @@ use warpweft_compiler::memory_plan::Gain;
 use crate::tensor::{Result, Tensor, Var, at};
 pub use batch::vmap;
 use call::Program;
+pub use checkpoint::checkpoint;
 pub use dynamic::{DynFunction, compile_dyn, compile_dyn_with};
 
 /// What an argument of a function must be.
