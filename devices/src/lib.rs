@@ -28,6 +28,7 @@ pub mod launch_list;
 pub mod ptxas;
 pub mod queue;
 pub mod registry;
+pub mod timeline;
 
 pub use buffer::{BufferSlice, DeviceMemory, RawBuffer};
 pub use device::{Device, Kernel};

@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 use super::kernel::Work;
 use super::offer::{Job, Offer, Seat};
 use super::scratch;
+use crate::timeline;
 
 /// More threads than this are never started.
 const THREADS_MAX: usize = 256;
@@ -176,16 +177,21 @@ impl Pool {
             let mut seat = self.find_seat(worker);
             // Without scratch memory this thread leaves its part to the others; the caller has had its own before.
             let scratch = scratch::of_this_thread(seat.job().work.scratch_bytes);
+            let begun = timeline::begin();
             loop {
                 // SAFETY: the promise made to `run`; the scratch memory is this thread's.
                 let took = scratch.as_ref().is_ok_and(|&scratch| unsafe { seat.job().take_share(scratch) });
                 if !took {
+                    timeline::end(begun);
                     seat.finish();
                     break;
                 }
                 match seat.leave_if_more_than(self.part()) {
                     Some(still) => seat = still,
-                    None => break,
+                    None => {
+                        timeline::end(begun);
+                        break;
+                    }
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! What a process did, kept for a trace and a page: `PROFILE=FILE.json`, and `warpweft view`.
 //!
-//! A *span* is a piece of work on a thread: a program scheduled, a kernel lowered, compiled and loaded, a launch, a file that was read. A *kernel* is kept with
+//! A *span* is a piece of work on a thread: a program scheduled, a kernel lowered, compiled and loaded, a launch, what each
+//! thread of the device did of it, a file that was read. A *kernel* is kept with
 //! everything that is known of it, a *program* with its nodes, its launches and its memory plan.
 //!
 //! Always: while nothing is recorded, this costs one load of a flag. Recording changes no kernel; it has kernels lowered that could be had without, and each
@@ -15,6 +16,7 @@ use warpweft_compiler::memory_plan::Gain;
 use warpweft_compiler::program::Estimate;
 use warpweft_compiler::schedule::BufferRole;
 use warpweft_compiler::watch::CutNode;
+use warpweft_devices::timeline::{self, Piece};
 
 use super::KernelReport;
 use crate::execute::compile::Compiled;
@@ -23,10 +25,13 @@ use crate::execute::plan::{Place, Plan};
 /// Spans that are kept at most: some hundred bytes each in a trace.
 pub const SPANS_MAX: usize = 1 << 20;
 
+/// The number of the first of the device's own threads.
+pub(crate) const WORKERS: usize = 1000;
+
 /// A piece of work on a thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Span {
-    /// `schedule`, `lower`, `compile`, `load`, `kernel` or `read`.
+    /// `schedule`, `lower`, `compile`, `load`, `kernel`, `share` (of a kernel, by a thread of the device) or `read`.
     pub(crate) kind: &'static str,
     pub(crate) name: String,
     /// The number of its thread.
@@ -87,6 +92,8 @@ pub struct Recording {
     pub(crate) spans_left_out: usize,
     /// Names of threads, by their numbers.
     pub(crate) threads: Vec<String>,
+    /// Names of the device's own threads, which have the numbers from [`WORKERS`] on.
+    pub(crate) workers: Vec<String>,
     pub(crate) kernels: Vec<KernelRecord>,
     pub(crate) programs: Vec<ProgramRecord>,
     /// What stands for each kernel while it is loaded; kept, so that no other comes to its address.
@@ -112,6 +119,22 @@ impl Recording {
         let (name, estimate) = (compiled.program.name.clone(), compiled.program.estimate);
         self.kernels.push(KernelRecord { name, estimate, device: device.to_string(), ..KernelRecord::default() });
         self.kernels.len() - 1
+    }
+
+    /// What a thread of the device did of the launch that began then; of an earlier one, or of another caller's, that of no kernel.
+    fn helped(&mut self, piece: &Piece, began: Instant, kernel: usize) {
+        let (Some(started), true) = (self.started, self.spans.len() < SPANS_MAX) else {
+            self.spans_left_out += 1;
+            return;
+        };
+        let worker = self.workers.iter().position(|name| *name == piece.thread).unwrap_or_else(|| {
+            self.workers.push(piece.thread.clone());
+            self.workers.len() - 1
+        });
+        let kernel = (piece.start >= began).then_some(kernel);
+        let name = kernel.map_or("another kernel".to_string(), |kernel| self.kernels[kernel].name.clone());
+        let (start, length) = (piece.start.saturating_duration_since(started), piece.end - piece.start);
+        self.spans.push(Span { kind: "share", name, thread: WORKERS + worker, start, length, kernel });
     }
 
     fn add(&mut self, kind: &'static str, name: String, ended: Instant, length: Duration, kernel: Option<usize>) {
@@ -151,12 +174,14 @@ pub(crate) fn is_on() -> bool {
 pub fn start() {
     let recording = Recording { started: Some(Instant::now()), ..Recording::default() };
     *RECORDING.lock().unwrap_or_else(PoisonError::into_inner) = Some(recording);
+    timeline::note(true);
     ON.store(true, Ordering::Relaxed);
 }
 
 /// Ends the recording, and gives it, if there was one.
 pub fn finish() -> Option<Recording> {
     ON.store(false, Ordering::Relaxed);
+    timeline::note(false);
     RECORDING.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
@@ -194,6 +219,7 @@ pub(crate) fn launched(compiled: &Arc<Compiled>, device: &str, length: Duration)
         kernel.total += length;
         let name = kernel.name.clone();
         recording.add("kernel", name, ended, length, Some(number));
+        timeline::take().into_iter().for_each(|piece| recording.helped(&piece, ended - length, number));
     });
 }
 

@@ -8,7 +8,7 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use super::record::{BufferRecord, KernelRecord, ProgramRecord, Recording, Span};
+use super::record::{BufferRecord, KernelRecord, ProgramRecord, Recording, Span, WORKERS};
 
 /// The page, with a mark where the data go.
 const PAGE: &str = include_str!("page.html");
@@ -138,6 +138,7 @@ fn program(program: &ProgramRecord) -> String {
 /// The trace, with what the page shows.
 pub fn json(recording: &Recording, roofline: Option<Roofline>) -> String {
     let threads = recording.threads.iter().enumerate().filter(|(_, name)| !name.is_empty());
+    let threads = threads.chain(recording.workers.iter().enumerate().map(|(at, name)| (WORKERS + at, name)));
     let names = threads.map(|(thread, name)| {
         let name = quoted(name);
         format!("{{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":1,\"tid\":{thread},\"args\":{{\"name\":{name}}}}}")

@@ -186,7 +186,8 @@ impl Executor {
             for _ in 0..threads {
                 let sender = sender.clone();
                 let work = || make_some(sender);
-                started += usize::from(std::thread::Builder::new().spawn_scoped(scope, work).is_ok());
+                let thread = std::thread::Builder::new().name(format!("compile-{started}"));
+                started += usize::from(thread.spawn_scoped(scope, work).is_ok());
             }
             if started == 0 {
                 make_some(sender.clone()); // a system without more threads: then this one does it all
