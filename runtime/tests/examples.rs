@@ -88,11 +88,12 @@ fn resnet_learns_digits_and_keeps_what_it_learned() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("digits.safetensors");
     let small = ["--widths", "6,8", "--blocks", "1", "--epochs", "4", "--save", file.to_str().unwrap()];
+    let small = ["--widths", "8", "--blocks", "1", "--epochs", "6", "--save", file.to_str().unwrap()];
     let text = prints(&resnet, &small);
     let accuracy = text.split_once("test accuracy ").unwrap().1.split(' ').next().unwrap().parse::<f64>().unwrap();
-    assert!(accuracy > 80.0, "{text}");
+    assert!(accuracy > 85.0, "{text}");
     let state: Vec<_> = formats::load(&file).unwrap().into_iter().collect();
-    ResNet::new(1, &[6, 8], 1, 10).unwrap().load_state_dict(&state).unwrap();
+    ResNet::new(1, &[8], 1, 10).unwrap().load_state_dict(&state).unwrap();
     assert!(run(&resnet, &["--widths", "6,none"]).2.contains("--widths cannot be 6,none"));
 }
 

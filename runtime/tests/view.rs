@@ -144,6 +144,9 @@ fn any_program_writes_them_when_it_is_asked_to() {
     let program = &data["warpweft"]["programs"][0];
     assert!(program["launches"].as_array().unwrap().len() >= 3);
     assert!(number(&program["arena"]) >= 4096 * 4, "temporaries lie in an arena");
+    let is_handed_on =
+        |buffer: &Value| !buffer["offset"].is_null() && number(&buffer["first"]) < number(&buffer["last"]);
+    assert!(program["buffers"].as_array().unwrap().iter().any(is_handed_on), "from who stores it to who reads it");
     let launches = data["traceEvents"].as_array().unwrap().iter().filter(|event| event["cat"] == "kernel").count();
     assert_eq!(launches, program["launches"].as_array().unwrap().len());
 }
