@@ -346,3 +346,23 @@ def test_compiled_functions_take_tensors_of_the_device():
     assert part.device == DEVICE and part.tolist() == [[4, 6], [8, 10]] and same.tolist() == [[1, 2], [3, 4], [5, 6]]
     x.zero_()
     assert turned.tolist() == [[0] * 3] * 2 and turned.stride() == (1, 2)
+
+
+def test_modules_keep_their_parameters_when_they_move():
+    model = nn.Sequential(nn.Embedding(6, 4), nn.Linear(4, 6, bias=False))
+    model[1].weight = model[0].weight
+    weight, expected = model[0].weight, copy.deepcopy(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model.to(DEVICE)
+    assert model[1].weight is weight is model[0].weight and weight.device == DEVICE and isinstance(weight, nn.Parameter)
+    labels = torch.tensor([1, 2, 2])
+    other = torch.optim.SGD(expected.parameters(), lr=0.1)
+    for module, each, device in ((model, optimizer, DEVICE), (expected, other, "cpu")):
+        F.cross_entropy(module(labels.to(device)), labels.to(device)).backward()
+        each.step()
+    torch.testing.assert_close(weight.cpu(), expected[0].weight)
+    torch.testing.assert_close(weight.grad.cpu(), expected[0].weight.grad)
+    model.cpu()
+    assert model[1].weight is weight and weight.device.type == "cpu" and weight.grad.device.type == "cpu"
+    model.to(torch.float64).to(DEVICE).to(DEVICE)
+    assert weight.dtype == torch.float64 and weight.device == DEVICE

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from warpweft.torch import _ops
-from warpweft.torch._device import _dispatch, _special, _storages
+from warpweft.torch._device import _dispatch, _modules, _special, _storages
 from warpweft.torch._table import TABLE
 
 _KEY = "PrivateUse1"
@@ -77,3 +77,4 @@ def register() -> None:
     autocast.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
     _libraries.append(autocast)
     _storages.register()
+    _modules.register()
