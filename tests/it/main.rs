@@ -13,6 +13,7 @@ mod dependents;
 mod edges;
 mod filetests;
 mod fuzz_seeds;
+mod gpu_by_hand;
 mod gradients;
 mod growth;
 mod guard;

@@ -11,6 +11,8 @@
 
 use super::by_hand::Attempts;
 use super::opt::{Opt, ThreadIndex};
+use super::shared_reductions::share_reductions;
+use super::shared_tiles::tile_product;
 use super::split::is_reduce;
 use super::survey::{InnerLoops, Survey};
 use crate::ir::{AxisKind, Op, ThreadDim, UOp};
@@ -20,6 +22,30 @@ use crate::target::Blocks;
 
 /// Threads of a block that hide each other's waiting, without taking the registers of a whole multiprocessor.
 const THREADS: i64 = 256;
+
+/// A choice as it was, to go back to.
+pub(super) struct Mark {
+    kernel: UOp,
+    applied: usize,
+}
+
+impl Mark {
+    /// The choice now.
+    pub(super) fn of(choice: &Attempts<'_>) -> Mark {
+        Mark { kernel: choice.kernel.clone(), applied: choice.applied.len() }
+    }
+
+    /// Makes the choice what it was. Reasons remain.
+    pub(super) fn restore(self, choice: &mut Attempts<'_>) {
+        choice.kernel = self.kernel;
+        choice.applied.truncate(self.applied);
+    }
+}
+
+/// What the threads of a block do together, where a kernel has such work: tiles of a product of matrices, or reductions. Whether it has.
+pub(super) fn work_together(choice: &mut Attempts<'_>, blocks: &Blocks) -> bool {
+    choice.kernel.src().iter().all(stores_apart) && (tile_product(choice) || share_reductions(choice, blocks))
+}
 
 /// Maps loops over outputs onto blocks of threads.
 pub(super) fn map_onto_blocks(choice: &mut Attempts<'_>, blocks: &Blocks) {
@@ -92,7 +118,7 @@ impl Repeated {
 }
 
 /// The loops that all stores of outputs stand in, outermost first.
-fn loops_over_outputs(kernel: &UOp) -> Vec<UOp> {
+pub(super) fn loops_over_outputs(kernel: &UOp) -> Vec<UOp> {
     let is_loop = |range: &&UOp| !is_reduce(range) && range.as_range().is_some_and(|arg| arg.kind == AxisKind::Loop);
     let Some((first, others)) = kernel.src().split_first() else { return Vec::new() };
     let in_all = |range: &&UOp| others.iter().all(|store| closed_ranges(store).contains(range));
@@ -123,7 +149,7 @@ fn stores_apart(store: &UOp) -> bool {
 }
 
 /// The largest divisor of a length up to a limit.
-fn largest_divisor(len: i64, limit: i64) -> i64 {
+pub(super) fn largest_divisor(len: i64, limit: i64) -> i64 {
     (1..=limit.min(len)).rev().find(|part| len % part == 0).unwrap_or(1)
 }
 

@@ -20,7 +20,7 @@
 //! work. The model's numbers are those of `Target`; times are measured by the benchmark, not here.
 
 use super::apply::apply;
-use super::blocks_by_hand::{map_onto_blocks, overlaps};
+use super::blocks_by_hand::{map_onto_blocks, overlaps, work_together};
 use super::blocks_outside::move_blocks_outside;
 use super::local_buffers::add_local_buffer;
 use super::opt::Opt;
@@ -66,6 +66,11 @@ pub(super) struct Attempts<'t> {
 }
 
 impl Attempts<'_> {
+    fn made(self) -> Choice {
+        let Attempts { kernel, applied, reasons, .. } = self;
+        Choice { kernel, applied, reasons }
+    }
+
     pub(super) fn attempt(&mut self, opt: Opt) -> bool {
         if self.target.blocks.is_some() && overlaps(&self.kernel, &opt) {
             self.reasons.push(format!("{opt}: two threads would store what overlaps"));
@@ -107,6 +112,11 @@ pub fn choose(root: &UOp, target: &Target) -> Choice {
     if of_few_threads && cut_decided(&mut choice, target) {
         survey = Survey::of(&choice.kernel);
     }
+    if let Some(blocks) = &target.blocks
+        && work_together(&mut choice, blocks)
+    {
+        return choice.made();
+    }
     let mut vector = choose_vector(&survey, target);
     // A local buffer more makes a kernel of other loops: everything is asked anew.
     for _ in 0..if of_few_threads { STAGES_MAX } else { 0 } {
@@ -135,8 +145,7 @@ pub fn choose(root: &UOp, target: &Target) -> Choice {
         vectorize_inner(&mut choice, &survey, target, &survey.inner[*inner], *id);
     }
     choose_threads(&mut choice, &survey, target);
-    let Attempts { kernel, applied, reasons, .. } = choice;
-    Choice { kernel, applied, reasons }
+    choice.made()
 }
 
 /// Cuts loops along which memory is walked where the conditions of padding are decided.
@@ -280,7 +289,8 @@ fn apply_tile(choice: &mut Attempts<'_>, survey: &Survey, tile: &Tile, vector_id
         let around = |inner: &InnerLoops| survey.outputs.iter().any(|range| inner.is_inside(range_id(range)));
         let once = |inner: &InnerLoops| inner.is_inside(id) || inner.is_local_buffer && around(inner);
         let once_a_row = survey.inner.iter().any(|inner| !inner.is_inside(vector_id) && once(inner));
-        if tile.vectors > 1 && !once_a_row {
+        // Threads of a block have neighbouring vectors.
+        if tile.vectors > 1 && !once_a_row && choice.target.blocks.is_none() {
             choice.attempt(Opt::Outermost { range: vector_id });
         }
     }

@@ -19,6 +19,8 @@ mod panels;
 mod peel;
 mod product;
 mod product_blocks;
+mod shared_reductions;
+mod shared_tiles;
 mod split;
 mod stage;
 mod survey;

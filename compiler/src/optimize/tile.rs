@@ -32,7 +32,8 @@ pub(super) struct Tile {
 }
 
 pub(super) fn choose_tile(survey: &Survey, target: &Target, vector_id: u32, lanes: u32) -> Tile {
-    let budget = target.vector_registers * 3 / 4;
+    let registers = registers_of_vectors(target);
+    let budget = registers * 3 / 4;
     let vectors_in_range = (survey.len(vector_id) as u32).div_ceil(lanes);
     let main = survey
         .inner
@@ -70,7 +71,7 @@ pub(super) fn choose_tile(survey: &Survey, target: &Target, vector_id: u32, lane
         .max_by(|a, b| a.0.total_cmp(&b.0));
     match row {
         Some((_, id)) => {
-            let room = RegisterRoom { registers: target.vector_registers, values: reduction.count as u32 };
+            let room = RegisterRoom { registers, values: reduction.count as u32, divides: target.blocks.is_some() };
             let (vectors, rows) = register_tile(&room, vectors_in_range, rows_in(id) as u32);
             Tile { vectors, row: (rows >= 2).then_some((id, rows)), crosses: false }
         }
@@ -78,6 +79,14 @@ pub(super) fn choose_tile(survey: &Survey, target: &Target, vector_id: u32, lane
             vectors: even_part(vectors_in_range, vectors_in_range.min(16).min(per_reduction)),
             ..Tile::default()
         },
+    }
+}
+
+/// Registers of whole vectors. Where threads run in blocks a register holds 4 bytes, and half of a thread's are left so that more threads have some.
+fn registers_of_vectors(target: &Target) -> u32 {
+    match target.blocks {
+        Some(_) => target.vector_registers * 4 / target.vector_bytes / 2,
+        None => target.vector_registers,
     }
 }
 
@@ -116,6 +125,8 @@ pub(super) fn even_part(len: u32, most: u32) -> u32 {
 pub(super) struct RegisterRoom {
     pub(super) registers: u32,
     pub(super) values: u32,
+    /// Whether the tile must divide both lengths: two threads must not store what overlaps.
+    pub(super) divides: bool,
 }
 
 /// Whether a tile's accumulators, its vectors and an element of a row have registers at once.
@@ -132,6 +143,11 @@ pub(super) fn step_cycles(vectors: u32, rows: u32) -> f64 {
 /// Vectors and rows of the tile that takes the fewest cycles for an element, of a loop over so many vectors and rows.
 pub(super) fn register_tile(room: &RegisterRoom, vectors_in_range: u32, rows_in_range: u32) -> (u32, u32) {
     let fits = |vectors: u32, rows: u32| fits_registers(room, vectors, rows);
+    let divides = |len: u32, part: u32| !room.divides || len.is_multiple_of(part);
+    let fits = |vectors: u32, rows: u32| {
+        let is_whole = divides(vectors_in_range, vectors) && divides(rows_in_range, rows);
+        is_whole && vectors * rows * room.values + vectors + 2 <= room.registers
+    };
     let again = |len: u32, part: u32| f64::from(len.div_ceil(part) * part) / f64::from(len.max(1));
     let cycles = |vectors: u32, rows: u32| {
         let step = step_cycles(vectors, rows) / f64::from(vectors * rows);
@@ -154,7 +170,7 @@ mod tests {
     use super::*;
 
     fn tile(registers: u32, vectors: u32, rows: u32) -> (u32, u32) {
-        register_tile(&RegisterRoom { registers, values: 1 }, vectors, rows)
+        register_tile(&RegisterRoom { registers, values: 1, divides: false }, vectors, rows)
     }
 
     #[test]
@@ -162,6 +178,13 @@ mod tests {
         assert_eq!(tile(16, 64, 512), (2, 6));
         assert_eq!(tile(32, 64, 516), (4, 6));
         assert_eq!(tile(16, 1, 516), (1, 12));
+    }
+
+    #[test]
+    fn a_tile_divides_what_threads_share() {
+        let room = RegisterRoom { registers: 31, values: 1, divides: true };
+        assert_eq!(register_tile(&room, 250, 1000), (2, 10));
+        assert_eq!(register_tile(&room, 7, 11), (1, 11));
     }
 
     #[test]

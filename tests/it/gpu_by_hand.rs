@@ -1,0 +1,206 @@
+//! The choice by hand for GPUs: which threads share what, and that values stay what they are. Kernels run on the interpreter of linear lists, in two orders of threads, and as
+//! PTX on the emulator, which watches for races; both against the unoptimised kernel.
+
+use warpweft_compiler::DType;
+use warpweft_compiler::ir::{Combiner, Op, ReduceOp, UOp};
+use warpweft_compiler::linearize::Linear;
+use warpweft_compiler::optimize::{choose, text::print_list};
+use warpweft_compiler::pipeline::{LowerOptions, loops_of, lower_kernel};
+use warpweft_compiler::program::Parameter;
+use warpweft_compiler::target::{Costs, Target};
+use warpweft_compiler::watch::Silent;
+use warpweft_devices::{BufferSlice, RawBuffer};
+use warpweft_tests::assembler::{NO_PTXAS, PTXAS};
+use warpweft_tests::kernels::{kernel_of, matmul};
+use warpweft_tests::{guarded, opt_lists};
+
+/// The list chosen by hand; the kernel that it makes keeps its values.
+#[track_caller]
+fn chosen(ast: &UOp, target: &Target) -> (String, Linear) {
+    let choice = choose(&loops_of(ast, &mut Silent), target);
+    let list = print_list(&choice.applied);
+    opt_lists::check_list(ast, None, &list, target)
+        .unwrap_or_else(|why| panic!("{list}: {why}\n{:#?}", choice.reasons));
+    let by_hand = LowerOptions::by_hand_unless(false);
+    let linear = lower_kernel(ast, target, &by_hand, &mut Silent).unwrap_or_else(|error| panic!("{list}: {error}"));
+    (format!("{list}; {:#?}", choice.reasons), linear)
+}
+
+fn count(linear: &Linear, op: Op) -> usize {
+    linear.ops.iter().filter(|node| node.op() == op).count()
+}
+
+fn matrix(slot: u32, rows: i64, columns: i64) -> UOp {
+    UOp::param(slot, DType::F32, (rows * columns) as u64).reshape([rows, columns])
+}
+
+fn row_sums(rows: i64, columns: i64) -> UOp {
+    kernel_of(&[matrix(1, rows, columns).reduce(ReduceOp::Add, &[1]).reshape([rows])])
+}
+
+fn wide(value: &UOp, rows: i64, columns: i64) -> UOp {
+    value.reshape([rows, 1]).expand([rows, columns])
+}
+
+fn softmax(rows: i64, columns: i64) -> UOp {
+    let x = matrix(1, rows, columns);
+    let shifted = (&x - wide(&x.reduce(ReduceOp::Max, &[1]), rows, columns)).exp2();
+    kernel_of(&[shifted.div(wide(&shifted.reduce(ReduceOp::Add, &[1]), rows, columns))])
+}
+
+/// A machine of so few multiprocessors that any number of blocks is enough.
+fn small_gpu() -> Target {
+    let costs = Costs { few_results: 1, ..Costs::gpu_model() };
+    Target { costs, ..Target::gpu_model() }
+}
+
+#[test]
+fn long_rows_have_a_block_each() {
+    let (list, linear) = chosen(&row_sums(3, 4096), &small_gpu());
+    let launch = linear.launch();
+    assert_eq!((launch.grid, launch.threads()), ([3, 1, 1], 256), "{list}");
+    assert_eq!((count(&linear, Op::ShuffleReduce), count(&linear, Op::Barrier)), (1, 1), "{list}");
+    let widest = linear.ops.iter().filter(|node| node.op() == Op::Load).map(|node| node.dtype().lanes()).max();
+    assert_eq!(widest, Some(4), "{list}");
+    // Too few for all multiprocessors: as many threads as there is work for.
+    let (list, linear) = chosen(&row_sums(2, 8192), &Target::gpu_model());
+    assert_eq!(linear.launch().threads(), 1024, "{list}");
+}
+
+#[test]
+fn short_rows_have_a_warp_each() {
+    let (list, linear) = chosen(&row_sums(64, 128), &small_gpu());
+    let launch = linear.launch();
+    assert_eq!((launch.grid, launch.block, launch.lanes), ([8, 1, 1], [1, 8, 1], 32), "{list}");
+    assert_eq!((count(&linear, Op::ShuffleReduce), count(&linear, Op::Barrier)), (1, 0), "{list}");
+}
+
+#[test]
+fn what_threads_do_not_divide_is_done_under_a_mask() {
+    for columns in [33, 100, 1000, 1009] {
+        let (list, linear) = chosen(&row_sums(4, columns), &small_gpu());
+        assert!(count(&linear, Op::ShuffleReduce) >= 1, "{columns}: {list}");
+        let (list, linear) = chosen(&softmax(3, columns), &small_gpu());
+        assert!(count(&linear, Op::ShuffleReduce) >= 2, "{columns}: {list}");
+    }
+}
+
+#[test]
+fn all_loops_of_a_softmax_are_shared_by_the_threads_of_its_row() {
+    let (list, linear) = chosen(&softmax(4, 1024), &small_gpu());
+    // Two rows of four warps in a block.
+    let launch = linear.launch();
+    assert_eq!((launch.grid, launch.block, launch.lanes), ([2, 1, 1], [4, 2, 1], 32), "{list}");
+    assert_eq!(count(&linear, Op::ShuffleReduce), 2, "{list}");
+}
+
+#[test]
+fn columns_are_summed_by_warps_that_have_a_part_of_the_rows_each() {
+    let ast = kernel_of(&[matrix(1, 200, 64).reduce(ReduceOp::Add, &[0]).reshape([64])]);
+    let (list, linear) = chosen(&ast, &Target::gpu_model());
+    let launch = linear.launch();
+    assert_eq!((launch.grid, launch.block), ([2, 1, 1], [32, 8, 1]), "{list}");
+    assert!(count(&linear, Op::Barrier) >= 1, "{list}");
+}
+
+#[test]
+fn states_are_shared_through_memory() {
+    let x = matrix(1, 4, 256);
+    let places = UOp::iota(256).cast(DType::I32).reshape([1, 256]).expand([4, 256]);
+    let ast = kernel_of(&UOp::reduce_states(Combiner::ArgMaxFirst, &[x, places], &[1])[1..]);
+    let (list, linear) = chosen(&ast, &small_gpu());
+    assert_eq!((linear.launch().threads() % 32, count(&linear, Op::ShuffleReduce)), (0, 0), "{list}");
+    assert!(count(&linear, Op::Barrier) >= 1, "{list}");
+}
+
+#[test]
+fn products_of_matrices_go_by_tiles_in_shared_memory() {
+    // Sides of tiles, and bytes of both copies.
+    for (side, threads, terms) in [(32, 64, 16), (64, 256, 32), (128, 256, 16)] {
+        let (list, linear) = chosen(&matmul(side, terms, side), &small_gpu());
+        let launch = linear.launch();
+        assert_eq!((launch.blocks(), launch.threads()), (1, threads), "{list}");
+        let slice = if side == 32 { 8 } else { 16 };
+        assert_eq!(linear.shared().bytes, 2 * side as u64 * slice * 4, "{list}");
+        // One before the tiles are read; one before they are filled again, where there is more than one slice.
+        assert_eq!(count(&linear, Op::Barrier), if terms == slice as i64 { 1 } else { 2 }, "{list}");
+    }
+    // Of a side that tiles do not divide there is none.
+    let (list, _) = chosen(&matmul(33, 16, 32), &small_gpu());
+    assert!(!list.contains("stage_shared"), "{list}");
+}
+
+#[test]
+fn operands_are_copied_along_what_is_consecutive_in_memory() {
+    let turned = |slot: u32, rows: i64, columns: i64| matrix(slot, columns, rows).permute(&[1, 0]);
+    let product = |a: UOp, b: UOp| {
+        let all = [64, 64, 32];
+        let (a, b) = (a.reshape([64, 1, 32]).expand(all), b.permute(&[1, 0]).reshape([1, 64, 32]).expand(all));
+        (a * b).reduce(ReduceOp::Add, &[2]).reshape([64, 64])
+    };
+    for (a, b) in [
+        (turned(1, 64, 32), matrix(2, 32, 64)),
+        (matrix(1, 64, 32), turned(2, 32, 64)),
+        (turned(1, 64, 32), turned(2, 32, 64)),
+    ] {
+        let bias = UOp::param(3, DType::F32, 64).reshape([1, 64]).expand([64, 64]);
+        let (list, linear) = chosen(&kernel_of(&[(product(a, b) + bias).max(0)]), &small_gpu());
+        assert_eq!((linear.launch().threads(), linear.shared().bytes), (256, 2 * 64 * 16 * 4), "{list}");
+    }
+}
+
+/// A line for each access of shared memory: steps of the banks, and how few would do.
+fn bank_steps(ast: &UOp, target: &Target) -> Vec<(u64, u64, String)> {
+    let linear = lower_kernel(ast, target, &LowerOptions::by_hand_unless(false), &mut Silent).expect("a kernel");
+    let program = warpweft_renderer::render(&linear, target).expect("a GPU has it all");
+    let device = guarded::emulator();
+    let kernel = device.load(&program, &device.compile(&program).expect("PTX")).expect("PTX");
+    let bytes = |parameter: &Parameter| parameter.len as usize * parameter.dtype.bytes();
+    let memory = program.parameters.iter().map(|parameter| device.allocate(bytes(parameter)).expect("memory"));
+    let memory: Vec<RawBuffer> = memory.collect();
+    let slices: Vec<BufferSlice<'_>> = memory.iter().map(RawBuffer::all).collect();
+    kernel.count_memory();
+    kernel.launch(&slices, &[], 2).expect("no fault");
+    let table = kernel.memory_report().expect("it counts");
+    let shared = table.lines().filter(|line| line.contains("steps of banks"));
+    let numbers = shared.map(|line| {
+        let words: Vec<u64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        (words[1], words[2], line.to_string())
+    });
+    numbers.collect()
+}
+
+#[test]
+fn tiles_lie_in_shared_memory_without_conflicts_of_banks() {
+    for side in [32, 64, 128] {
+        let steps = bank_steps(&matmul(side, 32, side), &small_gpu());
+        assert!(steps.len() >= 4, "{steps:?}");
+        for (taken, least, line) in steps {
+            assert!(taken <= least, "a side of {side}: {line}");
+        }
+    }
+}
+
+#[test]
+fn no_choice_by_hand_spills() {
+    let Some(ptxas) = &*PTXAS else { return println!("{NO_PTXAS}") };
+    let column_sums = kernel_of(&[matrix(1, 4096, 4096).reduce(ReduceOp::Add, &[0]).reshape([4096])]);
+    let kernels = [
+        ("a product", matmul(4096, 4096, 4096)),
+        ("a small product", matmul(512, 512, 512)),
+        ("a product that no tile divides", matmul(1000, 1000, 1000)),
+        ("sums of rows", row_sums(4096, 4096)),
+        ("a softmax", softmax(4096, 1024)),
+        ("sums of columns", column_sums),
+    ];
+    for target in Target::NVIDIA.into_iter().filter_map(Target::nvidia) {
+        for (name, ast) in &kernels {
+            let linear = lower_kernel(ast, &target, &LowerOptions::by_hand_unless(false), &mut Silent).expect(name);
+            let program = warpweft_renderer::render(&linear, &target).expect(name);
+            let takes =
+                ptxas.assemble(&program.source, &target.processor).unwrap_or_else(|why| panic!("{name}: {why}"));
+            println!("{} {name}: {takes:?}", target.processor);
+            assert_eq!((takes.spill_store_bytes, takes.spill_load_bytes), (0, 0), "{name} for {}", target.processor);
+        }
+    }
+}
