@@ -28,6 +28,14 @@ pub enum DeviceError {
         /// Those that are here, separated by commas.
         known: String,
     },
+    /// The device is not there, or not one that kernels can be made for.
+    #[error("device {device} is not available: {reason}")]
+    Unavailable {
+        /// Name of the device.
+        device: String,
+        /// Why.
+        reason: String,
+    },
     /// The code generator is not there, or lacks this machine.
     #[error(
         "LLVM 22 cannot be used for {triple}: {message}; install the package `libllvm22` (Debian and Ubuntu: apt.llvm.org), or \
@@ -92,6 +100,24 @@ pub enum DeviceError {
     /// A thread did what none may, while it ran on a device that watches.
     #[error(transparent)]
     Fault(Box<Fault>),
+    /// A device refused what it was asked; it can be used on.
+    #[error("device {device} refused `{kernel}`: {message}")]
+    Launch {
+        /// Name of the device.
+        device: String,
+        /// Name of the kernel, or what else was asked.
+        kernel: String,
+        /// What the device's driver said.
+        message: String,
+    },
+    /// A device failed in a way that ends its use in this process: what ran before is lost, and all later requests fail as this one.
+    #[error("device {device} failed and cannot be used any more in this process: {message}")]
+    Lost {
+        /// Name of the device.
+        device: String,
+        /// What its driver said first.
+        message: String,
+    },
     /// The memory is to hold what a file does, and the file cannot be read.
     #[error(transparent)]
     File(#[from] FileError),

@@ -16,6 +16,8 @@ pub mod at_exit;
 pub mod buffer;
 #[cfg(all(feature = "cpu", target_arch = "x86_64", unix))]
 pub mod cpu;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 pub mod device;
 pub mod dlpack;
 pub mod elements;

@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 #[cfg(all(feature = "cpu", target_arch = "x86_64", unix))]
 use crate::cpu::CpuDevice;
+#[cfg(feature = "cuda")]
+use crate::cuda::CudaDevice;
 use crate::device::Device;
 use crate::emulator::EmulatorDevice;
 use crate::error::DeviceError;
@@ -23,6 +25,8 @@ const WHY_NO_CPU: &str = if cfg!(feature = "cpu") {
 pub const KNOWN_DEVICES: &[&str] = &["CPU", "INTERPRETER", "PTX"];
 /// Devices without a machine of their own: there are as many as somebody may want to try things with.
 const IMAGINED: usize = 8;
+/// Names that [`open`] knows.
+pub const KNOWN_DEVICES: &[&str] = &["CPU", "CUDA", "INTERPRETER", "PTX"];
 
 /// How many devices of a kind there are here, and none where this build has no such kind.
 pub fn count(kind: &str) -> usize {
@@ -147,6 +151,19 @@ pub unsafe fn open(name: &str, threads: Option<usize>) -> Result<Arc<dyn Device>
         #[cfg(all(feature = "cpu", target_arch = "x86_64", unix))]
         // SAFETY: the caller's promise.
         "CPU" => Ok(Arc::new(unsafe { CpuDevice::open(threads) })),
+        #[cfg(not(all(feature = "cpu", target_arch = "x86_64", unix)))]
+        "CPU" => {
+            let _ = threads;
+            Err(DeviceError::Unsupported { device: name.to_string(), what: WHY_NO_CPU.to_string() })
+        }
+        #[cfg(feature = "cuda")]
+        // SAFETY: the caller's promise.
+        "CUDA" => Ok(Arc::new(unsafe { CudaDevice::open() }?)),
+        #[cfg(not(feature = "cuda"))]
+        "CUDA" => Err(DeviceError::Unavailable {
+            device: "CUDA".to_string(),
+            reason: "this build is without the feature `cuda`; the device PTX emulates a GPU".to_string(),
+        }),
         // SAFETY: the caller's promise.
         "INTERPRETER" => Ok(Arc::new(unsafe { InterpreterDevice::open(name) })),
         // SAFETY: the caller's promise.
@@ -161,7 +178,8 @@ mod tests {
 
     #[test]
     fn known_devices_open_and_others_list_them() {
-        let here = |name: &&&str| **name != "CPU" || cfg!(all(feature = "cpu", target_arch = "x86_64", unix));
+        let has_cpu = cfg!(all(feature = "cpu", target_arch = "x86_64", unix));
+        let here = |name: &&&str| **name != "CUDA" && (has_cpu || **name != "CPU");
         for name in KNOWN_DEVICES.iter().filter(here) {
             // SAFETY: nothing is loaded or copied, here and below.
             assert_eq!(unsafe { open(name, Some(1)) }.unwrap().name(), *name);
@@ -188,5 +206,12 @@ mod tests {
         assert_eq!(error, format!("no device is called `PTX:8`; devices that are here: {there}"));
         // SAFETY: as above.
         assert_eq!(unsafe { open("interpreter:7", None) }.unwrap().name(), "INTERPRETER:7");
+        // SAFETY: as above. A GPU is there or not; where it is not, the error says why.
+        if let Err(error) = unsafe { open("cuda", None) } {
+            assert!(error.to_string().starts_with("device CUDA is not available: "), "{error}");
+        }
+        // SAFETY: as above.
+        let error = unsafe { open("tpu", None) }.unwrap_err();
+        assert_eq!(error.to_string(), "no device is called `tpu`; known devices: CPU, CUDA, INTERPRETER, PTX");
     }
 }
