@@ -10,6 +10,7 @@
 //! Always: the same list and target give the same numbers. Tested below: what is known to be faster is predicted to be.
 
 mod instructions;
+pub mod roofline;
 mod traffic;
 
 use crate::linearize::Linear;

@@ -141,7 +141,7 @@ fn access_of<'a>(node: &'a UOp, open: &[(usize, &'a UOp)], steps: &mut Steps<'a>
 
 /// How a number depends on loop variables.
 #[derive(Clone, Default)]
-struct Moved<'a> {
+pub(super) struct Moved<'a> {
     /// What is added whatever they are.
     number: f64,
     constant: FxHashMap<&'a UOp, f64>,
@@ -150,7 +150,8 @@ struct Moved<'a> {
 }
 
 impl Moved<'_> {
-    fn step(&self, range: &UOp) -> Option<f64> {
+    /// How far it moves with a range; none where that is not a constant.
+    pub(super) fn step(&self, range: &UOp) -> Option<f64> {
         if self.otherwise.contains(&range) { None } else { Some(self.constant.get(range).copied().unwrap_or(0.0)) }
     }
 }
@@ -164,13 +165,15 @@ fn operands(node: &UOp) -> &[UOp] {
     }
 }
 
-struct Steps<'a> {
+/// How numbers depend on loop variables, each looked at once.
+#[derive(Default)]
+pub(super) struct Steps<'a> {
     known: FxHashMap<&'a UOp, Moved<'a>>,
 }
 
 impl<'a> Steps<'a> {
     /// Operands stand before what they are operands of, in a list and here.
-    fn of(&mut self, node: &'a UOp) -> Moved<'a> {
+    pub(super) fn of(&mut self, node: &'a UOp) -> Moved<'a> {
         let mut pending = vec![node];
         while let Some(&node) = pending.last() {
             if self.known.contains_key(node) {
