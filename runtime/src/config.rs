@@ -31,9 +31,8 @@ pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "DEV",
         default: "CPU",
-        meaning: "device that computes: CPU, INTERPRETER, PTX; with a number as in PTX:1, which of them",
+        meaning: "device that computes: CPU, CUDA, INTERPRETER, PTX; with a number as in PTX:1, which of them",
     },
-    Variable { name: "DEV", default: "CPU", meaning: "device that computes: CPU, CUDA, INTERPRETER, PTX" },
     Variable { name: "DEBUG", default: "0", meaning: "how much to tell on stderr, 0 to 7; see the README" },
     Variable {
         name: "CHECK",

@@ -28,7 +28,6 @@ pub mod tensor;
 
 pub use config::{Config, init};
 pub use device::Device;
-pub use function::{DynFunction, Function, compile, compile_dyn, compile_dyn_with, compile_with, spec, vmap};
 pub use function::{
     DynFunction, Function, checkpoint, compile, compile_dyn, compile_dyn_with, compile_with, spec, vmap,
 };

@@ -87,7 +87,6 @@ fn resnet_learns_digits_and_keeps_what_it_learned() {
     helps(&resnet, "resnet");
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("digits.safetensors");
-    let small = ["--widths", "6,8", "--blocks", "1", "--epochs", "4", "--save", file.to_str().unwrap()];
     let small = ["--widths", "8", "--blocks", "1", "--epochs", "6", "--save", file.to_str().unwrap()];
     let text = prints(&resnet, &small);
     let accuracy = text.split_once("test accuracy ").unwrap().1.split(' ').next().unwrap().parse::<f64>().unwrap();

@@ -192,7 +192,7 @@ fn wants_blocks(product: &Product, target: &Target, lanes: i64) -> Option<Produc
             is_better.then_some(ColumnCopy::OfTile)?
         }
         (1, _) => {
-            let registers = RegisterRoom { registers: target.vector_registers, values: 1 };
+            let registers = RegisterRoom { registers: target.vector_registers, values: 1, divides: false };
             let most = |len: i64| u32::try_from(len).unwrap_or(u32::MAX >> 1);
             let (vectors, tile_rows) = register_tile(&registers, most(columns / lanes), most(rows));
             let tile = i64::from(vectors) * lanes * terms * of_columns.bytes;

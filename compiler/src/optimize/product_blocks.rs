@@ -119,7 +119,7 @@ pub(super) fn product_blocks(size: &ProductSize, room: &ProductRoom) -> Option<P
 }
 
 fn fits(size: &ProductSize, room: &ProductRoom, vectors: u32, rows: u32) -> bool {
-    let registers = RegisterRoom { registers: room.registers, values: 1 };
+    let registers = RegisterRoom { registers: room.registers, values: 1, divides: false };
     if size.rows == 1 { vectors + 2 <= room.registers } else { fits_registers(&registers, vectors, rows) }
 }
 

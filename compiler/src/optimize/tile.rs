@@ -142,11 +142,10 @@ pub(super) fn step_cycles(vectors: u32, rows: u32) -> f64 {
 
 /// Vectors and rows of the tile that takes the fewest cycles for an element, of a loop over so many vectors and rows.
 pub(super) fn register_tile(room: &RegisterRoom, vectors_in_range: u32, rows_in_range: u32) -> (u32, u32) {
-    let fits = |vectors: u32, rows: u32| fits_registers(room, vectors, rows);
     let divides = |len: u32, part: u32| !room.divides || len.is_multiple_of(part);
     let fits = |vectors: u32, rows: u32| {
         let is_whole = divides(vectors_in_range, vectors) && divides(rows_in_range, rows);
-        is_whole && vectors * rows * room.values + vectors + 2 <= room.registers
+        is_whole && fits_registers(room, vectors, rows)
     };
     let again = |len: u32, part: u32| f64::from(len.div_ceil(part) * part) / f64::from(len.max(1));
     let cycles = |vectors: u32, rows: u32| {

@@ -101,7 +101,7 @@ unsafe impl Device for CudaDevice {
             .map_err(failed)?;
         let first = NonNull::new(ptr::with_exposed_provenance_mut::<u8>(address as usize)).ok_or_else(out_of_memory)?;
         // SAFETY: managed memory is addressed by the host as by the GPU; the bytes are zero, and are freed when the keeper drops.
-        Ok(unsafe { RawBuffer::of_device(first, bytes, Box::new(keeper)) })
+        Ok(unsafe { RawBuffer::of_driver(first, bytes, Box::new(keeper)) })
     }
 
     fn compile(&self, program: &Program) -> Result<Vec<u8>, DeviceError> {
