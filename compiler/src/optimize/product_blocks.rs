@@ -35,8 +35,8 @@ const ROW_READ_CYCLES: f64 = 0.4;
 const LOOP_CYCLES: f64 = 1.0;
 /// Cycles to begin a row of a block where memory is read once.
 const RUN_CYCLES: f64 = 4.0;
-/// Parts of a side that are tried, at most.
-const PARTS_MAX: i64 = 64;
+/// Into how many parts a side is cut, of those that are tried: few exactly, many roughly.
+const PARTS: [i64; 24] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16, 18, 20, 24, 32, 48, 64, 96, 128, 256, 512];
 /// Shares of each thread that balance what else the machine does, and what fewer cost.
 const SHARES: i64 = 4;
 const FEW_SHARES: f64 = 1.02;
@@ -134,7 +134,7 @@ fn part_of_terms(size: &ProductSize) -> i64 {
 
 /// Lengths that a block may have of so many rows or columns, the longest first: whole tiles, and no more than there are; all of them where tiles may overlap.
 fn parts(len: i64, tile: i64, is_even: bool, may_overlap: bool) -> Vec<i64> {
-    let mut lengths: Vec<i64> = (1..=PARTS_MAX).map(|count| part(len, tile, count)).collect();
+    let mut lengths: Vec<i64> = PARTS.iter().map(|count| part(len, tile, *count)).collect();
     lengths.push(len / tile * tile);
     if may_overlap && !is_even && len >= tile {
         lengths.push(len);
