@@ -2,6 +2,7 @@
 
 import copy
 import io
+import itertools
 import pickle
 
 import pytest
@@ -72,6 +73,17 @@ def test_views_share_and_copies_do_not():
     diagonal.fill_(-1)
     assert x.diagonal().tolist() == [-1] * 4
     assert fallbacks() == {}
+
+
+def test_axes_in_any_order():
+    host = torch.arange(120.0).reshape(2, 3, 4, 5)
+    for order in itertools.permutations(range(4)):
+        x, y = host.to(DEVICE).permute(order), host.clone().permute(order)
+        found, expected = x * 2, y * 2
+        assert found.stride() == expected.stride() and torch.equal(found.cpu(), expected) and torch.equal((found + 1).cpu(), expected + 1)
+        x.copy_(found.flip(0))
+        y.copy_(expected.flip(0))
+        assert torch.equal(x._base.cpu(), y._base) and torch.equal(found.clone().cpu(), expected)
 
 
 def test_a_write_is_not_seen_by_what_was_computed_before():
@@ -305,7 +317,7 @@ def test_gradients_of_samples_of_pytorchs_database(entry):
 def test_the_table_of_all_entries_has_no_wrong_one():
     lines = opinfo.known(opinfo.DEVICE_TABLE).values()
     statuses = [opinfo.status_of(line) for line in lines]
-    assert "wrong" not in statuses and statuses.count("passes") >= 590
+    assert "wrong" not in statuses and statuses.count("passes") >= 595
 
 
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])

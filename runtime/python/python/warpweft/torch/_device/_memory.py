@@ -11,6 +11,7 @@ Values are lazy; `flush` computes all that are wanted, which happens when one is
 from __future__ import annotations
 
 import math
+import threading
 import weakref
 from typing import Any, Optional, Sequence
 
@@ -75,13 +76,16 @@ class Memory:
 
 
 _waiting: weakref.WeakSet[Memory] = weakref.WeakSet()
+# Gradients are computed by threads of PyTorch's.
+_turn = threading.Lock()
 _put_off_ops = 0
 
 
 def _put_off(memory: Memory) -> None:
     global _put_off_ops
-    _waiting.add(memory)
-    _put_off_ops += 1
+    with _turn:
+        _waiting.add(memory)
+        _put_off_ops += 1
     if _put_off_ops > _LONGEST:
         flush()
 
@@ -89,9 +93,10 @@ def _put_off(memory: Memory) -> None:
 def flush() -> None:
     """Computes what storages hold, all in one go."""
     global _put_off_ops
-    values = [memory.value for memory in list(_waiting) if memory.value is not None]
-    _waiting.clear()
-    _put_off_ops = 0
+    with _turn:
+        values = [memory.value for memory in list(_waiting) if memory.value is not None]
+        _waiting.clear()
+        _put_off_ops = 0
     waiting = [value for value in values if value.size and not value.is_realized]
     if waiting:
         ww.realize(waiting)
