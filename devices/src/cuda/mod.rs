@@ -57,8 +57,8 @@ impl CudaDevice {
 fn target_of((major, minor): (u32, u32)) -> Target {
     let number = major * 10 + minor;
     let known = Target::NVIDIA.into_iter().filter_map(Target::nvidia);
-    let fitting = known.filter(|target| target.compute_capability().is_some_and(|least| least <= number));
-    Target { device: NAME.to_string(), ..fitting.last().unwrap_or_else(Target::gpu_model) }
+    let mut fitting = known.filter(|target| target.compute_capability().is_some_and(|least| least <= number));
+    Target { device: NAME.to_string(), ..fitting.next_back().unwrap_or_else(Target::gpu_model) }
 }
 
 // SAFETY: `open` asks for the promises.
