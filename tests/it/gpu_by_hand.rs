@@ -153,14 +153,15 @@ fn operands_are_copied_along_what_is_consecutive_in_memory() {
 fn bank_steps(ast: &UOp, target: &Target) -> Vec<(u64, u64, String)> {
     let linear = lower_kernel(ast, target, &LowerOptions::by_hand_unless(false), &mut Silent).expect("a kernel");
     let program = warpweft_renderer::render(&linear, target).expect("a GPU has it all");
-    let device = guarded::emulator();
+    let device = guarded::open("PTX", Some(2)).expect("it is always there");
     let kernel = device.load(&program, &device.compile(&program).expect("PTX")).expect("PTX");
     let bytes = |parameter: &Parameter| parameter.len as usize * parameter.dtype.bytes();
     let memory = program.parameters.iter().map(|parameter| device.allocate(bytes(parameter)).expect("memory"));
     let memory: Vec<RawBuffer> = memory.collect();
     let slices: Vec<BufferSlice<'_>> = memory.iter().map(RawBuffer::all).collect();
     kernel.count_memory();
-    kernel.launch(&slices, &[], 2).expect("no fault");
+    kernel.launch(&slices, &[], 2).expect("arguments that fit");
+    device.finish().expect("no fault");
     let table = kernel.memory_report().expect("it counts");
     let shared = table.lines().filter(|line| line.contains("steps of banks"));
     let numbers = shared.map(|line| {

@@ -147,21 +147,4 @@ mod tests {
   g = mul f, wide
   h = add g, tall
   p = mul h, d";
-
-    #[test]
-    fn windows_whose_terms_lie_side_by_side_are_read_in_place() {
-        let text = "graph %conv(y: f32[512, 512], x: f32[33280], w: f32[512, 192]) {
-  v = as_strided x, [512, 64, 3] strides [1, 520, 1] offset 0
-  b = reshape v, [1, 512, 192]
-  tall = expand b, [512, 512, 192]
-  a = reshape w, [512, 1, 192]
-  wide = expand a, [512, 512, 192]
-  p = mul wide, tall
-  sum = reduce p, add (2)
-  done = store y, sum
-  k = sink done
-  return k
-}";
-        assert!(!is_packed(text));
-    }
 }

@@ -34,7 +34,7 @@ use warpweft_compiler::program::{Estimate, Launch, Program};
 use warpweft_compiler::target::{Language, Target};
 
 use super::llvm_library;
-use super::llvm_threads::{self, Failed};
+use super::llvm_threads::{self, Failed, FirstUse};
 use crate::error::DeviceError;
 
 /// The passes, in LLVM's notation. Programs come in SSA form with loops that test at their end, so each pass runs once: what a
@@ -45,8 +45,12 @@ pub const PASSES: &str = "function(sroa,early-cse,simplifycfg,loop-mssa(licm),in
 /// Makes sure that LLVM is there and that it knows its x86 code generator, once per process. `machine` is for the error.
 pub(super) fn initialize_llvm(machine: &str) -> Result<(), DeviceError> {
     static DONE: OnceLock<Result<(), String>> = OnceLock::new();
-    let missing = |message: String| DeviceError::CompilerMissing { triple: machine.to_string(), message };
-    DONE.get_or_init(|| llvm_threads::begin_use(load_and_initialize)).clone().map_err(missing)
+    let first_use = || FirstUse::begin().and_then(|_held| load_and_initialize());
+    DONE.get_or_init(first_use).clone().map_err(|message| missing(machine, message))
+}
+
+fn missing(machine: &str, message: String) -> DeviceError {
+    DeviceError::CompilerMissing { triple: machine.to_string(), message }
 }
 
 fn load_and_initialize() -> Result<(), String> {
@@ -92,8 +96,15 @@ pub fn compile_with(
     level: OptimizationLevel,
     after_stage: &mut dyn FnMut(&'static str),
 ) -> Result<Vec<u8>, DeviceError> {
+    // What LLVM makes with its first kernel must be made before the process may end, as what it makes when it is loaded.
+    let held = if IS_TRIED_OUT.is_completed() {
+        None
+    } else {
+        Some(FirstUse::begin().map_err(|message| missing(&target.triple, message))?)
+    };
     initialize_llvm(&target.triple)?;
     try_out(target);
+    drop(held);
     // A thread that LLVM cannot return from keeps what it has, so it has its own.
     let owned = (program.clone(), target.clone(), passes.to_string());
     on_thread_of_llvm(&program.name, after_stage, move |after_stage| {
@@ -110,11 +121,12 @@ const TRIED_OUT: &str = "define void @tried(ptr %b, ptr %v, ptr %s, i64 %begin, 
   ret void
 }";
 
+static IS_TRIED_OUT: Once = Once::new();
+
 /// Compiles a first kernel, once per process: LLVM makes some objects when it first generates code, and the end of the process
 /// can be held up only after they are made (`llvm_threads`). Nearly all that this costs the next kernel need not pay again.
 fn try_out(target: &Target) {
-    static DONE: Once = Once::new();
-    DONE.call_once(|| {
+    IS_TRIED_OUT.call_once(|| {
         let program = Program {
             name: "tried".to_string(),
             entry: "tried".to_string(),

@@ -176,20 +176,28 @@ pub(super) fn run<T: Send + 'static>(
     }
 }
 
-/// Runs the first use of LLVM here, as work that the end of the process waits for.
-pub(super) fn begin_use(first: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
-    work().with(|work| {
-        if work.ending || work.main_has_left {
-            return Err("the process is ending".to_string());
-        }
-        work.unfinished += 1;
-        work.first_uses += 1;
-        Ok(())
-    })?;
-    let result = first();
-    work().with(|work| work.first_uses = work.first_uses.saturating_sub(1));
-    finished(0);
-    result
+/// Has whoever ends the process wait until this drops ([`Leaving`]): while LLVM makes the objects that it makes when it is first used.
+pub(super) struct FirstUse;
+
+impl FirstUse {
+    /// Not when the process is ending.
+    pub(super) fn begin() -> Result<FirstUse, String> {
+        work().with(|work| {
+            if work.ending || work.main_has_left {
+                return Err("the process is ending".to_string());
+            }
+            work.unfinished += 1;
+            work.first_uses += 1;
+            Ok(FirstUse)
+        })
+    }
+}
+
+impl Drop for FirstUse {
+    fn drop(&mut self) {
+        work().with(|work| work.first_uses = work.first_uses.saturating_sub(1));
+        finished(0);
+    }
 }
 
 /// Whether LLVM is in use, or about to be.

@@ -1,5 +1,8 @@
 """Tensors in Python's conventions, against numpy."""
 
+import os
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -224,3 +227,17 @@ def test_views_say_where_they_lie():
     assert a.sum().gradient_or_none([a, b])[1] is None
     assert [variable.name for variable in ww.zeros([ww.Var("n", 1, 4), 2]).vars()] == ["n"]
     assert 2 <= float(ww.uniform(2.0, 3.0, (50,)).min()) <= 3
+
+
+def test_gather_takes_the_axis_first_as_pytorch():
+    index = np.array([[1, 0, 3], [2, 2, 0], [3, 1, 1]])
+    found = ww.Tensor(X[:, :, 0].copy()).gather(1, ww.Tensor(index))
+    assert np.array_equal(found.numpy(), np.take_along_axis(X[:, :, 0], index, 1))
+
+
+def test_debug_tells_what_runs():
+    program = "import warpweft as ww; (ww.Tensor([1.0, 2.0]) + 1).realize()"
+    for level, text in (("2", "*** "), ("0", "")):
+        environment = {**os.environ, "WARPWEFT_DEBUG": level, "CACHELEVEL": "0"}
+        told = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+        assert (text in told.stderr) if text else told.stderr == "", told.stderr

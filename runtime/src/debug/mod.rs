@@ -12,7 +12,7 @@
 //!
 //! A level tells all that those below it tell. Each kind is an event with a target of its own, so an application that has a
 //! subscriber can have any of it whatever `DEBUG` says; only where there is no subscriber, and `DEBUG` is set, one is installed that
-//! prints (of the feature `cli`, which is there unless it is left out). Kernels are timed only while somebody listens to level 2, or
+//! prints (of the feature `printer`, which is there unless it is left out). Kernels are timed only while somebody listens to level 2, or
 //! with `PROFILE=1`, which tells what each took in all when the process ends, or with `PROFILE=FILE.json`, which writes a trace and a page ([`trace`]).
 //!
 //! Always: what is told, and in which order, depends on the program alone; only times differ from run to run.
@@ -22,13 +22,13 @@ mod origins;
 mod progress;
 pub mod record;
 mod report;
-#[cfg(feature = "cli")]
+#[cfg(feature = "printer")]
 mod subscriber;
 mod totals;
 pub mod trace;
 
 #[cfg(test)]
-#[cfg(feature = "cli")]
+#[cfg(feature = "printer")]
 mod tests;
 
 pub use lines::{kernel_line, memory_line};
@@ -36,12 +36,12 @@ pub(crate) use origins::{note_origin, origin_of};
 pub(crate) use progress::Progress;
 pub use progress::show_progress;
 pub(crate) use report::{DecisionWatch, KernelReport, Listening};
-#[cfg(feature = "cli")]
+#[cfg(feature = "printer")]
 pub use subscriber::{Printer, install};
 pub(crate) use totals::{tell_totals_at_exit, write_trace_at_exit};
 
-/// Without the feature `cli` nothing is installed: events go to the subscriber of the program, if it has one.
-#[cfg(not(feature = "cli"))]
+/// Without the feature `printer` nothing is installed: events go to the subscriber of the program, if it has one.
+#[cfg(not(feature = "printer"))]
 pub fn install(_level: u8) {}
 
 use std::sync::Arc;

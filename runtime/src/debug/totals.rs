@@ -5,7 +5,7 @@
 //!       1.29       12     107.50  r_4096_1024
 //! ```
 //!
-//! With the feature `cli` the lines go to stderr; without it they are one event of the target `warpweft::profile`, level INFO, for the subscriber of the
+//! With the feature `printer` the lines go to stderr; without it they are one event of the target `warpweft::profile`, level INFO, for the subscriber of the
 //! program. Tested in `tests/settings.rs`.
 
 use std::sync::Once;
@@ -43,14 +43,14 @@ fn tell_totals() {
     tell_at_exit(&totals());
 }
 
-#[cfg(feature = "cli")]
+#[cfg(feature = "printer")]
 fn tell_at_exit(text: &str) {
     use std::io::Write;
     // A closed stderr is no reason to end in another way.
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
-#[cfg(not(feature = "cli"))]
+#[cfg(not(feature = "printer"))]
 fn tell_at_exit(text: &str) {
     tracing::info!(target: "warpweft::profile", "{}", text.trim_end());
 }

@@ -435,7 +435,7 @@ class Tensor:
     def full_like(self, /, value: Number) -> Tensor:
         """One number in the shape and type of this."""
 
-    def gather(self, /, index: Tensor, axis: int) -> Tensor:
+    def gather(self, /, axis: int, index: Tensor) -> Tensor:
         """Elements of one axis, chosen for each place of the others."""
 
     def gelu(self, /, approximate: str = 'none') -> Tensor:

@@ -649,7 +649,7 @@ def nll_loss(x: Operand, /, target: Tensor, weight: Optional[Tensor] = None, ign
 def huber_loss(x: Operand, /, target: Tensor, delta: float = 1.0, reduction: str = 'mean') -> Tensor:
     """Squared differences below `delta`, straight lines beyond."""
 
-def gather(x: Operand, /, index: Tensor, axis: int) -> Tensor:
+def gather(x: Operand, /, axis: int, index: Tensor) -> Tensor:
     """Elements of one axis, chosen for each place of the others."""
 
 def index_select(x: Operand, /, axis: int, index: Tensor) -> Tensor:

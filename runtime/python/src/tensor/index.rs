@@ -186,7 +186,7 @@ impl PyTensor {
     }
 
     /// Elements of one axis, chosen for each place of the others.
-    fn gather(&self, py: Python<'_>, index: &PyTensor, axis: i64) -> PyResult<PyTensor> {
+    fn gather(&self, py: Python<'_>, axis: i64, index: &PyTensor) -> PyResult<PyTensor> {
         made(py, || self.0.gather(&index.0, axis))
     }
 

@@ -119,8 +119,8 @@ def gather(c: Context, x: ww.Tensor, dim: int, index: ww.Tensor, *, sparse_grad:
         return ww.zeros(c.shape, dtype=c.dtype)
     axis = axis_of(dim, x.ndim)
     if not index.ndim:
-        return x.gather(_wide(index).reshape(1), 0).reshape(())
-    return x.gather(_positive(index, x.shape[axis]), axis)
+        return x.gather(0, _wide(index).reshape(1)).reshape(())
+    return x.gather(axis, _positive(index, x.shape[axis]))
 
 
 def _scattered(c: Context, x: ww.Tensor, dim: int, index: ww.Tensor, source: ww.Tensor, how: Any, include: bool = True) -> Any:
@@ -228,7 +228,7 @@ def put(c: Context, x: ww.Tensor, index: ww.Tensor, source: ww.Tensor, accumulat
 def _searched(c: Context, sequence: ww.Tensor, values: ww.Tensor, right: bool, sorter: Any) -> ww.Tensor:
     """How many of each row are before each value."""
     if sorter is not None:
-        sequence = sequence.gather(_wide(sorter), -1)
+        sequence = sequence.gather(-1, _wide(sorter))
     if sequence.ndim == 1:
         sequence = sequence.reshape((1,) * max(values.ndim, 1) + sequence.shape)
     else:

@@ -329,7 +329,7 @@ def grid_sampler_3d(c: Context, x: ww.Tensor, grid: ww.Tensor, interpolation: in
             inside, index = (here, whole) if inside is None or index is None else (inside & here, index * length + whole)
         assert inside is not None and index is not None
         spread = index.reshape(batch, 1, -1).expand(batch, channels, index.size // batch)
-        found = flat.gather(spread, 2).reshape(batch, channels, *index.shape[1:])
+        found = flat.gather(2, spread).reshape(batch, channels, *index.shape[1:])
         return ww.where(inside.unsqueeze(1), found, 0.0)
 
     if interpolation == 1:

@@ -193,7 +193,7 @@ def _median(c: Context, x: ww.Tensor, dim: int, keepdim: bool, skips: bool) -> A
         shape = list(x.shape)
         shape[dim] = 1
         middle = middle.expand(shape)
-    found = values.gather(middle, dim), order.gather(middle, dim)
+    found = values.gather(dim, middle), order.gather(dim, middle)
     return found if keepdim else tuple(part.squeeze(dim) for part in found)
 
 
@@ -243,7 +243,7 @@ def mode(c: Context, x: ww.Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     # How often each occurs; of those that occur most, the smallest comes first, and the last of its places counts.
     counts = moved(values.unsqueeze(-1).equal(values.unsqueeze(-2)), ww.int64).sum(-1)
     first = counts.argmax(-1, True).astype(ww.int64)
-    best = values.gather(first, -1)
+    best = values.gather(-1, first)
     places = ww.where(values.equal(best), order.astype(ww.int64), -1).max(-1, True)
     found = best.movedim(-1, axis_of(dim, x.ndim)), places.movedim(-1, axis_of(dim, x.ndim))
     return found if keepdim else tuple(part.squeeze(dim) for part in found)
