@@ -146,8 +146,16 @@ fn count(linear: &Linear) -> Counted {
 
 /// The part of a warp's threads that have addresses of their own.
 fn distinct(step: impl Fn(&UOp) -> Option<f64>, neighbours: &[&UOp]) -> f64 {
-    let alike = neighbours.iter().filter(|range| step(range) == Some(0.0));
-    let alike: f64 = alike.map(|range| range.src()[0].max_value().max(1) as f64).product();
+    // Several ranges may be one index: an address that varies with one of them varies with the thread.
+    let kind_of = |range: &UOp| range.as_range().map(|arg| arg.kind);
+    let is_alike = |kind: AxisKind| {
+        neighbours.iter().filter(|range| kind_of(range) == Some(kind)).all(|range| step(range) == Some(0.0))
+    };
+    let mut alike = 1.0;
+    for kind in [AxisKind::Lane, AxisKind::Block(ThreadDim::X)].into_iter().filter(|kind| is_alike(*kind)) {
+        let lens = neighbours.iter().filter(|range| kind_of(range) == Some(kind));
+        alike *= lens.map(|range| range.src()[0].max_value().max(1)).max().unwrap_or(1) as f64;
+    }
     1.0 / alike.min(WARP)
 }
 

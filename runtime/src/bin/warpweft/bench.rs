@@ -13,7 +13,7 @@ use warpweft::config::config;
 use warpweft::execute::Executor;
 use warpweft_compiler::{DType, UOp};
 
-use crate::{callers, cases, functions, growth, layer_cases, minilm, regions, starts};
+use crate::{callers, cases, functions, growth, layer_cases, minilm, model, regions, starts};
 
 /// Arguments of `warpweft bench`.
 #[derive(Args)]
@@ -32,9 +32,12 @@ pub(crate) struct Bench {
     /// Write the inputs and the output of each case to this folder, as files of numpy: CASE.input_0.npy, CASE.output.npy.
     #[arg(long, value_name = "FOLDER")]
     save: Option<PathBuf>,
-    /// A folder with `model.safetensors` of all-MiniLM-L6-v2, for the cases of that name; else they have random weights.
-    #[arg(long)]
+    /// A folder with `model.safetensors` of all-MiniLM-L6-v2, for the cases of that name; else they have random weights. With --target no folder.
+    #[arg(long, num_args = 0..=1, default_missing_value = "", value_name = "FOLDER")]
     pub(crate) model: Option<std::path::PathBuf>,
+    /// A GPU by its architecture (sm_80, sm_90 or sm_100), with --model: what it would take for each case at least, by counting. Nothing is run or measured.
+    #[arg(long, requires = "model")]
+    target: Option<String>,
     /// Print the names of the cases.
     #[arg(long)]
     list: bool,
@@ -98,6 +101,14 @@ pub(crate) fn run(arguments: &Bench) -> Result<(), Failure> {
     }
     let is_named = |case: &String, name: &str| case == name || (case == "minilm" && minilm::NAMES.contains(&name));
     let wanted = |name: &str| arguments.cases.is_empty() || arguments.cases.iter().any(|case| is_named(case, name));
+    if let Some(target) = &arguments.target {
+        let mut cases = arguments.cases.clone();
+        // What stands behind `--model` is a case too.
+        cases.extend(
+            arguments.model.iter().filter_map(|case| case.to_str().map(str::to_string)).filter(|case| !case.is_empty()),
+        );
+        return model::run(target, &cases);
+    }
     for name in names.into_iter().filter(|name| wanted(name)) {
         match name {
             "ceilings" => ceilings(arguments)?,

@@ -121,6 +121,23 @@ pub(crate) fn value(name: &str, device: Option<&str>) -> Result<warpweft_compile
     Ok(program(&inputs).uop()?)
 }
 
+/// What a case computes, over parameters: nothing of the inputs is there but their shapes.
+pub(crate) fn shaped(name: &str) -> Result<warpweft_compiler::UOp, Box<dyn Error>> {
+    let (shapes, _, _, program) =
+        case(name).ok_or_else(|| format!("no case of tensors is called {name}; they are {}", NAMES.join(", ")))?;
+    // Memory that nobody touches takes none.
+    let inputs: Vec<Tensor> = shapes
+        .iter()
+        .map(|shape| {
+            let len = shape.iter().product::<i64>() as usize;
+            Tensor::from_vec(vec![0f32; len], shape)
+        })
+        .collect();
+    let text = program(&inputs).program()?;
+    let graph = warpweft_compiler::ir::text::parse(&text)?;
+    graph.roots.into_iter().next().ok_or_else(|| "the case computes nothing".into())
+}
+
 /// Along the last axis.
 fn sorted(x: &Tensor) -> Tensor {
     x.sort(-1, false).expect("there is such an axis").0

@@ -15,6 +15,7 @@ mod inspect_opts;
 mod inspect_region;
 mod layer_cases;
 mod minilm;
+mod model;
 mod onnx;
 mod regions;
 mod starts;

@@ -1,0 +1,94 @@
+//! `warpweft bench --target sm_90 --model [CASE...]`: what a GPU that need not be there would take at least for each case, by counting.
+//!
+//! A case is scheduled and lowered for the machine, with opts by hand; each kernel's times are those of the roofline
+//! (`warpweft_compiler::cost_model::roofline`), added up. Registers and spills are ptxas's, where there is one. Nothing runs, and nothing is measured.
+
+use std::error::Error;
+use std::path::Path;
+
+use warpweft::execute::ExecuteError;
+use warpweft_compiler::cost_model::roofline::{Roofline, roofline};
+use warpweft_compiler::pipeline::{LowerOptions, lower_kernel};
+use warpweft_compiler::schedule::{ScheduleOptions, normalize, schedule_with};
+use warpweft_compiler::target::Target;
+use warpweft_compiler::watch::Silent;
+use warpweft_devices::ptxas::{INSTALLED, Ptxas, Resources};
+
+use crate::cases;
+
+/// Where the numbers of a machine come from.
+const SOURCE: &str =
+    "from data sheets (compiler/src/target/costs.rs); nothing is measured, and latencies are not looked at";
+
+/// A case on paper.
+struct Modelled {
+    times: Roofline,
+    kernels: usize,
+    /// Of the kernel that takes most registers.
+    registers: u64,
+    spilled: u64,
+}
+
+/// Prints a line for each case.
+pub(crate) fn run(target: &str, wanted: &[String]) -> Result<(), Box<dyn Error>> {
+    let machine = Target::nvidia(target)
+        .ok_or_else(|| format!("there is no target {target}; there are {}", Target::NVIDIA.join(", ")))?;
+    let ptxas = Ptxas::find(&[Path::new(INSTALLED)]);
+    let costs = &machine.costs;
+    println!(
+        "{target}: {} GB/s of memory, {} GFLOP/s of f32, {} GB/s of shared memory, {} multiprocessors: {SOURCE}",
+        costs.memory_bytes_per_ns,
+        2 * costs.ops_per_ns,
+        costs.scratch_bytes_per_ns,
+        costs.few_results
+    );
+    println!("times in us; `of bound`: the longest of them by that of bytes or flops, which no kernel is below");
+    println!(
+        "{:22} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8} {:>5} {:>9} {:>6}",
+        "case", "kernels", "bytes", "flops", "sectors", "shared", "issue", "of bound", "busy", "registers", "spills"
+    );
+    for name in cases::NAMES.iter().filter(|name| wanted.is_empty() || wanted.iter().any(|other| other == *name)) {
+        let Modelled { times, kernels, registers, spilled } = model(name, &machine, ptxas.as_ref())?;
+        let us = |ns: f64| format!("{:.1}", ns / 1e3);
+        let (registers, spilled) = match ptxas {
+            Some(_) => (registers.to_string(), spilled.to_string()),
+            None => ("-".to_string(), "-".to_string()),
+        };
+        println!(
+            "{name:22} {kernels:7} {:>9} {:>9} {:>9} {:>9} {:>9} {:8.2} {:4.0}% {registers:>9} {spilled:>6}",
+            us(times.memory_ns),
+            us(times.operations_ns),
+            us(times.sectors_ns),
+            us(times.shared_ns),
+            us(times.issue_ns),
+            times.least_ns() / times.of_any_kernel_ns().max(f64::MIN_POSITIVE),
+            times.busy * 100.0
+        );
+    }
+    if ptxas.is_none() {
+        println!("registers and spills: there is no ptxas (`./x setup --ptxas` installs it)");
+    }
+    Ok(())
+}
+
+fn model(name: &str, machine: &Target, ptxas: Option<&Ptxas>) -> Result<Modelled, Box<dyn Error>> {
+    let value = cases::shaped(name)?;
+    let normalized = normalize(std::slice::from_ref(&value), |_| None).map_err(ExecuteError::from)?;
+    let options = ScheduleOptions { fuse: true, costs: machine.costs };
+    let schedule = schedule_with(&normalized.sink, options, &mut Silent).map_err(ExecuteError::from)?;
+    let mut sum =
+        Modelled { times: Roofline { busy: 1.0, ..Roofline::default() }, kernels: 0, registers: 0, spilled: 0 };
+    for kernel in &schedule.kernels {
+        let by_hand = LowerOptions::by_hand_unless(false);
+        let linear = lower_kernel(&kernel.ast, machine, &by_hand, &mut Silent).map_err(ExecuteError::from)?;
+        sum.times = sum.times.and_then(&roofline(&linear, machine));
+        sum.kernels += 1;
+        if let Some(ptxas) = ptxas {
+            let program = warpweft_renderer::render(&linear, machine)?;
+            let Resources { registers, spill_store_bytes, .. } = ptxas.assemble(&program.source, &machine.processor)?;
+            sum.registers = sum.registers.max(registers);
+            sum.spilled += spill_store_bytes;
+        }
+    }
+    Ok(sum)
+}
