@@ -86,17 +86,7 @@ fn piece(graph: &Graph, fused: &Fused, stores: Vec<u32>) -> Piece {
             piece.loads.push(position);
             done.insert(position, loaded(node, slot));
         } else if operands_done {
-            let value = match node.op() {
-                Op::Contiguous => done[&graph.src[position as usize][0]].clone(),
-                // What replaces all elements is read at the places where it does: what is read is the value.
-                Op::Write if writes_all(node) => done[&graph.src[position as usize][1]].reshape(node.shape().clone()),
-                Op::Write => panic!("bug in the compiler: a kernel reads part of what it writes"),
-                _ => {
-                    let src = &graph.src[position as usize];
-                    let by_node: FxHashMap<&UOp, u32> = node.src().iter().zip(src.iter().copied()).collect();
-                    with_mapped_sources(node, |operand| done[&by_node[operand]].clone())
-                }
-            };
+            let value = computed(graph, position, &done);
             piece.members.push(position);
             let kept = fused.kept.get(&position).map(|axes| axes.iter().map(|&axis| axis as usize).collect::<Vec<_>>());
             done.insert(position, kept.map_or(value.clone(), |axes| value.materialize(&axes)));
@@ -124,6 +114,21 @@ fn piece(graph: &Graph, fused: &Fused, stores: Vec<u32>) -> Piece {
     piece.members.extend(writes);
     piece.values = done;
     piece
+}
+
+/// A node over what its operands have become.
+fn computed(graph: &Graph, position: u32, done: &FxHashMap<u32, UOp>) -> UOp {
+    let (node, src) = (&graph.nodes[position as usize], &graph.src[position as usize]);
+    match node.op() {
+        Op::Contiguous => done[&src[0]].clone(),
+        // What replaces all elements is read at the places where it does: what is read is the value.
+        Op::Write if writes_all(node) => done[&src[1]].reshape(node.shape().clone()),
+        Op::Write => panic!("bug in the compiler: a kernel reads part of what it writes"),
+        _ => {
+            let by_node: FxHashMap<&UOp, u32> = node.src().iter().zip(src.iter().copied()).collect();
+            with_mapped_sources(node, |operand| done[&by_node[operand]].clone())
+        }
+    }
 }
 
 /// The slot of a node's memory among a kernel's.
