@@ -11,7 +11,7 @@ use warpweft_compiler::target::Target;
 use warpweft_compiler::watch::Silent;
 use warpweft_tests::choices::Choices;
 use warpweft_tests::kernels::{Random, kernel_of, matmul};
-use warpweft_tests::{guarded, in_place, opt_lists};
+use warpweft_tests::{guarded, in_place, lists, opt_lists};
 
 /// Lists that are tried in every run of the tests; a soak tries more.
 const LISTS: u64 = 12;
@@ -25,6 +25,28 @@ fn random_lists_of_opts_keep_values() {
         let device = number.is_multiple_of(3).then_some(&*device);
         opt_lists::check(&bytes, device).unwrap_or_else(|why| panic!("list {number}: {why}"));
     }
+}
+
+#[test]
+fn no_two_threads_store_one_element() {
+    // 33 elements in parts of 2, 5 in parts of 3: the last part begins earlier and stores elements of the one before.
+    let refused = "two threads would store one element";
+    let copied = |shape: &[i64]| {
+        let len: i64 = shape.iter().product();
+        kernel_of(&[(UOp::param(1, DType::F32, len as u64) * 2).reshape(shape)])
+    };
+    let row = copied(&[33]);
+    for list in ["vectorize(r0, 2), block(r0, x)", "split(r0, 2), grid(r0, x)", "upcast(r0, 4), block(r0, x)"] {
+        let error = opt_lists::check_list(&row, None, list, &lists::GPU_MODEL).unwrap_err();
+        assert!(error.ends_with(refused), "{list}: {error}");
+    }
+    // One thread may store an element twice.
+    let rows = kernel_of(&[(UOp::param(1, DType::F32, 15).reshape([3, 5]).permute(&[1, 0])) * 2]);
+    for list in ["vectorize(r1, 2), grid(r0, x)", "upcast(r0, 3), block(r1, y)"] {
+        opt_lists::check_list(&rows, None, list, &lists::GPU_MODEL).unwrap_or_else(|why| panic!("{list}: {why}"));
+    }
+    let error = opt_lists::check_list(&rows, None, "upcast(r0, 3), block(r0, y)", &lists::GPU_MODEL).unwrap_err();
+    assert!(error.ends_with(refused), "{error}");
 }
 
 /// A kernel over the first `n` elements of params of so many.

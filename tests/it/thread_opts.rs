@@ -209,7 +209,9 @@ fn what_no_target_or_kernel_admits_is_refused_with_a_reason() {
     kernel("block(r2, x)", "a reduction is shared by lanes, or by a group of threads");
     kernel("split(r0, 16), split(r1, 16), block(r3, x), block(r4, x)", "stands in two ranges of one thread index");
     kernel("split(r0, 8), block(r3, x), block(r3, y)", "only a loop over outputs or a reduction's can become an index");
-    kernel("split(r1, 24), lane(r3)", "the number of lanes is a power of two");
+    kernel("split(r1, 24), lane(r3)", "two threads would store one element");
+    let narrow = loops_of(&matmul(16, 8, 48), &mut Silent);
+    assert_eq!(reason(&narrow, "split(r1, 24), lane(r3)"), Reason::Kernel("the number of lanes is a power of two"));
     kernel("split(r0, 8), block(r3, x), stage_shared(l0, r2)", "what threads share depends on the thread");
     kernel("split(r0, 8), block(r3, x), stage(l0, r3)", "threads share the range: each would copy all of it");
     kernel("split(r0, 8), block(r3, x), split(r3, 2)", "the range has become something else already");

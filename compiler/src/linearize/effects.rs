@@ -339,6 +339,39 @@ mod tests {
     }
 
     #[test]
+    fn no_iteration_is_one_that_the_loop_does_not_have() {
+        // Elements from `FIRST` on are loaded upward while those below 8 are stored downward.
+        let check_from = |first: i64| {
+            let text = format!(
+                "linear %mirror(f32[24] readwrite) grid 1 {{
+                  eight: i64 = const 8
+                  first: i64 = const {first}
+                  last: i64 = const 7
+                  p0: f32 = param #0 [24]
+                  r0: i64 = range eight, loop #0
+                    v0 = add r0, first
+                    v1 = index p0, v0
+                    v2 = load v1
+                    v3 = sub last, r0
+                    v4 = index p0, v3
+                    v5 = store v4, v2
+                  v6 = end r0
+                }}"
+            );
+            check(&crate::linearize::text::parse(&text).expect("a list").ops)
+        };
+        assert_eq!(check_from(8), Ok(()));
+        assert_eq!(check_from(16), Ok(()));
+        // Iteration 7 stores element 0 after iteration 0 loaded it; but iteration 1 stores 6, which iteration 6 loads.
+        for overlapping in [0, 6] {
+            let error = check_from(overlapping).expect_err("elements that are replaced before they are loaded");
+            assert!(error.ends_with("another iteration may have replaced it"), "{error}");
+        }
+        // The first iteration loads element 7 and stores it.
+        assert_eq!(check_from(7), Ok(()));
+    }
+
+    #[test]
     fn an_element_that_another_iteration_replaces_is_found() {
         let error = check(&unchecked(&x().flip(&[0]))).unwrap_err();
         assert!(error.ends_with("another iteration may have replaced it"), "{error}");

@@ -8,7 +8,7 @@
 //! *A group.* What a reduction's loop adds up is put into shared memory, an element by each thread along an index of the block, and all threads reduce that. With
 //! lanes inside of it, these combine first.
 //!
-//! Refused: what a thread would replace that another still has to read; and all that [`verify::threads`](crate::verify::threads) does not admit, limits of the
+//! Refused: what two threads would store, as where the last part of a loop overlaps the one before; what a thread would replace that another still has to read; and all that [`verify::threads`](crate::verify::threads) does not admit, limits of the
 //! target among them (`limits`). Tested in the test crate: by hand, and by random lists of opts on random kernels.
 
 use rustc_hash::FxHashMap;
@@ -17,12 +17,12 @@ use smallvec::{SmallVec, smallvec};
 use super::opt::Reason;
 use super::split::is_reduce;
 use super::stage::{Copied, materialized_along};
-use crate::ir::{AxisKind, Combining, MemorySpace, Op, ThreadDim, UOp, rebuild, substitute};
+use crate::ir::{AxisKind, Combining, MemorySpace, Op, ThreadDim, UOp, gcd, postorder, rebuild, substitute};
 use crate::kernel::effects::{loads_before, memory_in_place, replaces_what_was_read};
 use crate::kernel::ranges::{
     Dependencies, NewRanges, all_ranges, closed_ranges, next_range_id, open_operands, range_id, substitute_ranges,
 };
-use crate::symbolic::simplify;
+use crate::symbolic::{linear_terms, simplify};
 
 fn kind_of(range: &UOp) -> AxisKind {
     range.as_range().map_or(AxisKind::Loop, |arg| arg.kind)
@@ -48,7 +48,48 @@ pub(super) fn to_index(root: &UOp, range: &UOp, kind: AxisKind) -> Result<UOp, R
         _ => return Err("only a loop over outputs or a reduction's can become an index".into()),
     };
     check_replacing_stores(&new)?;
-    Ok(new)
+    match new.src().iter().all(threads_store_apart) {
+        true => Ok(new),
+        false => Err("two threads would store one element".into()),
+    }
+}
+
+/// Whether no two threads store one element, as far as the store's offset shows. One thread may store an element twice.
+///
+/// By the steps of the offset's terms, the least first: an index steps over all that the terms before it reach, and terms that are no indices
+/// step over what an index before them reaches.
+fn threads_store_apart(store: &UOp) -> bool {
+    let is_index = |node: &UOp| node.op() == Op::Range && kind_of(node).is_thread_index();
+    let terms = linear_terms(&store.src()[0].src()[1]).0;
+    let hides_index = |term: &UOp| !is_index(term) && postorder(std::slice::from_ref(term)).iter().any(is_index);
+    let has_index = |store: &UOp| closed_ranges(store).iter().any(is_index);
+    let is_missing =
+        |range: &UOp| is_index(range) && !range.src()[0].is_const(1) && !terms.iter().any(|(term, _)| term == range);
+    if !has_index(store) {
+        return true;
+    }
+    if closed_ranges(store).iter().any(is_missing) || terms.iter().any(|(term, _)| hides_index(term)) {
+        return false;
+    }
+    let width = |term: &UOp| match term.op() {
+        Op::Range => term.src()[0].max_value().saturating_sub(1).max(0),
+        _ => term.max_value().saturating_sub(term.min_value()),
+    };
+    let mut steps: Vec<(i64, bool, i64)> =
+        terms.iter().map(|(term, step)| (step.saturating_abs(), is_index(term), width(term))).collect();
+    steps.sort_unstable();
+    // What all terms so far reach, what those up to the last index reach, and what all steps since then are multiples of.
+    let (mut reach, mut needed, mut multiple) = (0i64, None::<i64>, 0i64);
+    steps.into_iter().all(|(step, is_index, width)| {
+        let before = reach;
+        reach = reach.saturating_add(step.saturating_mul(width));
+        if is_index {
+            (needed, multiple) = (Some(reach), 0);
+            return step > before;
+        }
+        multiple = gcd(multiple, step);
+        needed.is_none_or(|needed| multiple > needed)
+    })
 }
 
 /// Whether each thread reads itself what it replaces, and replaces it once.
@@ -120,7 +161,7 @@ pub(super) fn group(root: &UOp, range: &UOp, dim: ThreadDim) -> Result<UOp, Reas
     let mut numbers: FxHashMap<Vec<UOp>, u32> = FxHashMap::default();
     let mut indices: FxHashMap<UOp, Vec<UOp>> = FxHashMap::default();
     for reduction in reductions {
-        let values = crate::ir::postorder(open_operands(reduction));
+        let values = postorder(open_operands(reduction));
         if values.iter().any(|node| node.op() == Op::Load && replaced.contains(&node.src()[0].src()[0])) {
             return Err("what is put into shared memory could be replaced before".into());
         }

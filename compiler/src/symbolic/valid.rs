@@ -49,7 +49,7 @@ pub fn simplify_given(expr: &UOp, condition: &UOp) -> UOp {
     }
 }
 
-/// A clause as bounds of a sum without constant, both included.
+/// A clause as bounds of a sum, both included. What is canonical has no constant in the sum; a rule may see what is not yet.
 pub(super) fn as_bounds(clause: &UOp) -> Option<(UOp, Sum, i64, i64)> {
     let [a, b] = clause.src() else { return None };
     if a.dtype() != DType::INDEX || is_long(a) || is_long(b) {
@@ -147,9 +147,9 @@ fn current_bounds(atom: &UOp, bounds: &[(UOp, i64, i64)]) -> (i64, i64) {
     known.map_or((atom.min_value(), atom.max_value()), |(_, low, high)| (*low, *high))
 }
 
-/// Bounds of a sum without one of its terms.
+/// Bounds of a sum, its constant included, without one of its terms.
 fn range_without(sum: &Sum, left_out: &UOp, bounds: &[(UOp, i64, i64)]) -> Option<(i64, i64)> {
-    let (mut least, mut most) = (0i64, 0i64);
+    let (mut least, mut most) = (sum.constant, sum.constant);
     for (atom, factor) in sum.terms.iter().filter(|(atom, _)| atom != left_out) {
         let (low, high) = current_bounds(atom, bounds);
         if low == i64::MIN || high == i64::MAX {
@@ -227,4 +227,28 @@ fn replace(expr: &UOp, map: &FxHashMap<UOp, UOp>) -> UOp {
         done.insert(node, new);
     }
     done.remove(expr).unwrap_or_else(|| expr.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::evaluate;
+
+    /// Rules see conditions whose operands are not canonical yet, too.
+    #[test]
+    fn a_sum_in_a_condition_may_have_a_constant() {
+        let x = UOp::variable("x", -50, 50);
+        let expr = UOp::binary(Op::Mod, &x, &UOp::index(8));
+        let (sum, twice) = (&(&x + &x) + -8, &(&x * 3) + 5);
+        for condition in [sum.equals(12), sum.lt(-100), UOp::index(80).lt(&sum), twice.equals(-40)] {
+            let Some(simpler) = given(&expr, std::slice::from_ref(&condition)) else { continue };
+            for at in -50..=50 {
+                let value = |expr: &UOp| evaluate(expr, |_| Some(Scalar::Int(at)));
+                if value(&condition) == Some(Scalar::Bool(true)) {
+                    assert_eq!(value(&simpler), value(&expr), "x = {at}");
+                }
+            }
+        }
+        assert_eq!(given(&expr, &[sum.equals(12)]).and_then(|simpler| simpler.as_int()), Some(2));
+    }
 }

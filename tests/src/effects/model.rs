@@ -75,7 +75,13 @@ impl Model {
 
     /// Whether two tensors show the same elements at the same positions.
     pub fn is_same_view(&self, a: Id, b: Id) -> bool {
-        let view = |id: Id| self.shown.get(&id).map(|shown| (shown.storage, &shown.dims, &shown.elements));
+        // A variable that has one value is that number.
+        let plain =
+            |len: &Len| if len.variable.is_some_and(|(_, most)| most == 1) { Len::number(len.is) } else { *len };
+        let view = |id: Id| {
+            let shown = self.shown.get(&id)?;
+            Some((shown.storage, shown.dims.iter().map(plain).collect::<Vec<_>>(), &shown.elements))
+        };
         view(a).is_some() && view(a) == view(b)
     }
 

@@ -4,6 +4,7 @@
 //! common case of rows and columns. Tested through [`super`], with lists that are wrong.
 
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 
 use super::{Values, length};
 use crate::ir::UOp;
@@ -54,9 +55,28 @@ struct Unknown {
     factor: i128,
     low: i128,
     high: i128,
-    /// Whether it is the distance between two iterations of a shared loop.
-    is_distance: bool,
+    what: Iteration,
 }
+
+/// What an unknown says of the iterations in which the load and the store are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Iteration {
+    /// The load's, in the shared loop (or digit of one) of this number.
+    OfLoad(usize),
+    /// How many iterations later the store's is.
+    Distance(usize),
+    /// They share no such loop.
+    Apart,
+}
+
+impl Unknown {
+    fn is_distance(&self) -> bool {
+        matches!(self.what, Iteration::Distance(_))
+    }
+}
+
+/// Values of the first unknowns.
+type Chosen = SmallVec<[i128; 8]>;
 
 /// Looks for elements that both touch: in different iterations of the shared loops; in the same one too if the load does not come first.
 pub(super) fn search(load: &Sum, store: &Sum, shared: &[&UOp], is_first: bool, values: &Values<'_>) -> Found {
@@ -70,9 +90,10 @@ pub(super) fn search(load: &Sum, store: &Sum, shared: &[&UOp], is_first: bool, v
         reach[number] = (low + ends[0].min(ends[1]), high + ends[0].max(ends[1]));
     }
     let mut tried = 0;
-    // Each: the next unknown, what is missing to zero, and whether the iterations differ so far.
-    let mut pending: Vec<(usize, i128, bool)> = vec![(0, -constant, false)];
-    while let Some((number, missing, differ)) = pending.pop() {
+    // Each: the values of the unknowns so far, what is missing to zero, and whether the iterations differ.
+    let mut pending: Vec<(Chosen, i128, bool)> = vec![(Chosen::new(), -constant, false)];
+    while let Some((chosen, missing, differ)) = pending.pop() {
+        let number = chosen.len();
         tried += 1;
         if tried > SEARCH_MAX {
             return Found::Unknown;
@@ -80,7 +101,7 @@ pub(super) fn search(load: &Sum, store: &Sum, shared: &[&UOp], is_first: bool, v
         if missing < reach[number].0 || missing > reach[number].1 {
             continue;
         }
-        let may_differ = differ || unknowns[number..].iter().any(|unknown| unknown.is_distance);
+        let may_differ = differ || unknowns[number..].iter().any(Unknown::is_distance);
         if is_first && !may_differ {
             continue;
         }
@@ -90,11 +111,30 @@ pub(super) fn search(load: &Sum, store: &Sum, shared: &[&UOp], is_first: bool, v
             return Found::Unknown;
         }
         for value in least..=most {
-            let differ = differ || (unknown.is_distance && value != 0);
-            pending.push((number + 1, missing - unknown.factor * value, differ));
+            if leaves_loop(&unknowns[..number], &chosen, unknown, value) {
+                continue;
+            }
+            let differ = differ || (unknown.is_distance() && value != 0);
+            let mut longer = chosen.clone();
+            longer.push(value);
+            pending.push((longer, missing - unknown.factor * value, differ));
         }
     }
     Found::Nothing
+}
+
+/// Whether the store's iteration, the load's and the distance from it, is one that the loop does not have.
+fn leaves_loop(before: &[Unknown], chosen: &Chosen, unknown: &Unknown, value: i128) -> bool {
+    // A distance of no weight stands for all that are not zero, and some of them stays inside.
+    let most_of = |load: &Unknown, distance: &Unknown| (distance.factor != 0).then_some(load.high);
+    before.iter().zip(chosen).any(|(other, at)| {
+        let most = match (other.what, unknown.what) {
+            (Iteration::OfLoad(a), Iteration::Distance(b)) if a == b => most_of(other, unknown),
+            (Iteration::Distance(a), Iteration::OfLoad(b)) if a == b => most_of(unknown, other),
+            _ => None,
+        };
+        most.is_some_and(|most| !(0..=most).contains(&(at + value)))
+    })
 }
 
 /// The values of an unknown that leave something which the others can make up.
@@ -114,6 +154,7 @@ fn values_that_reach(unknown: &Unknown, missing: i128, others: (i128, i128)) -> 
 fn equation(load: &Sum, store: &Sum, shared: &[&UOp], values: &Values<'_>) -> Option<(Vec<Unknown>, i128)> {
     let mut unknowns = Vec::new();
     let mut common: FxHashSet<Term> = FxHashSet::default();
+    let mut pairs = 0;
     for range in shared {
         let (id, len) = (range.as_range()?.id, length(range, values));
         let whole = Term::Loop(id);
@@ -134,18 +175,20 @@ fn equation(load: &Sum, store: &Sum, shared: &[&UOp], values: &Values<'_>) -> Op
             });
             // The load's iteration, and how many iterations later the store's is.
             if most > 0 {
-                unknowns.push(Unknown { factor: loaded - stored, low: 0, high: most, is_distance: false });
-                unknowns.push(Unknown { factor: -stored, low: -most, high: most, is_distance: true });
+                let (of_load, distance) = (Iteration::OfLoad(pairs), Iteration::Distance(pairs));
+                unknowns.push(Unknown { factor: loaded - stored, low: 0, high: most, what: of_load });
+                unknowns.push(Unknown { factor: -stored, low: -most, high: most, what: distance });
+                pairs += 1;
             }
             common.insert(term);
         }
     }
-    unknowns.retain(|unknown| unknown.is_distance || unknown.factor != 0);
+    unknowns.retain(|unknown| unknown.is_distance() || unknown.factor != 0);
     for (sum, sign) in [(load, 1), (store, -1)] {
         for (term, factor) in sum.factors.iter().filter(|(term, _)| !common.contains(*term)) {
             let (low, high) = sum.bounds[term];
             if *factor != 0 {
-                unknowns.push(Unknown { factor: sign * factor, low, high, is_distance: false });
+                unknowns.push(Unknown { factor: sign * factor, low, high, what: Iteration::Apart });
             }
         }
     }
