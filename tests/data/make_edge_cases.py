@@ -274,6 +274,16 @@ def flat_places():
         case("where", torch.where, [condition, torch.tensor([1.0, NAN, INF], dtype=dtype), torch.tensor([NAN, 2, NAN], dtype=dtype)], note="untaken")
 
 
+def sizes():
+    """Operands of very different sizes and of mixed types, which must not pass through a type that is too narrow."""
+    for dtype, tiny in ((torch.float32, 1e-45), (torch.float64, 5e-324)):
+        y, x = (torch.tensor(v, dtype=dtype) for v in ([0.0, 1, tiny, -tiny, 0, tiny, 2], [tiny, tiny, tiny, 1, -tiny, -1, tiny * 3]))
+        case("atan2", torch.atan2, [y, x], grad=False, note="tiny")
+    wide, whole = torch.tensor([0.0, -1e-40, 5], dtype=torch.float64), torch.tensor([2147483647, 2147483646, -16777217], dtype=torch.int32)
+    case("logaddexp", lambda a, b: torch.logaddexp(a, b.double()), [wide, whole], grad=False, note="mixed")
+    case("logaddexp", lambda a, b: torch.logaddexp(a.double(), b), [whole, wide], grad=False, note="mixed")
+
+
 def attention():
     """Queries whose keys are all hidden."""
     torch.manual_seed(3)
@@ -288,7 +298,7 @@ def attention():
             cases[-1]["grads"][3] = None
 
 
-for family in (numbers, types, indices, extremes, flat_places, attention):
+for family in (numbers, types, indices, extremes, flat_places, sizes, attention):
     family()
 about = {"about": "PyTorch at edges; see make_edge_cases.py", "torch": torch.__version__.split("+")[0], "cases": cases}
 path = pathlib.Path(__file__).with_name("edges.json.gz")

@@ -90,7 +90,7 @@ fn every_op_at_the_edges_of_every_type() {
                 _ => a.muladd(&b, &a),
             };
             // Two units of the last place where the machine has no op of its own.
-            let approximate = matches!(op, Op::Exp2 | Op::Log2 | Op::Sin);
+            let approximate = matches!(op, Op::Exp2 | Op::Log2 | Op::Sin | Op::Cos);
             let last_place = match dtype.bytes() {
                 2 => 1.0 / 128.0,
                 4 => 2f64.powi(-23),
@@ -152,6 +152,7 @@ fn transcendental_functions_are_accurate_for_floats_of_every_size() {
     check_errors("exp2", UOp::exp2, f64::exp2, 1.21);
     check_errors("log2", UOp::log2, f64::log2, 1.67);
     check_errors("sin", UOp::sin, f64::sin, 1.54);
+    check_errors("cos", UOp::cos, f64::cos, 1.54);
 }
 
 fn check_errors(name: &str, function: fn(&UOp) -> UOp, exact: fn(f64) -> f64, limit: f64) {

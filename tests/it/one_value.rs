@@ -67,5 +67,6 @@ fn elementary_functions_of_constants_are_those_that_kernels_compute() {
     };
     of(|x| x.exp2());
     of(|x| x.sin());
+    of(|x| x.cos());
     of(|x| x.abs().log2());
 }

@@ -149,7 +149,7 @@ fn elementwise(choices: &mut Choices<'_>, values: &[UOp], a: &UOp) -> Option<UOp
         };
         return Some(a.cast(to));
     }
-    let unary = [Op::Neg, Op::Not, Op::Trunc, Op::Sqrt, Op::Exp2, Op::Sin];
+    let unary = [Op::Neg, Op::Not, Op::Trunc, Op::Sqrt, Op::Exp2, Op::Sin, Op::Cos];
     if choices.once_in(5) {
         let op = *choices.one_of(&unary);
         let a = if op == Op::Exp2 && dtype.is_float() { a.max(-8).min(8) } else { a.clone() };

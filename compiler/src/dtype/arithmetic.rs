@@ -42,6 +42,8 @@ pub trait Element: Stored + Copy + PartialEq + std::fmt::Debug + Send + Sync + '
     fn log2(self) -> Self;
     /// Sine.
     fn sin(self) -> Self;
+    /// Cosine.
+    fn cos(self) -> Self;
     /// Square root.
     fn sqrt(self) -> Self;
     /// Rounded toward zero.
@@ -123,7 +125,7 @@ macro_rules! integers {
             fn from_bits(bits: u64) -> Self {
                 bits as $type
             }
-            lacks!(exp2 log2 sin sqrt; div);
+            lacks!(exp2 log2 sin cos sqrt; div);
             fn neg(self) -> Self {
                 self.wrapping_neg()
             }
@@ -246,6 +248,9 @@ macro_rules! floats {
             fn sin(self) -> Self {
                 round_to(libm::sin($widen(self) as f64))
             }
+            fn cos(self) -> Self {
+                round_to(libm::cos($widen(self) as f64))
+            }
             fn sqrt(self) -> Self {
                 $narrow($sqrt($widen(self)))
             }
@@ -349,7 +354,7 @@ impl Element for bool {
     fn from_bits(bits: u64) -> Self {
         bits != 0
     }
-    lacks!(neg exp2 log2 sin sqrt; sub div idiv modulo cdiv cmod shl shr);
+    lacks!(neg exp2 log2 sin cos sqrt; sub div idiv modulo cdiv cmod shl shr);
     fn not(self) -> Self {
         !self
     }

@@ -14,7 +14,6 @@ use crate::UOp;
 use crate::dtype::Scalar;
 use crate::dtype::lattice::accumulate;
 use crate::ir::{Arg, Dim, Op, ReduceOp};
-use crate::ops::math::cos;
 
 /// What goes to each operand.
 pub type Contribution = SmallVec<[Option<UOp>; 3]>;
@@ -40,7 +39,8 @@ pub fn rule(op: Op) -> Rule {
             let x = &node.src()[0];
             smallvec![Some(g.div(x * number(std::f64::consts::LN_2, x)))]
         }),
-        Op::Sin => Contributes(|node, g| smallvec![Some(g * cos(&node.src()[0]))]),
+        Op::Sin => Contributes(|node, g| smallvec![Some(g * node.src()[0].cos())]),
+        Op::Cos => Contributes(|node, g| smallvec![Some((g * node.src()[0].sin()).negate())]),
         Op::Sqrt => Contributes(|node, g| smallvec![Some(g.div(node + node))]),
         Op::Cast => Contributes(|node, g| smallvec![Some(g.cast(node.src()[0].dtype()))]),
         Op::Add => Contributes(|_, g| smallvec![Some(g.clone()), Some(g.clone())]),

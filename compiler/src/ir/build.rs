@@ -156,6 +156,8 @@ unary_methods! {
     log2 Log2;
     /// Sine.
     sin Sin;
+    /// Cosine.
+    cos Cos;
     /// Square root.
     sqrt Sqrt;
     /// Rounded toward zero.

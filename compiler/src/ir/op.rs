@@ -83,6 +83,7 @@ ops! {
     Exp2      "exp2"      [a]                   Unary       "2 to the power a.";
     Log2      "log2"      [a]                   Unary       "Base-2 logarithm; NaN below zero.";
     Sin       "sin"       [a]                   Unary       "Sine of an angle in radians.";
+    Cos       "cos"       [a]                   Unary       "Cosine of an angle in radians.";
     Sqrt      "sqrt"      [a]                   Unary       "Square root, correctly rounded.";
     Trunc     "trunc"     [a]                   Unary       "Rounded toward zero.";
     Cast      "cast"      [a]                   Unary       "The value in another type: wrapped, truncated, rounded, or compared with zero.";

@@ -19,7 +19,7 @@ pub fn is_defined(op: Op, operand: DType) -> bool {
     match op {
         Op::Neg | Op::Sub => float || integer,
         Op::Not | Op::And | Op::Or | Op::Xor => integer || bool,
-        Op::Exp2 | Op::Log2 | Op::Sin | Op::Sqrt | Op::Div => float,
+        Op::Exp2 | Op::Log2 | Op::Sin | Op::Cos | Op::Sqrt | Op::Div => float,
         Op::IDiv | Op::Mod | Op::CDiv | Op::Shl | Op::Shr => integer,
         Op::CMod => float || integer,
         Op::Trunc
@@ -90,12 +90,13 @@ type Comparison<E> = fn(E, E) -> bool;
 
 /// The function of an op of one operand that keeps the type.
 pub(super) fn unary_function<E: Element>(op: Op) -> Option<Unary<E>> {
-    let functions: [(Op, Unary<E>); 7] = [
+    let functions: [(Op, Unary<E>); 8] = [
         (Op::Neg, E::neg),
         (Op::Not, E::not),
         (Op::Exp2, E::exp2),
         (Op::Log2, E::log2),
         (Op::Sin, E::sin),
+        (Op::Cos, E::cos),
         (Op::Sqrt, E::sqrt),
         (Op::Trunc, E::trunc),
     ];

@@ -3,7 +3,7 @@
 //! 1. *half floats*: arithmetic on `f16` and `bf16` becomes `f32` arithmetic, rounded after each op ([`HALF_FLOATS`]).
 //! 2. *division*: quotients and remainders that round to minus infinity become shifts, masks, or division toward zero with a
 //!    correction where signs may differ.
-//! 3. *transcendental*: exponentials, logarithms and sines become polynomials ([`TRANSCENDENTAL`]).
+//! 3. *transcendental*: exponentials, logarithms, sines and cosines become polynomials ([`TRANSCENDENTAL`]).
 //!
 //! What a program writes as a product and a sum is never made one fused multiply-add: it would round once here and twice where the product
 //! is stored or used beside, and one value would have two results. Fused are a `muladd` of the program, steps of polynomials, and the product that
@@ -184,9 +184,9 @@ mod tests {
         let lanes = DType::F16.with_lanes(8);
         let x = unknown(0, lanes);
         let y = unknown(1, DType::BF16.with_lanes(8)).cast(lanes);
-        let root = (x.exp2() * y.log2() + x.sin()).max(&y);
+        let root = (x.exp2() * y.log2() + x.sin() * x.cos()).max(&y);
         let simple = decompose(&root, &Target::test_avx512());
-        let lacking = [Op::Exp2, Op::Log2, Op::Sin];
+        let lacking = [Op::Exp2, Op::Log2, Op::Sin, Op::Cos];
         for node in postorder(&[simple]) {
             assert!(!lacking.contains(&node.op()), "{node:?}");
             let arithmetic = node.op().is_elementwise() && !matches!(node.op(), Op::Cast | Op::Bitcast | Op::Where);

@@ -1,4 +1,4 @@
-//! Sines. The whole difficulty is the angle: x modulo pi/2, to full precision however large x is.
+//! Sines and cosines. The whole difficulty is the angle: x modulo pi/2, to full precision however large x is.
 //!
 //! Both types measure the angle in *quadrants*, x * 2/pi modulo 4. A product by 2/pi needs more bits of 2/pi than a float has, and
 //! for large x others: bits of 2/pi whose product with x is a multiple of 4 do not count, so a window of the bits moves with
@@ -78,21 +78,36 @@ const COS_F64: [f64; 6] = [
 
 /// The sine of an angle in radians.
 pub(super) fn sin(math: &Math, x: &UOp) -> UOp {
-    let sign_bit = math.pattern(1 << (math.float.bits() - 1));
     let bits = math.bits_of(x);
     // sin(-x) = -sin x, for -0.0 too.
+    let (value, turned) = of_size(math, &bits, 0);
+    math.float_of(&(math.bits_of(&value) ^ ((bits ^ turned) & sign_bit(math))))
+}
+
+/// The cosine of an angle in radians: the sine of one that is a quadrant further. cos(-x) = cos x.
+pub(super) fn cos(math: &Math, x: &UOp) -> UOp {
+    let (value, turned) = of_size(math, &math.bits_of(x), 1);
+    math.float_of(&(math.bits_of(&value) ^ (turned & sign_bit(math))))
+}
+
+fn sign_bit(math: &Math) -> UOp {
+    math.pattern(1 << (math.float.bits() - 1))
+}
+
+/// The sine of the size of a number (of which these are the bits), so many quadrants further: its value but for the sign, and bits of which the highest
+/// one says whether it is turned.
+fn of_size(math: &Math, bits: &UOp, further: i64) -> (UOp, UOp) {
     let size = math.float_of(&bits.and(&math.pattern(!0 >> (65 - math.float.bits()))));
     let (quadrant, sine, cosine) = match math.float.scalar() {
         ScalarType::F64 => in_f64(math, &size),
         _ => in_f32(math, &size),
     };
+    let quadrant = quadrant + further;
     let value = quadrant.and(1).differs(0).select(cosine, sine);
     // The window of an infinity is one of a number: infinities and NaN are looked for.
     let is_finite = size.lt(&math.number(f64::INFINITY));
     let value = is_finite.select(value, math.number(f64::NAN));
-    let turned = quadrant.and(2).shl(math.float.bits() as i64 - 2);
-    let sign = (bits ^ turned) & sign_bit;
-    math.float_of(&(math.bits_of(&value) ^ sign))
+    (value, quadrant.and(2).shl(math.float.bits() as i64 - 2))
 }
 
 /// The number of the quadrant (in the low bits), and sine and cosine of the angle from its middle.

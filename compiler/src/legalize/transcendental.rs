@@ -1,4 +1,4 @@
-//! Exponentials, logarithms and sines in terms of arithmetic, so that they vectorise.
+//! Exponentials, logarithms, sines and cosines in terms of arithmetic, so that they vectorise.
 //!
 //! Each is a graph over any number of lanes: an argument cut to a small range by exact steps, a polynomial there (minimax,
 //! its coefficients rounded from the lowest up, each time fitting the rest again), and the pieces put together. Infinities, NaN,
@@ -13,7 +13,7 @@
 //!
 //! *Fused* says whether the target multiplies and adds in one instruction; sums that must be exact use `muladd` regardless.
 //!
-//! Sines are in [`sine`](super::sine). Tested here against `libm` in higher precision, and by machine code over all `f32` values.
+//! Sines and cosines are in [`sine`](super::sine). Tested here against `libm` in higher precision, and by machine code over all `f32` values.
 
 use super::sine;
 use crate::dtype::{DType, Scalar, ScalarType};
@@ -26,6 +26,7 @@ rules! {
     "exp2":  [x]  x.exp2()  => Math::of(x, false).exp2(x);
     "log2":  [x]  x.log2()  => Math::of(x, false).log2(x);
     "sin":   [x]  x.sin()   => sine::sin(&Math::of(x, false), x);
+    "cos":   [x]  x.cos()   => sine::cos(&Math::of(x, false), x);
 }
 
 rules! {
@@ -34,6 +35,7 @@ rules! {
     "exp2-fused":  [x]  x.exp2()  => Math::of(x, true).exp2(x);
     "log2-fused":  [x]  x.log2()  => Math::of(x, true).log2(x);
     "sin-fused":   [x]  x.sin()   => sine::sin(&Math::of(x, true), x);
+    "cos-fused":   [x]  x.cos()   => sine::cos(&Math::of(x, true), x);
 }
 
 fn is_native(dtype: DType) -> bool {
@@ -304,22 +306,26 @@ mod tests {
     }
 
     #[test]
-    fn sin_is_accurate() {
+    fn sin_and_cos_are_accurate() {
         let multiples = (1..500).map(|k| k as f64 * std::f64::consts::FRAC_PI_2);
         let hard = [6381956970095103.0 * 797f64.exp2(), 16367173.0 * 72f64.exp2(), 1e22, 1.5e300];
         let values = values(-20.0, 20.0, 3_000).chain(multiples).chain(hard);
         check(&argument(DType::F32).sin(), libm::sin, 1.5, values.clone());
-        check(&argument(DType::F64).sin(), libm::sin, 1.5, values);
+        check(&argument(DType::F64).sin(), libm::sin, 1.5, values.clone());
+        check(&argument(DType::F32).cos(), libm::cos, 1.5, values.clone());
+        check(&argument(DType::F64).cos(), libm::cos, 1.5, values);
     }
 
     #[test]
     fn vectors_and_scalars_have_one_graph() {
         let lanes = DType::F32.with_lanes(16);
-        for root in [argument(lanes).exp2(), argument(lanes).log2(), argument(lanes).sin()] {
+        for root in [argument(lanes).exp2(), argument(lanes).log2(), argument(lanes).sin(), argument(lanes).cos()] {
             let simple = rewrite(&root, &[&TRANSCENDENTAL_FUSED]).unwrap();
             assert_eq!(simple.dtype(), lanes);
             assert!(
-                crate::ir::postorder(&[simple]).iter().all(|node| !matches!(node.op(), Op::Exp2 | Op::Log2 | Op::Sin))
+                crate::ir::postorder(&[simple])
+                    .iter()
+                    .all(|node| !matches!(node.op(), Op::Exp2 | Op::Log2 | Op::Sin | Op::Cos))
             );
         }
     }

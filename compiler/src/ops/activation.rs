@@ -132,6 +132,8 @@ pub fn gelu(x: &UOp, by_tanh: bool) -> UOp {
 
 /// log(exp(a) + exp(b)).
 pub fn logaddexp(a: &UOp, b: &UOp) -> super::Built {
+    // First the common type, or an integer would pass through a float that is too narrow for it.
+    let [a, b] = &super::broadcast([a, b])?;
     let (a, b) = (&to_float(a), &to_float(b));
     let (high, low) = (maximum(a, b)?, minimum(a, b)?);
     // Equal infinities have no difference.

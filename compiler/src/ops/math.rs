@@ -1,8 +1,7 @@
-//! Elementary functions of real numbers, within 2 ulp in `f32`, composed of `exp2`, `log2`, `sin`, `sqrt` and arithmetic.
+//! Elementary functions of real numbers, within 2 ulp in `f32`, composed of `exp2`, `log2`, `sin`, `cos`, `sqrt` and arithmetic.
 //!
 //! Integers and bools are taken as the default float; half floats compute in `f32`. The usual composition loses digits where a
-//! small error is magnified: `exp2(x * log2(e))` for large x, `log(1 + x)` and `exp(x) - 1` near 0, `sin(x + pi/2)` near its
-//! zeros. So an argument is split into a part that arithmetic holds exactly and a small rest, and a polynomial
+//! small error is magnified: `exp2(x * log2(e))` for large x, `log(1 + x)` and `exp(x) - 1` near 0. So an argument is split into a part that arithmetic holds exactly and a small rest, and a polynomial
 //! (`coefficients`) does the rest; `muladd` rounds once, which makes the splitting exact. Infinities and NaN come out as IEEE
 //! 754 wants without branches: operands are clamped where a formula would give infinity minus infinity.
 //!
@@ -41,9 +40,9 @@ elementary! {
     /// log(1 + x), exact near 0.
     log1p Log1p log1p_value;
     /// Cosine of an angle in radians.
-    cos Cos cos_value;
+    cos Cos UOp::cos;
     /// Tangent of an angle in radians.
-    tan Tan |x| x.sin().div(cos_value(x));
+    tan Tan |x| x.sin().div(x.cos());
     /// Inverse sine; NaN outside of -1 to 1.
     asin Asin asin_value;
     /// Inverse cosine; NaN outside of -1 to 1.
@@ -105,9 +104,11 @@ pub(super) fn atan2_same(y: &UOp, x: &UOp) -> UOp {
         let both = height.equals(&infinite).and(&width.equals(&infinite));
         let none = height.equals(&zero).and(&width.equals(&zero));
         let (height, width) = (both.select(&one, &height), both.or(&none).select(&one, &width));
-        // Sums of the two must not overflow.
-        let large = number(if x.dtype() == DType::F64 { 1e300 } else { 1e37 }, x).lt(&height.max(&width));
-        let scale = large.select(number(0.0625, x), &one);
+        // Sums of the two must not overflow, nor must parts of them be denormal.
+        let [least, most, grow] = if x.dtype() == DType::F64 { [1e-290, 1e300, 64.0] } else { [1e-30, 1e37, 32.0] };
+        let longest = height.max(&width);
+        let small = longest.lt(&number(least, x)).select(number(f64::exp2(grow), x), &one);
+        let scale = number(most, x).lt(&longest).select(number(0.0625, x), small);
         let angle = atan_of_ratio(&(height * &scale), &(width * &scale));
         let turned = number(std::f64::consts::PI, x) - &angle;
         with_sign(&is_negative(x).select(turned, angle), y)
@@ -222,25 +223,6 @@ fn log1p_value(x: &UOp) -> UOp {
     log_value(&u) + finite.select(lost.div(&u), zero)
 }
 
-/// cos(x) = -sin(x - pi/2) with x brought to within pi/2 of an odd multiple of pi/2 in extended precision; beyond the reach of that, by the
-/// half angle, where `sin` itself reduces the argument.
-fn cos_value(x: &UOp) -> UOp {
-    let [pi, pi_next, pi_last] = tables::pi_parts(x.dtype());
-    let reach = if x.dtype() == DType::F64 { 1e9 } else { 1e5 };
-    let half = number(0.5, x);
-    let turns = near_integer(&(x * number(std::f64::consts::FRAC_1_PI, x) - &half));
-    let multiple = &turns + &half;
-    let r = multiple.muladd(&number(-pi, x), x);
-    let r = multiple.muladd(&number(-pi_next, x), &r);
-    let r = multiple.muladd(&number(-pi_last, x), &r);
-    let near = magnitude(x).lt(number(reach, x));
-    let sine = near.select(r, x * &half).sin();
-    let odd = ((&turns * &half).trunc() + (&turns * &half).trunc()).differs(&turns);
-    let reduced = odd.select(&sine, sine.negate());
-    let halved = (&sine * &sine).muladd(&number(-2.0, x), &number(1.0, x));
-    near.select(reduced, halved)
-}
-
 /// atan(y / x) of y, x >= 0 and not both 0: the ratio brought under tan(pi/8) by one division.
 fn atan_of_ratio(y: &UOp, x: &UOp) -> UOp {
     // tan(pi/8).
@@ -253,8 +235,8 @@ fn atan_of_ratio(y: &UOp, x: &UOp) -> UOp {
         flat.select(number(0.0, x), number(std::f64::consts::FRAC_PI_4, x)),
     );
     // What the type cannot hold of pi/2; halved with it for pi/4.
-    let [_, pi_next, _] = tables::pi_parts(x.dtype());
-    let base_rest = steep.select(number(pi_next / 2.0, x), flat.select(number(0.0, x), number(pi_next / 4.0, x)));
+    let pi_rest = tables::pi_rest(x.dtype());
+    let base_rest = steep.select(number(pi_rest / 2.0, x), flat.select(number(0.0, x), number(pi_rest / 4.0, x)));
     let z = above.div(below);
     let square = &z * &z;
     let small = (&z * &square).muladd(&table(&tables::ATAN, &square), &base_rest);
@@ -284,8 +266,8 @@ impl ReducedArc {
 /// Past 1/2, asin(a) = pi/2 - 2 asin(sqrt((1 - a) / 2)).
 fn asin_value(x: &UOp) -> UOp {
     let ReducedArc { large, small } = ReducedArc::of(x);
-    let [_, pi_next, _] = tables::pi_parts(x.dtype());
-    let turned = number(std::f64::consts::FRAC_PI_2, x) - ((&small + &small) - number(pi_next / 2.0, x));
+    let pi_rest = tables::pi_rest(x.dtype());
+    let turned = number(std::f64::consts::FRAC_PI_2, x) - ((&small + &small) - number(pi_rest / 2.0, x));
     with_sign(&large.select(turned, small), x)
 }
 
@@ -293,10 +275,10 @@ fn asin_value(x: &UOp) -> UOp {
 fn acos_value(x: &UOp) -> UOp {
     let ReducedArc { large, small } = ReducedArc::of(x);
     let negative = x.lt(&number(0.0, x));
-    let [_, pi_next, _] = tables::pi_parts(x.dtype());
+    let pi_rest = tables::pi_rest(x.dtype());
     let twice = &small + &small;
-    let far = negative.select(number(std::f64::consts::PI, x) - (&twice - number(pi_next, x)), &twice);
-    let signed = negative.select(small.negate(), small) - number(pi_next / 2.0, x);
+    let far = negative.select(number(std::f64::consts::PI, x) - (&twice - number(pi_rest, x)), &twice);
+    let signed = negative.select(small.negate(), small) - number(pi_rest / 2.0, x);
     large.select(far, number(std::f64::consts::FRAC_PI_2, x) - signed)
 }
 
@@ -322,31 +304,33 @@ fn below_overflow(x: &UOp) -> UOp {
     x.min(number(if x.dtype() == DType::F64 { 711.0 } else { 90.0 }, x))
 }
 
-/// With m = (exp(2 x) - 1) / 2: m / (m + 1).
+/// With m = (exp(2 |x|) - 1) / 2: m / (m + 1), which keeps the digits of small x, or 1 - 1 / (m + 1), where the quotient's error counts little.
 fn tanh_value(x: &UOp) -> UOp {
-    let limit = number(if x.dtype() == DType::F64 { 20.0 } else { 10.0 }, x);
-    let clamped = x.min(&limit).max(limit.negate());
-    let half = half_expm1(&(&clamped + &clamped));
-    half.div(&half + number(1.0, x))
+    let (limit, one) = (number(if x.dtype() == DType::F64 { 20.0 } else { 10.0 }, x), number(1.0, x));
+    let size = magnitude(x).min(&limit);
+    let half = half_expm1(&(&size + &size));
+    let small = half.lt(&one);
+    let quotient = small.select(&half, &one).div(&half + &one);
+    with_sign(&small.select(&quotient, &one - &quotient), x)
 }
 
-/// log1p(a + a^2 / (1 + sqrt(1 + a^2))); where squaring would overflow, log(2 a).
+/// log1p(a + a^2 / (1 + sqrt(1 + a^2))); where squaring would overflow, log(a) + log(2), a being 1 + (a - 1).
 fn asinh_value(x: &UOp) -> UOp {
     let (a, one) = (magnitude(x), number(1.0, x));
     let large = number(1e9, x).lt(&a);
     let square = &a * &a;
     let grown = &a + square.div((&square + &one).sqrt() + &one);
-    let value = log1p_value(&large.select(&a, grown));
+    let value = log1p_value(&large.select(&a - &one, grown));
     with_sign(&large.select(&value + number(std::f64::consts::LN_2, x), &value), x)
 }
 
-/// log1p(t + sqrt(2 t + t^2)) with t = x - 1; where squaring would overflow, log(2 x).
+/// log1p(t + sqrt(2 t + t^2)) with t = x - 1; where squaring would overflow, log(x) + log(2), as 1 + t.
 fn acosh_value(x: &UOp) -> UOp {
     let one = number(1.0, x);
     let large = number(1e9, x).lt(x);
     let t = x - &one;
     let grown = &t + (&t * (&t + number(2.0, x))).sqrt();
-    let value = log1p_value(&large.select(x, grown));
+    let value = log1p_value(&large.select(&t, grown));
     let value = large.select(&value + number(std::f64::consts::LN_2, x), &value);
     x.lt(&one).select(number(f64::NAN, x), value)
 }

@@ -222,7 +222,7 @@ fn ops_after_reductions(dependencies: &Dependencies, root: &UOp) -> f64 {
             let outside = dependencies.get(node).iter().all(|id| outputs.contains(&id));
             if node.op().is_elementwise() && outside {
                 ops += match node.op() {
-                    Op::Exp2 | Op::Log2 | Op::Sin => 16.0,
+                    Op::Exp2 | Op::Log2 | Op::Sin | Op::Cos => 16.0,
                     Op::Div | Op::Sqrt => 4.0,
                     _ => 1.0,
                 };

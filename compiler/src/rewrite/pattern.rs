@@ -248,7 +248,7 @@ macro_rules! pattern_methods {
 }
 
 pattern_methods! {
-    unary: negate Neg not Not exp2 Exp2 log2 Log2 sin Sin sqrt Sqrt trunc Trunc;
+    unary: negate Neg not Not exp2 Exp2 log2 Log2 sin Sin cos Cos sqrt Sqrt trunc Trunc;
     binary: div Div idiv IDiv modulo Mod cdiv CDiv cmod CMod max Max min Min lt Lt equals Eq differs Ne and And or Or
         xor Xor shl Shl shr Shr;
 }

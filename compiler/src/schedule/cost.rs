@@ -79,7 +79,7 @@ pub(super) fn weight(op: Op) -> u64 {
     match op {
         Op::Exp2 => 10,
         Op::Log2 => 14,
-        Op::Sin => 20,
+        Op::Sin | Op::Cos => 20,
         Op::Sqrt | Op::Div => 2,
         Op::IDiv | Op::Mod | Op::CDiv | Op::CMod => 4,
         Op::Gather => 3,

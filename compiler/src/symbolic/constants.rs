@@ -36,7 +36,7 @@ fn known_value(root: &UOp, _: &Bindings<'_>) -> Option<UOp> {
 /// Whether a machine computes an op by a formula of its own, so that its result may be another than that of constant folding in the last
 /// place: a value must not depend on whether it was known beforehand.
 fn is_approximated(op: Op) -> bool {
-    matches!(op, Op::Exp2 | Op::Log2 | Op::Sin)
+    matches!(op, Op::Exp2 | Op::Log2 | Op::Sin | Op::Cos)
 }
 
 fn overflows(op: Op, values: &[Scalar]) -> bool {

@@ -51,6 +51,7 @@ fn takes(op: Op, arg: &Arg) -> bool {
         | Op::Exp2
         | Op::Log2
         | Op::Sin
+        | Op::Cos
         | Op::Sqrt
         | Op::Trunc
         | Op::Cast

@@ -192,6 +192,7 @@ impl Writer {
             | Op::Exp2
             | Op::Log2
             | Op::Sin
+            | Op::Cos
             | Op::Sqrt
             | Op::Trunc
             | Op::Add

@@ -51,6 +51,7 @@ impl Writer {
             Op::Exp2 => call("exp2"),
             Op::Log2 => call("log2"),
             Op::Sin => call("sin"),
+            Op::Cos => call("cos"),
             _ => bug(node, "takes more than one operand"),
         }
     }

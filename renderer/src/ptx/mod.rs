@@ -231,6 +231,7 @@ impl<'a> Writer<'a> {
             | Op::Exp2
             | Op::Log2
             | Op::Sin
+            | Op::Cos
             | Op::Sqrt
             | Op::Trunc
             | Op::Add

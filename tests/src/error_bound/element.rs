@@ -95,7 +95,7 @@ pub(super) fn error_of(op: Op, from: DType, to: DType, operands: &[Element], val
 
 /// Whether engines compute it by formulas of their own.
 pub(super) fn is_function(op: Op) -> bool {
-    matches!(op, Op::Exp2 | Op::Log2 | Op::Sin)
+    matches!(op, Op::Exp2 | Op::Log2 | Op::Sin | Op::Cos)
 }
 
 fn choice(to: DType, operands: &[Element], value: f64) -> f64 {
@@ -175,7 +175,7 @@ fn arithmetic(op: Op, to: DType, operands: &[Element], value: f64) -> f64 {
         Op::Sqrt if x >= e => x.sqrt() - (x - e).sqrt(),
         Op::Exp2 if x.is_finite() => (x + e).exp2() - x.exp2(),
         Op::Log2 if x > e => x.log2() - (x - e).log2(),
-        Op::Sin if x.is_finite() => e.min(2.0),
+        Op::Sin | Op::Cos if x.is_finite() => e.min(2.0),
         _ => f64::INFINITY,
     };
     let of_function = if is_function(op) { FUNCTION_ULPS * rounding.last_place(value.abs() + before) } else { 0.0 };

@@ -22,10 +22,11 @@ struct Function {
     ulps: f64,
 }
 
-const FUNCTIONS: [Function; 3] = [
+const FUNCTIONS: [Function; 4] = [
     Function { op: Op::Exp2, exact: f64::exp2, ulps: 1.75 },
     Function { op: Op::Log2, exact: f64::log2, ulps: 1.75 },
     Function { op: Op::Sin, exact: f64::sin, ulps: 1.75 },
+    Function { op: Op::Cos, exact: f64::cos, ulps: 1.75 },
 ];
 
 const TYPES: [DType; 4] = [DType::F32, DType::F64, DType::F16, DType::BF16];

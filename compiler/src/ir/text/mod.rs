@@ -155,6 +155,7 @@ fn default_dtype(op: Op, src: &[UOp]) -> Option<DType> {
         | Op::Exp2
         | Op::Log2
         | Op::Sin
+        | Op::Cos
         | Op::Sqrt
         | Op::Trunc
         | Op::Add
