@@ -108,6 +108,7 @@ fn any_opt(choices: &mut Choices<'_>, kernel: &UOp, target: &Target) -> Opt {
     let of_threads = target.blocks.is_some() && choices.once_in(2);
     match choices.between(0, 16) {
         kind if of_threads => match kind {
+            0 if choices.once_in(2) => Opt::SplitMasked { range: range(choices), len: number(choices) },
             0 => Opt::Map { range: range(choices), index: ThreadIndex::Grid(dim(choices)) },
             1..=3 => Opt::Map { range: range(choices), index: ThreadIndex::Block(dim(choices)) },
             4..=6 => Opt::Map { range: range(choices), index: ThreadIndex::Lane },
@@ -124,6 +125,8 @@ fn any_opt(choices: &mut Choices<'_>, kernel: &UOp, target: &Target) -> Opt {
         }
         0 | 1 => Opt::Vectorize { range: range(choices), lanes: number(choices) },
         2 | 3 => Opt::Upcast { range: range(choices), times: number(choices) },
+        4 if choices.once_in(4) => Opt::SplitMasked { range: range(choices), len: number(choices) },
+        4 if choices.once_in(4) => Opt::Recompute { load: choices.between(0, loads as i64) as u32 },
         4 => Opt::Split { range: range(choices), len: number(choices) },
         5 => Opt::MaterializeReductions { range: range(choices) },
         6 => Opt::Pack { lane: range(choices), row: range(choices) },

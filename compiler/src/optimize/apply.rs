@@ -8,9 +8,11 @@ use super::block::block;
 use super::by_hand::Choice;
 use super::limits;
 use super::map;
+use super::masked::split_masked;
 use super::nesting;
 use super::opt::{Opt, Reason, Refused};
 use super::peel::peel;
+use super::recompute::recompute;
 use super::split::{check_vectorizable, split};
 use super::stage;
 use crate::ir::{AxisKind, MemorySpace, UOp};
@@ -57,6 +59,8 @@ fn try_apply(root: &UOp, opt: &Opt, target: &Target) -> Result<UOp, Reason> {
             let kind = range.as_range().map_or(AxisKind::Loop, |arg| arg.kind);
             split(root, &range, *len, kind)?
         }
+        Opt::SplitMasked { range, len } => split_masked(root, &find(range)?, *len)?,
+        Opt::Recompute { load } => recompute(root, *load)?,
         Opt::MaterializeReductions { range } => stage::materialize_reductions(root, &find(range)?)?,
         Opt::Pack { lane, row } => stage::pack(root, &find(lane)?, &find(row)?)?,
         Opt::Stage { load, ranges } => {

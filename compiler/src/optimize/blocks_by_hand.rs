@@ -17,7 +17,7 @@ use super::split::is_reduce;
 use super::survey::{InnerLoops, Survey};
 use crate::ir::{AxisKind, Op, ThreadDim, UOp};
 use crate::kernel::ranges::{all_ranges, closed_ranges, next_range_id, range_id};
-use crate::symbolic::linear_terms;
+use crate::symbolic::{linear_terms, simplify};
 use crate::target::Blocks;
 
 /// Threads of a block that hide each other's waiting, without taking the registers of a whole multiprocessor.
@@ -125,10 +125,26 @@ pub(super) fn loops_over_outputs(kernel: &UOp) -> Vec<UOp> {
     closed_ranges(first).iter().filter(is_loop).filter(in_all).cloned().collect()
 }
 
-/// Whether a store is seen to put each of its elements at another place: a step is longer than all that smaller steps come to.
+/// Whether a store is seen to put each of its elements at another place.
 ///
 /// A view may show an element twice, and what is stored there is the same each time; but no two threads may do it.
 fn stores_apart(store: &UOp) -> bool {
+    steps_are_nested(store) || is_row_major(store)
+}
+
+/// Whether each loop's step is what the loops inside of it come to, all of which may be symbolic: `r0 * n + r1` of `n` columns.
+fn is_row_major(store: &UOp) -> bool {
+    let mut expected = UOp::index(1);
+    let mut offset = UOp::index(0);
+    for range in closed_ranges(store).iter().rev() {
+        offset = offset + range * &expected;
+        expected = expected * &range.src()[0];
+    }
+    simplify(&offset) == simplify(&store.src()[0].src()[1])
+}
+
+/// Whether a step is longer than all that smaller steps come to, and each loop has one.
+fn steps_are_nested(store: &UOp) -> bool {
     let terms = linear_terms(&store.src()[0].src()[1]).0;
     let mut steps: Vec<(i64, i64)> = Vec::new();
     for (term, step) in &terms {

@@ -24,6 +24,9 @@ const TIMES: [u32; 12] = [2, 3, 4, 5, 6, 7, 8, 12, 14, 16, 24, 32];
 /// The longest inner loop of a split that is tried.
 const SPLIT_MAX: u32 = 4096;
 
+/// Parts under a mask that are tried: threads of a warp, or of several.
+const PARTS: [u32; 3] = [32, 128, 256];
+
 /// The opts that a kernel admits, in an order that says nothing of what they are worth.
 pub fn legal_opts(kernel: &UOp, target: &Target) -> Vec<Opt> {
     let mut legal: Vec<Opt> = Vec::new();
@@ -40,6 +43,8 @@ pub fn legal_opts(kernel: &UOp, target: &Target) -> Vec<Opt> {
     }
     try_all(&mut cuts(&ranges, &dependencies).into_iter());
     try_all(&mut pairs_of_loops(kernel, &dependencies).into_iter());
+    let kept = (0..loads_of(kernel).len() as u32).map(|load| Opt::Recompute { load });
+    try_all(&mut kept.into_iter());
     try_all(&mut packed_pairs(kernel, &ranges).into_iter());
     try_all(&mut stages(kernel, &ranges, &dependencies).into_iter());
     try_all(&mut accumulations(kernel, &dependencies).into_iter());
@@ -92,7 +97,12 @@ fn of_threads(ranges: &[UOp]) -> Vec<Opt> {
             [index(ThreadIndex::Grid(dim)), index(ThreadIndex::Block(dim)), Opt::Group { range: id, dim }]
         };
         let lane = Opt::Map { range: id, index: ThreadIndex::Lane };
-        ThreadDim::ALL.into_iter().flat_map(of_dim).chain([lane]).collect::<Vec<Opt>>()
+        // Where parts divide the length, a plain split does the same.
+        let len = &range.src()[0];
+        let is_masked =
+            |part: &u32| len.as_int().is_none_or(|len| len % i64::from(*part) != 0 && len > i64::from(*part));
+        let masked = PARTS.into_iter().filter(is_masked).map(|len| Opt::SplitMasked { range: id, len });
+        ThreadDim::ALL.into_iter().flat_map(of_dim).chain([lane]).chain(masked).collect::<Vec<Opt>>()
     };
     ranges.iter().flat_map(of_one).collect()
 }

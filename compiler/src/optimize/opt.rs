@@ -35,6 +35,18 @@ pub enum Opt {
         /// Length of the inner loop.
         len: u32,
     },
+    /// As `Split`, of a loop over outputs; the last part may go beyond the end, where nothing is loaded or stored.
+    SplitMasked {
+        /// Number of the range.
+        range: u32,
+        /// Length of the inner loop.
+        len: u32,
+    },
+    /// What a load takes from a local buffer is computed where it is asked for instead.
+    Recompute {
+        /// The load's number, in the order of the kernel's graph.
+        load: u32,
+    },
     /// Reductions that depend on a range are kept in scratch along all of it, before what is computed from them.
     MaterializeReductions {
         /// Number of the range.

@@ -20,6 +20,8 @@ const FORMS: &[(&str, &str)] = &[
     ("vectorize", "vectorize(r0, 16)"),
     ("upcast", "upcast(r0, 4)"),
     ("split", "split(r0, 8)"),
+    ("split_masked", "split_masked(r0, 8)"),
+    ("recompute", "recompute(l0)"),
     ("materialize", "materialize(r0)"),
     ("pack", "pack(r0, r1)"),
     ("stage", "stage(l0, r1, r2)"),
@@ -52,6 +54,8 @@ impl fmt::Display for Opt {
             Opt::Vectorize { range, lanes } => write!(f, "vectorize(r{range}, {lanes})"),
             Opt::Upcast { range, times } => write!(f, "upcast(r{range}, {times})"),
             Opt::Split { range, len } => write!(f, "split(r{range}, {len})"),
+            Opt::SplitMasked { range, len } => write!(f, "split_masked(r{range}, {len})"),
+            Opt::Recompute { load } => write!(f, "recompute(l{load})"),
             Opt::MaterializeReductions { range } => write!(f, "materialize(r{range})"),
             Opt::Pack { lane, row } => write!(f, "pack(r{lane}, r{row})"),
             Opt::Stage { load, ranges } | Opt::StageShared { load, ranges } => {
@@ -99,6 +103,8 @@ impl FromStr for Opt {
             "vectorize" => Opt::Vectorize { range: arguments.range()?, lanes: arguments.number()? },
             "upcast" => Opt::Upcast { range: arguments.range()?, times: arguments.number()? },
             "split" => Opt::Split { range: arguments.range()?, len: arguments.number()? },
+            "split_masked" => Opt::SplitMasked { range: arguments.range()?, len: arguments.number()? },
+            "recompute" => Opt::Recompute { load: arguments.load()? },
             "materialize" => Opt::MaterializeReductions { range: arguments.range()? },
             "pack" => Opt::Pack { lane: arguments.range()?, row: arguments.range()? },
             "reorder" => Opt::Reorder { range: arguments.range()?, inner: arguments.range()? },
@@ -245,6 +251,8 @@ mod tests {
             Opt::Vectorize { range: a, lanes: b },
             Opt::Upcast { range: a, times: b },
             Opt::Split { range: a, len: b },
+            Opt::SplitMasked { range: a, len: b },
+            Opt::Recompute { load: a },
             Opt::MaterializeReductions { range: a },
             Opt::Pack { lane: a, row: b },
             Opt::Stage { load: a, ranges: vec![b] },
@@ -295,7 +303,7 @@ mod tests {
         let error = |text: &str| parse_list(text).expect_err(text).to_string();
         assert_eq!(
             error("split(r0, 8), vectorise(r1, 16)"),
-            "`vectorise(r1, 16)` is no opt: there is no `vectorise`; opts are vectorize, upcast, split, materialize, pack, stage, accumulate, reorder, peel, merge, outermost, thread, grid, block, lane, stage_shared, group"
+            "`vectorise(r1, 16)` is no opt: there is no `vectorise`; opts are vectorize, upcast, split, split_masked, recompute, materialize, pack, stage, accumulate, reorder, peel, merge, outermost, thread, grid, block, lane, stage_shared, group"
         );
         let form = "it is written as in `split(r0, 8)`";
         for (text, what) in [

@@ -33,7 +33,7 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "FOLDER")]
     save: Option<PathBuf>,
     /// A folder with `model.safetensors` of all-MiniLM-L6-v2, for the cases of that name; else they have random weights. With --target no folder.
-    #[arg(long, num_args = 0..=1, default_missing_value = "", value_name = "FOLDER")]
+    #[arg(long, num_args = 0..=1, default_missing_value = ".", value_name = "FOLDER")]
     pub(crate) model: Option<std::path::PathBuf>,
     /// A GPU by its architecture (sm_80, sm_90 or sm_100), with --model: what it would take for each case at least, by counting. Nothing is run or measured.
     #[arg(long, requires = "model")]
@@ -105,7 +105,7 @@ pub(crate) fn run(arguments: &Bench) -> Result<(), Failure> {
         let mut cases = arguments.cases.clone();
         // What stands behind `--model` is a case too.
         cases.extend(
-            arguments.model.iter().filter_map(|case| case.to_str().map(str::to_string)).filter(|case| !case.is_empty()),
+            arguments.model.iter().filter_map(|case| case.to_str().map(str::to_string)).filter(|case| case != "."),
         );
         return model::run(target, &cases);
     }
