@@ -143,6 +143,18 @@ fn rows_of_symbolic_number_and_length_are_shared() {
 }
 
 #[test]
+fn lengths_without_divisors_have_whole_blocks() {
+    let x = UOp::param(1, DType::F32, 1009);
+    let (list, linear) = chosen(&kernel_of(&[x.exp2()]), &Target::gpu_model());
+    assert_eq!((linear.launch().threads(), linear.launch().blocks()), (256, 4), "{list}");
+    for n in [1, 255, 256, 1009] {
+        let part = x.shrink(&[(Dim::from(0), Dim::from(UOp::variable("n", 1, 1009)))]);
+        let (list, linear) = chosen_for(&stored(part.exp2(), 1009), Some(n), &Target::gpu_model());
+        assert_eq!(linear.launch().threads(), 256, "{list}");
+    }
+}
+
+#[test]
 fn columns_are_summed_by_warps_that_have_a_part_of_the_rows_each() {
     let ast = kernel_of(&[matrix(1, 200, 64).reduce(ReduceOp::Add, &[0]).reshape([64])]);
     let (list, linear) = chosen(&ast, &Target::gpu_model());

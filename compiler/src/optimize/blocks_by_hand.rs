@@ -5,7 +5,7 @@
 //!
 //! Not where threads would each do again what stands outside of the loop: a row's sum is computed once for the row, by the thread that has all of it.
 //!
-//! Always: a loop is cut only where its length is a multiple of the part. An overlapping part would be computed by two threads, who both store it.
+//! Always: no part overlaps another, for it would be computed by two threads, who both store it. Where a length is no multiple of the part, what lies beyond its end is masked.
 //!
 //! Tested in the test crate, on the emulator of GPUs.
 
@@ -22,6 +22,9 @@ use crate::target::Blocks;
 
 /// Threads of a block that hide each other's waiting, without taking the registers of a whole multiprocessor.
 const THREADS: i64 = 256;
+
+/// Where the largest divisor of a length gives fewer than this part of the threads that there could be, the last part of them is masked instead.
+const FEW_OF_THEM: i64 = 4;
 
 /// A choice as it was, to go back to.
 pub(super) struct Mark {
@@ -66,7 +69,17 @@ pub(super) fn map_onto_blocks(choice: &mut Attempts<'_>, blocks: &Blocks) {
             continue;
         }
         let part = range.src()[0].as_int().map_or(1, |len| largest_divisor(len, threads_left));
-        if part > 1 && Some(part) == range.src()[0].as_int() {
+        let most = range.src()[0].max_value().min(threads_left);
+        let masked = next_range_id(&choice.kernel);
+        if block_dims.len() > 0
+            && part * FEW_OF_THEM < most
+            && choice.attempt(Opt::SplitMasked { range: id, len: (most as u32).next_power_of_two() })
+            && let Some(dim) = block_dims.next()
+        {
+            // Of a length that has no such divisor, or a symbolic one, the last part goes beyond the end.
+            choice.attempt(Opt::Map { range: masked, index: ThreadIndex::Block(dim) });
+            threads_left /= i64::from((most as u32).next_power_of_two());
+        } else if part > 1 && Some(part) == range.src()[0].as_int() {
             if let Some(dim) = block_dims.next()
                 && choice.attempt(Opt::Map { range: id, index: ThreadIndex::Block(dim) })
             {

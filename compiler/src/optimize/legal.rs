@@ -14,7 +14,7 @@ use super::limits::lanes_max;
 use super::opt::{Opt, ThreadIndex};
 use super::peel::decided_part;
 use super::stage::loads_of;
-use crate::ir::{AxisKind, ThreadDim, UOp};
+use crate::ir::{AxisKind, ThreadDim, UOp, fragments};
 use crate::kernel::ranges::{Dependencies, RangeSet, all_ranges, closed_ranges, is_loop_end, range_id};
 use crate::symbolic::linear_terms;
 use crate::target::Target;
@@ -43,13 +43,13 @@ pub fn legal_opts(kernel: &UOp, target: &Target) -> Vec<Opt> {
     }
     try_all(&mut cuts(&ranges, &dependencies).into_iter());
     try_all(&mut pairs_of_loops(kernel, &dependencies).into_iter());
-    let kept = (0..loads_of(kernel).len() as u32).map(|load| Opt::Recompute { load });
-    try_all(&mut kept.into_iter());
     try_all(&mut packed_pairs(kernel, &ranges).into_iter());
     try_all(&mut stages(kernel, &ranges, &dependencies).into_iter());
     try_all(&mut accumulations(kernel, &dependencies).into_iter());
     if target.blocks.is_some() {
         try_all(&mut of_threads(&ranges).into_iter());
+        try_all(&mut (0..loads_of(kernel).len() as u32).map(|load| Opt::Recompute { load }));
+        try_all(&mut tiles_of_matrices(&ranges).into_iter());
         try_all(&mut shared_stages(kernel, &ranges, &dependencies).into_iter());
     }
     legal
@@ -105,6 +105,22 @@ fn of_threads(ranges: &[UOp]) -> Vec<Opt> {
         ThreadDim::ALL.into_iter().flat_map(of_dim).chain([lane]).chain(masked).collect::<Vec<Opt>>()
     };
     ranges.iter().flat_map(of_one).collect()
+}
+
+/// Loops of the lengths that matrices have which lanes multiply.
+fn tiles_of_matrices(ranges: &[UOp]) -> Vec<Opt> {
+    let of = |len: i64, kind: AxisKind| {
+        let is_one = move |range: &&UOp| range.src()[0].is_const(len) && kind_of(range) == Some(kind);
+        ranges.iter().filter(is_one).map(range_id).collect::<Vec<u32>>()
+    };
+    let mut opts = Vec::new();
+    for rows in of(fragments::ROWS, AxisKind::Loop) {
+        for columns in of(fragments::COLUMNS, AxisKind::Loop) {
+            let terms = of(fragments::TERMS, AxisKind::Reduce).into_iter();
+            opts.extend(terms.map(|terms| Opt::MultiplyMatrices { rows, columns, terms }));
+        }
+    }
+    opts
 }
 
 /// Opts that name two loops which stand in each other.

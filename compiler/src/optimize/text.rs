@@ -35,6 +35,9 @@ const FORMS: &[(&str, &str)] = &[
     ("block", "block(r0, x)"),
     ("lane", "lane(r0)"),
     ("stage_shared", "stage_shared(l0, r1, r2)"),
+    ("stage_padded", "stage_padded(l0, 8, r1, r2)"),
+    ("flatten", "flatten(r0, r1)"),
+    ("multiply_matrices", "multiply_matrices(r0, r1, r2)"),
     ("group", "group(r0, x)"),
 ];
 
@@ -63,6 +66,15 @@ impl fmt::Display for Opt {
                 write!(f, "{name}(l{load}")?;
                 ranges.iter().try_for_each(|range| write!(f, ", r{range}"))?;
                 f.write_str(")")
+            }
+            Opt::StagePadded { load, pad, ranges } => {
+                write!(f, "stage_padded(l{load}, {pad}")?;
+                ranges.iter().try_for_each(|range| write!(f, ", r{range}"))?;
+                f.write_str(")")
+            }
+            Opt::Flatten { range, inner } => write!(f, "flatten(r{range}, r{inner})"),
+            Opt::MultiplyMatrices { rows, columns, terms } => {
+                write!(f, "multiply_matrices(r{rows}, r{columns}, r{terms})")
             }
             Opt::Accumulate { range, along } => {
                 write!(f, "accumulate(r{range}")?;
@@ -115,6 +127,15 @@ impl FromStr for Opt {
             "grid" => Opt::Map { range: arguments.range()?, index: ThreadIndex::Grid(arguments.dim()?) },
             "block" => Opt::Map { range: arguments.range()?, index: ThreadIndex::Block(arguments.dim()?) },
             "lane" => Opt::Map { range: arguments.range()?, index: ThreadIndex::Lane },
+            "stage_padded" => {
+                Opt::StagePadded { load: arguments.load()?, pad: arguments.number()?, ranges: arguments.ranges()? }
+            }
+            "flatten" => Opt::Flatten { range: arguments.range()?, inner: arguments.range()? },
+            "multiply_matrices" => Opt::MultiplyMatrices {
+                rows: arguments.range()?,
+                columns: arguments.range()?,
+                terms: arguments.range()?,
+            },
             "group" => Opt::Group { range: arguments.range()?, dim: arguments.dim()? },
             "stage_shared" => Opt::StageShared { load: arguments.load()?, ranges: arguments.ranges()? },
             "outermost" => Opt::Outermost { range: arguments.range()? },
@@ -269,6 +290,9 @@ mod tests {
             Opt::Map { range: b, index: ThreadIndex::Block(ThreadDim::Y) },
             Opt::Map { range: a, index: ThreadIndex::Lane },
             Opt::StageShared { load: a, ranges: vec![b, a] },
+            Opt::StagePadded { load: a, pad: b, ranges: vec![b, a] },
+            Opt::Flatten { range: a, inner: b },
+            Opt::MultiplyMatrices { rows: a, columns: b, terms: 7 },
             Opt::Group { range: b, dim: ThreadDim::X },
         ]
     }
@@ -303,7 +327,7 @@ mod tests {
         let error = |text: &str| parse_list(text).expect_err(text).to_string();
         assert_eq!(
             error("split(r0, 8), vectorise(r1, 16)"),
-            "`vectorise(r1, 16)` is no opt: there is no `vectorise`; opts are vectorize, upcast, split, split_masked, recompute, materialize, pack, stage, accumulate, reorder, peel, merge, outermost, thread, grid, block, lane, stage_shared, group"
+            "`vectorise(r1, 16)` is no opt: there is no `vectorise`; opts are vectorize, upcast, split, split_masked, recompute, materialize, pack, stage, accumulate, reorder, peel, merge, outermost, thread, grid, block, lane, stage_shared, stage_padded, flatten, multiply_matrices, group"
         );
         let form = "it is written as in `split(r0, 8)`";
         for (text, what) in [
