@@ -6,7 +6,7 @@ use crate::error::CompileError;
 use crate::ir::text::Graph;
 use crate::ir::{Arg, Op, UOp, postorder};
 use crate::kernel::{accumulate, effects, estimate, local_buffers, name};
-use crate::legalize::{blocks, decompose, expand, first_thread, index_types, states, strided, transpose};
+use crate::legalize::{blocks, decompose, expand, first_thread, index_types, pairs, states, strided, transpose};
 use crate::linearize::{self, Linear, barriers, check, linearizer, reassociate};
 use crate::lower::{loops, tensors};
 use crate::optimize::{self, Opts};
@@ -61,6 +61,7 @@ pub fn lower_kernel(
     passes.run("unrolled and vector ranges are expanded", expand::expand);
     passes.run("tiles of strided loads become rows, transposed", transpose::transpose_tiles);
     passes.run("loads in small steps become whole vectors and a choice of lanes", strided::load_between);
+    passes.run("neighbours among factors of matrices are loaded together", pairs::load_pairs);
     passes.run("local buffers get scratch of their own", local_buffers::number_scratch);
     passes.run("what accumulates in memory loads what is there", accumulate::open_accumulations);
     passes.run("states become accumulators", states::accumulate_states);

@@ -32,6 +32,8 @@ pub enum Feature {
     SharedMemory,
     /// A place where the threads of a block wait for each other.
     Barrier,
+    /// Matrices of half floats that the lanes of a warp multiply together.
+    Matrices,
 }
 
 impl fmt::Display for Feature {
@@ -42,6 +44,7 @@ impl fmt::Display for Feature {
             Feature::Lanes => "lanes that exchange values",
             Feature::SharedMemory => "shared memory between threads",
             Feature::Barrier => "barrier between threads",
+            Feature::Matrices => "matrices that lanes multiply",
         })
     }
 }
@@ -59,6 +62,8 @@ pub struct Blocks {
     pub lanes: u64,
     /// Bytes of shared memory that a block may have.
     pub shared_bytes: u64,
+    /// Whether the lanes of a warp multiply matrices together: of `f16` and `bf16`, 16 x 16 by 16 x 8.
+    pub matrices: bool,
 }
 
 /// A machine as the optimizer sees it.
@@ -179,6 +184,7 @@ impl Target {
                 threads_max: 1024,
                 lanes: 32,
                 shared_bytes: 48 << 10,
+                matrices: true,
             }),
         })
     }
@@ -197,6 +203,7 @@ impl Target {
         match feature {
             Feature::Grid | Feature::Block | Feature::Barrier => self.blocks.is_some(),
             Feature::Lanes => self.blocks.as_ref().is_some_and(|blocks| blocks.lanes > 1),
+            Feature::Matrices => self.blocks.as_ref().is_some_and(|blocks| blocks.matrices),
             Feature::SharedMemory => self.blocks.as_ref().is_some_and(|blocks| blocks.shared_bytes > 0),
         }
     }

@@ -2,7 +2,7 @@
 //! PTX on the emulator, which watches for races; both against the unoptimised kernel.
 
 use warpweft_compiler::DType;
-use warpweft_compiler::ir::{Combiner, Op, ReduceOp, UOp};
+use warpweft_compiler::ir::{Arg, Combiner, Dim, Op, ReduceOp, UOp};
 use warpweft_compiler::linearize::Linear;
 use warpweft_compiler::optimize::{choose, text::print_list};
 use warpweft_compiler::pipeline::{LowerOptions, loops_of, lower_kernel};
@@ -17,10 +17,15 @@ use warpweft_tests::{guarded, opt_lists};
 /// The list chosen by hand; the kernel that it makes keeps its values.
 #[track_caller]
 fn chosen(ast: &UOp, target: &Target) -> (String, Linear) {
+    chosen_for(ast, None, target)
+}
+
+/// As [`chosen`], with a value of the variable `n`.
+#[track_caller]
+fn chosen_for(ast: &UOp, n: Option<i64>, target: &Target) -> (String, Linear) {
     let choice = choose(&loops_of(ast, &mut Silent), target);
     let list = print_list(&choice.applied);
-    opt_lists::check_list(ast, None, &list, target)
-        .unwrap_or_else(|why| panic!("{list}: {why}\n{:#?}", choice.reasons));
+    opt_lists::check_list(ast, n, &list, target).unwrap_or_else(|why| panic!("{list}: {why}\n{:#?}", choice.reasons));
     let by_hand = LowerOptions::by_hand_unless(false);
     let linear = lower_kernel(ast, target, &by_hand, &mut Silent).unwrap_or_else(|error| panic!("{list}: {error}"));
     (format!("{list}; {:#?}", choice.reasons), linear)
@@ -92,6 +97,61 @@ fn all_loops_of_a_softmax_are_shared_by_the_threads_of_its_row() {
     let launch = linear.launch();
     assert_eq!((launch.grid, launch.block, launch.lanes), ([2, 1, 1], [4, 2, 1], 32), "{list}");
     assert_eq!(count(&linear, Op::ShuffleReduce), 2, "{list}");
+}
+
+/// As a schedule has it: what the sum and the quotient need is kept.
+fn kept_softmax(x: &UOp) -> UOp {
+    let row = |value: &UOp| {
+        let kept = value.reshape([x.shape()[0].clone(), Dim::from(1)]);
+        kept.expand(x.shape().clone())
+    };
+    let shifted = (x - row(&x.reduce(ReduceOp::Max, &[1]))).exp2().materialize(&[1]);
+    shifted.div(row(&shifted.reduce(ReduceOp::Add, &[1])))
+}
+
+fn stored(value: UOp, room: u64) -> UOp {
+    UOp::sink([UOp::new(Op::Store, DType::VOID, vec![UOp::param(0, DType::F32, room), value], Arg::None)])
+}
+
+#[test]
+fn what_is_kept_of_a_row_is_computed_by_the_threads_that_share_it() {
+    for columns in [64, 1000, 1009, 1024] {
+        let ast = kernel_of(&[kept_softmax(&matrix(1, 4, columns))]);
+        let (list, linear) = chosen(&ast, &small_gpu());
+        assert!(list.contains("recompute") && count(&linear, Op::ShuffleReduce) >= 2, "{list}");
+        assert_eq!(count(&linear, Op::LocalBuffer), 0, "{list}");
+    }
+}
+
+#[test]
+fn rows_of_symbolic_number_and_length_are_shared() {
+    for (n, axis) in [(1, 0), (5, 0), (6, 0), (1, 1), (31, 1), (63, 1), (64, 1), (300, 1)] {
+        let most = if axis == 0 { 6 } else { 300 };
+        let len = Dim::from(UOp::variable("n", 1, most));
+        let (whole, dims) = match axis {
+            0 => ([6, 300], [len, Dim::from(300)]),
+            _ => ([3, 300], [Dim::from(3), len]),
+        };
+        let x = matrix(1, whole[0], whole[1]).shrink(&dims.map(|dim| (Dim::from(0), dim)));
+        let values = [(kept_softmax(&x), whole[0] * whole[1]), (x.reduce(ReduceOp::Add, &[1]), whole[0])];
+        for (value, room) in values.map(|(value, room)| (value, room as u64)) {
+            let (list, linear) = chosen_for(&stored(value, room), Some(n), &small_gpu());
+            assert!(count(&linear, Op::ShuffleReduce) >= 1, "{list}");
+            assert!(linear.launch().threads() >= 32, "{list}");
+        }
+    }
+}
+
+#[test]
+fn lengths_without_divisors_have_whole_blocks() {
+    let x = UOp::param(1, DType::F32, 1009);
+    let (list, linear) = chosen(&kernel_of(&[x.exp2()]), &Target::gpu_model());
+    assert_eq!((linear.launch().threads(), linear.launch().blocks()), (256, 4), "{list}");
+    for n in [1, 255, 256, 1009] {
+        let part = x.shrink(&[(Dim::from(0), Dim::from(UOp::variable("n", 1, 1009)))]);
+        let (list, linear) = chosen_for(&stored(part.exp2(), 1009), Some(n), &Target::gpu_model());
+        assert_eq!(linear.launch().threads(), 256, "{list}");
+    }
 }
 
 #[test]
@@ -186,12 +246,16 @@ fn tiles_lie_in_shared_memory_without_conflicts_of_banks() {
 fn no_choice_by_hand_spills() {
     let Some(ptxas) = &*PTXAS else { return println!("{NO_PTXAS}") };
     let column_sums = kernel_of(&[matrix(1, 4096, 4096).reduce(ReduceOp::Add, &[0]).reshape([4096])]);
+    let real_softmax = kernel_of(&[kept_softmax(&matrix(1, 4096, 1024))]);
+    let odd_softmax = kernel_of(&[kept_softmax(&matrix(1, 4096, 1023))]);
     let kernels = [
         ("a product", matmul(4096, 4096, 4096)),
         ("a small product", matmul(512, 512, 512)),
         ("a product that no tile divides", matmul(1000, 1000, 1000)),
         ("sums of rows", row_sums(4096, 4096)),
         ("a softmax", softmax(4096, 1024)),
+        ("a softmax that keeps its row", real_softmax),
+        ("a softmax of an odd length", odd_softmax),
         ("sums of columns", column_sums),
     ];
     for target in Target::NVIDIA.into_iter().filter_map(Target::nvidia) {

@@ -26,6 +26,7 @@ mod lists;
 mod long_rows;
 mod machine_code;
 mod matrices;
+mod matrix_tiles;
 mod one_value;
 mod onnx;
 mod opts;

@@ -16,7 +16,7 @@ use warpweft_tests::kernels::{Random, kernel_of, matmul};
 use warpweft_tests::opt_lists;
 
 /// Lists that are tried in every run of the tests; a soak tries more.
-const LISTS: u64 = 24;
+const LISTS: u64 = 36;
 
 #[test]
 fn random_lists_of_opts_for_threads_keep_values() {

@@ -106,7 +106,10 @@ fn lower(ast: &UOp, target: &Target, no_opt: bool) -> Result<Linear, String> {
 }
 
 /// What a device stores that runs the list of this kernel.
-fn run_on(device: &dyn Device, ast: &UOp, linear: &Linear, inputs: &[Value]) -> Result<Vec<Value>, String> {
+///
+/// # Errors
+/// What the renderer or device says.
+pub fn run_on(device: &dyn Device, ast: &UOp, linear: &Linear, inputs: &[Value]) -> Result<Vec<Value>, String> {
     let program = warpweft_renderer::render(linear, device.target()).map_err(|error| error.to_string())?;
     let object = device.compile(&program).map_err(|error| format!("{error}\n{}", program.source))?;
     let kernel = device.load(&program, &object).map_err(|error| error.to_string())?;

@@ -106,12 +106,20 @@ fn any_opt(choices: &mut Choices<'_>, kernel: &UOp, target: &Target) -> Opt {
     };
     let dim = |choices: &mut Choices<'_>| *choices.one_of(&ThreadDim::ALL);
     let of_threads = target.blocks.is_some() && choices.once_in(2);
-    match choices.between(0, 16) {
+    match choices.between(0, 17) {
+        17 if !of_threads => Opt::Recompute { load: choices.between(0, loads as i64) as u32 },
         kind if of_threads => match kind {
             0 => Opt::Map { range: range(choices), index: ThreadIndex::Grid(dim(choices)) },
             1..=3 => Opt::Map { range: range(choices), index: ThreadIndex::Block(dim(choices)) },
             4..=6 => Opt::Map { range: range(choices), index: ThreadIndex::Lane },
             7 | 8 => Opt::Group { range: range(choices), dim: dim(choices) },
+            9 => Opt::SplitMasked { range: range(choices), len: number(choices) },
+            10 => Opt::Flatten { range: range(choices), inner: range(choices) },
+            11 => {
+                let pad = choices.between(0, 9) as u32;
+                let load = choices.between(0, loads as i64) as u32;
+                Opt::StagePadded { load, pad, ranges: vec![range(choices), range(choices)] }
+            }
             _ => {
                 let load = choices.between(0, loads as i64) as u32;
                 let count = choices.between(1, 3);
@@ -194,6 +202,7 @@ fn takes_reduction_apart(kernel: &UOp, opt: &Opt) -> bool {
     | Opt::Accumulate { range, .. }
     | Opt::Map { range, .. }
     | Opt::Group { range, .. }
+    | Opt::MultiplyMatrices { terms: range, .. }
     | Opt::Reorder { range, .. }) = opt
     else {
         return false;

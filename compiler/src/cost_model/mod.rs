@@ -12,6 +12,7 @@
 mod instructions;
 pub mod roofline;
 mod traffic;
+mod warps;
 
 use crate::linearize::Linear;
 use crate::target::Target;

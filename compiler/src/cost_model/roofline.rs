@@ -5,8 +5,8 @@
 //! - bytes of memory: each buffer once;
 //! - sectors: what loads and stores of warps move to and from the second cache, 32 bytes at least for threads whose addresses lie further apart. What the first cache
 //!   would keep is counted each time, so this is too much where a kernel reads again what it has just read;
-//! - operations on floats, a multiply-add as two;
-//! - bytes between shared memory and registers, as if no banks were in conflict (the emulator counts those);
+//! - operations on floats, a multiply-add as two, those of matrices that lanes multiply at the rate of these;
+//! - steps of the banks of shared memory, of 128 bytes each, with the conflicts that its addresses have;
 //! - instructions that warps issue, as the list has them: what the assembler adds or saves is not known here.
 //!
 //! Where a launch has fewer blocks than the machine has multiprocessors, the others wait: all times but that of memory grow by so much. Latencies are not looked at,
@@ -14,15 +14,11 @@
 //!
 //! Always: the same list and target give the same numbers. Tested below.
 
-use super::traffic::Steps;
-use crate::ir::{Arg, AxisKind, MemorySpace, Op, ThreadDim, UOp};
+use super::warps::{SECTOR, STEP, WARP, Warp};
+use crate::ir::{Arg, AxisKind, MemorySpace, Op, UOp, fragments};
 use crate::linearize::Linear;
 use crate::target::Target;
 
-/// Bytes that the second cache moves at least.
-const SECTOR: f64 = 32.0;
-/// Threads of a warp.
-const WARP: f64 = 32.0;
 /// Bytes that an instruction moves for a thread at most.
 const ACCESS: f64 = 16.0;
 /// Instructions that a turn of a loop takes besides: counting, comparing, jumping.
@@ -73,12 +69,14 @@ impl Roofline {
     }
 }
 
-/// What a thread does, from the first op to the last.
+/// What a warp does, from the first op to the last.
 #[derive(Default)]
 struct Counted {
     sector_bytes: f64,
     shared_bytes: f64,
     instructions: f64,
+    /// Products and sums of matrices.
+    matrices: f64,
 }
 
 /// The times of a kernel on a GPU.
@@ -89,14 +87,18 @@ pub fn roofline(linear: &Linear, target: &Target) -> Roofline {
     let multiprocessors = f64::from(costs.few_results);
     let busy = (blocks / multiprocessors).min(1.0);
     let counted = count(linear);
-    let warps = blocks * (threads / WARP).ceil();
+    let warps = blocks * (threads / WARP as f64).ceil();
+    // What lanes multiply as matrices is no work of single threads.
+    let products = counted.matrices * warps * (fragments::ROWS * fragments::COLUMNS * fragments::TERMS) as f64;
+    let of_matrices = products / f64::from(costs.matrix_ops_per_ns.max(1));
+    let others = (linear.estimate.operations - 2.0 * products).max(0.0);
     // A multiprocessor begins 128 operations in a cycle, and four instructions of warps: one instruction for 32 operations.
-    let issued_per_ns = f64::from(costs.ops_per_ns) / WARP;
+    let issued_per_ns = f64::from(costs.ops_per_ns) / WARP as f64;
     Roofline {
         memory_ns: linear.estimate.bytes_unique / f64::from(costs.memory_bytes_per_ns),
-        sectors_ns: counted.sector_bytes * warps * WARP / f64::from(costs.shared_cache_bytes_per_ns) / busy,
-        operations_ns: linear.estimate.operations / (2.0 * f64::from(costs.ops_per_ns)) / busy,
-        shared_ns: counted.shared_bytes * warps * WARP / f64::from(costs.scratch_bytes_per_ns) / busy,
+        sectors_ns: counted.sector_bytes * warps / f64::from(costs.shared_cache_bytes_per_ns) / busy,
+        operations_ns: (others / (2.0 * f64::from(costs.ops_per_ns)) + of_matrices) / busy,
+        shared_ns: counted.shared_bytes * warps / f64::from(costs.scratch_bytes_per_ns) / busy,
         issue_ns: counted.instructions * warps / issued_per_ns / busy,
         busy,
     }
@@ -105,35 +107,41 @@ pub fn roofline(linear: &Linear, target: &Target) -> Roofline {
 fn count(linear: &Linear) -> Counted {
     let mut counted = Counted::default();
     let mut times = vec![1.0];
-    let mut steps = Steps::default();
-    let mut neighbours: Vec<&UOp> = Vec::new();
+    let mut warp = Warp::of(&linear.launch());
     for node in &linear.ops {
         let now = times.last().copied().unwrap_or(1.0);
+        warp.note(node);
         match node.op() {
             Op::Range => {
                 let kind = node.as_range().map_or(AxisKind::Loop, |range| range.kind);
-                if matches!(kind, AxisKind::Lane | AxisKind::Block(ThreadDim::X)) {
-                    neighbours.push(node);
-                }
                 let turns = if kind.is_thread_index() { 1.0 } else { node.src()[0].max_value().max(0) as f64 };
                 counted.instructions += if kind.is_thread_index() { now } else { now * turns * TURN };
                 times.push(now * turns);
             }
             Op::EndRange => drop(times.pop()),
+            Op::MultiplyMatrices => {
+                counted.matrices += now;
+                counted.instructions += now * instructions(node);
+            }
+            Op::LoadMatrices => {
+                let count = node.dtype().lanes() / 2;
+                counted.instructions += now;
+                counted.shared_bytes += now * warp.matrix_steps(&node.src()[0], count).unwrap_or(count as f64) * STEP;
+            }
             Op::Load | Op::Store => {
                 let index = &node.src()[0];
-                let width = index.dtype().bytes() as f64;
+                let (width, lanes) = (index.dtype().bytes() as f64, index.dtype().lanes() as f64);
                 counted.instructions += now * (width / ACCESS).ceil();
+                // Where addresses are not known, each element lies in a sector of its own, and in a bank that is free.
+                let threads = WARP as f64;
                 match index.src()[0].arg() {
                     Arg::Param(_) => {
-                        counted.sector_bytes += now * bytes_of_a_thread(index, width, &neighbours, &mut steps);
+                        let apart = SECTOR as f64 * lanes * threads;
+                        counted.sector_bytes += now * warp.sector_bytes(index).unwrap_or(apart);
                     }
-                    // Threads that read one word read it once.
                     Arg::Scratch(_, _, MemorySpace::Shared) => {
-                        let moved = steps.of(&index.src()[1]);
-                        let element = index.dtype().element().bytes() as f64;
-                        let part = distinct(|range| moved.step(range).map(|step| step * element), &neighbours);
-                        counted.shared_bytes += now * width * part;
+                        let free = (width * threads / STEP).ceil();
+                        counted.shared_bytes += now * warp.steps(index).unwrap_or(free) * STEP;
                     }
                     _ => {}
                 }
@@ -144,40 +152,6 @@ fn count(linear: &Linear) -> Counted {
     counted
 }
 
-/// The part of a warp's threads that have addresses of their own.
-fn distinct(step: impl Fn(&UOp) -> Option<f64>, neighbours: &[&UOp]) -> f64 {
-    // Several ranges may be one index: an address that varies with one of them varies with the thread.
-    let kind_of = |range: &UOp| range.as_range().map(|arg| arg.kind);
-    let is_alike = |kind: AxisKind| {
-        neighbours.iter().filter(|range| kind_of(range) == Some(kind)).all(|range| step(range) == Some(0.0))
-    };
-    let mut alike = 1.0;
-    for kind in [AxisKind::Lane, AxisKind::Block(ThreadDim::X)].into_iter().filter(|kind| is_alike(*kind)) {
-        let lens = neighbours.iter().filter(|range| kind_of(range) == Some(kind));
-        alike *= lens.map(|range| range.src()[0].max_value().max(1)).max().unwrap_or(1) as f64;
-    }
-    1.0 / alike.min(WARP)
-}
-
-/// Bytes of sectors for one thread of a warp, of which neighbours share some.
-fn bytes_of_a_thread<'a>(index: &'a UOp, width: f64, neighbours: &[&'a UOp], steps: &mut Steps<'a>) -> f64 {
-    if index.src()[1].dtype().lanes() > 1 {
-        return SECTOR * index.dtype().lanes() as f64;
-    }
-    let moved = steps.of(&index.src()[1]);
-    let element = index.dtype().element().bytes() as f64;
-    let step_of = |range: &UOp| moved.step(range).map(|step| (step * element).abs());
-    let part = distinct(step_of, neighbours);
-    // The nearest neighbours are lanes, or else the threads along x.
-    let apart = neighbours.iter().map(|range| step_of(range).unwrap_or(SECTOR)).filter(|step| *step > 0.0);
-    let nearest = apart.fold(f64::INFINITY, f64::min);
-    let sectors = (width / SECTOR).ceil() * SECTOR;
-    match nearest {
-        step if step.is_infinite() => sectors / WARP,
-        step => step.clamp(width.min(sectors), sectors.max(width)) * part,
-    }
-}
-
 /// Instructions of an op, of vectors one for each element.
 fn instructions(node: &UOp) -> f64 {
     let lanes = node.dtype().lanes() as f64;
@@ -185,9 +159,14 @@ fn instructions(node: &UOp) -> f64 {
         Op::Const | Op::Param | Op::Scratch | Op::Variable | Op::Accumulator | Op::Update | Op::Final => 0.0,
         Op::Splat | Op::Stack | Op::Lane | Op::Ramp => 0.0,
         Op::Index => 1.0,
+        // A register of a factor is made of two halves, unless it was loaded so.
+        Op::MultiplyMatrices => {
+            let of_halves = node.src()[..2].iter().filter(|factor| factor.op() != Op::LoadMatrices);
+            1.0 + of_halves.map(|factor| factor.dtype().lanes() as f64 / 2.0).sum::<f64>()
+        }
         Op::Div | Op::Sqrt => DIVISION * lanes,
         Op::HorizontalReduce => node.src()[0].dtype().lanes() as f64 - 1.0,
-        Op::ShuffleReduce => 2.0 * WARP.log2(),
+        Op::ShuffleReduce => 2.0 * (WARP as f64).log2(),
         _ => lanes,
     }
 }

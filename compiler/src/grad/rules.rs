@@ -106,6 +106,8 @@ pub fn rule(op: Op) -> Rule {
         | Op::Stack
         | Op::Lane
         | Op::HorizontalReduce
+        | Op::LoadMatrices
+        | Op::MultiplyMatrices
         | Op::Scratch
         | Op::Accumulator
         | Op::Update

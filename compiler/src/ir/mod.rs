@@ -2,7 +2,7 @@
 //!
 //! [`UOp`] is a node handle ([`uop`]), [`Op`] its operation ([`op`], the table), [`Arg`] what it says beyond its operands, [`Shape`]
 //! the lengths of its axes (each a [`Dim`]), [`Facts`] what is known of its value. `build` has typed constructors, `walk` the
-//! traversals, `infix` a one-line print of integer expressions.
+//! traversals, [`fragments`] which elements of matrices lanes hold, `infix` a one-line print of integer expressions.
 
 pub mod arg;
 mod build;
@@ -14,6 +14,7 @@ mod exact_facts;
 mod facts;
 #[cfg(test)]
 mod facts_tests;
+pub mod fragments;
 mod infer;
 mod infix;
 pub mod interpret;

@@ -74,6 +74,8 @@ pub fn is_defined(op: Op, operand: DType) -> bool {
         | Op::Stack
         | Op::Lane
         | Op::HorizontalReduce
+        | Op::LoadMatrices
+        | Op::MultiplyMatrices
         | Op::Scratch
         | Op::Accumulator
         | Op::Update

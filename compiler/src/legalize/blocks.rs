@@ -89,6 +89,8 @@ fn block_of_sum(node: &UOp, dependencies: &Dependencies) -> Option<i64> {
         let [a, b] = [0, 1].map(|k| dependencies.get(&value.src()[k]));
         a.iter().any(|id| !b.contains(id)) && b.iter().any(|id| !a.contains(id))
     };
+    // Of matrices 16 products are added at once.
+    let is_contraction = is_contraction || value.op() == Op::MultiplyMatrices;
     let block = if is_contraction { BLOCK_OF_PRODUCTS } else { BLOCK };
     closed_ranges(node).iter().all(is_loop).then_some(block)
 }

@@ -47,7 +47,7 @@ impl Accesses {
                 _ => None,
             };
             match node.op() {
-                Op::Load | Op::Previous => accesses.loaded.extend(memory(node)),
+                Op::Load | Op::Previous | Op::LoadMatrices => accesses.loaded.extend(memory(node)),
                 Op::Store => accesses.stored.extend(memory(node)),
                 Op::Exchange => {
                     accesses.loaded.extend(memory(node));

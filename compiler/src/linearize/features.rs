@@ -11,6 +11,7 @@ fn feature_of(node: &UOp) -> Option<Feature> {
     match (node.op(), node.arg()) {
         (Op::Barrier, _) => Some(Feature::Barrier),
         (Op::ShuffleReduce, _) => Some(Feature::Lanes),
+        (Op::LoadMatrices | Op::MultiplyMatrices, _) => Some(Feature::Matrices),
         (Op::Scratch, Arg::Scratch(_, _, MemorySpace::Shared)) => Some(Feature::SharedMemory),
         (Op::Range, Arg::Range(range)) => match range.kind {
             AxisKind::Grid(_) => Some(Feature::Grid),

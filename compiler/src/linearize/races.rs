@@ -7,7 +7,7 @@
 //! fills each element once.
 //!
 //! *All of them.* Around a barrier no loop may have another length for another thread, and a range of an index must be as long as the block is:
-//! otherwise some would wait for others that never come. The same of lanes where they combine what they have.
+//! otherwise some would wait for others that never come. The same of lanes where they combine what they have or multiply matrices.
 //!
 //! This shares no code with the pass that places barriers (`barriers`), so that one mistake is not made twice. It runs on every kernel in debug builds.
 //! Not here: which element an access touches (`interpret` watches that). Tested below with lists that are wrong.
@@ -15,7 +15,7 @@
 use rustc_hash::FxHashSet;
 
 use super::Launch;
-use crate::ir::{Arg, AxisKind, MemorySpace, Op, UOp};
+use crate::ir::{Arg, AxisKind, MemorySpace, Op, UOp, fragments};
 
 /// An op and the positions of the ranges that are open around it, outermost first.
 struct Place<'a> {
@@ -42,7 +42,7 @@ impl Place<'_> {
 pub fn check(list: &[UOp]) -> Result<(), String> {
     let is_of_threads = |node: &UOp| {
         let is_shared = matches!(node.arg(), Arg::Scratch(_, _, MemorySpace::Shared));
-        is_shared || matches!(node.op(), Op::Barrier | Op::ShuffleReduce)
+        is_shared || matches!(node.op(), Op::Barrier | Op::ShuffleReduce | Op::LoadMatrices | Op::MultiplyMatrices)
     };
     if !list.iter().any(is_of_threads) {
         return Ok(());
@@ -58,7 +58,11 @@ pub fn check(list: &[UOp]) -> Result<(), String> {
                 check_meeting(&place(), list, &launch, &varying)?;
                 barriers.push(place());
             }
-            Op::ShuffleReduce => check_meeting(&place(), list, &launch, &varying)?,
+            Op::ShuffleReduce | Op::MultiplyMatrices => check_meeting(&place(), list, &launch, &varying)?,
+            Op::LoadMatrices => {
+                check_meeting(&place(), list, &launch, &varying)?;
+                accesses.push(place());
+            }
             Op::Load | Op::Store | Op::Previous | Op::Exchange if is_of_shared(node) => accesses.push(place()),
             Op::Range => around.push(position),
             Op::EndRange => drop(around.pop()),
@@ -90,7 +94,7 @@ fn varying(list: &[UOp]) -> FxHashSet<&UOp> {
         let is_of_thread = match node.op() {
             Op::Range => node.as_range().is_some_and(|range| range.kind.is_within_block()),
             // What a thread accumulates or keeps is its own.
-            Op::Accumulator | Op::Final | Op::ShuffleReduce => true,
+            Op::Accumulator | Op::Final | Op::ShuffleReduce | Op::LoadMatrices | Op::MultiplyMatrices => true,
             Op::Scratch => matches!(node.arg(), Arg::Scratch(_, _, MemorySpace::Private)),
             _ => false,
         };
@@ -118,6 +122,12 @@ fn check_meeting(place: &Place, list: &[UOp], launch: &Launch, varying: &FxHashS
     }
     if is_barrier {
         return Ok(());
+    }
+    if matches!(place.node.op(), Op::LoadMatrices | Op::MultiplyMatrices) {
+        return match launch.lanes as i64 == fragments::LANES {
+            true => Ok(()),
+            false => fail(format!("is of {} lanes, and there are {}", fragments::LANES, launch.lanes)),
+        };
     }
     let combined = place.node.src().get(1).and_then(|end| end.src().first()).and_then(|range| range.src()[0].as_int());
     match combined.map(|len| len as u64) == Some(launch.lanes) {

@@ -6,11 +6,15 @@
 
 use super::block::block;
 use super::by_hand::Choice;
+use super::flatten::flatten;
 use super::limits;
 use super::map;
+use super::masked::split_masked;
+use super::matrices::{self, TileRanges};
 use super::nesting;
 use super::opt::{Opt, Reason, Refused};
 use super::peel::peel;
+use super::recompute::recompute;
 use super::split::{check_vectorizable, split};
 use super::stage;
 use crate::ir::{AxisKind, MemorySpace, UOp};
@@ -39,6 +43,7 @@ pub fn apply_list(root: &UOp, list: &[Opt], target: &Target) -> Result<Choice, R
 
 fn try_apply(root: &UOp, opt: &Opt, target: &Target) -> Result<UOp, Reason> {
     limits::check_request(root, opt, target)?;
+    matrices::check_may_follow(root)?;
     let ranges = ranges_by_id(root);
     let find = |id: &u32| match ranges.get(id) {
         Some(range) if is_serial(range) => Err(Reason::from("the iterations of the loop come in order")),
@@ -57,6 +62,8 @@ fn try_apply(root: &UOp, opt: &Opt, target: &Target) -> Result<UOp, Reason> {
             let kind = range.as_range().map_or(AxisKind::Loop, |arg| arg.kind);
             split(root, &range, *len, kind)?
         }
+        Opt::SplitMasked { range, len } => split_masked(root, &find(range)?, *len)?,
+        Opt::Recompute { load } => recompute(root, *load)?,
         Opt::MaterializeReductions { range } => stage::materialize_reductions(root, &find(range)?)?,
         Opt::Pack { lane, row } => stage::pack(root, &find(lane)?, &find(row)?)?,
         Opt::Stage { load, ranges } => {
@@ -70,6 +77,15 @@ fn try_apply(root: &UOp, opt: &Opt, target: &Target) -> Result<UOp, Reason> {
         Opt::StageShared { load, ranges } => {
             let along: Vec<UOp> = ranges.iter().map(find).collect::<Result<_, _>>()?;
             stage::stage_load(root, *load, &along, MemorySpace::Shared, target)?
+        }
+        Opt::StagePadded { load, pad, ranges } => {
+            let along: Vec<UOp> = ranges.iter().map(find).collect::<Result<_, _>>()?;
+            stage::stage_padded(root, *load, &along, *pad, target)?
+        }
+        Opt::Flatten { range, inner } => flatten(root, &find(range)?, &find(inner)?)?,
+        Opt::MultiplyMatrices { rows, columns, terms } => {
+            let [rows, columns, terms] = [find(rows)?, find(columns)?, find(terms)?];
+            matrices::multiply_matrices(root, &TileRanges { rows: &rows, columns: &columns, terms: &terms })?
         }
         Opt::Map { range, index } => map::to_index(root, &find(range)?, index.kind())?,
         Opt::Group { range, dim } => map::group(root, &find(range)?, *dim)?,

@@ -5,7 +5,7 @@
 //!
 //! Not where threads would each do again what stands outside of the loop: a row's sum is computed once for the row, by the thread that has all of it.
 //!
-//! Always: a loop is cut only where its length is a multiple of the part. An overlapping part would be computed by two threads, who both store it.
+//! Always: no part overlaps another, for it would be computed by two threads, who both store it. Where a length is no multiple of the part, what lies beyond its end is masked.
 //!
 //! Tested in the test crate, on the emulator of GPUs.
 
@@ -17,11 +17,14 @@ use super::split::is_reduce;
 use super::survey::{InnerLoops, Survey};
 use crate::ir::{AxisKind, Op, ThreadDim, UOp};
 use crate::kernel::ranges::{all_ranges, closed_ranges, next_range_id, range_id};
-use crate::symbolic::linear_terms;
+use crate::symbolic::{linear_terms, simplify};
 use crate::target::Blocks;
 
 /// Threads of a block that hide each other's waiting, without taking the registers of a whole multiprocessor.
 const THREADS: i64 = 256;
+
+/// Where the largest divisor of a length gives fewer than this part of the threads that there could be, the last part of them is masked instead.
+const FEW_OF_THEM: i64 = 4;
 
 /// A choice as it was, to go back to.
 pub(super) struct Mark {
@@ -66,7 +69,17 @@ pub(super) fn map_onto_blocks(choice: &mut Attempts<'_>, blocks: &Blocks) {
             continue;
         }
         let part = range.src()[0].as_int().map_or(1, |len| largest_divisor(len, threads_left));
-        if part > 1 && Some(part) == range.src()[0].as_int() {
+        let most = range.src()[0].max_value().min(threads_left);
+        let masked = next_range_id(&choice.kernel);
+        if block_dims.len() > 0
+            && part * FEW_OF_THEM < most
+            && choice.attempt(Opt::SplitMasked { range: id, len: (most as u32).next_power_of_two() })
+            && let Some(dim) = block_dims.next()
+        {
+            // Of a length that has no such divisor, or a symbolic one, the last part goes beyond the end.
+            choice.attempt(Opt::Map { range: masked, index: ThreadIndex::Block(dim) });
+            threads_left /= i64::from((most as u32).next_power_of_two());
+        } else if part > 1 && Some(part) == range.src()[0].as_int() {
             if let Some(dim) = block_dims.next()
                 && choice.attempt(Opt::Map { range: id, index: ThreadIndex::Block(dim) })
             {
@@ -125,10 +138,26 @@ pub(super) fn loops_over_outputs(kernel: &UOp) -> Vec<UOp> {
     closed_ranges(first).iter().filter(is_loop).filter(in_all).cloned().collect()
 }
 
-/// Whether a store is seen to put each of its elements at another place: a step is longer than all that smaller steps come to.
+/// Whether a store is seen to put each of its elements at another place.
 ///
 /// A view may show an element twice, and what is stored there is the same each time; but no two threads may do it.
 fn stores_apart(store: &UOp) -> bool {
+    steps_are_nested(store) || is_row_major(store)
+}
+
+/// Whether each loop's step is what the loops inside of it come to, all of which may be symbolic: `r0 * n + r1` of `n` columns.
+fn is_row_major(store: &UOp) -> bool {
+    let mut expected = UOp::index(1);
+    let mut offset = UOp::index(0);
+    for range in closed_ranges(store).iter().rev() {
+        offset = offset + range * &expected;
+        expected = expected * &range.src()[0];
+    }
+    simplify(&offset) == simplify(&store.src()[0].src()[1])
+}
+
+/// Whether a step is longer than all that smaller steps come to, and each loop has one.
+fn steps_are_nested(store: &UOp) -> bool {
     let terms = linear_terms(&store.src()[0].src()[1]).0;
     let mut steps: Vec<(i64, i64)> = Vec::new();
     for (term, step) in &terms {

@@ -14,7 +14,7 @@ use super::limits::lanes_max;
 use super::opt::{Opt, ThreadIndex};
 use super::peel::decided_part;
 use super::stage::loads_of;
-use crate::ir::{AxisKind, ThreadDim, UOp};
+use crate::ir::{AxisKind, ThreadDim, UOp, fragments};
 use crate::kernel::ranges::{Dependencies, RangeSet, all_ranges, closed_ranges, is_loop_end, range_id};
 use crate::symbolic::linear_terms;
 use crate::target::Target;
@@ -23,6 +23,9 @@ use crate::target::Target;
 const TIMES: [u32; 12] = [2, 3, 4, 5, 6, 7, 8, 12, 14, 16, 24, 32];
 /// The longest inner loop of a split that is tried.
 const SPLIT_MAX: u32 = 4096;
+
+/// Parts under a mask that are tried: threads of a warp, or of several.
+const PARTS: [u32; 3] = [32, 128, 256];
 
 /// The opts that a kernel admits, in an order that says nothing of what they are worth.
 pub fn legal_opts(kernel: &UOp, target: &Target) -> Vec<Opt> {
@@ -45,6 +48,8 @@ pub fn legal_opts(kernel: &UOp, target: &Target) -> Vec<Opt> {
     try_all(&mut accumulations(kernel, &dependencies).into_iter());
     if target.blocks.is_some() {
         try_all(&mut of_threads(&ranges).into_iter());
+        try_all(&mut (0..loads_of(kernel).len() as u32).map(|load| Opt::Recompute { load }));
+        try_all(&mut tiles_of_matrices(&ranges).into_iter());
         try_all(&mut shared_stages(kernel, &ranges, &dependencies).into_iter());
     }
     legal
@@ -92,9 +97,30 @@ fn of_threads(ranges: &[UOp]) -> Vec<Opt> {
             [index(ThreadIndex::Grid(dim)), index(ThreadIndex::Block(dim)), Opt::Group { range: id, dim }]
         };
         let lane = Opt::Map { range: id, index: ThreadIndex::Lane };
-        ThreadDim::ALL.into_iter().flat_map(of_dim).chain([lane]).collect::<Vec<Opt>>()
+        // Where parts divide the length, a plain split does the same.
+        let len = &range.src()[0];
+        let is_masked =
+            |part: &u32| len.as_int().is_none_or(|len| len % i64::from(*part) != 0 && len > i64::from(*part));
+        let masked = PARTS.into_iter().filter(is_masked).map(|len| Opt::SplitMasked { range: id, len });
+        ThreadDim::ALL.into_iter().flat_map(of_dim).chain([lane]).chain(masked).collect::<Vec<Opt>>()
     };
     ranges.iter().flat_map(of_one).collect()
+}
+
+/// Loops of the lengths that matrices have which lanes multiply.
+fn tiles_of_matrices(ranges: &[UOp]) -> Vec<Opt> {
+    let of = |len: i64, kind: AxisKind| {
+        let is_one = move |range: &&UOp| range.src()[0].is_const(len) && kind_of(range) == Some(kind);
+        ranges.iter().filter(is_one).map(range_id).collect::<Vec<u32>>()
+    };
+    let mut opts = Vec::new();
+    for rows in of(fragments::ROWS, AxisKind::Loop) {
+        for columns in of(fragments::COLUMNS, AxisKind::Loop) {
+            let terms = of(fragments::TERMS, AxisKind::Reduce).into_iter();
+            opts.extend(terms.map(|terms| Opt::MultiplyMatrices { rows, columns, terms }));
+        }
+    }
+    opts
 }
 
 /// Opts that name two loops which stand in each other.

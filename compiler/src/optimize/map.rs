@@ -62,21 +62,39 @@ fn threads_store_apart(store: &UOp) -> bool {
     let is_index = |node: &UOp| node.op() == Op::Range && kind_of(node).is_thread_index();
     let terms = linear_terms(&store.src()[0].src()[1]).0;
     let hides_index = |term: &UOp| !is_index(term) && postorder(std::slice::from_ref(term)).iter().any(is_index);
-    let has_index = |store: &UOp| closed_ranges(store).iter().any(is_index);
-    let is_missing =
-        |range: &UOp| is_index(range) && !range.src()[0].is_const(1) && !terms.iter().any(|(term, _)| term == range);
-    if !has_index(store) {
+    if !closed_ranges(store).iter().any(is_index) {
         return true;
     }
-    if closed_ranges(store).iter().any(is_missing) || terms.iter().any(|(term, _)| hides_index(term)) {
+    let place = place_in_row(store, &terms);
+    // Rows and places say which element it is, each by itself.
+    let row = place.as_ref().and_then(|(place, len)| match terms.len() == place.len() + 1 {
+        true => terms.iter().find_map(|(term, step)| row_of(term, len).filter(|_| *step == 1)),
+        false => None,
+    });
+    let is_named = |range: &UOp| row.as_ref() == Some(range) || terms.iter().any(|(term, _)| term == range);
+    let is_missing = |range: &UOp| is_index(range) && !range.src()[0].is_const(1) && !is_named(range);
+    let is_hidden = |(term, _): &(UOp, i64)| row.is_none() && hides_index(term);
+    if closed_ranges(store).iter().any(is_missing) || terms.iter().any(is_hidden) {
         return false;
     }
     let width = |term: &UOp| match term.op() {
         Op::Range => term.src()[0].max_value().saturating_sub(1).max(0),
         _ => term.max_value().saturating_sub(term.min_value()),
     };
-    let mut steps: Vec<(i64, bool, i64)> =
-        terms.iter().map(|(term, step)| (step.saturating_abs(), is_index(term), width(term))).collect();
+    let step_of = |(term, step): &(UOp, i64)| (step.saturating_abs(), is_index(term), width(term));
+    match place {
+        Some((place, _)) if row.is_some() => steps_apart(place.iter().map(step_of).collect()),
+        Some((place, len)) if len.as_int().is_some() => {
+            let others = terms.iter().filter(|term| !place.contains(term)).map(step_of);
+            let whole = (1, true, len.max_value() - 1);
+            steps_apart(place.iter().map(step_of).collect()) && steps_apart(others.chain([whole]).collect())
+        }
+        _ => steps_apart(terms.iter().map(step_of).collect()),
+    }
+}
+
+/// Whether terms never come to one sum for two threads: of each its step, whether it is an index, and how often it steps at most.
+fn steps_apart(mut steps: Vec<(i64, bool, i64)>) -> bool {
     steps.sort_unstable();
     // What all terms so far reach, what those up to the last index reach, and what all steps since then are multiples of.
     let (mut reach, mut needed, mut multiple) = (0i64, None::<i64>, 0i64);
@@ -90,6 +108,41 @@ fn threads_store_apart(store: &UOp) -> bool {
         multiple = gcd(multiple, step);
         needed.is_none_or(|needed| multiple > needed)
     })
+}
+
+/// The terms of an offset that are the place in a row, and the row's length, which the place stays below: of a single loop, by its length; else by the gate of the store.
+fn place_in_row(store: &UOp, terms: &[(UOp, i64)]) -> Option<(Vec<(UOp, i64)>, UOp)> {
+    let is_loop = |(term, step): &(UOp, i64)| term.op() == Op::Range && *step > 0;
+    let is_part =
+        |place: &[(UOp, i64)]| !place.is_empty() && place.iter().all(|term| is_loop(term) && terms.contains(term));
+    let conditions = store.src()[0].src().get(2).map(conditions_of).unwrap_or_default();
+    let masked = conditions.iter().filter(|condition| condition.op() == Op::Lt).find_map(|condition| {
+        let (place, begin) = linear_terms(&condition.src()[0]);
+        (begin == 0 && is_part(&place)).then(|| (place, condition.src()[1].clone()))
+    });
+    let is_whole =
+        |(term, step): &&(UOp, i64)| *step == 1 && term.op() == Op::Range && term.src()[0].as_int().is_none();
+    masked.or_else(|| {
+        let (range, step) = terms.iter().find(is_whole)?;
+        Some((vec![(range.clone(), *step)], range.src()[0].clone()))
+    })
+}
+
+/// The conditions that a gate is made of.
+fn conditions_of(gate: &UOp) -> Vec<UOp> {
+    match gate.op() {
+        Op::And => gate.src().iter().flat_map(conditions_of).collect(),
+        _ => vec![gate.clone()],
+    }
+}
+
+/// The loop, if a term is rows of a symbolic length.
+fn row_of(term: &UOp, len: &UOp) -> Option<UOp> {
+    match term.src() {
+        [a, b] if term.op() == Op::Mul && b == len && a.op() == Op::Range => Some(a.clone()),
+        [a, b] if term.op() == Op::Mul && a == len && b.op() == Op::Range => Some(b.clone()),
+        _ => None,
+    }
 }
 
 /// Whether each thread reads itself what it replaces, and replaces it once.

@@ -35,6 +35,18 @@ pub enum Opt {
         /// Length of the inner loop.
         len: u32,
     },
+    /// As `Split`, of a loop over outputs; the last part may go beyond the end, where nothing is loaded or stored.
+    SplitMasked {
+        /// Number of the range.
+        range: u32,
+        /// Length of the inner loop.
+        len: u32,
+    },
+    /// What a load takes from a local buffer is computed where it is asked for instead.
+    Recompute {
+        /// The load's number, in the order of the kernel's graph.
+        load: u32,
+    },
     /// Reductions that depend on a range are kept in scratch along all of it, before what is computed from them.
     MaterializeReductions {
         /// Number of the range.
@@ -124,6 +136,32 @@ pub enum Opt {
         load: u32,
         /// Numbers of the ranges, each once.
         ranges: Vec<u32>,
+    },
+    /// As `StageShared`, with places that nothing uses behind each row along the last range: so rows begin in other banks.
+    StagePadded {
+        /// The load's number.
+        load: u32,
+        /// Places behind each row.
+        pad: u32,
+        /// Numbers of the ranges, each once.
+        ranges: Vec<u32>,
+    },
+    /// Two loops, one directly in the other wherever either stands, become one that keeps the number of the outer, whatever walks them.
+    Flatten {
+        /// Number of the outer range.
+        range: u32,
+        /// Number of the inner one.
+        inner: u32,
+    },
+    /// 16 rows, 8 columns and 16 terms of a product of half floats become matrices that the lanes of a warp multiply together. The lanes get the next
+    /// free number.
+    MultiplyMatrices {
+        /// Number of the loop over rows of outputs.
+        rows: u32,
+        /// Number of the loop over columns.
+        columns: u32,
+        /// Number of the loop of the reduction.
+        terms: u32,
     },
     /// The threads along an index of the block each reduce what one iteration of a reduction's loop is made of, and put it into shared memory; all
     /// reduce that. The range remains the loop over what they put there.

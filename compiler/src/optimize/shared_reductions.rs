@@ -11,7 +11,9 @@
 //! All reductions of the kernel stand in the same loops over outputs and in no other one: else nothing is done, and the choice goes on as before. So it does where
 //! an opt on the way is refused.
 //!
-//! Always: lengths that threads do not divide are done under a mask (reductions) or cut off (outputs), and no element is stored twice.
+//! A value of the row that the schedule keeps is computed anew by each thread that asks for it: others would have to see what one has kept.
+//!
+//! Always: lengths that threads do not divide, symbolic ones among them, are done under a mask, and no element is stored twice.
 //!
 //! Tested in the test crate, on the interpreter of linear lists and on the emulator of GPUs.
 
@@ -37,26 +39,50 @@ const THREADS_OF_STATE: i64 = 32;
 struct Rows {
     /// Loops over outputs that all reductions stand in, outermost first.
     around: Vec<u32>,
-    /// Of each reduction, the range that is shared, and its length.
-    terms: Vec<(u32, i64)>,
-    /// Of each store that has loops beside the reductions, the innermost of these, and its length.
-    columns: Vec<(u32, i64)>,
+    /// Of each reduction, the range that is shared.
+    terms: Vec<Shared>,
+    /// Of each store that has loops beside the reductions, the innermost of these.
+    columns: Vec<Shared>,
     /// Whether a reduction is one of states.
     has_states: bool,
 }
 
+/// A loop that threads share.
+#[derive(Clone, Copy, PartialEq)]
+struct Shared {
+    id: u32,
+    /// Of a symbolic one, the most that it can be.
+    len: i64,
+    is_symbolic: bool,
+}
+
+impl Shared {
+    fn of(range: &UOp) -> Shared {
+        let len = &range.src()[0];
+        Shared { id: range_id(range), len: len.max_value(), is_symbolic: len.as_int().is_none() }
+    }
+
+    fn is_divided_by(&self, part: i64) -> bool {
+        !self.is_symbolic && self.len % part == 0
+    }
+}
+
 /// Shares out the reductions of a kernel among the threads of blocks; whether it did.
 pub(super) fn share_reductions(choice: &mut Attempts<'_>, blocks: &Blocks) -> bool {
-    let survey = Survey::of(&choice.kernel);
-    let Some(rows) = rows_of(&choice.kernel, &survey) else { return false };
     let mark = Mark::of(choice);
+    recompute_rows(choice);
+    let survey = Survey::of(&choice.kernel);
+    let Some(rows) = rows_of(&choice.kernel, &survey) else {
+        mark.restore(choice);
+        return false;
+    };
     let consecutive = |id: u32, inner: &InnerLoops| -> f64 {
         let steps_by_one =
             survey.accesses.iter().filter(|access| inner.holds(access) && access.steps.get(&id) == Some(&1));
         steps_by_one.map(|access| access.weight).sum()
     };
     let reductions = || survey.inner.iter().zip(&rows.terms);
-    let along: f64 = reductions().map(|(inner, (id, _))| consecutive(*id, inner)).sum();
+    let along: f64 = reductions().map(|(inner, shared)| consecutive(shared.id, inner)).sum();
     let across = rows.around.iter().map(|&id| reductions().map(|(inner, _)| consecutive(id, inner)).sum::<f64>());
     let across = across.zip(&rows.around).max_by(|a, b| a.0.total_cmp(&b.0));
     let is_shared = match across {
@@ -67,6 +93,16 @@ pub(super) fn share_reductions(choice: &mut Attempts<'_>, blocks: &Blocks) -> bo
         mark.restore(choice);
     }
     is_shared
+}
+
+/// What is kept of a row by one thread is computed by those that share it, each time it is asked for.
+fn recompute_rows(choice: &mut Attempts<'_>) {
+    let is_kept = |load: &UOp| load.src()[0].src()[0].op() == Op::LocalBuffer;
+    while let Some(number) = super::stage::loads_of(&choice.kernel).iter().position(is_kept) {
+        if !choice.attempt(Opt::Recompute { load: number as u32 }) {
+            return;
+        }
+    }
 }
 
 /// The rows of a kernel, if its reductions stand side by side in the same ones.
@@ -87,17 +123,15 @@ fn rows_of(kernel: &UOp, survey: &Survey) -> Option<Rows> {
             return None;
         }
         around = Some(outside);
-        let lens = inner.ranges.iter().map(|range| (range_id(range), range.src()[0].as_int()));
-        let lens: Vec<(u32, i64)> = lens.map(|(id, len)| len.map(|len| (id, len))).collect::<Option<_>>()?;
         let steps = |id: u32| survey.accesses.iter().filter(|access| access.steps.get(&id) == Some(&1)).count();
-        terms.push(*lens.iter().max_by_key(|(id, len)| (steps(*id), *len))?);
+        terms.push(inner.ranges.iter().map(Shared::of).max_by_key(|shared| (steps(shared.id), shared.len))?);
     }
     let around = around?;
     let mut columns = Vec::new();
     for store in kernel.src() {
         let mut beside = closed_ranges(store).iter().filter(|range| !around.contains(&range_id(range)));
         if let Some(last) = beside.next_back() {
-            columns.push((range_id(last), last.src()[0].as_int()?));
+            columns.push(Shared::of(last));
         }
     }
     columns.dedup();
@@ -116,7 +150,7 @@ struct Team {
 fn share_along(choice: &mut Attempts<'_>, blocks: &Blocks, survey: &Survey, rows: &Rows) -> bool {
     let lanes = blocks.lanes as i64;
     let count: i64 = rows.around.iter().map(|id| survey.most(*id)).fold(1, i64::saturating_mul);
-    let shortest = rows.terms.iter().map(|(_, len)| *len).min().unwrap_or(0);
+    let shortest = rows.terms.iter().map(|shared| shared.len).min().unwrap_or(0);
     if shortest < lanes || rows.terms.is_empty() {
         return false;
     }
@@ -130,19 +164,15 @@ fn share_along(choice: &mut Attempts<'_>, blocks: &Blocks, survey: &Survey, rows
     while threads * 2 <= most && threads * 2 * TERMS_OF_THREAD <= shortest {
         threads *= 2;
     }
-    // What threads do not divide of the outputs is cut off for the first one.
-    let divides = |threads: i64| rows.columns.iter().all(|(_, len)| *len < lanes || len % threads == 0);
-    while threads > lanes && !divides(threads) {
-        threads /= 2;
-    }
     let full = i64::from(survey.lanes(choice.target, shortest));
-    let fills = |vector: i64| rows.terms.iter().chain(&rows.columns).all(|(_, len)| len % (vector * threads) == 0);
+    let fills =
+        |vector: i64| rows.terms.iter().chain(&rows.columns).all(|shared| shared.is_divided_by(vector * threads));
     let vector = if !rows.has_states && fills(full) { full } else { 1 };
     let team = Team { threads, vector, has_lanes: !rows.has_states };
     // Before reductions go through shared memory: each row of the block has its own part of it.
     share_block(choice, survey, rows, THREADS_OF_BLOCK / threads);
-    rows.terms.iter().all(|(id, _)| share_terms(choice, &team, *id))
-        && rows.columns.iter().all(|(id, len)| share_columns(choice, &team, lanes, *id, *len))
+    rows.terms.iter().all(|terms| share_terms(choice, &team, terms.id))
+        && rows.columns.iter().all(|columns| share_columns(choice, &team, lanes, *columns))
         && map_grid(choice, &rows.around)
 }
 
@@ -188,16 +218,17 @@ fn share_terms(choice: &mut Attempts<'_>, team: &Team, range: u32) -> bool {
     share_part(choice, team, part, true) && (!leaves_rest || share_part(choice, team, rest, true))
 }
 
-fn share_columns(choice: &mut Attempts<'_>, team: &Team, lanes: i64, range: u32, len: i64) -> bool {
-    if len < lanes {
+fn share_columns(choice: &mut Attempts<'_>, team: &Team, lanes: i64, columns: Shared) -> bool {
+    let (range, all) = (columns.id, team.threads * team.vector);
+    if columns.len < lanes {
         return true;
     }
-    let end = len - len % team.threads;
-    if end < len && !(end > 0 && choice.attempt(Opt::Peel { range, begin: 0, end: end as u32 })) {
-        return false;
+    if columns.is_divided_by(all) {
+        return part_of(choice, range, all).is_some_and(|part| share_part(choice, team, part, false));
     }
-    let part = part_of(choice, range, team.threads * team.vector);
-    part.is_some_and(|part| share_part(choice, team, part, false))
+    let part = next_range_id(&choice.kernel);
+    let masked = Opt::SplitMasked { range, len: all as u32 };
+    choice.attempt(masked) && share_part(choice, team, part, false)
 }
 
 /// A loop of as many vectors as there are threads, one for each of them.
@@ -233,26 +264,26 @@ fn share_part(choice: &mut Attempts<'_>, team: &Team, range: u32, is_reduction: 
 fn share_across(choice: &mut Attempts<'_>, blocks: &Blocks, survey: &Survey, rows: &Rows, id: u32) -> bool {
     let outputs: i64 = rows.around.iter().map(|id| survey.most(*id)).fold(1, i64::saturating_mul);
     let Some(len) = survey.ranges.get(&id).and_then(|range| range.src()[0].as_int()) else { return false };
-    let shortest = rows.terms.iter().map(|(_, len)| *len).min().unwrap_or(0);
+    let shortest = rows.terms.iter().map(|shared| shared.len).min().unwrap_or(0);
     let wanted = i64::from(choice.target.costs.threads) / outputs.max(1);
     let side = largest_divisor(len, blocks.lanes as i64);
     let most = (THREADS_OF_BLOCK / side).min(shortest / TERMS_OF_THREAD).min(wanted);
-    let divides = |part: &i64| rows.columns.iter().all(|(_, len)| len % part == 0);
+    let divides = |part: &i64| rows.columns.iter().all(|columns| columns.is_divided_by(*part));
     let powers = std::iter::successors(Some(2i64), |part| Some(part * 2)).take_while(|part| *part <= most);
     let Some(group) = powers.filter(divides).last() else { return false };
     if !map_part(choice, id, side, ThreadIndex::Block(ThreadDim::X)) {
         return false;
     }
-    for (range, _) in &rows.terms {
-        let Some(part) = part_of(choice, *range, group) else { return false };
-        let leaves_rest = part != *range && exists(&choice.kernel, part + 1);
+    for Shared { id: range, .. } in rows.terms.iter().copied() {
+        let Some(part) = part_of(choice, range, group) else { return false };
+        let leaves_rest = part != range && exists(&choice.kernel, part + 1);
         let shares = |choice: &mut Attempts<'_>, range| choice.attempt(Opt::Group { range, dim: ThreadDim::Y });
         if !shares(choice, part) || leaves_rest && !shares(choice, part + 1) {
             return false;
         }
     }
     let along_y = ThreadIndex::Block(ThreadDim::Y);
-    rows.columns.iter().all(|(range, _)| map_part(choice, *range, group, along_y)) && map_grid(choice, &rows.around)
+    rows.columns.iter().all(|columns| map_part(choice, columns.id, group, along_y)) && map_grid(choice, &rows.around)
 }
 
 /// The loops that are left of the outer ones as the grid, the innermost first; those for which no index is left stay loops.

@@ -19,6 +19,7 @@
 
 use super::blocks_by_hand::{Mark, loops_over_outputs};
 use super::by_hand::Attempts;
+use super::matrix_tiles::tile_matrices;
 use super::opt::{Opt, ThreadIndex};
 use super::survey::Survey;
 use crate::ir::{AxisKind, Op, ThreadDim, UOp, postorder};
@@ -43,27 +44,30 @@ const TILES: [TileShape; 3] =
 const COPIES_AT_ONCE: i64 = 16;
 
 /// A product of matrices among the loops of a kernel.
-struct Product {
-    rows: u32,
-    columns: u32,
-    terms: u32,
+pub(super) struct Product {
+    pub(super) rows: u32,
+    pub(super) columns: u32,
+    pub(super) terms: u32,
     /// Other loops over outputs: batches.
-    batches: Vec<u32>,
+    pub(super) batches: Vec<u32>,
 }
 
 /// A load of an operand that is still to be copied.
-struct Operand {
-    number: u32,
+pub(super) struct Operand {
+    pub(super) number: u32,
     /// Whether it is the one that varies with columns.
-    has_columns: bool,
+    pub(super) has_columns: bool,
     /// Whether memory is consecutive along the terms, rather than along rows or columns.
-    is_along_terms: bool,
+    pub(super) is_along_terms: bool,
 }
 
 /// Computes a product of matrices by tiles in shared memory; whether it did.
 pub(super) fn tile_product(choice: &mut Attempts<'_>) -> bool {
     let survey = Survey::of(&choice.kernel);
     let Some(product) = find_product(&choice.kernel, &survey) else { return false };
+    if tile_matrices(choice, &product, &survey) {
+        return true;
+    }
     let len = |id: u32| survey.ranges.get(&id).and_then(|range| range.src()[0].as_int()).unwrap_or(0);
     let (rows, columns, terms) = (len(product.rows), len(product.columns), len(product.terms));
     let batches: i64 = product.batches.iter().map(|id| survey.most(*id)).fold(1, i64::saturating_mul);
@@ -143,7 +147,7 @@ fn block(range: u32, dim: ThreadDim) -> Opt {
 }
 
 /// The number of the inner part of a range.
-fn split(choice: &mut Attempts<'_>, range: u32, len: i64) -> Option<u32> {
+pub(super) fn split(choice: &mut Attempts<'_>, range: u32, len: i64) -> Option<u32> {
     if length_of(&choice.kernel, range) == Some(len) {
         return Some(range);
     }
@@ -170,13 +174,13 @@ fn length_of(kernel: &UOp, id: u32) -> Option<i64> {
 }
 
 /// A range that is still a loop over outputs, or over a copy.
-fn loop_of(kernel: &UOp, id: u32) -> Option<UOp> {
+pub(super) fn loop_of(kernel: &UOp, id: u32) -> Option<UOp> {
     let is_loop = |range: &UOp| range.as_range().is_some_and(|arg| arg.kind == AxisKind::Loop);
     all_ranges(kernel).into_iter().find(|range| range_id(range) == id && is_loop(range))
 }
 
 /// A load from a buffer that stands in the reduction and varies with a tile's rows or columns.
-fn next_operand(kernel: &UOp, [rows, columns, terms]: [u32; 3]) -> Option<Operand> {
+pub(super) fn next_operand(kernel: &UOp, [rows, columns, terms]: [u32; 3]) -> Option<Operand> {
     let dependencies = Dependencies::of(kernel);
     let closes =
         |node: &&UOp| node.op() == Op::ReduceRange && closed_ranges(node).iter().any(|range| range_id(range) == terms);

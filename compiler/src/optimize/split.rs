@@ -171,7 +171,7 @@ fn guard_loads(root: &UOp, range: &UOp, value: &UOp, new_loop: &UOp, is_not_empt
 }
 
 /// An index that exists where it did and the gate holds.
-fn gated(index: &UOp, gate: &UOp) -> UOp {
+pub(super) fn gated(index: &UOp, gate: &UOp) -> UOp {
     let both = match index.src().get(2) {
         Some(old) => old & gate,
         None => gate.clone(),

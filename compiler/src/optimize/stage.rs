@@ -29,6 +29,9 @@ use crate::kernel::ranges::{Dependencies, closed_ranges, next_range_id, open_ope
 use crate::symbolic::{linear_terms, simplify};
 use crate::target::Target;
 
+/// Most places that stand unused behind a row.
+const PAD_MAX: u32 = 64;
+
 /// Every reduction that stands in an output range, and in no other reduction or local buffer, kept along that range.
 ///
 /// # Errors
@@ -142,6 +145,26 @@ pub(super) fn stage_load(
     space: MemorySpace,
     target: &Target,
 ) -> Result<UOp, Reason> {
+    stage(root, number, ranges, Layout { space, pad: 0 }, target)
+}
+
+/// As [`stage_load`] in memory that threads share, with unused places behind each row along the last range.
+pub(super) fn stage_padded(root: &UOp, number: u32, ranges: &[UOp], pad: u32, target: &Target) -> Result<UOp, Reason> {
+    if pad > PAD_MAX {
+        return Err("at most 64 places stand behind a row".into());
+    }
+    stage(root, number, ranges, Layout { space: MemorySpace::Shared, pad: i64::from(pad) }, target)
+}
+
+/// Where a copy lies: in which memory, and with how many unused places behind each row along its last range.
+#[derive(Clone, Copy)]
+struct Layout {
+    space: MemorySpace,
+    pad: i64,
+}
+
+fn stage(root: &UOp, number: u32, ranges: &[UOp], layout: Layout, target: &Target) -> Result<UOp, Reason> {
+    let space = layout.space;
     let loads = loads_of(root);
     let load = loads.get(number as usize).ok_or("the kernel has no such load")?;
     let dependencies = Dependencies::of(root);
@@ -150,6 +173,7 @@ pub(super) fn stage_load(
         return Err("a stage is made along one range or more".into());
     }
     let mut bytes = load.dtype().bytes() as u64;
+    let last = ranges.len() - 1;
     for (position, range) in ranges.iter().enumerate() {
         if ranges[..position].contains(range) {
             return Err("a range is named twice".into());
@@ -164,7 +188,8 @@ pub(super) fn stage_load(
         if !dependencies.get(&range.src()[0]).is_empty() {
             return Err("a length depends on other loops".into());
         }
-        bytes = bytes.saturating_mul(room(range));
+        let pad = if position == last { layout.pad as u64 } else { 0 };
+        bytes = bytes.saturating_mul(room(range) + pad);
     }
     match space {
         MemorySpace::Private => at_most(Limit::Scratch, bytes, target.scratch_bytes)?,
@@ -176,7 +201,7 @@ pub(super) fn stage_load(
         return Err("what is copied could be replaced before".into());
     }
     let along = ranges.iter().zip(next_range_id(root)..).map(|(range, id)| Copied::by_its_threads(range, id));
-    let map = [(load.clone(), materialized_along(load, &along.collect::<Vec<_>>(), space))].into_iter().collect();
+    let map = [(load.clone(), laid_out(load, &along.collect::<Vec<_>>(), layout))].into_iter().collect();
     Ok(simplify(&substitute(root, &map)))
 }
 
@@ -187,7 +212,16 @@ pub(super) fn room(range: &UOp) -> u64 {
 
 /// Where a local buffer along ranges has an element: row-major, the last range consecutive.
 pub(super) fn flat_offset(at: &[UOp], ranges: &[UOp]) -> UOp {
-    let flat = at.iter().zip(ranges).fold(UOp::index(0), |flat, (index, range)| flat * room(range) as i64 + index);
+    padded_offset(at, ranges, 0)
+}
+
+/// As [`flat_offset`], where places that nothing uses stand behind each row along the last range.
+fn padded_offset(at: &[UOp], ranges: &[UOp], pad: i64) -> UOp {
+    let last = ranges.len().saturating_sub(1);
+    let flat = at.iter().zip(ranges).enumerate().fold(UOp::index(0), |flat, (position, (index, range))| {
+        let pad = if position == last { pad } else { 0 };
+        flat * (room(range) as i64 + pad) + index
+    });
     simplify(&flat)
 }
 
@@ -217,13 +251,19 @@ impl Copied {
 
 /// The value loaded from a local buffer that computes it for all of some ranges.
 pub(super) fn materialized_along(value: &UOp, along: &[Copied], space: MemorySpace) -> UOp {
+    laid_out(value, along, Layout { space, pad: 0 })
+}
+
+fn laid_out(value: &UOp, along: &[Copied], Layout { space, pad }: Layout) -> UOp {
     let fills: Vec<UOp> = along.iter().map(|copied| copied.fill.clone()).collect();
     let ranges: Vec<UOp> = along.iter().map(|copied| copied.range.clone()).collect();
     let map = ranges.iter().cloned().zip(fills.iter().cloned()).collect();
-    let total: u64 = ranges.iter().map(room).product();
+    let rows: u64 = ranges.iter().rev().skip(1).map(room).product();
+    let total = rows * ranges.last().map_or(1, |last| room(last) + pad as u64);
     let dtype = value.dtype();
-    let index =
-        |memory: UOp, at: &[UOp]| UOp::new(Op::Index, dtype, smallvec![memory, flat_offset(at, &ranges)], Arg::None);
+    let index = |memory: UOp, at: &[UOp]| {
+        UOp::new(Op::Index, dtype, smallvec![memory, padded_offset(at, &ranges, pad)], Arg::None)
+    };
     let scratch = UOp::new(Op::Scratch, dtype, smallvec![], Arg::Scratch(0, total, space));
     let sources: Sources =
         [index(scratch, &fills), substitute(value, &map)].into_iter().chain(fills.iter().cloned()).collect();

@@ -20,6 +20,8 @@ const FORMS: &[(&str, &str)] = &[
     ("vectorize", "vectorize(r0, 16)"),
     ("upcast", "upcast(r0, 4)"),
     ("split", "split(r0, 8)"),
+    ("split_masked", "split_masked(r0, 8)"),
+    ("recompute", "recompute(l0)"),
     ("materialize", "materialize(r0)"),
     ("pack", "pack(r0, r1)"),
     ("stage", "stage(l0, r1, r2)"),
@@ -33,6 +35,9 @@ const FORMS: &[(&str, &str)] = &[
     ("block", "block(r0, x)"),
     ("lane", "lane(r0)"),
     ("stage_shared", "stage_shared(l0, r1, r2)"),
+    ("stage_padded", "stage_padded(l0, 8, r1, r2)"),
+    ("flatten", "flatten(r0, r1)"),
+    ("multiply_matrices", "multiply_matrices(r0, r1, r2)"),
     ("group", "group(r0, x)"),
 ];
 
@@ -52,6 +57,8 @@ impl fmt::Display for Opt {
             Opt::Vectorize { range, lanes } => write!(f, "vectorize(r{range}, {lanes})"),
             Opt::Upcast { range, times } => write!(f, "upcast(r{range}, {times})"),
             Opt::Split { range, len } => write!(f, "split(r{range}, {len})"),
+            Opt::SplitMasked { range, len } => write!(f, "split_masked(r{range}, {len})"),
+            Opt::Recompute { load } => write!(f, "recompute(l{load})"),
             Opt::MaterializeReductions { range } => write!(f, "materialize(r{range})"),
             Opt::Pack { lane, row } => write!(f, "pack(r{lane}, r{row})"),
             Opt::Stage { load, ranges } | Opt::StageShared { load, ranges } => {
@@ -59,6 +66,15 @@ impl fmt::Display for Opt {
                 write!(f, "{name}(l{load}")?;
                 ranges.iter().try_for_each(|range| write!(f, ", r{range}"))?;
                 f.write_str(")")
+            }
+            Opt::StagePadded { load, pad, ranges } => {
+                write!(f, "stage_padded(l{load}, {pad}")?;
+                ranges.iter().try_for_each(|range| write!(f, ", r{range}"))?;
+                f.write_str(")")
+            }
+            Opt::Flatten { range, inner } => write!(f, "flatten(r{range}, r{inner})"),
+            Opt::MultiplyMatrices { rows, columns, terms } => {
+                write!(f, "multiply_matrices(r{rows}, r{columns}, r{terms})")
             }
             Opt::Accumulate { range, along } => {
                 write!(f, "accumulate(r{range}")?;
@@ -99,6 +115,8 @@ impl FromStr for Opt {
             "vectorize" => Opt::Vectorize { range: arguments.range()?, lanes: arguments.number()? },
             "upcast" => Opt::Upcast { range: arguments.range()?, times: arguments.number()? },
             "split" => Opt::Split { range: arguments.range()?, len: arguments.number()? },
+            "split_masked" => Opt::SplitMasked { range: arguments.range()?, len: arguments.number()? },
+            "recompute" => Opt::Recompute { load: arguments.load()? },
             "materialize" => Opt::MaterializeReductions { range: arguments.range()? },
             "pack" => Opt::Pack { lane: arguments.range()?, row: arguments.range()? },
             "reorder" => Opt::Reorder { range: arguments.range()?, inner: arguments.range()? },
@@ -109,6 +127,15 @@ impl FromStr for Opt {
             "grid" => Opt::Map { range: arguments.range()?, index: ThreadIndex::Grid(arguments.dim()?) },
             "block" => Opt::Map { range: arguments.range()?, index: ThreadIndex::Block(arguments.dim()?) },
             "lane" => Opt::Map { range: arguments.range()?, index: ThreadIndex::Lane },
+            "stage_padded" => {
+                Opt::StagePadded { load: arguments.load()?, pad: arguments.number()?, ranges: arguments.ranges()? }
+            }
+            "flatten" => Opt::Flatten { range: arguments.range()?, inner: arguments.range()? },
+            "multiply_matrices" => Opt::MultiplyMatrices {
+                rows: arguments.range()?,
+                columns: arguments.range()?,
+                terms: arguments.range()?,
+            },
             "group" => Opt::Group { range: arguments.range()?, dim: arguments.dim()? },
             "stage_shared" => Opt::StageShared { load: arguments.load()?, ranges: arguments.ranges()? },
             "outermost" => Opt::Outermost { range: arguments.range()? },
@@ -245,6 +272,8 @@ mod tests {
             Opt::Vectorize { range: a, lanes: b },
             Opt::Upcast { range: a, times: b },
             Opt::Split { range: a, len: b },
+            Opt::SplitMasked { range: a, len: b },
+            Opt::Recompute { load: a },
             Opt::MaterializeReductions { range: a },
             Opt::Pack { lane: a, row: b },
             Opt::Stage { load: a, ranges: vec![b] },
@@ -261,6 +290,9 @@ mod tests {
             Opt::Map { range: b, index: ThreadIndex::Block(ThreadDim::Y) },
             Opt::Map { range: a, index: ThreadIndex::Lane },
             Opt::StageShared { load: a, ranges: vec![b, a] },
+            Opt::StagePadded { load: a, pad: b, ranges: vec![b, a] },
+            Opt::Flatten { range: a, inner: b },
+            Opt::MultiplyMatrices { rows: a, columns: b, terms: 7 },
             Opt::Group { range: b, dim: ThreadDim::X },
         ]
     }
@@ -295,7 +327,7 @@ mod tests {
         let error = |text: &str| parse_list(text).expect_err(text).to_string();
         assert_eq!(
             error("split(r0, 8), vectorise(r1, 16)"),
-            "`vectorise(r1, 16)` is no opt: there is no `vectorise`; opts are vectorize, upcast, split, materialize, pack, stage, accumulate, reorder, peel, merge, outermost, thread, grid, block, lane, stage_shared, group"
+            "`vectorise(r1, 16)` is no opt: there is no `vectorise`; opts are vectorize, upcast, split, split_masked, recompute, materialize, pack, stage, accumulate, reorder, peel, merge, outermost, thread, grid, block, lane, stage_shared, stage_padded, flatten, multiply_matrices, group"
         );
         let form = "it is written as in `split(r0, 8)`";
         for (text, what) in [

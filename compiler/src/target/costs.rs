@@ -17,6 +17,8 @@ pub struct Costs {
     pub scratch_bytes_per_ns: u32,
     /// Simple ops on 4-byte elements in a nanosecond, of all threads.
     pub ops_per_ns: u32,
+    /// Products of half floats that are multiplied as matrices and added up in a nanosecond, of all threads; 0 where there is no such instruction.
+    pub matrix_ops_per_ns: u32,
     /// Terms that a contraction with a kernel of its own sums in a nanosecond, of all threads.
     pub terms_per_ns: u32,
     /// Threads for which there should be work.
@@ -65,6 +67,7 @@ impl Costs {
             shared_cache_bytes_per_ns: 60,
             scratch_bytes_per_ns: 64,
             ops_per_ns: 16,
+            matrix_ops_per_ns: 0,
             terms_per_ns: 50,
             threads: 16,
             vector_lanes: 16,
@@ -86,7 +89,7 @@ impl Costs {
 
     /// Those of a GPU by its numbers alone (`Target::gpu_model`); none of them has been measured by this project.
     ///
-    /// Of the H100 SXM, from its data sheet: 3.35 TB/s of memory, 67 TFLOP/s of f32, a multiply-add counted as two, on 132 multiprocessors. From the CUDA C++
+    /// Of the H100 SXM, from its data sheet: 3.35 TB/s of memory, 67 TFLOP/s of f32, a multiply-add counted as two, and 989 TFLOP/s of dense half floats, on 132 multiprocessors. From the CUDA C++
     /// Programming Guide (compute capability 9.0): 2048 threads of a multiprocessor, 32 banks of 4 bytes of shared memory a clock, which at 1.7 GHz are 28 TB/s
     /// of all multiprocessors, 48 KiB of it for a block, loads of 16 bytes. A block reduces one result, so one for each multiprocessor is few, and eight
     /// balance. The second cache is taken for twice as fast as memory, a launch for 2 us. Contractions
@@ -98,6 +101,7 @@ impl Costs {
             shared_cache_bytes_per_ns: 6700,
             scratch_bytes_per_ns: 28_000,
             ops_per_ns: 33_500,
+            matrix_ops_per_ns: 494_500,
             terms_per_ns: 33_500,
             threads: 132 * 2048,
             vector_lanes: 4,
@@ -110,7 +114,7 @@ impl Costs {
         }
     }
 
-    /// Those of the A100 with 80 GB, from its data sheet: 2.04 TB/s of memory, 19.5 TFLOP/s of f32, 108 multiprocessors at 1.4 GHz; else as of the H100. None has
+    /// Those of the A100 with 80 GB, from its data sheet: 2.04 TB/s of memory, 19.5 TFLOP/s of f32, 312 of dense half floats, 108 multiprocessors at 1.4 GHz; else as of the H100. None has
     /// been measured by this project.
     pub fn a100() -> Costs {
         Costs {
@@ -118,6 +122,7 @@ impl Costs {
             shared_cache_bytes_per_ns: 4078,
             scratch_bytes_per_ns: 19_500,
             ops_per_ns: 9750,
+            matrix_ops_per_ns: 156_000,
             terms_per_ns: 9750,
             threads: 108 * 2048,
             few_results: 108,
@@ -126,7 +131,7 @@ impl Costs {
         }
     }
 
-    /// Those of one B200, as reported of it: 7.7 TB/s of memory and 75 TFLOP/s of f32 (an eighth of an HGX board's), 148 multiprocessors at 1.9 GHz; else as of the
+    /// Those of one B200, as reported of it: 7.7 TB/s of memory and 75 TFLOP/s of f32, 2.25 PFLOP/s of dense half floats (an eighth of an HGX board's), 148 multiprocessors at 1.9 GHz; else as of the
     /// H100. None has been measured by this project.
     pub fn b200() -> Costs {
         Costs {
@@ -134,6 +139,7 @@ impl Costs {
             shared_cache_bytes_per_ns: 15_400,
             scratch_bytes_per_ns: 36_000,
             ops_per_ns: 37_500,
+            matrix_ops_per_ns: 1_125_000,
             terms_per_ns: 37_500,
             threads: 148 * 2048,
             few_results: 148,

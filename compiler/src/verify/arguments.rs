@@ -2,8 +2,9 @@
 //! is defined on its types.
 
 use super::VerifyError;
+use crate::DType;
 use crate::dtype::Scalar;
-use crate::ir::{Arg, Component, Op, UOp, is_defined};
+use crate::ir::{Arg, Component, Op, UOp, fragments, is_defined};
 
 /// Whether the argument is of the kind that the op takes.
 // tidy: table
@@ -31,7 +32,7 @@ fn takes(op: Op, arg: &Arg) -> bool {
         Op::HorizontalReduce | Op::Running | Op::ShuffleReduce => matches!(arg, Arg::Combine(_)),
         Op::Exchange => matches!(arg, Arg::None | Arg::Combine(_)),
         Op::Store => matches!(arg, Arg::None | Arg::Combine(_) | Arg::CombineState(_) | Arg::Scatter(..)),
-        Op::Ramp | Op::Lane | Op::Accumulator | Op::Barrier => matches!(arg, Arg::Number(_)),
+        Op::Ramp | Op::Lane | Op::Accumulator | Op::Barrier | Op::LoadMatrices => matches!(arg, Arg::Number(_)),
         Op::Scratch => matches!(arg, Arg::Scratch(..)),
         Op::Bind
         | Op::Contiguous
@@ -43,6 +44,7 @@ fn takes(op: Op, arg: &Arg) -> bool {
         | Op::Sink
         | Op::Splat
         | Op::Stack
+        | Op::MultiplyMatrices
         | Op::Update
         | Op::Final
         | Op::EndRange
@@ -97,6 +99,9 @@ pub(super) fn check_node(node: &UOp) -> Result<(), VerifyError> {
     if let Arg::ReduceState(component, _) | Arg::CombineState(component) | Arg::Step(component) = node.arg() {
         check_state(node, *component)?;
     }
+    if op == Op::MultiplyMatrices {
+        return check_matrices(node);
+    }
     if op.is_elementwise() {
         let operand = node.src()[(op == Op::Where) as usize].dtype();
         if !is_defined(op, operand.element()) {
@@ -104,6 +109,18 @@ pub(super) fn check_node(node: &UOp) -> Result<(), VerifyError> {
         }
     }
     Ok(())
+}
+
+/// Lanes hold so many half floats of one type of each factor, and sums in `f32`.
+fn check_matrices(node: &UOp) -> Result<(), VerifyError> {
+    let [left, right, sums] = [0, 1, 2].map(|operand: usize| node.src()[operand].dtype());
+    let wanted = DType::F32.with_lanes(fragments::SUMS);
+    let is_half = [DType::F16, DType::BF16].contains(&left.element()) && left.element() == right.element();
+    let fits = left.lanes() == fragments::LEFT && right.lanes() == fragments::RIGHT && sums == wanted;
+    match is_half && fits && node.dtype() == wanted {
+        true => Ok(()),
+        false => Err(VerifyError::new(node, format!("gives {} of {left}, {right} and {sums}", node.dtype()))),
+    }
 }
 
 /// The first operands of a reduction of states are the components of one, and it gives the one that it names.

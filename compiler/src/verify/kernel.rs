@@ -4,7 +4,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::VerifyError;
 use super::arguments::check_node;
-use crate::ir::{Arg, AxisKind, Class, Op, UOp, postorder};
+use crate::DType;
+use crate::ir::{Arg, AxisKind, Class, MemorySpace, Op, UOp, fragments, postorder};
 
 /// Checks a kernel in loop form.
 ///
@@ -89,13 +90,14 @@ pub(super) fn check_memory(node: &UOp) -> Result<(), VerifyError> {
                 _ => Ok(()),
             }
         }
-        Op::Load | Op::Store | Op::Previous if src[0].op() != Op::Index => {
+        Op::Load | Op::Store | Op::Previous | Op::LoadMatrices if src[0].op() != Op::Index => {
             fail(format!("needs an index, not {}", src[0].op()))
         }
         Op::Load | Op::Previous if src[0].dtype() != node.dtype() => {
             fail(format!("gives {} of {}", node.dtype(), src[0].dtype()))
         }
         Op::Store if src[0].dtype() != src[1].dtype() => fail(format!("{} goes to {}", src[1].dtype(), src[0].dtype())),
+        Op::LoadMatrices => check_matrices(node),
         Op::Exchange => check_exchange(node),
         Op::Running => match src[1].as_range() {
             Some(range) if range.kind == AxisKind::Serial => Ok(()),
@@ -112,6 +114,26 @@ pub(super) fn check_memory(node: &UOp) -> Result<(), VerifyError> {
             fail(format!("{} becomes {}", src[0].dtype(), node.dtype()))
         }
         _ => Ok(()),
+    }
+}
+
+/// Lanes name rows of eight half floats in shared memory, and get pairs.
+fn check_matrices(load: &UOp) -> Result<(), VerifyError> {
+    let fail = |message: String| Err(VerifyError::new(load, message));
+    let index = &load.src()[0];
+    // In a kernel the memory is that of the stores of a local buffer.
+    let mut memory = &index.src()[0];
+    while let Op::LocalBuffer | Op::Store | Op::Index = memory.op() {
+        memory = &memory.src()[0];
+    }
+    if !matches!(memory.arg(), Arg::Scratch(_, _, MemorySpace::Shared)) || index.src().len() > 2 {
+        return fail("loads matrices from elsewhere than shared memory".to_string());
+    }
+    let is_half = [DType::F16, DType::BF16].contains(&load.dtype().element());
+    let is_row = index.dtype() == load.dtype().element().with_lanes(fragments::SIDE as usize);
+    match is_half && is_row && [2, 4, 8].contains(&load.dtype().lanes()) {
+        true => Ok(()),
+        false => fail(format!("gives {} of rows of {}", load.dtype(), index.dtype())),
     }
 }
 
@@ -140,7 +162,7 @@ fn check_scratch(node: &UOp) -> Result<(), VerifyError> {
     let fail = |message: String| Err(VerifyError::new(node, message));
     let src = node.src();
     match node.op() {
-        Op::Load if src[0].op() == Op::Index && src[0].src()[0].op() == Op::Scratch => {
+        Op::Load | Op::LoadMatrices if src[0].op() == Op::Index && src[0].src()[0].op() == Op::Scratch => {
             fail("reads scratch, which may not be written yet; load from its local buffer".to_string())
         }
         Op::LocalBuffer if src.is_empty() => fail("is made of no store".to_string()),

@@ -8,7 +8,7 @@
 //!   memory.
 //! - Private scratch is filled by each thread, so no index is closed by the stores of its stage. Shared scratch is filled by all threads of a
 //!   block together, so what is stored depends on no thread.
-//! - Where threads meet (at shared scratch and lanes), no loop has another length for another thread.
+//! - Where threads meet (at shared scratch, at lanes, at matrices that lanes multiply), no loop has another length for another thread.
 //!
 //! The same rules refuse opts (`optimize`). Filetests hold each.
 
@@ -98,7 +98,7 @@ pub fn problem(sink: &UOp) -> Option<(UOp, &'static str)> {
                     return fail(message);
                 }
             }
-            _ => meets |= is_shared(node),
+            _ => meets |= is_shared(node) || matches!(node.op(), Op::LoadMatrices | Op::MultiplyMatrices),
         }
         indices.retain(|index| !closed.contains(index));
         stands_in.insert(node, indices);

@@ -218,7 +218,9 @@ impl Writer {
                 self.finish(node, name, outcome);
             }
             Op::Sink => {}
-            Op::ShuffleReduce | Op::Barrier => bug(node, "is of threads that a CPU does not have"),
+            Op::ShuffleReduce | Op::Barrier | Op::LoadMatrices | Op::MultiplyMatrices => {
+                bug(node, "is of threads that a CPU does not have")
+            }
             Op::IDiv | Op::Mod => bug(node, "should have become cdiv, cmod, shifts or masks"),
             Op::Buffer
             | Op::Bind

@@ -63,6 +63,49 @@ impl Writer<'_> {
         self.kept(Kind::of(dtype), result)
     }
 
+    /// `ldmatrix`: each register gets a pair of elements. The pairs stay as they are, for nothing but products of matrices takes them.
+    pub(super) fn load_matrices(&mut self, node: &UOp) {
+        self.need((6, 5), 75);
+        let address = self.address_of(&node.src()[0]);
+        let turned = if *node.arg() == Arg::Number(1) { ".trans" } else { "" };
+        let count = node.dtype().lanes() / 2;
+        let registers: Vec<String> = (0..count).map(|_| self.register(Kind::Bits32)).collect();
+        let list = registers.join(", ");
+        self.line(&format!("ldmatrix.sync.aligned.m8n8.x{count}{turned}.shared.b16 {{{list}}}, {address};"));
+        let mut halves = Vec::new();
+        for pair in &registers {
+            let (low, high) = (self.register(Kind::Bits16), self.register(Kind::Bits16));
+            self.line(&format!("mov.b32 {{{low}, {high}}}, {pair};"));
+            halves.extend([low, high]);
+        }
+        self.set(node, halves);
+        self.pairs.insert(node.clone(), registers);
+    }
+
+    /// `mma.sync`: registers of factors hold pairs of half floats, the first one in the lower half.
+    pub(super) fn multiply_matrices(&mut self, node: &UOp) {
+        self.need((7, 0), 80);
+        let kind = if node.src()[0].dtype().element() == DType::BF16 { "bf16" } else { "f16" };
+        let [left, right] = [0, 1].map(|factor| {
+            if let Some(pairs) = self.pairs.get(&node.src()[factor]) {
+                return pairs.join(", ");
+            }
+            let halves = self.lanes(&node.src()[factor]).to_vec();
+            let halves: Vec<String> = halves.into_iter().map(|half| self.in_register(Kind::Bits16, half)).collect();
+            let pair = |pair: &[String]| self.compute(Kind::Bits32, "mov.b32", &[&format!("{{{}}}", pair.join(", "))]);
+            halves.chunks(2).map(pair).collect::<Vec<String>>().join(", ")
+        });
+        let sums = self.lanes(&node.src()[2]).to_vec();
+        let sums: Vec<String> = sums.into_iter().map(|sum| self.in_register(Kind::Float32, sum)).collect();
+        let results: Vec<String> = sums.iter().map(|_| self.register(Kind::Float32)).collect();
+        self.line(&format!(
+            "mma.sync.aligned.m16n8k16.row.col.f32.{kind}.{kind}.f32 {{{}}}, {{{left}}}, {{{right}}}, {{{}}};",
+            results.join(", "),
+            sums.join(", ")
+        ));
+        self.set(node, results);
+    }
+
     /// Two scalars combined.
     pub(super) fn combined(&mut self, combine: ReduceOp, dtype: DType, a: &str, b: &str) -> String {
         self.binary(combine.op(), dtype, a, b)

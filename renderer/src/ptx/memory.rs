@@ -228,6 +228,11 @@ impl Writer<'_> {
         }
     }
 
+    /// The address of the first element at an index.
+    pub(super) fn address_of(&self, index: &UOp) -> String {
+        self.place(index).address(0, index.dtype().element().bytes())
+    }
+
     fn place(&self, index: &UOp) -> Place {
         match self.places.get(index) {
             Some(place) => place.clone(),

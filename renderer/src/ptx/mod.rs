@@ -167,6 +167,8 @@ struct Writer<'a> {
     /// Registers that are written again: what is read from them is copied.
     renewed: FxHashSet<String>,
     open: Vec<OpenLoop>,
+    /// Registers that hold all elements of matrices, in pairs.
+    pairs: FxHashMap<UOp, Vec<String>>,
 }
 
 impl<'a> Writer<'a> {
@@ -184,6 +186,7 @@ impl<'a> Writer<'a> {
             places: FxHashMap::default(),
             renewed: FxHashSet::default(),
             open: Vec::new(),
+            pairs: FxHashMap::default(),
         }
     }
 
@@ -220,6 +223,8 @@ impl<'a> Writer<'a> {
             Op::Update => self.update(node),
             Op::Final => self.set(node, self.lanes(&node.src()[0]).to_vec()),
             Op::ShuffleReduce => self.shuffle_reduce(node),
+            Op::LoadMatrices => self.load_matrices(node),
+            Op::MultiplyMatrices => self.multiply_matrices(node),
             Op::Index => self.index(node),
             Op::Load | Op::Previous => self.load(node),
             Op::Store => self.store(node),

@@ -123,9 +123,16 @@ fn kernel_forms_round_trip() {
     let lanes = UOp::range(8, 7, AxisKind::Lane);
     let end_of_lanes = new(Op::EndRange, DType::VOID, &[&lanes], Arg::None);
     let combined = new(Op::ShuffleReduce, DType::F32, &[&load, &end_of_lanes], Arg::Combine(ReduceOp::Max));
+    let half = UOp::float(0.5, DType::F16);
+    let halves_shared = new(Op::Scratch, DType::F16, &[], Arg::Scratch(4, 16, MemorySpace::Shared));
+    let halves = |count: usize| new(Op::Splat, DType::F16.with_lanes(count), &[&half], Arg::None);
+    let sums = new(Op::Splat, DType::F32.with_lanes(4), &[&one], Arg::None);
+    let matrices = new(Op::MultiplyMatrices, sums.dtype(), &[&halves(8), &halves(4), &sums], Arg::None);
+    let row = new(Op::Index, DType::F16.with_lanes(8), &[&halves_shared, &UOp::index(8)], Arg::None);
+    let loaded = new(Op::LoadMatrices, DType::F16.with_lanes(8), &[&row], Arg::Number(1));
     let barrier = new(Op::Barrier, DType::VOID, &[], Arg::Number(4));
     let indices = AxisKind::ALL.into_iter().zip(10..).map(|(kind, id)| UOp::range(2, id, kind));
-    let of_threads = indices.chain([shared, combined, barrier]);
+    let of_threads = indices.chain([shared, combined, matrices, loaded, barrier]);
     let others = [sink, ramp, lane, across, stage, update, last];
     let text = check_round_trip(&others.into_iter().chain(of_threads).collect::<Vec<UOp>>());
     for line in [

@@ -6,10 +6,11 @@
 use std::ops::Range;
 
 use super::memory::{Memory, SharedMemory, Usage};
-use super::prepare::{Action, List, Step};
+use super::prepare::{Action, Address, List, Slot, Step};
 use super::thread::{State, Thread, World};
+use crate::DType;
 use crate::dtype::Scalar;
-use crate::ir::MemorySpace;
+use crate::ir::{MemorySpace, ScalarFunction, fragments};
 use crate::linearize::Linear;
 
 /// The op that is wrong, where it was, and what is wrong.
@@ -74,6 +75,75 @@ struct Machine<'l> {
     random: u64,
 }
 
+/// Gives each lane what the values of all come to.
+fn combine_group(group: &mut [Thread], from: Slot, combine: &ScalarFunction, to: Slot) {
+    for part in 0..to.lanes {
+        let mut values: Vec<Scalar> = group.iter().map(|thread| thread.get(from, part)).collect();
+        let mut distance = values.len() / 2;
+        while distance > 0 {
+            let exchanged = (0..values.len()).map(|lane| {
+                let lower = lane & !distance;
+                combine(&[values[lower], values[lower | distance]])
+            });
+            values = exchanged.collect();
+            distance /= 2;
+        }
+        group.iter_mut().zip(values).for_each(|(thread, value)| thread.set(to, part, value));
+    }
+}
+
+/// Loads matrices of 8 by 8 elements, each of which gives every lane a pair.
+fn load_matrices(
+    group: &mut [Thread],
+    address: &Address,
+    is_turned: bool,
+    to: Slot,
+    world: &mut World<'_>,
+) -> Result<(), Wrong> {
+    let side = fragments::SIDE as usize;
+    for matrix in 0..to.lanes / 2 {
+        let mut rows: Vec<Vec<Scalar>> = Vec::new();
+        for thread in &mut group[matrix * side..][..side] {
+            let row = (0..side).map(|at| thread.read_one(address, at, world)).collect::<Result<_, String>>();
+            rows.push(row.map_err(|message| (thread.at, thread.iteration_text(world), message))?);
+        }
+        for (lane, thread) in group.iter_mut().enumerate() {
+            for part in 0..2 {
+                let (across, along) = (lane / 4, lane % 4 * 2 + part);
+                let element = if is_turned { rows[along][across] } else { rows[across][along] };
+                thread.set(to, 2 * matrix + part, element);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Multiplies matrices of which each lane holds some elements. Products of half floats are exact in `f64`, in which they are added up; the sum is rounded once.
+fn multiply(group: &mut [Thread], [left, right, sums]: [Slot; 3], to: Slot) {
+    let mut factors = [[[0.0; fragments::TERMS as usize]; fragments::ROWS as usize]; 2];
+    for (lane, thread) in group.iter().enumerate() {
+        let (group, place) = (lane as i64 / 4, lane as i64 % 4);
+        for element in 0..fragments::LEFT {
+            let [row, term] = fragments::left(element);
+            factors[0][(group + row) as usize][(2 * place + term) as usize] = thread.get(left, element).to_f64();
+        }
+        for element in 0..fragments::RIGHT {
+            let [term, column] = fragments::right(element);
+            factors[1][(group + column) as usize][(2 * place + term) as usize] = thread.get(right, element).to_f64();
+        }
+    }
+    for (lane, thread) in group.iter_mut().enumerate() {
+        let (group, place) = (lane as i64 / 4, lane as i64 % 4);
+        for element in 0..fragments::SUMS {
+            let [row, column] = fragments::sum(element);
+            let (row, column) = (&factors[0][(group + row) as usize], &factors[1][(2 * place + column) as usize]);
+            let before = thread.get(sums, element).to_f64();
+            let sum = row.iter().zip(column).fold(before, |sum, (a, b)| sum + a * b);
+            thread.set(to, element, Scalar::from_f64(sum, DType::F32));
+        }
+    }
+}
+
 impl Machine<'_> {
     /// All blocks of the grid, one after another: they share nothing but parameters.
     fn run_grid(&mut self) -> Result<(), Wrong> {
@@ -106,7 +176,7 @@ impl Machine<'_> {
             if threads.iter().all(|thread| thread.state == State::Ended) {
                 return Ok(());
             }
-            if !self.combine_lanes(&mut threads) {
+            if !self.combine_lanes(&mut threads)? {
                 self.meet(&mut threads)?;
             }
         }
@@ -122,7 +192,7 @@ impl Machine<'_> {
     }
 
     /// Lets groups of lanes go on that have all come to one op of one iteration: each lane has the combined value. Whether there was one.
-    fn combine_lanes(&self, threads: &mut [Thread]) -> bool {
+    fn combine_lanes(&mut self, threads: &mut [Thread]) -> Result<bool, Wrong> {
         let mut went_on = false;
         for group in threads.chunks_mut(self.world.launch.lanes as usize) {
             let point = (group[0].at, group[0].iteration());
@@ -132,21 +202,15 @@ impl Machine<'_> {
             if !group.iter().all(is_there) {
                 continue;
             }
-            let Step { action: Action::Shuffle { from, combine }, to } = &self.world.list.steps[point.0] else {
-                continue;
-            };
-            for part in 0..to.lanes {
-                let mut values: Vec<Scalar> = group.iter().map(|thread| thread.get(*from, part)).collect();
-                let mut distance = values.len() / 2;
-                while distance > 0 {
-                    let exchanged = (0..values.len()).map(|lane| {
-                        let lower = lane & !distance;
-                        combine(&[values[lower], values[lower | distance]])
-                    });
-                    values = exchanged.collect();
-                    distance /= 2;
+            let list = self.world.list;
+            let Step { action, to } = &list.steps[point.0];
+            match action {
+                Action::LoadMatrices { address, is_turned } => {
+                    load_matrices(group, address, *is_turned, *to, &mut self.world)?;
                 }
-                group.iter_mut().zip(values).for_each(|(thread, value)| thread.set(*to, part, value));
+                Action::Shuffle { from, combine } => combine_group(group, *from, combine, *to),
+                Action::Matrices { left, right, sums } => multiply(group, [*left, *right, *sums], *to),
+                _ => continue,
             }
             for thread in group {
                 thread.at += 1;
@@ -154,7 +218,7 @@ impl Machine<'_> {
             }
             went_on = true;
         }
-        went_on
+        Ok(went_on)
     }
 
     /// Lets all threads go on that wait at one barrier.

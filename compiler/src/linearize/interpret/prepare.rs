@@ -6,7 +6,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::dtype::{DType, Scalar};
-use crate::ir::{Arg, AxisKind, MemorySpace, Op, ScalarFunction, UOp, scalar_function};
+use crate::ir::{Arg, AxisKind, MemorySpace, Op, ScalarFunction, UOp, fragments, scalar_function};
 use crate::linearize::Linear;
 
 /// The address of an op that is wrong, and what is wrong.
@@ -102,6 +102,17 @@ pub(super) enum Action {
     Shuffle {
         from: Slot,
         combine: ScalarFunction,
+    },
+    /// Matrices of 8 by 8 elements, of which each lane has the address of a row: all lanes wait for each other.
+    LoadMatrices {
+        address: Address,
+        is_turned: bool,
+    },
+    /// Matrices of which each lane holds some elements, multiplied: all lanes wait for each other.
+    Matrices {
+        left: Slot,
+        right: Slot,
+        sums: Slot,
     },
     /// All threads of a block wait for each other.
     Barrier,
@@ -248,6 +259,32 @@ impl Maker<'_> {
         }
     }
 
+    /// What lanes do together.
+    fn together(&mut self, node: &UOp) -> Result<Action, String> {
+        let is_of_matrices = node.op() != Op::ShuffleReduce;
+        if is_of_matrices && self.linear.launch().lanes as i64 != fragments::LANES {
+            return Err(format!("is of {} lanes", fragments::LANES));
+        }
+        Ok(match (node.op(), node.arg()) {
+            (Op::ShuffleReduce, Arg::Combine(combine)) => {
+                let element = node.dtype().element();
+                let function = scalar_function(combine.op(), element, element);
+                let combine = function.ok_or_else(|| "is not defined".to_string())?;
+                Action::Shuffle { from: self.value_of_lanes(node)?, combine }
+            }
+            (Op::LoadMatrices, Arg::Number(turned)) => {
+                let address = self.address(node)?;
+                self.note_use(address.target, self.open.iter().map(|open| open.step).collect());
+                Action::LoadMatrices { address, is_turned: *turned == 1 }
+            }
+            (Op::MultiplyMatrices, _) => {
+                let [left, right, sums] = [self.value(node, 0)?, self.value(node, 1)?, self.value(node, 2)?];
+                Action::Matrices { left, right, sums }
+            }
+            (op, _) => return Err(format!("{op} lacks its argument")),
+        })
+    }
+
     fn meaning(&mut self, node: &UOp, to: Slot) -> Result<(Action, Meaning), String> {
         let value = Meaning::Value(to);
         Ok(match (node.op(), node.arg()) {
@@ -280,12 +317,7 @@ impl Maker<'_> {
                 self.operand(node, 1)?;
                 (Action::Copy { from: self.value(node, 0)? }, value)
             }
-            (Op::ShuffleReduce, Arg::Combine(combine)) => {
-                let element = node.dtype().element();
-                let function = scalar_function(combine.op(), element, element);
-                let combine = function.ok_or_else(|| "is not defined".to_string())?;
-                (Action::Shuffle { from: self.value_of_lanes(node)?, combine }, value)
-            }
+            (Op::ShuffleReduce | Op::LoadMatrices | Op::MultiplyMatrices, _) => (self.together(node)?, value),
             (Op::Barrier, _) => (Action::Barrier, Meaning::Done),
             (Op::Index, _) => (Action::Nothing, Meaning::Address(self.index(node)?)),
             (Op::Load | Op::Previous, _) => {

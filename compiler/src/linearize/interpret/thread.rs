@@ -43,7 +43,7 @@ pub(super) enum State {
     Runs,
     /// It stands at a barrier.
     AtBarrier,
-    /// It stands where lanes combine what they have.
+    /// It stands where lanes combine what they have, or load or multiply matrices.
     AtShuffle,
     Ended,
 }
@@ -169,7 +169,7 @@ impl Thread {
                 self.state = State::AtBarrier;
                 return Ok(());
             }
-            Action::Shuffle { .. } => {
+            Action::Shuffle { .. } | Action::LoadMatrices { .. } | Action::Matrices { .. } => {
                 self.state = State::AtShuffle;
                 return Ok(());
             }
@@ -260,6 +260,14 @@ impl Thread {
             self.begin_iteration(range, *to);
         }
         open + 1
+    }
+
+    /// One of the elements that an address names.
+    pub(super) fn read_one(&mut self, address: &Address, at: usize, world: &mut World<'_>) -> Result<Scalar, String> {
+        match self.element(address, at, world)? {
+            Some(element) => self.read(address.target, element, world),
+            None => Ok(Scalar::zero(address.dtype)),
+        }
     }
 
     /// The element of a lane, if its gate holds.

@@ -33,7 +33,7 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "FOLDER")]
     save: Option<PathBuf>,
     /// A folder with `model.safetensors` of all-MiniLM-L6-v2, for the cases of that name; else they have random weights. With --target no folder.
-    #[arg(long, num_args = 0..=1, default_missing_value = "", value_name = "FOLDER")]
+    #[arg(long, num_args = 0..=1, default_missing_value = ".", value_name = "FOLDER")]
     pub(crate) model: Option<std::path::PathBuf>,
     /// A GPU by its architecture (sm_80, sm_90 or sm_100), with --model: what it would take for each case at least, by counting. Nothing is run or measured.
     #[arg(long, requires = "model")]
@@ -95,7 +95,8 @@ pub(crate) fn run(arguments: &Bench) -> Result<(), Failure> {
         names.iter().for_each(|name| println!("{name}"));
         return Ok(());
     }
-    let is_known = |case: &&String| names.contains(&case.as_str()) || *case == "minilm";
+    let is_of_gpus = |case: &&String| arguments.target.is_some() && cases::OF_GPUS.contains(&case.as_str());
+    let is_known = |case: &&String| names.contains(&case.as_str()) || *case == "minilm" || is_of_gpus(case);
     if let Some(unknown) = arguments.cases.iter().find(|case| !is_known(case)) {
         return Err(format!("no case is called {unknown}; the cases are {}", names.join(", ")).into());
     }
@@ -105,7 +106,7 @@ pub(crate) fn run(arguments: &Bench) -> Result<(), Failure> {
         let mut cases = arguments.cases.clone();
         // What stands behind `--model` is a case too.
         cases.extend(
-            arguments.model.iter().filter_map(|case| case.to_str().map(str::to_string)).filter(|case| !case.is_empty()),
+            arguments.model.iter().filter_map(|case| case.to_str().map(str::to_string)).filter(|case| case != "."),
         );
         return model::run(target, &cases);
     }

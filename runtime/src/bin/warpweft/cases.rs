@@ -39,6 +39,9 @@ pub(crate) const NAMES: &[&str] = &[
     "topk_rows",
 ];
 
+/// Cases of `--model` alone, besides the others: they are for GPUs.
+pub(crate) const OF_GPUS: &[&str] = &["matmul_4096", "matmul_bf16_4096"];
+
 type Program = fn(&[Tensor]) -> Tensor;
 /// One that may fail.
 type AnyProgram = Box<dyn Fn(&[Tensor]) -> Result<Tensor, Box<dyn Error>>>;
@@ -53,6 +56,7 @@ fn case(name: &str) -> Option<(Vec<Vec<i64>>, f64, f64, Program)> {
         "matmul_512" => (square(512), matmul_cost(512.0).0, matmul_cost(512.0).1, product),
         "matmul_1024" => (square(1024), matmul_cost(1024.0).0, matmul_cost(1024.0).1, product),
         "matmul_2048" => (square(2048), matmul_cost(2048.0).0, matmul_cost(2048.0).1, product),
+        "matmul_4096" | "matmul_bf16_4096" => (square(4096), matmul_cost(4096.0).0, matmul_cost(4096.0).1, product),
         "matvec_4096" => (vec![vec![4096, 4096], vec![4096]], 2.0 * 4096.0 * 4096.0, 4096.0 * 4096.0 * 4.0, product),
         "matmul_t_1024" => {
             (square(1024), matmul_cost(1024.0).0, matmul_cost(1024.0).1, |inputs| inputs[0].t().matmul(&inputs[1]))
@@ -130,7 +134,10 @@ pub(crate) fn shaped(name: &str) -> Result<warpweft_compiler::UOp, Box<dyn Error
         .iter()
         .map(|shape| {
             let len = shape.iter().product::<i64>() as usize;
-            Tensor::from_vec(vec![0f32; len], shape)
+            match name.contains("_bf16_") {
+                true => Tensor::from_bytes(None, DType::BF16, shape, &vec![0; 2 * len]),
+                false => Tensor::from_vec(vec![0f32; len], shape),
+            }
         })
         .collect();
     let text = program(&inputs).program()?;

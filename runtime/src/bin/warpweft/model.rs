@@ -47,7 +47,8 @@ pub(crate) fn run(target: &str, wanted: &[String]) -> Result<(), Box<dyn Error>>
         "{:22} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8} {:>5} {:>9} {:>6}",
         "case", "kernels", "bytes", "flops", "sectors", "shared", "issue", "of bound", "busy", "registers", "spills"
     );
-    for name in cases::NAMES.iter().filter(|name| wanted.is_empty() || wanted.iter().any(|other| other == *name)) {
+    let names = cases::OF_GPUS.iter().chain(cases::NAMES);
+    for name in names.filter(|name| wanted.is_empty() || wanted.iter().any(|other| other == *name)) {
         let Modelled { times, kernels, registers, spilled } = model(name, &machine, ptxas.as_ref())?;
         let us = |ns: f64| format!("{:.1}", ns / 1e3);
         let (registers, spilled) = match ptxas {
