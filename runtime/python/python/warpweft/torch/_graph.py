@@ -145,6 +145,7 @@ class Part:
         # How the axes of each result lie in memory; none of complex ones.
         self.orders: list[Optional[list[int]]] = []
         self.complex: list[bool] = []
+        self.on_device: list[bool] = []
         self.numbers: dict[Any, Any] = {}
         self.known = Known(None, {})
 
@@ -158,6 +159,7 @@ class Part:
         others = [node for node in self.inputs if not isinstance(values[node], torch.Tensor)]
         fixed = {node: told[node] if isinstance(node.meta.get("val"), torch.SymInt) and told else values[node] for node in others}
         self.function = ww.Function(lambda arguments: self._trace(arguments, dict(fixed)), specs, list((known.variables or {}).values()))
+        self.on_device = [node.meta["val"].device.type == "warpweft" for node in self.results]
         _counters.compiled()
 
     def _trace(self, arguments: list[ww.Tensor], values: dict[Any, Any]) -> list[ww.Tensor]:
@@ -190,10 +192,10 @@ class Part:
             return
         arguments = [values[node] for node in self.tensors]
         capsules = [_shared(tensor) for tensor in arguments]
-        for node, order, capsule in zip(self.results, self.orders, self.function.call_arrays(capsules, self.known.bound(symbols))):
+        found = self.function.call_arrays(capsules, self.known.bound(symbols))
+        for node, order, is_there, capsule in zip(self.results, self.orders, self.on_device, found):
             result = from_dlpack(capsule)
             result = torch.view_as_complex(result) if order is None else result.permute(order) if order else result
-            is_there = node.meta["val"].device.type == "warpweft"
             values[node] = _memory.adopted(result, {}) if is_there else result
 
 
