@@ -182,6 +182,7 @@ PARAMETERS = {
     "where.b": "Operand",
     "bind.values": "Mapping[Var, int]",
     "bind.value": "int",
+    "call_like.arguments": "tuple[Tensor, ...]",
     "view.shape": "Axes",
     "permute.shape": "Axes",
     "repeat.shape": "Axes",
@@ -196,7 +197,7 @@ RETURNS = {
     "chunk": "list[Tensor]", "unbind": "list[Tensor]", "meshgrid": "list[Tensor]", "gradient": "list[Tensor]", "gradient_with": "list[Tensor]", "item": "Any", "tolist": "Any",
     "tobytes": "bytes", "numpy": "Any", "__array__": "Any", "__dlpack__": "Any", "__dlpack_device__": "tuple[int, int]", "__len__": "int", "__iter__": "Iterator[Tensor]",
     "__bool__": "bool", "__float__": "float", "__int__": "int", "__index__": "int", "__setitem__": "None", "__delitem__": "None", "assign": "None", "fill": "None",
-    "index_assign": "None", "manual_seed": "None", "realize": "Tensor", "_core.realize": "None", "program": "str", "shares_storage_with": "bool", "shares_elements_with": "bool", "overlaps_itself": "bool", "is_contiguous": "bool", "vars": "list[Var]", "gradient_or_none": "list[Optional[Tensor]]", "call": "list[Tensor]", "call_arrays": "list[Any]",
+    "index_assign": "None", "manual_seed": "None", "realize": "Tensor", "_core.realize": "None", "program": "str", "shares_storage_with": "bool", "shares_elements_with": "bool", "overlaps_itself": "bool", "is_contiguous": "bool", "vars": "list[Var]", "gradient_or_none": "list[Optional[Tensor]]", "call": "list[Tensor]", "call_arrays": "list[Any]", "call_like": "Any",
     "__hash__": "int", "__repr__": "str", "Var.bind": "Dim",
 }  # fmt: skip
 PROPERTIES = {
@@ -221,6 +222,7 @@ SPECIAL = (
     "__rmatmul__ __neg__ __pos__ __abs__ __invert__ __lt__ __le__ __gt__ __ge__ __eq__ __ne__ __getitem__ __setitem__ __len__ __iter__ __bool__ __float__ __int__ __index__ "
     "__array__ __dlpack__ __dlpack_device__ __hash__"
 ).split()
+LENGTH_OPS = "__add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __floordiv__ __rfloordiv__ __mod__ __rmod__".split()
 # Those of Python's slots, which have no names of parameters.
 SLOTS = {
     "__getitem__": "(self, key: Any, /) -> Tensor",
@@ -273,6 +275,8 @@ def of_class(name: str, lines: list[str]) -> None:
         lines.append(
             f"    def __new__{signature(name, '__new__', kind, False).replace('(', '(cls, ', 1).split(' -> ')[0]} -> {name}: ...\n"
         )
+    if name == "Tensor":  # a slot, which has a name in Python since 3.12
+        lines.append("    def __buffer__(self, flags: int, /) -> memoryview: ...\n")
     for attribute, its_type in PROPERTIES[name].items():
         lines.append(f'    @property\n    def {attribute}(self) -> {its_type}:\n        """{getattr(kind, attribute).__doc__}"""\n')
     for attribute, function in sorted(vars(kind).items()):
@@ -282,7 +286,7 @@ def of_class(name: str, lines: list[str]) -> None:
             documented(lines, f"{attribute}{signature(name, attribute, function, True)}", function.__doc__, "    ")
         elif attribute in SPECIAL and name == "Tensor":
             lines.append(f"    def {attribute}{slot(attribute)}: ...\n")
-        elif name in ("Var", "Dim") and attribute in ("__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__"):
+        elif name in ("Var", "Dim") and attribute in LENGTH_OPS:
             lines.append(f"    def {attribute}(self, value: Length, /) -> Dim: ...\n")
         elif attribute in ("__hash__",):
             lines.append("    def __hash__(self) -> int: ...\n")

@@ -13,6 +13,8 @@
 #![allow(unsafe_code, reason = "reads and frees structs behind raw pointers, as the C interface demands")]
 
 pub mod abi;
+#[cfg(feature = "python")]
+pub mod buffer;
 mod layout;
 #[cfg(feature = "python")]
 pub mod python;

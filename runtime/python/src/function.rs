@@ -3,11 +3,14 @@
 //! The callable runs with the interpreter's lock, what it gives is compiled without it. An exception of the callable ends the trace and is raised
 //! as it is. [`PyFunction::call_arrays`] takes and gives capsules of DLPack, so that a caller of another library crosses once.
 
+use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use smallvec::SmallVec;
 use warpweft::function::Spec;
-use warpweft::tensor::{CallError, Var};
-use warpweft::{DynFunction, Error, Tensor, compile_dyn_with, spec};
+use warpweft::tensor::{CallError, Dims, Var};
+use warpweft::{DType, DynFunction, Error, Tensor, compile_dyn_with, spec};
 use warpweft_devices::dlpack::{Capsule, python};
 
 use crate::arguments::{Lengths, bindings};
@@ -18,7 +21,16 @@ use crate::var::PyVar;
 
 /// A callable over tensors as a compiled program.
 #[pyclass(name = "Function", module = "warpweft", frozen)]
-pub(crate) struct PyFunction(DynFunction);
+pub(crate) struct PyFunction {
+    function: DynFunction,
+    specs: Vec<(DType, Dims)>,
+}
+
+/// An argument of [`PyFunction::call_arrays`].
+enum Array {
+    Capsule(Capsule),
+    Tensor(Tensor),
+}
 
 /// What tells the library that a callable raised; the exception is kept beside it.
 #[track_caller]
@@ -56,15 +68,16 @@ impl PyFunction {
         specs: Vec<(Wanted, Lengths)>,
         variables: Vec<Py<PyVar>>,
     ) -> PyResult<PyFunction> {
-        let specs: Vec<Spec> = specs.into_iter().map(|(dtype, shape)| spec(dtype.0, shape.shape())).collect();
+        let specs: Vec<(DType, Dims)> = specs.into_iter().map(|(dtype, shape)| (dtype.0, shape.shape())).collect();
+        let wanted: Vec<Spec> = specs.iter().map(|(dtype, shape)| spec(*dtype, shape.clone())).collect();
         let variables: Vec<&Var> = variables.iter().map(|variable| &variable.get().0).collect();
         let mut failed = None;
         let compiled =
-            py.detach(|| compile_dyn_with(&variables, &specs, |arguments| traced(&callable, arguments, &mut failed)));
+            py.detach(|| compile_dyn_with(&variables, &wanted, |arguments| traced(&callable, arguments, &mut failed)));
         interruption()?;
         match (failed, compiled) {
             (Some(error), _) => Err(error),
-            (None, Ok(function)) => Ok(PyFunction(function)),
+            (None, Ok(function)) => Ok(PyFunction { function, specs }),
             (None, Err(error)) => Err(exception(py, &error)),
         }
     }
@@ -80,16 +93,62 @@ impl PyFunction {
         let variables = bindings(variables);
         let named: Vec<(&Var, i64)> = variables.iter().map(|(variable, value)| (variable, *value)).collect();
         let arguments = tensors(&arguments);
-        let results = asked(py, || self.0.call_with(&named, &arguments))?;
+        let results = asked(py, || self.function.call_with(&named, &arguments))?;
         Ok(results.into_iter().map(PyTensor).collect())
     }
 
-    /// Runs the function on capsules of DLPack, and gives capsules whose memory the caller may write to.
-    fn call_arrays<'py>(&self, py: Python<'py>, arguments: Vec<Bound<'py, PyAny>>) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        let capsules: Vec<Capsule> = arguments.iter().map(python::take).collect::<PyResult<_>>()?;
+    /// Runs the function on these tensors if they are of its types and shapes, which are numbers; else gives None. One result is given by itself.
+    fn call_like<'py>(&self, py: Python<'py>, arguments: &Bound<'py, PyTuple>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        if arguments.len() != self.specs.len() {
+            return Ok(None);
+        }
+        let mut given: SmallVec<[Bound<'py, PyTensor>; 8]> = SmallVec::new();
+        for argument in arguments.iter_borrowed() {
+            match argument.cast_exact::<PyTensor>() {
+                Ok(tensor) => given.push(tensor.to_owned()),
+                Err(_) => return Ok(None),
+            }
+        }
+        let tensors: SmallVec<[&Tensor; 8]> = given.iter().map(|tensor| &tensor.get().0).collect();
+        let is_like = |(tensor, (dtype, shape)): (&&Tensor, &(DType, Dims))| {
+            tensor.dtype().is_ok_and(|found| found == *dtype) && tensor.dims().is_ok_and(|found| found == *shape)
+        };
+        let results = asked(py, || match tensors.iter().zip(&self.specs).all(is_like) {
+            true => self.function.call(&tensors).map(Some),
+            false => Ok(None),
+        })?;
+        let Some(mut results) = results else { return Ok(None) };
+        match results.len() {
+            1 => results.pop().map(|result| PyTensor(result).into_bound_py_any(py)).transpose(),
+            _ => {
+                let results = results.into_iter().map(PyTensor).collect::<Vec<_>>();
+                results.into_bound_py_any(py).map(Some)
+            }
+        }
+    }
+
+    /// Runs the function on capsules of DLPack, and on tensors, and gives capsules whose memory the caller may write to.
+    #[pyo3(signature = (arguments, variables=Vec::new()))]
+    fn call_arrays<'py>(
+        &self,
+        py: Python<'py>,
+        arguments: Vec<Bound<'py, PyAny>>,
+        variables: Vec<(Py<PyVar>, i64)>,
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let array = |argument: &Bound<'py, PyAny>| match argument.cast::<PyTensor>() {
+            Ok(tensor) => Ok(Array::Tensor(tensor.get().0.clone())),
+            Err(_) => python::take(argument).map(Array::Capsule),
+        };
+        let arrays: Vec<Array> = arguments.iter().map(array).collect::<PyResult<_>>()?;
+        let variables = bindings(variables);
         let results = asked(py, || {
-            let arguments: Vec<Tensor> = capsules.into_iter().map(Tensor::from_dlpack).collect();
-            let results = self.0.call(&arguments.iter().collect::<Vec<_>>())?;
+            let tensor = |array| match array {
+                Array::Capsule(capsule) => Tensor::from_dlpack(capsule),
+                Array::Tensor(tensor) => tensor,
+            };
+            let arguments: Vec<Tensor> = arrays.into_iter().map(tensor).collect();
+            let named: Vec<(&Var, i64)> = variables.iter().map(|(variable, value)| (variable, *value)).collect();
+            let results = self.function.call_with(&named, &arguments.iter().collect::<Vec<_>>())?;
             results.into_iter().map(Tensor::into_dlpack).collect::<warpweft::Result<Vec<Capsule>>>()
         })?;
         results.into_iter().map(|capsule| python::give(py, capsule, false)).collect()
@@ -98,10 +157,10 @@ impl PyFunction {
     /// How many kernels a call launches.
     #[getter]
     fn kernels(&self) -> usize {
-        self.0.kernels()
+        self.function.kernels()
     }
 
     fn __repr__(&self) -> String {
-        format!("{:?}", self.0)
+        format!("{:?}", self.function)
     }
 }

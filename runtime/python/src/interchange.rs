@@ -8,7 +8,7 @@ use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 use warpweft::Tensor;
-use warpweft_devices::dlpack::python;
+use warpweft_devices::dlpack::{Capsule, python};
 
 use crate::dtype::Wanted;
 use crate::errors::exception;
@@ -58,6 +58,14 @@ pub(crate) fn copied(object: &Bound<'_, PyAny>, dtype: Option<&str>) -> PyResult
         Ok(Tensor::from_bytes(None, dtype, shape, &data))
     })
 }
+
+/// The elements of a tensor, computed.
+fn capsule_of(tensor: &Bound<'_, PyTensor>) -> PyResult<Capsule> {
+    let tensor_of = tensor.get();
+    asked(tensor.py(), || tensor_of.0.to_dlpack())
+}
+
+warpweft_devices::buffer_protocol!(PyTensor, capsule_of);
 
 #[pymethods]
 impl PyTensor {

@@ -1,6 +1,6 @@
 //! Lengths that are not known when a program is written, in Python: [`PyVar`], and expressions of it as [`PyDim`].
 
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyValueError, PyZeroDivisionError};
 use pyo3::prelude::*;
 use warpweft::tensor::{Dim, Var};
 
@@ -14,6 +14,15 @@ pub(crate) struct PyVar(pub(crate) Var);
 /// A length made of variables.
 #[pyclass(name = "Dim", module = "warpweft", frozen)]
 pub(crate) struct PyDim(pub(crate) Dim);
+
+/// Refuses what lengths are not divided by: only numbers above 0 are known not to be 0 for any value.
+fn divisor(dim: &Dim) -> PyResult<()> {
+    match dim.value() {
+        Ok(0) => Err(PyZeroDivisionError::new_err("a length is divided by 0")),
+        Ok(number) if number > 0 => Ok(()),
+        _ => Err(PyValueError::new_err(format!("a length is divided by a number above 0, not by {dim}"))),
+    }
+}
 
 macro_rules! arithmetic {
     ($($class:ident $as_dim:expr;)*) => { $(
@@ -36,6 +45,14 @@ macro_rules! arithmetic {
             }
             fn __rmul__(&self, other: Length) -> PyDim {
                 PyDim(other.0 * ($as_dim)(&self.0))
+            }
+            fn __floordiv__(&self, other: Length) -> PyResult<PyDim> {
+                divisor(&other.0)?;
+                Ok(PyDim(($as_dim)(&self.0) / other.0))
+            }
+            fn __mod__(&self, other: Length) -> PyResult<PyDim> {
+                divisor(&other.0)?;
+                Ok(PyDim(($as_dim)(&self.0) % other.0))
             }
         }
     )* };
@@ -83,6 +100,16 @@ impl PyVar {
 
 #[pymethods]
 impl PyDim {
+    fn __eq__(&self, other: Length) -> bool {
+        self.0 == other.0
+    }
+
+    fn __hash__(&self) -> u64 {
+        let mut hasher = std::hash::DefaultHasher::new();
+        std::hash::Hash::hash(&self.0, &mut hasher);
+        std::hash::Hasher::finish(&hasher)
+    }
+
     fn __repr__(&self) -> String {
         self.0.to_string()
     }

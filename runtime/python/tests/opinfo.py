@@ -2,10 +2,12 @@
 
     python tests/opinfo.py [--samples N] [--resume] [--part K/N] [--backward] [--device] [NAME ...]
 
-An entry *passes* when all samples agree and nothing was left to PyTorch, *falls back* when they agree and PyTorch ran an op, is *refused* when AOTAutograd or
-eager PyTorch cannot take it as a graph, and is *wrong* otherwise. The results are kept in `tests/opinfo.txt`, a line for each entry; entries that the file
-has are passed over with `--resume`. With `--device` ops run on the device, with the samples moved there, and the results are kept in
-`tests/opinfo_device.txt`. With `--backward` gradients are judged too, and nothing is kept. Samples go the way that `torch.compile` goes from AOTAutograd on.
+Samples go through `torch.compile` as a program's functions do: Dynamo, AOTAutograd, the backend. An entry *passes* when all samples agree, each is one graph, and
+nothing in it was left to PyTorch; *falls back* when they agree and PyTorch ran an op of a graph or between graphs; is *refused* when Dynamo, AOTAutograd or eager
+PyTorch cannot take it as a graph; and is *wrong* otherwise. The few that take no float32 are judged in the first type that they take. The results are kept in
+`tests/opinfo.txt`, a line for each entry; entries that the file has are passed over with `--resume`, one that ended the process is refused then. With
+`--device` ops run on the device, with the samples moved there, and the results are kept in `tests/opinfo_device.txt`. With `--backward` gradients are judged
+too, and nothing is kept.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import signal
 import sys
 import warnings
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any, Iterator, Optional
 
 import torch
 from torch._functorch.aot_autograd import aot_function
@@ -43,10 +45,16 @@ def full_name(entry: Any) -> str:
 
 
 def entries() -> list[Any]:
-    """All entries that take float32."""
-    from torch.testing._internal.common_methods_invocations import op_db
+    """All entries, without the seeds that those of random ops set inside of themselves, which Dynamo cannot trace: each side is seeded before it."""
+    from torch.testing._internal import common_methods_invocations as database
 
-    return sorted((entry for entry in op_db if torch.float32 in entry.dtypes), key=full_name)
+    database.wrapper_set_seed = lambda op, *args, **kwargs: op(*args, **kwargs)  # type: ignore[attr-defined]
+    return sorted(database.op_db, key=full_name)
+
+
+def dtype_of(entry: Any) -> Any:
+    """The type that an entry is judged in: float32, or the first that it takes where it does not take that; none where it takes none that we have."""
+    return next((dtype for dtype in (torch.float32, torch.int64, torch.bool, torch.complex64) if dtype in entry.dtypes), None)
 
 
 def spread(samples: list[Any], count: int) -> list[Any]:
@@ -100,27 +108,45 @@ def is_nearer(expected: list[torch.Tensor], found: Any, right: list[torch.Tensor
     return all(distance(two, three) <= distance(one, three) for one, two, three in zip(expected, found, right))
 
 
+class Differs(Exception):
+    """The second call gives something else than the first."""
+
+
+def copied(tensor: torch.Tensor, backward: bool) -> torch.Tensor:
+    """A tensor over a copy of the whole storage, with the same strides."""
+    wanted, tensor = backward and tensor.requires_grad, tensor.detach()
+    if tensor.layout != torch.strided or tensor.is_conj() or tensor.is_neg():
+        return tensor.clone().requires_grad_(wanted)
+    storage = tensor.untyped_storage().clone()
+    copy = torch.empty(0, dtype=tensor.dtype).set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
+    return copy.requires_grad_(wanted)
+
+
 def compiled(entry: Any, sample: Any, backward: bool = False) -> tuple[Any, Any]:
-    """What eager PyTorch gives, and what the backend gives."""
+    """What eager PyTorch gives, and what `torch.compile` with the backend gives."""
     leaves, tree = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
-    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-    structure: list[Any] = []
 
-    def call(*given: torch.Tensor) -> list[torch.Tensor]:
-        rest = iter(given)
-        x, args, kwargs = pytree.tree_unflatten([next(rest) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves], tree)
-        found, result = pytree.tree_flatten(entry.op(x, *args, **kwargs))
-        structure[:] = [result, [None if isinstance(leaf, torch.Tensor) else leaf for leaf in found]]
-        return [leaf for leaf in found if isinstance(leaf, torch.Tensor)]
+    def function(x: Any, args: Any, kwargs: Any) -> Any:
+        return entry.op(x, *args, **kwargs)
 
-    # The seed that entries of random ops set themselves, which is no part of a graph.
-    torch.manual_seed(42)
-    copies = [[tensor.detach().clone().requires_grad_(backward and tensor.requires_grad) for tensor in tensors] for _ in range(2)]
-    expected = call(*copies[0])
-    torch.manual_seed(42)
-    function = aot_function(call, fw_compiler=compile_graph, bw_compiler=compile_graph, decompositions=decompositions())
-    found = function(*copies[1])
-    return (gradients(expected, copies[0]), gradients(found, copies[1])) if backward else (expected, found)
+    sides = []
+    torch._dynamo.reset()
+    call = torch.compile(function, backend="warpweft", dynamic=False)
+    # The second call takes a shorter way than the first.
+    for call in (function, call, call):
+        given = [copied(leaf, backward) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+        x, args, kwargs = pytree.tree_unflatten(given, tree)
+        torch.manual_seed(42)
+        found = pytree.tree_leaves(call(x, args, kwargs))
+        results = [leaf for leaf in found if isinstance(leaf, torch.Tensor)]
+        values = [leaf for leaf in found if not isinstance(leaf, torch.Tensor)]
+        results = gradients(results, [leaf for leaf in given if isinstance(leaf, torch.Tensor)]) if backward else results
+        sides.append([*results, *map(_number, values)])
+    try:
+        agree(entry, sides[1], sides[2])
+    except AssertionError as error:
+        raise Differs(" ".join(str(error).split())[:200]) from error
+    return sides[0], sides[2]
 
 
 def on_device(entry: Any, sample: Any, backward: bool = False) -> tuple[Any, Any]:
@@ -171,37 +197,57 @@ class Slow(Exception):
     """An entry that takes too long."""
 
 
-def judged(entry: Any, count: int, backward: bool = False, way: Any = compiled) -> tuple[str, str]:
+def judged(entry: Any, count: int, backward: bool = False, way: Any = compiled, dtype: Any = None) -> tuple[str, str]:
     """What became of an entry, and why."""
     counters(reset=True)
+    breaks = torch._dynamo.utils.counters["graph_break"]
+    breaks.clear()
     seen = 0
-    for sample in spread(list(entry.sample_inputs("cpu", torch.float32, requires_grad=backward)), count):
+    dtype = dtype or dtype_of(entry)
+    if dtype is None:
+        return "refused", "it takes no type that we have on the CPU"
+    for sample in spread(list(entry.sample_inputs("cpu", dtype, requires_grad=backward)), count):
+        statistics = torch._dynamo.utils.counters["stats"]
+        statistics.clear()
         try:
             expected, found = way(entry, sample, backward)
         except Slow:
             raise
+        except Differs as error:
+            return "wrong", f"the second call: {error}"
         except Exception as error:
-            return "refused", f"{type(error).__name__}: {error}".split("\n")[0][:160]
+            return "refused", _line(f"{type(error).__name__}: {error}")
         try:
             agree(entry, expected, found)
         except AssertionError as error:
             if not is_nearer(expected, found, exact(entry, sample, backward)):
                 return "wrong", " ".join(str(error).split())[:240]
+        if way is compiled and not statistics["unique_graphs"]:
+            return "refused", _line("; ".join(breaks) or "there is no graph")
         seen += 1
     ops = counters()["fallback_ops"]
     if not seen:
         return "refused", "there are no samples"
+    if breaks:
+        return "falls back", _line("between graphs: " + "; ".join(breaks))
     return ("falls back", ", ".join(sorted(ops))) if ops else ("passes", "")
 
 
-def results(chosen: list[Any], count: int, backward: bool, way: Any) -> Iterator[tuple[str, str, str]]:
-    """What became of each."""
+def _line(text: str) -> str:
+    """The first line of a text, short enough for the table."""
+    return text.split("\n")[0].replace("|", "/")[:160]
+
+
+def results(chosen: list[Any], count: int, backward: bool, way: Any, now: Optional[Path] = None) -> Iterator[tuple[str, str, str]]:
+    """What became of each; the file `now` has the name of the one that is judged, should it end the process."""
 
     def stop(*_: Any) -> None:
         raise Slow()
 
     signal.signal(signal.SIGALRM, stop)
     for entry in chosen:
+        if now is not None:
+            now.write_text(full_name(entry))
         signal.alarm(SECONDS)
         try:
             with torch.set_grad_enabled(backward):
@@ -211,6 +257,8 @@ def results(chosen: list[Any], count: int, backward: bool, way: Any) -> Iterator
         finally:
             signal.alarm(0)
         yield full_name(entry), status, why
+    if now is not None:
+        now.unlink(missing_ok=True)
 
 
 def known(path: Path) -> dict[str, str]:
@@ -244,8 +292,13 @@ def main() -> int:
     chosen = [entry for entry in entries() if not given.names or entry.name in given.names or full_name(entry) in given.names]
     chosen = [entry for entry in chosen if entry.supports_autograd or not given.backward]
     chosen = [entry for entry in chosen[part::parts] if not (given.resume and full_name(entry) in done)]
+    now = given.table.with_suffix(f".{part}.now") if given.resume else None
+    ended = now.read_text() if now is not None and now.exists() else None
+    chosen = [entry for entry in chosen if full_name(entry) != ended]
     with given.table.open("a") as table:
-        for name, status, why in results(chosen, given.samples, given.backward, on_device if given.device else compiled):
+        if ended is not None and ended not in done:
+            table.write(f"{ended} | refused | it ended the process\n")
+        for name, status, why in results(chosen, given.samples, given.backward, on_device if given.device else compiled, now):
             line = f"{name} | {status} | {why}".rstrip(" |")
             done[name] = line
             print(line, flush=True)

@@ -158,8 +158,9 @@ def test_gradients_of_samples_of_pytorchs_database(entry):
 
 
 def test_the_table_of_all_entries_has_no_wrong_one():
-    lines = opinfo.known(opinfo.TABLE).values()
-    statuses = [opinfo.status_of(line) for line in lines]
+    lines = opinfo.known(opinfo.TABLE)
+    statuses = [opinfo.status_of(line) for line in lines.values()]
+    assert set(lines) == {opinfo.full_name(entry) for entry in opinfo.entries()}
     assert "wrong" not in statuses and statuses.count("passes") >= 600
 
 
@@ -178,6 +179,54 @@ def test_parameters_are_read_at_each_call():
     with torch.no_grad():
         w.mul_(2)
     torch.testing.assert_close(f(x), x * 2)
+
+
+def test_parameters_are_bound_once(monkeypatch):
+    from warpweft.torch import _calls
+
+    crossed = []
+    monkeypatch.setattr(_calls, "_to_dlpack", lambda tensor: crossed.append(tensor) or torch._C._to_dlpack(tensor))
+    model, x = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)), torch.randn(2, 4)
+    f = compiled(model)
+    with torch.no_grad():
+        f(x)
+        assert len(crossed) == 4  # when the graph had run once
+        for _ in range(3):
+            crossed.clear()
+            torch.testing.assert_close(f(x), model(x))
+            assert [tensor.shape for tensor in crossed] == [x.shape]
+            model[0].weight.mul_(2)
+        # Other memory, the same memory in another order, another parameter.
+        model[0].weight.data = torch.randn(4, 4)
+        torch.testing.assert_close(f(x), model(x))
+        model[0].weight.data = model[0].weight.data.t()
+        torch.testing.assert_close(f(x), model(x))
+        model[1].weight = nn.Parameter(torch.randn(4, 4))
+        torch.testing.assert_close(f(x), model(x))
+    assert counters()["fallback_ops"] == {}
+
+
+def test_a_bound_parameter_is_not_kept():
+    from weakref import ref
+
+    w = nn.Parameter(torch.ones(3))
+    graph = graph_of(lambda x, w: [x * w], torch.ones(3), w)
+    for _ in range(2):
+        assert graph(torch.ones(3), w)[0].tolist() == [1, 1, 1]
+    assert graph.direct is not None
+    ended = ref(w)
+    del w
+    assert ended() is None
+    assert graph(torch.ones(3), nn.Parameter(torch.full((3,), 2.0)))[0].tolist() == [2, 2, 2]
+
+
+def graph_of(function, *inputs):
+    """The graph of a function as AOTAutograd gives it."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+    from warpweft.torch._graph import Graph
+
+    with torch.no_grad():
+        return Graph(make_fx(function)(*[x.detach() for x in inputs]))
 
 
 def test_complex_numbers_cross():

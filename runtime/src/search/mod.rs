@@ -20,7 +20,7 @@ mod trial;
 #[cfg(test)]
 mod tests;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -238,9 +238,14 @@ impl<'s> Search<'s> {
         let (target, ast) = (self.executor.device().target(), self.ast);
         let (next, ranked) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
         let end = self.started + self.budget.time;
+        // The program is asked on this thread alone.
+        let (caller, stopped) = (std::thread::current().id(), AtomicBool::new(false));
         let work = || {
             while let Some(candidate) = fresh.get(next.fetch_add(1, Ordering::Relaxed)) {
-                if Instant::now() > end {
+                if std::thread::current().id() == caller && is_stopped() {
+                    stopped.store(true, Ordering::Relaxed);
+                }
+                if stopped.load(Ordering::Relaxed) || Instant::now() > end {
                     return;
                 }
                 let options = LowerOptions { opts: Opts::List(candidate.opts.clone()) };

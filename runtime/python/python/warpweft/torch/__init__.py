@@ -26,9 +26,45 @@ def compile_graph(module: Any, example_inputs: Any) -> Callable[..., Any]:
     return make_boxed_func(Graph(module))
 
 
+def _is_plain(context: Any) -> bool:
+    """Whether the results of a graph are the program's as they are: what AOTAutograd does around it is nothing."""
+    about: Any = getattr(context, "fw_metadata", None)
+    try:
+        kinds = {output.output_type.name for output in about.output_info}
+        return kinds <= {"non_alias", "unsafe_view_alias"} and not (
+            about.num_mutated_inp_runtime_indices
+            or about.num_intermediate_bases
+            or about.tokens
+            or about.is_rng_op_functionalized
+            or about.dynamic_outputs
+            or about.grad_enabled_mutation is not None
+        )
+    except AttributeError:
+        return False  # another PyTorch, which keeps this elsewhere
+
+
 def backend(module: Any, example_inputs: Any, **options: Any) -> Callable[..., Any]:
     """The backend that `torch.compile(model, backend="warpweft")` finds."""
     from torch._dynamo.backends.common import aot_autograd
+    from torch._functorch.aot_autograd import make_boxed_func  # type: ignore[attr-defined]
+    from torch._guards import TracingContext
 
-    compiler = aot_autograd(fw_compiler=compile_graph, bw_compiler=compile_graph, decompositions=decompositions())
-    return compiler(module, example_inputs)
+    graphs: list[Graph] = []
+
+    def compile_inference(module: Any, example_inputs: Any) -> Callable[..., Any]:
+        graphs.append(Graph(module))
+        return make_boxed_func(graphs[0])
+
+    compiler = aot_autograd(
+        fw_compiler=compile_graph, bw_compiler=compile_graph, inference_compiler=compile_inference, decompositions=decompositions()
+    )
+    compiled: Callable[..., Any] = compiler(module, example_inputs)
+    if len(graphs) != 1 or len(graphs[0].placeholders) != len(example_inputs) or not _is_plain(TracingContext.try_get()):
+        return compiled
+    (graph,) = graphs
+
+    def call(*args: Any) -> Any:
+        """The graph itself once it is one function, and AOTAutograd's way to it until then."""
+        return compiled(*args) if graph.direct is None else graph.direct(args)
+
+    return call

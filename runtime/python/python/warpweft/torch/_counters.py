@@ -36,3 +36,8 @@ def fell_back(op: str, why: str) -> None:
     if op not in _told:
         _told.add(op)
         _LOGGER.warning("%s is run by PyTorch: %s", op, why)
+
+
+def fixed(why: Exception) -> None:
+    """Tells, to who listens to details, why lengths are no variables."""
+    _LOGGER.info("lengths are those of the call: %s", why)

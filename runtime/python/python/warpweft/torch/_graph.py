@@ -4,8 +4,8 @@ Nodes get *levels*: along each path through the graph the level rises where it e
 ours become one function, the others are run by PyTorch in their order; no path leads from a level to itself through
 another, so levels run one after another. Without an op of PyTorch's there is one level and one function.
 
-A graph is compiled when it is called, for the shapes and numbers that it is called with: symbolic lengths are numbers then. A builder that refuses its
-arguments makes its node PyTorch's, and the graph is cut anew.
+A graph is compiled when it is called. Symbolic lengths become variables with bounds (`_shapes`); where an op needs numbers, they are those that the graph
+is called with, and others compile it again. A builder that refuses its arguments then makes its node PyTorch's, and the graph is cut anew.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ import torch
 from torch.utils.dlpack import from_dlpack, to_dlpack  # type: ignore[attr-defined]
 
 import warpweft as ww
-from warpweft.torch import _counters, _ops
+from warpweft.torch import _calls, _counters, _ops
 from warpweft.torch._device import _memory
+from warpweft.torch._shapes import Known, Shapes, Symbolic, hints
 from warpweft.torch._table import COMPLEX, TABLE, Context, Pair, Unsupported, dtype_of, moved
 
 _ops.load()
@@ -121,8 +122,8 @@ def _order(meta: Any, rank: int) -> list[int]:
     plain = list(range(rank))
     if not isinstance(meta, torch.Tensor) or meta.ndim != rank:
         return plain
-    shape, strides = meta.shape, meta.stride()
-    if not all(isinstance(number, int) for number in (*shape, *strides)) or meta.is_contiguous():
+    shape, strides = hints(meta.shape), hints(meta.stride())
+    if shape is None or strides is None:
         return plain
     order = sorted(plain, key=lambda axis: (-strides[axis], axis))
     dense = 1
@@ -144,22 +145,29 @@ class Part:
         # How the axes of each result lie in memory; none of complex ones.
         self.orders: list[Optional[list[int]]] = []
         self.complex: list[bool] = []
+        self.on_device: list[bool] = []
         self.numbers: dict[Any, Any] = {}
+        self.known = Known(None, {})
 
-    def build(self, known: dict[Any, Any]) -> None:
-        """Compiles the function for arguments of these types and shapes."""
-        self.tensors = [node for node in self.inputs if isinstance(known[node], torch.Tensor)]
-        specs = [_spec(known[node]) for node in self.tensors]
-        self.complex = [known[node].dtype in _COMPLEX for node in self.tensors]
-        fixed = {node: known[node] for node in self.inputs if not isinstance(known[node], torch.Tensor)}
-        self.function = ww.Function(lambda arguments: self._trace(arguments, dict(fixed)), specs)
+    def build(self, values: dict[Any, Any], known: Known) -> None:
+        """Compiles the function for arguments of these types and shapes, of which more may be known than these values are."""
+        self.known = known
+        self.tensors = [node for node in self.inputs if isinstance(values[node], torch.Tensor)]
+        told = {node: known(node.meta.get("val")) for node in self.inputs} if known.variables else {}
+        specs = [_spec(told[node] if isinstance(told.get(node), Symbolic) else values[node]) for node in self.tensors]
+        self.complex = [values[node].dtype in _COMPLEX for node in self.tensors]
+        others = [node for node in self.inputs if not isinstance(values[node], torch.Tensor)]
+        fixed = {node: told[node] if isinstance(node.meta.get("val"), torch.SymInt) and told else values[node] for node in others}
+        self.function = ww.Function(lambda arguments: self._trace(arguments, dict(fixed)), specs, list((known.variables or {}).values()))
+        self.on_device = [node.meta["val"].device.type == "warpweft" for node in self.results]
         _counters.compiled()
 
     def _trace(self, arguments: list[ww.Tensor], values: dict[Any, Any]) -> list[ww.Tensor]:
         for node, argument, is_complex in zip(self.tensors, arguments, self.complex):
             values[node] = Pair(argument[..., 0], argument[..., 1]) if is_complex else argument
         for node in self.nodes:
-            values[node] = build_node(node, values)
+            is_length = bool(self.known.variables) and isinstance(node.meta.get("val"), torch.SymInt)
+            values[node] = self.known(node.meta["val"]) if is_length else build_node(node, values, self.known)
         results = []
         for node in self.outputs:
             value = values[node]
@@ -177,17 +185,17 @@ class Part:
             results.append(value.permute(order) if order != sorted(order) else value)
         return results
 
-    def run(self, values: dict[Any, Any]) -> None:
+    def run(self, values: dict[Any, Any], symbols: dict[Any, int]) -> None:
         """Calls the function, and puts what it gives beside the other values."""
-        values.update(self.numbers)
+        values.update({node: self.known.number(node.meta["val"], symbols) for node in self.numbers} if self.known.variables else self.numbers)
         if not self.results or self.function is None:
             return
         arguments = [values[node] for node in self.tensors]
         capsules = [_shared(tensor) for tensor in arguments]
-        for node, order, capsule in zip(self.results, self.orders, self.function.call_arrays(capsules)):
+        found = self.function.call_arrays(capsules, self.known.bound(symbols))
+        for node, order, is_there, capsule in zip(self.results, self.orders, self.on_device, found):
             result = from_dlpack(capsule)
             result = torch.view_as_complex(result) if order is None else result.permute(order) if order else result
-            is_there = node.meta["val"].device.type == "warpweft"
             values[node] = _memory.adopted(result, {}) if is_there else result
 
 
@@ -195,14 +203,14 @@ def _resolved(argument: Any, values: dict[Any, Any]) -> Any:
     return torch.fx.node.map_arg(argument, lambda node: values[node])
 
 
-def build_node(node: Any, values: dict[Any, Any]) -> Any:
+def build_node(node: Any, values: dict[Any, Any], known: Known) -> Any:
     """A node of tensors of Warpweft, or a number."""
     args, kwargs = _resolved(node.args, values), _resolved(node.kwargs, values)
     try:
         if node.target in TABLE:
-            meta = node.meta.get("val")
-            metas = torch.fx.node.map_arg(node.args, lambda source: source.meta.get("val"))
-            named = torch.fx.node.map_arg(node.kwargs, lambda source: source.meta.get("val"))
+            meta = known(node.meta.get("val"))
+            metas = torch.fx.node.map_arg(node.args, lambda source: known(source.meta.get("val")))
+            named = torch.fx.node.map_arg(node.kwargs, lambda source: known(source.meta.get("val")))
             if _is_empty(meta) or isinstance(meta, (tuple, list)) and meta and all(map(_is_empty, meta)):
                 return _result([None] * len(meta) if isinstance(meta, (tuple, list)) else ww.zeros(0), meta)
             return _result(TABLE[node.target](Context(meta, metas, named, _used(node)), *args, **kwargs), meta)
@@ -232,9 +240,16 @@ class Graph:
         (self.output,) = [node for node in self.nodes if node.op == "output"]
         self.refused: dict[Any, str] = {}
         self.plans: dict[Any, list[Any]] = {}
+        # Of variables, with what is known of these.
+        self.flexible: list[tuple[Known, list[Any]]] = []
+        # The shortest way, where the graph is one function.
+        self.direct: Any = None
         self.lock = threading.RLock()
         # Where all lengths are numbers, who calls the graph has seen to it that they are those.
         self.is_static = all(_is_static(node.meta.get("val")) for node in self.placeholders)
+        self.shapes = None if self.is_static else Shapes(self.placeholders)
+        # Whether an op needs numbers.
+        self.is_fixed = not (self.shapes and self.shapes.sources)
         for node in self.calls:
             why = None if _is_number(node) or node.target.__name__ == "getitem" else _unknown(node)
             if why is not None:
@@ -250,40 +265,58 @@ class Graph:
             _counters.fell_back(str(node.target), why)
 
     def __call__(self, *args: Any) -> Any:
+        if self.direct is not None:
+            return self.direct(args)
+        symbols = self.shapes.values(args) if self.shapes is not None else {}
         key = None if self.is_static else tuple(map(_kind, args))
-        plan = self.plans.get(key)
+        plan = next((plan for known, plan in self.flexible if known.admits(symbols)), None) or self.plans.get(key)
         if plan is None:
             with self.lock:
-                return self._first(key, args)
+                return self._first(key, args, symbols)
+        return self._outputs(self._carried_out(plan, args, symbols))
+
+    def _carried_out(self, plan: list[Any], args: Any, symbols: dict[Any, int], known: Optional[Known] = None) -> dict[Any, Any]:
+        """All values of a call; parts are compiled before they run where something is known."""
         values = dict(zip(self.placeholders, args))
         values.update(self.constants)
         for step in plan:
-            self._run(step, values)
-        return self._outputs(values)
+            if known is not None and isinstance(step, Part):
+                step.build(values, known)
+            self._run(step, values, symbols)
+        return values
 
-    def _first(self, key: Any, args: Any) -> Any:
+    def _first(self, key: Any, args: Any, symbols: dict[Any, int]) -> Any:
         """Runs the graph while its parts are compiled; where a node is refused, from the start."""
         state = torch.get_rng_state() if any(map(_is_random, self.calls)) else None
+        if not self.is_fixed and self.shapes is not None:
+            try:
+                known, plan = Known(self.shapes, symbols, self.shapes.variables(symbols)), self._cut()
+                values = self._carried_out(plan, args, symbols, known)
+                self.flexible.append((known, plan))
+                return self._outputs(values)
+            except (Refused, Unsupported, ValueError, TypeError, RuntimeError) as refusal:
+                _counters.fixed(refusal)
+                self.is_fixed = isinstance(refusal, Refused)
+                if state is not None:
+                    torch.set_rng_state(state)
         while True:
-            values = dict(zip(self.placeholders, args))
-            values.update(self.constants)
             plan = self._cut()
             try:
-                for step in plan:
-                    if isinstance(step, Part):
-                        step.build(values)
-                    self._run(step, values)
+                values = self._carried_out(plan, args, symbols, Known(self.shapes, symbols))
                 self.plans[key] = plan
-                return self._outputs(values)
+                results = self._outputs(values)
+                if key is None and len(plan) == 1 and isinstance(plan[0], Part):
+                    self.direct = _calls.direct(self, plan[0], args)
+                return results
             except Refused as refusal:
                 self.refused[refusal.node] = refusal.why
                 self._tell(refusal.node, refusal.why)
                 if state is not None:
                     torch.set_rng_state(state)
 
-    def _run(self, step: Any, values: dict[Any, Any]) -> None:
+    def _run(self, step: Any, values: dict[Any, Any], symbols: dict[Any, int]) -> None:
         if isinstance(step, Part):
-            step.run(values)
+            step.run(values, symbols)
         else:
             values[step] = step.target(*_resolved(step.args, values), **_resolved(step.kwargs, values))
 

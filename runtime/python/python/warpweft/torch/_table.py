@@ -56,15 +56,17 @@ class Context:
         return dtype_of(self.first.dtype)
 
     @property
-    def shape(self) -> list[int]:
-        """The lengths of the first result, where all are numbers."""
-        return [int(length) for length in self.first.shape]
+    def shape(self) -> list[Any]:
+        """The lengths of the first result: numbers, or expressions of variables."""
+        return [length if isinstance(length, (ww.Var, ww.Dim)) else int(length) for length in self.first.shape]
 
     def promoted(self) -> ww.DType:
         """The type that ATen computes in, of all tensors and numbers among the arguments."""
         import torch
 
-        values = [value for value in (*self.args, *self.kwargs.values()) if isinstance(value, (torch.Tensor, int, float))]
+        # A variable length is an integer.
+        given = [2 if isinstance(value, (ww.Var, ww.Dim)) else value for value in (*self.args, *self.kwargs.values())]
+        values = [value for value in given if isinstance(value, (torch.Tensor, int, float))]
         common: Any = values[0]
         result = common.dtype if isinstance(common, torch.Tensor) else None
         if len(values) == 1 and result is not None:
@@ -137,6 +139,8 @@ def moved(tensor: ww.Tensor, dtype: ww.DType) -> ww.Tensor:
 
 def tensor_of(value: Any, dtype: ww.DType) -> ww.Tensor:
     """A tensor, or a number as one, in that type."""
+    if isinstance(value, (ww.Var, ww.Dim)):
+        return moved(ww.from_dim(value), dtype)
     return moved(value, dtype) if isinstance(value, ww.Tensor) else ww.full((), number(value, dtype), dtype=dtype)
 
 

@@ -1,0 +1,120 @@
+"""Lengths that change between calls of `torch.compile(backend="warpweft")`: one compiled function for all within bounds, seen in the counters; where an op needs numbers, one for
+each. Values and shapes are eager PyTorch's.
+"""
+
+import copy
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+from warpweft.torch import counters  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    counters(reset=True)
+
+
+def compiled(model, **options):
+    return torch.compile(model, backend="warpweft", **options)
+
+
+LENGTHS = (4, 6, 15, 2, 9, 6)
+FUNCTIONS = {
+    "elements": lambda x: (x * 2).relu() + x.shape[0],
+    "sums": lambda x: (x.sum(0), x.mean(1), x.amax()),
+    "flat": lambda x: x.reshape(-1) * 2,
+    "columns": lambda x: x.t().softmax(0),
+    "made": lambda x: torch.zeros(x.shape[0], 2) + torch.ones(2 * x.shape[0] + 1).sum(),
+    "mean by hand": lambda x: x.cumsum(0) / x.shape[0],
+    "joined": lambda x: torch.cat([x, x[:1], x]),
+    "product": lambda x: x @ x.t(),
+    "normalised": lambda x: nn.functional.layer_norm(x, (3,)),
+    "integers": lambda x: x.to(torch.int32) + x.shape[0],
+    "truth": lambda x: (x > 0) * x.shape[0],
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_one_function_serves_all_lengths(name):
+    function = FUNCTIONS[name]
+    call = compiled(function, dynamic=True)
+    for length in LENGTHS:
+        x = torch.randn(length, 3)
+        torch.testing.assert_close(call(x), function(x), rtol=1e-4, atol=1e-5)
+    assert counters() == {"graphs": 1, "fallback_ops": {}}
+
+
+def test_bounds_are_those_that_are_told():
+    call = compiled(lambda x: x.exp().sum(1))
+    for length in (20, 3, 40, 7):
+        x = torch.randn(length, 3)
+        torch._dynamo.mark_dynamic(x, 0, min=2, max=40)
+        torch.testing.assert_close(call(x), x.exp().sum(1))
+    assert counters()["graphs"] == 1
+
+
+def test_a_sequence_of_any_length_attends():
+    attend = nn.functional.scaled_dot_product_attention
+    function = lambda x: attend(x[None, None], x[None, None], x[None, None], is_causal=True)  # noqa: E731
+    call = compiled(function)
+    for length in (9, 5, 30, 2):
+        x = torch.randn(length, 8)
+        torch._dynamo.mark_dynamic(x, 0, min=2, max=64)
+        torch.testing.assert_close(call(x), function(x), rtol=1e-4, atol=1e-5)
+    assert counters() == {"graphs": 1, "fallback_ops": {}}
+
+
+def test_a_length_beyond_the_bounds_is_compiled_for():
+    call = compiled(lambda x: x.exp().sum(1), dynamic=True)
+    for length in (3, 16, 17, 2000, 30, 5):
+        x = torch.randn(length, 3)
+        torch.testing.assert_close(call(x), x.exp().sum(1))
+    assert counters()["graphs"] == 3
+
+
+def test_where_an_op_needs_numbers_there_is_a_function_for_each():
+    def function(x):
+        return x.sort(0)[0].view(2, -1).sum(0)
+
+    call = compiled(function, dynamic=True)
+    for length in (4, 6, 10, 6, 4):
+        x = torch.randn(length, 3)
+        torch.testing.assert_close(call(x), function(x))
+    assert counters()["graphs"] <= 3
+
+
+def test_a_training_step_of_any_batch():
+    model = nn.Sequential(nn.Linear(3, 8), nn.GELU(), nn.LayerNorm(8), nn.Linear(8, 2))
+    eager, call = copy.deepcopy(model), compiled(model, dynamic=True)
+    for length in (5, 9, 2, 12):
+        x = torch.randn(length, 3)
+        for one, run in ((model, call), (eager, eager)):
+            one.zero_grad()
+            run(x).square().mean().backward()
+        for found, wanted in zip(model.parameters(), eager.parameters()):
+            torch.testing.assert_close(found.grad, wanted.grad, rtol=1e-4, atol=1e-5)
+    assert counters() == {"graphs": 2, "fallback_ops": {}}
+
+
+def test_two_lengths():
+    function = lambda x, y: (x @ y).relu().sum(1) / y.shape[1]  # noqa: E731
+    call = compiled(function, dynamic=True)
+    for rows, columns in ((4, 5), (7, 3), (2, 9), (16, 16)):
+        x, y = torch.randn(rows, 6), torch.randn(6, columns)
+        torch.testing.assert_close(call(x, y), function(x, y), rtol=1e-4, atol=1e-5)
+    assert counters()["graphs"] == 1
+
+
+def test_strides_of_results_are_eagers():
+    function = lambda x: x.permute(2, 0, 1) + 1  # noqa: E731
+    call = compiled(function, dynamic=True)
+    for length in (4, 6, 3):
+        x = torch.randn(length, 3, 5)
+        assert call(x).stride() == function(x).stride()
+        torch.testing.assert_close(call(x), function(x))
+    assert counters()["graphs"] == 1
