@@ -55,12 +55,12 @@ fn algebra_transforms_and_special_functions() {
 
 #[test]
 fn edges_on_the_cpu() {
-    all_pass("ops", "edges.json.gz", 1201, "CPU");
+    all_pass("ops", "edges.json.gz", 1205, "CPU");
 }
 
 #[test]
 fn edges_on_the_interpreter() {
-    all_pass("ops", "edges.json.gz", 1201, "INTERPRETER");
+    all_pass("ops", "edges.json.gz", 1205, "INTERPRETER");
 }
 
 #[test]
