@@ -10,7 +10,7 @@
 
 use std::cell::RefCell;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use smallvec::{SmallVec, smallvec};
 
 use crate::dtype::Scalar;
@@ -144,22 +144,39 @@ fn vectorize(root: &UOp) -> UOp {
         return root.clone();
     }
     let mut vectorizer = Vectorizer {
+        fetching: fetching(&dependencies.order),
         dependencies,
         lanes,
         done: FxHashMap::default(),
         steps: Default::default(),
         places: Default::default(),
     };
-    for node in vectorizer.dependencies.order.clone() {
-        let new = vectorizer.convert(&node);
+    let order = vectorizer.dependencies.order.clone();
+    let wanted = vectorizer.wanted(root);
+    for node in order {
+        let new = if wanted.contains(&node) { vectorizer.convert(&node) } else { node.clone() };
         vectorizer.done.insert(node, new);
     }
     vectorizer.done.remove(root).unwrap_or_else(|| root.clone())
 }
 
+/// The nodes that are loads or reductions, or have some below.
+fn fetching(order: &[UOp]) -> FxHashSet<UOp> {
+    let mut fetching: FxHashSet<UOp> = FxHashSet::default();
+    for node in order {
+        let fetches = matches!(node.op(), Op::Load | Op::ReduceRange);
+        if fetches || node.src().iter().any(|operand| fetching.contains(operand)) {
+            fetching.insert(node.clone());
+        }
+    }
+    fetching
+}
+
 struct Vectorizer {
     dependencies: Dependencies,
     lanes: FxHashMap<u32, UOp>,
+    /// What is made of loads or reductions.
+    fetching: FxHashSet<UOp>,
     done: FxHashMap<UOp, UOp>,
     /// By how much each index expression grows from lane to lane, and what it is in one lane: many accesses ask for one.
     steps: RefCell<FxHashMap<(UOp, UOp), Option<i64>>>,
@@ -173,6 +190,37 @@ impl Vectorizer {
         let lane = found.next().cloned();
         assert!(found.next().is_none(), "bug in the compiler: a value depends on two vector ranges");
         lane
+    }
+
+    /// The nodes whose lanes somebody asks for: not those that only say where vectors of memory lie, of which loads and stores make the first
+    /// lane themselves.
+    fn wanted(&self, root: &UOp) -> FxHashSet<UOp> {
+        let order = &self.dependencies.order;
+        let mut wanted: FxHashSet<UOp> = FxHashSet::with_capacity_and_hasher(order.len(), FxBuildHasher);
+        wanted.insert(root.clone());
+        for node in order.iter().rev() {
+            if !wanted.contains(node) {
+                continue;
+            }
+            let plain = self.plain_index(node);
+            wanted.extend(node.src().iter().filter(|operand| plain != Some(*operand)).cloned());
+            if let Some([memory, _, gate @ ..]) = plain.map(UOp::src) {
+                wanted.extend([memory].into_iter().chain(gate).cloned());
+            }
+        }
+        wanted
+    }
+
+    /// The address of a load or store over lanes, if its place is index arithmetic in memory that is the same for all lanes.
+    fn plain_index<'n>(&self, node: &'n UOp) -> Option<&'n UOp> {
+        let index = node.src().first().filter(|_| matches!(node.op(), Op::Load | Op::Store))?;
+        let [memory, offset, ..] = index.src() else { return None };
+        let is_given = memory.op() == Op::Param && !self.fetching.contains(offset);
+        let has_lanes = match node.op() {
+            Op::Load => self.lane_of(node).is_some(),
+            _ => closed_ranges(node).iter().any(|range| kind_of(range) == AxisKind::Vector),
+        };
+        (is_given && has_lanes).then_some(index)
     }
 
     fn convert(&self, node: &UOp) -> UOp {
@@ -307,9 +355,7 @@ impl Vectorizer {
         let gate = index.src().get(2);
         let gate_varies = gate.is_some_and(|gate| self.dependencies.get(gate).contains(range_id(lane)));
         // Offsets that hold loads (gathers) are vectors of their own.
-        let loads =
-            postorder(std::slice::from_ref(offset)).iter().any(|node| matches!(node.op(), Op::Load | Op::ReduceRange));
-        if loads {
+        if self.fetching.contains(offset) {
             let offset = splat(&self.done[offset], count);
             let gate = gate.map(|gate| splat(&self.done[gate], count));
             let src: Sources = [buffer, offset].into_iter().chain(gate).collect();
