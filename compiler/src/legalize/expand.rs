@@ -1,7 +1,6 @@
 //! Ranges of kind `unroll` become straight-line code, those of kind `vector` become lanes.
 //!
-//! An unrolled range is replaced by each of its numbers in turn: a store that closes it becomes several, a reduction becomes a tree of its
-//! op over several values. A vector range is replaced by lanes: what depends on it becomes a vector, what does not is splat
+//! An unrolled range is replaced by each of its numbers in turn (`unroll`). A vector range is replaced by lanes: what depends on it becomes a vector, what does not is splat
 //! where it meets one; a store that closes it stores a vector, a reduction that closes it combines the lanes.
 //!
 //! Loads and stores whose offset moves by 1 with the lane become vector accesses, by 0 scalar ones, by another constant gathers;
@@ -11,8 +10,9 @@
 use std::cell::RefCell;
 
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
-use smallvec::{SmallVec, smallvec};
+use smallvec::smallvec;
 
+use super::unroll::{State, tree, unroll};
 use crate::dtype::Scalar;
 use crate::ir::{Arg, AxisKind, Combining, Op, Sources, Substitution, UOp, postorder, with_mapped_sources};
 use crate::kernel::effects::{accumulates, find_lost_loads, loads_before};
@@ -24,88 +24,13 @@ pub fn expand(root: &UOp) -> UOp {
     vectorize(&find_lost_loads(&unroll(root)))
 }
 
-fn kind_of(range: &UOp) -> AxisKind {
+pub(super) fn kind_of(range: &UOp) -> AxisKind {
     range.as_range().map_or(AxisKind::Loop, |range| range.kind)
 }
 
 /// The store over other leading operands and ranges.
-fn reclose(store: &UOp, open: &[UOp], ranges: impl Iterator<Item = UOp>) -> UOp {
+pub(super) fn reclose(store: &UOp, open: &[UOp], ranges: impl Iterator<Item = UOp>) -> UOp {
     UOp::new(store.op(), store.dtype(), open.iter().cloned().chain(ranges).collect::<Sources>(), store.arg().clone())
-}
-
-/// Straight-line code for unrolled ranges, innermost loop ends first.
-fn unroll(root: &UOp) -> UOp {
-    let mut done: FxHashMap<UOp, SmallVec<[UOp; 1]>> = FxHashMap::default();
-    let mut numbers = Numbers::default();
-    for node in postorder(std::slice::from_ref(root)) {
-        let mut src = Sources::new();
-        for operand in node.src() {
-            src.extend(done[operand].iter().cloned());
-        }
-        let rebuilt = if src[..] == *node.src() { node.clone() } else { node.with_src(src) };
-        let unrolled = closed_ranges(&rebuilt).iter().any(|range| kind_of(range) == AxisKind::Unroll);
-        let results = if is_loop_end(&rebuilt) && unrolled {
-            unroll_loop_end(&rebuilt, &mut numbers)
-        } else {
-            smallvec![rebuilt]
-        };
-        done.insert(node, results);
-    }
-    let unrolled = done.remove(root).map(|mut results| results.remove(0)).unwrap_or_else(|| root.clone());
-    // All copies at once: what two of them load from one place stays one load.
-    if unrolled == *root { unrolled } else { simplify(&unrolled) }
-}
-
-/// Graphs with a range at one of its numbers, by both: loop ends share what they close.
-#[derive(Default)]
-struct Numbers(FxHashMap<(UOp, i64), Substitution<'static>>);
-
-impl Numbers {
-    fn at(&mut self, node: &UOp, range: &UOp, number: i64) -> UOp {
-        let key = (range.clone(), number);
-        let graphs = self.0.entry(key).or_insert_with(|| Substitution::of(range.clone(), UOp::index(number)));
-        graphs.apply(node)
-    }
-}
-
-fn unroll_loop_end(loop_end: &UOp, numbers: &mut Numbers) -> SmallVec<[UOp; 1]> {
-    let (unrolled, kept): (Vec<UOp>, Vec<UOp>) =
-        closed_ranges(loop_end).iter().cloned().partition(|range| kind_of(range) == AxisKind::Unroll);
-    let open = open_operands(loop_end);
-    let mut copies: Vec<Vec<UOp>> = vec![open.to_vec()];
-    for range in &unrolled {
-        let len =
-            range.src()[0].as_int().unwrap_or_else(|| panic!("bug in the compiler: unrolled range of unknown length"));
-        let each = copies.iter().flat_map(|operands| (0..len).map(move |number| (operands, number)));
-        copies = each
-            .map(|(operands, number)| operands.iter().map(|operand| numbers.at(operand, range, number)).collect())
-            .collect();
-    }
-    match loop_end.op() {
-        Op::Store => copies.iter().map(|operands| reclose(loop_end, operands, kept.iter().cloned())).collect(),
-        _ => {
-            let combining = Combining::of_reduction(loop_end);
-            let states = copies.iter().map(|operands| combining.reduce_ranges(operands, &kept)).collect();
-            smallvec![tree(combining, states).swap_remove(combining.number())]
-        }
-    }
-}
-
-/// The components of one value or state.
-type State = SmallVec<[UOp; 3]>;
-
-/// The states combined pairwise, so that the chain of dependent operations is short.
-fn tree(combining: Combining, mut states: Vec<State>) -> State {
-    while states.len() > 1 {
-        states = states
-            .chunks(2)
-            .map(|pair| match pair {
-                [a, b] => combining.combine(a, b),
-                _ => pair[0].clone(),
-            })
-            .collect();
-    }
-    states.swap_remove(0)
 }
 
 /// The states in the lanes of vectors combined into one: halves of the lanes with each other, as long as there are halves.

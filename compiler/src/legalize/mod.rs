@@ -15,3 +15,4 @@ pub mod states;
 pub mod strided;
 pub mod transcendental;
 pub mod transpose;
+mod unroll;

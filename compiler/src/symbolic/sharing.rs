@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::compare::canonical_less;
@@ -42,10 +42,9 @@ pub(super) struct SumTable {
 }
 
 impl SumTable {
-    /// The table of an expression, with what its sums have in common; of very many, those that are used most.
-    pub(super) fn of(root: &UOp) -> SumTable {
-        let nodes = postorder(std::slice::from_ref(root));
-        let mut table = SumTable::of_nodes(root, &nodes);
+    /// The table of an expression of these nodes, with what its sums have in common; of very many, those that are used most.
+    pub(super) fn of(root: &UOp, nodes: &[UOp]) -> SumTable {
+        let mut table = SumTable::of_nodes(root, nodes);
         let most = compared_with(table.sums.len());
         if table.sums.len() > most {
             let uses = &table.uses;
@@ -60,7 +59,8 @@ impl SumTable {
 
     /// The sums alone, in the order of the nodes.
     fn of_nodes(root: &UOp, nodes: &[UOp]) -> SumTable {
-        let mut table = SumTable::default();
+        let uses = FxHashMap::with_capacity_and_hasher(nodes.len(), FxBuildHasher);
+        let mut table = SumTable { uses, ..SumTable::default() };
         table.uses.insert(root.clone(), 1);
         for node in nodes.iter().filter(|node| !is_linear(node)) {
             for operand in node.src() {
@@ -299,9 +299,6 @@ pub(super) fn merge_quotients(root: &UOp) -> UOp {
 
 fn merge_one(root: &UOp) -> Option<UOp> {
     let nodes = postorder(std::slice::from_ref(root));
-    if !nodes.iter().any(|node| node.op() == Op::IDiv) {
-        return None;
-    }
     let table = SumTable::of_nodes(root, &nodes);
     let mut users: FxHashMap<UOp, Vec<(usize, i64)>> = FxHashMap::default();
     for (number, (_, sum)) in table.sums.iter().enumerate() {
