@@ -7,7 +7,7 @@
 //! void entry(ptr buffers, ptr variables, ptr scratch, i64 begin, i64 end)
 //! ```
 //!
-//! `buffers[k]` points at the memory of parameter k, `variables[k]` is the value of variable k, and `begin..end` is the share
+//! `buffers[k]` points at the memory of parameter k, `variables[k]` is the value of variable k, behind them the program's `numbers`, and `begin..end` is the share
 //! of the kernel's outermost parallel loop (`grid` items in all) that this call must do: any partition of `0..grid` into calls,
 //! on any threads, in any order, does the whole work. `scratch` points at `scratch_bytes` bytes, aligned to [`SCRATCH_ALIGNMENT`], that
 //! are this call's alone while it runs; what is in them is of no meaning before and after. Where `scratch_bytes` is 0 it is not looked at.
@@ -81,6 +81,8 @@ pub struct Program {
     pub parameters: Vec<Parameter>,
     /// Names of the integer variables, in calling order.
     pub variables: Vec<String>,
+    /// The values of more variables, which stand behind those in each call: what kernels of one text differ in.
+    pub numbers: Vec<i64>,
     /// Items of the outermost parallel loop; 1 when there is none. The most there can be where variables decide: a share past the
     /// last item does nothing.
     pub grid: u64,

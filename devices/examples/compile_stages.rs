@@ -55,6 +55,7 @@ done:
         source,
         parameters: vec![Parameter { dtype: DType::F32, len: 16, access: Access::ReadWrite }; 2],
         variables: Vec::new(),
+        numbers: Vec::new(),
         grid: 1,
         scratch_bytes: 0,
         launch: Launch::ONE,

@@ -14,12 +14,26 @@ mod text;
 pub use text::render_ast;
 
 use warpweft_compiler::error::CompileError;
-use warpweft_compiler::linearize::{Linear, check_features};
+use warpweft_compiler::linearize::{Linear, check_features, take_out_lengths};
 use warpweft_compiler::program::{Launch, Program};
 use warpweft_compiler::target::{Language, Target};
 
 /// The version of this crate.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// As [`render`], with lengths as numbers of the program, where the kernel is short: so programs of one `entry` and `source` are many kernels'.
+///
+/// # Errors
+/// As [`render`].
+pub fn render_without_lengths(linear: &Linear, target: &Target) -> Result<Program, CompileError> {
+    match take_out_lengths(linear).filter(|_| target.language == Language::Llvm) {
+        Some((shared, numbers)) => {
+            let (name, variables) = (linear.name.to_string(), linear.variables.clone());
+            Ok(Program { name, variables, numbers, ..render(&shared, target)? })
+        }
+        None => render(linear, target),
+    }
+}
 
 /// The program of a linear kernel, in the language of the target.
 ///
@@ -37,6 +51,7 @@ pub fn render(linear: &Linear, target: &Target) -> Result<Program, CompileError>
         source,
         parameters: linear.parameters.clone(),
         variables: linear.variables.clone(),
+        numbers: Vec::new(),
         grid: linear.grid,
         scratch_bytes: linear.scratch().bytes,
         launch: Launch::ONE,

@@ -21,6 +21,7 @@ pub fn render_ast(ast: &UOp, name: &str, estimate: Estimate) -> Program {
         source: print(&Graph::new(name, [ast.clone()])),
         parameters: parameters(ast),
         variables: variables(ast),
+        numbers: Vec::new(),
         grid: 1,
         scratch_bytes: 0,
         launch: Launch::ONE,

@@ -24,6 +24,7 @@ fn kernel(first_element: i64, into_scratch: bool) -> Program {
         source,
         parameters: vec![Parameter { dtype: DType::F32, len: 100, access: Access::Write }],
         variables: Vec::new(),
+        numbers: Vec::new(),
         grid: 1,
         scratch_bytes: 400,
         launch: Launch::ONE,

@@ -72,6 +72,7 @@ fn llvm_reads_every_golden() {
             source,
             parameters: vec![Parameter { dtype: DType::F32, len: 1, access: Access::ReadWrite }],
             variables: Vec::new(),
+            numbers: Vec::new(),
             grid: 1,
             scratch_bytes: 0,
             launch: Launch::ONE,

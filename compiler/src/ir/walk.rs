@@ -2,10 +2,13 @@
 
 use std::borrow::Cow;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 use super::dim::Dim;
 use super::uop::{Sources, UOp};
+
+/// Nodes that walks make room for before they know how many there are: those of a small kernel, so that tables do not grow again and again.
+const NODES_EXPECTED: usize = 56;
 
 /// Every node below `roots` once, each after its operands. The order depends on the graph alone.
 pub fn postorder(roots: &[UOp]) -> Vec<UOp> {
@@ -14,8 +17,8 @@ pub fn postorder(roots: &[UOp]) -> Vec<UOp> {
 
 /// As [`postorder`], but nodes for which `stop` holds are listed without what is below them.
 pub fn postorder_until(roots: &[UOp], stop: impl Fn(&UOp) -> bool) -> Vec<UOp> {
-    let mut order = Vec::new();
-    let mut seen: FxHashSet<&UOp> = FxHashSet::default();
+    let mut order = Vec::with_capacity(NODES_EXPECTED);
+    let mut seen: FxHashSet<&UOp> = FxHashSet::with_capacity_and_hasher(NODES_EXPECTED, FxBuildHasher);
     // The path to the node at hand, each with the operands that are still to be visited. Nothing is counted or copied on the way: most of
     // what passes do is walking.
     let mut path: Vec<(&UOp, std::slice::Iter<'_, UOp>)> = Vec::new();
@@ -46,8 +49,9 @@ fn following<'n>(path: &mut Vec<(&'n UOp, std::slice::Iter<'n, UOp>)>, order: &m
 
 /// The graph rebuilt bottom-up: `replace` sees each node with its operands already replaced and may give another.
 pub fn rebuild(root: &UOp, mut replace: impl FnMut(&UOp, UOp) -> UOp) -> UOp {
-    let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
-    for node in postorder(std::slice::from_ref(root)) {
+    let order = postorder(std::slice::from_ref(root));
+    let mut done: FxHashMap<UOp, UOp> = FxHashMap::with_capacity_and_hasher(order.len(), FxBuildHasher);
+    for node in order {
         let new = replace(&node, with_mapped_sources(&node, |operand| done[operand].clone()));
         done.insert(node, new);
     }

@@ -3,7 +3,7 @@
 //! A *loop end* is a reduction or store: it names ranges that end with it. A value *depends on* a range if it names the range, directly or
 //! below, and nothing between has closed it; a loop end also on what the lengths of its ranges name. Every transformation of loops in this crate is one call of [`substitute_ranges`].
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use crate::ir::{Arg, Combining, Op, Sources, UOp, postorder};
@@ -114,7 +114,7 @@ impl Dependencies {
     /// Of every node below `root`.
     pub fn of(root: &UOp) -> Dependencies {
         let order = postorder(std::slice::from_ref(root));
-        let mut sets: FxHashMap<UOp, RangeSet> = FxHashMap::default();
+        let mut sets: FxHashMap<UOp, RangeSet> = FxHashMap::with_capacity_and_hasher(order.len(), FxBuildHasher);
         for node in &order {
             let mut set = RangeSet::default();
             for operand in open_operands(node) {
@@ -161,8 +161,9 @@ pub struct NewRanges {
 
 /// The kernel with ranges exchanged, in values and in loop ends alike. A reduction that closes no range any more is its value.
 pub fn substitute_ranges(root: &UOp, map: &FxHashMap<UOp, NewRanges>) -> UOp {
-    let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
-    for node in postorder(std::slice::from_ref(root)) {
+    let order = postorder(std::slice::from_ref(root));
+    let mut done: FxHashMap<UOp, UOp> = FxHashMap::with_capacity_and_hasher(order.len(), FxBuildHasher);
+    for node in order {
         let new = if let Some(new) = map.get(&node) {
             new.value.clone()
         } else if is_loop_end(&node) {

@@ -1,7 +1,6 @@
 //! Ranges of kind `unroll` become straight-line code, those of kind `vector` become lanes.
 //!
-//! An unrolled range is replaced by each of its numbers in turn: a store that closes it becomes several, a reduction becomes a tree of its
-//! op over several values. A vector range is replaced by lanes: what depends on it becomes a vector, what does not is splat
+//! An unrolled range is replaced by each of its numbers in turn (`unroll`). A vector range is replaced by lanes: what depends on it becomes a vector, what does not is splat
 //! where it meets one; a store that closes it stores a vector, a reduction that closes it combines the lanes.
 //!
 //! Loads and stores whose offset moves by 1 with the lane become vector accesses, by 0 scalar ones, by another constant gathers;
@@ -10,9 +9,10 @@
 
 use std::cell::RefCell;
 
-use rustc_hash::FxHashMap;
-use smallvec::{SmallVec, smallvec};
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
+use smallvec::smallvec;
 
+use super::unroll::{State, tree, unroll};
 use crate::dtype::Scalar;
 use crate::ir::{Arg, AxisKind, Combining, Op, Sources, Substitution, UOp, postorder, with_mapped_sources};
 use crate::kernel::effects::{accumulates, find_lost_loads, loads_before};
@@ -24,88 +24,13 @@ pub fn expand(root: &UOp) -> UOp {
     vectorize(&find_lost_loads(&unroll(root)))
 }
 
-fn kind_of(range: &UOp) -> AxisKind {
+pub(super) fn kind_of(range: &UOp) -> AxisKind {
     range.as_range().map_or(AxisKind::Loop, |range| range.kind)
 }
 
 /// The store over other leading operands and ranges.
-fn reclose(store: &UOp, open: &[UOp], ranges: impl Iterator<Item = UOp>) -> UOp {
+pub(super) fn reclose(store: &UOp, open: &[UOp], ranges: impl Iterator<Item = UOp>) -> UOp {
     UOp::new(store.op(), store.dtype(), open.iter().cloned().chain(ranges).collect::<Sources>(), store.arg().clone())
-}
-
-/// Straight-line code for unrolled ranges, innermost loop ends first.
-fn unroll(root: &UOp) -> UOp {
-    let mut done: FxHashMap<UOp, SmallVec<[UOp; 1]>> = FxHashMap::default();
-    let mut numbers = Numbers::default();
-    for node in postorder(std::slice::from_ref(root)) {
-        let mut src = Sources::new();
-        for operand in node.src() {
-            src.extend(done[operand].iter().cloned());
-        }
-        let rebuilt = if src[..] == *node.src() { node.clone() } else { node.with_src(src) };
-        let unrolled = closed_ranges(&rebuilt).iter().any(|range| kind_of(range) == AxisKind::Unroll);
-        let results = if is_loop_end(&rebuilt) && unrolled {
-            unroll_loop_end(&rebuilt, &mut numbers)
-        } else {
-            smallvec![rebuilt]
-        };
-        done.insert(node, results);
-    }
-    let unrolled = done.remove(root).map(|mut results| results.remove(0)).unwrap_or_else(|| root.clone());
-    // All copies at once: what two of them load from one place stays one load.
-    if unrolled == *root { unrolled } else { simplify(&unrolled) }
-}
-
-/// Graphs with a range at one of its numbers, by both: loop ends share what they close.
-#[derive(Default)]
-struct Numbers(FxHashMap<(UOp, i64), Substitution<'static>>);
-
-impl Numbers {
-    fn at(&mut self, node: &UOp, range: &UOp, number: i64) -> UOp {
-        let key = (range.clone(), number);
-        let graphs = self.0.entry(key).or_insert_with(|| Substitution::of(range.clone(), UOp::index(number)));
-        graphs.apply(node)
-    }
-}
-
-fn unroll_loop_end(loop_end: &UOp, numbers: &mut Numbers) -> SmallVec<[UOp; 1]> {
-    let (unrolled, kept): (Vec<UOp>, Vec<UOp>) =
-        closed_ranges(loop_end).iter().cloned().partition(|range| kind_of(range) == AxisKind::Unroll);
-    let open = open_operands(loop_end);
-    let mut copies: Vec<Vec<UOp>> = vec![open.to_vec()];
-    for range in &unrolled {
-        let len =
-            range.src()[0].as_int().unwrap_or_else(|| panic!("bug in the compiler: unrolled range of unknown length"));
-        let each = copies.iter().flat_map(|operands| (0..len).map(move |number| (operands, number)));
-        copies = each
-            .map(|(operands, number)| operands.iter().map(|operand| numbers.at(operand, range, number)).collect())
-            .collect();
-    }
-    match loop_end.op() {
-        Op::Store => copies.iter().map(|operands| reclose(loop_end, operands, kept.iter().cloned())).collect(),
-        _ => {
-            let combining = Combining::of_reduction(loop_end);
-            let states = copies.iter().map(|operands| combining.reduce_ranges(operands, &kept)).collect();
-            smallvec![tree(combining, states).swap_remove(combining.number())]
-        }
-    }
-}
-
-/// The components of one value or state.
-type State = SmallVec<[UOp; 3]>;
-
-/// The states combined pairwise, so that the chain of dependent operations is short.
-fn tree(combining: Combining, mut states: Vec<State>) -> State {
-    while states.len() > 1 {
-        states = states
-            .chunks(2)
-            .map(|pair| match pair {
-                [a, b] => combining.combine(a, b),
-                _ => pair[0].clone(),
-            })
-            .collect();
-    }
-    states.swap_remove(0)
 }
 
 /// The states in the lanes of vectors combined into one: halves of the lanes with each other, as long as there are halves.
@@ -144,22 +69,39 @@ fn vectorize(root: &UOp) -> UOp {
         return root.clone();
     }
     let mut vectorizer = Vectorizer {
+        fetching: fetching(&dependencies.order),
         dependencies,
         lanes,
         done: FxHashMap::default(),
         steps: Default::default(),
         places: Default::default(),
     };
-    for node in vectorizer.dependencies.order.clone() {
-        let new = vectorizer.convert(&node);
+    let order = vectorizer.dependencies.order.clone();
+    let wanted = vectorizer.wanted(root);
+    for node in order {
+        let new = if wanted.contains(&node) { vectorizer.convert(&node) } else { node.clone() };
         vectorizer.done.insert(node, new);
     }
     vectorizer.done.remove(root).unwrap_or_else(|| root.clone())
 }
 
+/// The nodes that are loads or reductions, or have some below.
+fn fetching(order: &[UOp]) -> FxHashSet<UOp> {
+    let mut fetching: FxHashSet<UOp> = FxHashSet::default();
+    for node in order {
+        let fetches = matches!(node.op(), Op::Load | Op::ReduceRange);
+        if fetches || node.src().iter().any(|operand| fetching.contains(operand)) {
+            fetching.insert(node.clone());
+        }
+    }
+    fetching
+}
+
 struct Vectorizer {
     dependencies: Dependencies,
     lanes: FxHashMap<u32, UOp>,
+    /// What is made of loads or reductions.
+    fetching: FxHashSet<UOp>,
     done: FxHashMap<UOp, UOp>,
     /// By how much each index expression grows from lane to lane, and what it is in one lane: many accesses ask for one.
     steps: RefCell<FxHashMap<(UOp, UOp), Option<i64>>>,
@@ -173,6 +115,37 @@ impl Vectorizer {
         let lane = found.next().cloned();
         assert!(found.next().is_none(), "bug in the compiler: a value depends on two vector ranges");
         lane
+    }
+
+    /// The nodes whose lanes somebody asks for: not those that only say where vectors of memory lie, of which loads and stores make the first
+    /// lane themselves.
+    fn wanted(&self, root: &UOp) -> FxHashSet<UOp> {
+        let order = &self.dependencies.order;
+        let mut wanted: FxHashSet<UOp> = FxHashSet::with_capacity_and_hasher(order.len(), FxBuildHasher);
+        wanted.insert(root.clone());
+        for node in order.iter().rev() {
+            if !wanted.contains(node) {
+                continue;
+            }
+            let plain = self.plain_index(node);
+            wanted.extend(node.src().iter().filter(|operand| plain != Some(*operand)).cloned());
+            if let Some([memory, _, gate @ ..]) = plain.map(UOp::src) {
+                wanted.extend([memory].into_iter().chain(gate).cloned());
+            }
+        }
+        wanted
+    }
+
+    /// The address of a load or store over lanes, if its place is index arithmetic in memory that is the same for all lanes.
+    fn plain_index<'n>(&self, node: &'n UOp) -> Option<&'n UOp> {
+        let index = node.src().first().filter(|_| matches!(node.op(), Op::Load | Op::Store))?;
+        let [memory, offset, ..] = index.src() else { return None };
+        let is_given = memory.op() == Op::Param && !self.fetching.contains(offset);
+        let has_lanes = match node.op() {
+            Op::Load => self.lane_of(node).is_some(),
+            _ => closed_ranges(node).iter().any(|range| kind_of(range) == AxisKind::Vector),
+        };
+        (is_given && has_lanes).then_some(index)
     }
 
     fn convert(&self, node: &UOp) -> UOp {
@@ -307,9 +280,7 @@ impl Vectorizer {
         let gate = index.src().get(2);
         let gate_varies = gate.is_some_and(|gate| self.dependencies.get(gate).contains(range_id(lane)));
         // Offsets that hold loads (gathers) are vectors of their own.
-        let loads =
-            postorder(std::slice::from_ref(offset)).iter().any(|node| matches!(node.op(), Op::Load | Op::ReduceRange));
-        if loads {
+        if self.fetching.contains(offset) {
             let offset = splat(&self.done[offset], count);
             let gate = gate.map(|gate| splat(&self.done[gate], count));
             let src: Sources = [buffer, offset].into_iter().chain(gate).collect();

@@ -16,3 +16,4 @@ pub mod states;
 pub mod strided;
 pub mod transcendental;
 pub mod transpose;
+mod unroll;

@@ -129,7 +129,7 @@ impl Emitter {
         };
         let src: Sources = operands.iter().map(|operand| self.done[operand].clone()).collect();
         let new = if src[..] == *node.src() { node.clone() } else { node.with_src(src) };
-        // A store's place in scratch and a load's are one once the local buffer has become its memory.
+        // The index of a store into scratch and that of a load are one once the local buffer has become its memory.
         if new.op() != Op::Index || self.indices.insert(new.clone()) {
             self.push(new.clone());
         }

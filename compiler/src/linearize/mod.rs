@@ -30,6 +30,7 @@ pub mod check;
 pub mod effects;
 mod features;
 pub mod interpret;
+mod lengths;
 pub mod linearizer;
 mod loop_tree;
 pub mod races;
@@ -44,6 +45,7 @@ use crate::ir::{MemorySpace, UOp};
 pub use crate::program::Launch;
 use crate::program::{Estimate, Parameter};
 pub use features::check_features;
+pub use lengths::take_out_lengths;
 pub use scratch::{ScratchLayout, ScratchPlace};
 
 /// One kernel, ready to be rendered.

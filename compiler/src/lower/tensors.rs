@@ -128,7 +128,7 @@ impl Lowering {
         UOp::new(Op::Store, DType::VOID, sources, Arg::None)
     }
 
-    /// A store of each element at its place, in any order: no place is named twice.
+    /// A store of each element at its index, in any order: no index is named twice.
     fn store_at_places(&mut self, target: &UOp, value: &UOp, axis: usize) -> UOp {
         let [index, source] = value.src() else { panic!("bug in the compiler: a place without an index") };
         let (ranges, mut indices) = self.ranges_of(value.shape(), |_| AxisKind::Loop);

@@ -12,7 +12,7 @@
 //!                                              store p0[r0, r1], s0[r0, r1]             what comes after the last block
 //! ```
 //!
-//! Partial results lie in a local buffer with a place for each iteration of the loops that the blocks move out of; a state has one for each component. What is
+//! Partial results lie in a local buffer with an element for each iteration of the loops that the blocks move out of; a state has one for each component. What is
 //! computed from the reduction is a loop nest of its own behind that, so it runs once. All reductions over the loop move together, each along those of the named loops that
 //! it depends on. What a split left over is a reduction of its own and stays where it is.
 //!

@@ -138,7 +138,7 @@ pub(super) fn loops_over_outputs(kernel: &UOp) -> Vec<UOp> {
     closed_ranges(first).iter().filter(is_loop).filter(in_all).cloned().collect()
 }
 
-/// Whether a store is seen to put each of its elements at another place.
+/// Whether a store is seen to put each of its elements at another index.
 ///
 /// A view may show an element twice, and what is stored there is the same each time; but no two threads may do it.
 fn stores_apart(store: &UOp) -> bool {

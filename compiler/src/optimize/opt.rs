@@ -70,7 +70,7 @@ pub enum Opt {
         ranges: Vec<u32>,
     },
     /// A loop of a reduction is moved outside of some of the loops that the reduction stands in: it becomes the loop over blocks, and what they come to is
-    /// combined in scratch, in a place for each iteration of those loops.
+    /// combined in scratch, in an element for each iteration of those loops.
     ///
     /// The loops that fill scratch get the next free numbers, in the order given, inside of the loop of blocks, which keeps its number. What follows the
     /// reduction stays in the loops that are named.

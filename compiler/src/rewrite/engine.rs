@@ -8,7 +8,7 @@
 //!
 //! Tests: the unit tests below; every rule set is checked against the interpreter by properties.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use smallvec::SmallVec;
 
 use super::rules::RuleSet;
@@ -79,6 +79,9 @@ pub fn rewrite_gradually(
 /// Hits that the rewriting of one node and of all that comes of it may take once the budget of the whole has run out.
 const HITS_BEHIND_BUDGET: usize = 256;
 
+/// Nodes that a rewrite makes room for: those of a small kernel, with what they were before.
+const NODES_EXPECTED: usize = 112;
+
 /// A rewrite in progress, which remembers results: several roots may be rewritten after one another.
 pub struct Rewriter<'s> {
     sets: SmallVec<[&'s RuleSet; 8]>,
@@ -110,7 +113,7 @@ impl<'s> Rewriter<'s> {
     pub fn new(sets: &[&'s RuleSet]) -> Rewriter<'s> {
         Rewriter {
             sets: sets.iter().copied().collect(),
-            done: FxHashMap::default(),
+            done: FxHashMap::with_capacity_and_hasher(NODES_EXPECTED, FxBuildHasher),
             hits: FxHashMap::default(),
             hit_count: 0,
             hits_per_node_max: 64,

@@ -8,7 +8,7 @@
 //! Always: the value stays, and the rules bring the result back to the form that this started from, so simplifying twice is
 //! simplifying once. Not here: whether an operation is cheap on a machine (`kernel` lowers divisions).
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use smallvec::{SmallVec, smallvec};
 
 use super::div_mod::as_remainder;
@@ -21,10 +21,22 @@ use crate::ir::{Op, UOp, postorder, with_mapped_sources};
 
 /// The expression with few operations.
 pub(super) fn with_few_ops(canonical: &UOp) -> UOp {
-    let root = merge_quotients(&share_comparisons(canonical));
-    let table = SumTable::of(&root);
-    let mut writer = Writer { table, done: FxHashMap::default(), sums: FxHashMap::default() };
-    for node in postorder(std::slice::from_ref(&root)) {
+    let mut root = canonical.clone();
+    let mut nodes = postorder(std::slice::from_ref(&root));
+    let has = |op: Op| nodes.iter().any(|node| node.op() == op);
+    let (compares, divides) = (has(Op::Lt), has(Op::IDiv));
+    if compares {
+        root = share_comparisons(&root);
+    }
+    if divides {
+        root = merge_quotients(&root);
+    }
+    if root != *canonical {
+        nodes = postorder(std::slice::from_ref(&root));
+    }
+    let done = FxHashMap::with_capacity_and_hasher(nodes.len(), FxBuildHasher);
+    let mut writer = Writer { table: SumTable::of(&root, &nodes), done, sums: FxHashMap::default() };
+    for node in nodes {
         let new = writer.write(&node);
         writer.done.insert(node, new);
     }

@@ -51,6 +51,9 @@ fn plain_rules() -> [&'static RuleSet; 7] {
 /// Lengths of ranges stay as they are, so that a range remains one node wherever it is named.
 pub fn simplify(expr: &UOp) -> UOp {
     let simpler = ranges::with_plain_lengths(&canonical(expr), final_form::with_few_ops);
+    if simpler == *expr {
+        return simpler;
+    }
     // What is canonical may be longer in rare cases, as when digits of two bases are mixed: then better as it was.
     if operations(&simpler) <= operations(expr) { simpler } else { expr.clone() }
 }

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::compare::canonical_less;
@@ -31,6 +31,8 @@ fn compared_with(count: usize) -> usize {
 #[derive(Default)]
 pub(super) struct SumTable {
     sums: Vec<(UOp, Sum)>,
+    /// The [`size`] of each of them, once they are ordered by it.
+    sizes: Vec<Size>,
     /// Linear nodes that are only parts of longer sums.
     parts: FxHashSet<UOp>,
     /// How many nodes that are no sums use each node.
@@ -40,10 +42,9 @@ pub(super) struct SumTable {
 }
 
 impl SumTable {
-    /// The table of an expression, with what its sums have in common; of very many, those that are used most.
-    pub(super) fn of(root: &UOp) -> SumTable {
-        let nodes = postorder(std::slice::from_ref(root));
-        let mut table = SumTable::of_nodes(root, &nodes);
+    /// The table of an expression of these nodes, with what its sums have in common; of very many, those that are used most.
+    pub(super) fn of(root: &UOp, nodes: &[UOp]) -> SumTable {
+        let mut table = SumTable::of_nodes(root, nodes);
         let most = compared_with(table.sums.len());
         if table.sums.len() > most {
             let uses = &table.uses;
@@ -51,13 +52,15 @@ impl SumTable {
             table.sums.truncate(most);
         }
         table.add_common_parts();
-        table.sums.sort_by_key(|(_, sum)| size(sum));
+        table.sums.sort_by_cached_key(|(_, sum)| size(sum));
+        table.sizes = table.sums.iter().map(|(_, sum)| size(sum)).collect();
         table
     }
 
     /// The sums alone, in the order of the nodes.
     fn of_nodes(root: &UOp, nodes: &[UOp]) -> SumTable {
-        let mut table = SumTable::default();
+        let uses = FxHashMap::with_capacity_and_hasher(nodes.len(), FxBuildHasher);
+        let mut table = SumTable { uses, ..SumTable::default() };
         table.uses.insert(root.clone(), 1);
         for node in nodes.iter().filter(|node| !is_linear(node)) {
             for operand in node.src() {
@@ -96,13 +99,18 @@ impl SumTable {
     /// A smaller sum of the table that makes `rest`, which is what is left of the sum `whole`, cheapest: the sum, how often it is
     /// taken, and what is left then. `parts` have been taken out already.
     pub(super) fn best_part(&self, whole: &UOp, rest: &Sum, parts: usize) -> Option<(Sum, i64, Sum)> {
-        let limit = self.sums.iter().find(|(node, _)| node == whole).map_or(size(rest), |(_, sum)| size(sum));
+        let own = self.sums.iter().position(|(node, _)| node == whole);
+        let smaller = match own {
+            Some(own) => self.sizes.partition_point(|size| *size < self.sizes[own]),
+            None if self.sums.is_empty() => 0,
+            None => {
+                let limit = size(rest);
+                self.sizes.partition_point(|size| *size < limit)
+            }
+        };
         let before = cost_with_parts(rest, parts);
         let mut best: Option<(usize, Sum, i64, Sum)> = None;
-        for (node, part) in self.sums.iter().filter(|(_, part)| size(part) < limit) {
-            if node == whole {
-                continue;
-            }
+        for (_, part) in &self.sums[..smaller] {
             let Some((times, left)) = take_out(rest, part) else { continue };
             // A part by itself that is taken negative costs a negation.
             let alone = left.terms.is_empty() && left.constant == 0 && parts == 0 && times == -1;
@@ -137,8 +145,11 @@ impl SumTable {
     }
 }
 
+/// Terms, operations, and a number that tells sums apart.
+type Size = (usize, usize, u64);
+
 /// Orders sums so that a part comes before what may be made of it.
-fn size(sum: &Sum) -> (usize, usize, u64) {
+fn size(sum: &Sum) -> Size {
     (sum.terms.len(), own_cost(sum), sum.to_uop().structural_hash())
 }
 
@@ -197,6 +208,9 @@ fn in_common(a: &Sum, b: &Sum) -> Option<Sum> {
 pub(super) fn share_comparisons(root: &UOp) -> UOp {
     let nodes = postorder(std::slice::from_ref(root));
     let comparisons: Vec<&UOp> = nodes.iter().filter(|node| compared_sum(node).is_some()).collect();
+    if comparisons.is_empty() {
+        return root.clone();
+    }
     let mut other_uses: FxHashSet<UOp> = FxHashSet::default();
     other_uses.insert(root.clone());
     for node in nodes.iter().filter(|node| compared_sum(node).is_none()) {
@@ -207,7 +221,7 @@ pub(super) fn share_comparisons(root: &UOp) -> UOp {
     let mut free: Vec<UOp> =
         nodes.iter().filter(|node| is_linear(node) && other_uses.contains(*node)).cloned().collect();
     free.truncate(compared_with(comparisons.len().max(free.len())));
-    if comparisons.is_empty() || free.is_empty() {
+    if free.is_empty() {
         return root.clone();
     }
     let mut replaced: FxHashMap<UOp, UOp> = FxHashMap::default();

@@ -64,6 +64,7 @@ pub fn measure(threads: usize) -> Result<Ceilings, DeviceError> {
                 .map(|&len| Parameter { dtype: DType::F32, len, access: Access::ReadWrite })
                 .collect(),
             variables: Vec::new(),
+            numbers: Vec::new(),
             grid,
             scratch_bytes: 0,
             launch: Launch::ONE,

@@ -133,6 +133,7 @@ fn try_out(target: &Target) {
             source: TRIED_OUT.to_string(),
             parameters: Vec::new(),
             variables: Vec::new(),
+            numbers: Vec::new(),
             grid: 1,
             scratch_bytes: 0,
             launch: Launch::ONE,

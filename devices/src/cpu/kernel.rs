@@ -23,6 +23,8 @@ use crate::guard::CodeName;
 pub(super) type Entry = unsafe extern "C" fn(*const *mut u8, *const i64, *mut u8, i64, i64);
 
 const POINTERS_ON_STACK: usize = 32;
+/// The same for variables of kernels that have numbers.
+const VARIABLES_ON_STACK: usize = 16;
 /// What one thread does at the least in a nanosecond: used only to see which kernels are short.
 const OPERATIONS_PER_NS: f64 = 16.0;
 const BYTES_PER_NS: f64 = 8.0;
@@ -41,6 +43,8 @@ pub(super) struct CpuKernel {
     /// Bytes that each buffer must have at least.
     parameter_bytes: Box<[usize]>,
     variable_count: usize,
+    /// What stands behind the variables in each call.
+    numbers: Box<[i64]>,
     grid: i64,
     scratch_bytes: usize,
     /// Threads that the work is enough for.
@@ -63,6 +67,7 @@ impl CpuKernel {
             code,
             parameter_bytes,
             variable_count: program.variables.len(),
+            numbers: program.numbers.as_slice().into(),
             // Twice the grid must fit too: shares are counted past the end.
             grid: i64::try_from(program.grid)
                 .ok()
@@ -79,6 +84,11 @@ impl CpuKernel {
         // SAFETY: the address is that of the entry point in `self.code`, which keeps it mapped and executable as long as
         // `self` lives; `compile` checked that it is a function of this type, and `load` that the object has it.
         unsafe { std::mem::transmute::<*const u8, Entry>(self.code.entry_address()) }
+    }
+
+    /// What stands behind the variables in each call.
+    pub(super) fn numbers(&self) -> &[i64] {
+        &self.numbers
     }
 
     /// Items of the parallel loop.
@@ -103,6 +113,21 @@ impl CpuKernel {
             && bytes.zip(&self.parameter_bytes).all(|(bytes, &needed)| bytes >= needed)
     }
 
+    /// The call with the kernel's numbers behind the variables.
+    fn call_with_numbers(&self, pointers: &[*mut u8], variables: &[i64], threads: usize) -> Result<(), DeviceError> {
+        let (given, all) = (variables.len(), variables.len() + self.numbers.len());
+        if given == all {
+            return self.call(pointers, variables, threads);
+        }
+        if all > VARIABLES_ON_STACK {
+            return self.call(pointers, &[variables, &*self.numbers].concat(), threads);
+        }
+        let mut values = [0; VARIABLES_ON_STACK];
+        values[..given].copy_from_slice(variables);
+        values[given..all].copy_from_slice(&self.numbers);
+        self.call(pointers, &values[..all], threads)
+    }
+
     fn call(&self, pointers: &[*mut u8], variables: &[i64], threads: usize) -> Result<(), DeviceError> {
         let CpuKernel { grid, scratch_bytes, .. } = *self;
         let work = Work {
@@ -114,7 +139,7 @@ impl CpuKernel {
         };
         let scratch = scratch::of_this_thread(scratch_bytes)?;
         // SAFETY: `launch` asserted that there is a pointer for every parameter, to at least as many bytes as the program
-        // says that it touches, in live buffers, and a value for every variable; there is as much scratch as it says. That the
+        // says that it touches, in live buffers, and a value for every variable, with its numbers behind; there is as much scratch as it says. That the
         // code keeps to this is the promise of the program's maker, stated at `Kernel::launch`.
         unsafe { call(&work, scratch, threads.min(self.threads_useful)) }
         Ok(())
@@ -164,10 +189,10 @@ impl Kernel for CpuKernel {
             for (pointer, buffer) in pointers.iter_mut().zip(buffers) {
                 *pointer = buffer.address().as_ptr();
             }
-            self.call(&pointers[..buffers.len()], variables, threads)
+            self.call_with_numbers(&pointers[..buffers.len()], variables, threads)
         } else {
             let pointers: Vec<*mut u8> = buffers.iter().map(|buffer| buffer.address().as_ptr()).collect();
-            self.call(&pointers, variables, threads)
+            self.call_with_numbers(&pointers, variables, threads)
         }
     }
 }

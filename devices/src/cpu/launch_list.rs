@@ -30,14 +30,32 @@ struct Launch {
     variables: usize,
 }
 
+/// What a launch is given for a variable.
+#[derive(Clone, Copy, Debug)]
+enum Value {
+    /// The variable of this number among those that the list is given.
+    Variable(u32),
+    /// This, each time.
+    Number(i64),
+}
+
+impl Value {
+    fn variables_needed(&self) -> usize {
+        match *self {
+            Value::Variable(number) => number as usize + 1,
+            Value::Number(_) => 0,
+        }
+    }
+}
+
 /// Launches whose arguments are places in tables.
 #[derive(Debug)]
 pub(super) struct CpuLaunchList {
     launches: Box<[Launch]>,
     /// Piece of memory and offset of each argument of all launches in a row.
     arguments: Box<[(u32, usize)]>,
-    /// Number of each variable of all launches in a row.
-    variables: Box<[u32]>,
+    /// Each variable of all launches in a row, with the numbers of their kernels.
+    variables: Box<[Value]>,
     variable_count: usize,
     /// Bytes of scratch memory that serve all launches.
     scratch_bytes: usize,
@@ -75,14 +93,15 @@ impl CpuLaunchList {
                 arguments.push((u32::try_from(argument.memory).ok()?, argument.offset));
             }
             for &number in &step.variables {
-                variables.push(u32::try_from(number).ok()?);
+                variables.push(Value::Variable(u32::try_from(number).ok()?));
             }
+            variables.extend(kernel.numbers().iter().map(|number| Value::Number(*number)));
         }
         Some(CpuLaunchList {
             scratch_bytes: launches.iter().map(|launch| launch.scratch_bytes).max().unwrap_or(0),
             launches: launches.into(),
             arguments: arguments.into(),
-            variable_count: variables.iter().map(|&number| number as usize + 1).max().unwrap_or(0),
+            variable_count: variables.iter().map(Value::variables_needed).max().unwrap_or(0),
             variables: variables.into(),
             bytes_needed: bytes_needed(steps).into(),
             _kernels: steps.iter().map(|step| step.kernel.clone()).collect(),
@@ -106,7 +125,10 @@ impl LaunchList for CpuLaunchList {
         }));
         let mut values = VARIABLES.take();
         values.clear();
-        values.extend(self.variables.iter().map(|&number| variables[number as usize]));
+        values.extend(self.variables.iter().map(|value| match *value {
+            Value::Variable(number) => variables[number as usize],
+            Value::Number(number) => number,
+        }));
         for launch in &self.launches {
             let work = Work {
                 entry: launch.entry,
@@ -116,7 +138,7 @@ impl LaunchList for CpuLaunchList {
                 scratch_bytes: launch.scratch_bytes,
             };
             // SAFETY: `new` saw that there is an argument for every parameter, of as many bytes as the program says that it
-            // touches, and a variable for each; `new` and the assertion above that those bytes lie in live memory, and `scratch` serves the launch that needs most. That the
+            // touches, and a variable for each, its numbers behind; `new` and the assertion above that those bytes lie in live memory, and `scratch` serves the launch that needs most. That the
             // code keeps to this is the promise of the program's maker, stated at `Kernel::launch`.
             unsafe { call(&work, scratch, threads.min(launch.threads_useful)) }
         }

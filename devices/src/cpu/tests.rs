@@ -23,6 +23,7 @@ pub(super) fn program(source: &str, lens: &[u64]) -> Program {
         source: source.to_string(),
         parameters: lens.iter().map(|&len| Parameter { dtype: DType::F32, len, access: Access::ReadWrite }).collect(),
         variables: Vec::new(),
+        numbers: Vec::new(),
         grid: 1,
         scratch_bytes: 0,
         launch: Launch::ONE,
@@ -172,6 +173,34 @@ fn a_grid_is_done_once_with_any_number_of_threads() {
         let out = buffer_of(&[0.25; 1000]);
         kernel.launch(&[out.all()], &[7], threads).unwrap();
         assert_eq!(values_of(&out), (0..1000).map(|i| (3 * i + 7) as f32 + 0.25).collect::<Vec<_>>(), "{threads}");
+    }
+}
+
+#[test]
+fn numbers_stand_behind_the_variables_of_each_call() {
+    let source = GRID.replace("ptr %variables\n", "ptr %behind\n").replace(
+        "define void @k(ptr %buffers, ptr %variables, ptr %scratch, i64 %begin, i64 %end) {\nentry:",
+        "define void @k(ptr %buffers, ptr %variables, ptr %scratch, i64 %begin, i64 %end) {\nentry:\n  \
+         %behind = getelementptr i64, ptr %variables, i64 1",
+    );
+    let with = |numbers: &[i64]| {
+        let mut program = grid_program(4);
+        (program.source, program.numbers) = (source.clone(), numbers.to_vec());
+        kernel(&program)
+    };
+    let many: Vec<i64> = (5..40).collect();
+    for numbers in [&[5, 9][..], &[6], &many] {
+        let expected: Vec<f32> = (0..4).map(|i| (3 * i + numbers[0]) as f32).collect();
+        let out = buffer_of(&[0.0; 4]);
+        with(numbers).launch(&[out.all()], &[100], 1).unwrap();
+        assert_eq!(values_of(&out), expected);
+        let argument = Argument { memory: 0, offset: 0, bytes: 16 };
+        let step = |numbers| Step { kernel: with(numbers), arguments: vec![argument], variables: vec![0] };
+        let list = device().launch_list(vec![step(&[0, 7]), step(numbers)]);
+        assert!(format!("{list:?}").starts_with("CpuLaunchList"));
+        let out = buffer_of(&[0.0; 4]);
+        list.run(&[out.all()], &[100], 1).unwrap();
+        assert_eq!(values_of(&out), expected.iter().zip(0..).map(|(x, i)| x + (3 * i) as f32).collect::<Vec<_>>());
     }
 }
 

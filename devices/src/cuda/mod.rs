@@ -425,6 +425,7 @@ mod tests {
             source: source.to_string(),
             parameters: vec![Parameter { dtype: warpweft_compiler::DType::U32, len: 32, access: Access::Write }],
             variables: Vec::new(),
+            numbers: Vec::new(),
             grid: 1,
             scratch_bytes: 0,
             launch: warpweft_compiler::program::Launch { block: [32, 1, 1], ..warpweft_compiler::program::Launch::ONE },

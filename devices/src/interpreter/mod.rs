@@ -141,6 +141,7 @@ mod tests {
             source: source.to_string(),
             parameters: lens.iter().map(|&len| Parameter { dtype: DType::F32, len, access: Access::Read }).collect(),
             variables: variables.iter().map(|name| name.to_string()).collect(),
+            numbers: Vec::new(),
             grid: 1,
             scratch_bytes: 0,
             launch: Launch::ONE,

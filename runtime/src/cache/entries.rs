@@ -1,7 +1,7 @@
 //! Kernels and schedules as bytes and back.
 //!
 //! ```text
-//! kernel:    name, entry, parameters (type, elements, access), variables, grid, bytes of scratch, estimate as bits, source | object
+//! kernel:    name, entry, parameters (type, elements, access), variables, numbers, grid, bytes of scratch, estimate as bits, source | object
 //! schedule:  kernels (hash of the key, buffers, variables), buffers (type, elements, role), outputs
 //! ```
 //!
@@ -78,8 +78,19 @@ impl<'bytes> Reader<'bytes> {
 
 /// A program and its object as bytes.
 pub(crate) fn encode_kernel(program: &Program, object: &[u8]) -> Vec<u8> {
-    let Program { name, entry, source, parameters, variables, grid, scratch_bytes, launch, shared_bytes, estimate } =
-        program;
+    let Program {
+        name,
+        entry,
+        source,
+        parameters,
+        variables,
+        numbers,
+        grid,
+        scratch_bytes,
+        launch,
+        shared_bytes,
+        estimate,
+    } = program;
     let mut to = Writer::default();
     to.text(name);
     to.text(entry);
@@ -93,6 +104,7 @@ pub(crate) fn encode_kernel(program: &Program, object: &[u8]) -> Vec<u8> {
         });
     });
     to.list(variables, |to, name| to.text(name));
+    to.list(numbers, |to, number| to.number(*number as u64));
     to.number(*grid);
     to.number(*scratch_bytes);
     for number in launch.grid.iter().chain(&launch.block).chain([&launch.lanes, shared_bytes]) {
@@ -121,6 +133,7 @@ pub(crate) fn decode_kernel(bytes: &[u8]) -> Option<(Program, &[u8])> {
         Some(Parameter { dtype, len, access })
     })?;
     let variables = from.list(Reader::text)?;
+    let numbers = from.list(|from| Some(from.number()? as i64))?;
     let (grid, scratch_bytes) = (from.number()?, from.number()?);
     let mut three = || Some([from.number()?, from.number()?, from.number()?]);
     let (blocks, block) = (three()?, three()?);
@@ -129,8 +142,19 @@ pub(crate) fn decode_kernel(bytes: &[u8]) -> Option<(Program, &[u8])> {
     let mut bits = || from.number().map(f64::from_bits);
     let estimate = Estimate { operations: bits()?, bytes_unique: bits()?, bytes_accessed: bits()? };
     let source = from.text()?;
-    let program =
-        Program { name, entry, source, parameters, variables, grid, scratch_bytes, launch, shared_bytes, estimate };
+    let program = Program {
+        name,
+        entry,
+        source,
+        parameters,
+        variables,
+        numbers,
+        grid,
+        scratch_bytes,
+        launch,
+        shared_bytes,
+        estimate,
+    };
     Some((program, from.0))
 }
 
@@ -220,6 +244,7 @@ mod tests {
                 Parameter { dtype: DType::BF16, len: u64::MAX, access: Access::ReadWrite },
             ],
             variables: vec!["@0".to_string(), "n".to_string()],
+            numbers: vec![3, -1],
             grid: 7,
             scratch_bytes: 70_000,
             launch: Launch { grid: [1, 2, 3], block: [4, 5, 6], lanes: 32 },

@@ -24,6 +24,12 @@ impl<K: Clone + Eq + Hash, V> BoundedMap<K, V> {
         self.entries.get(key).map(|(value, _)| value)
     }
 
+    /// All values, in no order.
+    #[cfg(test)]
+    pub(super) fn values(&self) -> impl Iterator<Item = &V> {
+        self.entries.values().map(|(value, _)| value)
+    }
+
     /// Keeps a value that takes so many bytes.
     pub(super) fn insert(&mut self, key: K, value: V, bytes: usize) {
         self.bytes += bytes;

@@ -19,6 +19,7 @@ use warpweft_compiler::target::{Language, Target};
 use warpweft_compiler::watch::{Report, Topic, Watch};
 use warpweft_devices::Kernel;
 
+use super::shared_code::SharedCode;
 use super::{ExecuteError, Executor, internal};
 use crate::cache::disk::Key;
 use crate::cache::entries::{decode_kernel, encode_kernel};
@@ -161,11 +162,12 @@ impl Executor {
     fn make_all(&self, new: &[(Key, &UOp)]) -> Result<Vec<Made>, ExecuteError> {
         let listening = Listening::now();
         let threads = self.threads.max(1).min(new.len());
+        let shared = if listening.to_lowering() { SharedCode::default() } else { SharedCode::of(new) };
         let mut progress = Progress::new(new.len());
         if threads <= 1 {
             let made = new.iter().enumerate().map(|(number, (key, ast))| {
                 progress.made(number);
-                self.make(key, ast, listening)
+                self.make(key, ast, listening, &shared)
             });
             return made.collect();
         }
@@ -176,7 +178,7 @@ impl Executor {
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 let Some((key, ast)) = new.get(number) else { return };
-                if sender.send((number, self.make(key, ast, listening))).is_err() {
+                if sender.send((number, self.make(key, ast, listening, &shared))).is_err() {
                     return;
                 }
             }
@@ -210,15 +212,21 @@ impl Executor {
         results.into_iter().flatten().collect()
     }
 
-    fn make(&self, key: &Key, ast: &UOp, listening: Listening) -> Result<Made, ExecuteError> {
-        let made = internal::guarded("a kernel", ast, || self.make_unguarded(key, ast, listening))?;
+    fn make(&self, key: &Key, ast: &UOp, listening: Listening, shared: &SharedCode) -> Result<Made, ExecuteError> {
+        let made = internal::guarded("a kernel", ast, || self.make_unguarded(key, ast, listening, shared))?;
         if listening.to_memory() {
             made.compiled.kernel.count_memory();
         }
         Ok(made)
     }
 
-    fn make_unguarded(&self, key: &Key, ast: &UOp, listening: Listening) -> Result<Made, ExecuteError> {
+    fn make_unguarded(
+        &self,
+        key: &Key,
+        ast: &UOp,
+        listening: Listening,
+        shared: &SharedCode,
+    ) -> Result<Made, ExecuteError> {
         let started = Instant::now();
         let mut report = KernelReport::new(ast, listening);
         if !listening.to_lowering()
@@ -229,7 +237,11 @@ impl Executor {
             return Ok(Made { compiled: stored.compiled(), from_disk: true, report });
         }
         let options = self.lowering_of(ast);
-        let program = program_of(ast, self.device.target(), &options, &mut report)?;
+        let is_shared = shared.is_one_of_many(ast);
+        let program = match is_shared {
+            true => program_without_lengths(ast, self.device.target(), &options, &mut report)?,
+            false => program_of(ast, self.device.target(), &options, &mut report)?,
+        };
         self.stats.lowered();
         let lowered = started.elapsed();
         record::worked("lower", || program.name.clone(), lowered);
@@ -240,7 +252,10 @@ impl Executor {
             return Ok(Made { compiled: stored.compiled(), from_disk: true, report });
         }
         let begun = Instant::now();
-        let object = self.device.compile(&program)?;
+        let object = match is_shared {
+            true => shared.object(&program, || self.device.compile(&program))?,
+            false => self.device.compile(&program)?.into(),
+        };
         record::worked("compile", || program.name.clone(), begun.elapsed());
         self.disk.put(key, &encode_kernel(&program, &object));
         let begun = Instant::now();
@@ -273,6 +288,21 @@ pub(crate) fn program_of(
     let linear = lower_kernel(ast, target, options, watch)?;
     watch.linear(&linear);
     Ok(warpweft_renderer::render(&linear, target)?)
+}
+
+/// As [`program_of`], of a text that kernels of other lengths may have too.
+fn program_without_lengths(
+    ast: &UOp,
+    target: &Target,
+    options: &LowerOptions,
+    watch: &mut impl LinearWatch,
+) -> Result<Program, ExecuteError> {
+    if target.language == Language::Text {
+        return program_of(ast, target, options, watch);
+    }
+    let linear = lower_kernel(ast, target, options, watch)?;
+    watch.linear(&linear);
+    Ok(warpweft_renderer::render_without_lengths(&linear, target)?)
 }
 
 /// A watch that also sees the last form before text.

@@ -25,6 +25,7 @@ mod ownership;
 pub(crate) mod plan;
 mod replay;
 mod run;
+mod shared_code;
 mod stats;
 mod stored;
 

@@ -68,6 +68,34 @@ fn a_constant_that_changes_compiles_twice_and_no_more() {
 }
 
 #[test]
+fn kernels_of_many_lengths_share_code_and_each_keeps_to_its_length() {
+    let executor = cpu();
+    let data: Vec<f32> = (0..400).map(|k| k as f32).collect();
+    let x = floats(&executor, &data);
+    let of = |len: i64| x.shrink(&[(0.into(), len.into())]) * 2 + 1;
+    let sum = |len: i64| x.shrink(&[(0.into(), len.into())]).reduce(ReduceOp::Add, &[0]);
+    let lengths: Vec<i64> = (1..=60).map(|k| k * k % 397 + 1).collect();
+    let values: Vec<UOp> = lengths.iter().flat_map(|&len| [of(len), sum(len)]).collect();
+    let stored = executor.realize(&values).unwrap();
+    for (&len, pair) in lengths.iter().zip(stored.chunks(2)) {
+        let expected: Vec<f32> = data[..len as usize].iter().map(|x| x * 2.0 + 1.0).collect();
+        assert_eq!(read(&pair[0]), expected, "{len}");
+        assert_eq!(read(&pair[1]), [(len * (len - 1) / 2) as f32], "{len}");
+    }
+    let keys = executor.kernels.lock().unwrap();
+    let programs = keys.values().map(|compiled| &compiled.program);
+    let shared = programs.filter(|program| !program.numbers.is_empty() && program.entry.ends_with("_n")).count();
+    assert!(shared > 40, "{shared} of {}", executor.stats().kernels_compiled);
+    drop(keys);
+    // A few are compiled each for its length.
+    let other = cpu();
+    let x = floats(&other, &data);
+    let few: Vec<UOp> = (1..5).map(|k| x.shrink(&[(0.into(), (k * 40).into())]).exp2()).collect();
+    other.realize(&few).unwrap();
+    assert!(other.kernels.lock().unwrap().values().all(|compiled| compiled.program.numbers.is_empty()));
+}
+
+#[test]
 fn memory_lives_as_long_as_a_graph_needs_it() {
     let executor = cpu();
     let in_use = || executor.allocator().stats().in_use_bytes;

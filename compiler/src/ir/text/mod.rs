@@ -30,6 +30,7 @@
 //! gives a graph or an error with line and column.
 //! Not here: the linear list (`linearize::text`, made of the same lines).
 
+mod arguments;
 mod lex;
 mod literal;
 mod parse;

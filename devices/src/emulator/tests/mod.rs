@@ -102,6 +102,7 @@ impl Case {
             source: self.source(),
             parameters: self.buffers.iter().map(parameter).collect(),
             variables: Vec::new(),
+            numbers: Vec::new(),
             grid: 1,
             scratch_bytes: 0,
             launch: Launch { grid: [self.blocks, 1, 1], block: [self.threads, 1, 1], lanes: 1 },
