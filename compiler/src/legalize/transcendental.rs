@@ -9,7 +9,7 @@
 //! |---|---|---|---|
 //! | `exp2` | 1.21 ulp | 1.63 ulp | below 1.5 ulp |
 //! | `log2` | 1.66 ulp | 1.72 ulp | below 1.5 ulp |
-//! | `sin` | 1.54 ulp | below 1.75 ulp at all random numbers so far | below 1.5 ulp |
+//! | `sin`, `cos` | 1.54 ulp | below 1.75 ulp at all random numbers so far | below 1.5 ulp |
 //!
 //! *Fused* says whether the target multiplies and adds in one instruction; sums that must be exact use `muladd` regardless.
 //!
