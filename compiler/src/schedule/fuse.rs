@@ -256,7 +256,7 @@ impl Fusion<'_> {
             let apart = !self.fuse || node.op() == Op::Contiguous;
             let ops = self.groups.get(user).ops + self.costs[position].own_ops;
             let joins = !apart && ops <= cost::KERNEL_OPS_MAX as f64 && self.pays_to_join(position, sites, &own);
-            let joins = joins && !self.joined_reads_too_late(position, &inside, sites, [user, group]);
+            let joins = joins && !self.joined_reads_too_late(position, &inside, sites, user);
             if apart {
                 refused = "it was asked to be apart";
                 continue;
@@ -290,18 +290,15 @@ impl Fusion<'_> {
     }
 
     /// Whether a kernel that stores the node and is joined by a user would read what it replaces itself. It computes the node, and does not load it, at
-    /// the sites of this user and at those of the users that have joined before; either of the two kernels may be the one that replaces.
-    fn joined_reads_too_late(&mut self, position: usize, joined: &[Use], sites: &[&Use], kernels: [u32; 2]) -> bool {
+    /// the sites of this user and at those of the users that have joined before. The user may be the one that replaces; if one that joined before is, the user
+    /// loads the node and so needs that kernel.
+    fn joined_reads_too_late(&mut self, position: usize, joined: &[Use], sites: &[&Use], user: u32) -> bool {
         if !self.graph.guards.contains_key(&(position as u32)) {
             return false;
         }
         let mut computed = joined.iter().chain(sites.iter().copied());
-        computed.any(|site| {
-            kernels.into_iter().any(|group| {
-                let site = Use { group: self.groups.find(group), ..site.clone() };
-                self.reads_too_late(position, &site)
-            })
-        })
+        let group = self.groups.find(user);
+        computed.any(|site| self.reads_too_late(position, &Use { group, ..site.clone() }))
     }
 
     pub(super) fn tell(&mut self, position: usize, reason: &str) {
