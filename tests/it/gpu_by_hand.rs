@@ -84,7 +84,8 @@ fn short_rows_have_a_warp_each() {
 fn what_threads_do_not_divide_is_done_under_a_mask() {
     for columns in [33, 100, 1000, 1009] {
         let (list, linear) = chosen(&row_sums(4, columns), &small_gpu());
-        assert!(count(&linear, Op::ShuffleReduce) >= 1, "{columns}: {list}");
+        // What a split leaves over is shared as well.
+        assert_eq!(count(&linear, Op::ShuffleReduce), 2, "{columns}: {list}");
         let (list, linear) = chosen(&softmax(3, columns), &small_gpu());
         assert!(count(&linear, Op::ShuffleReduce) >= 2, "{columns}: {list}");
     }
