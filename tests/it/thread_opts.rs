@@ -210,6 +210,13 @@ fn what_no_target_or_kernel_admits_is_refused_with_a_reason() {
     kernel("split(r0, 16), split(r1, 16), block(r3, x), block(r4, x)", "stands in two ranges of one thread index");
     kernel("split(r0, 8), block(r3, x), block(r3, y)", "only a loop over outputs or a reduction's can become an index");
     kernel("split(r1, 24), lane(r3)", "two threads would store one element");
+    // What a vector leaves over stands behind the end of the masked part, in memory that is replaced.
+    let x = UOp::param(0, DType::F32, 15);
+    let src = vec![x.clone(), &x * 2];
+    let doubled = UOp::sink([UOp::new(Op::Store, DType::VOID, src, Arg::None)]);
+    let why = "what is read and replaced does not end where the loop ends";
+    assert_eq!(reason(&loops_of(&doubled, &mut Silent), "vectorize(r0, 2), split_masked(r0, 2)"), Reason::Kernel(why));
+    keeps_values(&doubled, "split_masked(r0, 2), block(r1, x)");
     let narrow = loops_of(&matmul(16, 8, 48), &mut Silent);
     assert_eq!(reason(&narrow, "split(r1, 24), lane(r3)"), Reason::Kernel("the number of lanes is a power of two"));
     kernel("split(r0, 8), block(r3, x), stage_shared(l0, r2)", "what threads share depends on the thread");

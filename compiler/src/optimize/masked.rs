@@ -8,7 +8,8 @@
 //!
 //! Threads want this: a part that begins earlier (`split`) would be stored by two of them. A symbolic length may be less than one part.
 //!
-//! Refused where the loop fills scratch memory, or is one of a reduction, whose rest `split` takes apart.
+//! Refused where the loop fills scratch memory, or is one of a reduction, whose rest `split` takes apart; and where elements that are read and replaced
+//! lie behind the end.
 //!
 //! Always: each element is stored once, with the same value. Tested by filetests, and by random lists of opts in the test crate.
 
@@ -17,10 +18,11 @@ use smallvec::smallvec;
 use super::opt::Reason;
 use super::split::gated;
 use crate::ir::{AxisKind, Op, UOp, rebuild};
+use crate::kernel::effects::memory_in_place;
 use crate::kernel::ranges::{
     Dependencies, NewRanges, closed_ranges, is_loop_end, next_range_id, range_id, substitute_ranges,
 };
-use crate::symbolic::simplify;
+use crate::symbolic::{linear_terms, simplify};
 
 /// The longest part, so that indices stay far below the largest number.
 const PART_MAX: u32 = 1 << 20;
@@ -41,6 +43,9 @@ pub(super) fn split_masked(root: &UOp, range: &UOp, inner: u32) -> Result<UOp, R
     let closes = |node: &&UOp| is_loop_end(node) && closed_ranges(node).contains(range);
     if nodes.iter().filter(closes).any(|node| !root.src().contains(node)) {
         return Err("the loop is not one of outputs alone".into());
+    }
+    if !ends_with_memory(root, range) {
+        return Err("what is read and replaced does not end where the loop ends".into());
     }
     let len = &range.src()[0];
     let part = UOp::range(i64::from(inner), next_range_id(root), AxisKind::Loop);
@@ -64,4 +69,21 @@ pub(super) fn split_masked(root: &UOp, range: &UOp, inner: u32) -> Result<UOp, R
         if is_memory && dependencies.get(node).contains(range_id(&part)) { gated(&rebuilt, &is_there) } else { rebuilt }
     });
     Ok(simplify(&masked))
+}
+
+/// Whether all that is read and replaced lies so that iterations beyond the loop's end would be beyond all elements: the order of loads and stores is seen
+/// without the mask.
+fn ends_with_memory(root: &UOp, range: &UOp) -> bool {
+    let replaced = memory_in_place(root);
+    let is_replaced = |node: &UOp| node.op() == Op::Index && replaced.contains(&node.src()[0]);
+    let steps_over_all = |index: &UOp| {
+        let terms = linear_terms(&index.src()[1]).0;
+        let width = |term: &UOp| term.max_value().saturating_sub(term.min_value());
+        let others = terms.iter().filter(|(term, _)| term != range);
+        let reach = others
+            .fold(0i64, |reach, (term, step)| reach.saturating_add(step.saturating_abs().saturating_mul(width(term))));
+        terms.iter().any(|(term, step)| term == range && step.saturating_abs() > reach)
+    };
+    replaced.is_empty()
+        || crate::ir::postorder(std::slice::from_ref(root)).iter().filter(|node| is_replaced(node)).all(steps_over_all)
 }
