@@ -9,7 +9,7 @@
 //! Threads want this: a part that begins earlier (`split`) would be stored by two of them. A symbolic length may be less than one part.
 //!
 //! Refused where the loop fills scratch memory, or is one of a reduction, whose rest `split` takes apart; and where elements that are read and replaced
-//! lie behind the end.
+//! lie behind the end, or a local buffer that the loop reads.
 //!
 //! Always: each element is stored once, with the same value. Tested by filetests, and by random lists of opts in the test crate.
 
@@ -46,6 +46,11 @@ pub(super) fn split_masked(root: &UOp, range: &UOp, inner: u32) -> Result<UOp, R
     }
     if !ends_with_memory(root, range) {
         return Err("what is read and replaced does not end where the loop ends".into());
+    }
+    let before = Dependencies::of(root);
+    let is_local = |node: &UOp| node.op() == Op::Index && node.src()[0].op() == Op::LocalBuffer;
+    if nodes.iter().any(|node| is_local(node) && before.get(node).contains(range_id(range))) {
+        return Err("a local buffer ends where the loop ends".into());
     }
     let len = &range.src()[0];
     let part = UOp::range(i64::from(inner), next_range_id(root), AxisKind::Loop);
