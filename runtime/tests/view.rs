@@ -90,7 +90,9 @@ fn a_graph_becomes_a_trace_and_a_page() {
     let data = data_of(&page);
     check(&data);
     assert_eq!(data, serde_json::from_str::<Value>(&std::fs::read_to_string(&out).unwrap()).unwrap());
-    assert_eq!(kinds(&data), ["compile", "kernel", "load", "lower", "schedule"]);
+    // Whether a second thread comes in time to take a share of so short a launch is open.
+    let certain: Vec<&str> = kinds(&data).into_iter().filter(|kind| *kind != "share").collect();
+    assert_eq!(certain, ["compile", "kernel", "load", "lower", "schedule"]);
     let parts = &data["warpweft"];
     let kernel = &parts["kernels"][0];
     assert_eq!((parts["kernels"].as_array().unwrap().len(), number(&kernel["launches"])), (1, 3));
