@@ -5,7 +5,6 @@
 //! because shapes and strides are made of it. The plain methods panic on operands that do not fit, as [`UOp::new`] does; code
 //! that handles a user's shapes calls [`UOp::try_new`].
 
-use std::ops;
 use std::sync::Arc;
 
 use smallvec::smallvec;
@@ -408,73 +407,5 @@ impl UOp {
     /// All of these: the root of a schedule or kernel.
     pub fn sink(stores: impl IntoIterator<Item = UOp>) -> UOp {
         UOp::new(Op::Sink, DType::VOID, stores.into_iter().collect::<Sources>(), Arg::None)
-    }
-}
-
-macro_rules! operators {
-    ($($trait:ident $method:ident $op:ident;)*) => { $(
-        impl<T: Operand> ops::$trait<T> for UOp {
-            type Output = UOp;
-            fn $method(self, other: T) -> UOp {
-                let other = other.beside(&self);
-                UOp::binary(Op::$op, &self, &other)
-            }
-        }
-        impl<T: Operand> ops::$trait<T> for &UOp {
-            type Output = UOp;
-            fn $method(self, other: T) -> UOp {
-                let other = other.beside(self);
-                UOp::binary(Op::$op, self, &other)
-            }
-        }
-        impl ops::$trait<UOp> for i64 {
-            type Output = UOp;
-            fn $method(self, other: UOp) -> UOp {
-                UOp::binary(Op::$op, &other.const_like(self), &other)
-            }
-        }
-        impl ops::$trait<&UOp> for i64 {
-            type Output = UOp;
-            fn $method(self, other: &UOp) -> UOp {
-                UOp::binary(Op::$op, &other.const_like(self), other)
-            }
-        }
-    )* };
-}
-
-operators! {
-    Add add Add;
-    Sub sub Sub;
-    Mul mul Mul;
-    BitAnd bitand And;
-    BitOr bitor Or;
-    BitXor bitxor Xor;
-}
-
-impl ops::Not for &UOp {
-    type Output = UOp;
-    fn not(self) -> UOp {
-        UOp::not(self)
-    }
-}
-
-impl ops::Not for UOp {
-    type Output = UOp;
-    fn not(self) -> UOp {
-        UOp::not(&self)
-    }
-}
-
-impl ops::Neg for &UOp {
-    type Output = UOp;
-    fn neg(self) -> UOp {
-        self.negate()
-    }
-}
-
-impl ops::Neg for UOp {
-    type Output = UOp;
-    fn neg(self) -> UOp {
-        self.negate()
     }
 }

@@ -124,25 +124,44 @@ impl Writer {
         }
     }
 
-    /// The larger or smaller of two floats, NaN if either is: what the machine's instruction gives (the second operand if either is
-    /// NaN) and a look at the first operand, unless that is a number.
+    /// The larger or smaller of two floats: NaN if either is, and -0.0 counts as less than 0.0, so that operands may change sides.
+    ///
+    /// The machine's instruction gives its second operand where one is NaN or both are zeros. So it is asked both ways: numbers that
+    /// are equal have the same bits, but for zeros, and a NaN has all bits set.
     fn float_extreme(&mut self, node: &UOp, a: &UOp, b: &UOp, name: &str) -> Outcome {
-        let dtype = node.dtype();
-        let register = spelling::register(dtype);
-        let flags = spelling::register(DType::BOOL.with_lanes(dtype.lanes()));
-        let is_number = |operand: &UOp| operand.as_scalar().is_some_and(|value| !value.to_f64().is_nan());
-        let (first, second) = if is_number(b) { (b, a) } else { (a, b) };
-        let is_first_number = is_number(first);
+        let (dtype, is_max) = (node.dtype(), node.op() == Op::Max);
+        let (register, flags) = (spelling::register(dtype), spelling::register(DType::BOOL.with_lanes(dtype.lanes())));
+        let number = |operand: &UOp| operand.as_scalar().map(|value| value.to_f64()).filter(|number| !number.is_nan());
+        let (first, second) = if number(b).is_some() { (b, a) } else { (a, b) };
+        let number = number(first);
         let (first, second) = (self.operand(first).to_string(), self.operand(second).to_string());
-        let (test, word) = if node.op() == Op::Max { ("ogt", "more") } else { ("olt", "less") };
-        let test = self.step(name, word, &format!("fcmp {test} {register} {first}, {second}"));
-        let choice = format!("select {flags} {test}, {register} {first}, {register} {second}");
-        if is_first_number {
-            return Outcome::Instruction(choice);
+        let (test, word) = if is_max { ("ogt", "more") } else { ("olt", "less") };
+        let test_first = self.step(name, word, &format!("fcmp {test} {register} {first}, {second}"));
+        let choice = format!("select {flags} {test_first}, {register} {first}, {register} {second}");
+        match number {
+            // A zero that is chosen beside 0.0, of either sign, becomes 0.0.
+            Some(number) if number == 0.0 && number.is_sign_positive() && is_max => {
+                let chosen = self.step(name, "chosen", &choice);
+                return Outcome::Instruction(format!("fadd {register} {chosen}, {}", spelling::zero(dtype)));
+            }
+            Some(number) if number != 0.0 || number.is_sign_negative() == is_max => {
+                return Outcome::Instruction(choice);
+            }
+            _ => {}
         }
+        let bits = spelling::register(spelling::bits_of(dtype));
         let chosen = self.step(name, "chosen", &choice);
-        let odd = self.step(name, "odd", &format!("fcmp uno {register} {first}, {first}"));
-        Outcome::Instruction(format!("select {flags} {odd}, {register} {first}, {register} {chosen}"))
+        let test_second = self.step(name, "second", &format!("fcmp {test} {register} {second}, {first}"));
+        let other = format!("select {flags} {test_second}, {register} {second}, {register} {first}");
+        let other = self.step(name, "other", &other);
+        let chosen = self.step(name, "chosen_bits", &format!("bitcast {register} {chosen} to {bits}"));
+        let other = self.step(name, "other_bits", &format!("bitcast {register} {other} to {bits}"));
+        let joined = if is_max { "and" } else { "or" };
+        let both = self.step(name, "both", &format!("{joined} {bits} {chosen}, {other}"));
+        let odd = self.step(name, "odd", &format!("fcmp uno {register} {first}, {second}"));
+        let odd = self.step(name, "odd_bits", &format!("sext {flags} {odd} to {bits}"));
+        let found = self.step(name, "found", &format!("or {bits} {both}, {odd}"));
+        Outcome::Instruction(format!("bitcast {bits} {found} to {register}"))
     }
 
     /// Quotient and remainder rounded toward zero: the divisor is made 1 where LLVM would have no answer.

@@ -63,6 +63,16 @@ fn with_lanes(element: &str, dtype: DType) -> String {
     }
 }
 
+/// Integers as wide as floats are, for their bits.
+pub(super) fn bits_of(dtype: DType) -> DType {
+    let integer = match dtype.element().bytes() {
+        2 => DType::I16,
+        4 => DType::I32,
+        _ => DType::I64,
+    };
+    integer.with_lanes(dtype.lanes())
+}
+
 /// A constant without its type; the same value in every lane.
 pub(super) fn constant(value: Scalar, dtype: DType) -> String {
     let text = scalar(value, dtype);

@@ -113,7 +113,8 @@ impl Writer {
                 ReduceOp::Mul => call("reassoc ", "fmul", &format!("{result} 1.0, ")),
                 ReduceOp::Max | ReduceOp::Min => {
                     let least = if combine == ReduceOp::Max { "fmax" } else { "fmin" };
-                    return self.horizontal_extreme(vector, name, &call("nnan nsz ", least, ""));
+                    let is_max = combine == ReduceOp::Max;
+                    return self.horizontal_extreme(vector, is_max, name, &call("nnan nsz ", least, ""));
                 }
             };
             return Outcome::Instruction(text);
@@ -131,17 +132,33 @@ impl Writer {
         Outcome::Instruction(call("", reduction, ""))
     }
 
-    /// The extreme of a vector's lanes: found as if there were no NaN, and replaced if there is one. LLVM's own reductions that
-    /// propagate NaN look for it at each step.
-    fn horizontal_extreme(&mut self, vector: &UOp, name: &str, extreme: &str) -> Outcome {
+    /// The extreme of a vector's lanes: found as if there were no NaN and one zero, and replaced if there is a NaN, or if it is a zero. LLVM's
+    /// own reductions that propagate NaN look for it, and for the sign of zeros, at each step.
+    fn horizontal_extreme(&mut self, vector: &UOp, is_max: bool, name: &str, extreme: &str) -> Outcome {
         let (operand, text) = (self.typed(vector), self.operand(vector).to_string());
+        let (lanes, element) = (vector.dtype().lanes(), vector.dtype().element());
+        let register = spelling::register(element);
+        let number = |value: f64| spelling::constant(Scalar::float(value), element);
+        let any = |flags: &str| format!("call i1 @llvm.vector.reduce.or.v{lanes}i1(<{lanes} x i1> {flags})");
         let odd = self.step(name, "odd", &format!("fcmp uno {operand}, {text}"));
-        let lanes = vector.dtype().lanes();
-        let any = format!("call i1 @llvm.vector.reduce.or.v{lanes}i1(<{lanes} x i1> {odd})");
-        let any_odd = self.step(name, "any_odd", &any);
+        let any_odd = self.step(name, "any_odd", &any(&odd));
         let extreme = self.step(name, "extreme", extreme);
-        let element = vector.dtype().element();
-        let (register, nan) = (spelling::register(element), spelling::constant(Scalar::float(f64::NAN), element));
-        Outcome::Instruction(format!("select i1 {any_odd}, {register} {nan}, {register} {extreme}"))
+        // Among the largest, 0.0 counts more; among the smallest, -0.0.
+        let (stronger, weaker) = if is_max { (0.0, -0.0) } else { (-0.0, 0.0) };
+        let whole = spelling::bits_of(vector.dtype());
+        let least = spelling::constant(
+            Scalar::from_i64(if is_max { 0 } else { i64::MIN >> (64 - 8 * element.bytes()) }, whole.element()),
+            whole,
+        );
+        let bits = self.step(name, "bits", &format!("bitcast {operand} to {}", spelling::register(whole)));
+        let zeros = self.step(name, "zeros", &format!("icmp eq {} {bits}, {least}", spelling::register(whole)));
+        let any_zero = self.step(name, "any_zero", &any(&zeros));
+        let (stronger, weaker) = (number(stronger), number(weaker));
+        let zero =
+            self.step(name, "zero", &format!("select i1 {any_zero}, {register} {stronger}, {register} {weaker}"));
+        let is_zero = self.step(name, "is_zero", &format!("fcmp oeq {register} {extreme}, {}", number(0.0)));
+        let signed =
+            self.step(name, "signed", &format!("select i1 {is_zero}, {register} {zero}, {register} {extreme}"));
+        Outcome::Instruction(format!("select i1 {any_odd}, {register} {}, {register} {signed}", number(f64::NAN)))
     }
 }

@@ -7,7 +7,7 @@
 //! The other way, bits of an `f32` are rounded to those that are kept, to even where they lie in the middle, and the exponent counts anew; what is
 //! too small for an exponent of its own is counted in steps of the least number. What is too large becomes 448 in E4M3, and infinite in E5M2, as in PyTorch 2.15.
 //!
-//! Tests: at the end of this file against the definition, and `runtime/tests/formats.rs` against PyTorch.
+//! Tests: at the end of this file against the definition, and `runtime/tests/formats/main.rs` against PyTorch.
 
 use warpweft_compiler::DType;
 

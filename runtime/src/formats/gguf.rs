@@ -4,7 +4,7 @@
 //! part of whichever kernel uses it. So a product with such a matrix reads its packed bytes and nothing more.
 //!
 //! Always: tensors lie apart, inside of the file, each where the alignment wants it. A type that is not known is an error of its tensor alone.
-//! Tests: `runtime/tests/formats.rs`, against values by the Python package `gguf`.
+//! Tests: `runtime/tests/formats/main.rs`, against values by the Python package `gguf`.
 
 mod blocks;
 mod dequantise;

@@ -4,7 +4,7 @@
 //! are taken as `bf16`, for so `ml_dtypes` writes them. Python objects are pickles, and never read. Written: version 1 (2 where a header is
 //! longer), little-endian, C order; archives as `numpy.savez` writes them, stored.
 //!
-//! Tests: `runtime/tests/formats.rs`, against files that NumPy wrote.
+//! Tests: `runtime/tests/formats/main.rs`, against files that NumPy wrote.
 
 use std::io::{BufWriter, Write};
 use std::path::Path;

@@ -4,7 +4,7 @@
 //! which. Tensors that share a storage share it here too, and strides and offsets make views of it. Dictionaries and lists in each
 //! other become names with points, as `model.layers.0.weight`; numbers and texts become metadata.
 //!
-//! Tests: `runtime/tests/formats.rs`, against files that PyTorch wrote.
+//! Tests: `runtime/tests/formats/main.rs`, against files that PyTorch wrote.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -191,7 +191,7 @@ binary! {
 
 /// Functions with parameters.
 impl Tensor {
-    /// The larger; NaN if either is NaN. A number that the type does not hold counts by its value.
+    /// The larger; NaN if either is NaN. A number that the type does not hold counts by its value. -0.0 counts as less than 0.0.
     #[track_caller]
     pub fn maximum(&self, other: impl Operand) -> Tensor {
         match other.given() {
@@ -200,7 +200,7 @@ impl Tensor {
         }
     }
 
-    /// The smaller; NaN if either is NaN. A number that the type does not hold counts by its value.
+    /// The smaller; NaN if either is NaN. A number that the type does not hold counts by its value. -0.0 counts as less than 0.0.
     #[track_caller]
     pub fn minimum(&self, other: impl Operand) -> Tensor {
         match other.given() {
