@@ -2,7 +2,7 @@
 //! exact sums for lengths that divide into blocks and that do not, whatever is masked, and with the gradients of the plain form.
 
 use warpweft::tensor::AttentionOptions;
-use warpweft::{Result, Tensor};
+use warpweft::{DType, Dim, Result, Tensor};
 use warpweft_compiler::pipeline::{LowerOptions, lower_kernel};
 use warpweft_compiler::schedule::{ScheduleOptions, normalize, schedule_with};
 use warpweft_compiler::target::Target;
@@ -19,30 +19,38 @@ fn drawn(count: usize, seed: u64) -> Vec<f32> {
 }
 
 /// Queries [heads, rows, width], keys and values [key heads, keys, width].
-struct Inputs {
-    heads: usize,
-    key_heads: usize,
-    rows: usize,
-    keys: usize,
-    width: usize,
+pub(crate) struct Inputs {
+    pub(crate) heads: usize,
+    pub(crate) key_heads: usize,
+    pub(crate) rows: usize,
+    pub(crate) keys: usize,
+    pub(crate) width: usize,
     data: [Vec<f32>; 3],
 }
 
 impl Inputs {
-    fn new([heads, key_heads, rows, keys, width]: [usize; 5]) -> Inputs {
+    pub(crate) fn new([heads, key_heads, rows, keys, width]: [usize; 5]) -> Inputs {
         let (own, others) = (heads * rows * width, key_heads * keys * width);
         let data = [drawn(own, 1), drawn(others, 2), drawn(others, 3)];
         Inputs { heads, key_heads, rows, keys, width, data }
     }
 
     fn tensors(&self) -> [Tensor; 3] {
-        let shape = |heads: usize, len: usize| [heads as i64, len as i64, self.width as i64];
-        let (own, others) = (shape(self.heads, self.rows), shape(self.key_heads, self.keys));
-        [(0, own), (1, others), (2, others)].map(|(number, shape)| Tensor::from_vec(self.data[number].clone(), shape))
+        self.tensors_of("CPU", &self.rows.into(), &self.keys.into())
+    }
+
+    /// Of lengths with these values.
+    pub(crate) fn tensors_of(&self, device: &str, rows: &Dim, keys: &Dim) -> [Tensor; 3] {
+        let one = |number: usize| {
+            let (heads, len) = if number == 0 { (self.heads, rows) } else { (self.key_heads, keys) };
+            let bytes: Vec<u8> = self.data[number].iter().flat_map(|x| x.to_le_bytes()).collect();
+            Tensor::from_bytes(Some(device), DType::F32, (heads as i64, len, self.width as i64), &bytes)
+        };
+        [one(0), one(1), one(2)]
     }
 
     /// In f64; what is added to a score is minus infinity where it does not count.
-    fn exact(&self, added: impl Fn(usize, usize) -> f64, of_none: f64) -> Vec<f64> {
+    pub(crate) fn exact(&self, added: impl Fn(usize, usize) -> f64, of_none: f64) -> Vec<f64> {
         let [q, k, v] = &self.data;
         let mut all = Vec::new();
         for head in 0..self.heads {
@@ -68,7 +76,18 @@ impl Inputs {
 
     #[track_caller]
     fn check(&self, what: &str, options: &AttentionOptions, added: impl Fn(usize, usize) -> f64, of_none: f64) {
-        let [q, k, v] = self.tensors();
+        self.check_tensors(what, self.tensors(), options, added, of_none);
+    }
+
+    #[track_caller]
+    pub(crate) fn check_tensors(
+        &self,
+        what: &str,
+        [q, k, v]: [Tensor; 3],
+        options: &AttentionOptions,
+        added: impl Fn(usize, usize) -> f64,
+        of_none: f64,
+    ) {
         let found = q.attention(&k, &v, options).to_vec::<f32>().unwrap_or_else(|error| panic!("{what}: {error}"));
         let want = self.exact(added, of_none);
         assert_eq!(found.len(), want.len(), "{what}");
@@ -163,24 +182,26 @@ fn gradients_of_many_keys_are_those_of_the_plain_form() -> Result<()> {
     Ok(())
 }
 
-/// The kernels of attention of so many rows and keys, and the bytes of local buffers of each.
-fn kernels(rows: i64, keys: i64) -> Vec<u64> {
-    let input = |len: i64| Tensor::from_vec(vec![0.5f32; (8 * len * 64) as usize], [8, len, 64]);
-    let value = input(rows).attention(&input(keys), &input(keys), &AttentionOptions::default());
+/// The bytes of local buffers of attention, which is one kernel.
+pub(crate) fn scratch_of_one_kernel([q, k, v]: &[Tensor; 3], options: &AttentionOptions) -> u64 {
+    let value = q.attention(k, v, options);
     let normalized = normalize(&[value.uop().expect("a graph")], |_| None).expect("a program");
     let mut notes = Notes::of(&[Topic::Fusion]);
     let schedule = schedule_with(&normalized.sink, ScheduleOptions::default(), &mut notes).expect("a schedule");
     assert_eq!(schedule.kernels.len(), 1, "{:#?}", notes.lines);
-    let target = Target::test_avx512();
-    let lowered = |ast| lower_kernel(ast, &target, &LowerOptions::default(), &mut Silent).expect("a list");
-    schedule.kernels.iter().map(|kernel| lowered(&kernel.ast).scratch().bytes).collect()
+    let lower = |ast| lower_kernel(ast, &Target::test_avx512(), &LowerOptions::default(), &mut Silent).expect("a list");
+    lower(&schedule.kernels[0].ast).scratch().bytes
 }
 
 #[test]
 fn many_keys_take_one_kernel_whose_memory_does_not_grow_with_them() {
-    let (few, many) = (kernels(1024, 4096), kernels(1024, 16_384));
+    let bytes = |rows: i64, keys: i64| {
+        let input = |len: i64| Tensor::from_vec(vec![0.5f32; (8 * len * 64) as usize], [8, len, 64]);
+        scratch_of_one_kernel(&[input(rows), input(keys), input(keys)], &AttentionOptions::default())
+    };
+    let (few, many) = (bytes(1024, 4096), bytes(1024, 16_384));
     assert_eq!(few, many);
-    assert!(many.iter().all(|bytes| *bytes <= 512 << 10), "{many:?}");
+    assert!(many <= 512 << 10, "{many}");
     // Of lengths that leave a rest, too.
-    assert!(kernels(100, 1025).iter().all(|bytes| *bytes <= 512 << 10));
+    assert!(bytes(100, 1025) <= 512 << 10);
 }

@@ -4,6 +4,7 @@
 #![allow(clippy::reversed_empty_ranges, reason = "as an index, 1..=-1 ends with the last element")]
 
 mod attention;
+mod attention_lengths;
 mod bad_input;
 mod batches;
 mod chains;

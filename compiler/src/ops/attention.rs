@@ -1,6 +1,6 @@
 //! Scaled dot-product attention.
 
-use super::by_blocks::{in_parts, weighted_sums};
+use super::by_blocks::{OfAxis, weighted_sums};
 use super::create::positions;
 use super::elementwise::where_;
 use super::math::known;
@@ -9,7 +9,7 @@ use super::movement::repeat_interleave;
 use super::shapes::concrete_axis;
 use super::{Built, broadcast_to, elementwise, fail, movement, number, reduce, to_float};
 use crate::dtype::lattice::accumulate;
-use crate::ir::{Function, ReduceOp, Shape};
+use crate::ir::{Dim, Function, ReduceOp, Shape};
 use crate::{DType, UOp};
 
 /// More keys than this are walked a block at a time: the scores of a tile of rows would not stay in the nearest cache.
@@ -97,21 +97,24 @@ fn by_blocks(q: &UOp, k: &UOp, v: &UOp, scale: f64, seen: &Seen<'_>) -> Built<Op
         return Ok(None);
     }
     let (Some(q), Some(k), Some(v)) = (batch(q), batch(k), batch(v)) else { return Ok(None) };
-    let scores_of = |from: i64, to: i64, part: i64| {
+    let scores_of = |of_axis: OfAxis<'_>| {
         // [.., queries, 1, 1, width] and [.., 1, blocks, keys, width].
-        let keys = in_parts(&k, rank - 2, from, to, part);
-        let keys = movement::unsqueeze(&keys, rank as i64 - 2)?;
+        let keys = movement::unsqueeze(&of_axis(&k, rank - 2), rank as i64 - 2)?;
         let queries = movement::unsqueeze(&movement::unsqueeze(&q, -2)?, -2)?;
         let products = elementwise::mul(&queries, &keys)?;
         let scores = products.reduce(ReduceOp::Add, &[rank + 1]);
         let scores = &scores * number(scale, &scores);
-        let all = |x: UOp| Ok(in_parts(&broadcast_to(&x, &seen.shape)?, rank - 1, from, to, part));
+        let all = |x: UOp| Ok(of_axis(&broadcast_to(&x, &seen.shape)?, rank - 1));
         seen.hide(scores, &all)
     };
     let Some([mut sum, weighted]) = weighted_sums(&v, KEYS_MANY, &scores_of)? else { return Ok(None) };
+    let one = number(1.0, &sum);
     if seen.options.mask.is_some() {
-        // It is 0 only where all keys are hidden; else the largest adds 1.
-        sum = sum.equals(&number(0.0, &sum)).select(number(1.0, &sum), &sum);
+        // It is 0 only where all keys are hidden, or there are none; else the largest adds 1.
+        sum = sum.equals(&number(0.0, &sum)).select(one, &sum);
+    } else if let Dim::Expr(keys) = &seen.shape[rank - 1] {
+        // Of no keys the sum of values is 0, whatever it is divided by.
+        sum = keys.lt(UOp::index(1)).select(one, &sum);
     }
     Ok(Some(weighted.div(&sum)))
 }

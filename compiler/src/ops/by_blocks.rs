@@ -10,9 +10,11 @@
 //!
 //! Not here: what a state is (`ir::combiner`). Tested by values against plain formulas, in the test crate.
 
+use super::movement::{insert_axis, shrink_axis};
 use super::reduce::{along, count_of};
-use crate::UOp;
 use crate::ir::{Combiner, Dim, Op, ReduceOp, Shape};
+use crate::view::dims::{divide_exactly, simplified};
+use crate::{DType, UOp};
 
 /// Elements of a block along the innermost axis: a few thousand bytes.
 const BLOCK: i64 = 1024;
@@ -35,40 +37,47 @@ type OfBlock<'f> = &'f dyn Fn(&UOp, &[usize]) -> States;
 
 /// The state of the elements along axes by blocks; nothing where a block would hold most of them.
 fn by_blocks(x: &UOp, axes: &[usize], least: i64, combiner: Combiner, of_block: OfBlock<'_>) -> Option<States> {
-    let lens: Vec<i64> = axes.iter().map(|&axis| x.shape()[axis].as_const()).collect::<Option<_>>()?;
-    if lens.iter().try_fold(1i64, |total, len| total.checked_mul(*len))? <= least || lens.contains(&0) {
+    let mut most = axes.iter().map(|&axis| x.shape()[axis].max_value());
+    if most.try_fold(1i64, |total, len| total.checked_mul(len))? <= least {
         return None;
     }
     let is_innermost = axes.last().is_some_and(|&axis| axis + 1 == x.shape().len());
-    Some(in_blocks(x, axes, if is_innermost { BLOCK } else { BLOCK_ACROSS }, combiner, of_block))
+    Some(in_blocks(x, axes, if is_innermost { BLOCK } else { BLOCK_ACROSS }, None, combiner, of_block))
 }
 
-/// Innermost axes as long as a block holds them; of the next one a part; all others are walked from block to block.
-fn in_blocks(x: &UOp, axes: &[usize], block: i64, combiner: Combiner, of_block: OfBlock<'_>) -> States {
-    let len = |axis: usize| x.shape()[axis].as_const().unwrap_or(1);
+/// Innermost axes as long as a block holds them; of the next one a part; all others are walked from block to block. Of an axis there may be what parts of so many
+/// elements left over: a block holds it, whatever is known of its length.
+fn in_blocks(
+    x: &UOp,
+    axes: &[usize],
+    block: i64,
+    rest: Option<(usize, i64)>,
+    combiner: Combiner,
+    of_block: OfBlock<'_>,
+) -> States {
     let mut inner: Vec<usize> = Vec::new();
     let mut held = 1;
     for (number, &axis) in axes.iter().enumerate().rev() {
-        if held * len(axis) <= block {
-            held *= len(axis);
+        let len = &x.shape()[axis];
+        let most = rest.filter(|(other, _)| *other == axis).map_or(i64::MAX, |(_, part)| part).min(len.max_value());
+        if most <= block / held {
+            held *= most.max(1);
             inner.insert(0, axis);
             continue;
         }
-        let part = block / held;
-        if part < 2 {
+        if block / held < 2 {
             break;
         }
-        // A part that divides, if there is one not much shorter; else what is left over is a state of its own.
-        let whole = (part / 2..=part).rev().find(|part| *part > 1 && len(axis) % part == 0);
-        let (part, covered) = whole.map_or((part, len(axis) / part * part), |part| (part, len(axis)));
-        let main = cut(&narrowed(x, axis, 0, covered), axis, part);
+        let parts = Parts::of(len, block / held);
+        let main = parts.main(x, axis);
         let moved = |old: &usize| if *old > axis { old + 1 } else { *old };
         let block_axes: Vec<usize> = std::iter::once(axis + 1).chain(inner.iter().map(moved)).collect();
         let state = joined(&main, &axes[..=number], &block_axes, combiner, of_block);
-        if covered == len(axis) {
+        if parts.covered == *len {
             return state;
         }
-        let rest = in_blocks(&narrowed(x, axis, covered, len(axis)), axes, block, combiner, of_block);
+        let left_over = parts.rest(x, axis);
+        let rest = in_blocks(&left_over, axes, block, Some((axis, parts.len)), combiner, of_block);
         return combiner.combine(&state, &rest).into_vec();
     }
     let outer: Vec<usize> = axes.iter().copied().filter(|axis| !inner.contains(axis)).collect();
@@ -91,25 +100,52 @@ fn joined(x: &UOp, outer: &[usize], block: &[usize], combiner: Combiner, of_bloc
     UOp::reduce_states(combiner, &states, &left)
 }
 
+/// Whether it is one number wherever it is asked for: known now, or once lengths are.
 fn is_one_number(state: &UOp) -> bool {
     let mut node = state;
-    while node.op().is_movement() {
+    while node.op().is_movement() || (node.op() == Op::Cast && node.shape().is_empty()) {
         node = &node.src()[0];
     }
-    node.op() == Op::Const
+    node.op() == Op::Const || node.dtype() == DType::INDEX
 }
 
-/// One axis as blocks and the places in them.
+/// An axis as parts of one length, and what is left over. Of a symbolic length either may be nothing.
+struct Parts {
+    /// Elements of a part.
+    len: i64,
+    /// Where the last part ends.
+    covered: Dim,
+}
+
+impl Parts {
+    /// Of a part that divides the length, if there is one not much shorter than the longest allowed.
+    fn of(len: &Dim, longest: i64) -> Parts {
+        let lens = (longest / 2..=longest).rev().filter(|part| *part > 1);
+        // Of an expression it takes long to say what divides it.
+        let mut asked = lens.filter(|part| len.as_const().is_some() || longest % part == 0);
+        match asked.find(|part| divide_exactly(len, &Dim::Const(*part)).is_some()) {
+            Some(part) => Parts { len: part, covered: len.clone() },
+            None => Parts { len: longest, covered: simplified(len / longest * longest) },
+        }
+    }
+
+    /// What parts cover of an axis, cut into them.
+    fn main(&self, x: &UOp, axis: usize) -> UOp {
+        cut(&shrink_axis(x, axis, 0, &self.covered), axis, self.len)
+    }
+
+    /// What is left over of an axis: shorter than a part.
+    fn rest(&self, x: &UOp, axis: usize) -> UOp {
+        shrink_axis(x, axis, self.covered.clone(), x.shape()[axis].clone())
+    }
+}
+
+/// One axis, of whole parts, as parts and the places in them.
 fn cut(x: &UOp, axis: usize, part: i64) -> UOp {
     let mut dims: Vec<Dim> = x.shape().to_vec();
-    let count = dims[axis].as_const().unwrap_or(part) / part;
-    dims[axis] = Dim::Const(count);
+    dims[axis] = simplified(&dims[axis] / part);
     dims.insert(axis + 1, Dim::Const(part));
     x.reshape(Shape::from(dims))
-}
-
-fn narrowed(x: &UOp, axis: usize, start: i64, end: i64) -> UOp {
-    if start == 0 && x.shape()[axis].is(end) { x.clone() } else { super::movement::shrink_axis(x, axis, start, end) }
 }
 
 /// A value for each of the elements that an axis-wise reduction of `x` leaves.
@@ -147,8 +183,11 @@ pub(super) fn exponentials(x: &UOp, axes: &[usize], least: i64) -> Option<[UOp; 
     Some([states.swap_remove(0), sum])
 }
 
-/// The exponents of a piece of the last axis, from and to, cut into parts of so many: [.., rows, parts, n].
-pub(super) type OfPiece<'f> = &'f dyn Fn(i64, i64, i64) -> super::Built;
+/// Takes a piece of an axis of as many elements as there are weights, and cuts it into parts: [.., parts, n, ..].
+pub(super) type OfAxis<'f> = &'f dyn Fn(&UOp, usize) -> UOp;
+
+/// The exponents of a piece of all: [.., rows, parts, n].
+pub(super) type OfPiece<'f> = &'f dyn Fn(OfAxis<'_>) -> super::Built;
 
 /// Sums of values [.., n, width] weighted by powers of e, and of these powers, both relative to the largest exponent, as [.., rows, width] each.
 /// Through neither a gradient flows. Nothing where a block would hold most of the exponents.
@@ -156,24 +195,22 @@ pub(super) type OfPiece<'f> = &'f dyn Fn(i64, i64, i64) -> super::Built;
 /// A block's exponents are needed for each column of the values, and those of the next only afterwards: so they need no more memory than a block.
 pub(super) fn weighted_sums(values: &UOp, least: i64, exponents: OfPiece<'_>) -> super::Built<Option<[UOp; 2]>> {
     let axis = values.shape().len() - 2;
-    let Some(len) = values.shape()[axis].as_const().filter(|len| *len > least) else { return Ok(None) };
-    let part = (BLOCK_OF_WEIGHTS / 2..=BLOCK_OF_WEIGHTS).rev().find(|part| len % part == 0).unwrap_or(BLOCK_OF_WEIGHTS);
-    let covered = len / part * part;
-    let of_piece = |from: i64, to: i64, part: i64| -> super::Built<States> {
-        let values = in_parts(&values.detach(), axis, from, to, part);
-        Ok(weighted_states(&exponents(from, to, part)?.detach(), &values))
+    let len = &values.shape()[axis];
+    if len.max_value() <= least {
+        return Ok(None);
+    }
+    let values = values.detach();
+    let parts = Parts::of(len, BLOCK_OF_WEIGHTS);
+    let of_piece = |of_axis: OfAxis<'_>| -> super::Built<States> {
+        Ok(weighted_states(&exponents(of_axis)?.detach(), &of_axis(&values, axis)))
     };
-    let mut states = of_piece(0, covered, part)?;
-    if covered < len {
-        states = Combiner::SoftmaxSum.combine(&states, &of_piece(covered, len, len - covered)?).into_vec();
+    let mut states = of_piece(&|x, axis| parts.main(x, axis))?;
+    if parts.covered != *len {
+        let rest = of_piece(&|x, axis| insert_axis(&parts.rest(x, axis), axis))?;
+        states = Combiner::SoftmaxSum.combine(&states, &rest).into_vec();
     }
     let weighted = states.swap_remove(2);
     Ok(Some([states.swap_remove(1), weighted]))
-}
-
-/// A piece of an axis as parts and the places in them.
-pub(super) fn in_parts(x: &UOp, axis: usize, from: i64, to: i64, part: i64) -> UOp {
-    cut(&narrowed(x, axis, from, to), axis, part)
 }
 
 /// The state of exponents [.., rows, blocks, n] with values [.., blocks, n, width].
@@ -199,4 +236,81 @@ fn weighted_states(exponents: &UOp, values: &UOp) -> States {
     let weighted = (powers * values).reduce(ReduceOp::Add, &[axis + 1]);
     let repeated = |one: &UOp| one.expand(weighted.shape().clone());
     UOp::reduce_states(Combiner::SoftmaxSum, &[repeated(&largest), repeated(&sum), weighted.clone()], &[blocks])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::interpret::{Value, interpret};
+    use crate::ops::attention::{AttentionOptions, scaled_dot_product_attention};
+    use crate::ops::{reduce, statistics};
+
+    const MOST: i64 = 40_000;
+
+    /// The first so many of numbers between -1 and 1, [n].
+    fn of_length(len: &Dim) -> UOp {
+        UOp::param(0, DType::F64, MOST as u64).shrink(&[(Dim::Const(0), len.clone())])
+    }
+
+    fn values(root: &UOp, len: i64) -> Vec<f64> {
+        let drawn: Vec<f64> = (0..MOST).map(|k| ((k * 37 + 11) % 101) as f64 / 50.5 - 1.0).collect();
+        let leaf = |leaf: &UOp| match leaf.op() {
+            Op::Variable => Some(Value::index(len)),
+            _ => Value::from_f64(DType::F64, vec![MOST], &drawn),
+        };
+        interpret(std::slice::from_ref(root), &leaf).unwrap()[0].to_f64()
+    }
+
+    /// Whether blocks of a variable length give what the same number does, whatever is left over.
+    #[track_caller]
+    fn check(lens: &[i64], build: impl Fn(&Dim) -> UOp) {
+        let symbolic = build(&Dim::from(UOp::variable("n", 0, MOST)));
+        for &len in lens {
+            let (found, want) = (values(&symbolic, len), values(&build(&Dim::Const(len)), len));
+            let same = |(a, b): (&f64, &f64)| a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= 1e-12 * b.abs();
+            assert!(found.len() == want.len() && found.iter().zip(&want).all(same), "{len}: {found:?}, not {want:?}");
+        }
+    }
+
+    #[test]
+    fn parts_of_a_variable_length_leave_less_than_a_part() {
+        let n = Dim::from(UOp::variable("n", 0, MOST));
+        for len in [n.clone(), &n + 7, &n * 3, &n * 256 + 1] {
+            let x = UOp::param(0, DType::F32, 1).reshape([1]).expand([len.clone()]);
+            let parts = Parts::of(&len, 512);
+            let (main, rest) = (parts.main(&x, 0), parts.rest(&x, 0));
+            assert!(main.shape()[1].is(512) && rest.shape()[0].max_value() < 512, "{len}: {}", rest.shape());
+            assert!(main.shape()[0].max_value() <= len.max_value() / 512, "{}", main.shape());
+        }
+        assert_eq!(Parts::of(&(&n * 1024), 512).covered, &n * 1024);
+    }
+
+    #[test]
+    fn statistics_of_a_variable_length_are_those_of_a_number() {
+        let rows = |len: &Dim| {
+            let row = of_length(len).reshape([Dim::Const(1), len.clone()]);
+            UOp::iota(2).cast(DType::F64).reshape([2, 1]).expand([Dim::Const(2), len.clone()]) * row.expand([Dim::Const(2), len.clone()])
+        };
+        let lens = [0, 1, 1023, 1024, 1025, 5000, 20_000];
+        check(&lens, |len| statistics::var(&rows(len), &[1], 1, false).unwrap());
+        check(&lens, |len| reduce::logsumexp(&rows(len), &[1], false).unwrap());
+        check(&lens[..5], |len| reduce::softmax(&rows(len), 1).unwrap());
+        let columns = |len: &Dim| of_length(len).reshape([len.clone(), Dim::Const(1)]);
+        check(&[0, 1, 63, 64, 65, 5000], |len| statistics::var(&columns(len), &[0], 0, false).unwrap());
+    }
+
+    #[test]
+    fn attention_over_a_variable_length_is_that_over_a_number() {
+        let of_shape = |shape: &[Dim; 2]| of_length(&(&shape[0] * &shape[1])).reshape(shape.to_vec());
+        for is_causal in [false, true] {
+            let options = AttentionOptions { is_causal, ..Default::default() };
+            let attention = |rows: &Dim, keys: &Dim| {
+                let [q, k] = [rows, keys].map(|len| of_shape(&[len.clone(), Dim::Const(2)]));
+                scaled_dot_product_attention(&q, &k, &(&k * 2), &options).unwrap()
+            };
+            let half = |len: &Dim| len.floor_div(&Dim::Const(2));
+            check(&[0, 2, 1022, 1024, 1026, 2049], |len| attention(&Dim::Const(3), &half(len)));
+            check(&[2, 1026], |len| attention(&half(len), &half(len)));
+        }
+    }
 }
