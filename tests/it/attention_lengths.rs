@@ -21,7 +21,8 @@ fn bytes_of<T: Copy>(count: usize, value: impl Fn(usize) -> T, bytes: impl Fn(T)
 #[test]
 fn keys_of_any_number_weigh_as_exact_sums_say() {
     let plain = AttentionOptions::default();
-    for (device, lens) in [("CPU", &[0usize, 1, 2, 511, 512, 513, 1024, 1500, 3000][..]), ("INTERPRETER", &[0, 1, 513])] {
+    for (device, lens) in [("CPU", &[0usize, 1, 2, 511, 512, 513, 1024, 1500, 3000][..]), ("INTERPRETER", &[0, 1, 513])]
+    {
         for &keys in lens {
             let inputs = Inputs::new([2, 2, 7, keys, 8]);
             let tensors = |least: i64| inputs.tensors_of(device, &7.into(), &length("n", least, keys));
@@ -74,9 +75,11 @@ fn what_is_hidden_of_any_number_of_keys_does_not_count() {
             let shape = || (rows as i64, n.clone());
             let hidden = |place: usize| hides(place / keys, place % keys);
             let seen = bytes_of(rows * keys, hidden, |hidden| vec![u8::from(!hidden)]);
-            let added = bytes_of(rows * keys, |place| if hidden(place) { f32::NEG_INFINITY } else { 0.5 }, |x| {
-                x.to_le_bytes().to_vec()
-            });
+            let added = bytes_of(
+                rows * keys,
+                |place| if hidden(place) { f32::NEG_INFINITY } else { 0.5 },
+                |x| x.to_le_bytes().to_vec(),
+            );
             let grouped = Inputs::new([4, 2, rows, keys, 8]);
             for (what, dtype, bytes) in [("bools", DType::BOOL, seen), ("scores", DType::F32, added)] {
                 let mask = Some(Tensor::from_bytes(Some(device), dtype, shape(), &bytes));

@@ -10,8 +10,9 @@
 //!
 //! Not here: what a state is (`ir::combiner`). Tested by values against plain formulas, in the test crate.
 
-use super::movement::{insert_axis, shrink_axis};
+use super::movement::{insert_axis, pad_axis, shrink_axis};
 use super::reduce::{along, count_of};
+use crate::dtype::Scalar;
 use crate::ir::{Combiner, Dim, Op, ReduceOp, Shape};
 use crate::view::dims::{divide_exactly, simplified};
 use crate::{DType, UOp};
@@ -204,13 +205,25 @@ pub(super) fn weighted_sums(values: &UOp, least: i64, exponents: OfPiece<'_>) ->
     let of_piece = |of_axis: OfAxis<'_>| -> super::Built<States> {
         Ok(weighted_states(&exponents(of_axis)?.detach(), &of_axis(&values, axis)))
     };
-    let mut states = of_piece(&|x, axis| parts.main(x, axis))?;
-    if parts.covered != *len {
-        let rest = of_piece(&|x, axis| insert_axis(&parts.rest(x, axis), axis))?;
-        states = Combiner::SoftmaxSum.combine(&states, &rest).into_vec();
-    }
-    let weighted = states.swap_remove(2);
-    Ok(Some([states.swap_remove(1), weighted]))
+    let states = match len {
+        _ if parts.covered == *len => of_piece(&|x, axis| parts.main(x, axis))?,
+        Dim::Const(_) => {
+            let rest = of_piece(&|x, axis| insert_axis(&parts.rest(x, axis), axis))?;
+            Combiner::SoftmaxSum.combine(&of_piece(&|x, axis| parts.main(x, axis))?, &rest).into_vec()
+        }
+        // A rest may be most of a variable length: it is a part with keys that weigh nothing, so that there is one loop.
+        Dim::Expr(_) => {
+            let whole = simplified((len + (parts.len - 1)) / parts.len * parts.len);
+            let padded = |x: &UOp, axis: usize| cut(&pad_axis(x, axis, 0, &whole - len), axis, parts.len);
+            let is_key = padded(&UOp::constant(Scalar::Bool(true), DType::BOOL).reshape([1]).expand([len.clone()]), 0);
+            let all = exponents(&padded)?.detach();
+            let hidden = super::number(f64::NEG_INFINITY, &all);
+            let all = super::broadcast_to(&is_key, all.shape())?.select(&all, hidden);
+            weighted_states(&all, &padded(&values, axis))
+        }
+    };
+    let [_, sum, weighted] = &states[..] else { return Ok(None) };
+    Ok(Some([sum.clone(), weighted.clone()]))
 }
 
 /// The state of exponents [.., rows, blocks, n] with values [.., blocks, n, width].
@@ -289,7 +302,8 @@ mod tests {
     fn statistics_of_a_variable_length_are_those_of_a_number() {
         let rows = |len: &Dim| {
             let row = of_length(len).reshape([Dim::Const(1), len.clone()]);
-            UOp::iota(2).cast(DType::F64).reshape([2, 1]).expand([Dim::Const(2), len.clone()]) * row.expand([Dim::Const(2), len.clone()])
+            UOp::iota(2).cast(DType::F64).reshape([2, 1]).expand([Dim::Const(2), len.clone()])
+                * row.expand([Dim::Const(2), len.clone()])
         };
         let lens = [0, 1, 1023, 1024, 1025, 5000, 20_000];
         check(&lens, |len| statistics::var(&rows(len), &[1], 1, false).unwrap());
