@@ -1,8 +1,8 @@
 //! Running sums, products, extremes and log-sums, and what is put at places that an index names, against plain loops over `f64`: short lines
 //! and long ones, which go by blocks, along every axis, with numbers that are no numbers, and their gradients.
 
-use warpweft::Tensor;
 use warpweft::tensor::ScatterReduce;
+use warpweft::{DType, Tensor, Var, compile, spec};
 
 /// Numbers from -2 to 2 that look drawn.
 fn drawn(count: usize) -> Vec<f64> {
@@ -94,6 +94,66 @@ fn numbers_that_are_none_go_on() {
     let want = along(&far, [1, far.len(), 1], log_sum, none);
     let got = Tensor::from_vec(far.clone(), [far.len() as i64]).logcumsumexp(0).to_vec::<f64>().unwrap();
     near("logcumsumexp", &got, &want, 1e-12);
+}
+
+#[test]
+fn log_sums_of_long_lines_are_as_exact_as_their_type() {
+    let n = 8192;
+    // Around 0; of any size; growing, so that each sum is relative to another number; falling, so that most powers are nothing.
+    let shapes: [&dyn Fn(usize, f64) -> f64; 4] =
+        [&|_, x| x, &|_, x| x * 400.0, &|k, x| k as f64 * 0.01 + x, &|k, _| 3000.0 - k as f64];
+    for shape in shapes {
+        let data: Vec<f32> = drawn(2 * n).iter().enumerate().map(|(k, x)| shape(k % n, *x) as f32).collect();
+        let wide: Vec<f64> = data.iter().map(|x| *x as f64).collect();
+        for (layout, shape) in [([2, n, 1], [2, n as i64]), ([1, 2, n], [2, n as i64])] {
+            let axis = if layout[2] == 1 { 1 } else { 0 };
+            let got = Tensor::from_vec(data.clone(), shape).logcumsumexp(axis).to_vec::<f32>().unwrap();
+            for (got, want) in got.iter().zip(along(&wide, layout, log_sum, f64::NEG_INFINITY)) {
+                assert!(
+                    (*got as f64 - want).abs() <= 2.0 * f32::EPSILON as f64 * want.abs().max(0.01),
+                    "{got}, not {want}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_running_log_sum_is_one_kernel_of_any_length() {
+    for shape in [[256i64, 8192], [1, 40_000], [5, 1]] {
+        let function = compile([spec(DType::F32, shape)], |[x]| [x.logcumsumexp(1)]).unwrap();
+        assert_eq!(function.kernels(), 1, "{shape:?}");
+    }
+    let lines = Var::new("n", 1..=500).unwrap();
+    for n in [1usize, 2, 77, 500] {
+        let data = drawn(3 * n);
+        let dims = (3, lines.bind(n as i64).unwrap());
+        for device in ["CPU", "INTERPRETER"] {
+            let bytes: Vec<u8> = data.iter().flat_map(|x| x.to_le_bytes()).collect();
+            let x = Tensor::from_bytes(Some(device), DType::F64, dims.clone(), &bytes);
+            let got = x.logcumsumexp(1).to_vec::<f64>().unwrap();
+            near(device, &got, &along(&data, [3, n, 1], log_sum, f64::NEG_INFINITY), 1e-12);
+        }
+    }
+}
+
+#[test]
+fn gradients_of_running_log_sums_are_shares_of_what_follows() {
+    let n = 40;
+    let weights = drawn(2 * n)[n..].to_vec();
+    let mut data = drawn(n);
+    // Nothing has a share of the first two, and the eighth element none of anything.
+    (data[0], data[1], data[7]) = (f64::NEG_INFINITY, f64::NEG_INFINITY, f64::NEG_INFINITY);
+    for far in [0.0, 900.0, -900.0] {
+        let moved: Vec<f64> = data.iter().enumerate().map(|(k, x)| x + if k % 3 == 0 { far } else { 0.0 }).collect();
+        let sums = along(&moved, [1, n, 1], log_sum, f64::NEG_INFINITY);
+        let share = |i: usize, j: usize| if sums[j] == f64::NEG_INFINITY { 0.0 } else { (moved[i] - sums[j]).exp() };
+        let want: Vec<f64> = (0..n).map(|i| (i..n).map(|j| weights[j] * share(i, j)).sum()).collect();
+        let x = Tensor::from_vec(moved.clone(), [n as i64]);
+        let loss =
+            (x.logcumsumexp(0) * Tensor::from_vec(weights.clone(), [n as i64])).narrow(0, 2, n as i64 - 2).sum(());
+        near("logcumsumexp", &loss.gradient(&[&x]).unwrap()[0].to_vec::<f64>().unwrap(), &want, 1e-11);
+    }
 }
 
 #[test]

@@ -4,15 +4,19 @@ use smallvec::smallvec;
 
 use super::rules::{Contribution, number, zero};
 use crate::dtype::lattice::accumulate;
-use crate::ir::{Arg, Dim, ReduceOp};
+use crate::ir::{Arg, Combiner, Dim, ReduceOp};
 use crate::ops::create::positions;
 use crate::ops::elementwise::isnan;
 use crate::ops::extreme::stored_once;
 use crate::ops::indexing::along as gathered;
+use crate::ops::math::{exp, log};
 use crate::{DType, UOp};
 
 /// Of each element: what all the elements from it on have to do with it.
 pub(super) fn scan(node: &UOp, g: &UOp) -> Contribution {
+    if let Arg::ScanState(combiner, axis) = *node.arg() {
+        return smallvec![Some(running_log_sum(node, g, combiner, axis as usize))];
+    }
     let Arg::Scan(op, axis) = *node.arg() else { return smallvec![None] };
     let (x, axis) = (&node.src()[0], axis as usize);
     let from_here = |x: &UOp| x.flip(&[axis]).scan(ReduceOp::Add, axis).flip(&[axis]);
@@ -21,6 +25,23 @@ pub(super) fn scan(node: &UOp, g: &UOp) -> Contribution {
         ReduceOp::Mul => Some(running_product(x, g, axis, from_here)),
         ReduceOp::Max | ReduceOp::Min => running_extreme(node, x, g, axis),
     }]
+}
+
+/// To element i goes the sum of `g_j exp(x_i - L_j)` over all j from i on. The sums are taken as logarithms, those of positive and of negative `g` apart,
+/// so that no power overflows. Where all up to j are minus infinity, or g is 0, nothing goes anywhere.
+fn running_log_sum(node: &UOp, g: &UOp, combiner: Combiner, axis: usize) -> UOp {
+    let x = &node.src()[0];
+    let (none, lowest) = (zero(x), number(f64::NEG_INFINITY, x));
+    let is_nothing = node.equals(&lowest);
+    let part = |size: &UOp| {
+        let counts = none.lt(size).and(&is_nothing.not());
+        let log_size = counts.select(&log(&counts.select(size, number(1.0, x))) - node, &lowest);
+        let from_here = log_size.flip(&[axis]).scan_states(combiner, axis).flip(&[axis]);
+        let is_none = from_here.equals(&lowest);
+        // Minus infinity and an infinite element have no sum.
+        is_none.select(&none, exp(&(is_none.select(&none, &from_here) + x)))
+    };
+    part(g) - part(&g.negate())
 }
 
 /// The product up to j without element i is that of all that are not zero, divided by it; or 0 if there is another zero.

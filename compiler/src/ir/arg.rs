@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::combiner::Component;
+use super::combiner::{Combiner, Component};
 use super::dim::{Dim, Shape};
 use super::op::Op;
 use crate::dtype::Scalar;
@@ -95,13 +95,15 @@ pub enum Arg {
     Combine(ReduceOp),
     /// What a `Scan` does, and along which axis.
     Scan(ReduceOp, u8),
+    /// How a `Scan` combines the states of elements, of which it gives what they come to, and along which axis.
+    ScanState(Combiner, u8),
     /// How a `Scatter` or `Fetch` combines an element with what is there (it takes its place if that is not said), and along which axis it is put.
     Scatter(Option<ReduceOp>, u8),
     /// Which component a `Reduce` of several values gives, and along which axes, ascending.
     ReduceState(Component, Axes),
-    /// Which component a `ReduceRange` of several values gives.
+    /// Which component a `ReduceRange` or `Running` of several values gives.
     CombineState(Component),
-    /// Which component a `ReduceRange` gives whose operands are the new components of its accumulators, and these.
+    /// Which component a `ReduceRange` or `Running` gives whose operands are the new components of its accumulators, and these.
     Step(Component),
     /// Which memory a `Buffer` is.
     Buffer(BufferArg),
@@ -368,6 +370,7 @@ impl Arg {
             | Arg::Reduce(..)
             | Arg::Combine(_)
             | Arg::Scan(..)
+            | Arg::ScanState(..)
             | Arg::Scatter(..)
             | Arg::ReduceState(..)
             | Arg::CombineState(_)
@@ -403,6 +406,7 @@ impl Arg {
             | Arg::Reduce(..)
             | Arg::Combine(_)
             | Arg::Scan(..)
+            | Arg::ScanState(..)
             | Arg::Scatter(..)
             | Arg::ReduceState(..)
             | Arg::CombineState(_)

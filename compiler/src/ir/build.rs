@@ -322,6 +322,11 @@ impl UOp {
         UOp::new(Op::Scan, self.dtype(), smallvec![self.clone()], Arg::Scan(op, axis as u8))
     }
 
+    /// What the states of each element and of all before it along an axis come to; see [`Combiner::outcome`].
+    pub fn scan_states(&self, combiner: Combiner, axis: usize) -> UOp {
+        UOp::new(Op::Scan, self.dtype(), smallvec![self.clone()], Arg::ScanState(combiner, axis as u8))
+    }
+
     /// This with each element of `source` combined into (without an op: put in) the place along an axis that `index` names.
     pub fn scatter(&self, index: &UOp, source: &UOp, op: Option<ReduceOp>, axis: usize) -> UOp {
         let src = smallvec![self.clone(), index.clone(), source.clone()];

@@ -107,6 +107,20 @@ impl Combiner {
         }
     }
 
+    /// The state of one element, if one element is enough to have one: an exponent's.
+    pub fn of_element(self, x: &UOp) -> Option<SmallVec<[UOp; 3]>> {
+        let one = || UOp::constant(Scalar::one(x.dtype()), x.dtype());
+        (self == Combiner::LogSumExp).then(|| smallvec![x.clone(), one()])
+    }
+
+    /// What a state comes to, in the terms of one element: the logarithm of the sum of powers. Nothing of a combiner whose elements are not
+    /// of that kind.
+    pub fn outcome(self, state: &[UOp]) -> Option<UOp> {
+        let ln_2 = Scalar::from_f64(std::f64::consts::LN_2, state[0].dtype().element());
+        let log = || state[1].log2() * UOp::constant(ln_2, state[0].dtype());
+        (self == Combiner::LogSumExp).then(|| &state[0] + log())
+    }
+
     /// The state that two states make, as an expression over their components: of tensors, values of loops, or vectors.
     pub fn combine(self, a: &[UOp], b: &[UOp]) -> SmallVec<[UOp; 3]> {
         match self {

@@ -147,7 +147,7 @@ fn tensor_shape(op: Op, src: &[UOp], arg: &Arg) -> Result<Shape, String> {
             let kept = |axis: &usize| !axes.contains(&(*axis as u8));
             Ok((0..from.len()).filter(kept).map(|axis| from[axis].clone()).collect())
         }
-        (Op::Scan, Arg::Scan(_, axis)) => match from.len() {
+        (Op::Scan, Arg::Scan(_, axis) | Arg::ScanState(_, axis)) => match from.len() {
             rank if (*axis as usize) < rank => Ok(from.clone()),
             _ => Err(format!("{from} has no axis {axis}")),
         },

@@ -120,7 +120,7 @@ ops! {
     AsStrided "as_strided" [x]                  Movement    "Element (i, j, ...) is element offset + i * stride0 + j * stride1 + ... of x, counted row-major.";
 
     Reduce    "reduce"    [x;more]              Tensor      "Elements combined along the given axes, which go away; of several operands, which a combiner takes together, one component.";
-    Scan      "scan"      [x]                   Tensor      "Each element combined with all before it along one axis. Sums and products of floats are rounded once for each element.";
+    Scan      "scan"      [x]                   Tensor      "Each element combined with all before it along one axis, by an op or by what a combiner's states come to. Sums and products of floats are rounded once for each element.";
     Gather    "gather"    [x index]             Tensor      "x with position i of one axis replaced by the axes of index: x[.., index[..], ..]; 0 where out of range.";
     Scatter   "scatter"   [x index source]      Tensor      "x, where each element of source, in order, is put at, or combined into, the place along one axis that index names; nowhere where that is out of range.";
     Fetch     "fetch"     [x index source]      Tensor      "What each element of source, in order, finds at the place along one axis of x that index names, before it is put there or combined into it; 0 where that is out of range.";
@@ -134,7 +134,7 @@ ops! {
 
     Range     "range"     [len]                 Loop        "A loop variable from 0 to len - 1.";
     ReduceRange "reduce_range" [value;range]         Loop        "value combined over all of the ranges, which it closes; or several values, of which a combiner gives one component.";
-    Running   "running"   [value range]         Loop        "value combined over the iterations of a serial range so far, this one among them.";
+    Running   "running"   [value;range]         Loop        "value combined over the iterations of a serial range so far, this one among them; or several values, of which a combiner gives one component.";
     Exchange  "exchange"  [index value;range]   Loop        "What scratch memory holds at an index, before value is put there or combined into it, in each iteration of a serial range, in order.";
     Store     "store"     [index value;more]    Memory      "value written at an index, after the loads that stand behind it, for all of the ranges at the end, which it closes.";
     Index     "index"     [buffer offset;gate]  Memory      "The place of one element, or with a ramp of several; no access where the gate is false.";

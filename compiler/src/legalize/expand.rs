@@ -160,9 +160,13 @@ impl Vectorizer {
             Op::Range => ramp(&UOp::index(0), 1, count),
             Op::Load => self.convert_load(node, &lane, count),
             Op::Running => {
-                let value = splat(&self.done[&node.src()[0]], count);
-                let range = self.done[&node.src()[1]].clone();
-                UOp::new(Op::Running, value.dtype(), smallvec![value, range], node.arg().clone())
+                let values = node.arg().values_of_reduction();
+                let in_lanes = |(number, operand): (usize, &UOp)| match number < values {
+                    true => splat(&self.done[operand], count),
+                    false => self.done[operand].clone(),
+                };
+                let src: Sources = node.src().iter().enumerate().map(in_lanes).collect();
+                UOp::new(Op::Running, node.dtype().with_lanes(count), src, node.arg().clone())
             }
             // Addresses are made by the loads and stores that use them.
             Op::Index => node.clone(),

@@ -6,6 +6,8 @@
 //!                                                   place = reduce_range next0, next1, a0, a1, r0, step argmax_first #1
 //! ```
 //!
+//! A running state becomes the same: what it is in an iteration is what its accumulators become there.
+//!
 //! Until here a state is combined by name, so that loops can be split, repeated and put into lanes. From here on combining is made of plain ops, and
 //! what comes after (decomposition, types of indices) treats them like any others. An accumulator names the loops that renew it: what is
 //! computed from it stands in them.
@@ -27,12 +29,12 @@ pub fn accumulate_states(root: &UOp) -> UOp {
         let Arg::CombineState(component) = *node.arg() else { return node };
         let Some(first) = node.first_component() else { return node };
         let steps = known.entry(first).or_insert_with(|| stepped(&node, component, &mut count)).clone();
-        UOp::new(Op::ReduceRange, node.dtype(), steps, Arg::Step(component))
+        UOp::new(node.op(), node.dtype(), steps, Arg::Step(component))
     });
     if count == 0 { new } else { simplify(&new) }
 }
 
-/// The operands of a reduction that renews accumulators: what they become, they, and the loops.
+/// The operands of a reduction, or of a running state, that renews accumulators: what they become, they, and the loops.
 fn stepped(reduction: &UOp, component: Component, count: &mut i64) -> Sources {
     let combining = Combining::Several(component);
     let (values, ranges) = reduction.src().split_at(combining.arity());

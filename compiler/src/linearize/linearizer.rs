@@ -25,7 +25,7 @@ pub fn order(root: &UOp, has_fma: bool) -> Vec<UOp> {
     let nest = Nest::of(&dependencies);
     let mut running: FxHashMap<u32, Vec<UOp>> = FxHashMap::default();
     for node in dependencies.order.iter().filter(|node| node.op() == Op::Running) {
-        running.entry(range_id(&node.src()[1])).or_default().push(node.clone());
+        running.entry(range_id(&node.src()[node.src().len() - 1])).or_default().push(node.clone());
     }
     let mut emitter = Emitter {
         dependencies,
@@ -151,9 +151,12 @@ impl Emitter {
             }
         }
         for running in self.running.get(&id).cloned().unwrap_or_default() {
-            if let Some(identity) = identity_of(&running) {
-                let accumulator = self.start_accumulator(&running, identity);
-                self.totals.insert(running, accumulator);
+            match identity_of(&running) {
+                Some(identity) => {
+                    let accumulator = self.start_accumulator(&running, identity);
+                    self.totals.insert(running, accumulator);
+                }
+                None => self.start_accumulators(&running),
             }
         }
         let len = self.done.get(&range.src()[0]).cloned().unwrap_or_else(|| range.src()[0].clone());
@@ -205,6 +208,12 @@ impl Emitter {
 
     /// One more value of a running total, which is what it gives.
     fn advance(&mut self, running: &UOp) {
+        if let Arg::Step(component) = *running.arg() {
+            let next = self.done[&stepped(running).0[component.number as usize]].clone();
+            self.done.insert(running.clone(), next);
+            // What is computed from the accumulators are their next values alone, which stand before.
+            return self.close_state(running);
+        }
         let (accumulator, value) = (self.totals[running].clone(), self.done[&running.src()[0]].clone());
         let Arg::Combine(op) = *running.arg() else { panic!("bug in the compiler: a running total of nothing") };
         let new = op.combine(&accumulator, &value);
@@ -266,8 +275,8 @@ fn identity_of(reduction: &UOp) -> Option<UOp> {
     Some(UOp::constant(op.identity(reduction.dtype().element()), reduction.dtype()))
 }
 
-/// Of a reduction that renews accumulators: what they become, and they.
+/// Of a reduction or running state that renews accumulators: what they become, and they.
 fn stepped(reduction: &UOp) -> (&[UOp], &[UOp]) {
-    let open = open_operands(reduction);
+    let open = &reduction.src()[..reduction.arg().values_of_reduction()];
     open.split_at(open.len() / 2)
 }

@@ -21,7 +21,9 @@ use super::loops::is_serial;
 use super::multi_index::{MultiIndex, both, flatten, inside_of, inside_of_pad, is_one, moved};
 use crate::DType;
 use crate::dtype::ScalarType;
-use crate::ir::{Arg, AxisKind, Combining, Dim, MemorySpace, Op, ReduceOp, Shape, Sources, UOp, postorder_until};
+use crate::ir::{
+    Arg, AxisKind, Combining, Component, Dim, MemorySpace, Op, ReduceOp, Shape, Sources, UOp, postorder_until,
+};
 use crate::symbolic::{simplify, simplify_given};
 use crate::view::dims::simplified;
 
@@ -309,20 +311,22 @@ impl Lowering {
 
     /// A running total in the loop of its store; sums and products of floats in a wider type, and rounded at each step.
     fn attempt_scan(&mut self, node: &UOp, multi_index: &MultiIndex) -> Attempt {
-        let Arg::Scan(op, axis) = *node.arg() else { panic!("bug in the compiler: scan without an axis") };
+        let (Arg::Scan(_, axis) | Arg::ScanState(_, axis)) = *node.arg() else {
+            panic!("bug in the compiler: scan without an axis")
+        };
         let [value] = self.all([(node.src()[0].clone(), multi_index.clone())])?;
         let range = &multi_index.indices[axis as usize];
         if is_one(&node.shape()[axis as usize]) {
             return Ok(value);
         }
         assert!(is_serial(range), "bug in the compiler: a scan is asked for in a loop of no order");
-        let wide = match (op, node.dtype().scalar()) {
-            (_, ScalarType::F16 | ScalarType::BF16) => DType::F32,
-            (ReduceOp::Add | ReduceOp::Mul, ScalarType::F32) => DType::F64,
+        let is_extreme = matches!(node.arg(), Arg::Scan(ReduceOp::Max | ReduceOp::Min, _));
+        let wide = match node.dtype().scalar() {
+            ScalarType::F16 | ScalarType::BF16 => DType::F32,
+            ScalarType::F32 if !is_extreme => DType::F64,
             _ => node.dtype(),
         };
-        let running = UOp::new(Op::Running, wide, smallvec![value.cast(wide), range.clone()], Arg::Combine(op));
-        Ok(running.cast(node.dtype()))
+        Ok(running(node, &value.cast(wide), range).cast(node.dtype()))
     }
 
     /// What is found in a copy of a line of the operand, which the loop of the store replaces element by element.
@@ -429,9 +433,27 @@ fn scanned_axis(value: &UOp) -> Option<usize> {
         !goes_on || node.shape().is_empty()
     };
     postorder_until(std::slice::from_ref(value), ends).iter().find_map(|node| match node.arg() {
-        Arg::Scan(_, axis) | Arg::Scatter(_, axis) => Some(*axis as usize),
+        Arg::Scan(_, axis) | Arg::ScanState(_, axis) | Arg::Scatter(_, axis) => Some(*axis as usize),
         _ => None,
     })
+}
+
+/// The running total of a scan's elements, or what their states come to so far.
+fn running(scan: &UOp, value: &UOp, range: &UOp) -> UOp {
+    let of = |state: &[UOp], arg: Arg, dtype: DType| {
+        UOp::new(Op::Running, dtype, state.iter().chain([range]).cloned().collect::<Sources>(), arg)
+    };
+    let combiner = match *scan.arg() {
+        Arg::ScanState(combiner, _) => combiner,
+        Arg::Scan(op, _) => return of(std::slice::from_ref(value), Arg::Combine(op), value.dtype()),
+        _ => panic!("bug in the compiler: a scan without a way to combine"),
+    };
+    let state = combiner.of_element(value).unwrap_or_default();
+    let component = |(number, value): (usize, &UOp)| {
+        of(&state, Arg::CombineState(Component { combiner, number: number as u8 }), value.dtype())
+    };
+    let all: Vec<UOp> = state.iter().enumerate().map(component).collect();
+    combiner.outcome(&all).unwrap_or_else(|| panic!("bug in the compiler: a scan by {}", combiner.name()))
 }
 
 /// Scratch memory that holds `value` for all of the ranges, row-major.

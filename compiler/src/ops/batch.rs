@@ -114,6 +114,7 @@ impl Batch {
             (Op::Reduce, Arg::Reduce(reduce, axes)) => Arg::Reduce(*reduce, later(axes)),
             (Op::Reduce, Arg::ReduceState(component, axes)) => Arg::ReduceState(*component, later(axes)),
             (Op::Scan, Arg::Scan(reduce, axis)) => Arg::Scan(*reduce, axis + 1),
+            (Op::Scan, Arg::ScanState(combiner, axis)) => Arg::ScanState(*combiner, axis + 1),
             (Op::Scatter | Op::Fetch, Arg::Scatter(reduce, axis)) => Arg::Scatter(*reduce, axis + 1),
             (Op::Place, Arg::Axis(axis)) => Arg::Axis(axis + 1),
             (Op::Contiguous | Op::Detach | Op::Copy, arg) => arg.clone(),

@@ -4,7 +4,7 @@
 use super::VerifyError;
 use crate::DType;
 use crate::dtype::Scalar;
-use crate::ir::{Arg, Component, Op, UOp, fragments, is_defined};
+use crate::ir::{Arg, Combiner, Component, Op, UOp, fragments, is_defined};
 
 /// Whether the argument is of the kind that the op takes.
 // tidy: table
@@ -19,7 +19,7 @@ fn takes(op: Op, arg: &Arg) -> bool {
         Op::Pad | Op::Shrink => matches!(arg, Arg::Bounds(_)),
         Op::AsStrided => matches!(arg, Arg::Strided(_)),
         Op::Reduce => matches!(arg, Arg::Reduce(..) | Arg::ReduceState(..)),
-        Op::Scan => matches!(arg, Arg::Scan(..)),
+        Op::Scan => matches!(arg, Arg::Scan(..) | Arg::ScanState(Combiner::LogSumExp, _)),
         Op::Fetch => matches!(arg, Arg::Scatter(..)),
         Op::Place => matches!(arg, Arg::Axis(_)),
         Op::Gather => matches!(arg, Arg::Axis(_)),
@@ -28,8 +28,8 @@ fn takes(op: Op, arg: &Arg) -> bool {
         Op::Function => matches!(arg, Arg::Function(_)),
         Op::Write => matches!(arg, Arg::View(_) | Arg::Scatter(..)),
         Op::Range => matches!(arg, Arg::Range(_)),
-        Op::ReduceRange => matches!(arg, Arg::Combine(_) | Arg::CombineState(_) | Arg::Step(_)),
-        Op::HorizontalReduce | Op::Running | Op::ShuffleReduce => matches!(arg, Arg::Combine(_)),
+        Op::ReduceRange | Op::Running => matches!(arg, Arg::Combine(_) | Arg::CombineState(_) | Arg::Step(_)),
+        Op::HorizontalReduce | Op::ShuffleReduce => matches!(arg, Arg::Combine(_)),
         Op::Exchange => matches!(arg, Arg::None | Arg::Combine(_)),
         Op::Store => matches!(arg, Arg::None | Arg::Combine(_) | Arg::CombineState(_) | Arg::Scatter(..)),
         Op::Ramp | Op::Lane | Op::Accumulator | Op::Barrier | Op::LoadMatrices => matches!(arg, Arg::Number(_)),

@@ -99,9 +99,9 @@ pub(super) fn check_memory(node: &UOp) -> Result<(), VerifyError> {
         Op::Store if src[0].dtype() != src[1].dtype() => fail(format!("{} goes to {}", src[1].dtype(), src[0].dtype())),
         Op::LoadMatrices => check_matrices(node),
         Op::Exchange => check_exchange(node),
-        Op::Running => match src[1].as_range() {
-            Some(range) if range.kind == AxisKind::Serial => Ok(()),
-            _ => fail(format!("runs over {}, which is no serial range", src[1].op())),
+        Op::Running => match &src[node.arg().values_of_reduction().min(src.len() - 1)..] {
+            [range] if range.as_range().is_some_and(|arg| arg.kind == AxisKind::Serial) => Ok(()),
+            _ => fail("runs over no serial range".to_string()),
         },
         Op::Lane => match node.arg() {
             Arg::Number(lane) if (0..src[0].dtype().lanes() as i64).contains(lane) => Ok(()),

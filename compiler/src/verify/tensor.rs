@@ -137,6 +137,9 @@ fn check_tensor_op(node: &UOp) -> Result<(), VerifyError> {
     {
         return Err(VerifyError::new(node, format!("{} is not defined on {operand}", op.name())));
     }
+    if matches!(node.arg(), Arg::ScanState(..)) && !operand.is_float() {
+        return Err(VerifyError::new(node, format!("is of floats, not of {operand}")));
+    }
     if node.op() == Op::Fetch && !operand.is_integer() {
         return Err(VerifyError::new(node, format!("is of integers, not of {operand}")));
     }

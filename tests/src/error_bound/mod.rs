@@ -187,6 +187,7 @@ fn with_errors(node: &UOp, operands: &[Bounded], value: Value, nodes: &mut Nodes
             dtype.is_float() && matches!(op, ReduceOp::Add | ReduceOp::Mul)
         }
         Arg::ReduceState(component, _) => component.combiner.is_rounded(),
+        Arg::ScanState(combiner, _) => combiner.is_rounded(),
         _ => is_function(node.op()),
     };
     if !rounds && operands.iter().all(|operand| operand.errors.is_none()) {

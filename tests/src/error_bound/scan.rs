@@ -17,6 +17,9 @@ fn total_of(dtype: DType) -> DType {
 
 /// Of a `scan`: totals are kept in a wider type, if there is one, and rounded once for each element.
 pub(super) fn scan(node: &UOp, x: &Bounded, value: &Value, nodes: &mut Nodes<'_>) -> Result<Vec<f64>, String> {
+    if let Arg::ScanState(_, axis) = *node.arg() {
+        return running_log_sum(node, axis as usize, x, value, nodes);
+    }
     let Arg::Scan(op, axis) = *node.arg() else { return Err(format!("{} without an axis", node.op())) };
     let mut of = |node: &UOp, f: &dyn Fn(f64, f64) -> f64| -> Result<Vec<f64>, String> {
         let each: Vec<f64> = x.value.to_f64().iter().enumerate().map(|(at, x_at)| f(x_at.abs(), x.error(at))).collect();
@@ -39,6 +42,28 @@ pub(super) fn scan(node: &UOp, x: &Bounded, value: &Value, nodes: &mut Nodes<'_>
             + 2.0 * part * with_errors[at]
             + 2.0 * rounding.unit * value.abs()
             + 2.0 * rounding.least.max(total.least)
+    });
+    Ok(each.collect())
+}
+
+/// A sum of powers is off by as much, relatively, as an exponent is, and by a few roundings for each element; its logarithm by that, absolutely.
+fn running_log_sum(
+    node: &UOp,
+    axis: usize,
+    x: &Bounded,
+    value: &Value,
+    nodes: &mut Nodes<'_>,
+) -> Result<Vec<f64>, String> {
+    let errors: Vec<f64> = (0..x.value.len()).map(|at| x.error(at)).collect();
+    let largest = nodes
+        .value(&node.src()[0].scan(ReduceOp::Max, axis), &[wide(x.value.shape(), &errors)?])
+        .map_err(|error| error.to_string())?
+        .to_f64();
+    let (rounding, total) = (Rounding::of(node.dtype()), Rounding::of(total_of(node.dtype())));
+    let part = 8.0 * (x.value.shape()[axis] as f64 + 1.0) * total.unit;
+    let each = largest.iter().zip(value.to_f64()).map(|(error, value)| {
+        let own = part * (1.0 + value.abs()) + 2.0 * rounding.unit * value.abs() + rounding.least;
+        if value.is_infinite() && *error == 0.0 { 0.0 } else { error + own }
     });
     Ok(each.collect())
 }

@@ -159,6 +159,7 @@ fn value_of(node: &UOp, src: &[Value], dims: &mut Dims<'_>) -> Result<Value, Int
         (Op::Bind, _) => Ok(src[1].clone()),
         (Op::Reduce, Arg::Reduce(reduce, axes)) => reduce::reduce(*reduce, axes, &src[0]),
         (Op::Scan, Arg::Scan(op, axis)) => scan::scan(*op, *axis as usize, &src[0]),
+        (Op::Scan, Arg::ScanState(combiner, axis)) => scan::scan_states(*combiner, *axis as usize, &src[0]),
         (Op::Scatter, Arg::Scatter(op, axis)) => scan::scatter(*op, *axis as usize, &src[0], &src[1], &src[2]),
         (Op::Fetch, Arg::Scatter(op, axis)) => scan::fetch(*op, *axis as usize, &src[0], &src[1], &src[2]),
         (Op::Place, Arg::Axis(axis)) => scan::place(*axis as usize, &src[0], &src[1]),

@@ -5,7 +5,7 @@ use super::{InterpretError, Value};
 use crate::dtype::Scalar;
 use crate::dtype::arithmetic::{Element, WithElement, with_element};
 use crate::ir::scalar_op::binary_function;
-use crate::ir::{Op, ReduceOp};
+use crate::ir::{Combiner, Op, ReduceOp};
 
 struct Scan<'v> {
     op: ReduceOp,
@@ -51,6 +51,30 @@ impl WithElement for Scan<'_> {
 pub(super) fn scan(op: ReduceOp, axis: usize, x: &Value) -> Result<Value, InterpretError> {
     let failed = || InterpretError { op: Op::Scan, message: format!("{} is not defined on {}", op.name(), x.dtype()) };
     with_element(x.dtype(), Scan { op, axis, x }).flatten().ok_or_else(failed)
+}
+
+/// What the states of each element of `x` and of those before it along `axis` come to: the logarithm of a sum of powers of e, taken in `f64`.
+pub(super) fn scan_states(combiner: Combiner, axis: usize, x: &Value) -> Result<Value, InterpretError> {
+    let failed =
+        || InterpretError { op: Op::Scan, message: format!("{} is not defined on {}", combiner.name(), x.dtype()) };
+    if combiner != Combiner::LogSumExp || !x.dtype().is_float() {
+        return Err(failed());
+    }
+    let len = x.shape()[axis] as usize;
+    let inner: usize = x.shape()[axis + 1..].iter().product::<i64>() as usize;
+    let mut elements = x.to_f64();
+    for line in 0..elements.len().checked_div(len).unwrap_or(0) {
+        let start = line / inner * len * inner + line % inner;
+        let (mut largest, mut sum) = (f64::NEG_INFINITY, 0.0);
+        for at in (0..len).map(|step| start + step * inner) {
+            let power = |exponent: f64, base: f64| if exponent == base { 1.0 } else { libm::exp(exponent - base) };
+            let next = if elements[at].is_nan() || elements[at] > largest { elements[at] } else { largest };
+            sum = sum * power(largest, next) + power(elements[at], next);
+            largest = next;
+            elements[at] = largest + libm::log(sum);
+        }
+    }
+    Value::from_f64(x.dtype(), x.shape().to_vec(), &elements).ok_or_else(failed)
 }
 
 struct Scatter<'v> {

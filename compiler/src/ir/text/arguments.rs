@@ -66,7 +66,7 @@ pub(super) fn argument(cursor: &mut Cursor, scope: &Scope, op: Op) -> Result<Opt
     Ok(None)
 }
 
-/// `argmax_first #1`, with axes of a reduction; `step argmax_first #1`.
+/// `argmax_first #1`, with axes of a reduction; `step argmax_first #1`; `logsumexp axis 1` of a scan.
 fn state_argument(cursor: &mut Cursor) -> Result<Option<Arg>, ParseError> {
     let is_step = cursor.take_word("step");
     let combiner = match cursor.peek() {
@@ -77,6 +77,9 @@ fn state_argument(cursor: &mut Cursor) -> Result<Option<Arg>, ParseError> {
         return if is_step { Err(cursor.expected("the name of a combiner")) } else { Ok(None) };
     };
     cursor.take();
+    if !is_step && cursor.take_word("axis") {
+        return Ok(Some(Arg::ScanState(combiner, parse_integer(cursor, "an axis")?)));
+    }
     cursor.expect_mark('#')?;
     let location = cursor.location();
     let number: u8 = parse_integer(cursor, "the number of a component")?;

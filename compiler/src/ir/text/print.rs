@@ -211,6 +211,7 @@ fn argument(arg: &Arg, dtype: DType, names: &Names) -> String {
         Arg::Reduce(op, list) => format!("{} {}", op.name(), axes(list)),
         Arg::Combine(op) => op.name().to_string(),
         Arg::Scan(op, axis) => format!("{} axis {axis}", op.name()),
+        Arg::ScanState(combiner, axis) => format!("{} axis {axis}", combiner.name()),
         Arg::Scatter(op, axis) => format!("{} axis {axis}", op.map_or("replace", ReduceOp::name)),
         Arg::ReduceState(Component { combiner, number }, list) => {
             format!("{} #{number} {}", combiner.name(), axes(list))
