@@ -318,8 +318,12 @@ fn scan(choices: &mut Choices<'_>, x: &UOp) -> Option<UOp> {
         return None;
     }
     let op = *choices.one_of(&[ReduceOp::Add, ReduceOp::Max, ReduceOp::Min, ReduceOp::Mul]);
-    let op = if op == ReduceOp::Mul && x.dtype().is_float() { ReduceOp::Add } else { op };
-    Some(x.scan(op, choices.between(0, rank as i64 - 1) as usize))
+    let axis = choices.between(0, rank as i64 - 1) as usize;
+    // Products of floats soon are more than a float holds.
+    Some(match op == ReduceOp::Mul && x.dtype().is_float() {
+        true => x.scan_states(Combiner::LogSumExp, axis),
+        false => x.scan(op, axis),
+    })
 }
 
 /// The elements in another order of an axis, the same for all lines or another for each.

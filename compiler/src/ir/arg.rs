@@ -95,8 +95,6 @@ pub enum Arg {
     Combine(ReduceOp),
     /// What a `Scan` does, and along which axis.
     Scan(ReduceOp, u8),
-    /// How a `Scan` combines the states of elements, of which it gives what they come to, and along which axis.
-    ScanState(Combiner, u8),
     /// How a `Scatter` or `Fetch` combines an element with what is there (it takes its place if that is not said), and along which axis it is put.
     Scatter(Option<ReduceOp>, u8),
     /// Which component a `Reduce` of several values gives, and along which axes, ascending.
@@ -125,6 +123,8 @@ pub enum Arg {
     Function(Function),
     /// The view of its base that a `Write` replaces: movement ops (no `Pad`), the first next to the base.
     View(Arc<[(Op, Arg)]>),
+    /// How a `Scan` combines the states of elements, of which it gives what they come to, and along which axis.
+    ScanState(Combiner, u8),
 }
 
 macro_rules! functions {
