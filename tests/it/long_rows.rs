@@ -2,7 +2,7 @@
 //! lengths that divide into blocks and that do not, and what is infinite; and their gradients in closed form.
 
 use warpweft::tensor::{ClassOptions, Literal};
-use warpweft::{Result, Tensor, compile, spec};
+use warpweft::{Dim, Result, Tensor, Var, compile, spec};
 use warpweft_compiler::DType;
 
 /// Numbers within -3 and 3 that look drawn.
@@ -159,6 +159,25 @@ fn statistics_of_long_rows_are_one_kernel() -> Result<()> {
     assert_eq!(kernels(|x| x.var(1, 1, false))?, 1);
     assert_eq!(kernels(|x| x.argmax(Some(1), false))?, 1);
     assert_eq!(kernels(|x| x.softmax(1))?, 1);
+    Ok(())
+}
+
+#[test]
+fn statistics_of_rows_of_any_length_are_one_kernel() -> Result<()> {
+    let n = Var::new("n", 1..=40_000).unwrap();
+    let functions: [(&str, fn(&Tensor) -> Tensor); 3] =
+        [("logsumexp", |x| x.logsumexp(1)), ("var", |x| x.var(1, 1, false)), ("softmax", |x| x.softmax(1))];
+    for (name, function) in functions {
+        let compiled = compile([spec(DType::F32, (128, &n))], |[x]| [function(&x)])?;
+        assert_eq!(compiled.kernels(), 1, "{name}");
+        for len in [2usize, 1023, 1024, 1025, 20_000] {
+            let data = drawn(3 * len, 7);
+            let of = |len: Dim| Tensor::from_vec(data.clone(), (3, len));
+            let (found, want) = (function(&of(n.bind(len as i64).unwrap())), function(&of(len.into())));
+            let want: Vec<f64> = want.to_vec::<f32>()?.iter().map(|x| *x as f64).collect();
+            near(name, &found.to_vec::<f32>()?, &want, 4e-6);
+        }
+    }
     Ok(())
 }
 
