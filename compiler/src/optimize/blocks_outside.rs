@@ -22,14 +22,17 @@ const ROWS: u32 = 6;
 /// Rows whose partial results are kept at once, most first: register tiles without a rest.
 const ROWS_OF_TILE: [u32; 5] = [96, 48, 24, 12, 6];
 
+/// Rows of a tile of what tiles of a variable number leave over.
+const ROWS_OF_REST: u32 = 12;
+
 /// A reduction that holds what some of its loops do not change.
 struct Held {
     /// The loop over blocks.
     blocks: u32,
     /// Output loops that what is kept inside does not depend on, outermost first.
     left: Vec<u32>,
-    /// An output loop that loads inside do not all depend on, and its least length.
-    rows: Option<(u32, i64)>,
+    /// An output loop that loads inside do not all depend on.
+    row: Option<UOp>,
 }
 
 /// Moves loops over blocks outside, one after the other; whether there were any.
@@ -49,12 +52,14 @@ fn move_outside(choice: &mut Attempts<'_>, held: &Held) -> bool {
         let along = first.into_iter().chain(held.left.iter().copied()).collect();
         Opt::Accumulate { range: held.blocks, along }
     };
-    let tiles =
-        held.rows.into_iter().flat_map(|(row, len)| tiles_of(len).into_iter().map(move |rows| (row, len, rows)));
-    for (row, len, rows) in tiles {
+    let row = held.row.as_ref().filter(|row| row.src()[0].as_int().is_some() || has_shares_outside(choice, row));
+    let tiles = row.into_iter().flat_map(|row| tiles_of(&row.src()[0]).into_iter().map(move |rows| (row, rows)));
+    for (row, rows) in tiles {
         let part = next_range_id(&choice.kernel);
         let (before, applied) = (choice.kernel.clone(), choice.applied.len());
-        let tile = if len == i64::from(rows) { row } else { part };
+        let is_whole = row.src()[0].is_const(i64::from(rows));
+        let row = range_id(row);
+        let tile = if is_whole { row } else { part };
         let is_split = tile == row || choice.attempt(Opt::Split { range: row, len: rows });
         let fresh = next_range_id(&choice.kernel);
         if is_split && choice.attempt(block(Some(tile))) {
@@ -67,9 +72,25 @@ fn move_outside(choice: &mut Attempts<'_>, held: &Held) -> bool {
     choice.attempt(block(None))
 }
 
+/// Whether the loops outside of one are enough for all threads: parts of a loop that was cut are not shared out.
+fn has_shares_outside(choice: &Attempts<'_>, row: &UOp) -> bool {
+    let stores = choice.kernel.src().iter().map(closed_ranges).filter(|ranges| ranges.contains(row));
+    let count = |ranges: &[UOp]| {
+        let outside = ranges.iter().take_while(|range| *range != row);
+        outside.map(|range| range.src()[0].max_value() as f64).product::<f64>()
+    };
+    choice.threads < 2 || stores.map(count).all(|count| count >= f64::from(choice.threads))
+}
+
 /// Rows that a tile of so many may have, in the order in which they are tried: the last tile overlaps the one before it, and what is computed twice should be
-/// no more than an eighth of all.
-fn tiles_of(len: i64) -> Vec<u32> {
+/// no more than an eighth of all. Of a variable number, what tiles leave over has loops of its own, once in smaller tiles and then row by row.
+fn tiles_of(len: &UOp) -> Vec<u32> {
+    let Some(len) = len.as_int() else {
+        let most = len.max_value();
+        let is_rest = most < i64::from(ROWS_OF_TILE[0]);
+        let rows = if is_rest { ROWS_OF_REST } else { ROWS_OF_TILE[0] };
+        return if i64::from(rows) <= most { vec![rows] } else { Vec::new() };
+    };
     let mut tiles: Vec<u32> = ROWS_OF_TILE.into_iter().filter(|rows| i64::from(*rows) <= len).collect();
     let again = |rows: i64| (len + rows - 1) / rows * rows - len;
     tiles.sort_by_key(|rows| again(i64::from(*rows)) * 8 > len);
@@ -79,10 +100,12 @@ fn tiles_of(len: i64) -> Vec<u32> {
 /// A reduction over one loop with a local buffer inside that an output loop around does not change.
 fn find_held(root: &UOp) -> Option<Held> {
     let dependencies = Dependencies::of(root);
-    let outputs: Vec<UOp> = {
-        let longest = root.src().iter().map(closed_ranges).max_by_key(|ranges| ranges.len());
-        longest.unwrap_or(&[]).to_vec()
-    };
+    let mut outputs: Vec<UOp> = Vec::new();
+    for range in root.src().iter().flat_map(closed_ranges) {
+        if !outputs.contains(range) {
+            outputs.push(range.clone());
+        }
+    }
     for reduction in dependencies.order.iter().filter(|node| node.op() == Op::ReduceRange) {
         let [blocks] = closed_ranges(reduction) else { continue };
         let (around, id) = (dependencies.get(reduction), range_id(blocks));
@@ -104,10 +127,8 @@ fn find_held(root: &UOp) -> Option<Held> {
             sets.any(|set| set.contains(id) && !set.contains(*row))
         };
         let row = same.into_iter().rev().find(is_shared);
-        let len_of =
-            |row: u32| outputs.iter().find(|range| range_id(range) == row).map(|range| range.src()[0].min_value());
-        let rows = row.and_then(|row| len_of(row).map(|len| (row, len)));
-        return Some(Held { blocks: id, left, rows });
+        let row = row.and_then(|row| outputs.iter().find(|range| range_id(range) == row).cloned());
+        return Some(Held { blocks: id, left, row });
     }
     None
 }
@@ -118,10 +139,12 @@ mod tests {
 
     #[test]
     fn few_rows_are_computed_twice() {
-        let first = |len: i64| tiles_of(len).first().copied();
+        let first = |len: i64| tiles_of(&UOp::index(len)).first().copied();
         assert_eq!(
             [4096, 128, 100, 64, 12, 7, 5].map(first),
             [96, 48, 12, 24, 12, 6, 0].map(|rows| Some(rows).filter(|rows| *rows > 0))
         );
+        let variable = |most: i64| tiles_of(&UOp::variable("n", 0, most));
+        assert_eq!([4096, 96, 95, 12, 11].map(variable), [vec![96], vec![96], vec![12], vec![12], vec![]]);
     }
 }
