@@ -163,15 +163,13 @@ fn moments(a: &[UOp], b: &[UOp]) -> SmallVec<[UOp; 3]> {
     smallvec![either(0, &mean), either(1, &squares), count]
 }
 
-/// Sums relative to the larger exponent. What is equal to it is not subtracted: infinities have no difference.
+/// Sums relative to the larger exponent, so that one power serves both. What is equal to it is not subtracted: infinities have no difference.
 fn log_sum_exp(a: &[UOp], b: &[UOp]) -> SmallVec<[UOp; 3]> {
-    let largest = a[0].max(&b[0]);
+    let (largest, smallest) = (a[0].max(&b[0]), a[0].min(&b[0]));
     let one = UOp::constant(Scalar::one(largest.dtype()), largest.dtype());
     let log2_e = UOp::constant(Scalar::from_f64(std::f64::consts::LOG2_E, largest.dtype()), largest.dtype());
-    let factor = |part: &[UOp]| {
-        let power = ((&part[0] - &largest) * &log2_e).exp2();
-        part[0].equals(&largest).select(&one, power)
-    };
+    let power = ((&smallest - &largest) * &log2_e).exp2();
+    let factor = |part: &[UOp]| part[0].equals(&largest).select(&one, &power);
     let (of_a, of_b) = (factor(a), factor(b));
     let sums = a[1..].iter().zip(&b[1..]).map(|(a, b)| a * &of_a + b * &of_b);
     std::iter::once(largest.clone()).chain(sums).collect()
