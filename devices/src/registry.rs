@@ -18,7 +18,7 @@ use crate::interpreter::InterpreterDevice;
 const WHY_NO_CPU: &str = if cfg!(feature = "cpu") {
     "be opened: it is there for x86-64 with Unix; the device INTERPRETER computes the same, slowly"
 } else {
-    "be opened: this build is without the feature `cpu`; the device INTERPRETER computes the same, slowly"
+    "be opened: this build is without the feature `cpu` of warpweft; the device INTERPRETER computes the same, slowly"
 };
 
 /// Kinds of devices that [`open`] knows.

@@ -3,31 +3,30 @@
 #![doc = include_str!("guide.md")]
 #![deny(missing_docs)]
 
+#[doc(hidden)] // this and its like below: `compiler` is where they are found
 pub mod cache;
-pub mod compiler {
-    //! Analysis of the compiler that is of use by itself.
-    //!
-    //! [`region`] answers which elements views share ([`region::AliasGraph`], which the scheduler asks before it lets a write go to memory),
-    //! and judges in-place proposals for graphs of an embedder's own ([`region::inplace::InplaceGraph`]). Both are pure: no device, no tensor.
-
-    pub use warpweft_compiler::region;
-}
+pub mod compiler;
 pub mod config;
 pub mod debug;
 pub mod device;
+#[doc(hidden)]
 pub mod execute;
 pub mod formats;
 pub mod function;
+#[doc(hidden)]
 pub mod memory;
 pub mod nn;
 #[cfg(feature = "onnx")]
 pub mod onnx;
+#[doc(hidden)]
 pub mod registry;
+#[doc(hidden)]
 pub mod search;
 pub mod tensor;
 
 pub use config::{Config, init};
 pub use device::Device;
+pub use execute::ExecuteError;
 pub use function::{
     DynFunction, Function, checkpoint, compile, compile_dyn, compile_dyn_with, compile_with, spec, vmap,
 };

@@ -185,7 +185,7 @@ fn gradients_of_many_keys_are_those_of_the_plain_form() -> Result<()> {
 /// The bytes of local buffers of attention, which is one kernel.
 pub(crate) fn scratch_of_one_kernel([q, k, v]: &[Tensor; 3], options: &AttentionOptions) -> u64 {
     let value = q.attention(k, v, options);
-    let normalized = normalize(&[value.uop().expect("a graph")], |_| None).expect("a program");
+    let normalized = normalize(&[warpweft::compiler::graph(&value).expect("a graph")], |_| None).expect("a program");
     let mut notes = Notes::of(&[Topic::Fusion]);
     let schedule = schedule_with(&normalized.sink, ScheduleOptions::default(), &mut notes).expect("a schedule");
     assert_eq!(schedule.kernels.len(), 1, "{:#?}", notes.lines);

@@ -3,7 +3,7 @@
 //! The gradient of each op is judged by PyTorch's in `corpora`; nothing here differentiates the library's own values.
 
 use warpweft::nn::{Adam, BatchNorm, Linear, Module, Optimizer, Sgd};
-use warpweft::{DType, Tensor};
+use warpweft::{DType, Tensor, compile, spec};
 
 /// Distinct numbers of mixed signs, none near a tie.
 fn numbers(shape: &[i64], seed: usize) -> Tensor {
@@ -157,4 +157,110 @@ fn running_statistics_follow_the_batches() {
         assert!((running - 0.1 * mean).abs() < 1e-6);
     }
     assert!(norm.variance.realize().is_ok() && norm.forward(&x).shape().is_ok());
+}
+
+fn floats(tensor: &Tensor) -> Vec<f64> {
+    tensor.cast(DType::F64).to_vec::<f64>().unwrap()
+}
+
+#[test]
+fn constants_are_parameters_each_by_itself() {
+    let x = Tensor::from_vec(vec![1f32, 2.0, 3.0], [3]);
+    let made = [
+        Tensor::zeros([3]),
+        Tensor::zeros([3]),
+        Tensor::ones([3]),
+        Tensor::full([3], 2.0),
+        Tensor::full([3], 2.0),
+        x.zeros_like(),
+        Tensor::linspace(0.0, 1.0, 3),
+        Tensor::scalar(4f32),
+        Tensor::zeros([3]) + 1.0,
+    ];
+    // The k-th counts k + 1 times, so that one taken for another shows.
+    let mut loss = Tensor::zeros([0i64; 0]);
+    for (k, constant) in made.iter().enumerate() {
+        loss = loss + (&x * constant * (k as f32 + 1.0)).sum(());
+    }
+    let found = loss.gradient(&made.iter().collect::<Vec<_>>()).unwrap();
+    for (k, found) in found.iter().enumerate() {
+        let each = [1.0, 2.0, 3.0].map(|x| x * (k as f64 + 1.0));
+        let want = if k == 7 { vec![each.iter().sum()] } else { each.to_vec() };
+        assert_eq!(floats(found), want, "{k}");
+    }
+    // An empty one, a matrix for columns, in half precision, and one that nobody uses.
+    let (none, bias, half) = (Tensor::zeros([0, 2]), Tensor::zeros([1, 2]), Tensor::ones_of([2], DType::F16));
+    let loss = (Tensor::ones([4, 2]) + &bias).sum(()) + (half.cast(DType::F32) * 3.0).sum(()) + none.sum(());
+    let found = loss.gradient(&[&none, &bias, &half, &Tensor::zeros([2])]).unwrap();
+    let found: Vec<Vec<f64>> = found.iter().map(floats).collect();
+    assert_eq!(found, [vec![], vec![4.0, 4.0], vec![3.0, 3.0], vec![0.0, 0.0]]);
+}
+
+#[test]
+fn a_constant_in_memory_is_the_parameter_that_it_was() {
+    let x = Tensor::from_vec(vec![1f32, 2.0, 3.0], [3]);
+    let (first, second) = (Tensor::zeros([3]), Tensor::zeros([3]));
+    let computed = &x * 2.0;
+    let loss = (&x * &first + &first + &second * 5.0 + &computed).sum(());
+    Tensor::realize_all(&[&first, &second, &computed]).unwrap();
+    let found = loss.gradient(&[&first, &second, &computed, &x]).unwrap();
+    let found: Vec<Vec<f64>> = found.iter().map(floats).collect();
+    assert_eq!(found, [vec![2.0, 3.0, 4.0], vec![5.0; 3], vec![1.0; 3], vec![2.0; 3]]);
+    // Each has memory of its own.
+    first.add_assign(1.0).unwrap();
+    assert_eq!((floats(&first), floats(&second)), (vec![1.0; 3], vec![0.0; 3]));
+    assert_eq!(loss.item::<f32>().unwrap(), 12.0);
+}
+
+#[test]
+fn an_optimizer_takes_constants_before_and_after_their_use() {
+    let (x, y) =
+        (Tensor::from_vec(vec![1f32, 2.0, 3.0, 4.0], [4, 1]), Tensor::from_vec(vec![3f32, 5.0, 7.0, 9.0], [4, 1]));
+    let (weight, bias) = (Tensor::zeros([1, 1]), Tensor::zeros([1]));
+    let loss = || (x.linear(&weight, Some(&bias)) - &y).square().mean(());
+    let before = loss();
+    let mut optimizer = Sgd::new(vec![weight.clone(), bias.clone()], 0.1, 0.0, 0.0).unwrap();
+    optimizer.step(&before).unwrap();
+    // By hand: twice the mean of x y, and of y, times the rate.
+    near(&floats(&weight), &[3.5], 1e-6);
+    near(&floats(&bias), &[1.2], 1e-6);
+    for _ in 0..300 {
+        optimizer.step(&loss()).unwrap();
+    }
+    near(&floats(&weight), &[2.0], 1e-2);
+    near(&floats(&bias), &[1.0], 1e-2);
+}
+
+#[test]
+fn functions_read_and_assign_constants_of_the_outside() {
+    let (weight, count) = (Tensor::zeros([2]), Tensor::zeros([1]));
+    let step = compile([spec(DType::F32, [2])], |[x]| {
+        let inside = Tensor::zeros([2]);
+        let loss = ((&x * &weight + &inside * 3.0) - 1.0).square().sum(());
+        let gradients = loss.gradient(&[&weight, &inside])?;
+        weight.assign((&weight - &gradients[0] * 0.25).detach())?;
+        count.add_assign(1.0)?;
+        Ok([loss, gradients[1].clone()])
+    })
+    .unwrap();
+    let x = Tensor::ones([2]);
+    let [loss, inside] = step.call([&x]).unwrap();
+    assert_eq!((floats(&loss), floats(&inside), floats(&weight)), (vec![2.0], vec![-6.0; 2], vec![0.5; 2]));
+    let [loss, _] = step.call([&x]).unwrap();
+    assert_eq!((floats(&loss), floats(&count)), (vec![0.5], vec![2.0]));
+}
+
+#[test]
+fn exponents_that_are_constants_can_be_differentiated_by() {
+    let x = Tensor::from_vec(vec![1f32, 2.0, 4.0], [3]);
+    for exponent in [0.0, 0.5, 2.0, -1.0, 1.7] {
+        let power = Tensor::scalar(exponent as f32);
+        let value = x.pow(&power);
+        let plain = x.pow(exponent);
+        assert_eq!(floats(&value), floats(&plain));
+        let found = value.sum(()).gradient(&[&x, &power]).unwrap();
+        assert_eq!(floats(&found[0]), floats(&plain.sum(()).gradient(&[&x]).unwrap()[0]));
+        let want: f64 = [1.0f64, 2.0, 4.0].iter().map(|x| x.powf(exponent) * x.ln()).sum();
+        near(&floats(&found[1]), &[want], 1e-5);
+    }
 }

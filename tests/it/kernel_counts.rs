@@ -16,7 +16,7 @@ use warpweft_compiler::watch::{Notes, Silent, Topic};
 /// Kernels that compute these tensors together, at most so many.
 #[track_caller]
 fn at_most(most: usize, values: &[Tensor]) {
-    let nodes: Vec<_> = values.iter().map(|value| value.uop().unwrap()).collect();
+    let nodes: Vec<_> = values.iter().map(|value| warpweft::compiler::graph(value).unwrap()).collect();
     let normalized = normalize(&nodes, |_| None).unwrap();
     let mut notes = Notes::of(&[Topic::Fusion]);
     let kernels = schedule_with(&normalized.sink, ScheduleOptions::default(), &mut notes).unwrap().kernels.len();
@@ -140,7 +140,7 @@ fn a_transformer_block() {
 fn the_place_of_an_extreme_of_a_few_long_rows_reads_them_once() {
     for (shape, axis) in [(vec![1 << 20], 0), (vec![1, 1 << 20], 1), (vec![3, 1 << 20], 1), (vec![1 << 20, 4], 0)] {
         for place in [input(&shape).argmax(Some(axis), false), input(&shape).exp().argmin(Some(axis), false)] {
-            let normalized = normalize(&[place.uop().unwrap()], |_| None).unwrap();
+            let normalized = normalize(&[warpweft::compiler::graph(&place).unwrap()], |_| None).unwrap();
             let mut notes = Notes::of(&[Topic::Fusion]);
             let schedule = schedule_with(&normalized.sink, ScheduleOptions::default(), &mut notes).unwrap();
             assert_eq!(schedule.kernels.len(), 2, "{shape:?}: {:#?}", notes.lines);

@@ -34,7 +34,7 @@ fn near(found: &Tensor, wanted: &Tensor, tolerance: f64) {
 
 /// Kernels that differ, of all that compute a value.
 fn different_kernels(value: &Tensor) -> usize {
-    let normalized = normalize(&[value.uop().unwrap()], |_| None).unwrap();
+    let normalized = normalize(&[warpweft::compiler::graph(value).unwrap()], |_| None).unwrap();
     let schedule = schedule_with(&normalized.sink, ScheduleOptions::default(), &mut Silent).unwrap();
     schedule.kernels.iter().map(|kernel| kernel.ast.clone()).collect::<HashSet<_>>().len()
 }

@@ -23,7 +23,7 @@ fn a_product_reads_the_packed_bytes_alone() {
     let bytes = Tensor::from_vec((0..64 * 32).map(|k| (k * 7 % 256) as u8).collect(), [64, 32]);
     let x = Tensor::from_vec((0..64).map(|k| k as f32 / 8.0).collect(), [1, 64]);
     let y = x.linear(&(int4::unpack(&bytes, true).cast(DType::F32) * 0.5), None);
-    let normalized = normalize(&[y.uop().unwrap()], |_| None).unwrap();
+    let normalized = normalize(&[warpweft::compiler::graph(&y).unwrap()], |_| None).unwrap();
     let schedule = schedule_with(&normalized.sink, ScheduleOptions::default(), &mut Silent).unwrap();
     assert_eq!(schedule.kernels.len(), 1);
     assert!(

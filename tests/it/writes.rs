@@ -16,7 +16,7 @@ fn read(tensor: &Tensor) -> Vec<f32> {
 
 /// Where in memory the tensor's storage begins.
 fn address(tensor: &Tensor) -> usize {
-    let mut node = tensor.uop().unwrap();
+    let mut node = warpweft::compiler::graph(tensor).unwrap();
     while node.op().is_movement() {
         node = node.src()[0].clone();
     }
@@ -208,7 +208,7 @@ fn gradients_flow_through_writes_until_they_are_carried_out() {
     assert_eq!(read(&gradients[1]), [4.0, 32.0]);
     // The same where memory is written to: the graph still needs the old elements, so they stay.
     let x = counted(&[4]);
-    let before = x.uop().unwrap();
+    let before = warpweft::compiler::graph(&x).unwrap();
     x.get(0..2).assign(&v * &v).unwrap();
     let loss = (&x * &x).sum(());
     assert_eq!(read(&x), [1.0, 4.0, 2.0, 3.0]);

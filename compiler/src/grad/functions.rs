@@ -31,8 +31,8 @@ pub(super) fn function(node: &UOp, g: &UOp) -> Contribution {
         | Function::SingularValues
         | Function::PseudoInverse => return matrices::of_matrix(*function, node, g),
         Function::Recomputed => return recomputed::recomputed(node, g),
-        // An integer.
-        Function::Checked => return node.src().iter().map(|_| None).collect(),
+        // A leaf, and an integer.
+        Function::Own | Function::Checked => return node.src().iter().map(|_| None).collect(),
         _ => {}
     }
     let dtype = node.dtype();
@@ -103,6 +103,7 @@ fn of_one(function: Function, x: &UOp, y: &UOp, g: &UOp) -> UOp {
         | Function::SingularValues
         | Function::PseudoInverse
         | Function::Recomputed
+        | Function::Own
         | Function::Checked => g.clone(),
     }
 }
@@ -149,6 +150,7 @@ mod tests {
                 Function::Eigenvectors => (&square, vec![&square, &line], 1),
                 Function::Eigenvalues => (&line, vec![&square, &square], 1),
                 Function::SingularValues => (&line, vec![&square, &square, &square], 1),
+                Function::Own => (&x, vec![&zero], 0),
                 Function::Checked => (&index, vec![&zero, &zero, &zero], 0),
                 _ => (&x, vec![&x], 1),
             };

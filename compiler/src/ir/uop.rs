@@ -31,6 +31,10 @@ pub type Sources = SmallVec<[UOp; 3]>;
 #[derive(Clone)]
 pub struct UOp(Arc<Node>);
 
+// A node never changes: what it holds and what is known of it are set once, as a whole.
+impl std::panic::UnwindSafe for UOp {}
+impl std::panic::RefUnwindSafe for UOp {}
+
 struct Node {
     op: Op,
     dtype: DType,

@@ -10,6 +10,7 @@
 //!
 //! Not here: what a state is (`ir::combiner`). Tested by values against plain formulas, in the test crate.
 
+use super::create::without_own;
 use super::movement::{insert_axis, pad_axis, shrink_axis};
 use super::reduce::{along, count_of};
 use crate::dtype::Scalar;
@@ -103,9 +104,9 @@ fn joined(x: &UOp, outer: &[usize], block: &[usize], combiner: Combiner, of_bloc
 
 /// Whether it is one number wherever it is asked for: known now, or once lengths are.
 fn is_one_number(state: &UOp) -> bool {
-    let mut node = state;
+    let mut node = without_own(state);
     while node.op().is_movement() || (node.op() == Op::Cast && node.shape().is_empty()) {
-        node = &node.src()[0];
+        node = without_own(&node.src()[0]);
     }
     node.op() == Op::Const || node.dtype() == DType::INDEX
 }

@@ -8,7 +8,7 @@ use super::matmul::sum_of_products;
 use super::movement::{Window, reorder, windows};
 use super::padding::{PadMode, pad};
 use super::shapes::{check_size, common_dtype, concrete, concrete_axis, concrete_last};
-use super::{Built, broadcast_to, elementwise, fail};
+use super::{AxisList, Built, Length, broadcast_to, elementwise, fail};
 use crate::UOp;
 use crate::dtype::Scalar;
 use crate::ir::{Dim, Function, Shape};
@@ -39,28 +39,28 @@ impl Default for ConvOptions {
 
 impl ConvOptions {
     /// The same with so many elements between neighbouring windows.
-    pub fn stride(self, stride: impl Into<Vec<i64>>) -> ConvOptions {
-        ConvOptions { stride: stride.into(), ..self }
+    pub fn stride(self, stride: impl AxisList) -> ConvOptions {
+        ConvOptions { stride: stride.axes(), ..self }
     }
 
     /// The same with so many zeros on both sides.
-    pub fn padding(self, padding: impl Into<Vec<i64>>) -> ConvOptions {
-        ConvOptions { padding: padding.into(), ..self }
+    pub fn padding(self, padding: impl AxisList) -> ConvOptions {
+        ConvOptions { padding: padding.axes(), ..self }
     }
 
     /// The same with so many elements between neighbours in a window.
-    pub fn dilation(self, dilation: impl Into<Vec<i64>>) -> ConvOptions {
-        ConvOptions { dilation: dilation.into(), ..self }
+    pub fn dilation(self, dilation: impl AxisList) -> ConvOptions {
+        ConvOptions { dilation: dilation.axes(), ..self }
     }
 
     /// The same with so many groups of channels that do not mix.
-    pub fn groups(self, groups: i64) -> ConvOptions {
-        ConvOptions { groups, ..self }
+    pub fn groups(self, groups: impl Length) -> ConvOptions {
+        ConvOptions { groups: groups.length(), ..self }
     }
 
     /// The same with so many elements added at the end of a transposed convolution.
-    pub fn output_padding(self, output_padding: impl Into<Vec<i64>>) -> ConvOptions {
-        ConvOptions { output_padding: output_padding.into(), ..self }
+    pub fn output_padding(self, output_padding: impl AxisList) -> ConvOptions {
+        ConvOptions { output_padding: output_padding.axes(), ..self }
     }
 }
 

@@ -1,9 +1,10 @@
 //! Tensors made of nothing but their shape: constants, ranges, identity, triangles.
 
+use super::math::known;
 use super::shapes::{check_fits, check_size};
 use super::{Built, fail};
 use crate::dtype::Scalar;
-use crate::ir::{Dim, Shape};
+use crate::ir::{Arg, Dim, Function, Shape};
 use crate::{DType, UOp};
 
 /// One value everywhere; it must fit the type.
@@ -15,6 +16,16 @@ pub fn full(shape: &Shape, value: Scalar, dtype: DType) -> Built {
         return Ok(constant);
     }
     Ok(constant.reshape(vec![1i64; shape.len()]).expand(shape.clone()))
+}
+
+/// A constant that gradients tell from all that are alike, by a number of its own: then it can be what is differentiated by.
+pub fn own(value: &UOp, number: i64) -> UOp {
+    known(Function::Own, value.clone(), &[&UOp::index(number)])
+}
+
+/// The value of what is told from others alike; of anything else itself.
+pub fn without_own(node: &UOp) -> &UOp {
+    if *node.arg() == Arg::Function(Function::Own) { &node.src()[0] } else { node }
 }
 
 /// An integer everywhere in the shape and type of x.

@@ -3,6 +3,7 @@
 //! Binary functions promote and broadcast their operands. Integers wrap; division by an integer zero gives 0; comparisons with
 //! NaN are false, but for `ne`. `eq`, `lt` and the rest give bools.
 
+use super::create::without_own;
 use super::math::{atan2_same, bits_dtype, is_negative, known, magnitude, with_sign};
 use super::shapes::{broadcast_only, check_fits, common_dtype};
 use super::{Built, broadcast, fail, number, to_float};
@@ -285,7 +286,7 @@ pub fn where_(condition: &UOp, a: &UOp, b: &UOp) -> Built {
 
 /// x, with `value` where the mask holds; keeps the type of x, which must hold the value if it is a constant.
 pub fn masked_fill(x: &UOp, mask: &UOp, value: &UOp) -> Built {
-    if let Some(number) = value.as_scalar() {
+    if let Some(number) = without_own(value).as_scalar() {
         check_fits(number, x.dtype())?;
     }
     where_(mask, &value.cast(x.dtype()), x)

@@ -6,7 +6,7 @@
 //!
 //! NaN is both largest and smallest, and 0 and -0 are one value. Tested by the conformance cases and by `tests/it/edges.rs`.
 
-use super::create::positions;
+use super::create::{positions, without_own};
 use super::elementwise::isnan;
 use super::reduce::{along, kept_shape};
 use super::{Built, broadcast_to, fail};
@@ -85,7 +85,11 @@ pub fn stored_once(x: &UOp) -> UOp {
         chain.push((base.op(), base.arg().clone()));
         base = &base.src()[0];
     }
-    if matches!(base.op(), Op::Buffer | Op::Param | Op::Const | Op::Iota | Op::Contiguous) {
+    let mut leaf = without_own(base);
+    while leaf.op().is_movement() {
+        leaf = &leaf.src()[0];
+    }
+    if matches!(leaf.op(), Op::Buffer | Op::Param | Op::Const | Op::Iota | Op::Contiguous) {
         return x.clone();
     }
     chain.reverse();

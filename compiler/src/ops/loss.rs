@@ -56,6 +56,9 @@ pub fn l1_loss(x: &UOp, target: &UOp, reduction: Reduction) -> Built {
 
 /// Squared differences below `delta`, straight lines beyond.
 pub fn huber_loss(x: &UOp, target: &UOp, delta: f64, reduction: Reduction) -> Built {
+    if delta.is_nan() || delta <= 0.0 {
+        fail!("delta is {delta}, and must be above 0");
+    }
     let difference = to_float(&sub(x, target)?);
     let size = abs(&difference);
     let delta = number(delta, &size);

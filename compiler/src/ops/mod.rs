@@ -30,6 +30,7 @@ pub mod math;
 pub mod matmul;
 pub mod movement;
 pub mod norm;
+mod numbers;
 pub mod padding;
 pub mod pooling;
 pub mod power;
@@ -51,6 +52,7 @@ use std::fmt;
 use crate::ir::IrError;
 use crate::{DType, UOp};
 
+pub use numbers::{AxisList, Length};
 pub use shapes::{
     broadcast, broadcast_shapes, broadcast_to, check_element, check_fits, check_size, resolve_axes, resolve_axis,
 };

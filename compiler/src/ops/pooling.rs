@@ -7,7 +7,7 @@ use super::movement::{Window, windows};
 use super::padding::pad_with;
 use super::reduce::{along, sum_along};
 use super::shapes::concrete_last;
-use super::{Built, fail, to_float};
+use super::{AxisList, Built, fail, to_float};
 use crate::dtype::Scalar;
 use crate::ir::{Function, ReduceOp, Shape};
 use crate::{DType, UOp};
@@ -47,23 +47,23 @@ impl Default for PoolOptions {
 
 impl PoolOptions {
     /// The same with windows of so many elements along each pooled axis.
-    pub fn kernel(self, kernel: impl Into<Vec<i64>>) -> PoolOptions {
-        PoolOptions { kernel: kernel.into(), ..self }
+    pub fn kernel(self, kernel: impl AxisList) -> PoolOptions {
+        PoolOptions { kernel: kernel.axes(), ..self }
     }
 
     /// The same with so many elements between neighbouring windows; the kernel when empty.
-    pub fn stride(self, stride: impl Into<Vec<i64>>) -> PoolOptions {
-        PoolOptions { stride: stride.into(), ..self }
+    pub fn stride(self, stride: impl AxisList) -> PoolOptions {
+        PoolOptions { stride: stride.axes(), ..self }
     }
 
     /// The same with so many elements on both sides.
-    pub fn padding(self, padding: impl Into<Vec<i64>>) -> PoolOptions {
-        PoolOptions { padding: padding.into(), ..self }
+    pub fn padding(self, padding: impl AxisList) -> PoolOptions {
+        PoolOptions { padding: padding.axes(), ..self }
     }
 
     /// The same with so many elements between neighbours in a window.
-    pub fn dilation(self, dilation: impl Into<Vec<i64>>) -> PoolOptions {
-        PoolOptions { dilation: dilation.into(), ..self }
+    pub fn dilation(self, dilation: impl AxisList) -> PoolOptions {
+        PoolOptions { dilation: dilation.axes(), ..self }
     }
 
     /// The same with a last window that sticks out counted, or not.

@@ -4,7 +4,7 @@
 //! magnified by up to 88: `f32` and the halves take it in `f64`; `f64` recovers the rounding of the product with one `muladd` and keeps the
 //! error of log2, so a large result is off by up to some 1e-13 of itself.
 
-use super::create::full_like;
+use super::create::{full_like, without_own};
 use super::math::{is_negative, known, magnitude};
 use super::shapes::common_dtype;
 use super::{Built, broadcast, fail, number, to_float};
@@ -14,10 +14,10 @@ use crate::{DType, UOp};
 /// a to the power b.
 pub fn pow(a: &UOp, b: &UOp) -> Built {
     let dtype = common_dtype([a, b])?;
-    if b.shape().is_empty() && b.as_scalar().is_some() {
+    if let (true, Some(exponent)) = (b.shape().is_empty(), without_own(b).as_scalar()) {
         if dtype.is_float() {
-            if let Some(power) = constant_power(&a.cast(dtype), b.as_scalar().map_or(0.0, |value| value.to_f64())) {
-                return Ok(power);
+            if let Some(power) = constant_power(&a.cast(dtype), exponent.to_f64()) {
+                return Ok(if b.as_scalar().is_some() { power } else { of_exponent(power, a, b)? });
             }
         } else if let Some(exponent) = b.as_int() {
             if exponent < 0 {
@@ -31,6 +31,13 @@ pub fn pow(a: &UOp, b: &UOp) -> Built {
     }
     let [a, b] = broadcast([a, b])?;
     if dtype.is_float() { Ok(float_power(&a, &b)) } else { Ok(integer_powers(&a, &b)) }
+}
+
+/// A power whose exponent is a constant and may be differentiated by: as a product it says what goes to the base, as a power what goes to the exponent.
+fn of_exponent(power: UOp, a: &UOp, b: &UOp) -> Built {
+    let [base, exponent] = broadcast([&a.cast(power.dtype()).detach(), &b.cast(power.dtype())])?;
+    let alike = &power + known(Function::Pow, power.clone(), &[&base, &exponent]);
+    Ok(known(Function::Alike, power, &[&alike]))
 }
 
 /// Exponents for which a product, a root or a quotient says the same.

@@ -7,6 +7,8 @@
 //! An *anonymous* variable ([`ANONYMOUS`]) is another one for each value that it is bound to, numbered as buffers are: numbers that every program has
 //! anew, as the words that random numbers are drawn from, and that are arguments of its kernels.
 //!
+//! Constants that are told apart for gradients ([`Function::Own`]) are themselves again.
+//!
 //! Always: the same graph over other buffers of equal lengths gives the same sink; so does one whose anonymous variables have other values, as long as
 //! values that were different are. Linear in the size of the graph.
 //! Not here: which values have been computed (the caller knows), and any simplification: it would cost time on every call.
@@ -16,7 +18,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use crate::error::{CompileError, ProgramError};
-use crate::ir::{Arg, Dim, Op, Shape, Sources, UOp, postorder_until};
+use crate::ir::{Arg, Dim, Function, Op, Shape, Sources, UOp, postorder_until};
 
 /// The name of every anonymous variable. No variable of a user's begins with it.
 pub const ANONYMOUS: &str = "__drawn";
@@ -64,7 +66,10 @@ pub fn normalized_nodes(
     gives_way: impl Fn(&UOp) -> bool,
 ) -> FxHashMap<UOp, UOp> {
     let done = normalized(values, realised, gives_way).map(|(_, done)| done).unwrap_or_default();
-    done.into_iter().map(|(node, normalized)| (normalized, node)).collect()
+    // People made the constant that is told apart, and not the number that it is.
+    let is_own = |node: &UOp| *node.arg() == Arg::Function(Function::Own);
+    let (own, others): (Vec<_>, Vec<_>) = done.into_iter().partition(|(node, _)| is_own(node));
+    others.into_iter().chain(own).map(|(node, normalized)| (normalized, node)).collect()
 }
 
 /// Each node of a program, and what it becomes.
@@ -161,6 +166,7 @@ impl State {
             Op::Buffer => return Ok(self.param(node)),
             Op::Bind => return self.bind(node),
             Op::Variable => self.note_variable(node)?,
+            Op::Function if *node.arg() == Arg::Function(Function::Own) => return Ok(done[&node.src()[0]].clone()),
             _ => {}
         }
         let src: Sources = node.src().iter().map(|operand| done[operand].clone()).collect();
@@ -254,6 +260,7 @@ impl State {
 mod tests {
     use super::*;
     use crate::DType;
+    use crate::ops::create::own;
     use smallvec::smallvec;
 
     fn buffer(id: u64, len: u64) -> UOp {
@@ -293,6 +300,16 @@ mod tests {
         };
         assert_eq!(base(true), param);
         assert_eq!(base(false), param.contiguous());
+    }
+
+    #[test]
+    fn constants_that_are_told_apart_are_themselves_again() {
+        let number = UOp::float(1.5, DType::F32);
+        let program = |a: i64, b: i64| {
+            normalize(&[buffer(1, 6) * own(&number, a) + own(&number, b), own(&number, a)], |_| None).unwrap().sink
+        };
+        let plain = normalize(&[buffer(1, 6) * &number + &number, number.clone()], |_| None).unwrap().sink;
+        assert_eq!((program(1, 2), program(3, 3)), (plain.clone(), plain));
     }
 
     #[test]

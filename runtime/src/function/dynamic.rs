@@ -18,6 +18,10 @@ use crate::tensor::{CallError, Error, Result, Tensor, Var, at};
 #[derive(Clone)]
 pub struct DynFunction(Arc<Program>);
 
+// As `Function`.
+impl std::panic::UnwindSafe for DynFunction {}
+impl std::panic::RefUnwindSafe for DynFunction {}
+
 /// As [`super::compile`], of a closure over a list of tensors.
 ///
 /// ```

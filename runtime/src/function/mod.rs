@@ -102,6 +102,10 @@ impl<const M: usize> Outputs<M> for Result<[Tensor; M]> {
 #[derive(Clone)]
 pub struct Function<const N: usize, const M: usize>(Arc<Program>);
 
+// A call that ends in a panic leaves nothing half done: what it computed goes to tensors at its end.
+impl<const N: usize, const M: usize> std::panic::UnwindSafe for Function<N, M> {}
+impl<const N: usize, const M: usize> std::panic::RefUnwindSafe for Function<N, M> {}
+
 /// Traces a closure over arguments of these specs, and compiles what it computes.
 ///
 /// # Errors

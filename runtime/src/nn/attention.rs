@@ -1,11 +1,13 @@
 //! Attention with several heads, as decoders have it: fewer heads of keys than of queries, rotary positions, a cache of what was seen.
 
+use std::panic::Location;
+
 use warpweft_compiler::DType;
 use warpweft_compiler::ir::{Dim, Shape};
 
 use super::Linear;
 use super::module::{Module, parameters};
-use crate::tensor::{AttentionOptions, Length, Result, Tensor};
+use crate::tensor::{AttentionOptions, CallError, Length, Result, Tensor, within};
 
 /// Attention of positions to positions. Query heads share key heads in equal groups.
 #[derive(Clone, Debug)]
@@ -32,7 +34,7 @@ impl MultiHeadAttention {
     /// Random matrices. `heads` must divide `width`, and `key_heads` must divide `heads`.
     ///
     /// # Errors
-    /// If there is no memory.
+    /// If they do not, or there is no memory.
     #[track_caller]
     pub fn new(
         width: impl Length,
@@ -42,7 +44,13 @@ impl MultiHeadAttention {
         rotary: Option<f64>,
     ) -> Result<MultiHeadAttention> {
         let (width, heads, key_heads) = (width.length(), heads.length(), key_heads.length());
-        let inner = width / heads.max(1) * key_heads;
+        if heads < 1 || key_heads < 1 || width % heads != 0 || heads % key_heads != 0 {
+            let message = format!(
+                "a width of {width} with {heads} heads and {key_heads} for keys: heads must divide the width, and heads for keys the heads"
+            );
+            return Err(CallError::new("MultiHeadAttention", &[], message, Location::caller()).into());
+        }
+        let inner = width / heads * key_heads;
         Ok(MultiHeadAttention {
             query: Linear::new(width, width, bias)?,
             key: Linear::new(width, inner, bias)?,
@@ -58,6 +66,7 @@ impl MultiHeadAttention {
     /// What the layer makes of x [batch, positions, width].
     #[track_caller]
     pub fn forward(&self, x: &Tensor, options: &AttentionOptions) -> Tensor {
+        let _call = within(Location::caller());
         let [query, key, value] = match self.project(x, &Dim::from(0)) {
             Ok(parts) => parts,
             Err(error) => return Tensor::from_error(error),
@@ -72,6 +81,7 @@ impl MultiHeadAttention {
     /// If shapes do not fit, or the cache is too short.
     #[track_caller]
     pub fn forward_cached(&self, x: &Tensor, cache: &KeyValueCache, start: impl Into<Dim>) -> Result<Tensor> {
+        let _call = within(Location::caller());
         let start = start.into();
         let [query, key, value] = self.project(x, &start)?;
         let count = x.dims()?[1].clone();

@@ -9,12 +9,14 @@
 //!
 //! Tests: `runtime/tests/decoder.rs`, against the `transformers` package on the same weights.
 
+use std::panic::Location;
+
 use warpweft_compiler::DType;
 use warpweft_compiler::ir::Dim;
 
 use super::module::{Module, Named, below};
 use super::{Embedding, KeyValueCache, Linear, MultiHeadAttention, RmsNorm};
-use crate::tensor::{AttentionOptions, CallError, Result, Tensor};
+use crate::tensor::{AttentionOptions, CallError, Length, Result, Tensor, within};
 
 /// Sizes of a decoder, by the names of its `config.json`.
 #[derive(Clone, Debug, PartialEq)]
@@ -128,6 +130,7 @@ impl DecoderLayer {
     /// Causal, over all positions of x [batch, positions, width].
     #[track_caller]
     pub fn forward(&self, x: &Tensor) -> Tensor {
+        let _call = within(Location::caller());
         let options = AttentionOptions { is_causal: true, ..AttentionOptions::default() };
         self.joined(x, &self.attention.forward(&self.attention_norm.forward(x), &options))
     }
@@ -138,6 +141,7 @@ impl DecoderLayer {
     /// If shapes do not fit, or the cache is too short.
     #[track_caller]
     pub fn forward_cached(&self, x: &Tensor, cache: &KeyValueCache, start: impl Into<Dim>) -> Result<Tensor> {
+        let _call = within(Location::caller());
         Ok(self.joined(x, &self.attention.forward_cached(&self.attention_norm.forward(x), cache, start)?))
     }
 
@@ -202,6 +206,7 @@ impl Decoder {
     /// If sizes do not fit each other, or there is no memory.
     #[track_caller]
     pub fn random(sizes: &DecoderSizes) -> Result<Decoder> {
+        let _call = within(Location::caller());
         let added = 0.02 / (2.0 * sizes.layers.max(1) as f64).sqrt();
         Decoder::new(sizes, |name, shape| {
             let is_added = name.ends_with("o_proj.weight") || name.ends_with("down_proj.weight");
@@ -217,6 +222,7 @@ impl Decoder {
     /// A number for each token that may come next, after each position: logits [batch, positions, vocabulary] of tokens [batch, positions].
     #[track_caller]
     pub fn forward(&self, tokens: &Tensor) -> Tensor {
+        let _call = within(Location::caller());
         let x = self.embedded(tokens);
         self.logits(&self.layers.iter().fold(x, |x, layer| layer.forward(&x)))
     }
@@ -228,6 +234,7 @@ impl Decoder {
     /// If shapes do not fit, there is another number of caches, or they are too short.
     #[track_caller]
     pub fn forward_cached(&self, tokens: &Tensor, caches: &[KeyValueCache], start: impl Into<Dim>) -> Result<Tensor> {
+        let _call = within(Location::caller());
         if caches.len() != self.layers.len() {
             return Err(refused(format!("{} caches for {} layers", caches.len(), self.layers.len())));
         }
@@ -241,6 +248,7 @@ impl Decoder {
     /// Logits of what the last layer gives.
     #[track_caller]
     pub fn logits(&self, x: &Tensor) -> Tensor {
+        let _call = within(Location::caller());
         self.output.forward(&self.norm.forward(x))
     }
 
@@ -249,7 +257,10 @@ impl Decoder {
     /// # Errors
     /// If there is no memory.
     #[track_caller]
-    pub fn caches(&self, batch: i64, positions: i64) -> Result<Vec<KeyValueCache>> {
+    pub fn caches(&self, batch: impl Length, positions: impl Length) -> Result<Vec<KeyValueCache>> {
+        let _call = within(Location::caller());
+        let batch = batch.length();
+        let positions = positions.length();
         let DecoderSizes { key_heads, .. } = self.sizes;
         let one = |_: &DecoderLayer| KeyValueCache::new(batch, key_heads, positions, self.sizes.head_width());
         self.layers.iter().map(one).collect()

@@ -3,10 +3,12 @@
 //! In these files rows of queries and keys stand in pairs that rotary positions turn, while [`super::rotary`] turns an element of the first half of a head
 //! with its fellow in the second: so rows are put in that order, which is a movement in the graph and costs no copy of packed weights.
 
+use std::panic::Location;
+
 use super::decoder::{Decoder, DecoderSizes};
 use crate::formats::FileError;
 use crate::formats::gguf::{Gguf, Value};
-use crate::tensor::{Result, Tensor};
+use crate::tensor::{Result, Tensor, within};
 
 /// Each part of a layer as Hugging Face's files name it, and as GGUF does.
 const PARTS: [(&str, &str); 9] = [
@@ -26,7 +28,9 @@ impl DecoderSizes {
     ///
     /// # Errors
     /// If it holds another architecture, or lacks a size.
+    #[track_caller]
     pub fn of_gguf(file: &Gguf) -> Result<DecoderSizes> {
+        let _call = within(Location::caller());
         let wrong = |message: String| FileError { file: file.tensors.file().to_string(), offset: 0, message };
         match file.metadata.get("general.architecture") {
             Some(Value::Text(name)) if name == "llama" => {}
@@ -80,6 +84,7 @@ impl Decoder {
     /// As [`DecoderSizes::of_gguf`], or if a tensor is missing or has another shape.
     #[track_caller]
     pub fn of_gguf(file: &Gguf) -> Result<Decoder> {
+        let _call = within(Location::caller());
         let sizes = DecoderSizes::of_gguf(file)?;
         Decoder::new(&sizes, |name, _| {
             let tensor = file.tensors.tensor(&name_in_gguf(name))?;

@@ -5,11 +5,13 @@
 //!
 //! Tests: `runtime/tests/decoder.rs`.
 
+use std::panic::Location;
+
 use warpweft_compiler::DType;
 
 use super::{Decoder, KeyValueCache};
 use crate::function::{Function, compile_with, spec};
-use crate::tensor::{CallError, Result, Tensor, Var};
+use crate::tensor::{CallError, Length, Result, Tensor, Var, within};
 
 /// Tokens of a prompt that are read together.
 const CHUNK: i64 = 32;
@@ -34,7 +36,9 @@ impl Generator {
     /// # Errors
     /// If that is no number of positions, there is no memory, or the decoder cannot be compiled.
     #[track_caller]
-    pub fn new(decoder: &Decoder, positions: i64) -> Result<Generator> {
+    pub fn new(decoder: &Decoder, positions: impl Length) -> Result<Generator> {
+        let _call = within(Location::caller());
+        let positions = positions.length();
         if !(1..=decoder.sizes.positions).contains(&positions) {
             let message = format!("{positions} positions: the decoder knows 1 to {}", decoder.sizes.positions);
             return Err(CallError::new("Generator", &[], message, std::panic::Location::caller()).into());
@@ -60,6 +64,7 @@ impl Generator {
     /// If there is no token, or no room for them; then nothing was appended. If the program cannot run.
     #[track_caller]
     pub fn feed(&mut self, tokens: &[i32]) -> Result<Vec<f32>> {
+        let _call = within(Location::caller());
         let refused = |message: String| CallError::new("feed", &[], message, std::panic::Location::caller());
         if tokens.is_empty() {
             return Err(refused("a token is wanted".to_string()).into());
@@ -109,7 +114,8 @@ impl Generator {
     }
 
     /// Forgets all tokens from this number on.
-    pub fn truncate(&mut self, len: i64) {
+    pub fn truncate(&mut self, len: impl Length) {
+        let len = len.length();
         self.next = self.next.min(len.max(0));
     }
 

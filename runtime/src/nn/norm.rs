@@ -1,8 +1,10 @@
 //! Normalisation layers.
 
+use std::panic::Location;
+
 use super::filled;
 use super::module::{Module, Named, parameters};
-use crate::tensor::{AxisList, Length, Result, Tensor};
+use crate::tensor::{AxisList, Length, Result, Tensor, within};
 
 /// Each row normalised over its last axes, then scaled and shifted.
 #[derive(Clone, Debug)]
@@ -118,6 +120,7 @@ impl InstanceNorm {
     /// If there is no memory.
     #[track_caller]
     pub fn new(channels: impl Length, affine: bool) -> Result<InstanceNorm> {
+        let _call = within(Location::caller());
         let channels = channels.length();
         let one = |value: f64| if affine { filled(&[channels], value).map(Some) } else { Ok(None) };
         Ok(InstanceNorm { weight: one(1.0)?, bias: one(0.0)?, channels, eps: 1e-5 })

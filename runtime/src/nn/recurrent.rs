@@ -3,8 +3,10 @@
 //! Steps are unrolled: a sequence of n steps is a program of n products with the state, and one product with all inputs. Tested against PyTorch's values
 //! and gradients (tests/it/samples.rs).
 
+use std::panic::Location;
+
 use super::{Module, uniform};
-use crate::tensor::{Length, Result, Tensor};
+use crate::tensor::{Length, Result, Tensor, within};
 
 /// What the layers share: [gates * hidden, in] and [gates * hidden, hidden], a bias for each.
 #[derive(Clone, Debug)]
@@ -20,7 +22,7 @@ impl Weights {
     #[track_caller]
     fn new(gates: i64, inputs: i64, hidden: i64) -> Result<Weights> {
         let bound = 1.0 / (hidden.max(1) as f64).sqrt();
-        let rows = gates * hidden;
+        let rows = gates.saturating_mul(hidden);
         Ok(Weights {
             inputs: uniform(&[rows, inputs], bound)?,
             state: uniform(&[rows, hidden], bound)?,
@@ -93,7 +95,9 @@ macro_rules! layers {
             ///
             /// # Errors
             /// If one of them carries one.
+            #[track_caller]
             pub fn of(inputs: &Tensor, state: &Tensor, bias_inputs: &Tensor, bias_state: &Tensor) -> Result<$name> {
+                let _call = within(Location::caller());
                 let hidden = state.shape()?.last().copied().unwrap_or(0) as i64;
                 let [inputs, state, bias_inputs, bias_state] = [inputs, state, bias_inputs, bias_state].map(Tensor::clone);
                 Ok($name(Weights { inputs, state, bias_inputs, bias_state, hidden }))
@@ -122,7 +126,9 @@ impl Rnn {
     ///
     /// # Errors
     /// If x carries one.
+    #[track_caller]
     pub fn forward(&self, x: &Tensor, state: Option<&Tensor>) -> Result<(Tensor, Tensor)> {
+        let _call = within(Location::caller());
         let first = state.map_or_else(|| self.0.zeros(x), |state| Ok(state.clone()))?;
         self.0.walk(x, first, |gates, state| (gates + self.0.of_state(state)).tanh(), Tensor::clone)
     }
@@ -133,7 +139,9 @@ impl Gru {
     ///
     /// # Errors
     /// If x carries one.
+    #[track_caller]
     pub fn forward(&self, x: &Tensor, state: Option<&Tensor>) -> Result<(Tensor, Tensor)> {
+        let _call = within(Location::caller());
         let weights = &self.0;
         let first = state.map_or_else(|| weights.zeros(x), |state| Ok(state.clone()))?;
         let step = |inputs: &Tensor, state: &Tensor| {
@@ -152,7 +160,9 @@ impl Lstm {
     ///
     /// # Errors
     /// If x carries one.
+    #[track_caller]
     pub fn forward(&self, x: &Tensor, first: Option<(&Tensor, &Tensor)>) -> Result<(Tensor, (Tensor, Tensor))> {
+        let _call = within(Location::caller());
         let weights = &self.0;
         let first = match first {
             Some((state, cell)) => (state.clone(), cell.clone()),

@@ -5,9 +5,11 @@
 //!
 //! Tests: `runtime/tests/models.rs`, against PyTorch's layers on the same weights, a step of training included.
 
+use std::panic::Location;
+
 use super::module::{Module, Named, below};
 use super::{BatchNorm, Conv, Linear};
-use crate::tensor::{ConvOptions, Result, Tensor};
+use crate::tensor::{AxisList, ConvOptions, Length, Result, Tensor, within};
 
 /// Two convolutions, each normalised, beside a shortcut.
 #[derive(Clone, Debug)]
@@ -48,7 +50,11 @@ impl ResidualBlock {
     /// # Errors
     /// If there is no memory.
     #[track_caller]
-    pub fn new(inputs: i64, outputs: i64, stride: i64) -> Result<ResidualBlock> {
+    pub fn new(inputs: impl Length, outputs: impl Length, stride: impl Length) -> Result<ResidualBlock> {
+        let _call = within(Location::caller());
+        let inputs = inputs.length();
+        let outputs = outputs.length();
+        let stride = stride.length();
         let is_same = inputs == outputs && stride == 1;
         let shortcut = || Ok::<_, crate::tensor::Error>((conv(inputs, outputs, 1, stride)?, BatchNorm::new(outputs)?));
         Ok(ResidualBlock {
@@ -104,7 +110,11 @@ impl ResNet {
     /// # Errors
     /// If there is no memory.
     #[track_caller]
-    pub fn new(channels: i64, widths: &[i64], blocks: usize, classes: i64) -> Result<ResNet> {
+    pub fn new(channels: impl Length, widths: impl AxisList, blocks: usize, classes: impl Length) -> Result<ResNet> {
+        let _call = within(Location::caller());
+        let channels = channels.length();
+        let widths = &widths.axes()[..];
+        let classes = classes.length();
         let first = widths.first().copied().unwrap_or(channels);
         let (mut stages, mut inputs) = (Vec::new(), first);
         for (number, &width) in widths.iter().enumerate() {
@@ -127,6 +137,7 @@ impl ResNet {
     /// A number for each class of images [batch, channels, height, width], by the running statistics.
     #[track_caller]
     pub fn forward(&self, x: &Tensor) -> Tensor {
+        let _call = within(Location::caller());
         self.pass(x, by_running).unwrap_or_else(Tensor::from_error)
     }
 
@@ -136,6 +147,7 @@ impl ResNet {
     /// If the shapes do not fit.
     #[track_caller]
     pub fn forward_training(&self, x: &Tensor) -> Result<Tensor> {
+        let _call = within(Location::caller());
         self.pass(x, by_batch)
     }
 

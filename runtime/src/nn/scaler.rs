@@ -11,7 +11,7 @@ use std::sync::Arc;
 use warpweft_compiler::DType;
 
 use super::{Optimizer, number_beside};
-use crate::tensor::{CallError, Result, Tensor};
+use crate::tensor::{CallError, Result, Tensor, within};
 
 /// Whether two tensors are one: what is assigned to one the other shows.
 fn is_same(a: &Tensor, b: &Tensor) -> bool {
@@ -48,6 +48,7 @@ impl LossScaler {
     /// If a factor is not positive, growth is less than 1, or backoff more. If there is no memory.
     #[track_caller]
     pub fn with(parameters: &[Tensor], factor: f64, growth: f64, backoff: f64, interval: u32) -> Result<LossScaler> {
+        let _call = within(Location::caller());
         let is_right = factor > 0.0 && factor.is_finite() && growth >= 1.0 && backoff > 0.0 && backoff <= 1.0;
         if !is_right || interval == 0 {
             let message = format!(
@@ -93,6 +94,7 @@ impl LossScaler {
         gradients: &[Tensor],
         finite: &Tensor,
     ) -> Result<Vec<Tensor>> {
+        let _call = within(Location::caller());
         let kept: Vec<Tensor> = optimizer.parameters().iter().cloned().chain(optimizer.state()).collect();
         // Values as they are now, whatever is assigned afterwards.
         let before = kept.iter().map(|tensor| Ok(Tensor::from_uop(tensor.uop()?))).collect::<Result<Vec<Tensor>>>()?;

@@ -5,9 +5,11 @@
 //!
 //! Tests: `runtime/tests/minilm.rs`, against PyTorch on the same weights.
 
+use std::panic::Location;
+
 use super::module::{Module, Named, below};
 use super::{Embedding, EncoderLayer, LayerNorm, Linear};
-use crate::tensor::{AttentionOptions, CallError, Result, Tensor};
+use crate::tensor::{AttentionOptions, CallError, Result, Tensor, within};
 
 /// Sizes of an encoder, by the names of its `config.json`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -117,6 +119,7 @@ impl SentenceEncoder {
     /// same shape.
     #[track_caller]
     pub fn forward(&self, tokens: &Tensor, mask: &Tensor) -> Tensor {
+        let _call = within(Location::caller());
         let dims = match (tokens.dims(), mask.dims()) {
             (Ok(tokens), Ok(mask)) if tokens.len() == 2 && tokens == mask => tokens,
             (Ok(tokens), Ok(mask)) => {

@@ -1,21 +1,25 @@
 //! Layers one after another, and the ones that have no parameters.
 
+use std::panic::Location;
+
 use super::module::{Module, Named, below};
 use super::{
     BatchNorm, Conv, Conv2d, ConvTranspose, Embedding, EncoderLayer, GroupNorm, InstanceNorm, LayerNorm, Linear,
     RmsNorm,
 };
-use crate::tensor::{Result, Tensor};
+use crate::tensor::{Result, Tensor, within};
 
 /// A module that makes one tensor of another.
 pub trait Layer: Module {
     /// What the layer makes of x.
+    #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor;
 
     /// The same while it learns, where that is something else: dropout drops, and batch normalisation goes by the batch.
     ///
     /// # Errors
     /// If a state of the layer cannot be assigned.
+    #[track_caller]
     fn forward_training(&self, x: &Tensor) -> Result<Tensor> {
         Ok(self.forward(x))
     }
@@ -40,6 +44,7 @@ impl Layer for BatchNorm {
         BatchNorm::forward(self, x)
     }
 
+    #[track_caller]
     fn forward_training(&self, x: &Tensor) -> Result<Tensor> {
         BatchNorm::forward_training(self, x)
     }
@@ -134,10 +139,13 @@ impl Module for Sequential {
 impl Layer for Sequential {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
+        let _call = within(Location::caller());
         self.layers.iter().fold(x.clone(), |x, layer| layer.forward(&x))
     }
 
+    #[track_caller]
     fn forward_training(&self, x: &Tensor) -> Result<Tensor> {
+        let _call = within(Location::caller());
         self.layers.iter().try_fold(x.clone(), |x, layer| layer.forward_training(&x))
     }
 }

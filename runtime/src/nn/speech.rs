@@ -5,11 +5,13 @@
 //!
 //! Tests: `runtime/tests/models.rs`, against the `transformers` package on the same weights.
 
+use std::panic::Location;
+
 use warpweft_compiler::DType;
 
 use super::module::{Module, Named, below};
 use super::{Conv, LayerNorm, Linear, MultiHeadAttention};
-use crate::tensor::{AttentionOptions, CallError, ConvOptions, PadMode, Result, Tensor};
+use crate::tensor::{AttentionOptions, CallError, ConvOptions, Length, PadMode, Result, Tensor, within};
 
 /// Samples in a second.
 pub const SAMPLE_RATE: i64 = 16_000;
@@ -86,7 +88,8 @@ fn waves() -> Vec<f64> {
 
 /// The log-mel spectrogram of samples [count] between -1 and 1: [bands, count / 160], about -1 to 1.
 #[track_caller]
-pub fn log_mel(samples: &Tensor, bands: i64) -> Tensor {
+pub fn log_mel(samples: &Tensor, bands: impl Length) -> Tensor {
+    let bands = bands.length();
     let count = match samples.shape() {
         Ok(shape) if shape.len() == 1 && shape[0] as i64 > FRAME && (1..=1024).contains(&bands) => shape[0] as i64,
         Ok(shape) => {
@@ -126,6 +129,7 @@ impl SpeechLayer {
     /// What the layer makes of x [batch, positions, width].
     #[track_caller]
     pub fn forward(&self, x: &Tensor) -> Tensor {
+        let _call = within(Location::caller());
         let x = x + self.attention.forward(&self.attention_norm.forward(x), &AttentionOptions::default());
         &x + self.outer.forward(&self.inner.forward(&self.norm.forward(&x)).gelu())
     }
@@ -184,6 +188,7 @@ impl SpeechEncoder {
     /// If there is no memory.
     #[track_caller]
     pub fn random(sizes: &SpeechSizes) -> Result<SpeechEncoder> {
+        let _call = within(Location::caller());
         SpeechEncoder::new(sizes, |name, shape| {
             let fan: i64 = shape[1..].iter().product();
             let made = match name {
@@ -202,6 +207,7 @@ impl SpeechEncoder {
     /// What is heard at each position [batch, positions, width], of spectrograms [batch, bands, 2 positions] ([`log_mel`]).
     #[track_caller]
     pub fn forward(&self, spectrogram: &Tensor) -> Tensor {
+        let _call = within(Location::caller());
         let SpeechSizes { bands, positions, .. } = self.sizes;
         match spectrogram.shape() {
             Ok(shape) if shape.len() == 3 && shape[1..] == [bands as usize, 2 * positions as usize] => {}

@@ -1,10 +1,12 @@
 //! Layers of transformers.
 
+use std::panic::Location;
+
 use warpweft_compiler::ir::{Dim, Shape};
 
 use super::module::{Module, parameters};
 use super::{LayerNorm, Linear};
-use crate::tensor::{AttentionOptions, Length, Result, Tensor};
+use crate::tensor::{AttentionOptions, CallError, Length, Result, Tensor, within};
 
 /// Attention of every position to every other, then two linear layers at each position; each is added to what it was made from and
 /// normalised, in the order of the original transformer (Vaswani et al., 2017) and of BERT.
@@ -34,10 +36,14 @@ impl EncoderLayer {
     /// Random matrices. `heads` must divide `width`.
     ///
     /// # Errors
-    /// If there is no memory.
+    /// If `heads` does not divide `width`, or there is no memory.
     #[track_caller]
     pub fn new(width: impl Length, heads: impl Length, inner: impl Length) -> Result<EncoderLayer> {
         let (width, heads, inner) = (width.length(), heads.length(), inner.length());
+        if heads < 1 || width % heads != 0 {
+            let message = format!("a width of {width} with {heads} heads: heads must divide the width");
+            return Err(CallError::new("EncoderLayer", &[], message, Location::caller()).into());
+        }
         Ok(EncoderLayer {
             query: Linear::new(width, width, true)?,
             key: Linear::new(width, width, true)?,
@@ -54,12 +60,14 @@ impl EncoderLayer {
     /// What the layer makes of x [batch, positions, width].
     #[track_caller]
     pub fn forward(&self, x: &Tensor) -> Tensor {
+        let _call = within(Location::caller());
         self.forward_with(x, &AttentionOptions::default())
     }
 
     /// The same where attention is masked, say; the mask broadcasts to [batch, heads, positions, positions].
     #[track_caller]
     pub fn forward_with(&self, x: &Tensor, options: &AttentionOptions) -> Tensor {
+        let _call = within(Location::caller());
         let shape = match x.dims() {
             Ok(shape) if shape.len() == 3 => shape,
             Ok(shape) => {

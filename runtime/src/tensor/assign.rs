@@ -23,7 +23,7 @@ use warpweft_compiler::region::view_overlaps_itself;
 use super::convert::Given;
 use super::errors::CallError;
 use super::index::{IndexList, with_indices};
-use super::{Error, Literal, Operand, Result, Step, Tensor, trace};
+use super::{AxisList, Error, Literal, Operand, Result, Step, Tensor, trace};
 use crate::execute;
 
 /// What a write does with the old elements.
@@ -134,7 +134,8 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::assign`]; or if the indices do not fit.
     #[track_caller]
-    pub fn index_assign(&self, axes: &[i64], indices: &[&Tensor], value: impl Operand) -> Result<()> {
+    pub fn index_assign(&self, axes: impl AxisList, indices: &[&Tensor], value: impl Operand) -> Result<()> {
+        let axes = &axes.axes()[..];
         let location = Location::caller();
         let value = value.given().stored_among("index_assign", self);
         let _turn = self.turn();

@@ -13,7 +13,7 @@ use std::panic::Location;
 use rustc_hash::FxHashMap;
 use warpweft_compiler::dtype::Scalar;
 use warpweft_compiler::ir::interpret::{Value, interpret};
-use warpweft_compiler::ir::{Arg, Op, substitute};
+use warpweft_compiler::ir::{Arg, Function, Op, substitute};
 use warpweft_compiler::ops::{Built, OpError, indexing};
 use warpweft_compiler::schedule::view_of;
 use warpweft_compiler::view::ViewSpec;
@@ -165,7 +165,8 @@ fn known_elements(index: &UOp) -> Option<Vec<i64>> {
             values.push(memory.read(node.dtype())?);
             continue;
         }
-        let is_plain = matches!(node.op(), Op::Const | Op::Iota | Op::Detach | Op::Contiguous);
+        let is_plain = matches!(node.op(), Op::Const | Op::Iota | Op::Detach | Op::Contiguous)
+            || *node.arg() == Arg::Function(Function::Own);
         if !is_plain && !node.op().is_elementwise() && !node.op().is_movement() {
             return None;
         }

@@ -7,6 +7,7 @@ use warpweft_compiler::dtype::Scalar;
 use warpweft_compiler::dtype::arithmetic::Element;
 use warpweft_compiler::dtype::lattice::{DEFAULT_FLOAT, DEFAULT_INT};
 use warpweft_compiler::ops::check_fits;
+pub use warpweft_compiler::ops::{AxisList, Length};
 use warpweft_compiler::{DType, UOp};
 
 use super::Tensor;
@@ -217,58 +218,4 @@ impl Given {
         }
         self.into_tensor(other, Literal::uop_beside)
     }
-}
-
-/// A number of elements, entries or axes: any of these integers. One that no length can be is refused where it is used.
-pub trait Length: Copy {
-    /// As the type that lengths have.
-    fn length(self) -> i64;
-}
-
-macro_rules! lengths {
-    ($($type:ident)*) => { $(
-        impl Length for $type {
-            fn length(self) -> i64 {
-                i64::try_from(self).unwrap_or(i64::MAX)
-            }
-        }
-    )* };
-}
-
-lengths! { i32 i64 u32 usize }
-
-/// A list of axes or lengths: `0`, `[0, -1]`, a vector, a slice, or `()` for all.
-pub trait AxisList {
-    /// The axes; none named means all.
-    fn axes(&self) -> Vec<i64>;
-}
-
-impl AxisList for () {
-    fn axes(&self) -> Vec<i64> {
-        Vec::new()
-    }
-}
-
-impl<L: Length> AxisList for L {
-    fn axes(&self) -> Vec<i64> {
-        vec![self.length()]
-    }
-}
-
-macro_rules! axis_lists {
-    ($([$($generics:tt)*] $list:ty;)*) => { $(
-        impl<L: Length, $($generics)*> AxisList for $list {
-            fn axes(&self) -> Vec<i64> {
-                self.iter().map(|length| length.length()).collect()
-            }
-        }
-    )* };
-}
-
-axis_lists! {
-    [const N: usize] [L; N];
-    [const N: usize] &[L; N];
-    [] &[L];
-    [] Vec<L>;
-    [] &Vec<L>;
 }

@@ -1,6 +1,7 @@
 //! Tensors from data, from constants, and at random.
 
 use std::panic::Location;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use warpweft_compiler::dtype::Scalar;
@@ -80,12 +81,13 @@ impl Tensor {
     /// One value of a type of its own, without axes.
     #[track_caller]
     pub fn scalar<E: TensorElement>(value: E) -> Tensor {
-        Tensor::from_uop(UOp::constant(value.to_scalar(), E::DTYPE))
+        Tensor::from_uop(own(UOp::constant(value.to_scalar(), E::DTYPE)))
     }
 
+    /// A constant. One of floats is another than all that are alike, so that it can be a parameter: gradients find its uses.
     #[track_caller]
     pub(super) fn made(op: &'static str, built: Built) -> Tensor {
-        Tensor::from_built(op, &[], built, Location::caller())
+        Tensor::from_built(op, &[], built.map(own), Location::caller())
     }
 
     /// One number everywhere: bools give bools, integers `i32` if they fit, else `i64`, floats `f32`.
@@ -129,7 +131,7 @@ impl Tensor {
     #[track_caller]
     pub fn full_like(&self, value: impl Into<Literal>) -> Tensor {
         let value = value.into().scalar();
-        Tensor::compute("full_like", [self], |[x]| create::full(x.shape(), value, x.dtype()))
+        Tensor::compute("full_like", [self], |[x]| create::full(x.shape(), value, x.dtype()).map(own))
     }
 
     /// Zeros in the shape and type of this.
@@ -252,6 +254,12 @@ impl Tensor {
     pub fn randperm(n: impl Length) -> Tensor {
         Tensor::rand([n.length()]).argsort(0, false)
     }
+}
+
+/// A constant of floats, told from others alike.
+fn own(value: UOp) -> UOp {
+    static NEXT: AtomicI64 = AtomicI64::new(0);
+    if value.dtype().is_float() { create::own(&value, NEXT.fetch_add(1, Ordering::Relaxed)) } else { value }
 }
 
 struct Draws {

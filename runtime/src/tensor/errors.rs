@@ -1,5 +1,6 @@
 //! What went wrong, where: errors that a lazy tensor carries until a value is asked for.
 
+use std::cell::Cell;
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
@@ -34,9 +35,37 @@ impl CallError {
             op,
             operands: operands.iter().map(|node| description(node)).collect(),
             message: message.into(),
-            location,
+            location: outermost(location),
         }
     }
+}
+
+thread_local! {
+    static CALL: Cell<Option<&'static Location<'static>>> = const { Cell::new(None) };
+}
+
+/// A call of this thread that is made of other calls.
+pub(crate) struct Within {
+    before: Option<&'static Location<'static>>,
+}
+
+/// While the value lives, what goes wrong goes wrong at this call, and not at those of which it is made: closures do not know their caller.
+/// A call that is part of another changes nothing.
+pub(crate) fn within(call: &'static Location<'static>) -> Within {
+    let before = CALL.get();
+    CALL.set(before.or(Some(call)));
+    Within { before }
+}
+
+impl Drop for Within {
+    fn drop(&mut self) {
+        CALL.set(self.before);
+    }
+}
+
+/// The call that a caller of the library made: this one, or that of which it is part.
+pub(crate) fn outermost(call: &'static Location<'static>) -> &'static Location<'static> {
+    CALL.get().unwrap_or(call)
 }
 
 /// Type and shape, as messages name a tensor.
@@ -93,7 +122,7 @@ impl Error {
     /// The same, met by this call, unless it is known where it was met.
     pub(crate) fn at(self, call: &'static Location<'static>) -> Error {
         match self {
-            Error::Execute { error, location: None } => Error::Execute { error, location: Some(call) },
+            Error::Execute { error, location: None } => Error::Execute { error, location: Some(outermost(call)) },
             known => known,
         }
     }

@@ -16,8 +16,8 @@ use std::panic::Location;
 use warpweft_compiler::UOp;
 use warpweft_compiler::ir::{Arg, Dim, Function, Op, Shape};
 
-use super::errors::CallError;
-use super::{Result, Tensor};
+use super::errors::{CallError, within};
+use super::{Length, Result, Tensor};
 use crate::DType;
 
 /// The lengths of matrices.

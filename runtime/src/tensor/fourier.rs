@@ -12,9 +12,10 @@ use std::panic::Location;
 
 use warpweft_compiler::ir::{Dim, Shape};
 
-use super::errors::CallError;
+use super::errors::{CallError, within};
 use super::factor::built;
-use super::{Result, Tensor};
+use super::selecting::line_of;
+use super::{Length, Result, Tensor};
 use crate::DType;
 
 /// A factor of a length that is one product with a matrix.
@@ -129,18 +130,15 @@ fn chirped(x: &Complex, n: i64, sign: f64) -> Result<Complex> {
     Ok(found.by(&chirp, |a, b| a * b))
 }
 
-/// The axis from the start and its length.
-fn axis_of(op: &'static str, x: &Tensor, axis: i64, location: &'static Location<'static>) -> Result<(i64, i64)> {
-    let dims = x.dims()?;
-    let from_start = if axis < 0 { axis + dims.len() as i64 } else { axis };
-    let length = usize::try_from(from_start).ok().and_then(|axis| dims.get(axis)?.as_const());
-    match length.filter(|&length| length > 0) {
-        Some(length) => Ok((from_start, length)),
-        None => {
-            let message = format!("axis {axis} must be there and have elements, as many as a number says");
-            Err(CallError::new(op, &[&x.uop()?], message, location).into())
-        }
+/// Transforms multiply by numbers for each element of an axis, which are computed by the caller.
+const LENGTH_MAX: i64 = 1 << 30;
+
+fn check_length(op: &'static str, x: &Tensor, length: i64, location: &'static Location<'static>) -> Result<()> {
+    if length <= LENGTH_MAX {
+        return Ok(());
     }
+    let message = format!("{length} elements along an axis: there may be {LENGTH_MAX} at the most");
+    Err(CallError::new(op, &[&x.uop()?], message, location).into())
 }
 
 fn along(
@@ -151,7 +149,8 @@ fn along(
     inverse: bool,
     location: &'static Location<'static>,
 ) -> Result<(Tensor, Tensor)> {
-    let (axis, n) = axis_of(op, x, axis, location)?;
+    let (axis, n) = line_of(op, x, axis, location)?;
+    check_length(op, x, n, location)?;
     if let Some(im) = imaginary
         && im.dims()? != x.dims()?
     {
@@ -187,7 +186,8 @@ impl Tensor {
     /// # Ok::<(), warpweft::Error>(())
     /// ```
     #[track_caller]
-    pub fn dft(real: &Tensor, imaginary: Option<&Tensor>, axis: i64, inverse: bool) -> (Tensor, Tensor) {
+    pub fn dft(real: &Tensor, imaginary: Option<&Tensor>, axis: impl Length, inverse: bool) -> (Tensor, Tensor) {
+        let axis = axis.length();
         pair(along("dft", real, imaginary, axis, inverse, Location::caller()))
     }
 
@@ -201,13 +201,15 @@ impl Tensor {
     /// # Ok::<(), warpweft::Error>(())
     /// ```
     #[track_caller]
-    pub fn fft(&self, imaginary: Option<&Tensor>, axis: i64) -> (Tensor, Tensor) {
+    pub fn fft(&self, imaginary: Option<&Tensor>, axis: impl Length) -> (Tensor, Tensor) {
+        let axis = axis.length();
         pair(along("fft", self, imaginary, axis, false, Location::caller()))
     }
 
     /// What [`Tensor::fft`] was made of.
     #[track_caller]
-    pub fn ifft(&self, imaginary: Option<&Tensor>, axis: i64) -> (Tensor, Tensor) {
+    pub fn ifft(&self, imaginary: Option<&Tensor>, axis: impl Length) -> (Tensor, Tensor) {
+        let axis = axis.length();
         pair(along("ifft", self, imaginary, axis, true, Location::caller()))
     }
 
@@ -222,10 +224,12 @@ impl Tensor {
     /// # Ok::<(), warpweft::Error>(())
     /// ```
     #[track_caller]
-    pub fn rfft(&self, axis: i64) -> (Tensor, Tensor) {
+    pub fn rfft(&self, axis: impl Length) -> (Tensor, Tensor) {
+        let axis = axis.length();
         let location = Location::caller();
+        let _call = within(location);
         pair((|| {
-            let (axis, n) = axis_of("rfft", self, axis, location)?;
+            let (axis, n) = line_of("rfft", self, axis, location)?;
             let (re, im) = along("rfft", self, None, axis, false, location)?;
             Ok((re.narrow(axis, 0, n / 2 + 1), im.narrow(axis, 0, n / 2 + 1)))
         })())
@@ -233,10 +237,13 @@ impl Tensor {
 
     /// The `length` real numbers that [`Tensor::rfft`] makes this of; of an even or an odd length the half is the same.
     #[track_caller]
-    pub fn irfft(real: &Tensor, imaginary: &Tensor, axis: i64, length: i64) -> Tensor {
+    pub fn irfft(real: &Tensor, imaginary: &Tensor, axis: impl Length, length: impl Length) -> Tensor {
+        let axis = axis.length();
+        let length = length.length();
         let location = Location::caller();
+        let _call = within(location);
         built((|| {
-            let (axis, half) = axis_of("irfft", real, axis, location)?;
+            let (axis, half) = line_of("irfft", real, axis, location)?;
             if length < 1 || half != length / 2 + 1 {
                 let message = format!("{length} numbers have a half of {}, and axis {axis} has {half}", length / 2 + 1);
                 return Err(CallError::new("irfft", &[&real.uop()?], message, location).into());

@@ -1,13 +1,16 @@
 //! Gradients of a tensor by others.
 
 use std::panic::Location;
+use std::sync::Arc;
 
-use warpweft_compiler::ir::{Op, postorder};
+use rustc_hash::FxHashSet;
+use warpweft_compiler::ir::{Arg, Function, Op, postorder};
 use warpweft_compiler::ops::Built;
 use warpweft_compiler::{UOp, grad};
 
 use super::errors::CallError;
 use super::{Error, Result, Tensor};
+use crate::execute;
 
 impl Tensor {
     /// The derivative of this tensor, which must have one element, by each of the targets.
@@ -15,7 +18,7 @@ impl Tensor {
     /// A target gets zeros where the result does not depend on it through differentiable ops.
     ///
     /// # Errors
-    /// If this has more elements or is no float; or if a target is no float, none of them was used, or one that was used is a constant.
+    /// If this has more elements or is no float; or if a target is no float or none of them was used.
     #[track_caller]
     pub fn gradient(&self, targets: &[&Tensor]) -> Result<Vec<Tensor>> {
         let location = Location::caller();
@@ -70,23 +73,67 @@ fn differentiate<T>(
     by: impl FnOnce(&UOp, &UOp, &[UOp]) -> Built<Vec<T>>,
     location: &'static Location<'static>,
 ) -> Result<Vec<T>> {
-    let nodes = targets.iter().map(|target| target.uop()).collect::<Result<Vec<UOp>>>()?;
+    let mut nodes = targets.iter().map(|target| target.uop()).collect::<Result<Vec<UOp>>>()?;
     let fail = |message: String| -> Error { CallError::new("gradient", &[root], message, location).into() };
-    let constants: Vec<&UOp> = nodes.iter().filter(|node| is_constant(node)).collect();
-    if !constants.is_empty() {
-        let order = postorder(std::slice::from_ref(root));
-        if let Some(used) = constants.into_iter().find(|constant| order.contains(constant)) {
+    let order = postorder(std::slice::from_ref(root));
+    let used: FxHashSet<&UOp> = order.iter().collect();
+    for node in &mut nodes {
+        if used.contains(node) && is_constant(node) && !is_own(node) {
             return Err(fail(format!(
                 "a target of shape {} is a constant, which is the same for all who use it: realize it before use, or give it to an optimizer",
-                used.shape()
+                node.shape()
             )));
+        }
+        let memory = execute::base_memory(node).filter(|_| !used.contains(node));
+        if let Some(before) = memory.and_then(|memory| used_before(node, memory, &order)) {
+            *node = before;
         }
     }
     by(root, cotangent, &nodes).map_err(|error| fail(error.message))
 }
 
-/// Whether it is made of constants alone. Such graphs are shared by all that are alike, so a use of one cannot be told from a use of another.
+/// What a target that is in memory by now was when the result was computed from it, if that was before.
+fn used_before(target: &UOp, memory: &UOp, order: &[UOp]) -> Option<UOp> {
+    let is_it = |node: &&UOp| {
+        let stored = execute::computed(node).or_else(|| node.held::<Became>().map(|became| became.0.clone()));
+        stored.as_ref() == Some(memory) && node.shape() == target.shape()
+    };
+    order.iter().find(is_it).cloned()
+}
+
+/// Held by a constant that was told from others alike and is in memory by now: the `Buffer` node of that. It is for gradients alone; who
+/// computes with the constant goes on computing with the number, on whatever device.
+struct Became(UOp);
+
+/// Lets a constant know the memory that took its place.
+pub(super) fn note_memory(value: &UOp, stored: &UOp) {
+    if let Some(memory) = execute::base_memory(stored).filter(|_| is_constant(value) && is_own(value)) {
+        value.hold(Arc::new(Became(memory.clone())));
+    }
+}
+
+/// Whether it is made of constants alone. Such graphs are shared by all that are alike, but for those that are told apart.
 pub(super) fn is_constant(node: &UOp) -> bool {
     let leaf = |node: &UOp| matches!(node.op(), Op::Buffer | Op::Param | Op::Variable | Op::Bind);
-    !postorder(std::slice::from_ref(node)).iter().any(leaf)
+    !any_below(node, leaf)
+}
+
+/// Whether it is told from all that are alike, so that a use of it cannot be a use of another.
+fn is_own(node: &UOp) -> bool {
+    any_below(node, |node| *node.arg() == Arg::Function(Function::Own))
+}
+
+/// Whether a node is found in a graph; the walk ends with the first.
+fn any_below(root: &UOp, wanted: impl Fn(&UOp) -> bool) -> bool {
+    let mut seen: FxHashSet<&UOp> = FxHashSet::default();
+    let mut pending = vec![root];
+    while let Some(node) = pending.pop() {
+        if wanted(node) {
+            return true;
+        }
+        if seen.insert(node) {
+            pending.extend(node.src());
+        }
+    }
+    false
 }

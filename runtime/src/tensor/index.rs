@@ -10,7 +10,7 @@ use warpweft_compiler::ops::{Built, indexing, scatter};
 use warpweft_compiler::view::{ViewError, ViewSpec};
 
 use super::bounds::{Allowed, index_of, with_index};
-use super::{Length, Operand, Result, ScatterReduce, Tensor};
+use super::{AxisList, Length, Operand, Result, ScatterReduce, Tensor};
 
 /// One entry of an index: a number, a range, a new axis, or the rest.
 pub type Index = Slice;
@@ -170,7 +170,8 @@ impl Tensor {
 
     /// One axis replaced by the axes of an index.
     #[track_caller]
-    pub fn index_select(&self, axis: i64, index: &Tensor) -> Tensor {
+    pub fn index_select(&self, axis: impl Length, index: &Tensor) -> Tensor {
+        let axis = axis.length();
         let location = Location::caller();
         Tensor::compute("index_select", [self, index], |[x, index]| {
             let build = |index: &UOp| indexing::index_select(x, axis, index);
@@ -180,7 +181,8 @@ impl Tensor {
 
     /// Several axes indexed at once by tensors that broadcast; negative indices count from the end.
     #[track_caller]
-    pub fn index(&self, axes: &[i64], indices: &[&Tensor]) -> Tensor {
+    pub fn index(&self, axes: impl AxisList, indices: &[&Tensor]) -> Tensor {
+        let axes = &axes.axes()[..];
         let location = Location::caller();
         let all: Vec<&Tensor> = std::iter::once(self).chain(indices.iter().copied()).collect();
         Tensor::joined("index", &all, |nodes| {
@@ -191,7 +193,8 @@ impl Tensor {
 
     /// Elements of one axis, chosen for each place of the others.
     #[track_caller]
-    pub fn gather(&self, index: &Tensor, axis: i64) -> Tensor {
+    pub fn gather(&self, index: &Tensor, axis: impl Length) -> Tensor {
+        let axis = axis.length();
         let location = Location::caller();
         Tensor::compute("gather", [self, index], |[x, index]| {
             let build = |index: &UOp| indexing::gather(x, index, axis);
@@ -201,7 +204,8 @@ impl Tensor {
 
     /// This with elements of a source written to the places that an index names; the last wins.
     #[track_caller]
-    pub fn scatter(&self, axis: i64, index: &Tensor, source: &Tensor) -> Tensor {
+    pub fn scatter(&self, axis: impl Length, index: &Tensor, source: &Tensor) -> Tensor {
+        let axis = axis.length();
         let location = Location::caller();
         Tensor::compute("scatter", [self, index, source], |[x, index, source]| {
             let build = |index: &UOp| scatter::scatter(x, axis, index, source);
@@ -213,12 +217,13 @@ impl Tensor {
     #[track_caller]
     pub fn scatter_reduce(
         &self,
-        axis: i64,
+        axis: impl Length,
         index: &Tensor,
         source: &Tensor,
         reduce: ScatterReduce,
         include_self: bool,
     ) -> Tensor {
+        let axis = axis.length();
         let location = Location::caller();
         Tensor::compute("scatter_reduce", [self, index, source], |[x, index, source]| {
             let build = |index: &UOp| scatter::scatter_reduce(x, axis, index, source, reduce, include_self);
@@ -241,7 +246,8 @@ impl Tensor {
     /// # Errors
     /// If there is no such axis.
     #[track_caller]
-    pub fn unbind(&self, axis: i64) -> Result<Vec<Tensor>> {
+    pub fn unbind(&self, axis: impl Length) -> Result<Vec<Tensor>> {
+        let axis = axis.length();
         let shape = self.shape()?;
         let count = warpweft_compiler::ops::resolve_axis(axis, shape.len()).and_then(|axis| {
             check_count(shape[axis] as i64)?;

@@ -5,9 +5,10 @@ use std::panic::Location;
 use warpweft_compiler::ir::Dim;
 use warpweft_compiler::ops::{einsum, matmul as ops};
 
-use super::errors::CallError;
+use super::errors::{CallError, within};
 use super::factor::built;
-use super::{Dims, Result, Tensor};
+use super::selecting::line_of;
+use super::{Dims, Length, Result, Tensor};
 
 impl Tensor {
     /// Matrix product over the last two axes, the others broadcast.
@@ -55,8 +56,10 @@ impl Tensor {
     /// # Ok::<(), warpweft::Error>(())
     /// ```
     #[track_caller]
-    pub fn cross(&self, other: &Tensor, axis: i64) -> Tensor {
+    pub fn cross(&self, other: &Tensor, axis: impl Length) -> Tensor {
+        let axis = axis.length();
         let location = Location::caller();
+        let _call = within(location);
         built((|| {
             let is_three = |x: &Tensor| -> Result<bool> {
                 let dims = x.dims()?;
@@ -115,11 +118,16 @@ impl Tensor {
     #[track_caller]
     pub fn cdist(&self, other: &Tensor, order: f64) -> Tensor {
         let location = Location::caller();
+        let _call = within(location);
         built((|| {
             let (a, b) = (self.dims()?, other.dims()?);
             if a.len() < 2 || b.len() < 2 || a.last() != b.last() {
                 let message = "both must have two axes at least, and the last one of one length";
                 let operands = [self.uop()?, other.uop()?];
+                return Err(CallError::new("cdist", &operands.each_ref(), message, location).into());
+            }
+            if order.is_nan() || order < 0.0 {
+                let (message, operands) = (format!("order {order}: it must be 0 or more"), [self.uop()?, other.uop()?]);
                 return Err(CallError::new("cdist", &operands.each_ref(), message, location).into());
             }
             Ok((self.unsqueeze(-2) - other.unsqueeze(-3)).norm(order, -1, false))
@@ -135,14 +143,16 @@ impl Tensor {
     /// # Ok::<(), warpweft::Error>(())
     /// ```
     #[track_caller]
-    pub fn trapezoid(&self, step: f64, axis: i64) -> Tensor {
+    pub fn trapezoid(&self, step: f64, axis: impl Length) -> Tensor {
+        let axis = axis.length();
         let sums = self.neighbours("trapezoid", axis);
         sums.sum(axis) * (step / 2.0)
     }
 
     /// As [`Tensor::trapezoid`], of points at these places, which are a line or have the shape of this.
     #[track_caller]
-    pub fn trapezoid_at(&self, places: &Tensor, axis: i64) -> Tensor {
+    pub fn trapezoid_at(&self, places: &Tensor, axis: impl Length) -> Tensor {
+        let axis = axis.length();
         let sums = self.neighbours("trapezoid", axis);
         let along = built((|| {
             let rank = self.rank()? as i64;
@@ -160,14 +170,9 @@ impl Tensor {
     #[track_caller]
     fn neighbours(&self, op: &'static str, axis: i64) -> Tensor {
         let location = Location::caller();
+        let _call = within(location);
         built((|| {
-            let dims = self.dims()?;
-            let from_start = if axis < 0 { axis + dims.len() as i64 } else { axis };
-            let length = usize::try_from(from_start).ok().and_then(|axis| dims.get(axis)?.as_const());
-            let Some(length) = length.filter(|&length| length > 0) else {
-                let message = format!("axis {axis} must be there and have elements, as many as a number says");
-                return Err(CallError::new(op, &[&self.uop()?], message, location).into());
-            };
+            let (axis, length) = line_of(op, self, axis, location)?;
             let x = if self.dtype()?.is_float() { self.clone() } else { self.cast(crate::DType::F32) };
             Ok(x.narrow(axis, 1, length - 1) + x.narrow(axis, 0, length - 1))
         })())

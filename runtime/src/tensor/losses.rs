@@ -6,9 +6,9 @@ use std::panic::Location;
 
 use warpweft_compiler::ir::Function;
 
-use super::errors::CallError;
+use super::errors::{CallError, within};
 use super::factor::{built, known};
-use super::{Reduction, Result, Tensor};
+use super::{Length, Reduction, Result, Tensor};
 use crate::DType;
 
 /// What no probability of a path is below: a logarithm that is added to without becoming NaN.
@@ -50,7 +50,9 @@ impl Tensor {
     /// # Ok::<(), warpweft::Error>(())
     /// ```
     #[track_caller]
-    pub fn cosine_similarity(&self, other: &Tensor, axis: i64, eps: f64) -> Tensor {
+    pub fn cosine_similarity(&self, other: &Tensor, axis: impl Length, eps: f64) -> Tensor {
+        let axis = axis.length();
+        let _call = within(Location::caller());
         let length = |x: &Tensor| x.norm(2.0, axis, true).clamp(Some(eps.into()), None);
         (self / length(self) * (other / length(other))).sum(axis)
     }
@@ -112,6 +114,7 @@ impl Tensor {
     #[track_caller]
     pub fn ctc_loss(&self, targets: &Tensor, steps: &Tensor, lengths: &Tensor, options: &CtcOptions) -> Tensor {
         let location = Location::caller();
+        let _call = within(location);
         built((|| {
             let paths = Paths::of(self, targets, steps, lengths, options, location)?;
             let value = paths.log_likelihood();

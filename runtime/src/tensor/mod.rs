@@ -63,8 +63,8 @@ pub use bounds::check_indices;
 pub use convert::{AxisList, Length, Literal, Operand, TensorElement};
 pub(crate) use create::{draw_variable, next_draw};
 pub use create::{manual_seed, random_state};
-pub(crate) use errors::at;
 pub use errors::{CallError, Error, Result};
+pub(crate) use errors::{at, outermost, within};
 pub use index::{Index, IntoIndex};
 pub use losses::CtcOptions;
 pub use options::{AttentionOptions, ClassOptions};
@@ -232,12 +232,9 @@ impl Tensor {
         Tensor(Err(error.into()))
     }
 
-    /// The graph that it stands for, for those who work on graphs.
-    ///
-    /// # Errors
-    /// If it carries one.
+    /// The graph that it stands for; outside of the crate, [`crate::compiler::graph`].
     #[track_caller]
-    pub fn uop(&self) -> Result<UOp> {
+    pub(crate) fn uop(&self) -> Result<UOp> {
         self.0.as_ref().map(View::value).map_err(Clone::clone)
     }
 
@@ -328,7 +325,7 @@ impl Tensor {
         };
         match built.and_then(checked) {
             Ok(value) => {
-                note_origin(&value, op, location);
+                note_origin(&value, op, outermost(location));
                 Tensor::from_uop(value)
             }
             Err(error) => Tensor::from_error(CallError::new(op, operands, error.message, location)),

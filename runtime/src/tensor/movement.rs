@@ -26,7 +26,9 @@ impl Tensor {
 
     /// Two axes exchanged.
     #[track_caller]
-    pub fn transpose(&self, a: i64, b: i64) -> Tensor {
+    pub fn transpose(&self, a: impl Length, b: impl Length) -> Tensor {
+        let a = a.length();
+        let b = b.length();
         self.viewed("transpose", |x| ops::transpose(x, a, b), |spec| spec.transpose(a, b))
     }
 
@@ -38,7 +40,9 @@ impl Tensor {
 
     /// One axis moved to another place.
     #[track_caller]
-    pub fn movedim(&self, from: i64, to: i64) -> Tensor {
+    pub fn movedim(&self, from: impl Length, to: impl Length) -> Tensor {
+        let from = from.length();
+        let to = to.length();
         self.moved("movedim", |x| ops::movedim(x, from, to))
     }
 
@@ -59,7 +63,8 @@ impl Tensor {
 
     /// A new axis of length 1.
     #[track_caller]
-    pub fn unsqueeze(&self, axis: i64) -> Tensor {
+    pub fn unsqueeze(&self, axis: impl Length) -> Tensor {
+        let axis = axis.length();
         self.viewed("unsqueeze", |x| ops::unsqueeze(x, axis), |spec| spec.unsqueeze(axis))
     }
 
@@ -72,13 +77,16 @@ impl Tensor {
 
     /// Axes from `start` to `end`, both included, as one.
     #[track_caller]
-    pub fn flatten(&self, start: i64, end: i64) -> Tensor {
+    pub fn flatten(&self, start: impl Length, end: impl Length) -> Tensor {
+        let start = start.length();
+        let end = end.length();
         self.moved("flatten", |x| ops::flatten(x, start, end))
     }
 
     /// One axis cut into several.
     #[track_caller]
-    pub fn unflatten(&self, axis: i64, sizes: impl AxisList) -> Tensor {
+    pub fn unflatten(&self, axis: impl Length, sizes: impl AxisList) -> Tensor {
+        let axis = axis.length();
         self.moved("unflatten", |x| ops::unflatten(x, axis, &sizes.axes()))
     }
 
@@ -91,7 +99,8 @@ impl Tensor {
 
     /// `len` elements of an axis from `start` on, which counts from the end if it is a negative number.
     #[track_caller]
-    pub fn narrow(&self, axis: i64, start: impl Into<Dim>, len: impl Into<Dim>) -> Tensor {
+    pub fn narrow(&self, axis: impl Length, start: impl Into<Dim>, len: impl Into<Dim>) -> Tensor {
+        let axis = axis.length();
         let (start, len) = (start.into(), len.into());
         let rule = |spec: &ViewSpec| spec.narrow(axis, start.max_value(), len.max_value());
         self.viewed("narrow", |x| ops::narrow(x, axis, &start, &len), rule)
@@ -99,13 +108,17 @@ impl Tensor {
 
     /// A diagonal of two axes, as a new last axis.
     #[track_caller]
-    pub fn diagonal(&self, offset: i64, a: i64, b: i64) -> Tensor {
+    pub fn diagonal(&self, offset: impl Length, a: impl Length, b: impl Length) -> Tensor {
+        let offset = offset.length();
+        let a = a.length();
+        let b = b.length();
         self.viewed("diagonal", |x| ops::diagonal(x, offset, a, b), |spec| spec.diagonal(offset, a, b))
     }
 
     /// Windows of `size` elements along an axis, one every `step`, as a new last axis.
     #[track_caller]
-    pub fn unfold(&self, axis: i64, size: impl Length, step: impl Length) -> Tensor {
+    pub fn unfold(&self, axis: impl Length, size: impl Length, step: impl Length) -> Tensor {
+        let axis = axis.length();
         let (size, step) = (size.length(), step.length());
         self.viewed("unfold", |x| ops::unfold(x, axis, size, step), |spec| spec.unfold(axis, size, step))
     }
@@ -130,7 +143,8 @@ impl Tensor {
 
     /// A matrix with this on a diagonal, or the diagonal of a matrix.
     #[track_caller]
-    pub fn diag(&self, offset: i64) -> Tensor {
+    pub fn diag(&self, offset: impl Length) -> Tensor {
+        let offset = offset.length();
         Tensor::compute("diag", [self], |[x]| ops::diag(x, offset))
     }
 
@@ -155,13 +169,15 @@ impl Tensor {
 
     /// Zeros above the given diagonal of the last two axes.
     #[track_caller]
-    pub fn tril(&self, diagonal: i64) -> Tensor {
+    pub fn tril(&self, diagonal: impl Length) -> Tensor {
+        let diagonal = diagonal.length();
         Tensor::compute("tril", [self], |[x]| create::triangle(x, diagonal, false))
     }
 
     /// Zeros below the given diagonal of the last two axes.
     #[track_caller]
-    pub fn triu(&self, diagonal: i64) -> Tensor {
+    pub fn triu(&self, diagonal: impl Length) -> Tensor {
+        let diagonal = diagonal.length();
         Tensor::compute("triu", [self], |[x]| create::triangle(x, diagonal, true))
     }
 
@@ -170,7 +186,8 @@ impl Tensor {
     /// # Errors
     /// If the lengths do not sum to the axis.
     #[track_caller]
-    pub fn split(&self, sizes: impl AxisList, axis: i64) -> Result<Vec<Tensor>> {
+    pub fn split(&self, sizes: impl AxisList, axis: impl Length) -> Result<Vec<Tensor>> {
+        let axis = axis.length();
         Tensor::compute_many("split", [self], |[x]| join::split(x, &sizes.axes(), axis))
     }
 
@@ -179,7 +196,8 @@ impl Tensor {
     /// # Errors
     /// If there is no such axis or the count is not positive.
     #[track_caller]
-    pub fn chunk(&self, count: impl Length, axis: i64) -> Result<Vec<Tensor>> {
+    pub fn chunk(&self, count: impl Length, axis: impl Length) -> Result<Vec<Tensor>> {
+        let axis = axis.length();
         Tensor::compute_many("chunk", [self], |[x]| join::chunk(x, count.length(), axis))
     }
 }
@@ -209,13 +227,15 @@ impl Tensor {
 
     /// One after the other along an axis.
     #[track_caller]
-    pub fn cat(tensors: &[&Tensor], axis: i64) -> Tensor {
+    pub fn cat(tensors: &[&Tensor], axis: impl Length) -> Tensor {
+        let axis = axis.length();
         Tensor::joined("cat", tensors, |nodes| join::cat(nodes, axis))
     }
 
     /// Along a new axis.
     #[track_caller]
-    pub fn stack(tensors: &[&Tensor], axis: i64) -> Tensor {
+    pub fn stack(tensors: &[&Tensor], axis: impl Length) -> Tensor {
+        let axis = axis.length();
         Tensor::joined("stack", tensors, |nodes| join::stack(nodes, axis))
     }
 

@@ -14,7 +14,7 @@ use warpweft_devices::{BufferSlice, DeviceError, elements};
 
 use super::convert::TensorElement;
 use super::errors::CallError;
-use super::gradient::is_constant;
+use super::gradient::{is_constant, note_memory};
 use super::{Error, Result, Storage, Tensor, View, at, trace};
 use crate::execute::{self, ExecuteError};
 
@@ -258,11 +258,20 @@ fn compute(tensors: &[&Tensor]) -> Result<()> {
         .collect();
     // Constants that are alike are one node, but each tensor's memory is its own: it may be a parameter.
     let mut seen: FxHashSet<UOp> = FxHashSet::default();
-    let is_again = |(_, value): &mut (&View, UOp)| !seen.insert(value.clone()) && is_constant(value);
-    let again: Vec<&View> = pending.extract_if(.., is_again).map(|(view, _)| view).collect();
+    let is_again = |(_, value): &mut (&View, UOp)| is_constant(value) && !seen.insert(plain(value));
+    let several = if pending.len() > 1 { 0.. } else { pending.len().. };
+    let again: Vec<&View> = pending.extract_if(several, is_again).map(|(view, _)| view).collect();
     drop(seen); // who holds a value would seem to need its old elements
     compute_pending(pending)?;
     again.into_iter().try_for_each(|view| compute(&[&Tensor(Ok(view.clone()))]))
+}
+
+/// A constant as programs have it, where all that are alike are one.
+fn plain(constant: &UOp) -> UOp {
+    match normalize(std::slice::from_ref(constant), |_| None) {
+        Ok(normalized) => normalized.sink.src()[0].clone(),
+        Err(_) => constant.clone(), // whoever computes it is told
+    }
 }
 
 fn compute_pending(pending: Vec<(&View, UOp)>) -> Result<()> {
@@ -278,6 +287,7 @@ fn compute_pending(pending: Vec<(&View, UOp)>) -> Result<()> {
     if !pending.iter().any(|(_, value)| writes_to_memory(value)) {
         let values: Vec<UOp> = pending.iter().map(|(_, value)| value.clone()).collect();
         for ((storage, value), stored) in storages.into_iter().zip(&values).zip(execute::realize(&values)?) {
+            note_memory(value, &stored);
             storage.settle_to(value, stored);
         }
         return Ok(());

@@ -48,13 +48,15 @@ reductions! {
 impl Tensor {
     /// Variance with `count - correction` as the divisor (1 is the usual).
     #[track_caller]
-    pub fn var(&self, axes: impl AxisList, correction: i64, keepdim: bool) -> Tensor {
+    pub fn var(&self, axes: impl AxisList, correction: impl Length, keepdim: bool) -> Tensor {
+        let correction = correction.length();
         Tensor::compute("var", [self], |[x]| statistics::var(x, &axes.axes(), correction, keepdim))
     }
 
     /// Square root of the variance.
     #[track_caller]
-    pub fn std(&self, axes: impl AxisList, correction: i64, keepdim: bool) -> Tensor {
+    pub fn std(&self, axes: impl AxisList, correction: impl Length, keepdim: bool) -> Tensor {
+        let correction = correction.length();
         Tensor::compute("std", [self], |[x]| statistics::std(x, &axes.axes(), correction, keepdim))
     }
 
@@ -66,7 +68,8 @@ impl Tensor {
 
     /// Divided by the p-norm along an axis, or by `eps` where that is smaller.
     #[track_caller]
-    pub fn normalize(&self, order: f64, axis: i64, eps: f64) -> Tensor {
+    pub fn normalize(&self, order: f64, axis: impl Length, eps: f64) -> Tensor {
+        let axis = axis.length();
         Tensor::compute("normalize", [self], |[x]| statistics::normalize(x, order, axis, eps))
     }
 
@@ -84,13 +87,15 @@ impl Tensor {
 
     /// Exponentials divided by their sum along an axis.
     #[track_caller]
-    pub fn softmax(&self, axis: i64) -> Tensor {
+    pub fn softmax(&self, axis: impl Length) -> Tensor {
+        let axis = axis.length();
         Tensor::compute("softmax", [self], |[x]| ops::softmax(x, axis))
     }
 
     /// Logarithm of the softmax.
     #[track_caller]
-    pub fn log_softmax(&self, axis: i64) -> Tensor {
+    pub fn log_softmax(&self, axis: impl Length) -> Tensor {
+        let axis = axis.length();
         Tensor::compute("log_softmax", [self], |[x]| ops::log_softmax(x, axis))
     }
 
@@ -107,7 +112,8 @@ macro_rules! scans {
         impl Tensor { $(
             $(#[$doc])*
             #[track_caller]
-            pub fn $name(&self, axis: i64) -> Tensor {
+            pub fn $name(&self, axis: impl Length) -> Tensor {
+                let axis = axis.length();
                 Tensor::compute(stringify!($name), [self], |[x]| $function(x, axis))
             }
         )* }
@@ -136,7 +142,8 @@ impl Tensor {
     /// # Errors
     /// If there is no such axis.
     #[track_caller]
-    pub fn sort(&self, axis: i64, descending: bool) -> Result<(Tensor, Tensor)> {
+    pub fn sort(&self, axis: impl Length, descending: bool) -> Result<(Tensor, Tensor)> {
+        let axis = axis.length();
         let parts = Tensor::compute_many("sort", [self], |[x]| {
             let (values, order) = sort::sort(x, axis, descending)?;
             Ok(vec![values, order])
@@ -146,7 +153,8 @@ impl Tensor {
 
     /// Where each element of the sorted axis comes from; `i32`.
     #[track_caller]
-    pub fn argsort(&self, axis: i64, descending: bool) -> Tensor {
+    pub fn argsort(&self, axis: impl Length, descending: bool) -> Tensor {
+        let axis = axis.length();
         Tensor::compute("argsort", [self], |[x]| sort::argsort(x, axis, descending))
     }
 
@@ -155,7 +163,8 @@ impl Tensor {
     /// # Errors
     /// If there is no such axis or it has fewer elements.
     #[track_caller]
-    pub fn topk(&self, k: impl Length, axis: i64, largest: bool) -> Result<(Tensor, Tensor)> {
+    pub fn topk(&self, k: impl Length, axis: impl Length, largest: bool) -> Result<(Tensor, Tensor)> {
+        let axis = axis.length();
         let parts = Tensor::compute_many("topk", [self], |[x]| {
             let (values, order) = sort::topk(x, k.length(), axis, largest)?;
             Ok(vec![values, order])

@@ -5,8 +5,9 @@
 
 use std::panic::Location;
 
-use super::errors::CallError;
-use super::{Result, Tensor};
+use super::errors::{CallError, within};
+use super::selecting::line_of;
+use super::{Length, Result, Tensor};
 use crate::DType;
 use warpweft_compiler::dtype::{Elements, Scalar};
 
@@ -96,8 +97,10 @@ impl Tensor {
     /// # Ok::<(), warpweft::Error>(())
     /// ```
     #[track_caller]
-    pub fn resample(&self, axis: i64, places: &[f64], how: &Resampling) -> Tensor {
+    pub fn resample(&self, axis: impl Length, places: &[f64], how: &Resampling) -> Tensor {
+        let axis = axis.length();
         let location = Location::caller();
+        let _call = within(location);
         resampled(self, axis, places, how, location).unwrap_or_else(Tensor::from_error)
     }
 }
@@ -109,14 +112,11 @@ fn resampled(
     how: &Resampling,
     location: &'static Location<'static>,
 ) -> Result<Tensor> {
-    let dims = x.dims()?;
-    let from_start = if axis < 0 { axis + dims.len() as i64 } else { axis };
-    let length = usize::try_from(from_start).ok().and_then(|axis| dims.get(axis)?.as_const());
-    let Some(length) = length.filter(|&length| length > 0 && places.iter().all(|place| place.is_finite())) else {
-        let message =
-            format!("axis {axis} must be there and have elements, as many as a number says, and places be finite");
+    let (axis, length) = line_of("resample", x, axis, location)?;
+    if let Some(place) = places.iter().find(|place| !place.is_finite()) {
+        let message = format!("the place {place} is no number between elements");
         return Err(CallError::new("resample", &[&x.uop()?], message, location).into());
-    };
+    }
     let rows: Vec<Row> = places.iter().map(|&place| row(place, length, how)).collect();
     let most = rows.iter().map(Vec::len).max().unwrap_or(1);
     let line = |number: usize| {
@@ -135,8 +135,8 @@ fn resampled(
         Tensor::from_bytes(None, wide, shape, &bytes)
     };
     let result = if most <= TAPS_MAX {
-        let mut shape = vec![1i64; dims.len()];
-        shape[from_start as usize] = rows.len() as i64;
+        let mut shape = vec![1i64; x.rank()?];
+        shape[axis as usize] = rows.len() as i64;
         let part = |number: usize| {
             let values = rows.iter().map(|row| row.get(number).map_or(0.0, |tap| tap.1)).collect();
             x_wide.index_select(axis, &line(number)) * weights(values, shape.clone())

@@ -7,9 +7,9 @@
 
 use std::panic::Location;
 
-use super::errors::CallError;
+use super::errors::{CallError, within};
 use super::factor::built;
-use super::{Result, Tensor};
+use super::{AxisList, Result, Tensor};
 use crate::DType;
 
 /// How a value between elements is found.
@@ -54,6 +54,7 @@ impl Tensor {
     #[track_caller]
     pub fn sample_at(&self, points: &[Tensor], mode: SampleMode, beyond: Beyond, align_corners: bool) -> Tensor {
         let location = Location::caller();
+        let _call = within(location);
         built(sampled(self, points, mode, beyond, align_corners, location))
     }
 
@@ -63,6 +64,7 @@ impl Tensor {
     #[track_caller]
     pub fn grid_sample(&self, grid: &Tensor, mode: SampleMode, beyond: Beyond, align_corners: bool) -> Tensor {
         let location = Location::caller();
+        let _call = within(location);
         built((|| {
             let (image, places) = (numbers("grid_sample", self, location)?, numbers("grid_sample", grid, location)?);
             let axes = image.len().saturating_sub(2);
@@ -88,8 +90,10 @@ impl Tensor {
 
     /// The grid that affine maps [batch, axes, axes + 1] make for images of these spatial lengths: [batch, .., axes], for [`Tensor::grid_sample`].
     #[track_caller]
-    pub fn affine_grid(&self, sizes: &[i64], align_corners: bool) -> Tensor {
+    pub fn affine_grid(&self, sizes: impl AxisList, align_corners: bool) -> Tensor {
+        let sizes = &sizes.axes()[..];
         let location = Location::caller();
+        let _call = within(location);
         built((|| {
             let shape = numbers("affine_grid", self, location)?;
             let axes = sizes.len();

@@ -7,9 +7,11 @@
 
 use std::panic::Location;
 
-use super::errors::CallError;
+use warpweft_compiler::ops::resolve_axis;
+
+use super::errors::{CallError, within};
 use super::factor::built;
-use super::{Result, ScatterReduce, Tensor};
+use super::{Length, Result, ScatterReduce, Tensor};
 use crate::DType;
 
 /// What [`Tensor::unique`] finds.
@@ -22,6 +24,9 @@ pub struct Unique {
     /// How many elements have each value; `i32`.
     pub counts: Tensor,
 }
+
+/// Counts at the most: places are integers of 32 bits.
+const BINS_MAX: i64 = i32::MAX as i64;
 
 /// A number that is known after a run.
 fn count(x: &Tensor) -> Result<i64> {
@@ -91,6 +96,7 @@ impl Tensor {
     #[track_caller]
     pub fn masked_select(&self, mask: &Tensor) -> Result<Tensor> {
         let location = Location::caller();
+        let _call = within(location);
         let (x, given) = (self.uop()?, mask.uop()?);
         let refuse = |message: String| CallError::new("masked_select", &[&x, &given], message, location);
         if !mask.dtype()?.is_bool() {
@@ -149,8 +155,10 @@ impl Tensor {
     /// # Errors
     /// If this is no line of integers, one of them is negative, or values cannot be computed, as while a function is traced.
     #[track_caller]
-    pub fn bincount(&self, weights: Option<&Tensor>, at_least: i64) -> Result<Tensor> {
+    pub fn bincount(&self, weights: Option<&Tensor>, at_least: impl Length) -> Result<Tensor> {
+        let at_least = at_least.length();
         let location = Location::caller();
+        let _call = within(location);
         let refuse = |message: String| Err(CallError::new("bincount", &[&self.uop()?], message, location).into());
         if !self.dtype()?.is_integer() || self.rank()? != 1 || at_least < 0 {
             return refuse("there must be one axis of integers, and `at_least` must not be negative".to_string());
@@ -167,8 +175,12 @@ impl Tensor {
         if least < 0 {
             return refuse(format!("{least} is negative: only integers from 0 on are counted"));
         }
+        let bins = at_least.max(largest.saturating_add(1));
+        if bins > BINS_MAX {
+            return refuse(format!("{bins} counts: there may be {BINS_MAX} at the most, for integers below that"));
+        }
         let ones = Tensor::ones_of(self.dims()?, DType::I32);
-        placed(&self.cast(DType::I32), weights.unwrap_or(&ones), at_least.max(largest + 1), true)
+        placed(&self.cast(DType::I32), weights.unwrap_or(&ones), bins, true)
     }
 
     /// How many elements lie between each edge and the next, in the tensor's float type, for edges that are as far apart as each other; and the edges.
@@ -186,12 +198,14 @@ impl Tensor {
     /// # Errors
     /// If the elements are no floats, the range is none or there is no bin; without a range, if values cannot be computed.
     #[track_caller]
-    pub fn histogram(&self, bins: i64, range: Option<(f64, f64)>) -> Result<(Tensor, Tensor)> {
+    pub fn histogram(&self, bins: impl Length, range: Option<(f64, f64)>) -> Result<(Tensor, Tensor)> {
+        let bins = bins.length();
         let location = Location::caller();
+        let _call = within(location);
         let x = self.detach().reshape([-1]);
         let refuse = |message: &str| Err(CallError::new("histogram", &[&self.uop()?], message, location).into());
-        if !self.dtype()?.is_float() || bins < 1 {
-            return refuse("the elements must be floats, and there must be one bin at least");
+        if !self.dtype()?.is_float() || !(1..=BINS_MAX).contains(&bins) {
+            return refuse("the elements must be floats, and there must be 1 to 2^31 - 1 bins");
         }
         let (mut low, mut high) = match range {
             Some(range) => range,
@@ -228,6 +242,7 @@ impl Tensor {
     #[track_caller]
     pub fn searchsorted(&self, values: &Tensor, right: bool) -> Tensor {
         let location = Location::caller();
+        let _call = within(location);
         built((|| {
             let (sorted, wanted) = (self.dims()?, values.dims()?);
             let length = sorted.last().and_then(|length| length.as_const());
@@ -266,7 +281,8 @@ impl Tensor {
     /// # Errors
     /// If there is no such axis, it has no elements, or its length is no number.
     #[track_caller]
-    pub fn median(&self, axis: i64) -> Result<(Tensor, Tensor)> {
+    pub fn median(&self, axis: impl Length) -> Result<(Tensor, Tensor)> {
+        let axis = axis.length();
         let (axis, length) = line_of("median", self, axis, Location::caller())?;
         let (sorted, order) = self.sort(axis, false)?;
         // NaN comes last, in the order that it is found in.
@@ -284,8 +300,10 @@ impl Tensor {
     /// # Ok::<(), warpweft::Error>(())
     /// ```
     #[track_caller]
-    pub fn quantile(&self, shares: &[f64], axis: i64) -> Tensor {
+    pub fn quantile(&self, shares: &[f64], axis: impl Length) -> Tensor {
+        let axis = axis.length();
         let location = Location::caller();
+        let _call = within(location);
         built((|| {
             let (axis, length) = line_of("quantile", self, axis, location)?;
             if !self.dtype()?.is_float() || shares.is_empty() || shares.iter().any(|share| !(0.0..=1.0).contains(share))
@@ -309,16 +327,21 @@ impl Tensor {
 }
 
 /// An axis from the start, and how many elements it has: one at least.
-fn line_of(op: &'static str, x: &Tensor, axis: i64, location: &'static Location<'static>) -> Result<(i64, i64)> {
+pub(super) fn line_of(
+    op: &'static str,
+    x: &Tensor,
+    axis: i64,
+    location: &'static Location<'static>,
+) -> Result<(i64, i64)> {
     let dims = x.dims()?;
-    let from_start = if axis < 0 { axis + dims.len() as i64 } else { axis };
-    let length = usize::try_from(from_start).ok().and_then(|axis| dims.get(axis)?.as_const());
-    match length.filter(|&length| length > 0) {
-        Some(length) => Ok((from_start, length)),
-        None => {
-            let message = format!("axis {axis} must be there and have elements, as many as a number says");
-            Err(CallError::new(op, &[&x.uop()?], message, location).into())
-        }
+    let refused = |message: String| Err(CallError::new(op, &[&x.uop()?], message, location).into());
+    match resolve_axis(axis, dims.len()) {
+        Err(error) => refused(error.message),
+        Ok(place) => match dims[place].as_const() {
+            Some(length) if length > 0 => Ok((place as i64, length)),
+            Some(_) => refused(format!("axis {axis} of {dims} has no elements: there must be one at least")),
+            None => refused(format!("axis {axis} of {dims} is a variable: bind it to a number first")),
+        },
     }
 }
 
@@ -350,8 +373,10 @@ impl Tensor {
     /// # Ok::<(), warpweft::Error>(())
     /// ```
     #[track_caller]
-    pub fn multinomial(&self, samples: i64, replacement: bool) -> Tensor {
+    pub fn multinomial(&self, samples: impl Length, replacement: bool) -> Tensor {
+        let samples = samples.length();
         let location = Location::caller();
+        let _call = within(location);
         built((|| {
             let (axis, length) = line_of("multinomial", self, -1, location)?;
             let refuse = |message: &str| Err(CallError::new("multinomial", &[&self.uop()?], message, location).into());

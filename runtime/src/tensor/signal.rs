@@ -2,24 +2,25 @@
 
 use std::panic::Location;
 
-use super::Tensor;
-use super::errors::CallError;
+use super::errors::{CallError, within};
+use super::{Length, Tensor};
 use crate::DType;
 use warpweft_compiler::dtype::Elements;
+
+/// Elements of a window at the most: they are computed by the caller.
+const COUNT_MAX: usize = 1 << 28;
 
 impl Tensor {
     /// A window of `size` elements: the sum of `factors[k]` times the cosine of `k` turns over it, `f32`. A periodic one goes on after its last element as it
     /// began; else the last element is the first. Hann's window has the factors 0.5 and -0.5, Hamming's 0.54 and -0.46, Blackman's 0.42, -0.5 and 0.08.
     #[track_caller]
-    pub fn cosine_window(size: i64, factors: &[f64], periodic: bool) -> Tensor {
+    pub fn cosine_window(size: impl Length, factors: &[f64], periodic: bool) -> Tensor {
+        let size = size.length();
         let location = Location::caller();
-        let Ok(count) = usize::try_from(size) else {
-            return Tensor::from_error(CallError::new(
-                "cosine_window",
-                &[],
-                format!("{size} elements: there cannot be fewer than 0"),
-                location,
-            ));
+        let _call = within(location);
+        let Some(count) = usize::try_from(size).ok().filter(|&count| count <= COUNT_MAX) else {
+            let message = format!("{size} elements: there may be 0 to {COUNT_MAX}");
+            return Tensor::from_error(CallError::new("cosine_window", &[], message, location));
         };
         let round = if periodic || count < 2 { count } else { count - 1 };
         let element = |at: usize| {

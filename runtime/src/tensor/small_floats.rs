@@ -177,8 +177,10 @@ impl Tensor {
     ///
     /// # Errors
     /// If it is not of `u8`, or its values cannot be computed.
+    #[track_caller]
     pub fn decode_small(&self, from: SmallFloat) -> Result<Tensor> {
-        let numbers: Vec<f32> = self.to_vec::<u8>()?.into_iter().map(|code| from.decode(code)).collect();
+        let codes = self.to_vec::<u8>()?;
+        let numbers: Vec<f32> = codes.into_iter().map(|code| from.decode(code)).collect();
         Ok(Tensor::from_vec(numbers, self.shape()?))
     }
 }

@@ -41,6 +41,9 @@ const NEAR: f64 = 12.0;
 /// As [`NEAR`] for the functions of which large terms cancel.
 const NEAR_K: f64 = 8.0;
 
+/// Each is a term of a sum.
+const DIMENSIONS_MAX: u32 = 1024;
+
 macro_rules! special {
     ($($(#[$doc:meta])* $name:ident $function:expr;)*) => {
         /// Special functions of one tensor.
@@ -119,7 +122,8 @@ impl Tensor {
         if n == 0 {
             return self.digamma();
         }
-        let factorial = (1..=n).fold(1.0, |product, k| product * f64::from(k));
+        // From 171! on it is infinite.
+        let factorial = (1..=n.min(171)).fold(1.0, |product, k| product * f64::from(k));
         let sign = if n % 2 == 1 { 1.0 } else { -1.0 };
         in_double(self, |x| {
             let order = x.full_like(f64::from(n) + 1.0);
@@ -179,6 +183,10 @@ impl Tensor {
     /// The logarithm of the gamma function of `dimensions` dimensions: a sum of [`Tensor::lgamma`].
     #[track_caller]
     pub fn multigammaln(&self, dimensions: u32) -> Tensor {
+        if dimensions > DIMENSIONS_MAX {
+            let message = format!("{dimensions} dimensions: there may be {DIMENSIONS_MAX} at the most");
+            return Tensor::from_error(self.refused_call("multigammaln", message));
+        }
         let p = f64::from(dimensions);
         let constant = p * (p - 1.0) / 4.0 * PI.ln();
         in_double(self, |x| {

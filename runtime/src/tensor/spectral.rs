@@ -14,7 +14,7 @@ use std::panic::Location;
 
 use warpweft_compiler::ir::{Function, Shape};
 
-use super::errors::CallError;
+use super::errors::{CallError, within};
 use super::factor::{Matrices, built, known, qr};
 use super::{Result, Tensor, trace};
 use crate::DType;
@@ -228,6 +228,7 @@ impl Tensor {
     #[track_caller]
     pub fn eigh(&self) -> Result<(Tensor, Tensor)> {
         let location = Location::caller();
+        let _call = within(location);
         let shape = Matrices::square("eigh", self, location)?;
         if shape.rows == 0 {
             return Err(CallError::new("eigh", &[&self.uop()?], "the matrix has no elements", location).into());
@@ -260,6 +261,7 @@ impl Tensor {
     #[track_caller]
     pub fn pinv(&self, tolerance: Option<f64>) -> Tensor {
         let location = Location::caller();
+        let _call = within(location);
         built((|| {
             let shape = Matrices::of("pinv", self, location)?;
             let dtype = self.dtype()?;
@@ -287,6 +289,7 @@ impl Tensor {
     #[track_caller]
     pub fn matrix_norm(&self, norm: MatrixNorm) -> Tensor {
         let location = Location::caller();
+        let _call = within(location);
         let values = || svd("matrix_norm", self, location).and_then(|[_, values, _]| Ok(values.cast(self.dtype()?)));
         built((|| {
             Matrices::of("matrix_norm", self, location)?;

@@ -4,9 +4,9 @@
 
 use std::panic::Location;
 
-use super::errors::CallError;
+use super::errors::{CallError, within};
 use super::factor::built;
-use super::{Kernel, Resampling, Result, ScatterReduce, Tensor};
+use super::{AxisList, Kernel, Length, Resampling, Result, ScatterReduce, Tensor};
 use crate::DType;
 
 /// What becomes of the rows of a bag.
@@ -19,6 +19,9 @@ pub enum Bag {
     /// The largest of each column.
     Max,
 }
+
+/// Elements of an axis times windows over it, at the most.
+const CELLS_MAX: i64 = 1 << 28;
 
 /// The last axes, as many as there are sizes: each with its length, which is a number.
 fn last_axes(
@@ -34,11 +37,17 @@ fn last_axes(
             .map(|axis| Some((axis as i64, dims[axis].as_const().filter(|&length| length > 0)?)))
             .collect()
     });
-    match found.filter(|_| sizes.iter().all(|&size| size > 0)) {
+    // Each window is written down once.
+    let fits = |found: &Vec<(i64, i64)>| {
+        found.iter().zip(sizes).all(|(&(_, length), &size)| {
+            size > 0 && length.checked_mul(size).is_some_and(|cells| length % size == 0 || cells <= CELLS_MAX)
+        })
+    };
+    match found.filter(fits) {
         Some(found) => Ok(found),
         None => {
             let message = format!(
-                "the sizes {sizes:?} must be 1 or more, for as many axes that have elements, as many as numbers say"
+                "the sizes {sizes:?} must be 1 or more, for as many axes that have elements, as many as numbers say, and a size times its axis at most {CELLS_MAX}"
             );
             Err(CallError::new(op, &[&x.uop()?], message, location).into())
         }
@@ -86,8 +95,10 @@ impl Tensor {
     /// # Ok::<(), warpweft::Error>(())
     /// ```
     #[track_caller]
-    pub fn adaptive_avg_pool(&self, sizes: &[i64]) -> Tensor {
+    pub fn adaptive_avg_pool(&self, sizes: impl AxisList) -> Tensor {
+        let sizes = &sizes.axes()[..];
         let location = Location::caller();
+        let _call = within(location);
         built((|| {
             let axes = last_axes("adaptive_avg_pool", self, sizes, location)?;
             if !self.dtype()?.is_float() {
@@ -101,8 +112,10 @@ impl Tensor {
 
     /// The last axes as so many largest elements of windows, as [`Tensor::adaptive_avg_pool`] has them.
     #[track_caller]
-    pub fn adaptive_max_pool(&self, sizes: &[i64]) -> Tensor {
+    pub fn adaptive_max_pool(&self, sizes: impl AxisList) -> Tensor {
+        let sizes = &sizes.axes()[..];
         let location = Location::caller();
+        let _call = within(location);
         built((|| {
             let axes = last_axes("adaptive_max_pool", self, sizes, location)?;
             let steps = axes.iter().zip(sizes);
@@ -112,7 +125,8 @@ impl Tensor {
 
     /// The last axes with so many elements, each the mean of the old ones that it covers: PyTorch's mode `area`.
     #[track_caller]
-    pub fn interpolate_area(&self, sizes: &[i64]) -> Tensor {
+    pub fn interpolate_area(&self, sizes: impl AxisList) -> Tensor {
+        let sizes = &sizes.axes()[..];
         self.adaptive_avg_pool(sizes)
     }
 
@@ -126,8 +140,10 @@ impl Tensor {
     /// # Ok::<(), warpweft::Error>(())
     /// ```
     #[track_caller]
-    pub fn interpolate_cubic(&self, sizes: &[i64], align_corners: bool) -> Tensor {
+    pub fn interpolate_cubic(&self, sizes: impl AxisList, align_corners: bool) -> Tensor {
+        let sizes = &sizes.axes()[..];
         let location = Location::caller();
+        let _call = within(location);
         built((|| {
             let axes = last_axes("interpolate_cubic", self, sizes, location)?;
             let steps = axes.iter().zip(sizes);
@@ -158,8 +174,10 @@ impl Tensor {
     /// # Ok::<(), warpweft::Error>(())
     /// ```
     #[track_caller]
-    pub fn pixel_shuffle(&self, factor: i64) -> Tensor {
+    pub fn pixel_shuffle(&self, factor: impl Length) -> Tensor {
+        let factor = factor.length();
         let location = Location::caller();
+        let _call = within(location);
         built((|| {
             let dims = self.dims()?;
             let last: Option<Vec<i64>> =
@@ -185,8 +203,10 @@ impl Tensor {
 
     /// What [`Tensor::pixel_shuffle`] was made of.
     #[track_caller]
-    pub fn pixel_unshuffle(&self, factor: i64) -> Tensor {
+    pub fn pixel_unshuffle(&self, factor: impl Length) -> Tensor {
+        let factor = factor.length();
         let location = Location::caller();
+        let _call = within(location);
         built((|| {
             let axes = last_axes("pixel_unshuffle", self, &[1, 1, 1], location)?;
             let [(_, channels), (_, height), (_, width)] = axes[..] else { return Ok(self.clone()) };
@@ -220,6 +240,7 @@ impl Tensor {
     #[track_caller]
     pub fn embedding_bag(&self, index: &Tensor, bag: Bag, weights: Option<&Tensor>) -> Tensor {
         let location = Location::caller();
+        let _call = within(location);
         built((|| {
             let refuse = |message: &str| {
                 let operands = [self.uop()?, index.uop()?];
@@ -248,6 +269,7 @@ impl Tensor {
     #[track_caller]
     pub fn embedding_bag_at(&self, index: &Tensor, offsets: &Tensor, bag: Bag) -> Tensor {
         let location = Location::caller();
+        let _call = within(location);
         built((|| {
             if self.rank()? != 2 || index.rank()? != 1 || offsets.rank()? != 1 {
                 let operands = [self.uop()?, index.uop()?, offsets.uop()?];

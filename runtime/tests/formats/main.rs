@@ -173,7 +173,7 @@ fn products_with_quantised_matrices_read_packed_bytes_alone() {
         let [rows, columns] = entry.shape[..] else { panic!("a matrix") };
         let x = Tensor::from_vec((0..4 * columns).map(|k| (k % 7) as f32 - 3.0).collect(), [4, columns as i64]);
         let product = x.linear(&entry.tensor, None);
-        let normalized = normalize(&[product.uop().unwrap()], |_| None).unwrap();
+        let normalized = normalize(&[warpweft::compiler::graph(&product).unwrap()], |_| None).unwrap();
         let schedule = schedule_with(&normalized.sink, ScheduleOptions::default(), &mut Silent).unwrap();
         assert_eq!(schedule.kernels.len(), 1, "{}", entry.name);
         let lowered =

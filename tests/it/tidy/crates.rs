@@ -32,3 +32,22 @@ fn a_library_build_is_small() {
     let is_for_people = |name: &&String| OF_THE_COMMAND_LINE.iter().any(|other| name.starts_with(&format!("{other} ")));
     assert_eq!(crates.iter().find(is_for_people), None);
 }
+
+/// What of the interface of tensors takes or gives nodes of graphs: nothing, for `warpweft::compiler` is the door to them.
+#[test]
+fn graphs_are_behind_their_door() {
+    let everyday = ["tensor/", "nn/", "function/", "formats/", "onnx/", "config.rs", "device.rs", "lib.rs"];
+    let mut failures = Vec::new();
+    for source in super::sources(&["runtime/src"]) {
+        let name = source.path.strip_prefix("runtime/src/").unwrap_or(&source.path);
+        for (number, line) in
+            source.lines.iter().enumerate().filter(|_| everyday.iter().any(|part| name.starts_with(part)))
+        {
+            let names_a_node = line.split(|c: char| !c.is_alphanumeric()).any(|word| word == "UOp");
+            if line.trim_start().starts_with("pub ") && names_a_node && !line.contains("pub struct Var(UOp)") {
+                failures.push(format!("{}:{}: {}", source.path, number + 1, line.trim()));
+            }
+        }
+    }
+    super::assert_none(failures);
+}

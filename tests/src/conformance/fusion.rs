@@ -52,7 +52,8 @@ fn judge(case: &Value, device: Option<&str>) -> Result<u64, Stop> {
     let outputs =
         field::list(case, "outputs")?.iter().map(|entry| named(&values, entry)).collect::<Result<Vec<_>, _>>()?;
     drop(values);
-    let graphs = outputs.iter().map(Tensor::uop).collect::<Result<Vec<_>, _>>().map_err(|error| failed(&error))?;
+    let graphs =
+        outputs.iter().map(warpweft::compiler::graph).collect::<Result<Vec<_>, _>>().map_err(|error| failed(&error))?;
     let executor = registry::executor(device).map_err(|error| failed(&error))?;
     let before = executor.stats().launches;
     // Computed together; what is compared below finds the values.

@@ -235,7 +235,7 @@ pub(super) fn compare(got: &Tensor, want: &Value, tolerance: Tolerance, device: 
 
 /// The elements, computed on the device also if the program reads nothing that lies there.
 fn elements(got: &Tensor, device: Option<&str>) -> Result<Elements, String> {
-    let value = got.uop().map_err(|error| error.to_string())?;
+    let value = warpweft::compiler::graph(got).map_err(|error| error.to_string())?;
     let empty = value.shape().numel().is(0);
     let bytes = match device {
         Some(_) if !empty => {
@@ -250,7 +250,7 @@ fn elements(got: &Tensor, device: Option<&str>) -> Result<Elements, String> {
 
 /// How far rounding may take each element from the real number that is meant.
 fn bounds_of(got: &Tensor) -> Result<Bounded, String> {
-    let value = got.uop().map_err(|error| error.to_string())?;
+    let value = warpweft::compiler::graph(got).map_err(|error| error.to_string())?;
     let leaf = |node: &UOp| {
         let bytes = execute::to_bytes(node).ok()?;
         let len = bytes.len() / node.dtype().bytes();

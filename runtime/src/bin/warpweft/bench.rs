@@ -227,12 +227,12 @@ fn ceilings(arguments: &Bench) -> Result<(), Failure> {
     print_ceilings(arguments, executor.threads())
 }
 
-#[cfg(not(all(feature = "cpu", target_arch = "x86_64", unix)))]
+#[cfg(not(all(any(feature = "llvm-loaded", feature = "llvm-linked"), target_arch = "x86_64", unix)))]
 fn print_ceilings(_arguments: &Bench, _threads: usize) -> Result<(), Failure> {
     Err("there is no CPU device in this build".into())
 }
 
-#[cfg(all(feature = "cpu", target_arch = "x86_64", unix))]
+#[cfg(all(any(feature = "llvm-loaded", feature = "llvm-linked"), target_arch = "x86_64", unix))]
 fn print_ceilings(arguments: &Bench, threads: usize) -> Result<(), Failure> {
     let ceilings = warpweft_devices::cpu::ceilings::measure(threads)?;
     if arguments.json {

@@ -122,7 +122,7 @@ pub(crate) fn value(name: &str, device: Option<&str>) -> Result<warpweft_compile
     for input in &inputs {
         input.realize()?;
     }
-    Ok(program(&inputs).uop()?)
+    Ok(warpweft::compiler::graph(&program(&inputs))?)
 }
 
 /// What a case computes, over parameters: nothing of the inputs is there but their shapes.

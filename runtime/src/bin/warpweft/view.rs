@@ -153,7 +153,7 @@ fn program(arguments: &View, name: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-#[cfg(feature = "cpu")]
+#[cfg(any(feature = "llvm-loaded", feature = "llvm-linked"))]
 fn ceilings(arguments: &View, threads: usize) -> Option<trace::Roofline> {
     if arguments.no_ceilings || warpweft::config::config().device != "CPU" {
         return None;
@@ -163,7 +163,7 @@ fn ceilings(arguments: &View, threads: usize) -> Option<trace::Roofline> {
     Some(trace::Roofline { operations: measured.fma_operations, bytes: measured.read_bytes.max(measured.copy_bytes) })
 }
 
-#[cfg(not(feature = "cpu"))]
+#[cfg(not(any(feature = "llvm-loaded", feature = "llvm-linked")))]
 fn ceilings(_: &View, _: usize) -> Option<trace::Roofline> {
     None
 }

@@ -57,6 +57,7 @@ impl Tensor {
     #[track_caller]
     pub fn solve(&self, b: &Tensor) -> Tensor {
         let location = Location::caller();
+        let _call = within(location);
         built((|| {
             Matrices::square("solve", self, location)?;
             let Equation { a, b, shape, columns, dtype } = Equation::of("solve", self, b, location)?;
@@ -77,6 +78,7 @@ impl Tensor {
     #[track_caller]
     pub fn solve_triangular(&self, b: &Tensor, upper: bool, unit: bool) -> Tensor {
         let location = Location::caller();
+        let _call = within(location);
         built((|| {
             Matrices::square("solve_triangular", self, location)?;
             let Equation { a, b, shape, dtype, .. } = Equation::of("solve_triangular", self, b, location)?;
@@ -103,6 +105,7 @@ impl Tensor {
     #[track_caller]
     pub fn inverse(&self) -> Tensor {
         let location = Location::caller();
+        let _call = within(location);
         built((|| {
             let shape = Matrices::square("inverse", self, location)?;
             in_single(self, |x| inverse(x, &shape))
@@ -120,6 +123,7 @@ impl Tensor {
     #[track_caller]
     pub fn cholesky(&self) -> Tensor {
         let location = Location::caller();
+        let _call = within(location);
         built((|| {
             let shape = Matrices::square("cholesky", self, location)?;
             in_single(self, |x| cholesky(x, &shape))
@@ -137,6 +141,7 @@ impl Tensor {
     #[track_caller]
     pub fn det(&self) -> Tensor {
         let location = Location::caller();
+        let _call = within(location);
         built((|| {
             let shape = Matrices::square("det", self, location)?;
             in_single(self, |x| determinant(x, &shape))
@@ -159,6 +164,7 @@ impl Tensor {
     #[track_caller]
     pub fn slogdet(&self) -> Result<(Tensor, Tensor)> {
         let location = Location::caller();
+        let _call = within(location);
         let shape = Matrices::square("slogdet", self, location)?;
         let dtype = self.dtype()?;
         let x = self.cast(if dtype == DType::F64 { dtype } else { DType::F32 });
@@ -203,6 +209,7 @@ impl Tensor {
     #[track_caller]
     pub fn lstsq(&self, b: &Tensor) -> Tensor {
         let location = Location::caller();
+        let _call = within(location);
         built((|| {
             let Equation { a, b, shape, dtype, .. } = Equation::of("lstsq", self, b, location)?;
             if shape.rows >= shape.columns {
@@ -224,8 +231,10 @@ impl Tensor {
     /// # Ok::<(), warpweft::Error>(())
     /// ```
     #[track_caller]
-    pub fn matrix_power(&self, power: i64) -> Tensor {
+    pub fn matrix_power(&self, power: impl Length) -> Tensor {
+        let power = power.length();
         let location = Location::caller();
+        let _call = within(location);
         built((|| {
             let shape = Matrices::square("matrix_power", self, location)?;
             let mut square = if power < 0 { self.inverse() } else { self.clone() };
