@@ -105,6 +105,11 @@ impl Tensor {
     }
 }
 
+/// Beyond these places there is no element, and floats have no fractions.
+const PLACE_MAX: f64 = (1u64 << 52) as f64;
+/// An element of the result is made of as many as one has room in another, which are written down.
+const SCALE_MIN: f64 = 1.0 / (1 << 20) as f64;
+
 fn resampled(
     x: &Tensor,
     axis: i64,
@@ -113,8 +118,14 @@ fn resampled(
     location: &'static Location<'static>,
 ) -> Result<Tensor> {
     let (axis, length) = line_of("resample", x, axis, location)?;
-    if let Some(place) = places.iter().find(|place| !place.is_finite()) {
-        let message = format!("the place {place} is no number between elements");
+    let wrong = match places.iter().find(|place| place.is_nan() || place.abs() > PLACE_MAX) {
+        Some(place) => Some(format!("the place {place} is out of range: places are numbers from -2^52 to 2^52")),
+        None if how.antialias && !(how.scale >= SCALE_MIN) => {
+            Some(format!("the scale {} is out of range: it must be 2^-20 or more", how.scale))
+        }
+        None => None,
+    };
+    if let Some(message) = wrong {
         return Err(CallError::new("resample", &[&x.uop()?], message, location).into());
     }
     let rows: Vec<Row> = places.iter().map(|&place| row(place, length, how)).collect();
