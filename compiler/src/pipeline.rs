@@ -7,7 +7,7 @@ use crate::ir::text::Graph;
 use crate::ir::{Arg, Op, UOp, postorder};
 use crate::kernel::{accumulate, effects, estimate, local_buffers, name};
 use crate::legalize::{blocks, decompose, expand, first_thread, index_types, pairs, states, strided, transpose};
-use crate::linearize::{self, Linear, barriers, check, linearizer, reassociate};
+use crate::linearize::{self, Linear, ahead, barriers, check, linearizer, reassociate, short_loops};
 use crate::lower::{loops, tensors};
 use crate::optimize::{self, Opts};
 use crate::program::{Access, Parameter};
@@ -69,7 +69,8 @@ pub fn lower_kernel(
     passes.run("what all threads would store the first one stores", first_thread::store_by_first_threads);
     passes.run("chains are associated by loop depth", reassociate::reassociate);
     passes.run("indices get machine types", |kernel| index_types::lower_index_types(kernel, target));
-    let ops = barriers::place(linearizer::order(&passes.kernel, target.has_fma));
+    let ops = linearizer::order(&passes.kernel, target.has_fma);
+    let ops = if target.blocks.is_some() { with_blocks(ops) } else { ops };
     let (parameters, variables) = interface(ast, &ops);
     let linear = Linear { name, parameters, variables, grid: grid(&ops), ops, estimate };
     if cfg!(debug_assertions)
@@ -81,6 +82,12 @@ pub fn lower_kernel(
         panic!("bug in the compiler: {message}, in this list:\n{}", linearize::text::print(&linear));
     }
     Ok(linear)
+}
+
+/// What becomes of a list on machines with blocks of threads.
+fn with_blocks(ops: Vec<UOp>) -> Vec<UOp> {
+    let (ops, ahead) = ahead::copy_ahead(ops);
+    barriers::place_but(short_loops::write_out(ops), &ahead)
 }
 
 struct Passes<'w> {

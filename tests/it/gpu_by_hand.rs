@@ -182,13 +182,47 @@ fn products_of_matrices_go_by_tiles_in_shared_memory() {
         let launch = linear.launch();
         assert_eq!((launch.blocks(), launch.threads()), (1, threads), "{list}");
         let slice = if side == 32 { 8 } else { 16 };
-        assert_eq!(linear.shared().bytes, 2 * side as u64 * slice * 4, "{list}");
-        // One before the tiles are read; one before they are filled again, where there is more than one slice.
-        assert_eq!(count(&linear, Op::Barrier), if terms == slice as i64 { 1 } else { 2 }, "{list}");
+        // Two copies of each, where there is more than one slice; threads meet before one is read, and then the other one is filled.
+        let copies = if terms == slice as i64 { 1 } else { 2 };
+        assert_eq!(linear.shared().bytes, copies * 2 * side as u64 * slice * 4, "{list}");
+        assert_eq!((count(&linear, Op::Barrier), list.contains("stage_ahead")), (1, copies == 2), "{list}");
     }
-    // Of a side that tiles do not divide there is none.
+    // Where most of a tile would be empty there is none.
     let (list, _) = chosen(&matmul(33, 16, 32), &small_gpu());
-    assert!(!list.contains("stage_shared"), "{list}");
+    assert!(!list.contains("stage_"), "{list}");
+}
+
+#[test]
+fn sides_and_terms_that_tiles_do_not_divide_are_masked() {
+    // The last tile of rows, of columns, the last slice of terms; then all of them, and of odd lengths.
+    for [rows, terms, columns] in
+        [[30, 16, 32], [32, 16, 28], [64, 13, 64], [60, 44, 120], [61, 47, 63], [125, 31, 127]]
+    {
+        let (list, linear) = chosen(&matmul(rows, terms, columns), &small_gpu());
+        assert!(list.contains("stage_") && list.contains("split_masked"), "{list}");
+        assert!(linear.shared().bytes > 0, "{list}");
+    }
+    // What is no product of two loads is no zero by itself beyond the end.
+    let all = [30, 30, 23];
+    let a = matrix(1, 30, 23).reshape([30, 1, 23]).expand(all);
+    let b = matrix(2, 23, 30).permute(&[1, 0]).reshape([1, 30, 23]).expand(all);
+    let value = |a: UOp, b: UOp| kernel_of(&[(a * b).reduce(ReduceOp::Add, &[2]).reshape([30, 30])]);
+    let (list, _) = chosen(&value((&a + 1).exp2(), b.exp2()), &small_gpu());
+    assert!(list.contains("split_masked") && list.contains("stage_ahead"), "{list}");
+    let largest = kernel_of(&[(a * b).reduce(ReduceOp::Max, &[2]).reshape([30, 30])]);
+    let (list, _) = chosen(&largest, &small_gpu());
+    assert!(list.contains("split_masked") && list.contains("stage_ahead"), "{list}");
+}
+
+#[test]
+fn neighbours_along_the_terms_are_loaded_at_once() {
+    let (list, linear) = chosen(&matmul(64, 32, 64), &small_gpu());
+    let is_shared = |load: &UOp| matches!(load.src()[0].src()[0].arg(), Arg::Scratch(..));
+    let loads = linear.ops.iter().filter(|node| node.op() == Op::Load && is_shared(node));
+    let lanes: Vec<usize> = loads.map(|load| load.dtype().lanes()).collect();
+    assert_eq!(lanes, [4; 8], "{list}");
+    // Four vectors of sums, of four terms each.
+    assert_eq!(count(&linear, Op::MulAdd), 16, "{list}");
 }
 
 #[test]
@@ -206,7 +240,7 @@ fn operands_are_copied_along_what_is_consecutive_in_memory() {
     ] {
         let bias = UOp::param(3, DType::F32, 64).reshape([1, 64]).expand([64, 64]);
         let (list, linear) = chosen(&kernel_of(&[(product(a, b) + bias).max(0)]), &small_gpu());
-        assert_eq!((linear.launch().threads(), linear.shared().bytes), (256, 2 * 64 * 16 * 4), "{list}");
+        assert_eq!((linear.launch().threads(), linear.shared().bytes), (256, 2 * 2 * 64 * 16 * 4), "{list}");
     }
 }
 
@@ -253,6 +287,7 @@ fn no_choice_by_hand_spills() {
         ("a product", matmul(4096, 4096, 4096)),
         ("a small product", matmul(512, 512, 512)),
         ("a product that no tile divides", matmul(1000, 1000, 1000)),
+        ("a large product of odd sides", matmul(4097, 4097, 4097)),
         ("sums of rows", row_sums(4096, 4096)),
         ("a softmax", softmax(4096, 1024)),
         ("a softmax that keeps its row", real_softmax),

@@ -94,10 +94,20 @@ fn tiles_are_of_every_size() {
 }
 
 #[test]
+fn sides_and_terms_that_tiles_do_not_divide_are_masked() {
+    for [rows, terms, columns] in [[30, 32, 32], [32, 16, 28], [64, 40, 60], [61, 47, 63], [120, 30, 250]] {
+        let ast = kernel_of(&[product(DType::F16, [rows, terms, columns], Turned::default())]);
+        let (list, _) = check(&ast, &small_gpu());
+        assert!(list.contains("split_masked"), "{list}");
+    }
+    check(&kernel_of(&[product(DType::BF16, [31, 30, 29], Turned { left: true, right: true })]), &small_gpu());
+}
+
+#[test]
 fn no_tile_of_matrices_spills() {
     let Some(ptxas) = &*PTXAS else { return println!("{NO_PTXAS}") };
     for target in Target::NVIDIA.into_iter().filter_map(Target::nvidia) {
-        for side in [512, 1024, 4096] {
+        for side in [512, 1024, 4096, 1000, 4097] {
             let ast = kernel_of(&[product(DType::BF16, [side; 3], Turned::default())]);
             let (list, linear) = by_hand(&ast, &target);
             assert!(count(&linear, Op::MultiplyMatrices) > 0, "{list}");

@@ -11,6 +11,7 @@
 
 pub mod alias_model;
 pub mod alias_programs;
+pub mod assembled;
 pub mod assembler;
 pub mod block_programs;
 pub mod choices;

@@ -118,7 +118,11 @@ fn any_opt(choices: &mut Choices<'_>, kernel: &UOp, target: &Target) -> Opt {
             11 => {
                 let pad = choices.between(0, 9) as u32;
                 let load = choices.between(0, loads as i64) as u32;
-                Opt::StagePadded { load, pad, ranges: vec![range(choices), range(choices)] }
+                let ranges = vec![range(choices), range(choices)];
+                match choices.once_in(2) {
+                    true => Opt::StageAhead { load, pad, ranges },
+                    false => Opt::StagePadded { load, pad, ranges },
+                }
             }
             _ => {
                 let load = choices.between(0, loads as i64) as u32;

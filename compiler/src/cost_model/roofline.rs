@@ -17,6 +17,8 @@
 use super::warps::{SECTOR, STEP, WARP, Warp};
 use crate::ir::{Arg, AxisKind, MemorySpace, Op, UOp, fragments};
 use crate::linearize::Linear;
+use crate::linearize::addresses::{Scoped, split_offset, sums_of_addresses};
+use crate::linearize::copies::copies;
 use crate::target::Target;
 
 /// Bytes that an instruction moves for a thread at most.
@@ -108,6 +110,9 @@ fn count(linear: &Linear) -> Counted {
     let mut counted = Counted::default();
     let mut times = vec![1.0];
     let mut warp = Warp::of(&linear.launch());
+    let sums = sums_of_addresses(&linear.ops);
+    let copied = copies(&linear.ops);
+    let mut addresses: Scoped<(UOp, UOp), ()> = Scoped::default();
     for node in &linear.ops {
         let now = times.last().copied().unwrap_or(1.0);
         warp.note(node);
@@ -117,8 +122,21 @@ fn count(linear: &Linear) -> Counted {
                 let turns = if kind.is_thread_index() { 1.0 } else { node.src()[0].max_value().max(0) as f64 };
                 counted.instructions += if kind.is_thread_index() { now } else { now * turns * TURN };
                 times.push(now * turns);
+                addresses.open();
             }
-            Op::EndRange => drop(times.pop()),
+            Op::EndRange => {
+                times.pop();
+                addresses.close();
+            }
+            Op::Add if sums.contains(node) => {}
+            // What differs by a constant has the same address.
+            Op::Index if node.src()[1].dtype().lanes() == 1 => {
+                if let Some(base) = split_offset(&node.src()[1]).0 {
+                    let key = (node.src()[0].clone(), base.clone());
+                    counted.instructions += if addresses.get(&key).is_some() { 0.0 } else { now };
+                    addresses.insert(key, ());
+                }
+            }
             Op::MultiplyMatrices => {
                 counted.matrices += now;
                 counted.instructions += now * instructions(node);
@@ -130,8 +148,12 @@ fn count(linear: &Linear) -> Counted {
             }
             Op::Load | Op::Store => {
                 let index = &node.src()[0];
-                let (width, lanes) = (index.dtype().bytes() as f64, index.dtype().lanes() as f64);
-                counted.instructions += now * (width / ACCESS).ceil();
+                let lanes = index.dtype().lanes() as f64;
+                let width = index.dtype().bytes() as f64 * lanes;
+                // A copy is one instruction, that of its store.
+                let at_once =
+                    node.src().get(1).and_then(|value| copied.get(value)).map_or(ACCESS, |bytes| *bytes as f64);
+                counted.instructions += if copied.contains_key(node) { 0.0 } else { now * (width / at_once).ceil() };
                 // Where addresses are not known, each element lies in a sector of its own, and in a bank that is free.
                 let threads = WARP as f64;
                 match index.src()[0].arg() {

@@ -14,6 +14,7 @@
 
 use std::collections::BTreeSet;
 
+use rustc_hash::FxHashSet;
 use smallvec::smallvec;
 
 use super::Launch;
@@ -22,10 +23,17 @@ use crate::ir::{Arg, MemorySpace, Op, UOp};
 
 /// The list with its barriers.
 pub fn place(list: Vec<UOp>) -> Vec<UOp> {
-    if !list.iter().any(|node| matches!(node.arg(), Arg::Scratch(_, _, MemorySpace::Shared))) {
+    place_but(list, &FxHashSet::default())
+}
+
+/// As [`place`], but for scratches of these numbers, for which barriers stand where they must.
+pub fn place_but(list: Vec<UOp>, done: &FxHashSet<u32>) -> Vec<UOp> {
+    let is_open = |arg: &Arg| matches!(arg, Arg::Scratch(number, _, MemorySpace::Shared) if !done.contains(number));
+    if !list.iter().any(|node| is_open(node.arg())) {
         return list;
     }
-    let mut placer = Placer { launch: Launch::of(&list), placed: Vec::with_capacity(list.len() + 4), barriers: 0 };
+    let barriers = list.iter().filter(|node| node.op() == Op::Barrier).count() as i64;
+    let mut placer = Placer { launch: Launch::of(&list), placed: Vec::with_capacity(list.len() + 4), barriers, done };
     placer.walk(&list, &mut Accesses::default());
     placer.placed
 }
@@ -39,11 +47,11 @@ struct Accesses {
 
 impl Accesses {
     /// Of some ops.
-    fn of(ops: &[UOp]) -> Accesses {
+    fn of(ops: &[UOp], done: &FxHashSet<u32>) -> Accesses {
         let mut accesses = Accesses::default();
         for node in ops {
             let memory = |node: &UOp| match node.src().first().and_then(|index| index.src().first()).map(UOp::arg) {
-                Some(Arg::Scratch(number, _, MemorySpace::Shared)) => Some(*number),
+                Some(Arg::Scratch(number, _, MemorySpace::Shared)) if !done.contains(number) => Some(*number),
                 _ => None,
             };
             match node.op() {
@@ -76,13 +84,14 @@ impl Accesses {
     }
 }
 
-struct Placer {
+struct Placer<'d> {
     launch: Launch,
     placed: Vec<UOp>,
     barriers: i64,
+    done: &'d FxHashSet<u32>,
 }
 
-impl Placer {
+impl Placer<'_> {
     /// Copies ops with barriers between them; `since` is what was accessed since the last one.
     fn walk(&mut self, ops: &[UOp], since: &mut Accesses) {
         let mut at = 0;
@@ -90,13 +99,16 @@ impl Placer {
             let len = length_of_step(&ops[at..]);
             let step = &ops[at..at + len];
             at += len;
-            let accesses = Accesses::of(step);
+            let accesses = Accesses::of(step, self.done);
             if since.are_in_the_way_of(&accesses) {
                 self.barrier(since);
             }
             if step.len() == 1 || self.is_for_some_threads(&step[0]) {
                 self.placed.extend_from_slice(step);
                 since.add(&accesses);
+                if step[0].op() == Op::Barrier {
+                    *since = Accesses::default();
+                }
                 continue;
             }
             let before = since.clone();
@@ -127,7 +139,7 @@ impl Placer {
 }
 
 /// How many ops the first step has: one, or a loop with all that stands in it.
-fn length_of_step(ops: &[UOp]) -> usize {
+pub(super) fn length_of_step(ops: &[UOp]) -> usize {
     let mut depth = 0usize;
     for (at, node) in ops.iter().enumerate() {
         match node.op() {

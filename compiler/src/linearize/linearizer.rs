@@ -47,11 +47,11 @@ pub fn order(root: &UOp, has_fma: bool) -> Vec<UOp> {
 }
 
 /// The list without ops that nothing needs, as a product that became part of a fused multiply-add.
-fn without_unused(list: Vec<UOp>) -> Vec<UOp> {
+pub(super) fn without_unused(list: Vec<UOp>) -> Vec<UOp> {
     let mut needed: FxHashSet<UOp> = FxHashSet::default();
     let mut kept: Vec<UOp> = Vec::with_capacity(list.len());
     for op in list.into_iter().rev() {
-        let acts = matches!(op.op(), Op::Store | Op::Exchange | Op::Update | Op::EndRange | Op::Range);
+        let acts = matches!(op.op(), Op::Store | Op::Exchange | Op::Update | Op::EndRange | Op::Range | Op::Barrier);
         if acts || needed.contains(&op) {
             needed.extend(op.src().iter().cloned());
             kept.push(op);

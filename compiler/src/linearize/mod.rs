@@ -25,8 +25,11 @@
 //! No node is of dtype `Index` any more. [`check::check`] holds every list to these rules, [`effects::check`] proves that nothing is loaded
 //! after it was replaced, and [`races::check`] that the threads of a block meet between accesses of what they share.
 
+pub mod addresses;
+pub mod ahead;
 pub mod barriers;
 pub mod check;
+pub mod copies;
 pub mod effects;
 mod features;
 pub mod interpret;
@@ -37,6 +40,7 @@ pub mod races;
 pub mod reassociate;
 mod scopes;
 mod scratch;
+pub mod short_loops;
 pub mod text;
 
 use std::sync::Arc;

@@ -6,6 +6,8 @@
 //! stores need one only on the way into the next iteration of a loop that their places do not depend on: what fills a scratch in one go
 //! fills each element once.
 //!
+//! Two halves of a scratch that alternate with the iterations of a loop are told apart by the parity in their places.
+//!
 //! *All of them.* Around a barrier no loop may have another length for another thread, and a range of an index must be as long as the block is:
 //! otherwise some would wait for others that never come. The same of lanes where they combine what they have or multiply matrices.
 //!
@@ -146,7 +148,7 @@ fn check_pair(first: &Place, second: &Place, barriers: &[Place], list: &[UOp]) -
         Err(format!("op {} {b} what op {} {a}{way}, with no barrier in between", second.position, first.position))
     };
     let both_store = first.is_store() && second.is_store();
-    if first.position < second.position && !both_store {
+    if first.position < second.position && !both_store && !are_in_other_halves(first, second, list) {
         let is_crossed = |barrier: &&Place| {
             let is_between = barrier.position > first.position && barrier.position < second.position;
             is_between && barrier.is_passed(|at| of_first(at) || of_second(at), list)
@@ -175,6 +177,47 @@ fn check_pair(first: &Place, second: &Place, barriers: &[Place], list: &[UOp]) -
         }
     }
     Ok(())
+}
+
+/// Whether one iteration's accesses are in different halves of their scratch, because the halves alternate with the iterations of a loop around both.
+fn are_in_other_halves(first: &Place, second: &Place, list: &[UOp]) -> bool {
+    let (Some((range, a)), Some((other, b))) = (half_of(first.node), half_of(second.node)) else { return false };
+    let is_around = |place: &Place| place.around.iter().any(|position| list[*position] == range);
+    range == other && (a - b) % 2 != 0 && is_around(first) && is_around(second)
+}
+
+/// The loop that says which half of its scratch an access is in, and the number that is added to the iteration: the half is their sum, modulo 2.
+fn half_of(access: &UOp) -> Option<(UOp, i64)> {
+    let index = &access.src()[0];
+    let Arg::Scratch(_, len, _) = *index.src()[0].arg() else { return None };
+    let half = i64::try_from(len / 2).ok().filter(|_| len % 2 == 0)?;
+    let (mut low, mut high) = (0i64, index.dtype().lanes() as i64 - 1);
+    let mut parity = None;
+    let mut pending = vec![&index.src()[1]];
+    while let Some(term) = pending.pop() {
+        match (term.op(), term.src()) {
+            (Op::Add, [a, b]) => pending.extend([a, b]),
+            (Op::Mul, [a, b]) if b.is_const(half) && parity.is_none() && parity_of(a).is_some() => {
+                parity = parity_of(a)
+            }
+            _ => (low, high) = (low.checked_add(term.min_value())?, high.checked_add(term.max_value())?),
+        }
+    }
+    parity.filter(|_| low >= 0 && high < half)
+}
+
+/// Of a parity, the loop and the number that is added to its iteration.
+fn parity_of(value: &UOp) -> Option<(UOp, i64)> {
+    let value = if value.op() == Op::Cast { &value.src()[0] } else { value };
+    let [sum, one] = value.src() else { return None };
+    if value.op() != Op::And || !one.is_const(1) {
+        return None;
+    }
+    match (sum.op(), sum.src()) {
+        (Op::Range, _) => Some((sum.clone(), 0)),
+        (Op::Add, [range, number]) if range.op() == Op::Range => Some((range.clone(), number.as_int()?)),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

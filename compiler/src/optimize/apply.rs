@@ -82,6 +82,10 @@ fn try_apply(root: &UOp, opt: &Opt, target: &Target) -> Result<UOp, Reason> {
             let along: Vec<UOp> = ranges.iter().map(find).collect::<Result<_, _>>()?;
             stage::stage_padded(root, *load, &along, *pad, target)?
         }
+        Opt::StageAhead { load, pad, ranges } => {
+            let along: Vec<UOp> = ranges.iter().map(find).collect::<Result<_, _>>()?;
+            stage::stage_ahead(root, *load, &along, *pad, target)?
+        }
         Opt::Flatten { range, inner } => flatten(root, &find(range)?, &find(inner)?)?,
         Opt::MultiplyMatrices { rows, columns, terms } => {
             let [rows, columns, terms] = [find(rows)?, find(columns)?, find(terms)?];

@@ -84,13 +84,39 @@ fn threads_store_apart(store: &UOp) -> bool {
     let step_of = |(term, step): &(UOp, i64)| (step.saturating_abs(), is_index(term), width(term));
     match place {
         Some((place, _)) if row.is_some() => steps_apart(place.iter().map(step_of).collect()),
-        Some((place, len)) if len.as_int().is_some() => {
-            let others = terms.iter().filter(|term| !place.contains(term)).map(step_of);
-            let whole = (1, true, len.max_value() - 1);
-            steps_apart(place.iter().map(step_of).collect()) && steps_apart(others.chain([whole]).collect())
-        }
-        _ => steps_apart(terms.iter().map(step_of).collect()),
+        _ => steps_apart(bounded_by_gate(store, terms, step_of)),
     }
+}
+
+/// The steps of an offset's terms. Those that the gate keeps below a length together are one, which steps as far as that: what lies beyond the end of a row, or of all rows, is not stored.
+fn bounded_by_gate(
+    store: &UOp,
+    mut terms: Vec<(UOp, i64)>,
+    step_of: impl Fn(&(UOp, i64)) -> (i64, bool, i64),
+) -> Vec<(i64, bool, i64)> {
+    let mut steps = Vec::new();
+    let conditions = store.src()[0].src().get(2).map(conditions_of).unwrap_or_default();
+    for condition in conditions.iter().filter(|condition| condition.op() == Op::Lt) {
+        let (place, begin) = linear_terms(&condition.src()[0]);
+        let (Some(len), Some((first, least))) = (condition.src()[1].as_int(), place.first()) else { continue };
+        // In the offset the place may count rows: all of its steps are as many times longer.
+        let times = terms.iter().find(|(term, _)| term == first).map_or(0, |(_, step)| step / least.max(&1));
+        let members: Vec<(UOp, i64)> = place.iter().map(|(term, step)| (term.clone(), step * times)).collect();
+        let inner: Vec<(i64, bool, i64)> = members.iter().map(&step_of).collect();
+        let is_place = begin == 0
+            && times > 0
+            && place.iter().all(|(term, step)| term.op() == Op::Range && *step > 0)
+            && members.iter().all(|member| terms.contains(member));
+        if !is_place || !steps_apart(inner.clone()) {
+            continue;
+        }
+        let unit = inner.iter().fold(0, |unit, (step, ..)| gcd(unit, *step));
+        let has_index = inner.iter().any(|(_, is_index, _)| *is_index);
+        steps.push((unit, has_index, times.saturating_mul(len - 1) / unit.max(1)));
+        terms.retain(|term| !members.contains(term));
+    }
+    steps.extend(terms.iter().map(step_of));
+    steps
 }
 
 /// Whether terms never come to one sum for two threads: of each its step, whether it is an index, and how often it steps at most.

@@ -1,4 +1,4 @@
-//! A loop over outputs in two, of which the last part may go beyond the end: there nothing is loaded and nothing stored.
+//! A loop in two, of which the last part may go beyond the end: there nothing is loaded and nothing stored, and reductions combine what changes nothing.
 //!
 //! ```text
 //! for r0 in 0..1000                          for r0 in 0..4
@@ -8,8 +8,10 @@
 //!
 //! Threads want this: a part that begins earlier (`split`) would be stored by two of them. A symbolic length may be less than one part.
 //!
-//! Refused where the loop fills scratch memory, or is one of a reduction, whose rest `split` takes apart; and where elements that are read and replaced
-//! lie behind the end, or a local buffer that the loop reads.
+//! Of a reduction the value beyond the end is chosen to be the identity; but a product of two loads, which are zero there, is nothing to a sum by itself. What is left over
+//! could be reduced apart, as `split` does: tiles in shared memory want one loop.
+//!
+//! Refused where the loop fills scratch memory; and where elements that are read and replaced lie behind the end, or a local buffer that the loop reads.
 //!
 //! Always: each element is stored once, with the same value. Tested by filetests, and by random lists of opts in the test crate.
 
@@ -17,10 +19,10 @@ use smallvec::smallvec;
 
 use super::opt::Reason;
 use super::split::gated;
-use crate::ir::{AxisKind, Op, UOp, rebuild};
+use crate::ir::{Arg, AxisKind, Combining, Op, ReduceOp, Sources, UOp, rebuild};
 use crate::kernel::effects::memory_in_place;
 use crate::kernel::ranges::{
-    Dependencies, NewRanges, closed_ranges, is_loop_end, next_range_id, range_id, substitute_ranges,
+    Dependencies, NewRanges, closed_ranges, is_loop_end, next_range_id, open_operands, range_id, substitute_ranges,
 };
 use crate::symbolic::{linear_terms, simplify};
 
@@ -33,16 +35,20 @@ const PART_MAX: u32 = 1 << 20;
 /// Why not.
 pub(super) fn split_masked(root: &UOp, range: &UOp, inner: u32) -> Result<UOp, Reason> {
     let arg = range.as_range().ok_or("it is no range")?;
-    if arg.kind != AxisKind::Loop {
-        return Err("only a loop over outputs is split under a mask".into());
+    if !matches!(arg.kind, AxisKind::Loop | AxisKind::Reduce) {
+        return Err("only a loop over outputs or of reductions is split under a mask".into());
     }
     if !(2..=PART_MAX).contains(&inner) {
         return Err("the part is not between 2 and 1048576".into());
     }
     let nodes = crate::ir::postorder(std::slice::from_ref(root));
     let closes = |node: &&UOp| is_loop_end(node) && closed_ranges(node).contains(range);
-    if nodes.iter().filter(closes).any(|node| !root.src().contains(node)) {
-        return Err("the loop is not one of outputs alone".into());
+    let is_of_kind = |node: &UOp| match arg.kind {
+        AxisKind::Reduce => node.op() == Op::ReduceRange,
+        _ => root.src().contains(node),
+    };
+    if nodes.iter().filter(closes).any(|node| !is_of_kind(node)) {
+        return Err("the loop is not one of outputs alone, or of reductions alone".into());
     }
     if !ends_with_memory(root, range) {
         return Err("what is read and replaced does not end where the loop ends".into());
@@ -53,12 +59,12 @@ pub(super) fn split_masked(root: &UOp, range: &UOp, inner: u32) -> Result<UOp, R
         return Err("a local buffer ends where the loop ends".into());
     }
     let len = &range.src()[0];
-    let part = UOp::range(i64::from(inner), next_range_id(root), AxisKind::Loop);
+    let part = UOp::range(i64::from(inner), next_range_id(root), arg.kind);
     let outer_len = simplify(&(len + i64::from(inner - 1)).idiv(i64::from(inner)));
     let (index, ranges) = match outer_len.is_const(1) {
         true => (part.clone(), smallvec![part.clone()]),
         false => {
-            let outer = UOp::range(outer_len, arg.id, AxisKind::Loop);
+            let outer = UOp::range(outer_len, arg.id, arg.kind);
             (&outer * i64::from(inner) + &part, smallvec![outer, part.clone()])
         }
     };
@@ -69,11 +75,32 @@ pub(super) fn split_masked(root: &UOp, range: &UOp, inner: u32) -> Result<UOp, R
     }
     let is_there = index.lt(len);
     let dependencies = Dependencies::of(&new);
-    let masked = rebuild(&new, |node, rebuilt| {
-        let is_memory = node.op() == Op::Index && node.src()[0].op() == Op::Param;
-        if is_memory && dependencies.get(node).contains(range_id(&part)) { gated(&rebuilt, &is_there) } else { rebuilt }
+    let varies = |node: &UOp| dependencies.get(node).contains(range_id(&part));
+    let masked = rebuild(&new, |node, rebuilt| match node.op() {
+        Op::Index if node.src()[0].op() == Op::Param && varies(node) => gated(&rebuilt, &is_there),
+        Op::ReduceRange if closed_ranges(node).contains(&part) => with_identity(node, &rebuilt, &is_there, varies),
+        _ => rebuilt,
     });
     Ok(simplify(&masked))
+}
+
+/// A reduction that combines what changes nothing where the mask does not hold.
+fn with_identity(reduction: &UOp, rebuilt: &UOp, is_there: &UOp, varies: impl Fn(&UOp) -> bool) -> UOp {
+    let combining = Combining::of_reduction(reduction);
+    let is_sum = *reduction.arg() == Arg::Combine(ReduceOp::Add);
+    let is_zero_elsewhere = |factor: &UOp| {
+        let load = if factor.op() == Op::Cast { &factor.src()[0] } else { factor };
+        let is_masked = load.op() == Op::Load && load.src()[0].src()[0].op() == Op::Param && varies(load);
+        is_masked && load.dtype().is_float() == factor.dtype().is_float()
+    };
+    let value = &open_operands(reduction)[0];
+    if is_sum && value.op() == Op::Mul && value.src().iter().all(is_zero_elsewhere) {
+        return rebuilt.clone();
+    }
+    let arity = combining.arity();
+    let values = rebuilt.src()[..arity].iter().enumerate();
+    let chosen = values.map(|(number, value)| is_there.select(value, combining.identity(number, value.dtype())));
+    rebuilt.with_src(chosen.chain(rebuilt.src()[arity..].iter().cloned()).collect::<Sources>())
 }
 
 /// Whether all that is read and replaced lies so that iterations beyond the loop's end would be beyond all elements: the order of loads and stores is seen

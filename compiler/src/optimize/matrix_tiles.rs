@@ -12,14 +12,14 @@
 //! A copy is made of vectors of 16 bytes along what is consecutive in memory, neighbours by neighbouring lanes. Behind each of its rows 16 bytes stay unused: so the
 //! eight groups of a warp's lanes, which read one element of eight rows, find them in different banks.
 //!
-//! The largest tile is taken of which there are enough for all multiprocessors, among those that divide both sides.
+//! The largest tile is taken of which there are enough for all multiprocessors, among those that leave little of their last ones empty; what lies beyond the end of a side or of
+//! the terms is masked.
 //!
 //! Tested in the test crate, on the interpreter of linear lists and on the emulator of GPUs.
 
-use super::blocks_by_hand::Mark;
 use super::by_hand::Attempts;
 use super::opt::{Opt, ThreadIndex};
-use super::shared_tiles::{Operand, Product, loop_of, next_operand, split};
+use super::shared_tiles::{Operand, Product, is_mostly_full, loop_of, next_operand, split, try_each};
 use super::survey::Survey;
 use crate::DType;
 use crate::ir::{Op, ThreadDim, UOp, fragments, postorder};
@@ -42,7 +42,7 @@ const TILES: [MatrixTile; 4] = [
     MatrixTile { rows: 32, columns: 32, warps: [2, 2] },
 ];
 
-/// Terms of a slice, if they divide.
+/// Terms of a slice.
 const SLICE: i64 = 32;
 /// Half floats of 16 bytes: of a vector, and unused behind each row of a copy.
 const VECTOR: u32 = 8;
@@ -57,18 +57,29 @@ pub(super) fn tile_matrices(choice: &mut Attempts<'_>, product: &Product, survey
     let len = |id: u32| survey.ranges.get(&id).and_then(|range| range.src()[0].as_int()).unwrap_or(0);
     let (rows, columns, terms) = (len(product.rows), len(product.columns), len(product.terms));
     let batches: i64 = product.batches.iter().map(|id| survey.most(*id)).fold(1, i64::saturating_mul);
-    let fits = |tile: &MatrixTile| rows % tile.rows == 0 && columns % tile.columns == 0;
+    // The longer slice, unless it leaves more of its last one empty.
+    let in_slices = |slice: i64| (terms + slice - 1) / slice * slice;
+    let slice = if in_slices(SLICE) > in_slices(fragments::TERMS) { fragments::TERMS } else { SLICE };
+    let fits = |tile: &MatrixTile| is_mostly_full(&[(rows, tile.rows), (columns, tile.columns), (terms, slice)]);
     let enough = i64::from(choice.target.costs.few_results);
-    let is_enough = |tile: &&MatrixTile| (rows / tile.rows) * (columns / tile.columns) * batches >= enough;
+    let tiles_of = |len: i64, side: i64| (len + side - 1) / side;
+    let is_enough =
+        |tile: &&MatrixTile| tiles_of(rows, tile.rows) * tiles_of(columns, tile.columns) * batches >= enough;
     let fitting: Vec<MatrixTile> = TILES.into_iter().filter(fits).collect();
-    let Some(&tile) = fitting.iter().find(is_enough).or(fitting.last()) else { return false };
-    let Some(slice) = [SLICE, fragments::TERMS].into_iter().find(|slice| terms % slice == 0) else { return false };
-    let mark = Mark::of(choice);
-    let is_tiled = apply_tile(choice, product, tile, slice).is_some();
-    if !is_tiled {
-        mark.restore(choice);
-    }
-    is_tiled
+    let tile = fitting.iter().find(is_enough).or(fitting.last()).copied();
+    let Some(tile) = tile.filter(|_| product.admits(terms, slice)) else { return false };
+    // Copied ahead where there is a next slice, and room for it.
+    try_each(choice, product.ways(terms, slice), |choice, is_ahead| {
+        apply_tile(choice, product, tile, Slice { terms: slice, is_ahead }).is_some()
+    })
+}
+
+/// Terms that are copied at once.
+#[derive(Clone, Copy)]
+struct Slice {
+    terms: i64,
+    /// Whether a slice is copied while the one before is multiplied.
+    is_ahead: bool,
 }
 
 /// Whether a kernel sums products of half floats in `f32`.
@@ -80,12 +91,12 @@ fn multiplies_halves(kernel: &UOp) -> bool {
     sums.any(|value| value.op() == Op::Mul && value.src().iter().all(is_half))
 }
 
-fn apply_tile(choice: &mut Attempts<'_>, product: &Product, tile: MatrixTile, slice: i64) -> Option<()> {
+fn apply_tile(choice: &mut Attempts<'_>, product: &Product, tile: MatrixTile, slice: Slice) -> Option<()> {
     let rows = split(choice, product.rows, tile.rows)?;
     let columns = split(choice, product.columns, tile.columns)?;
-    let terms = split(choice, product.terms, slice)?;
+    let terms = split(choice, product.terms, slice.terms)?;
     while let Some(operand) = next_operand(&choice.kernel, [rows, columns, terms]) {
-        copy_operand(choice, &operand, [rows, columns, terms], tile)?;
+        copy_operand(choice, &operand, [rows, columns, terms], tile, slice.is_ahead)?;
     }
     let row = split(choice, rows, fragments::ROWS)?;
     let column = split(choice, columns, fragments::COLUMNS)?;
@@ -121,11 +132,17 @@ fn copy_operand(
     operand: &Operand,
     [rows, columns, terms]: [u32; 3],
     tile: MatrixTile,
+    is_ahead: bool,
 ) -> Option<()> {
     let side = if operand.has_columns { columns } else { rows };
     let ranges = if operand.is_along_terms { vec![side, terms] } else { vec![terms, side] };
     let copy = next_range_id(&choice.kernel);
-    choice.attempt(Opt::StagePadded { load: operand.number, pad: VECTOR, ranges }).then_some(())?;
+    let (load, pad) = (operand.number, VECTOR);
+    let stage = match is_ahead {
+        true => Opt::StageAhead { load, pad, ranges },
+        false => Opt::StagePadded { load, pad, ranges },
+    };
+    choice.attempt(stage).then_some(())?;
     choice.attempt(Opt::Vectorize { range: copy + 1, lanes: VECTOR }).then_some(())?;
     choice.attempt(Opt::Flatten { range: copy, inner: copy + 1 }).then_some(())?;
     let indices = [

@@ -146,6 +146,15 @@ pub enum Opt {
         /// Numbers of the ranges, each once.
         ranges: Vec<u32>,
     },
+    /// As `StagePadded`, with room for two copies: one is filled for the next iteration of the loop around while the other one is read.
+    StageAhead {
+        /// The load's number.
+        load: u32,
+        /// Places behind each row.
+        pad: u32,
+        /// Numbers of the ranges, each once.
+        ranges: Vec<u32>,
+    },
     /// Two loops, one directly in the other wherever either stands, become one that keeps the number of the outer, whatever walks them.
     Flatten {
         /// Number of the outer range.

@@ -12,8 +12,14 @@
 //! A thread's columns are vectors that lie side by side for neighbouring threads, and its rows are as far apart as there are threads along them: so the threads of a warp read
 //! consecutive vectors of the one operand and one or two elements of the other. The copies are made along what is consecutive in memory, whichever range that is.
 //!
-//! The largest tile is taken of which there are enough for all multiprocessors, among those that divide both sides: nothing is done under a mask. Nothing is done
-//! either where an operand depends on both sides.
+//! A slice is copied while the one before it is multiplied, where shared memory has room for two (`linearize::ahead`): then threads meet once for each.
+//!
+//! The terms of a slice go four at a time, written out (`linearize::short_loops`): of an operand whose terms lie side by side in the copy a thread loads four at once.
+//!
+//! A convolution is such a product, too: of channels of outputs by places of a row of it, with channels of the input as terms, for each place of the window.
+//!
+//! The largest tile is taken of which there are enough for all multiprocessors, among those that leave little of their last ones empty. Where a side or the number of
+//! terms is no multiple, what lies beyond the end is masked: it is copied as zero, and not stored. Nothing is done where an operand depends on both sides.
 //!
 //! Tested in the test crate, on the interpreter of linear lists and on the emulator of GPUs.
 
@@ -34,11 +40,22 @@ struct TileShape {
     side: i64,
     /// Threads along each side, and terms of a slice: so the copies have work for each thread.
     threads: i64,
+    /// Whether a slice is copied while the one before is multiplied.
+    is_ahead: bool,
 }
 
 /// Largest first.
-const TILES: [TileShape; 3] =
-    [TileShape { side: 128, threads: 16 }, TileShape { side: 64, threads: 16 }, TileShape { side: 32, threads: 8 }];
+const TILES: [TileShape; 3] = [
+    TileShape { side: 128, threads: 16, is_ahead: false },
+    TileShape { side: 64, threads: 16, is_ahead: false },
+    TileShape { side: 32, threads: 8, is_ahead: false },
+];
+
+/// The part of tiles and slices that must not be empty, lest smaller tiles or none are better.
+const FULL_MIN: f64 = 0.75;
+
+/// Terms that are written out one behind the other: of so many neighbours in a copy, a thread loads all at once.
+const TERMS_AT_ONCE: i64 = 4;
 
 /// Elements of a copy, or vectors of them, that a thread asks for before it stores the first.
 const COPIES_AT_ONCE: i64 = 16;
@@ -50,6 +67,20 @@ pub(super) struct Product {
     pub(super) terms: u32,
     /// Other loops over outputs: batches.
     pub(super) batches: Vec<u32>,
+    /// Whether the terms are the only loop of the reduction.
+    pub(super) has_one_loop: bool,
+}
+
+impl Product {
+    /// Whether slices of so many terms fit: the last one may be masked where no other loop stands in that of slices.
+    pub(super) fn admits(&self, terms: i64, slice: i64) -> bool {
+        self.has_one_loop || terms % slice == 0
+    }
+
+    /// Whether a slice may be copied while the one before is multiplied: both ways are tried, where there is a next one.
+    pub(super) fn ways(&self, terms: i64, slice: i64) -> &'static [bool] {
+        if self.has_one_loop && terms > slice { &[true, false] } else { &[false] }
+    }
 }
 
 /// A load of an operand that is still to be copied.
@@ -73,27 +104,47 @@ pub(super) fn tile_product(choice: &mut Attempts<'_>) -> bool {
     let batches: i64 = product.batches.iter().map(|id| survey.most(*id)).fold(1, i64::saturating_mul);
     let vector = i64::from(survey.lanes(choice.target, columns));
     let fits = |tile: &TileShape| {
-        rows % tile.side == 0
-            && columns % tile.side == 0
-            && terms % tile.threads == 0
-            && tile.side % (tile.threads * vector) == 0
+        let parts = [(rows, tile.side), (columns, tile.side), (terms, tile.threads)];
+        is_mostly_full(&parts) && product.admits(terms, tile.threads) && tile.side % (tile.threads * vector) == 0
     };
     let enough = i64::from(choice.target.costs.few_results);
-    let is_enough = |tile: &&TileShape| (rows / tile.side) * (columns / tile.side) * batches >= enough;
+    let tiles_of = |len: i64, side: i64| (len + side - 1) / side;
+    let is_enough = |tile: &&TileShape| tiles_of(rows, tile.side) * tiles_of(columns, tile.side) * batches >= enough;
     let fitting: Vec<TileShape> = TILES.into_iter().filter(fits).collect();
     let Some(&tile) = fitting.iter().find(is_enough).or(fitting.last()) else { return false };
-    let mark = Mark::of(choice);
-    let is_tiled = apply_tile(choice, &product, tile, vector).is_some();
-    if !is_tiled {
-        mark.restore(choice);
-    }
-    is_tiled
+    // Copied ahead where there is a next slice, and room for it.
+    try_each(choice, product.ways(terms, tile.threads), |choice, is_ahead| {
+        apply_tile(choice, &product, TileShape { is_ahead, ..tile }, vector).is_some()
+    })
+}
+
+/// The first of two ways that is not refused on the way; whether there is one.
+pub(super) fn try_each(
+    choice: &mut Attempts<'_>,
+    ways: &[bool],
+    apply: impl Fn(&mut Attempts<'_>, bool) -> bool,
+) -> bool {
+    ways.iter().any(|way| {
+        let mark = Mark::of(choice);
+        let is_applied = apply(choice, *way);
+        if !is_applied {
+            mark.restore(choice);
+        }
+        is_applied
+    })
+}
+
+/// Whether lengths, in parts of which the last one may not be full, are not much more than they would be otherwise.
+pub(super) fn is_mostly_full(lens_and_parts: &[(i64, i64)]) -> bool {
+    let full = lens_and_parts.iter().map(|(len, part)| *len as f64 / ((len + part - 1) / part * part) as f64);
+    lens_and_parts.iter().all(|(len, _)| *len > 0) && full.product::<f64>() >= FULL_MIN
 }
 
 /// The product that a kernel is, if it is one: a reduction over one range, of loads that each vary with it and with rows or columns, but not both.
 fn find_product(kernel: &UOp, survey: &Survey) -> Option<Product> {
     let [reduction] = survey.inner.as_slice() else { return None };
-    let [terms] = reduction.ranges.as_slice() else { return None };
+    // Of several loops, as those of a convolution over channels and places of a window, the longest one goes by slices, the others around them.
+    let terms = reduction.ranges.iter().rev().max_by_key(|range| range.src()[0].max_value())?;
     if reduction.is_local_buffer || reduction.count != 1 || all_ranges(kernel).iter().any(is_serial) {
         return None;
     }
@@ -112,7 +163,8 @@ fn find_product(kernel: &UOp, survey: &Survey) -> Option<Product> {
     let rows = *outputs.iter().rev().find(|id| shares(id))?;
     let has_both = [rows, columns].iter().all(|id| loads().any(|access| access.depends.contains(*id)));
     let batches = outputs.iter().copied().filter(|id| *id != rows && *id != columns).collect();
-    (has_both && outputs.iter().all(depends_on_all)).then_some(Product { rows, columns, terms, batches })
+    let has_one_loop = reduction.ranges.len() == 1;
+    (has_both && outputs.iter().all(depends_on_all)).then_some(Product { rows, columns, terms, batches, has_one_loop })
 }
 
 fn apply_tile(choice: &mut Attempts<'_>, product: &Product, tile: TileShape, vector: i64) -> Option<()> {
@@ -122,6 +174,7 @@ fn apply_tile(choice: &mut Attempts<'_>, product: &Product, tile: TileShape, vec
     while let Some(operand) = next_operand(&choice.kernel, [rows, columns, terms]) {
         copy_operand(choice, &operand, [rows, columns, terms], tile, vector)?;
     }
+    split(choice, terms, TERMS_AT_ONCE)?;
     // A thread's part: vectors of columns, and rows.
     split_off(choice, columns, vector, |range| Opt::Vectorize { range, lanes: vector as u32 })?;
     split_off(choice, columns, tile.threads, |range| block(range, ThreadDim::X))?;
@@ -146,13 +199,19 @@ fn block(range: u32, dim: ThreadDim) -> Opt {
     Opt::Map { range, index: ThreadIndex::Block(dim) }
 }
 
-/// The number of the inner part of a range.
+/// The number of the inner part of a range, which may go beyond the end of it.
 pub(super) fn split(choice: &mut Attempts<'_>, range: u32, len: i64) -> Option<u32> {
-    if length_of(&choice.kernel, range) == Some(len) {
+    let whole = length_of(&choice.kernel, range)?;
+    if whole == len {
         return Some(range);
     }
     let part = next_range_id(&choice.kernel);
-    choice.attempt(Opt::Split { range, len: u32::try_from(len).ok()? }).then_some(part)
+    let part_len = u32::try_from(len).ok()?;
+    let opt = match whole % len {
+        0 => Opt::Split { range, len: part_len },
+        _ => Opt::SplitMasked { range, len: part_len },
+    };
+    choice.attempt(opt).then_some(part)
 }
 
 /// Something made of the innermost part of a range.
@@ -215,7 +274,12 @@ fn copy_operand(
     let ranges = if operand.has_columns || !operand.is_along_terms { vec![terms, side] } else { vec![side, terms] };
     let fills = next_range_id(&choice.kernel);
     let is_side_last = ranges[1] == side;
-    choice.attempt(Opt::StageShared { load: operand.number, ranges }).then_some(())?;
+    let load = operand.number;
+    let stage = match tile.is_ahead {
+        true => Opt::StageAhead { load, pad: 0, ranges },
+        false => Opt::StageShared { load, ranges },
+    };
+    choice.attempt(stage).then_some(())?;
     let (fill_side, fill_terms) = if is_side_last { (fills + 1, fills) } else { (fills, fills + 1) };
     if operand.is_along_terms {
         choice.attempt(block(fill_terms, ThreadDim::X)).then_some(())?;
@@ -263,9 +327,9 @@ mod tests {
 
     fn side(rows: i64, terms: i64, columns: i64) -> Option<i64> {
         let choice = choose(&loops_of(&product(rows, terms, columns), &mut Silent), &Target::gpu_model());
-        let copies = choice.applied.iter().filter(|opt| matches!(opt, Opt::StageShared { .. })).count();
+        let copies = choice.applied.iter().filter(|opt| matches!(opt, Opt::StageAhead { .. })).count();
         let split = choice.applied.iter().find_map(|opt| match opt {
-            Opt::Split { range: 0, len } => Some(i64::from(*len)),
+            Opt::Split { range: 0, len } | Opt::SplitMasked { range: 0, len } => Some(i64::from(*len)),
             _ => None,
         });
         assert!(copies == 0 || copies == 2, "{}\n{:#?}", print_list(&choice.applied), choice.reasons);
@@ -277,7 +341,10 @@ mod tests {
         assert_eq!(side(4096, 4096, 4096), Some(128));
         assert_eq!(side(1024, 1024, 1024), Some(64));
         assert_eq!(side(512, 512, 512), Some(32));
-        // No tile divides it.
-        assert_eq!(side(1000, 512, 1000), None);
+        // The last tiles are not full, nor is the last slice.
+        assert_eq!(side(1000, 1000, 1000), Some(64));
+        assert_eq!(side(4097, 4097, 4097), Some(128));
+        // Most of a tile would be empty.
+        assert_eq!(side(33, 512, 33), None);
     }
 }

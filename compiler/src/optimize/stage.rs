@@ -145,7 +145,7 @@ pub(super) fn stage_load(
     space: MemorySpace,
     target: &Target,
 ) -> Result<UOp, Reason> {
-    stage(root, number, ranges, Layout { space, pad: 0 }, target)
+    stage(root, number, ranges, Layout::dense(space), target)
 }
 
 /// As [`stage_load`] in memory that threads share, with unused places behind each row along the last range.
@@ -153,14 +153,33 @@ pub(super) fn stage_padded(root: &UOp, number: u32, ranges: &[UOp], pad: u32, ta
     if pad > PAD_MAX {
         return Err("at most 64 places stand behind a row".into());
     }
-    stage(root, number, ranges, Layout { space: MemorySpace::Shared, pad: i64::from(pad) }, target)
+    stage(root, number, ranges, Layout { space: MemorySpace::Shared, pad: i64::from(pad), copies: 1 }, target)
 }
 
-/// Where a copy lies: in which memory, and with how many unused places behind each row along its last range.
+/// As [`stage_padded`], with room for a second copy behind the first (`linearize::ahead`).
+///
+/// # Errors
+/// Why not.
+pub(super) fn stage_ahead(root: &UOp, number: u32, ranges: &[UOp], pad: u32, target: &Target) -> Result<UOp, Reason> {
+    if pad > PAD_MAX {
+        return Err("at most 64 places stand behind a row".into());
+    }
+    stage(root, number, ranges, Layout { space: MemorySpace::Shared, pad: i64::from(pad), copies: 2 }, target)
+}
+
+/// Where a copy lies: in which memory, with how many unused places behind each row along its last range.
 #[derive(Clone, Copy)]
 struct Layout {
     space: MemorySpace,
     pad: i64,
+    /// For how many copies there is room.
+    copies: u64,
+}
+
+impl Layout {
+    fn dense(space: MemorySpace) -> Layout {
+        Layout { space, pad: 0, copies: 1 }
+    }
 }
 
 fn stage(root: &UOp, number: u32, ranges: &[UOp], layout: Layout, target: &Target) -> Result<UOp, Reason> {
@@ -172,7 +191,7 @@ fn stage(root: &UOp, number: u32, ranges: &[UOp], layout: Layout, target: &Targe
     if ranges.is_empty() {
         return Err("a stage is made along one range or more".into());
     }
-    let mut bytes = load.dtype().bytes() as u64;
+    let mut bytes = load.dtype().bytes() as u64 * layout.copies;
     let last = ranges.len() - 1;
     for (position, range) in ranges.iter().enumerate() {
         if ranges[..position].contains(range) {
@@ -251,15 +270,15 @@ impl Copied {
 
 /// The value loaded from a local buffer that computes it for all of some ranges.
 pub(super) fn materialized_along(value: &UOp, along: &[Copied], space: MemorySpace) -> UOp {
-    laid_out(value, along, Layout { space, pad: 0 })
+    laid_out(value, along, Layout::dense(space))
 }
 
-fn laid_out(value: &UOp, along: &[Copied], Layout { space, pad }: Layout) -> UOp {
+fn laid_out(value: &UOp, along: &[Copied], Layout { space, pad, copies }: Layout) -> UOp {
     let fills: Vec<UOp> = along.iter().map(|copied| copied.fill.clone()).collect();
     let ranges: Vec<UOp> = along.iter().map(|copied| copied.range.clone()).collect();
     let map = ranges.iter().cloned().zip(fills.iter().cloned()).collect();
     let rows: u64 = ranges.iter().rev().skip(1).map(room).product();
-    let total = rows * ranges.last().map_or(1, |last| room(last) + pad as u64);
+    let total = copies * rows * ranges.last().map_or(1, |last| room(last) + pad as u64);
     let dtype = value.dtype();
     let index = |memory: UOp, at: &[UOp]| {
         UOp::new(Op::Index, dtype, smallvec![memory, padded_offset(at, &ranges, pad)], Arg::None)

@@ -36,6 +36,7 @@ const FORMS: &[(&str, &str)] = &[
     ("lane", "lane(r0)"),
     ("stage_shared", "stage_shared(l0, r1, r2)"),
     ("stage_padded", "stage_padded(l0, 8, r1, r2)"),
+    ("stage_ahead", "stage_ahead(l0, 8, r1, r2)"),
     ("flatten", "flatten(r0, r1)"),
     ("multiply_matrices", "multiply_matrices(r0, r1, r2)"),
     ("group", "group(r0, x)"),
@@ -67,8 +68,9 @@ impl fmt::Display for Opt {
                 ranges.iter().try_for_each(|range| write!(f, ", r{range}"))?;
                 f.write_str(")")
             }
-            Opt::StagePadded { load, pad, ranges } => {
-                write!(f, "stage_padded(l{load}, {pad}")?;
+            Opt::StagePadded { load, pad, ranges } | Opt::StageAhead { load, pad, ranges } => {
+                let name = if matches!(self, Opt::StagePadded { .. }) { "stage_padded" } else { "stage_ahead" };
+                write!(f, "{name}(l{load}, {pad}")?;
                 ranges.iter().try_for_each(|range| write!(f, ", r{range}"))?;
                 f.write_str(")")
             }
@@ -129,6 +131,9 @@ impl FromStr for Opt {
             "lane" => Opt::Map { range: arguments.range()?, index: ThreadIndex::Lane },
             "stage_padded" => {
                 Opt::StagePadded { load: arguments.load()?, pad: arguments.number()?, ranges: arguments.ranges()? }
+            }
+            "stage_ahead" => {
+                Opt::StageAhead { load: arguments.load()?, pad: arguments.number()?, ranges: arguments.ranges()? }
             }
             "flatten" => Opt::Flatten { range: arguments.range()?, inner: arguments.range()? },
             "multiply_matrices" => Opt::MultiplyMatrices {
@@ -291,6 +296,7 @@ mod tests {
             Opt::Map { range: a, index: ThreadIndex::Lane },
             Opt::StageShared { load: a, ranges: vec![b, a] },
             Opt::StagePadded { load: a, pad: b, ranges: vec![b, a] },
+            Opt::StageAhead { load: a, pad: b, ranges: vec![b, a] },
             Opt::Flatten { range: a, inner: b },
             Opt::MultiplyMatrices { rows: a, columns: b, terms: 7 },
             Opt::Group { range: b, dim: ThreadDim::X },
@@ -327,7 +333,7 @@ mod tests {
         let error = |text: &str| parse_list(text).expect_err(text).to_string();
         assert_eq!(
             error("split(r0, 8), vectorise(r1, 16)"),
-            "`vectorise(r1, 16)` is no opt: there is no `vectorise`; opts are vectorize, upcast, split, split_masked, recompute, materialize, pack, stage, accumulate, reorder, peel, merge, outermost, thread, grid, block, lane, stage_shared, stage_padded, flatten, multiply_matrices, group"
+            "`vectorise(r1, 16)` is no opt: there is no `vectorise`; opts are vectorize, upcast, split, split_masked, recompute, materialize, pack, stage, accumulate, reorder, peel, merge, outermost, thread, grid, block, lane, stage_shared, stage_padded, stage_ahead, flatten, multiply_matrices, group"
         );
         let form = "it is written as in `split(r0, 8)`";
         for (text, what) in [

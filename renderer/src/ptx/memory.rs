@@ -3,16 +3,21 @@
 //! | offset | value | becomes |
 //! |---|---|---|
 //! | scalar | scalar | one access |
-//! | scalar | vector | consecutive elements: as few accesses of 2, 4 or 8 elements as alignment allows; a gate with lanes makes it one for each lane |
+//! | scalar | vector | consecutive elements: as few accesses of 2, 4 or 8 elements as alignment allows; a gate that is another for another lane makes it one for each lane |
 //! | vector | vector | one access for each lane |
+//!
+//! What an offset has besides a constant is an address; the constant stands in the instruction, and who differs by it alone shares the address.
+//!
+//! Copies to shared memory (`linearize::copies`) are made by `cp.async` on machines that have it; threads wait for theirs before they meet.
 //!
 //! An access under a gate is predicated, and what it loads into is zero before. In memory a bool is a byte, in a register a predicate. What is known of an offset
 //! (its remainder by powers of two) says how its address is aligned: buffers and scratches begin aligned to the widest access.
 
 use warpweft_compiler::dtype::Scalar;
 use warpweft_compiler::ir::{Arg, Facts, MemorySpace};
+use warpweft_compiler::linearize::addresses::split_offset;
 use warpweft_compiler::program::{Access, BUFFER_ALIGNMENT};
-use warpweft_compiler::{DType, UOp};
+use warpweft_compiler::{DType, Op, UOp};
 
 use super::registers::{self, Kind};
 use super::{Writer, bug};
@@ -29,7 +34,7 @@ pub(super) struct Place {
     /// Registers, one or one for each lane.
     bases: Vec<String>,
     /// Bytes from them.
-    displacement: u64,
+    displacement: i64,
     /// Bytes that the first address is a multiple of, at least.
     alignment: usize,
 }
@@ -47,17 +52,17 @@ impl Place {
             MemorySpace::Private => "local",
             MemorySpace::Shared => "shared",
         };
-        Place::at(name, name, base, displacement)
+        Place::at(name, name, base, displacement as i64)
     }
 
-    fn at(load_space: &'static str, store_space: &'static str, base: String, displacement: u64) -> Place {
+    fn at(load_space: &'static str, store_space: &'static str, base: String, displacement: i64) -> Place {
         Place { load_space, store_space, bases: vec![base], displacement, alignment: BUFFER_ALIGNMENT as usize }
     }
 
     /// The address of an element: `[%rd1+8]`.
     fn address(&self, lane: usize, bytes: usize) -> String {
         let (base, further) = match self.bases.len() {
-            1 => (&self.bases[0], (lane * bytes) as u64),
+            1 => (&self.bases[0], (lane * bytes) as i64),
             _ => (&self.bases[lane], 0),
         };
         match self.displacement + further {
@@ -94,15 +99,33 @@ impl Writer<'_> {
         if offset.dtype().lanes() > 1 {
             place.alignment = bytes;
         }
-        match offset.as_int().and_then(|offset| u64::try_from(offset).ok()).filter(|_| offset.dtype().lanes() == 1) {
-            Some(offset) => place.displacement += offset * bytes as u64,
-            None => {
-                let base = &memory.bases[0];
-                let offsets = self.lanes(offset).to_vec();
-                place.bases = offsets.iter().map(|one| self.element(base, one, offset.dtype(), bytes)).collect();
+        if offset.dtype().lanes() > 1 {
+            let base = &memory.bases[0];
+            let offsets = self.lanes(offset).to_vec();
+            place.bases = offsets.iter().map(|one| self.element(base, one, offset.dtype(), bytes)).collect();
+        } else {
+            let (base, constant) = split_offset(offset);
+            place.displacement += constant * bytes as i64;
+            if let Some(base) = base {
+                place.bases = vec![self.address_at(buffer, base, &memory, bytes)];
             }
         }
         self.places.insert(node.clone(), place);
+    }
+
+    /// The address of the element at a scalar offset: one for all that ask for it in the same loop, or in one of those around it.
+    fn address_at(&mut self, buffer: &UOp, offset: &UOp, memory: &Place, bytes: usize) -> String {
+        let key = (buffer.clone(), offset.clone());
+        if let Some(address) = self.addresses.get(&key) {
+            return address.clone();
+        }
+        let number = self.lane(offset, 0);
+        let address = self.element(&memory.bases[0], &number, offset.dtype(), bytes);
+        // What accumulates is another number later.
+        if offset.op() != Op::Accumulator {
+            self.addresses.insert(key, address.clone());
+        }
+        address
     }
 
     /// The address of the element at an offset.
@@ -128,12 +151,16 @@ impl Writer<'_> {
     }
 
     pub(super) fn load(&mut self, node: &UOp) {
+        if self.copies.contains_key(node) {
+            // It is copied where it is stored.
+            return;
+        }
         let index = &node.src()[0];
         let (place, gate) = (self.place(index), gate(index).cloned());
         let (dtype, kind) = (node.dtype().element(), Kind::of(node.dtype()));
         let bytes = dtype.bytes();
         let mut lanes = Vec::new();
-        for (first, count) in place.accesses(node.dtype().lanes(), bytes, has_lanes(gate.as_ref())) {
+        for (first, count) in place.accesses(node.dtype().lanes(), bytes, self.differs(gate.as_ref())) {
             let address = place.address(first, bytes);
             let predicate = gate.as_ref().map(|gate| self.lane(gate, first));
             let loaded = Loaded { space: place.load_space, address: &address, predicate: predicate.as_deref() };
@@ -183,8 +210,36 @@ impl Writer<'_> {
 
     pub(super) fn store(&mut self, node: &UOp) {
         let (index, value) = (&node.src()[0], &node.src()[1]);
+        if let Some(bytes) = self.copies.get(value).copied() {
+            return self.copy(index, value, bytes);
+        }
         let lanes: Vec<String> = (0..value.dtype().lanes()).map(|lane| self.lane(value, lane)).collect();
         self.store_lanes(index, value.dtype(), lanes);
+    }
+
+    /// `cp.async`: as many bytes at once as alignment allows; where the gate is false, zeros. Whoever looks at them has waited (`barrier`).
+    fn copy(&mut self, to: &UOp, load: &UOp, bytes: usize) {
+        self.need((7, 0), 80);
+        let from = &load.src()[0];
+        let (place, source) = (self.place(to), self.place(from));
+        let element = load.dtype().element().bytes();
+        let gate = gate(from).map(|gate| self.lane(gate, 0));
+        let read = gate.map(|gate| self.compute(Kind::Bits32, "selp.b32", &[&bytes.to_string(), "0", &gate]));
+        let read = read.map_or(String::new(), |read| format!(", {read}"));
+        // Whole lines go past the first cache.
+        let cache = if bytes == ACCESS_BYTES { "cg" } else { "ca" };
+        for first in (0..load.dtype().lanes()).step_by(bytes / element) {
+            let (to, from) = (place.address(first, element), source.address(first, element));
+            self.line(&format!("cp.async.{cache}.shared.global {to}, {from}, {bytes}{read};"));
+        }
+    }
+
+    /// Threads meet, each with its copies done.
+    pub(super) fn barrier(&mut self) {
+        if !self.copies.is_empty() {
+            self.line("cp.async.wait_all;");
+        }
+        self.line("bar.sync 0;");
     }
 
     /// What memory holds at an index, before the value is put there or combined into it: a load and a store under one gate.
@@ -205,7 +260,7 @@ impl Writer<'_> {
         let (place, gate) = (self.place(index), gate(index).cloned());
         let dtype = dtype.element();
         let bytes = dtype.bytes();
-        for (first, count) in place.accesses(lanes.len(), bytes, has_lanes(gate.as_ref())) {
+        for (first, count) in place.accesses(lanes.len(), bytes, self.differs(gate.as_ref())) {
             let mut elements: Vec<String> = Vec::new();
             for element in &lanes[first..first + count] {
                 let element = element.clone();
@@ -231,6 +286,11 @@ impl Writer<'_> {
     /// The address of the first element at an index.
     pub(super) fn address_of(&self, index: &UOp) -> String {
         self.place(index).address(0, index.dtype().element().bytes())
+    }
+
+    /// Whether a gate is not one predicate for all lanes.
+    fn differs(&self, gate: Option<&UOp>) -> bool {
+        gate.is_some_and(|gate| self.lanes(gate).windows(2).any(|pair| pair[0] != pair[1]))
     }
 
     fn place(&self, index: &UOp) -> Place {
@@ -259,10 +319,6 @@ fn vector_of(registers: &[String]) -> (String, String) {
 /// The gate of an index, unless it always holds.
 fn gate(index: &UOp) -> Option<&UOp> {
     index.src().get(2).filter(|gate| gate.as_scalar() != Some(Scalar::Bool(true)))
-}
-
-fn has_lanes(gate: Option<&UOp>) -> bool {
-    gate.is_some_and(|gate| gate.dtype().lanes() > 1)
 }
 
 /// Bytes that the address of an element is a multiple of, where its offset is as the facts say.

@@ -50,6 +50,7 @@
 //! | `cvt.rzi.T.U` | `f32.f32 f64.f64`; `s64 u64` of `f32 f64` | toward zero; of what is out of range the nearest integer |
 //! | `bra label`, `@p bra label`, `@!p bra label`, `ret` | | |
 //! | `bar.sync 0` | | all threads of the block |
+//! | `cp.async.ca.shared.global [a+n], [b+n], bytes, c`, `cp.async.cg...`, `cp.async.wait_all` | 4, 8, 16 bytes; `cg`: 16 | `sm_80`; `c`, under a gate alone: bytes that are read, the rest is zero |
 //! | `shfl.sync.bfly.b32 d, a, n, 31, m` | | `m`: the lanes of the group; -1 where that is a warp |
 //!
 //! Tested by precise goldens here, by ptxas where there is one, and by the emulator (`DEV=PTX`), which runs what is written here.
@@ -64,6 +65,8 @@ mod registers;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use warpweft_compiler::ir::{Arg, MemorySpace};
+use warpweft_compiler::linearize::addresses::{Scoped, sums_of_addresses};
+use warpweft_compiler::linearize::copies::copies;
 use warpweft_compiler::linearize::{Linear, ScratchPlace};
 use warpweft_compiler::program::{BUFFER_ALIGNMENT, Launch, Parameter, SCRATCH_ALIGNMENT};
 use warpweft_compiler::target::Target;
@@ -169,14 +172,21 @@ struct Writer<'a> {
     open: Vec<OpenLoop>,
     /// Registers that hold all elements of matrices, in pairs.
     pairs: FxHashMap<UOp, Vec<String>>,
+    /// Loads that are halves of copies to shared memory, and the bytes copied at once.
+    copies: FxHashMap<UOp, usize>,
+    /// Sums whose constant stands in addresses, and which nothing else needs.
+    sums: FxHashSet<UOp>,
+    /// Addresses of elements of a memory in the loops that are open.
+    addresses: Scoped<(UOp, UOp), String>,
 }
 
 impl<'a> Writer<'a> {
     fn new(linear: &'a Linear, target: &Target, launch: Launch) -> Writer<'a> {
+        let machine = target.compute_capability().unwrap_or(OLDEST.target);
         Writer {
             linear,
             launch,
-            machine: target.compute_capability().unwrap_or(OLDEST.target),
+            machine,
             needs: OLDEST,
             declarations: Vec::new(),
             lines: Vec::new(),
@@ -187,6 +197,9 @@ impl<'a> Writer<'a> {
             renewed: FxHashSet::default(),
             open: Vec::new(),
             pairs: FxHashMap::default(),
+            copies: if machine >= 80 { copies(&linear.ops) } else { FxHashMap::default() },
+            sums: sums_of_addresses(&linear.ops),
+            addresses: Scoped::default(),
         }
     }
 
@@ -205,6 +218,7 @@ impl<'a> Writer<'a> {
     /// Writes one micro-op. tidy: table
     fn micro_op(&mut self, node: &UOp) {
         match node.op() {
+            Op::Add if self.sums.contains(node) => {}
             Op::Const => {
                 let value = node.as_scalar().unwrap_or_else(|| bug(node, "has no value"));
                 let mut text = registers::constant(value, node.dtype());
@@ -216,9 +230,15 @@ impl<'a> Writer<'a> {
             Op::Param => self.parameter(node),
             Op::Scratch => self.scratch(node),
             Op::Variable => self.variable(node),
-            Op::Range => self.open_range(node),
-            Op::EndRange => self.close_range(node),
-            Op::Barrier => self.line("bar.sync 0;"),
+            Op::Range => {
+                self.addresses.open();
+                self.open_range(node);
+            }
+            Op::EndRange => {
+                self.close_range(node);
+                self.addresses.close();
+            }
+            Op::Barrier => self.barrier(),
             Op::Accumulator => self.accumulator(node),
             Op::Update => self.update(node),
             Op::Final => self.set(node, self.lanes(&node.src()[0]).to_vec()),

@@ -1,4 +1,4 @@
-//! `conformance KIND FILE.json [--device NAME] [--filter TEXT]`: runs a file of cases, plain or compressed (`.json.gz`), and prints which
+//! `conformance KIND FILE.json [--device NAME] [--filter TEXT] [--assemble sm_80,sm_90]`: runs a file of cases, plain or compressed (`.json.gz`), and prints which
 //! did not pass.
 //!
 //! Exit code 0 if some passed, none failed and none is unsupported; 1 if not; 2 if the file could not be read.
@@ -8,6 +8,8 @@
 use clap::{Parser, ValueEnum};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use warpweft_tests::assembled::{Collected, assemble};
+use warpweft_tests::assembler::PTXAS;
 use warpweft_tests::conformance::{self, Report};
 
 /// Runs a file of conformance cases and prints which did not pass.
@@ -23,6 +25,10 @@ struct Arguments {
     /// Only cases whose id holds this text.
     #[arg(long)]
     filter: Option<String>,
+    /// With `--device PTX`: architectures for which ptxas assembles each kernel, separated by commas. One that is not accepted or spills is a failure. Kernels that are kept on disk
+    /// are not made, so set CACHELEVEL=0.
+    #[arg(long, value_delimiter = ',')]
+    assemble: Vec<String>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -44,9 +50,25 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    let collected = match (arguments.assemble.is_empty(), &*PTXAS) {
+        (true, _) => None,
+        (false, None) => {
+            eprintln!("there is no ptxas: `./x setup --ptxas`");
+            return ExitCode::from(2);
+        }
+        (false, Some(ptxas)) => Collected::listen().ok().map(|collected| (collected, ptxas)),
+    };
     let report = run(&arguments, &cases);
     println!("{report}");
-    if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let is_accepted = collected.is_none_or(|(collected, ptxas)| {
+        let texts = collected.texts();
+        let architectures: Vec<&str> = arguments.assemble.iter().map(String::as_str).collect();
+        let wrong = assemble(ptxas, &texts, &architectures);
+        wrong.iter().for_each(|line| println!("{line}"));
+        println!("{} kernels for {}: {} refused or spilled", texts.len(), architectures.join(", "), wrong.len());
+        wrong.is_empty() && !texts.is_empty()
+    });
+    if report.is_clean() && is_accepted { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// The kinds of files and the modules that read them.

@@ -47,9 +47,13 @@ pub(crate) fn run(target: &str, wanted: &[String]) -> Result<(), Box<dyn Error>>
         "{:22} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8} {:>5} {:>9} {:>6}",
         "case", "kernels", "bytes", "flops", "sectors", "shared", "issue", "of bound", "busy", "registers", "spills"
     );
+    let mut spilling: Vec<&str> = Vec::new();
     let names = cases::OF_GPUS.iter().chain(cases::NAMES);
     for name in names.filter(|name| wanted.is_empty() || wanted.iter().any(|other| other == *name)) {
         let Modelled { times, kernels, registers, spilled } = model(name, &machine, ptxas.as_ref())?;
+        if spilled > 0 {
+            spilling.push(name);
+        }
         let us = |ns: f64| format!("{:.1}", ns / 1e3);
         let (registers, spilled) = match ptxas {
             Some(_) => (registers.to_string(), spilled.to_string()),
@@ -69,7 +73,10 @@ pub(crate) fn run(target: &str, wanted: &[String]) -> Result<(), Box<dyn Error>>
     if ptxas.is_none() {
         println!("registers and spills: there is no ptxas (`./x setup --ptxas` installs it)");
     }
-    Ok(())
+    match spilling.as_slice() {
+        [] => Ok(()),
+        _ => Err(format!("a choice by hand spills: {}", spilling.join(", ")).into()),
+    }
 }
 
 fn model(name: &str, machine: &Target, ptxas: Option<&Ptxas>) -> Result<Modelled, Box<dyn Error>> {

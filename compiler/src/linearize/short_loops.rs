@@ -1,0 +1,403 @@
+//! Short innermost loops of GPUs are written out, one iteration behind the other, and neighbours in memory that several iterations load are loaded at once.
+//!
+//! ```text
+//! r2 in 0..4                                      v0: f32x4 = load s0[b]
+//!   v0 = load s0[b + r2]                          a0 += v0[0] * load s1[c]
+//!   a0 += v0 * load s1[c + r2 * 128]       =>     a0 += v0[1] * load s1[c + 128]
+//!                                                 ...
+//! ```
+//!
+//! A turn of a loop costs three instructions, an address one or two, and a thread may load 16 bytes by one. Written out, addresses differ by constants, which are part of
+//! instructions (`addresses`). Accumulators are updated in the order in which the loop would: the values stay, to the bit.
+//!
+//! A loop is written out that has at most [`TURNS_MAX`] iterations, no other loop in it, no store and no place where threads meet, and of which all that it holds differs from
+//! iteration to iteration: an op stands in a list once. So a loop stays as it is, too, where what would be written stands elsewhere already.
+//!
+//! Loads become one where they are of one memory, without a mask, one behind the other from a place that is aligned to all of them.
+//!
+//! Always: the list's rules (`check`). Tested below, and by every kernel that runs on the emulator of GPUs.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::smallvec;
+
+use super::addresses::split_offset;
+use crate::ir::{Arg, AxisKind, Op, Sources, UOp};
+
+/// Most iterations of a loop that is written out.
+const TURNS_MAX: i64 = 4;
+/// Most ops that a loop becomes.
+const OPS_MAX: usize = 2048;
+/// The most bytes that one load moves.
+const ACCESS_BYTES: usize = 16;
+/// The most elements that one load moves.
+const ELEMENTS_MAX: usize = 8;
+
+/// The list with its short loops written out.
+pub fn write_out(list: Vec<UOp>) -> Vec<UOp> {
+    let ends: Vec<usize> = (0..list.len()).filter(|at| list[*at].op() == Op::EndRange).collect();
+    let short: FxHashMap<usize, usize> =
+        ends.into_iter().filter_map(|end| Some((begin_of_short(&list, end)?, end))).collect();
+    if short.is_empty() {
+        return list;
+    }
+    let mut writer = Writer::of(&list);
+    let mut at = 0;
+    while at < list.len() {
+        let loop_end = short.get(&at).copied();
+        if let Some(end) = loop_end
+            && writer.write_loop(&list[at], &list[at + 1..end])
+        {
+            at = end + 1;
+            continue;
+        }
+        writer.copy(&list[at]);
+        at += 1;
+    }
+    writer.finished()
+}
+
+/// Where a loop begins that ends here, if it is to be written out.
+fn begin_of_short(list: &[UOp], end: usize) -> Option<usize> {
+    let range = &list[end].src()[0];
+    let is_loop = range.as_range().is_some_and(|arg| matches!(arg.kind, AxisKind::Loop | AxisKind::Reduce));
+    let turns = range.src()[0].as_int().filter(|turns| is_loop && (2..=TURNS_MAX).contains(turns))?;
+    let begin = list[..end].iter().rposition(|node| node.op() == Op::Range)?;
+    let body = &list[begin + 1..end];
+    if list[begin] != *range || body.len() * turns as usize > OPS_MAX {
+        return None;
+    }
+    let mut varying: FxHashSet<&UOp> = [range].into_iter().collect();
+    for node in body {
+        let has_place = matches!(
+            node.op(),
+            Op::EndRange | Op::Store | Op::Exchange | Op::Barrier | Op::ShuffleReduce | Op::Final | Op::Previous
+        );
+        if has_place || !node.src().iter().any(|operand| varying.contains(operand)) {
+            return None;
+        }
+        varying.insert(node);
+    }
+    // Who names the end needs it.
+    let is_named = list[end + 1..].iter().any(|node| node.src().contains(&list[end]));
+    (!is_named).then_some(begin)
+}
+
+/// Writes a list anew.
+pub(super) struct Writer {
+    /// All ops of the list, and all that were written.
+    known: FxHashSet<UOp>,
+    /// What was written in each open loop.
+    open: Vec<FxHashSet<UOp>>,
+    /// What was written.
+    listed: FxHashSet<UOp>,
+    /// Constants that the list did not have.
+    constants: Vec<UOp>,
+    written: Vec<UOp>,
+}
+
+impl Writer {
+    pub(super) fn of(list: &[UOp]) -> Writer {
+        Writer {
+            known: list.iter().cloned().collect(),
+            open: vec![FxHashSet::default()],
+            listed: FxHashSet::default(),
+            constants: Vec::new(),
+            written: Vec::with_capacity(list.len() * 2),
+        }
+    }
+
+    /// The new list, without what nothing needs.
+    pub(super) fn finished(self) -> Vec<UOp> {
+        let Writer { mut constants, written, .. } = self;
+        constants.extend(written);
+        super::linearizer::without_unused(constants)
+    }
+
+    /// Whether an op was written where it is seen from here.
+    pub(super) fn is_open(&self, node: &UOp) -> bool {
+        self.open.iter().any(|scope| scope.contains(node))
+    }
+
+    /// Whether an op was written anywhere.
+    pub(super) fn was_written(&self, node: &UOp) -> bool {
+        self.listed.contains(node)
+    }
+
+    /// Writes a constant, before everything else.
+    pub(super) fn constant(&mut self, node: &UOp) {
+        if !self.known.contains(node) {
+            self.known.insert(node.clone());
+            self.constants.push(node.clone());
+        }
+        if let Some(outermost) = self.open.first_mut() {
+            outermost.insert(node.clone());
+        }
+    }
+
+    pub(super) fn copy(&mut self, node: &UOp) {
+        self.listed.insert(node.clone());
+        match node.op() {
+            Op::EndRange => drop(self.open.pop()),
+            Op::Range => self.open.push(FxHashSet::default()),
+            _ => {}
+        }
+        if let Some(innermost) = self.open.last_mut() {
+            innermost.insert(node.clone());
+        }
+        self.written.push(node.clone());
+    }
+
+    /// Writes the iterations of a loop; false, and nothing is written, if an op would stand in the list twice.
+    fn write_loop(&mut self, range: &UOp, body: &[UOp]) -> bool {
+        let turns = range.src()[0].as_int().unwrap_or(0);
+        let mut ops: Vec<UOp> = Vec::new();
+        for turn in 0..turns {
+            let number = UOp::int(turn, range.dtype());
+            let mut done: FxHashMap<&UOp, UOp> = [(range, number)].into_iter().collect();
+            for node in body {
+                let src: Sources =
+                    node.src().iter().map(|operand| done.get(operand).unwrap_or(operand).clone()).collect();
+                let new = folded(&node.with_src(src));
+                ops.push(new.clone());
+                done.insert(node, new);
+            }
+        }
+        let ops = with_neighbours(&ops);
+        let mut fresh: Vec<UOp> = Vec::new();
+        let mut listed: FxHashSet<UOp> = FxHashSet::default();
+        for node in &ops {
+            if !self.list(node, &mut fresh, &mut listed) {
+                return false;
+            }
+        }
+        for node in fresh {
+            self.known.insert(node.clone());
+            match node.op() {
+                Op::Const => self.constants.push(node),
+                _ => self.copy(&node),
+            }
+        }
+        true
+    }
+
+    /// Puts an op behind its operands, unless it is there; false if it is elsewhere.
+    fn list(&self, node: &UOp, fresh: &mut Vec<UOp>, listed: &mut FxHashSet<UOp>) -> bool {
+        if listed.contains(node) || self.is_open(node) {
+            return true;
+        }
+        if node.op() != Op::Update && self.known.contains(node) {
+            // Constants stand at the beginning of every list.
+            return node.op() == Op::Const;
+        }
+        for operand in node.src() {
+            if !self.list(operand, fresh, listed) {
+                return false;
+            }
+        }
+        fresh.push(node.clone());
+        listed.insert(node.clone());
+        true
+    }
+}
+
+/// Sums and products of integers with what is known of their operands; constants of sums come last. Integers wrap, so all of this is exact.
+pub(super) fn folded(node: &UOp) -> UOp {
+    if !node.dtype().is_integer() || node.dtype().lanes() > 1 {
+        return node.clone();
+    }
+    let int = |value: i64| UOp::int(value, node.dtype());
+    match (node.op(), node.src()) {
+        (Op::Mul, [a, b]) => match (a.as_int(), b.as_int()) {
+            (Some(a), Some(b)) => a.checked_mul(b).filter(|product| fits(*product, node)).map_or(node.clone(), int),
+            (Some(0), _) | (_, Some(0)) => int(0),
+            (Some(1), _) => b.clone(),
+            (_, Some(1)) => a.clone(),
+            _ => node.clone(),
+        },
+        (Op::Add, [a, b]) => sum(a, b).unwrap_or_else(|| node.clone()),
+        (Op::Cast, [a]) => match a.as_int().filter(|value| fits(*value, node)) {
+            Some(value) => int(value),
+            None => node.clone(),
+        },
+        _ => node.clone(),
+    }
+}
+
+/// A sum with its constant last, if that does not leave its type.
+fn sum(a: &UOp, b: &UOp) -> Option<UOp> {
+    let ((base, first), (other, second)) = (split_offset(a), split_offset(b));
+    let constant = first.checked_add(second)?;
+    if !fits(constant, a) {
+        return None;
+    }
+    let base = match (base, other) {
+        (Some(base), Some(other)) => Some(UOp::binary(Op::Add, base, other)),
+        (one, None) | (None, one) => one.cloned(),
+    };
+    let constant_node = UOp::int(constant, a.dtype());
+    Some(match base {
+        None => constant_node,
+        Some(base) if constant == 0 => base,
+        Some(base) => UOp::binary(Op::Add, &base, &constant_node),
+    })
+}
+
+/// Whether the type of an op has a number.
+fn fits(value: i64, node: &UOp) -> bool {
+    node.dtype().bytes() >= 8 || i32::try_from(value).is_ok() && node.dtype().bytes() == 4
+}
+
+/// Straight-line code without stores, in which what lies side by side is loaded at once.
+fn with_neighbours(ops: &[UOp]) -> Vec<UOp> {
+    let mut groups: FxHashMap<(UOp, Option<UOp>), Vec<(i64, UOp)>> = FxHashMap::default();
+    let mut order: Vec<(UOp, Option<UOp>)> = Vec::new();
+    for load in ops.iter().filter(|node| node.op() == Op::Load && node.dtype().lanes() == 1) {
+        let index = load.src()[0].src();
+        if index.len() == 2 && !load.dtype().is_bool() {
+            let (base, constant) = split_offset(&index[1]);
+            let key = (index[0].clone(), base.cloned());
+            let group = groups.entry(key.clone()).or_insert_with(|| {
+                order.push(key);
+                Vec::new()
+            });
+            if !group.iter().any(|(_, other)| other == load) {
+                group.push((constant, load.clone()));
+            }
+        }
+    }
+    let mut lanes: FxHashMap<UOp, UOp> = FxHashMap::default();
+    for key in order {
+        let Some(mut group) = groups.remove(&key) else { continue };
+        group.sort_by_key(|(constant, _)| *constant);
+        load_together(&group, &mut lanes);
+    }
+    if lanes.is_empty() {
+        return ops.to_vec();
+    }
+    let mut new: Vec<UOp> = Vec::with_capacity(ops.len());
+    for node in ops {
+        let now = match lanes.get(node) {
+            Some(lane) => lane.clone(),
+            None => {
+                let src: Sources =
+                    node.src().iter().map(|operand| lanes.get(operand).unwrap_or(operand).clone()).collect();
+                if src[..] == *node.src() { node.clone() } else { node.with_src(src) }
+            }
+        };
+        if now != *node {
+            lanes.insert(node.clone(), now.clone());
+        }
+        new.push(now);
+    }
+    new
+}
+
+/// Loads of one memory from one base, in the order of their places, as lanes of as few loads as can be.
+fn load_together(loads: &[(i64, UOp)], lanes: &mut FxHashMap<UOp, UOp>) {
+    let mut at = 0;
+    while at < loads.len() {
+        let (first, load) = &loads[at];
+        let dtype = load.dtype();
+        let index = load.src()[0].src();
+        let facts = index[1].facts();
+        let zeros = (facts.modulus | facts.remainder).trailing_zeros().min(8);
+        let mut count = (ACCESS_BYTES / dtype.bytes()).min(ELEMENTS_MAX).min(1 << zeros);
+        let follows = |number: usize| loads.get(at + number).is_some_and(|(place, _)| *place == first + number as i64);
+        while count > 1 && !(1..count).all(follows) {
+            count /= 2;
+        }
+        if count > 1 {
+            let vector = dtype.with_lanes(count);
+            let place: Sources = index.iter().cloned().collect();
+            let together =
+                UOp::new(Op::Load, vector, smallvec![UOp::new(Op::Index, vector, place, Arg::None)], Arg::None);
+            for (number, (_, one)) in loads[at..at + count].iter().enumerate() {
+                let lane = UOp::new(Op::Lane, dtype, smallvec![together.clone()], Arg::Number(number as i64));
+                lanes.insert(one.clone(), lane);
+            }
+        }
+        at += count.max(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::linearize::check;
+    use crate::linearize::text::{parse, print};
+
+    /// A sum of products of four neighbours with four of another row, in a loop around which there is another.
+    const SUMS: &str = "p0: f32 = param #0 [8]
+      p1: f32 = param #1 [64]
+      p2: f32 = param #2 [64]
+      zero: f32 = const 0.0
+      two: i32 = const 2
+      four: i32 = const 4
+      eight: i32 = const 8
+      r0: i32 = range eight, block_x #0
+      v0 = mul r0, eight
+      a0 = accumulator zero, #0
+      r1: i32 = range two, reduce #1
+      v1 = mul r1, four
+      v2 = add v0, v1
+      r2: i32 = range four, reduce #2
+      v3 = add v2, r2
+      v4 = index p1, v3
+      v5 = load v4
+      v6 = mul r2, eight
+      v7 = add v6, r0
+      v8 = index p2, v7
+      v9 = load v8
+      v10 = muladd v5, v9, a0
+      v11 = update a0, v10
+      v12 = end r2
+      v13 = end r1
+      v14 = final a0, v13
+      v15 = index p0, r0
+      v16 = store v15, v14
+      v17 = end r0\n";
+
+    fn written(body: &str) -> String {
+        let text = format!("linear %k(f32[8] write, f32[64] read, f32[64] read) grid 1 {{\n{body}}}");
+        let mut linear = parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        linear.ops = write_out(linear.ops);
+        check::check(&linear.ops).unwrap_or_else(|error| panic!("{error}\n{}", print(&linear)));
+        print(&linear)
+    }
+
+    fn count(text: &str, what: &str) -> usize {
+        text.lines().filter(|line| line.contains(what)).count()
+    }
+
+    #[test]
+    fn neighbours_of_several_iterations_are_one_load() {
+        let text = written(SUMS);
+        assert_eq!((count(&text, "range "), count(&text, "muladd "), count(&text, "update ")), (2, 4, 4), "{text}");
+        // Four neighbours at once, and those of four rows one by one.
+        assert_eq!((count(&text, " load "), count(&text, "f32x4 = index")), (5, 1), "{text}");
+    }
+
+    #[test]
+    fn neighbours_that_are_not_aligned_are_loaded_one_by_one() {
+        let text = written(&SUMS.replace("v0 = mul r0, eight", "v0 = mul r0, two"));
+        assert_eq!((count(&text, " load "), count(&text, "f32x2 = index")), (6, 2), "{text}");
+        let odd = written(&SUMS.replace("v1 = mul r1, four", "v1 = mul r1, r0"));
+        assert_eq!(count(&odd, " load "), 8, "{odd}");
+    }
+
+    #[test]
+    fn loops_that_something_else_stands_in_or_asks_for_are_left() {
+        for (from, to) in [
+            ("range four, reduce #2", "range eight, reduce #2"),
+            ("v11 = update a0, v10\n", "v11 = update a0, v10\n v18 = index p0, r2\n v19 = store v18, v10\n"),
+            ("v11 = update a0, v10\n", "v11 = update a0, v10\n b0 = barrier #0\n"),
+            ("v14 = final a0, v13", "v14 = final a0, v12"),
+            // It is the same in each iteration.
+            ("v6 = mul r2, eight", "v6 = mul r1, eight"),
+        ] {
+            assert!(SUMS.contains(from));
+            let text = written(&SUMS.replace(from, to));
+            assert_eq!(count(&text, "range "), 3, "{text}");
+        }
+    }
+}
