@@ -247,10 +247,13 @@ fn fits(value: i64, node: &UOp) -> bool {
     node.dtype().bytes() >= 8 || i32::try_from(value).is_ok() && node.dtype().bytes() == 4
 }
 
+/// A memory, and what is added to a constant to make places in it.
+type Base = (UOp, Option<UOp>);
+
 /// Straight-line code without stores, in which what lies side by side is loaded at once.
 fn with_neighbours(ops: &[UOp]) -> Vec<UOp> {
-    let mut groups: FxHashMap<(UOp, Option<UOp>), Vec<(i64, UOp)>> = FxHashMap::default();
-    let mut order: Vec<(UOp, Option<UOp>)> = Vec::new();
+    let mut groups: FxHashMap<Base, Vec<(i64, UOp)>> = FxHashMap::default();
+    let mut order: Vec<Base> = Vec::new();
     for load in ops.iter().filter(|node| node.op() == Op::Load && node.dtype().lanes() == 1) {
         let index = load.src()[0].src();
         if index.len() == 2 && !load.dtype().is_bool() {
