@@ -12,6 +12,8 @@ use std::sync::{Once, OnceLock};
 
 use warpweft_devices::DeviceName;
 
+use crate::debug::print_unheard;
+
 /// What the long names of settings begin with.
 pub const PREFIX: &str = "WARPWEFT_";
 
@@ -267,12 +269,13 @@ fn settings() -> &'static (Config, Vec<Ignored>) {
     CONFIG.get_or_init(|| Config::read(variable))
 }
 
-/// Tells what of the environment does not count, once.
-pub(crate) fn tell_ignored() {
+/// Tells what of the environment does not count, once: as warnings.
+pub fn tell_ignored() {
     static TOLD: Once = Once::new();
     TOLD.call_once(|| {
         for ignored in ignored() {
             tracing::warn!(target: "warpweft::config", "{ignored}");
+            print_unheard(ignored);
         }
     });
 }

@@ -42,6 +42,21 @@ fn an_environment_that_is_about_the_host_is_no_error() {
     assert!(lines.contains("opened device INTERPRETER"), "{lines}");
     let warning = "WARPWEFT_THREADS=many in the environment is ignored: expected a number of threads, or `all`";
     assert_eq!(lines.matches(warning).count(), 1, "{lines}");
+    // Though nothing was asked for, what is ours and wrong is told, once.
+    let lines = told(&child("computes", &[("WARPWEFT_THREADS", "many")]));
+    assert_eq!(lines, format!("warpweft: {warning}\n"));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_cache_folder_that_others_can_write_costs_one_warning() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let path = folder.path().to_str().unwrap();
+    let lines = told(&child("computes", &[("WARPWEFT_CACHE_DIR", path), ("WARPWEFT_CACHELEVEL", "1")]));
+    assert!(lines.lines().count() == 1 && lines.contains("others than its owner can write it"), "{lines}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
 #[test]

@@ -29,6 +29,7 @@ use std::time::Duration;
 
 use super::folder::{Folder, mark_used};
 use super::prune;
+use crate::debug::print_unheard;
 
 const MAGIC: &[u8; 8] = b"WWCACHE\x04";
 const HEADER_BYTES: usize = 8 + 32 + 8 + 32;
@@ -140,7 +141,11 @@ impl Debug for DiskCache {
 impl DiskCache {
     /// A cache in this folder, which need not exist yet; none keeps nothing. Warnings go to `tracing`.
     pub fn new(folder: Option<PathBuf>) -> DiskCache {
-        DiskCache::with_warnings(folder, Box::new(|message| tracing::warn!("{message}")))
+        let warn = |message: &str| {
+            tracing::warn!("{message}");
+            print_unheard(&message);
+        };
+        DiskCache::with_warnings(folder, Box::new(warn))
     }
 
     /// A cache whose warnings go to `warn`: at most one in its life.

@@ -37,12 +37,18 @@ pub(crate) use progress::Progress;
 pub use progress::show_progress;
 pub(crate) use report::{DecisionWatch, KernelReport, Listening};
 #[cfg(feature = "printer")]
+pub(crate) use subscriber::print_unheard;
+#[cfg(feature = "printer")]
 pub use subscriber::{Printer, install};
 pub(crate) use totals::{tell_totals_at_exit, write_trace_at_exit};
 
 /// Without the feature `printer` nothing is installed: events go to the subscriber of the program, if it has one.
 #[cfg(not(feature = "printer"))]
 pub fn install(_level: u8) {}
+
+/// Without the feature `printer` nothing is printed.
+#[cfg(not(feature = "printer"))]
+pub(crate) fn print_unheard(_warning: &dyn std::fmt::Display) {}
 
 use std::sync::Arc;
 use std::time::Duration;

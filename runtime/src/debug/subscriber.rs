@@ -55,6 +55,14 @@ impl Visit for Message {
     }
 }
 
+/// Prints a warning in a process that has no subscriber, where it would be lost. None is installed for it: the application may have one yet to come.
+pub(crate) fn print_unheard(warning: &dyn fmt::Display) {
+    if !tracing::dispatcher::has_been_set() {
+        // A closed stderr is no reason to stop computing.
+        let _ = std::io::stderr().write_all(format!("warpweft: {warning}\n").as_bytes());
+    }
+}
+
 /// Installs a subscriber that prints to stderr, if `level` is not 0 and the process has none. An application that installs its own
 /// does so before it computes the first value, and nothing here replaces it.
 pub fn install(level: u8) {

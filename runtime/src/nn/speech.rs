@@ -86,7 +86,7 @@ fn waves() -> Vec<f64> {
     (0..FRAME).flat_map(row).collect()
 }
 
-/// The log-mel spectrogram of samples [count] between -1 and 1: [bands, count / 160], about -1 to 1.
+/// The log-mel spectrogram of samples `[count]` between -1 and 1: [bands, count / 160], about -1 to 1.
 #[track_caller]
 pub fn log_mel(samples: &Tensor, bands: impl Length) -> Tensor {
     let bands = bands.length();

@@ -15,7 +15,10 @@ use crate::DType;
 const NEVER: f64 = -1e30;
 
 /// What [`Tensor::ctc_loss`] is told.
+///
+/// Others may be added: begin with the default, and say what differs: `CtcOptions::default().blank(9)`.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct CtcOptions {
     /// The class that stands for none.
     pub blank: i64,
@@ -28,6 +31,23 @@ pub struct CtcOptions {
 impl Default for CtcOptions {
     fn default() -> CtcOptions {
         CtcOptions { blank: 0, reduction: Reduction::Mean, zero_infinity: false }
+    }
+}
+
+impl CtcOptions {
+    /// The same with this class standing for none.
+    pub fn blank(self, blank: impl Length) -> CtcOptions {
+        CtcOptions { blank: blank.length(), ..self }
+    }
+
+    /// The same with the losses reduced so.
+    pub fn reduction(self, reduction: Reduction) -> CtcOptions {
+        CtcOptions { reduction, ..self }
+    }
+
+    /// The same with infinite losses counted as zero, or not.
+    pub fn zero_infinity(self, zero_infinity: bool) -> CtcOptions {
+        CtcOptions { zero_infinity, ..self }
     }
 }
 

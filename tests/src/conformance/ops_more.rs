@@ -178,11 +178,8 @@ pub(super) fn more_losses(call: &Call<'_>) -> Family {
         "kl_div" => x.kl_div(call.input(1)?, call.flag("log_target")?, call.reduction()?),
         "smooth_l1_loss" => x.smooth_l1_loss(call.input(1)?, call.float_or("beta", 1.0)?, call.reduction()?),
         "ctc_loss" => {
-            let options = CtcOptions {
-                blank: call.int_or("blank", 0)?,
-                reduction: call.reduction()?,
-                zero_infinity: call.flag("zero_infinity")?,
-            };
+            let options = CtcOptions::default().blank(call.int_or("blank", 0)?).reduction(call.reduction()?);
+            let options = options.zero_infinity(call.flag("zero_infinity")?);
             x.log_softmax(2).ctc_loss(call.input(1)?, call.input(2)?, call.input(3)?, &options)
         }
         _ => return Ok(None),

@@ -27,7 +27,7 @@ use std::sync::{Mutex, PoisonError};
 
 use clap::{Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
-use warpweft::config::{PREFIX, VARIABLES, config, ignored};
+use warpweft::config::{PREFIX, VARIABLES, config, tell_ignored};
 
 /// Warpweft, a tensor compiler: look at what it makes, and measure it.
 #[derive(Parser)]
@@ -144,9 +144,8 @@ fn show_progress(made: usize, of: usize) {
 
 fn main() -> ExitCode {
     warpweft::debug::show_progress(show_progress);
-    if config().debug == 0 {
-        ignored().iter().for_each(|ignored| eprintln!("warpweft: {ignored}")); // else the library tells it
-    }
+    warpweft::debug::install(config().debug);
+    tell_ignored();
     let result = match Arguments::parse().command {
         Command::Devices => devices::run(),
         Command::Inspect(arguments) => inspect::run(&arguments),
