@@ -2,7 +2,7 @@
 //! PTX on the emulator, which watches for races; both against the unoptimised kernel.
 
 use warpweft_compiler::DType;
-use warpweft_compiler::ir::{Arg, Combiner, Dim, Op, ReduceOp, UOp};
+use warpweft_compiler::ir::{Arg, Combiner, Dim, Op, ReduceOp, Shape, StridedArg, UOp};
 use warpweft_compiler::linearize::Linear;
 use warpweft_compiler::optimize::{choose, text::print_list};
 use warpweft_compiler::pipeline::{LowerOptions, loops_of, lower_kernel};
@@ -11,7 +11,7 @@ use warpweft_compiler::target::{Costs, Target};
 use warpweft_compiler::watch::Silent;
 use warpweft_devices::{BufferSlice, RawBuffer};
 use warpweft_tests::assembler::{NO_PTXAS, PTXAS};
-use warpweft_tests::kernels::{kernel_of, matmul};
+use warpweft_tests::kernels::{Random, kernel_of, matmul};
 use warpweft_tests::{guarded, opt_lists};
 
 /// The list chosen by hand; the kernel that it makes keeps its values.
@@ -212,6 +212,29 @@ fn sides_and_terms_that_tiles_do_not_divide_are_masked() {
     let largest = kernel_of(&[(a * b).reduce(ReduceOp::Max, &[2]).reshape([30, 30])]);
     let (list, _) = chosen(&largest, &small_gpu());
     assert!(list.contains("split_masked") && list.contains("stage_ahead"), "{list}");
+}
+
+#[test]
+fn products_of_any_sides_keep_their_values() {
+    let mut random = Random::new(20);
+    for _ in 0..8 {
+        let [rows, terms, columns] = [(); 3].map(|()| 20 + random.below(80) as i64);
+        chosen(&matmul(rows, terms, columns), &small_gpu());
+    }
+}
+
+#[test]
+fn a_convolution_goes_by_tiles_of_channels_and_places() {
+    // 32 channels of 6 x 32 places from 16 channels, windows of 3 x 3, nothing beyond the edge.
+    let all = [32, 4, 30, 16, 3, 3];
+    let shape = Shape::from(vec![4i64, 30, 16, 3, 3]);
+    let windows = StridedArg { shape, strides: Shape::from(vec![32i64, 1, 192, 32, 1]), offset: Dim::Const(0) };
+    let x = UOp::param(1, DType::F32, 16 * 6 * 32);
+    let windows = UOp::new(Op::AsStrided, DType::F32, vec![x], Arg::Strided(windows.into()));
+    let filters = UOp::param(2, DType::F32, 32 * 16 * 9).reshape([32, 1, 1, 16, 3, 3]).expand(all);
+    let value = (windows.reshape([1, 4, 30, 16, 3, 3]).expand(all) * filters).reduce(ReduceOp::Add, &[3, 4, 5]);
+    let (list, linear) = chosen(&kernel_of(&[value.reshape([32, 4, 30])]), &small_gpu());
+    assert!(list.contains("stage_shared") && linear.shared().bytes > 0, "{list}");
 }
 
 #[test]
