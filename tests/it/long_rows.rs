@@ -165,7 +165,8 @@ fn statistics_of_long_rows_are_one_kernel() -> Result<()> {
 #[test]
 fn statistics_of_rows_of_any_length_are_one_kernel() -> Result<()> {
     let n = Var::new("n", 1..=40_000).unwrap();
-    let functions: [(&str, fn(&Tensor) -> Tensor); 3] =
+    type Statistic = fn(&Tensor) -> Tensor;
+    let functions: [(&str, Statistic); 3] =
         [("logsumexp", |x| x.logsumexp(1)), ("var", |x| x.var(1, 1, false)), ("softmax", |x| x.softmax(1))];
     for (name, function) in functions {
         let compiled = compile([spec(DType::F32, (128, &n))], |[x]| [function(&x)])?;

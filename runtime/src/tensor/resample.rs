@@ -120,7 +120,7 @@ fn resampled(
     let (axis, length) = line_of("resample", x, axis, location)?;
     let wrong = match places.iter().find(|place| place.is_nan() || place.abs() > PLACE_MAX) {
         Some(place) => Some(format!("the place {place} is out of range: places are numbers from -2^52 to 2^52")),
-        None if how.antialias && !(how.scale >= SCALE_MIN) => {
+        None if how.antialias && (how.scale.is_nan() || how.scale < SCALE_MIN) => {
             Some(format!("the scale {} is out of range: it must be 2^-20 or more", how.scale))
         }
         None => None,
