@@ -124,7 +124,7 @@ fn odd_numbers_in_every_place() {
         ("rotary", |x, n| ok(nn::rotary(x, n, 1e4))),
         ("to a spec", |_, n| compile([spec(DType::F32, [n])], |[x]| [x]).map(|_| ())),
         ("Var", |_, n| Var::new("n", n..=n).map(|_| ()).map_err(Into::into)),
-        ("bind", |_, n| Ok(drop(Tensor::ones([Var::new("n", 0..=8)?.bind(n)?])))),
+        ("bind", |_, n| Ok(Var::new("n", 0..=8)?.bind(n).map(|len| drop(Tensor::ones([len])))?)),
         ("bound", |_, n| ok(Tensor::ones([Var::new("n", 0..=MOST)?.bind(n)?]))),
     ];
     let numbers =
