@@ -1,6 +1,6 @@
 //! Elements of the host and bytes of memory, each seen as the other: so that data goes in and out by one copy, or by none.
 //!
-//! Always: a type that is not one of [`plain`]'s is refused, whatever traits it has; so is a bool that is neither 0 nor 1, on the way out,
+//! Always: a type that is not one of `plain`'s is refused, whatever traits it has; so is a bool that is neither 0 nor 1, on the way out,
 //! memory that is not the host's, and everything on machines whose words are not little-endian. Who is refused takes the slow way, element by element. Memory that the host lacks is an error.
 //!
 //! Tested at the end of this file.

@@ -1,7 +1,7 @@
 //! Launches prepared once and run again and again over other memory: what a compiled function replays.
 //!
 //! A list names memory by number and offset, so that running it takes a slice for each piece of memory and nothing else. A device
-//! may prepare more than [`OneByOne`], which launches each kernel as if it were alone.
+//! may prepare more than `OneByOne`, which launches each kernel as if it were alone.
 
 use std::fmt::Debug;
 use std::sync::Arc;

@@ -38,11 +38,13 @@ pub fn take() -> Vec<Piece> {
 }
 
 /// The beginning of a piece of work of this thread, if anybody asks.
+#[cfg_attr(not(feature = "cpu"), allow(dead_code, reason = "threads of the CPU have pieces of work"))]
 pub(crate) fn begin() -> Option<Instant> {
     ON.load(Ordering::Relaxed).then(Instant::now)
 }
 
 /// Its end.
+#[cfg_attr(not(feature = "cpu"), allow(dead_code, reason = "as above"))]
 pub(crate) fn end(begun: Option<Instant>) {
     let Some(start) = begun else { return };
     let piece =

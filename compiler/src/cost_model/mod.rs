@@ -1,7 +1,7 @@
 //! How long a kernel will take on a CPU, by counting: what a search tries first.
 //!
-//! A finished list is walked once. [`instructions`] adds up what each micro-op takes from the processor, as often as its loops run it, and
-//! what a chain of updates of one register has to wait. [`traffic`] asks of each load and store how many bytes come from beyond each cache, by the
+//! A finished list is walked once. `instructions` adds up what each micro-op takes from the processor, as often as its loops run it, and
+//! what a chain of updates of one register has to wait. `traffic` asks of each load and store how many bytes come from beyond each cache, by the
 //! steps that addresses make along the loops around it. The longest of these times counts, and a part of the others, since they overlap, but not wholly.
 //!
 //! The numbers are those of a nominal core, so a prediction is no time: it is for putting candidates in order, and two that differ by a tenth are alike.

@@ -1,6 +1,6 @@
 //! Vectors of elements of any type: what the interpreter computes with and what tests compare.
 //!
-//! [`Elements`] is one enum over the storage types; generic code gets at the typed slice through [`Element::slice`]. Bytes are little-endian,
+//! [`Elements`] is one enum over the storage types; generic code gets at the typed slice through `Element::slice`. Bytes are little-endian,
 //! as devices keep them; a bool is one byte, and any byte but 0 is true.
 
 use half::{bf16, f16};

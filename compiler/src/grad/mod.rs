@@ -1,7 +1,7 @@
 //! Reverse-mode gradients, from graph to graph.
 //!
 //! [`gradients`] walks a graph from its root to its leaves and gives, for each target, a graph that computes the derivative of the
-//! root by it. What an op contributes is a rule in [`rules`]; each op has one or says why it has none. Gradients are ordinary
+//! root by it. What an op contributes is a rule in `rules`; each op has one or says why it has none. Gradients are ordinary
 //! tensor graphs: they are optimised and scheduled like others, and can be differentiated again.
 //!
 //! Conventions are PyTorch's. The gradient of an extreme goes by index: a reduction's, a window's and a running one's to one element, the first

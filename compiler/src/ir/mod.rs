@@ -1,6 +1,6 @@
 //! The one intermediate representation, from tensor program to micro-ops: hash-consed nodes over one table of ops.
 //!
-//! [`UOp`] is a node handle ([`uop`]), [`Op`] its operation ([`op`], the table), [`Arg`] what it says beyond its operands, [`Shape`]
+//! [`UOp`] is a node handle (`uop`), [`Op`] its operation (`op`, the table), [`Arg`] what it says beyond its operands, [`Shape`]
 //! the lengths of its axes (each a [`Dim`]), [`Facts`] what is known of its value. `build` has typed constructors, `walk` the
 //! traversals, [`fragments`] which elements of matrices lanes hold, `infix` a one-line print of integer expressions.
 

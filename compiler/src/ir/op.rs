@@ -76,7 +76,7 @@ ops! {
     Param     "param"     []                    Leaf        "A buffer that is given when a schedule or kernel is called; the argument is its slot.";
     Variable  "variable"  []                    Leaf        "A named integer with bounds, given when a kernel is called.";
     Bind      "bind"      [variable value]      Leaf        "A variable together with the value that it has in this program.";
-    Iota      "iota"      []                    Leaf        "0, 1, 2, ... along one axis; the argument is the shape [n].";
+    Iota      "iota"      []                    Leaf        "0, 1, 2, ... along one axis; the argument is the shape `[n]`.";
 
     Neg       "neg"       [a]                   Unary       "-a. Integers wrap.";
     Not       "not"       [a]                   Unary       "Logical not of a bool, all bits flipped of an integer.";
@@ -112,7 +112,7 @@ ops! {
     MulAdd    "muladd"    [a b c]               Ternary     "a * b + c, rounded once.";
 
     Reshape   "reshape"   [x]                   Movement    "The same elements in row-major order under another shape.";
-    Permute   "permute"   [x]                   Movement    "Axes in another order: axis k of the result is axis order[k] of x.";
+    Permute   "permute"   [x]                   Movement    "Axes in another order: axis k of the result is axis `order[k]` of x.";
     Expand    "expand"    [x]                   Movement    "Axes of length 1 repeated to the given shape of the same rank.";
     Pad       "pad"       [x]                   Movement    "Zeros (false) put before and after each axis.";
     Shrink    "shrink"    [x]                   Movement    "The part from start to end of each axis.";

@@ -13,7 +13,7 @@
 //!
 //! *Fused* says whether the target multiplies and adds in one instruction; sums that must be exact use `muladd` regardless.
 //!
-//! Sines and cosines are in [`sine`](super::sine). Tested here against `libm` in higher precision, and by machine code over all `f32` values.
+//! Sines and cosines are in `sine`. Tested here against `libm` in higher precision, and by machine code over all `f32` values.
 
 use super::sine;
 use crate::dtype::{DType, Scalar, ScalarType};

@@ -6,11 +6,11 @@
 //! - in the *same* iteration, the load stands before the store, or they touch different elements.
 //!
 //! Offsets are sums of loop variables with factors, so the question is whether `a1*t1 + a2*t2 + ... + c = 0` has a solution within bounds
-//! where one of the `t` is the distance between two iterations ([`equation`]). Offsets that are no such sums (quotients of quotients, positions that were loaded)
+//! where one of the `t` is the distance between two iterations (`equation`). Offsets that are no such sums (quotients of quotients, positions that were loaded)
 //! are compared as they stand: a load and a store at one expression, the load first, are right if the store's view shows no element
 //! twice, which whoever writes through a view has checked. Where lengths are variables, all this is asked for several values of each, its bounds among them.
 //!
-//! What is exchanged in scratch, in order, says [`exchanges`]. Partial results that accumulate in scratch are read and replaced in many iterations; what must hold of them says [`accumulations`].
+//! What is exchanged in scratch, in order, says `exchanges`. Partial results that accumulate in scratch are read and replaced in many iterations; what must hold of them says `accumulations`.
 //!
 //! This shares no code with the passes that order effects (`kernel::effects`, `linearize::linearizer`), so that one mistake is not made twice. It runs on every
 //! kernel in debug builds. Tested below with lists that are wrong.

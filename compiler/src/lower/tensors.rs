@@ -5,7 +5,7 @@
 //! movement op asks at another index, a reduction opens ranges of its own and closes them with a `reduce_range`, a parameter answers with a
 //! load. A value that is to be *materialized* (`materialize`) is asked for once for all of some of its axes: a loop nest of its own stores it into
 //! scratch memory, in the innermost loop that its other indices need, and every question is answered by a load from there.
-//! Such an index is a [`MultiIndex`]: a list of index expressions and a gate, the condition under which it exists at all (padding makes indices that
+//! Such an index is a `MultiIndex`: a list of index expressions and a gate, the condition under which it exists at all (padding makes indices that
 //! do not). Asking the same node at the same index twice gives the same expression, so nothing is written twice.
 //!
 //! Always: a load's gate is false wherever its offset may be outside of its buffer. Every value can be computed in the innermost

@@ -58,7 +58,7 @@ fn take(x: &UOp, axis: usize, index: &UOp) -> Built {
     Ok(result)
 }
 
-/// Elements of one axis, chosen for each place of the others: result[i][j] = x[index[i][j]][j] along axis 0.
+/// Elements of one axis, chosen for each place of the others: `result[i][j] = x[index[i][j]][j]` along axis 0.
 pub fn gather(x: &UOp, index: &UOp, axis: i64) -> Built {
     check_index(index)?;
     let rank = x.shape().len();

@@ -2,7 +2,7 @@
 //!
 //! A function that cannot fail for any operand gives a node; one that can gives [`Built`], whose error says what was wrong and
 //! what would be right, without naming the op or the operands' shapes: the front end, which knows how it was called, adds these.
-//! Operands of different shapes are broadcast and of different types promoted here ([`shapes`]); inside, nodes of equal shape
+//! Operands of different shapes are broadcast and of different types promoted here (`shapes`); inside, nodes of equal shape
 //! (or rank 0) and type are combined by the plain constructors of `ir`, which panic only on a mistake of this module.
 //!
 //! Functions that PyTorch has go by PyTorch's names and meaning, ties, empty axes, NaN and gradients included. Where a function's

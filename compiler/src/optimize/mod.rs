@@ -1,4 +1,4 @@
-//! Which loops become vectors, register tiles, thread shares and thread indices: the vocabulary ([`opt`]) and its [`text`], its application ([`apply`], with the
+//! Which loops become vectors, register tiles, thread shares and thread indices: the vocabulary ([`opt`]) and its [`text`], its application ([`mod@apply`], with the
 //! limits that each opt is held to), the opts that a kernel admits ([`legal_opts`]), the loops as a person reads them ([`outline`]), and the
 //! choice by hand ([`by_hand`]) that most kernels get.
 

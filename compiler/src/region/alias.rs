@@ -4,7 +4,7 @@
 //! as much as its two tensors are cut in pieces, however long the chains behind them are. Tensors are numbered in the
 //! order in which they are added, inputs first.
 //!
-//! Answers are exact or [`Answer::Unknown`]: where a map or a set passes its budget, every question about it is open.
+//! Answers are exact or `Answer::Unknown`: where a map or a set passes its budget, every question about it is open.
 //! Queries stand in `alias/queries.rs`, the ops that add tensors in `alias/views.rs`. Not here: when an alias is
 //! harmful (`inplace.rs`).
 

@@ -60,7 +60,7 @@ pub fn rewrite_with(root: &UOp, sets: &[&RuleSet], listener: &mut dyn HitListene
 }
 
 /// Rewrites as far as the budget goes: nodes for which `is_leaf` holds stay as they are, with all that is below them. Behind the budget a
-/// node may be rewritten [`HITS_BEHIND_BUDGET`] times by all sets, then by `ending` alone, whose every hit must leave fewer nodes.
+/// node may be rewritten `HITS_BEHIND_BUDGET` times by all sets, then by `ending` alone, whose every hit must leave fewer nodes.
 ///
 /// Gives what came out, and the limit if it was passed: a bug in a rule set, with a result that is right all the same.
 pub fn rewrite_gradually(

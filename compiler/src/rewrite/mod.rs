@@ -1,5 +1,5 @@
 //! Rewriting: rules as data ([`rules`], with the law for writing them), patterns ([`pattern`]), and the engine that applies them
-//! until nothing is left to do ([`engine`]), nodes that match a pattern, for testing rules ([`instance`]). Which rules exist is the business of `symbolic` and `kernel`.
+//! until nothing is left to do ([`engine`]), nodes that match a pattern, for testing rules ([`mod@instance`]). Which rules exist is the business of `symbolic` and `kernel`.
 
 pub mod engine;
 pub mod instance;

@@ -4,7 +4,7 @@
 //! hold only what a kernel can compute; its params are its buffers, in type and length, no buffer twice; it loads what exists (a param
 //! of the schedule, or what an earlier kernel stored); what it stores into a buffer that exists replaces part of it, and into any other
 //! is all of it; after the last kernel every output exists. Whether replacing comes at the right time is asked of the program
-//! ([`check_order`]): a kernel runs after those that store the versions which it loads or replaces, and before any that replaces
+//! (`check_order`): a kernel runs after those that store the versions which it loads or replaces, and before any that replaces
 //! what it reads. Both run after each scheduling in debug builds, the first in the tests over everything that they schedule.
 
 #[cfg(debug_assertions)]

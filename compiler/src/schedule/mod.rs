@@ -8,9 +8,9 @@
 //! [`normalize`] takes memory and bound values out of the graph; its sink is the key under which a schedule is kept. [`schedule`]
 //! does the rest. A kernel is a *nest* of loops, not one reduction: several reductions that share their outer loops are one
 //! kernel, and a kernel may store several values. What shares a kernel is a matter of cost (`fuse`, in the units of `cost`);
-//! whether the outcome is legal is checked apart from that ([`check`]).
+//! whether the outcome is legal is checked apart from that ([`mod@check`]).
 //!
-//! What lowering can rely on, beyond what [`check`] lists: stores of one kernel share their leading loops as far as their shapes
+//! What lowering can rely on, beyond what [`mod@check`] lists: stores of one kernel share their leading loops as far as their shapes
 //! (axes of length 1 left out) agree; where an inlined reduction depends on some of the outer loops alone, all such sets of loops
 //! in a kernel form a chain, so that one order of the outer loops lets every reduction stand outside of the loops that it does not
 //! depend on. That order need not be the order of the axes (softmax along the first axis). Where recomputing is cheaper than a

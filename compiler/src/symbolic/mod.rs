@@ -1,8 +1,8 @@
 //! Simplification of expressions inside kernels and of symbolic dims: rule sets by family, and [`simplify`] that applies them all.
 //!
-//! The heart is index arithmetic. An index expression is a *sum* ([`terms`]) of atoms with coefficients; quotients and
-//! remainders of sums by constants are cut down by [`div_mod`] and joined by [`recombine`]; comparisons stand between a sum and a
-//! constant ([`compare`]). Bounds of variables decide what can be.
+//! The heart is index arithmetic. An index expression is a *sum* (`terms`) of atoms with coefficients; quotients and
+//! remainders of sums by constants are cut down by `div_mod` and joined by `recombine`; comparisons stand between a sum and a
+//! constant (`compare`). Bounds of variables decide what can be.
 //!
 //! Always: a rule keeps value, dtype and shape for every assignment that the bounds admit; scalars only (rank 0).
 //! Not here: tensor-level rules (`schedule`), lowering of ops that a target lacks (`kernel`).

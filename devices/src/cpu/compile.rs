@@ -88,7 +88,7 @@ pub(super) fn compile(program: &Program, target: &Target) -> Result<Vec<u8>, Dev
     compile_with(program, target, PASSES, OptimizationLevel::Default, &mut |_| ())
 }
 
-/// [`compile`] with the choices exposed and a call after each stage: for measuring them.
+/// `compile` with the choices exposed and a call after each stage: for measuring them.
 pub fn compile_with(
     program: &Program,
     target: &Target,
