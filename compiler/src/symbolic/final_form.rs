@@ -111,13 +111,16 @@ impl Writer {
             (Some(0), _) => (Sum::of(b), true),
             _ => return self.as_it_stands(node),
         };
+        // A constant is most often on the other side; where the rules left it with the terms, it goes where it is positive.
+        let constant = sum.constant;
         let (positive, negative): (SmallVec<_>, SmallVec<_>) =
             sum.terms.into_iter().partition(|(_, factor)| *factor > 0);
         if positive.is_empty() || negative.is_empty() || self.table.is_shared(if zero_first { b } else { a }) {
             return self.as_it_stands(node);
         }
-        let left = Sum { terms: positive, constant: 0 };
-        let Some(right) = (Sum { terms: negative, constant: 0 }).times(-1) else { return self.as_it_stands(node) };
+        let left = Sum { terms: positive, constant: constant.max(0) };
+        let right = Sum { terms: negative, constant: constant.min(0) }.times(-1);
+        let Some(right) = right else { return self.as_it_stands(node) };
         let (left, right) = (self.sum(&left), self.sum(&right));
         if zero_first { UOp::binary(node.op(), &right, &left) } else { UOp::binary(node.op(), &left, &right) }
     }
@@ -254,4 +257,33 @@ pub(super) fn own_cost(sum: &Sum) -> usize {
     let all_negative = sum.constant == 0 && sizes.len() == 1 && sum.terms.iter().all(|(_, factor)| *factor < 0);
     let additions = (sum.terms.len() + (sum.constant != 0) as usize).saturating_sub(1);
     additions + sizes.len() - 1 + (all_negative && !sum.terms.is_empty()) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::Scalar;
+    use crate::ir::evaluate;
+
+    /// Terms that go back into a quotient leave a constant beside those that are compared.
+    #[test]
+    fn a_constant_beside_compared_terms_stays() {
+        let (x, y) = (UOp::variable("x", -9, 9), UOp::variable("y", -5, 5));
+        let terms = &(&x * 3) - &(&y * 2);
+        for constant in [-14, -1, 1, 14] {
+            let sum = &terms + constant;
+            for expr in [sum.lt(0), UOp::index(0).lt(&sum), sum.equals(0), UOp::binary(Op::Ne, &sum, &UOp::index(0))] {
+                let written = with_few_ops(&expr);
+                for (at_x, at_y) in (-9..=9).flat_map(|x| (-5..=5).map(move |y| (x, y))) {
+                    let number = |leaf: &UOp| Some(Scalar::Int(if *leaf == x { at_x } else { at_y }));
+                    assert_eq!(
+                        evaluate(&written, number),
+                        evaluate(&expr, number),
+                        "{} at {at_x}, {at_y}",
+                        expr.infix()
+                    );
+                }
+            }
+        }
+    }
 }

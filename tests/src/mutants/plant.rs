@@ -3,7 +3,7 @@
 //! An expression `old` becomes `(if active(N) { new } else { old })`; `active` reads an environment variable once, and stands in a module that
 //! only the copy has, in the lowest crate. Files that are as they were keep their time, so that a second build is short.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -14,6 +14,8 @@ pub const ACTIVE: &str = "WARPWEFT_MUTANT";
 /// A file that gets the number of each switch that is reached.
 pub const REACHED: &str = "WARPWEFT_MUTANTS_REACHED";
 
+/// The file that only a copy has, by which it is known for one.
+const SWITCHES: &str = "compiler/src/mutants.rs";
 /// The module that the copy has.
 const MODULE: &str = r#"//! Switches of planted faults.
 use std::io::Write;
@@ -62,7 +64,12 @@ pub fn plant(root: &Path, to: &Path, faults: &[Fault], alone: Option<&Fault>) ->
         };
         write(&to.join(path), &bytes)?;
     }
-    write(&to.join("compiler/src/mutants.rs"), MODULE.as_bytes())?;
+    let module = to.join(SWITCHES);
+    if module.exists() {
+        let files: BTreeSet<&str> = files.iter().map(String::as_str).chain([SWITCHES]).collect();
+        remove_others(to, "", &files).map_err(|error| format!("{}: {error}", to.display()))?;
+    }
+    write(&module, MODULE.as_bytes())?;
     match changed.into_keys().next() {
         Some(missing) => Err(format!("there is no file {missing}")),
         None => Ok(()),
@@ -88,6 +95,21 @@ fn write(path: &PathBuf, bytes: &[u8]) -> Result<(), String> {
     }
     let outcome = path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(path, bytes));
     outcome.map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Takes out of an earlier copy what the project has no more: cargo finds tests by their files.
+fn remove_others(root: &Path, folder: &str, files: &BTreeSet<&str>) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(root.join(folder))? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let path = format!("{folder}{}", name.to_string_lossy());
+        if entry.file_type()?.is_dir() {
+            remove_others(root, &format!("{path}/"), files)?;
+        } else if !files.contains(path.as_str()) {
+            std::fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// The text of a file with these faults as switches; a fault without a number takes the place of what it replaces.
@@ -127,6 +149,17 @@ fn with_faults(path: &str, text: &str, faults: &[(usize, &Fault)]) -> Result<Str
 mod tests {
     use super::super::list::parse;
     use super::*;
+
+    #[test]
+    fn what_the_project_has_no_more_leaves_the_copy() {
+        let folder = tempfile::tempdir().unwrap();
+        for path in ["a/b/kept.rs", "a/old.rs", "new.rs"] {
+            write(&folder.path().join(path), b"x").unwrap();
+        }
+        remove_others(folder.path(), "", &["a/b/kept.rs", "new.rs"].into_iter().collect()).unwrap();
+        assert!(folder.path().join("a/b/kept.rs").is_file() && folder.path().join("new.rs").is_file());
+        assert!(!folder.path().join("a/old.rs").exists());
+    }
 
     #[test]
     fn faults_become_switches() {
