@@ -60,7 +60,7 @@ fn ptxas_reads_every_golden() {
 
 #[test]
 fn llvm_reads_every_golden() {
-    let goldens = goldens_of("llvm", &["tests.rs"]);
+    let goldens = goldens_of("llvm", &["tests.rs", "tests/arithmetic.rs"]);
     assert!(goldens.len() > 15, "{} goldens were found", goldens.len());
     let device = warpweft_tests::guarded::open("CPU", Some(1)).expect("the CPU is always there");
     for golden in goldens {

@@ -12,7 +12,7 @@ fn arguments_that_do_not_fit_are_named() {
         error.starts_with("call of f32[4]: argument 1 must be f32[3]: its axis 0 is 4 long, not 3 (at "),
         "{error}"
     );
-    assert!(error.contains("function/tests.rs:"), "{error}");
+    assert!(error.contains("function/tests/errors.rs:"), "{error}");
     let error = wrong(&x.cast(DType::F64), &y);
     assert!(error.contains("argument 0 must be f32[2, 3]: cast it to f32, or compile the function for f64"), "{error}");
     let error = wrong(&x, &x);
