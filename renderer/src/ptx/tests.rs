@@ -288,45 +288,43 @@ fn matrices_are_pairs_of_halves_in_registers() {
     check(
         list,
         expect![[r#"
-        {
-          ld.param.u64 %rd0, [p0];
-          cvta.to.global.u64 %rd1, %rd0;
-          ld.param.u64 %rd2, [p1];
-          cvta.to.global.u64 %rd3, %rd2;
-          ld.param.u64 %rd4, [p2];
-          cvta.to.global.u64 %rd5, %rd4;
-          mov.u32 %r0, %tid.x;
-          and.b32 %r1, %r0, 31;
-          cvt.u64.u32 %rd6, %r1;
-            mul.lo.s64 %rd7, %rd6, 8;
-            mad.lo.s64 %rd8, %rd7, 2, %rd3;
-            ld.global.nc.v4.b32 {%r2, %r3, %r4, %r5}, [%rd8];
-            mov.b32 {%rs0, %rs1}, %r2;
-            mov.b32 {%rs2, %rs3}, %r3;
-            mov.b32 {%rs4, %rs5}, %r4;
-            mov.b32 {%rs6, %rs7}, %r5;
-            mul.lo.s64 %rd9, %rd6, 2;
-            add.s64 %rd10, %rd9, 0;
-            mad.lo.s64 %rd11, %rd10, 2, %rd5;
-            ld.global.nc.b16 %rs8, [%rd11];
-            add.s64 %rd12, %rd9, 1;
-            mad.lo.s64 %rd13, %rd12, 2, %rd5;
-            ld.global.nc.b16 %rs9, [%rd13];
-            mov.b32 %r6, {%rs0, %rs1};
-            mov.b32 %r7, {%rs2, %rs3};
-            mov.b32 %r8, {%rs4, %rs5};
-            mov.b32 %r9, {%rs6, %rs7};
-            mov.b32 %r10, {%rs8, %rs9};
-            mov.b32 %r11, {%rs9, %rs8};
-            mov.f32 %f0, 0f00000000;
-            mov.f32 %f1, 0f00000000;
-            mov.f32 %f2, 0f00000000;
-            mov.f32 %f3, 0f00000000;
-            mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f4, %f5, %f6, %f7}, {%r6, %r7, %r8, %r9}, {%r10, %r11}, {%f0, %f1, %f2, %f3};
-            mul.lo.s64 %rd14, %rd6, 4;
-            mad.lo.s64 %rd15, %rd14, 4, %rd1;
-            st.global.v4.f32 [%rd15], {%f4, %f5, %f6, %f7};
-    "#]],
+            {
+              ld.param.u64 %rd0, [p0];
+              cvta.to.global.u64 %rd1, %rd0;
+              ld.param.u64 %rd2, [p1];
+              cvta.to.global.u64 %rd3, %rd2;
+              ld.param.u64 %rd4, [p2];
+              cvta.to.global.u64 %rd5, %rd4;
+              mov.u32 %r0, %tid.x;
+              and.b32 %r1, %r0, 31;
+              cvt.u64.u32 %rd6, %r1;
+                mul.lo.s64 %rd7, %rd6, 8;
+                mad.lo.s64 %rd8, %rd7, 2, %rd3;
+                ld.global.nc.v4.b32 {%r2, %r3, %r4, %r5}, [%rd8];
+                mov.b32 {%rs0, %rs1}, %r2;
+                mov.b32 {%rs2, %rs3}, %r3;
+                mov.b32 {%rs4, %rs5}, %r4;
+                mov.b32 {%rs6, %rs7}, %r5;
+                mul.lo.s64 %rd9, %rd6, 2;
+                add.s64 %rd10, %rd9, 0;
+                mad.lo.s64 %rd11, %rd9, 2, %rd5;
+                ld.global.nc.b16 %rs8, [%rd11];
+                ld.global.nc.b16 %rs9, [%rd11+2];
+                mov.b32 %r6, {%rs0, %rs1};
+                mov.b32 %r7, {%rs2, %rs3};
+                mov.b32 %r8, {%rs4, %rs5};
+                mov.b32 %r9, {%rs6, %rs7};
+                mov.b32 %r10, {%rs8, %rs9};
+                mov.b32 %r11, {%rs9, %rs8};
+                mov.f32 %f0, 0f00000000;
+                mov.f32 %f1, 0f00000000;
+                mov.f32 %f2, 0f00000000;
+                mov.f32 %f3, 0f00000000;
+                mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f4, %f5, %f6, %f7}, {%r6, %r7, %r8, %r9}, {%r10, %r11}, {%f0, %f1, %f2, %f3};
+                mul.lo.s64 %rd12, %rd6, 4;
+                mad.lo.s64 %rd13, %rd12, 4, %rd1;
+                st.global.v4.f32 [%rd13], {%f4, %f5, %f6, %f7};
+        "#]],
     );
 }
 
@@ -434,18 +432,18 @@ fn threads_of_a_block_share_memory() {
                 mov.u32 %r1, %tid.z;
                 cvt.u64.u32 %rd7, %r1;
                   mad.lo.s64 %rd8, %rd7, 4, %rd3;
-                  ld.global.nc.f32 %f0, [%rd8];
                   mad.lo.s64 %rd9, %rd7, 4, %rd4;
-                  st.shared.f32 [%rd9], %f0;
+                  cp.async.ca.shared.global [%rd9], [%rd8], 4;
                   mov.b16 %rs0, -3;
                   st.local.b16 [%rd5+2], %rs0;
+                cp.async.wait_all;
                 bar.sync 0;
                 mov.u32 %r2, %tid.z;
                 cvt.u64.u32 %rd10, %r2;
                 setp.ge.s64 %p0, %rd10, 1;
                 @%p0 bra end2;
-                  ld.shared.v4.f32 {%f1, %f2, %f3, %f4}, [%rd4+16];
-                  st.global.v4.f32 [%rd1], {%f1, %f2, %f3, %f4};
+                  ld.shared.v4.f32 {%f0, %f1, %f2, %f3}, [%rd4+16];
+                  st.global.v4.f32 [%rd1], {%f0, %f1, %f2, %f3};
               end2:
         "#]],
     );
