@@ -220,6 +220,13 @@ fn what_no_target_or_kernel_admits_is_refused_with_a_reason() {
     let why = "what is read and replaced does not end where the loop ends";
     assert_eq!(reason(&loops_of(&doubled, &mut Silent), "vectorize(r0, 2), split_masked(r0, 2)"), Reason::Kernel(why));
     keeps_values(&doubled, "split_masked(r0, 2), block(r1, x)");
+    // Parts of a flattened loop are not seen to replace others than they read; of the loops themselves they are.
+    let turned = UOp::param(0, DType::F32, 15).reshape([5, 3]).permute(&[1, 0]);
+    let src = vec![turned.clone(), &turned * 2];
+    let doubled = UOp::sink([UOp::new(Op::Store, DType::VOID, src, Arg::None)]);
+    let why = "what is read and replaced lies at quotients and remainders of the range";
+    assert_eq!(reason(&loops_of(&doubled, &mut Silent), "flatten(r0, r1), peel(r0, 0, 1)"), Reason::Kernel(why));
+    keeps_values(&doubled, "peel(r0, 0, 1)");
     let narrow = loops_of(&matmul(16, 8, 48), &mut Silent);
     assert_eq!(reason(&narrow, "split(r1, 24), lane(r3)"), Reason::Kernel("the number of lanes is a power of two"));
     kernel("split(r0, 8), block(r3, x), stage_shared(l0, r2)", "what threads share depends on the thread");

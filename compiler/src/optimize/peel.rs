@@ -10,16 +10,17 @@
 //! The opt takes any two places to cut at; [`decided_part`] finds those between which every condition on the range holds whatever the other loops do. What
 //! becomes of the conditions is the simplifier's business, which knows the bounds of the three parts.
 //!
-//! Always: each element is stored once, by the part that its index falls into; the middle keeps the range's number. Refused for reductions and for what
-//! accumulates in memory. Tested below, by filetests, and by random lists of opts on random kernels.
+//! Always: each element is stored once, by the part that its index falls into; the middle keeps the range's number. Refused for reductions, for what
+//! accumulates in memory, and for updates in place at quotients of the range. Tested below, by filetests, and by random lists of opts on random kernels.
 
 use rustc_hash::FxHashMap;
 use smallvec::smallvec;
 
 use super::opt::Reason;
 use super::split::{is_reduce, loops_inside, with_number};
-use crate::ir::{AxisKind, Op, Sources, UOp, rebuild};
+use crate::ir::{AxisKind, Op, Sources, UOp, postorder, rebuild};
 use crate::kernel::accumulate::accumulated_ranges;
+use crate::kernel::effects::memory_in_place;
 use crate::kernel::ranges::{
     Dependencies, NewRanges, RangeSet, closed_ranges, is_loop_end, next_range_id, range_id, substitute_ranges,
 };
@@ -44,6 +45,9 @@ pub(super) fn peel(root: &UOp, range: &UOp, begin: u32, end: u32) -> Result<UOp,
     if closing.any(|node| node.op() == Op::ReduceRange || accumulated_ranges(node).next().is_some()) {
         return Err("a reduction would be cut".into());
     }
+    if replaces_by_digits(root, range, &dependencies) {
+        return Err("what is read and replaced lies at quotients and remainders of the range".into());
+    }
     let mut cut = Cut { range, next: next_range_id(root), parts: [(begin, end), (0, begin), (end, len)] };
     // A local buffer by what it is made of: copies of one are cut alike.
     let mut done: FxHashMap<UOp, Sources> = FxHashMap::default();
@@ -55,6 +59,17 @@ pub(super) fn peel(root: &UOp, range: &UOp, begin: u32, end: u32) -> Result<UOp,
         rebuilt.with_src(stores.clone())
     });
     Ok(without_true_gates(&simplify(&new)))
+}
+
+/// Whether memory that the kernel reads and replaces is taken by quotients or remainders of the range: of a part that begins later nothing shows
+/// that its elements are others (`linearize::effects`).
+fn replaces_by_digits(root: &UOp, range: &UOp, dependencies: &Dependencies) -> bool {
+    let replaced = memory_in_place(root);
+    let is_digit =
+        |node: &UOp| matches!(node.op(), Op::IDiv | Op::Mod) && dependencies.get(node).contains(range_id(range));
+    let is_replaced = |node: &&UOp| node.op() == Op::Index && replaced.contains(&node.src()[0]);
+    let mut places = dependencies.order.iter().filter(is_replaced).map(|index| &index.src()[1]);
+    places.any(|place| postorder(std::slice::from_ref(place)).iter().any(is_digit))
 }
 
 /// The kernel with loads that are always there as loads without a condition.
