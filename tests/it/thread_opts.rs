@@ -227,6 +227,11 @@ fn what_no_target_or_kernel_admits_is_refused_with_a_reason() {
     let why = "what is read and replaced lies at quotients and remainders of the range";
     assert_eq!(reason(&loops_of(&doubled, &mut Silent), "flatten(r0, r1), peel(r0, 0, 1)"), Reason::Kernel(why));
     keeps_values(&doubled, "peel(r0, 0, 1)");
+    // The last vector of 15 stores what the one before it did, and would be a part that the first thread computes.
+    let odd = kernel_of(&[UOp::param(1, DType::F32, 15).exp2()]);
+    let why = "the last part overlaps the one before it: two threads would store one element";
+    assert_eq!(reason(&loops_of(&odd, &mut Silent), "vectorize(r0, 2), peel(r0, 2, 7)"), Reason::Kernel(why));
+    keeps_values(&odd, "peel(r0, 2, 10), block(r0, x)");
     let narrow = loops_of(&matmul(16, 8, 48), &mut Silent);
     assert_eq!(reason(&narrow, "split(r1, 24), lane(r3)"), Reason::Kernel("the number of lanes is a power of two"));
     kernel("split(r0, 8), block(r3, x), stage_shared(l0, r2)", "what threads share depends on the thread");

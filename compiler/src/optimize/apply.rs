@@ -94,7 +94,7 @@ fn try_apply(root: &UOp, opt: &Opt, target: &Target) -> Result<UOp, Reason> {
         Opt::Map { range, index } => map::to_index(root, &find(range)?, index.kind())?,
         Opt::Group { range, dim } => map::group(root, &find(range)?, *dim)?,
         Opt::Reorder { range, inner } => nesting::swap(root, &find(range)?, &find(inner)?)?,
-        Opt::Peel { range, begin, end } => peel(root, &find(range)?, *begin, *end)?,
+        Opt::Peel { range, begin, end } => peel(root, &find(range)?, *begin, *end, target)?,
         Opt::Merge { range, inner } => loops::join(root, &find(range)?, &find(inner)?)?,
         Opt::Outermost { range } => nesting::make_outermost(root, &find(range)?)?,
         Opt::Thread { range } => nesting::make_parallel(root, &[find(range)?])?,

@@ -11,7 +11,7 @@
 //! becomes of the conditions is the simplifier's business, which knows the bounds of the three parts.
 //!
 //! Always: each element is stored once, by the part that its index falls into; the middle keeps the range's number. Refused for reductions, for what
-//! accumulates in memory, and for updates in place at quotients of the range. Tested below, by filetests, and by random lists of opts on random kernels.
+//! accumulates in memory, for updates in place at quotients of the range, and on targets with blocks of threads where the last part overlaps. Tested below, by filetests, and by random lists of opts on random kernels.
 
 use rustc_hash::FxHashMap;
 use smallvec::smallvec;
@@ -25,12 +25,13 @@ use crate::kernel::ranges::{
     Dependencies, NewRanges, RangeSet, closed_ranges, is_loop_end, next_range_id, range_id, substitute_ranges,
 };
 use crate::symbolic::{linear_terms, simplify};
+use crate::target::Target;
 
 /// A range as its part from `begin` to `end`, and what is before and behind apart.
 ///
 /// # Errors
 /// Why not.
-pub(super) fn peel(root: &UOp, range: &UOp, begin: u32, end: u32) -> Result<UOp, Reason> {
+pub(super) fn peel(root: &UOp, range: &UOp, begin: u32, end: u32, target: &Target) -> Result<UOp, Reason> {
     if range.as_range().is_none_or(|arg| arg.kind != AxisKind::Loop) {
         return Err("only a loop over outputs, or one that fills scratch, can be cut".into());
     }
@@ -48,6 +49,9 @@ pub(super) fn peel(root: &UOp, range: &UOp, begin: u32, end: u32) -> Result<UOp,
     if replaces_by_digits(root, range, &dependencies) {
         return Err("what is read and replaced lies at quotients and remainders of the range".into());
     }
+    if target.blocks.is_some() && overlaps(root, range, &dependencies) {
+        return Err("the last part overlaps the one before it: two threads would store one element".into());
+    }
     let mut cut = Cut { range, next: next_range_id(root), parts: [(begin, end), (0, begin), (end, len)] };
     // A local buffer by what it is made of: copies of one are cut alike.
     let mut done: FxHashMap<UOp, Sources> = FxHashMap::default();
@@ -59,6 +63,12 @@ pub(super) fn peel(root: &UOp, range: &UOp, begin: u32, end: u32) -> Result<UOp,
         rebuilt.with_src(stores.clone())
     });
     Ok(without_true_gates(&simplify(&new)))
+}
+
+/// Whether the last iteration begins earlier and stores again what the one before it did. Once they are apart, nothing shows that any more.
+fn overlaps(root: &UOp, range: &UOp, dependencies: &Dependencies) -> bool {
+    let is_earlier = |node: &UOp| node.op() == Op::Min && dependencies.get(node).contains(range_id(range));
+    root.src().iter().any(|store| postorder(&store.src()[0].src()[1..2]).iter().any(is_earlier))
 }
 
 /// Whether memory that the kernel reads and replaces is taken by quotients or remainders of the range: of a part that begins later nothing shows
