@@ -11,7 +11,7 @@
 //! Not here: what a state is (`ir::combiner`). Tested by values against plain formulas, in the test crate.
 
 use super::create::without_own;
-use super::movement::{insert_axis, pad_axis, shrink_axis};
+use super::movement::{pad_axis, shrink_axis};
 use super::reduce::{along, count_of};
 use crate::dtype::Scalar;
 use crate::ir::{Combiner, Dim, Op, ReduceOp, Shape};
@@ -25,6 +25,9 @@ const BLOCK_ACROSS: i64 = 64;
 
 /// Exponents of a block whose values are weighted: with a block of the values they stay in the cache of one core.
 const BLOCK_OF_WEIGHTS: i64 = 512;
+
+/// Single floats in the widest vectors of a processor.
+const LANES_MOST: i64 = 16;
 
 /// Fewer results than this leave threads without work.
 const RESULTS_FEW: i64 = 64;
@@ -203,28 +206,31 @@ pub(super) fn weighted_sums(values: &UOp, least: i64, exponents: OfPiece<'_>) ->
     }
     let values = values.detach();
     let parts = Parts::of(len, BLOCK_OF_WEIGHTS);
-    let of_piece = |of_axis: OfAxis<'_>| -> super::Built<States> {
-        Ok(weighted_states(&exponents(of_axis)?.detach(), &of_axis(&values, axis)))
-    };
-    let states = match len {
-        _ if parts.covered == *len => of_piece(&|x, axis| parts.main(x, axis))?,
-        Dim::Const(_) => {
-            let rest = of_piece(&|x, axis| insert_axis(&parts.rest(x, axis), axis))?;
-            Combiner::SoftmaxSum.combine(&of_piece(&|x, axis| parts.main(x, axis))?, &rest).into_vec()
-        }
-        // A rest may be most of a variable length: it is a part with keys that weigh nothing, so that there is one loop.
-        Dim::Expr(_) => {
-            let whole = simplified((len + (parts.len - 1)) / parts.len * parts.len);
-            let padded = |x: &UOp, axis: usize| cut(&pad_axis(x, axis, 0, &whole - len), axis, parts.len);
-            let is_key = padded(&UOp::constant(Scalar::Bool(true), DType::BOOL).reshape([1]).expand([len.clone()]), 0);
-            let all = exponents(&padded)?.detach();
-            let hidden = super::number(f64::NEG_INFINITY, &all);
-            let all = super::broadcast_to(&is_key, all.shape())?.select(&all, hidden);
-            weighted_states(&all, &padded(&values, axis))
-        }
+    let states = if parts.covered == *len {
+        let main = |x: &UOp, axis: usize| parts.main(x, axis);
+        weighted_states(&exponents(&main)?.detach(), &main(&values, axis))
+    } else {
+        // What is left over is a part with keys that weigh nothing, so that there is one loop, and one kernel.
+        let part = filled_part(len);
+        let whole = simplified((len + (part - 1)) / part * part);
+        let padded = |x: &UOp, axis: usize| cut(&pad_axis(x, axis, 0, &whole - len), axis, part);
+        let is_key = padded(&UOp::constant(Scalar::Bool(true), DType::BOOL).reshape([1]).expand([len.clone()]), 0);
+        let all = exponents(&padded)?.detach();
+        let hidden = super::number(f64::NEG_INFINITY, &all);
+        let all = super::broadcast_to(&is_key, all.shape())?.select(&all, hidden);
+        weighted_states(&all, &padded(&values, axis))
     };
     let [_, sum, weighted] = &states[..] else { return Ok(None) };
     Ok(Some([sum.clone(), weighted.clone()]))
+}
+
+/// The length of parts of which the last one is filled up: of a number, with as little as vectors allow.
+fn filled_part(len: &Dim) -> i64 {
+    len.as_const().map_or(BLOCK_OF_WEIGHTS, |len| {
+        let count = (len + BLOCK_OF_WEIGHTS - 1) / BLOCK_OF_WEIGHTS;
+        let part = (len + count - 1) / count;
+        (part + LANES_MOST - 1) / LANES_MOST * LANES_MOST
+    })
 }
 
 /// The state of exponents [.., rows, blocks, n] with values [.., blocks, n, width].
