@@ -1,4 +1,4 @@
-//! What a program takes in with the library: few crates, and nothing that only the command line needs.
+//! What a program takes in with the library: few crates, and nothing that only the command line needs. What a package of each crate holds.
 
 use std::process::Command;
 
@@ -31,6 +31,65 @@ fn a_library_build_is_small() {
     assert!(crates.len() > 5 && crates.len() <= CRATES_MAX, "{}: {crates:#?}", crates.len());
     let is_for_people = |name: &&String| OF_THE_COMMAND_LINE.iter().any(|other| name.starts_with(&format!("{other} ")));
     assert_eq!(crates.iter().find(is_for_people), None);
+}
+
+/// What is published, the ones that others need first.
+const PACKAGES: &[&str] =
+    &["warpweft-compiler", "warpweft-renderer", "warpweft-devices", "warpweft-derive", "warpweft"];
+
+#[test]
+fn packages_hold_their_licences_and_what_readers_need() {
+    let mut failures = Vec::new();
+    for package in PACKAGES {
+        let mut cargo = Command::new(env!("CARGO"));
+        let output = cargo.current_dir(root()).args(["package", "--offline", "--list", "--allow-dirty", "-p", package]);
+        let output = output.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        if !output.status.success() || said.contains("warning") {
+            failures.push(format!("{package}: {said}"));
+        }
+        let text = String::from_utf8(output.stdout).unwrap();
+        let files: Vec<&str> = text.lines().collect();
+        let needed = ["LICENSE-APACHE", "LICENSE-MIT", "README.md", "src/lib.rs", "Cargo.lock"];
+        let missing = needed.iter().filter(|name| !files.contains(name));
+        failures.extend(missing.map(|name| format!("{package}: lacks {name}")));
+        let strange = files.iter().filter(|name| name.starts_with("target") || name.starts_with("python"));
+        failures.extend(strange.map(|name| format!("{package}: has {name}")));
+    }
+    super::assert_none(failures);
+}
+
+#[test]
+fn packages_say_what_they_are_and_want_no_exact_versions() {
+    let mut cargo = Command::new(env!("CARGO"));
+    let output = cargo.current_dir(root()).args(["metadata", "--offline", "--no-deps", "--format-version", "1"]);
+    let output = output.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let mut failures = Vec::new();
+    for package in metadata["packages"].as_array().unwrap() {
+        let name = package["name"].as_str().unwrap();
+        if !PACKAGES.contains(&name) {
+            continue;
+        }
+        let is_there = |field: &&&str| match &package[**field] {
+            serde_json::Value::Array(list) => !list.is_empty(),
+            field => field.as_str().is_some_and(|text| !text.is_empty()),
+        };
+        let wanted =
+            ["description", "license", "documentation", "readme", "rust_version", "keywords", "categories", "edition"];
+        failures.extend(wanted.iter().filter(|field| !is_there(field)).map(|field| format!("{name}: no {field}")));
+        if package["metadata"]["docs"]["rs"].is_null() {
+            failures.push(format!("{name}: no settings for docs.rs"));
+        }
+        for dependency in package["dependencies"].as_array().unwrap() {
+            let version = dependency["req"].as_str().unwrap();
+            if !version.starts_with('^') {
+                failures.push(format!("{name}: wants {} {version}", dependency["name"]));
+            }
+        }
+    }
+    super::assert_none(failures);
 }
 
 /// What of the interface of tensors takes or gives nodes of graphs: nothing, for `warpweft::compiler` is the door to them.
