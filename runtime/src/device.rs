@@ -3,15 +3,17 @@
 //! Whatever takes the name of a device as text takes a handle as well. Tested here and by runtime/tests/devices.rs.
 
 use std::fmt;
+use std::panic::Location;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use warpweft_devices::{DeviceName, registry::KNOWN_DEVICES, registry::count};
 
 use crate::config::config;
-use crate::execute::ExecuteError;
+use crate::execute::{ExecuteError, Executor};
 use crate::memory::MemoryStats;
 use crate::registry;
+use crate::tensor::{Error, Result, at};
 
 /// One of the devices that are here: its kind and its number, as in `cuda:1`; the number of the first may be left out.
 ///
@@ -34,24 +36,36 @@ impl Device {
     ///
     /// # Errors
     /// When there is none here; the error lists those that are.
-    pub fn named(name: &str) -> Result<Device, ExecuteError> {
-        let name = DeviceName::parse(name)?;
-        name.check()?;
+    #[track_caller]
+    pub fn named(name: &str) -> Result<Device> {
+        Device::checked(name).map_err(at(Location::caller()))
+    }
+
+    fn checked(name: &str) -> Result<Device> {
+        let name = DeviceName::parse(name).map_err(ExecuteError::from)?;
+        name.check().map_err(ExecuteError::from)?;
         Ok(Device { name: name.to_string().into() })
+    }
+
+    #[track_caller]
+    fn executor(&self) -> Result<Arc<Executor>> {
+        let location = Location::caller();
+        registry::executor(Some(&self.name)).map_err(|error| Error::from(error).at(location))
     }
 
     /// The device that computes what has no memory yet: see [`crate::Config::device`].
     ///
     /// # Errors
     /// When there is none of that name here.
-    pub fn default_device() -> Result<Device, ExecuteError> {
+    #[track_caller]
+    pub fn default_device() -> Result<Device> {
         Device::named(&config().device)
     }
 
     /// All devices that are here.
     pub fn all() -> Vec<Device> {
         let of_kind = |kind: &&str| (0..count(kind)).map(|number| format!("{kind}:{number}")).collect::<Vec<_>>();
-        KNOWN_DEVICES.iter().flat_map(of_kind).filter_map(|name| Device::named(&name).ok()).collect()
+        KNOWN_DEVICES.iter().flat_map(of_kind).filter_map(|name| Device::checked(&name).ok()).collect()
     }
 
     /// Its name, as [`crate::Tensor::device`] gives it: `CPU`, `PTX:1`.
@@ -64,32 +78,37 @@ impl Device {
     ///
     /// # Errors
     /// What went wrong in it, if nobody was told yet.
-    pub fn finish(&self) -> Result<(), ExecuteError> {
-        registry::executor(Some(&self.name))?.finish()
+    #[track_caller]
+    pub fn finish(&self) -> Result<()> {
+        let location = Location::caller();
+        self.executor()?.finish().map_err(|error| Error::from(error).at(location))
     }
 
     /// The memory of its tensors: in use, kept for the next, and the most that there was.
     ///
     /// # Errors
     /// When it cannot be opened.
-    pub fn memory(&self) -> Result<MemoryStats, ExecuteError> {
-        Ok(registry::executor(Some(&self.name))?.allocator().stats())
+    #[track_caller]
+    pub fn memory(&self) -> Result<MemoryStats> {
+        Ok(self.executor()?.allocator().stats())
     }
 
     /// Gives memory that is kept for the next tensors back to the machine. Returns how many bytes that was.
     ///
     /// # Errors
     /// When it cannot be opened.
-    pub fn free_kept_memory(&self) -> Result<usize, ExecuteError> {
-        Ok(registry::executor(Some(&self.name))?.allocator().clear())
+    #[track_caller]
+    pub fn free_kept_memory(&self) -> Result<usize> {
+        Ok(self.executor()?.allocator().clear())
     }
 }
 
 impl FromStr for Device {
-    type Err = ExecuteError;
+    type Err = Error;
 
-    fn from_str(name: &str) -> Result<Device, ExecuteError> {
-        Device::named(name)
+    /// As [`Device::named`]; the error names no line, since `parse` does not know its caller.
+    fn from_str(name: &str) -> Result<Device> {
+        Device::checked(name)
     }
 }
 

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a step that fails fails its test")]
 
 use warpweft::nn::{BatchNorm, Embedding, LayerNorm, Linear};
-use warpweft::{DType, DynFunction, Tensor, Var, compile, compile_dyn, spec};
+use warpweft::{DType, DynFunction, Tensor, Var, compile, compile_dyn, compile_with, spec};
 
 fn from(values: &[f32]) -> Tensor {
     Tensor::from_slice(values, [values.len()])
@@ -97,6 +97,16 @@ fn lengths_are_any_integers_and_shapes_any_lists() {
     assert_eq!(x.topk(rows, 1, true).unwrap().0.shape().unwrap(), [2, 2]);
     let n = Var::new("n", 1..=rows).unwrap();
     assert_eq!(Tensor::ones((n.bind(rows).unwrap(), columns)).shape().unwrap(), [2, 3]);
+    let counted = compile_with(&[&n], [spec(DType::F32, [2, 3])], |[x]| [x + Tensor::from_dim(&n)]).unwrap();
+    let [five] = counted.call_with(&[(&n, rows)], [x]).unwrap();
+    assert_eq!(five.to_vec::<f32>().unwrap(), [2.0; 6]);
+    assert_eq!(Tensor::ones((&n, columns)).bind(&[(&n, rows)]).sum(()).item::<f32>().unwrap(), 6.0);
+    assert_eq!((x.argmax(rows - 1, false).shape().unwrap(), x.argmin((), false).shape().unwrap()), (vec![2], vec![]));
+    assert_eq!(
+        (x.argmax(None, true).shape().unwrap(), x.argmin(Some(-1), true).shape().unwrap()),
+        (vec![1, 1], vec![2, 1])
+    );
+    assert_eq!(x.repeat_interleave(rows, columns - 2).shape().unwrap(), [2, 6]);
     assert_eq!((x.get(0..rows).shape().unwrap(), x.get((1usize, ..)).shape().unwrap()), (vec![2, 3], vec![3]));
     assert_eq!((x.get(0..1) * columns + rows).to_vec::<f32>().unwrap(), [2.0; 3]);
     assert_eq!(Tensor::full([rows], columns).dtype().unwrap(), DType::I32);

@@ -20,7 +20,10 @@ fn var(name: &str, min: i64, max: i64) -> Var {
 
 #[test]
 fn names_bounds_and_values_are_checked() {
-    let error = |result: Result<_, warpweft::tensor::VarError>| result.map(|_: Dim| ()).unwrap_err().to_string();
+    let error = |result: Result<_, warpweft::tensor::VarError>| {
+        let text = result.map(|_: Dim| ()).unwrap_err().to_string();
+        text.split_once(&format!(" (at {}:", file!())).expect("the caller's line").0.to_string()
+    };
     let made = |name: &str, min: i64, max: i64| Var::new(name, min..=max).map(Dim::from);
     assert_eq!(
         error(made("n", 3, 2)),

@@ -67,7 +67,7 @@ arithmetic! {
 impl PyVar {
     #[new]
     fn new(name: &str, min: i64, max: i64) -> PyResult<PyVar> {
-        Var::new(name, min..=max).map(PyVar).map_err(|error| PyValueError::new_err(error.to_string()))
+        Var::new(name, min..=max).map(PyVar).map_err(|error| PyValueError::new_err(error.kind.to_string()))
     }
 
     /// Its name.
@@ -90,7 +90,7 @@ impl PyVar {
 
     /// It with a value, as a length.
     fn bind(&self, value: i64) -> PyResult<PyDim> {
-        self.0.bind(value).map(PyDim).map_err(|error| PyValueError::new_err(error.to_string()))
+        self.0.bind(value).map(PyDim).map_err(|error| PyValueError::new_err(error.kind.to_string()))
     }
 
     fn __repr__(&self) -> String {

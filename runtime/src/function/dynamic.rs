@@ -11,8 +11,8 @@ use warpweft_compiler::ir::Dim;
 use warpweft_compiler::memory_plan::Gain;
 
 use super::call::{Program, Target};
-use super::{Function, Spec, described, trace};
-use crate::tensor::{CallError, Error, Result, Tensor, Var, at};
+use super::{Function, Spec, described, numbers, trace};
+use crate::tensor::{CallError, Error, Length, Result, Tensor, Var, at};
 
 /// A closure as a compiled program of any numbers of arguments and results. Cloning shares it; any thread may call it.
 #[derive(Clone)]
@@ -73,7 +73,7 @@ impl DynFunction {
     /// As [`Function::call`]; or when there are too few or too many arguments.
     #[track_caller]
     pub fn call(&self, arguments: &[&Tensor]) -> Result<Vec<Tensor>> {
-        self.call_with(&[], arguments)
+        self.run(&[], arguments, Location::caller())
     }
 
     /// As [`DynFunction::call`], with values for variables.
@@ -81,8 +81,16 @@ impl DynFunction {
     /// # Errors
     /// As [`DynFunction::call`]; or when a variable has no value, one out of its bounds, or two.
     #[track_caller]
-    pub fn call_with(&self, variables: &[(&Var, i64)], arguments: &[&Tensor]) -> Result<Vec<Tensor>> {
-        let location = Location::caller();
+    pub fn call_with(&self, variables: &[(&Var, impl Length)], arguments: &[&Tensor]) -> Result<Vec<Tensor>> {
+        self.run(&numbers(variables), arguments, Location::caller())
+    }
+
+    fn run(
+        &self,
+        variables: &[(&Var, i64)],
+        arguments: &[&Tensor],
+        location: &'static Location<'static>,
+    ) -> Result<Vec<Tensor>> {
         self.0.check_count("arguments", self.arguments(), arguments.len(), location)?;
         self.0.call(variables, arguments, location).map_err(at(location))
     }

@@ -41,11 +41,12 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use warpweft_compiler::DType;
 use warpweft_compiler::ir::{Dim, Shape};
 use warpweft_compiler::memory_plan::Gain;
 
-use crate::tensor::{Result, Tensor, Var, at};
+use crate::tensor::{Length, Result, Tensor, Var, at};
 pub use batch::vmap;
 use call::Program;
 pub use checkpoint::checkpoint;
@@ -147,7 +148,7 @@ impl<const N: usize, const M: usize> Function<N, M> {
     /// When an argument is not what its spec says or has no value, or memory does not suffice.
     #[track_caller]
     pub fn call(&self, arguments: [&Tensor; N]) -> Result<[Tensor; M]> {
-        self.call_with(&[], arguments)
+        self.run(&[], arguments, Location::caller())
     }
 
     /// As [`Function::call`], with values for variables.
@@ -155,8 +156,16 @@ impl<const N: usize, const M: usize> Function<N, M> {
     /// # Errors
     /// As [`Function::call`]; or when a variable has no value, one out of its bounds, or two.
     #[track_caller]
-    pub fn call_with(&self, variables: &[(&Var, i64)], arguments: [&Tensor; N]) -> Result<[Tensor; M]> {
-        let location = Location::caller();
+    pub fn call_with(&self, variables: &[(&Var, impl Length)], arguments: [&Tensor; N]) -> Result<[Tensor; M]> {
+        self.run(&numbers(variables), arguments, Location::caller())
+    }
+
+    fn run(
+        &self,
+        variables: &[(&Var, i64)],
+        arguments: [&Tensor; N],
+        location: &'static Location<'static>,
+    ) -> Result<[Tensor; M]> {
         let results = self.0.call(variables, &arguments, location).map_err(at(location))?;
         // There is one for each tensor that the closure gave.
         let missing = || Tensor::refused("call", "a result is missing");
@@ -179,6 +188,11 @@ impl<const N: usize, const M: usize> fmt::Debug for Function<N, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&described(&self.0, M))
     }
+}
+
+/// Values of variables as lengths are.
+fn numbers<'v>(variables: &[(&'v Var, impl Length)]) -> SmallVec<[(&'v Var, i64); 4]> {
+    variables.iter().map(|(variable, value)| (*variable, value.length())).collect()
 }
 
 fn described(program: &Program, results: usize) -> String {

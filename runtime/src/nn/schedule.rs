@@ -4,6 +4,7 @@ use crate::tensor::{Result, Tensor};
 
 /// What a rate is at each step.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Schedule {
     /// The same always.
     Constant(f64),

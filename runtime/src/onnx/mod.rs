@@ -126,7 +126,7 @@ impl Model {
             // Names of the format need not be names of variables.
             let letters: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
             let variable = Var::new(&format!("n{number}_{letters}"), bounds.clone());
-            variables.push(((*name).to_string(), variable.map_err(|error| refused(error.to_string()))?));
+            variables.push(((*name).to_string(), variable.map_err(|error| refused(error.kind.to_string()))?));
         }
         let Inner { file, whole, inputs, .. } = &*self.0;
         let (file, whole, inputs) = (file.clone(), whole.clone(), inputs.clone());

@@ -13,6 +13,36 @@ use warpweft_compiler::{DType, UOp};
 use super::Tensor;
 use super::errors::CallError;
 
+/// An axis, or all of them: `-1`, `()`, `Some(axis)`, `None`.
+pub trait AxisOrAll {
+    /// The axis; none means all.
+    fn axis(self) -> Option<i64>;
+}
+
+impl AxisOrAll for () {
+    fn axis(self) -> Option<i64> {
+        None
+    }
+}
+
+impl AxisOrAll for Option<i64> {
+    fn axis(self) -> Option<i64> {
+        self
+    }
+}
+
+macro_rules! axes {
+    ($($integer:ident)*) => { $(
+        impl AxisOrAll for $integer {
+            fn axis(self) -> Option<i64> {
+                Some(self.length())
+            }
+        }
+    )* };
+}
+
+axes! { i32 i64 u32 usize }
+
 /// A Rust type that tensors can hold.
 pub trait TensorElement: Element {
     /// The type of a tensor of these.

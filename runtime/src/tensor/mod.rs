@@ -60,7 +60,7 @@ use warpweft_compiler::{DType, UOp};
 use crate::debug::note_origin;
 
 pub use bounds::check_indices;
-pub use convert::{AxisList, Length, Literal, Operand, TensorElement};
+pub use convert::{AxisList, AxisOrAll, Length, Literal, Operand, TensorElement};
 pub(crate) use create::{draw_variable, next_draw};
 pub use create::{manual_seed, random_state};
 pub use errors::{CallError, Error, Result};
@@ -74,7 +74,7 @@ pub use sampling::{Beyond, SampleMode};
 pub use selecting::Unique;
 pub use small_floats::{PowerRounding, SmallFloat};
 pub use spectral::MatrixNorm;
-pub use var::{Var, VarError};
+pub use var::{Var, VarError, VarErrorKind};
 pub use warpweft_compiler::ir::{Dim, Shape as Dims};
 pub use warpweft_compiler::ops::convolution::ConvOptions;
 pub use warpweft_compiler::ops::elementwise::Rounding;

@@ -5,7 +5,7 @@ use warpweft_compiler::ops::{create, join, movement as ops, padding};
 use warpweft_compiler::view::ViewSpec;
 
 use super::convert::Literal;
-use super::{AxisList, Length, PadMode, Result, Tensor};
+use super::{AxisList, AxisOrAll, Length, PadMode, Result, Tensor};
 
 /// Movement of one tensor.
 impl Tensor {
@@ -137,7 +137,8 @@ impl Tensor {
 
     /// Each element repeated in place along an axis; flattened first without one.
     #[track_caller]
-    pub fn repeat_interleave(&self, count: impl Length, axis: Option<i64>) -> Tensor {
+    pub fn repeat_interleave(&self, count: impl Length, axis: impl AxisOrAll) -> Tensor {
+        let axis = axis.axis();
         Tensor::compute("repeat_interleave", [self], |[x]| ops::repeat_interleave(x, count.length(), axis))
     }
 

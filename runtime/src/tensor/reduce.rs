@@ -2,7 +2,7 @@
 
 use warpweft_compiler::ops::{reduce as ops, scan, sort, statistics};
 
-use super::{AxisList, Length, Result, Tensor};
+use super::{AxisList, AxisOrAll, Length, Result, Tensor};
 
 macro_rules! reductions {
     ($($(#[$doc:meta])* $name:ident $kept:ident $text:literal $function:expr;)*) => {
@@ -75,13 +75,15 @@ impl Tensor {
 
     /// Index of the first largest along an axis, or of all elements, counted row-major; `i32`.
     #[track_caller]
-    pub fn argmax(&self, axis: Option<i64>, keepdim: bool) -> Tensor {
+    pub fn argmax(&self, axis: impl AxisOrAll, keepdim: bool) -> Tensor {
+        let axis = axis.axis();
         Tensor::compute("argmax", [self], |[x]| ops::argmax(x, axis, keepdim))
     }
 
     /// Index of the first smallest along an axis, or of all elements, counted row-major; `i32`.
     #[track_caller]
-    pub fn argmin(&self, axis: Option<i64>, keepdim: bool) -> Tensor {
+    pub fn argmin(&self, axis: impl AxisOrAll, keepdim: bool) -> Tensor {
+        let axis = axis.axis();
         Tensor::compute("argmin", [self], |[x]| ops::argmin(x, axis, keepdim))
     }
 

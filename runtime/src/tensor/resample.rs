@@ -13,6 +13,7 @@ use warpweft_compiler::dtype::{Elements, Scalar};
 
 /// Which elements count for a place between them.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Kernel {
     /// The nearest element.
     Nearest(NearestRounding),
@@ -24,6 +25,7 @@ pub enum Kernel {
 
 /// Which element is the nearest to a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum NearestRounding {
     /// In the middle the lower one.
     HalfDown,

@@ -14,6 +14,7 @@ use crate::DType;
 
 /// How a value between elements is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SampleMode {
     /// The nearest element; of two the one with the even place.
     Nearest,
@@ -25,6 +26,7 @@ pub enum SampleMode {
 
 /// What stands beyond the edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Beyond {
     /// Zeros.
     Zeros,

@@ -11,6 +11,7 @@ use crate::DType;
 
 /// A float type of 8 bits or less. The name says exponent and mantissa bits, and: FN, no infinities; UZ, no negative zero; U, no sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum SmallFloat {
     /// 8 bits, largest 448.
     E4M3FN,
@@ -187,6 +188,7 @@ impl Tensor {
 
 /// Which power of two a number goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PowerRounding {
     /// The next one below.
     Down,

@@ -307,6 +307,7 @@ impl Tensor {
 
 /// What a norm of a matrix is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum MatrixNorm {
     /// The root of the sum of squares.
     Frobenius,

@@ -8,22 +8,40 @@
 
 use std::fmt;
 use std::ops::{Add, Div, Mul, RangeInclusive, Rem, Sub};
+use std::panic::Location;
 
 use rustc_hash::FxHashMap;
 use warpweft_compiler::UOp;
 use warpweft_compiler::ir::{Arg, Dim, Op, postorder_until, substitute};
 use warpweft_compiler::schedule::ANONYMOUS;
 
-use super::{Length, Result, Tensor};
+use super::{Length, Result, Tensor, outermost};
 
 /// A named integer of which only the bounds are known.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Var(UOp);
 
+/// Why a variable cannot be made or have a value, and where in the program that was asked for.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{kind} (at {}:{})", location.file(), location.line())]
+#[non_exhaustive]
+pub struct VarError {
+    /// Why.
+    pub kind: VarErrorKind,
+    /// The call.
+    pub location: &'static Location<'static>,
+}
+
+impl fmt::Debug for VarError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
 /// Why a variable cannot be made or have a value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum VarError {
+pub enum VarErrorKind {
     /// A name that text forms could not hold.
     #[error("{name:?} is no name of a variable: use letters, digits and _, a letter first")]
     Name {
@@ -69,7 +87,10 @@ impl Var {
     ///
     /// # Errors
     /// If the name is no identifier, or the bounds are empty or negative.
+    #[track_caller]
     pub fn new(name: &str, bounds: RangeInclusive<impl Length>) -> std::result::Result<Var, VarError> {
+        let location = outermost(Location::caller());
+        let refused = |kind| Err(VarError { kind, location });
         let (min, max) = (bounds.start().length(), bounds.end().length());
         let mut letters = name.chars();
         let begins = letters.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_');
@@ -77,10 +98,10 @@ impl Var {
             || name.starts_with(ANONYMOUS)
             || !letters.all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
         {
-            return Err(VarError::Name { name: name.to_string() });
+            return refused(VarErrorKind::Name { name: name.to_string() });
         }
         if min < 0 || min > max {
-            return Err(VarError::Bounds { name: name.to_string(), min, max });
+            return refused(VarErrorKind::Bounds { name: name.to_string(), min, max });
         }
         Ok(Var(UOp::variable(name, min, max)))
     }
@@ -89,11 +110,16 @@ impl Var {
     ///
     /// # Errors
     /// If the value is outside of the bounds.
+    #[track_caller]
     pub fn bind(&self, value: impl Length) -> std::result::Result<Dim, VarError> {
-        let value = value.length();
+        let location = outermost(Location::caller());
+        self.bound(value.length()).map_err(|kind| VarError { kind, location })
+    }
+
+    fn bound(&self, value: i64) -> std::result::Result<Dim, VarErrorKind> {
         let (min, max) = (*self.bounds().start(), *self.bounds().end());
         if !(min..=max).contains(&value) {
-            return Err(VarError::Value { name: self.name().to_string(), value, min, max });
+            return Err(VarErrorKind::Value { name: self.name().to_string(), value, min, max });
         }
         // With one value there is nothing to leave open, and the length is that number everywhere.
         Ok(if min == max { Dim::from(value) } else { Dim::from(self.0.bind(value)) })
@@ -189,17 +215,18 @@ impl Tensor {
     ///
     /// It is computed anew from the same memory: a tensor of its own, not a view.
     #[track_caller]
-    pub fn bind(&self, values: &[(&Var, i64)]) -> Tensor {
-        let location = std::panic::Location::caller();
+    pub fn bind(&self, values: &[(&Var, impl Length)]) -> Tensor {
+        let location = Location::caller();
         let value = match self.uop() {
             Ok(value) => value,
             Err(error) => return Tensor::from_error(error),
         };
         let refused =
-            |error: VarError| Tensor::from_error(super::CallError::new("bind", &[&value], error.to_string(), location));
+            |why: VarErrorKind| Tensor::from_error(super::CallError::new("bind", &[&value], why.to_string(), location));
         let mut map: FxHashMap<UOp, UOp> = FxHashMap::default();
         for (variable, number) in values {
-            let bound = match variable.bind(*number) {
+            let number = number.length();
+            let bound = match variable.bound(number) {
                 Ok(bound) => bound.to_uop(),
                 Err(error) => return refused(error),
             };
@@ -207,7 +234,7 @@ impl Tensor {
                 && other != bound
             {
                 let first = other.src()[1].as_int().unwrap_or_default();
-                return refused(VarError::Conflict { name: variable.name().to_string(), first, second: *number });
+                return refused(VarErrorKind::Conflict { name: variable.name().to_string(), first, second: number });
             }
         }
         Tensor::from_uop(with_values(&value, map))

@@ -11,6 +11,7 @@ use crate::DType;
 
 /// What becomes of the rows of a bag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Bag {
     /// Their sum.
     Sum,
