@@ -15,7 +15,7 @@
 //! prints (of the feature `printer`, which is there unless it is left out). Kernels are timed only while somebody listens to level 2, or
 //! with `PROFILE=1`, which tells what each took in all when the process ends, or with `PROFILE=FILE.json`, which writes a trace and a page ([`trace`]).
 //!
-//! Always: what is told, and in which order, depends on the program alone; only times differ from run to run.
+//! Always: what is told, and in which order, depends on the program alone; only times differ from run to run. Tested in `runtime/tests/debug.rs`.
 
 mod lines;
 mod origins;
@@ -26,10 +26,6 @@ mod report;
 mod subscriber;
 mod totals;
 pub mod trace;
-
-#[cfg(test)]
-#[cfg(feature = "printer")]
-mod tests;
 
 pub use lines::{kernel_line, memory_line};
 pub(crate) use origins::{note_origin, origin_of};

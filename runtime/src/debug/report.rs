@@ -57,6 +57,7 @@ pub(crate) struct KernelReport {
     loops: String,
     wants_loops: bool,
     wants_choices: bool,
+    wants_source: bool,
     wants_linear: bool,
     wants_assembly: bool,
 }
@@ -74,6 +75,7 @@ impl KernelReport {
             loops: String::new(),
             wants_loops: listening.loops,
             wants_choices: listening.choices,
+            wants_source: listening.source,
             wants_linear: listening.linear,
             wants_assembly: listening.assembly,
         }
@@ -125,7 +127,9 @@ impl KernelReport {
                 format!("{}: lowered in {lowered:.2} ms, {origin} and loaded in {:.2} ms", program.name, all - lowered),
             ));
         }
-        self.parts.push((4, program.source.trim_end().to_string()));
+        if self.wants_source {
+            self.parts.push((4, program.source.trim_end().to_string()));
+        }
         if self.wants_assembly {
             let assembly = device.disassemble(object).unwrap_or_else(|error| format!("{}: {error}", program.name));
             self.parts.push((7, assembly.trim_end().to_string()));
@@ -144,6 +148,7 @@ pub(crate) struct Listening {
     loops: bool,
     memory: bool,
     choices: bool,
+    source: bool,
     ast: bool,
     linear: bool,
     assembly: bool,
@@ -167,6 +172,7 @@ impl Listening {
             loops: all,
             memory: wants(3),
             choices: wants(3) || all,
+            source: wants(4) || all,
             ast: wants(5) || all,
             linear: wants(6) || all,
             assembly: wants(7) || all,

@@ -71,9 +71,10 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
-    use crate::execute::Executor;
+    use crate::execute::{Executor, computed};
+    use warpweft_compiler::schedule::normalize;
 
-    /// A loop among tensors, where only the compiler's own later stages have any: no graph that the library builds has one.
+    /// A loop among tensors, where only the compiler's own later stages have any: no graph that the library builds has one, and one made by hand is refused.
     fn broken(x: &UOp) -> UOp {
         x * &UOp::range(4, 0, AxisKind::Loop).cast(DType::F32).reshape([1]).expand([4])
     }
@@ -82,8 +83,11 @@ mod tests {
     fn a_bug_is_an_error_with_the_program_and_everything_goes_on() {
         let executor = Executor::open("CPU", &Config { threads: Some(2), ..Config::default() }).unwrap();
         let x = executor.from_bytes(DType::F32, 4, &[0; 16]).unwrap();
+        let refused = executor.realize(&[broken(&x)]).unwrap_err().to_string();
+        assert_eq!(refused, "range: range does not belong to graphs of tensors");
+        let program = normalize(&[broken(&x)], computed).unwrap();
         for _ in 0..2 {
-            let ExecuteError::Internal(bug) = executor.realize(&[broken(&x)]).unwrap_err() else {
+            let ExecuteError::Internal(bug) = executor.plan_of_checked(&program.sink).unwrap_err() else {
                 panic!("another error")
             };
             assert!(bug.program.starts_with("graph %program(p0: ") && bug.program.contains("range 4"), "{bug}");

@@ -32,12 +32,12 @@ mod stored;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustc_hash::FxHashSet;
-use warpweft_compiler::error::CompileError;
+use warpweft_compiler::error::{CompileError, ProgramError};
 use warpweft_compiler::ir::{Arg, UOp, postorder};
 use warpweft_compiler::pipeline::LowerOptions;
 use warpweft_compiler::schedule::{ANONYMOUS, Normalized, ScheduleOptions, normalize, normalize_for_writes};
 use warpweft_compiler::target::Language;
-use warpweft_compiler::{DType, Op};
+use warpweft_compiler::{DType, Op, verify};
 use warpweft_devices::{BufferSlice, Device, DeviceError, RawBuffer, elements};
 
 use crate::cache::disk::{DiskCache, Key};
@@ -326,6 +326,13 @@ pub(crate) fn copied_to(executor: &Executor, value: &UOp, room: u64) -> Result<U
     Ok(run::buffer_node(copy, dtype, room, &executor.name))
 }
 
+/// Whether a program is made as programs of tensors are. Tensors make no others; graphs made by hand may be anything, and what the compiler would make of
+/// such a one might leave the memory that it is given.
+fn check_graph(sink: &UOp) -> Result<(), CompileError> {
+    verify::tensor::check(std::slice::from_ref(sink))
+        .map_err(|error| CompileError::Program(ProgramError::new(error.node.op(), error.message)))
+}
+
 /// Memory that a graph takes, about, if nobody else has parts of it.
 fn graph_bytes(root: &UOp) -> usize {
     postorder(std::slice::from_ref(root)).len() * NODE_BYTES
@@ -556,6 +563,11 @@ impl Executor {
         if let Some(plan) = self.plan_in_memory(sink) {
             return Ok(plan);
         }
+        check_graph(sink)?;
+        self.plan_of_checked(sink)
+    }
+
+    fn plan_of_checked(&self, sink: &UOp) -> Result<Arc<Plan>, ExecuteError> {
         let plan = internal::guarded("a program", sink, || match self.stored_plan(sink) {
             Some(plan) => Ok(plan),
             None => self.new_plan(sink),

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use warpweft_compiler::DType;
 use warpweft_compiler::ir::UOp;
 use warpweft_compiler::schedule::{Normalized, ScheduleBuffer, view_of};
-use warpweft_devices::BufferSlice;
+use warpweft_devices::{BufferSlice, DeviceError};
 
 use super::plan::{Launch, Place, Plan};
 use super::{ExecuteError, Executor};
@@ -42,14 +42,20 @@ pub(crate) enum Placeholder {
     Donated,
 }
 
-/// Bytes of a buffer.
+/// Bytes of a buffer; of one that is longer than memory can be, more than there are.
 pub(super) fn bytes_of(buffer: &ScheduleBuffer) -> usize {
-    buffer.len as usize * buffer.dtype.bytes()
+    usize::try_from(buffer.len).unwrap_or(usize::MAX).saturating_mul(buffer.dtype.bytes())
 }
 
-/// The memory that a program gives for a slot. A slot that it does not name is never touched.
-fn given(program: &Normalized, slot: u32) -> Result<Buffer, ExecuteError> {
-    program.buffers[slot as usize].held::<Buffer>().cloned().ok_or(ExecuteError::NoMemory)
+/// The memory that a program gives for a slot. A slot that it does not name is never touched. Graphs may have been made by hand, so that a buffer says
+/// that it is longer than the memory that it holds, or a slot stands for nothing.
+fn given(program: &Normalized, slot: u32, buffer: &ScheduleBuffer) -> Result<Buffer, ExecuteError> {
+    let node = program.buffers.get(slot as usize).ok_or(ExecuteError::NoMemory)?;
+    let memory = node.held::<Buffer>().ok_or_else(|| super::missing(node))?;
+    match bytes_of(buffer) {
+        bytes if bytes <= memory.bytes() => Ok(memory.clone()),
+        bytes => Err(DeviceError::OutOfBounds { offset: 0, bytes, limit: memory.bytes() }.into()),
+    }
 }
 
 type Memory = SmallVec<[Option<Buffer>; 8]>;
@@ -86,7 +92,7 @@ impl Executor {
         let arena = (plan.arena_bytes > 0).then(|| Buffer::new(&self.allocator, plan.arena_bytes));
         for (place, buffer) in plan.places.iter().zip(&plan.buffers) {
             memory.push(Some(match *place {
-                Place::Given(slot) => given(program, slot)?,
+                Place::Given(slot) => given(program, slot, buffer)?,
                 Place::Own => self.new_memory(buffer),
                 Place::Arena(offset) => match &arena {
                     Some(arena) => arena.view(offset, bytes_of(buffer))?,
@@ -176,7 +182,7 @@ impl Executor {
                     let node = if output < plan.params && plan.replaced[output] {
                         // Other elements are another node, though they lie in the same memory: nodes never change.
                         let buffer = &plan.buffers[output];
-                        let memory = given(program, output as u32)?.of_constants(is_of_constants);
+                        let memory = given(program, output as u32, buffer)?.of_constants(is_of_constants);
                         buffer_node(memory, buffer.dtype, buffer.len, &self.name)
                     } else if output < plan.params {
                         program.buffers[output].clone()

@@ -270,3 +270,58 @@ fn any_row_column_or_tile_is_copied_out_by_one_kernel() {
     }
     assert_eq!(executor.stats().kernels_compiled, 3);
 }
+
+#[test]
+fn texts_of_kernels_are_dropped_unless_somebody_asked_for_them() {
+    let folder = tempfile::tempdir().unwrap();
+    for device in ["CPU", "INTERPRETER", "PTX"] {
+        // Compiled; then another's, from disk.
+        for _ in 0..2 {
+            let config = Config { cache_folder: Some(folder.path().to_path_buf()), ..Config::default() };
+            let executor = Executor::open(device, &config).unwrap();
+            let x = floats(&executor, &[1.0, 2.0, 3.0, 4.0]);
+            executor.realize(&[(&x * 3).contiguous() + 1, x.reduce(ReduceOp::Max, &[0])]).unwrap();
+            let kernels = executor.kernels.lock().unwrap();
+            let plans = executor.plans.lock().unwrap();
+            let launched = plans.values().flat_map(|plan| plan.kernels.iter().map(|launch| &launch.kernel));
+            let texts: Vec<&str> = kernels.values().chain(launched).map(|made| &*made.program.source).collect();
+            assert!(texts.len() >= 2 && texts.iter().all(|text| text.is_empty()), "{device}: {texts:?}");
+        }
+    }
+}
+
+#[test]
+fn graphs_made_by_hand_are_refused_and_read_nothing_that_is_not_theirs() {
+    let executor = cpu();
+    let x = floats(&executor, &[1.0; 8]);
+    let Arg::Buffer(buffer) = x.arg().clone() else { panic!("no buffer") };
+    let longer = |id: u64, len: u64| {
+        let node = UOp::buffer(buffer.id + id, DType::F32, len, &buffer.device);
+        node.hold(Arc::new(memory_of(&x).unwrap().clone()));
+        node.shrink(&[((len as i64 - 8).into(), (len as i64).into())]) + &x
+    };
+    let param =
+        |slot, len: i64| UOp::param(slot, DType::F32, len as u64).shrink(&[((len - 8).into(), len.into())]) + &x;
+    let load = |from: UOp| {
+        let index = UOp::new(Op::Index, DType::F32, vec![from, UOp::index(1 << 30)], Arg::None);
+        UOp::new(Op::Load, DType::F32, vec![index], Arg::None).reshape([1]).expand([8]) + &x
+    };
+    let range = UOp::range(1 << 30, 0, warpweft_compiler::ir::AxisKind::Loop);
+    let graphs = [
+        longer(1 << 40, 1 << 20),
+        longer(1 << 41, 1 << 61),
+        param(0, 1 << 30),
+        param(7, 8),
+        UOp::param(3, DType::F32, 8) + 1,
+        load(UOp::param(0, DType::F32, 8)),
+        load(x.clone()),
+        x.gather(&range.cast(DType::I64).reshape([1]), 0),
+    ];
+    for (number, graph) in graphs.iter().enumerate() {
+        for _ in 0..2 {
+            let outcome = executor.realize(std::slice::from_ref(graph));
+            assert!(outcome.is_err(), "{number}: {outcome:?}");
+        }
+    }
+    assert_eq!(read(&executor.realize(&[&x + 1]).unwrap()[0]), [2.0; 8]);
+}

@@ -1,15 +1,20 @@
 //! What each level prints, with times, addresses and process numbers masked.
+//!
+//! A process of its own, in which tests take turns: `tracing` asks only once whether anybody listens to a call site, and where there is one subscriber it asks
+//! the thread that meets the call site first. A thread of another test, which has no subscriber, would say no for all.
+#![allow(clippy::unwrap_used, reason = "a step that fails fails its test")]
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use expect_test::expect;
 use tracing_subscriber::layer::SubscriberExt;
+use warpweft::config::Config;
+use warpweft::debug::{Printer, kernel_line};
+use warpweft::execute::Executor;
+use warpweft::{DType, Tensor, compile, spec};
 use warpweft_compiler::ir::{ReduceOp, UOp};
 use warpweft_compiler::program::Estimate;
-
-use super::*;
-use crate::config::Config;
-use crate::execute::Executor;
 
 /// A writer into shared memory.
 #[derive(Clone, Default)]
@@ -25,23 +30,32 @@ impl std::io::Write for Shared {
     }
 }
 
-/// What is printed at a level while a softmax is computed twice.
-fn printed(level: u8) -> String {
+/// What is printed at a level while something runs, and nothing else of this process does.
+fn told(level: u8, program: impl FnOnce()) -> String {
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let shared = Shared::default();
     let writer = shared.clone();
     let subscriber = tracing_subscriber::registry().with(Printer::new(level, move || writer.clone()));
-    tracing::subscriber::with_default(subscriber, || {
-        let executor = Executor::open("CPU", &Config { threads: Some(1), ..Config::default() }).unwrap();
+    tracing::subscriber::with_default(subscriber, program);
+    let bytes = shared.0.lock().unwrap().clone();
+    String::from_utf8(bytes).unwrap()
+}
+
+/// What is printed at a level while a softmax is computed twice.
+fn printed(level: u8) -> String {
+    told(level, || {
+        let mut config = Config::default();
+        config.threads = Some(1);
+        let executor = Executor::open("CPU", &config).unwrap();
         for _ in 0..2 {
             let bytes: Vec<u8> = (0..512).flat_map(|k| (k as f32).to_le_bytes()).collect();
-            let x = executor.from_bytes(warpweft_compiler::DType::F32, 512, &bytes).unwrap().reshape([16, 32]);
+            let x = executor.from_bytes(DType::F32, 512, &bytes).unwrap().reshape([16, 32]);
             let spread = |x: &UOp, op| x.reduce(op, &[1]).reshape([16, 1]).expand([16, 32]);
             let powers = (&x - spread(&x, ReduceOp::Max)).exp2();
             executor.realize(&[powers.div(spread(&powers, ReduceOp::Add)).contiguous() + 1]).unwrap();
         }
-    });
-    let bytes = shared.0.lock().unwrap().clone();
-    String::from_utf8(bytes).unwrap()
+    })
 }
 
 /// Numbers that differ from run to run as `_`: those with a decimal point, process numbers, and counts of live nodes.
@@ -102,19 +116,13 @@ fn each_level_adds_its_own_part() {
 
 /// What is told at level 2 of launches, without what comes before the call.
 fn calls_of(program: impl FnOnce()) -> Vec<String> {
-    let shared = Shared::default();
-    let writer = shared.clone();
-    let subscriber = tracing_subscriber::registry().with(Printer::new(2, move || writer.clone()));
-    tracing::subscriber::with_default(subscriber, program);
-    let bytes = shared.0.lock().unwrap().clone();
-    let text = String::from_utf8(bytes).unwrap();
+    let text = told(2, program);
     let launches = text.lines().filter(|line| line.starts_with("***"));
     launches.map(|line| line.rsplit_once("GB/s)").unwrap().1.trim().to_string()).collect()
 }
 
 #[test]
 fn each_launch_names_the_call_that_asked_for_it() {
-    use crate::{DType, Tensor, compile, spec};
     let here = |op: &str, line: u32| format!("{op} at {}:{line}", file!());
     let line = line!() + 3;
     let eager = calls_of(|| {
@@ -137,7 +145,7 @@ fn each_launch_names_the_call_that_asked_for_it() {
     let mut ops: Vec<&str> = called.iter().map(|call| call.split(' ').next().unwrap()).collect();
     ops.sort_unstable();
     ops.dedup();
-    assert!(called.iter().all(|call| call.contains("debug/tests.rs:")) && ops.contains(&"mul"), "{called:?}");
+    assert!(called.iter().all(|call| call.contains("tests/debug.rs:")) && ops.contains(&"mul"), "{called:?}");
 }
 
 #[test]
