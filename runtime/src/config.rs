@@ -48,11 +48,16 @@ pub const VARIABLES: &[Variable] = &[
     Variable { name: "LRU", default: "4096", meaning: "MiB of freed memory kept for reuse; 0 keeps none" },
     Variable { name: "NO_MEMORY_PLANNER", default: "0", meaning: "1: temporaries live until their program has run" },
     Variable { name: "CACHELEVEL", default: "1", meaning: "0: kernels and schedules are not kept on disk" },
-    Variable { name: "CACHE_DIR", default: "~/.cache/warpweft", meaning: "folder of kernels and schedules" },
+    Variable {
+        name: "CACHE_DIR",
+        default: "~/.cache/warpweft",
+        meaning: "folder of kernels and schedules; under the short name, the folder `warpweft` in it",
+    },
     Variable {
         name: "PROFILE",
         default: "0",
-        meaning: "1: time each kernel and print totals when the program ends; FILE.json: write a trace to it, and a page beside it",
+        meaning: "1: time each kernel and print totals when the program ends; FILE.json: write a trace to it, and a page beside it; other files \
+                  are not replaced",
     },
 ];
 
@@ -143,8 +148,7 @@ impl Config {
         let reader = Reader { get: &get, ignored: RefCell::default() };
         let path = |name: &str| get(name).filter(|text| !text.is_empty()).map(PathBuf::from);
         let home = || path("XDG_CACHE_HOME").or_else(|| path("HOME").map(|home| home.join(".cache")));
-        let folder = reader.value("CACHE_DIR", "a folder", |text| Some(PathBuf::from(text)));
-        let folder = folder.or_else(|| home().map(|home| home.join("warpweft")));
+        let folder = cache_folder(&reader).or_else(|| home().map(|home| home.join("warpweft")));
         let keeps = reader.value("CACHELEVEL", "0 or 1", number::<1>).unwrap_or(1) > 0;
         let debug = reader.value("DEBUG", "a number from 0 to 7", number::<7>).unwrap_or(0);
         let profile = reader.value("PROFILE", "0, 1, or the name of a .json file", profile);
@@ -199,6 +203,17 @@ impl Reader<'_> {
 
 fn number<const MAX: u64>(text: &str) -> Option<u64> {
     text.parse().ok().filter(|value| *value <= MAX)
+}
+
+/// What the short name says is a folder that others may keep things in too: ours is one of its own in it. A relative path would be another folder for each
+/// program; whoever means that says it under the long name.
+fn cache_folder(reader: &Reader<'_>) -> Option<PathBuf> {
+    let is_long = (reader.get)(&format!("{PREFIX}CACHE_DIR")).is_some_and(|text| !text.trim().is_empty());
+    let folder = reader.value("CACHE_DIR", "a folder", |text| Some(PathBuf::from(text)))?;
+    match is_long {
+        true => Some(folder),
+        false => folder.is_absolute().then(|| folder.join("warpweft")),
+    }
 }
 
 fn threads(reader: &Reader<'_>) -> Option<usize> {
@@ -324,6 +339,18 @@ mod tests {
         assert_eq!(profile("/tmp/a.json"), (false, Some("/tmp/a.json".into())));
         assert_eq!(right(&[("DEBUG", "4"), ("WARPWEFT_DEBUG", "")]).debug, 4);
         assert_eq!(right(&[("WARPWEFT_THREADS", "all"), ("THREADS", "3")]).threads, None);
+    }
+
+    #[test]
+    fn a_cache_folder_of_others_gets_one_of_ours() {
+        let folder = |pairs: &[(&str, &str)]| right(&[pairs, &[("HOME", "/home/a")]].concat()).cache_folder;
+        assert_eq!(folder(&[("CACHE_DIR", "/var/cache")]), Some("/var/cache/warpweft".into()));
+        for other in ["redis://cache:6379", "cache", "", " "] {
+            assert_eq!(folder(&[("CACHE_DIR", other)]), Some("/home/a/.cache/warpweft".into()), "{other}");
+        }
+        for ours in ["/var/cache", "cache"] {
+            assert_eq!(folder(&[("WARPWEFT_CACHE_DIR", ours), ("CACHE_DIR", "/other")]), Some(ours.into()));
+        }
     }
 
     #[test]

@@ -60,6 +60,41 @@ fn a_cache_folder_that_others_can_write_costs_one_warning() {
 }
 
 #[test]
+fn a_cache_folder_under_the_short_name_is_shared_with_others() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("hits"), b"theirs").unwrap();
+    let path = folder.path().to_str().unwrap();
+    assert_eq!(told(&child("computes", &[("CACHE_DIR", path), ("CACHELEVEL", "1"), ("DEV", "cpu")])), "");
+    let mut names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["hits", "warpweft"]);
+    assert_eq!(std::fs::read(folder.path().join("hits")).unwrap(), b"theirs");
+    assert!(std::fs::read_dir(folder.path().join("warpweft")).unwrap().count() > 1);
+}
+
+#[test]
+fn a_trace_replaces_traces_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let (trace, page) = (folder.path().join("host.json"), folder.path().join("host.html"));
+    let run = || told(&child("computes", &[("PROFILE", trace.to_str().unwrap())]));
+    for theirs in ["{\"port\": 8080}", "{\"traceEvents\":[\n]}"] {
+        std::fs::write(&trace, theirs).unwrap();
+        let lines = run();
+        assert!(lines.contains("is a file of another kind") && lines.lines().count() == 1, "{lines}");
+        assert_eq!(std::fs::read_to_string(&trace).unwrap(), theirs);
+        assert!(!page.exists());
+    }
+    std::fs::write(&trace, "").unwrap();
+    for _ in 0..2 {
+        assert_eq!(run(), "");
+        assert!(std::fs::read_to_string(&trace).unwrap().contains("\"kernels\":[{") && page.exists());
+    }
+    std::fs::write(&page, "<!doctype html><title>theirs</title>").unwrap();
+    assert!(run().contains("host.html is a file of another kind"));
+    assert!(std::fs::read_to_string(&page).unwrap().contains("theirs"));
+}
+
+#[test]
 fn totals_of_kernels_are_told_when_any_program_ends() {
     let lines = told(&child("computes", &[("PROFILE", "1"), ("DEV", "cpu")]));
     let (heading, kernels) = lines.split_once('\n').unwrap();

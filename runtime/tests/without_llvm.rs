@@ -10,7 +10,7 @@ use warpweft::Tensor;
 
 fn child(name: &str, folder: &Path) -> (bool, String) {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", name, "--ignored", "--nocapture"]).env("CACHE_DIR", folder).env("DEV", "CPU");
+    command.args(["--exact", name, "--ignored", "--nocapture"]).env("WARPWEFT_CACHE_DIR", folder).env("DEV", "CPU");
     let Output { status, stdout, stderr } = command.env_remove("CACHELEVEL").env_remove("DEBUG").output().unwrap();
     (status.success(), String::from_utf8_lossy(&[stdout, stderr].concat()).into_owned())
 }

@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::folder::{Folder, mark_used};
+use super::folder::{Folder, check_growth, mark_used};
 use super::prune;
 use crate::debug::print_unheard;
 
@@ -245,6 +245,8 @@ impl DiskCache {
     pub(crate) fn count_hits(&self, count: usize) {
         if let Some(folder) = &self.folder
             && let Ok(mut file) = Folder::open(folder).and_then(|folder| folder.append(HITS_FILE))
+            && let Ok(metadata) = file.metadata()
+            && check_growth(metadata.len() + count as u64).is_ok()
         {
             let _ = file.write_all(&vec![b'.'; count]);
         }
@@ -302,6 +304,7 @@ fn write_entry(folder: &Path, key: &Key, payload: &[u8]) -> io::Result<u64> {
     bytes.extend_from_slice(blake3::hash(payload).as_bytes());
     bytes.extend_from_slice(payload);
 
+    check_growth(bytes.len() as u64)?;
     let (shard, name) = place(key);
     let shard = Folder::open_or_make(folder)?.folder(&shard, true)?;
     let (mut file, temporary) = make_temporary(&shard, &key.hex())?;

@@ -148,6 +148,17 @@ mod unix {
         }
     }
 
+    /// Whether a file may grow to so many bytes. The system answers a write beyond the limit of the process (`ulimit -f`) by a signal that ends it.
+    pub(in super::super) fn check_growth(bytes: u64) -> io::Result<()> {
+        match rustix::process::getrlimit(rustix::process::Resource::Fsize).current {
+            Some(limit) if bytes > limit => {
+                let why = format!("a file of {bytes} bytes, and this process may write {limit} to one (`ulimit -f`)");
+                Err(io::Error::new(io::ErrorKind::FileTooLarge, why))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
     /// Marks an open file as written now, though it may be open to be read only.
     pub(in super::super) fn mark_used(file: &File) -> io::Result<()> {
         let now = Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
@@ -248,7 +259,7 @@ mod unix {
 }
 
 #[cfg(unix)]
-pub(super) use unix::mark_used;
+pub(super) use unix::{check_growth, mark_used};
 
 /// Without owners and modes there is no folder.
 #[cfg(not(unix))]
@@ -300,10 +311,14 @@ mod other {
         }
     }
 
+    pub(in super::super) fn check_growth(_bytes: u64) -> io::Result<()> {
+        Ok(())
+    }
+
     pub(in super::super) fn mark_used(_file: &File) -> io::Result<()> {
         Ok(())
     }
 }
 
 #[cfg(not(unix))]
-pub(super) use other::mark_used;
+pub(super) use other::{check_growth, mark_used};

@@ -10,7 +10,7 @@
 
 use std::sync::Once;
 
-use super::{record, trace};
+use super::{print_unheard, record, trace};
 use crate::config::config;
 use crate::registry;
 
@@ -22,18 +22,29 @@ pub(crate) fn tell_totals_at_exit() {
     });
 }
 
-/// Records from now on, and has it written when the process ends, to the file that the settings name. May be called often, and counts once.
+/// Records from now on, and has it written when the process ends, to the file that the settings name. May be called often, and counts once. Nothing is
+/// recorded where somebody else's file has that name: `PROFILE=settings.json` may be a host's.
 pub(crate) fn write_trace_at_exit() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        record::start();
-        warpweft_devices::at_exit::at_exit(write_trace);
+        let Some(path) = &config().profile_file else { return };
+        match trace::check_place(path) {
+            Ok(()) => {
+                record::start();
+                warpweft_devices::at_exit::at_exit(write_trace);
+            }
+            Err(error) => {
+                let warning = format!("nothing is recorded: PROFILE={}: {error}", path.display());
+                tracing::warn!(target: "warpweft::profile", "{warning}");
+                print_unheard(&warning);
+            }
+        }
     });
 }
 
 fn write_trace() {
     if let (Some(path), Some(recording)) = (&config().profile_file, record::finish())
-        && let Err(error) = trace::write(&recording, None, path)
+        && let Err(error) = trace::check_place(path).and_then(|()| trace::write(&recording, None, path))
     {
         tell_at_exit(&format!("PROFILE: {}: {error}\n", path.display()));
     }

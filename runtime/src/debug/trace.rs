@@ -146,7 +146,7 @@ pub fn json(recording: &Recording, roofline: Option<Roofline>) -> String {
     let events: Vec<String> = names.chain(recording.spans.iter().map(event)).collect();
     let ceilings = roofline.map_or("null".to_string(), ceilings);
     format!(
-        "{{\"traceEvents\":[\n{}\n],\"displayTimeUnit\":\"ms\",\n\"warpweft\":{{\"version\":{},\"spans_left_out\":{},\"ceilings\":{ceilings},\n\"kernels\":{},\n\"programs\":{}}}}}\n",
+        "{BEGIN}\n{}\n],\"displayTimeUnit\":\"ms\",\n{OURS}{},\"spans_left_out\":{},\"ceilings\":{ceilings},\n\"kernels\":{},\n\"programs\":{}}}}}\n",
         events.join(",\n"),
         quoted(env!("CARGO_PKG_VERSION")),
         recording.spans_left_out,
@@ -176,6 +176,31 @@ pub fn page(json: &str) -> String {
 pub fn page_beside(trace: &Path) -> PathBuf {
     trace.with_extension("html")
 }
+
+/// Whether a recording may be written there: where nothing is, or nothing but an earlier recording and its page.
+///
+/// # Errors
+/// When a file of another kind has one of the names.
+pub fn check_place(path: &Path) -> std::io::Result<()> {
+    let is_ours = |path: &Path, known: &dyn Fn(&[u8]) -> bool| match std::fs::read(path) {
+        Ok(bytes) if bytes.is_empty() || known(&bytes) => Ok(()),
+        Ok(_) => Err(std::io::Error::other(format!(
+            "{} is a file of another kind; name one that is not there",
+            path.display()
+        ))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    };
+    let holds = |bytes: &[u8], part: &str| bytes.windows(part.len()).any(|window| window == part.as_bytes());
+    is_ours(path, &|bytes| bytes.starts_with(BEGIN.as_bytes()) && holds(bytes, OURS))?;
+    let begin = PAGE.split("<style>").next().unwrap_or_default(); // with the title, and as it was in other versions
+    is_ours(&page_beside(path), &|bytes| bytes.starts_with(begin.as_bytes()))
+}
+
+/// What each trace begins with.
+const BEGIN: &str = "{\"traceEvents\":[";
+/// What the traces of others have not.
+const OURS: &str = "\"warpweft\":{\"version\":";
 
 /// Writes a recording to a file, and its page beside it.
 ///

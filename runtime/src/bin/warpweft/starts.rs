@@ -136,7 +136,8 @@ pub(crate) fn child(sizes: Sizes) -> Result<(), Failure> {
 /// Starts the encoder with this cache folder; seconds from the start to the result, and what it told.
 fn start(folder: &Path) -> Result<(f64, Start), Failure> {
     let begin = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs_f64();
-    let output = Command::new(std::env::current_exe()?).arg("encoder-start").env("CACHE_DIR", folder).output()?;
+    let output =
+        Command::new(std::env::current_exe()?).arg("encoder-start").env("WARPWEFT_CACHE_DIR", folder).output()?;
     if !output.status.success() {
         return Err(format!("the encoder failed: {}", String::from_utf8_lossy(&output.stderr)).into());
     }
