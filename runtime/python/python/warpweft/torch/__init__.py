@@ -36,11 +36,16 @@ def _is_plain(context: Any) -> bool:
             or about.num_intermediate_bases
             or about.tokens
             or about.is_rng_op_functionalized
-            or about.dynamic_outputs
             or about.grad_enabled_mutation is not None
         )
     except AttributeError:
         return False  # another PyTorch, which keeps this elsewhere
+
+
+def _outputs_of_lengths(context: Any) -> list[tuple[int, set[int]]]:
+    """The outputs of which lengths change, and which: AOTAutograd tells Dynamo, so that a graph behind this one takes them as such at once."""
+    outputs = context.fw_metadata.output_info
+    return [(place, set(output.dynamic_dims)) for place, output in enumerate(outputs) if output.dynamic_dims]
 
 
 def backend(module: Any, example_inputs: Any, **options: Any) -> Callable[..., Any]:
@@ -59,12 +64,24 @@ def backend(module: Any, example_inputs: Any, **options: Any) -> Callable[..., A
         fw_compiler=compile_graph, bw_compiler=compile_graph, inference_compiler=compile_inference, decompositions=decompositions()
     )
     compiled: Callable[..., Any] = compiler(module, example_inputs)
-    if len(graphs) != 1 or len(graphs[0].placeholders) != len(example_inputs) or not _is_plain(TracingContext.try_get()):
+    context = TracingContext.try_get()
+    if len(graphs) != 1 or len(graphs[0].placeholders) != len(example_inputs) or not _is_plain(context):
         return compiled
     (graph,) = graphs
+    marked = _outputs_of_lengths(context)
+    try:
+        from torch._functorch._aot_autograd.runtime_wrappers import mark_dynamo_propagated_dynamic_indices as mark
+    except ImportError:
+        if marked:
+            return compiled  # another PyTorch, which marks them elsewhere
 
     def call(*args: Any) -> Any:
         """The graph itself once it is one function, and AOTAutograd's way to it until then."""
-        return compiled(*args) if graph.direct is None else graph.direct(args)
+        if graph.direct is None:
+            return compiled(*args)
+        found = graph.direct(args)
+        for place, axes in marked:
+            mark(found[place], axes)
+        return found
 
     return call

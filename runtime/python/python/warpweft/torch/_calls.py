@@ -3,8 +3,8 @@
 Which argument goes where is worked out once. Tensors that are parameters are bound: their memory is shared with the function when it is first called, and again only where a
 parameter is another object or has other memory; so what an optimizer writes in place is what the next call reads. The others cross by DLPack at each call.
 
-Always: `direct` gives none where anything but that is to be done: an op of PyTorch's, numbers, tensors of the device, complex or negated ones. Then the graph's own way is taken.
-Tests: tests/test_torch.py.
+Always: `direct` gives none where anything but that is to be done: an op of PyTorch's, tensors of the device, complex or negated ones. Then the graph's own way is taken.
+Tests: tests/test_torch.py, tests/test_lengths.py.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ import torch
 from torch._C import _from_dlpack, _to_dlpack
 
 import warpweft as ww
+
+# Makes an output of the arguments of a graph, the results of its function, and the variables with their values.
+Source = Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], Any]
 
 
 class Bound:
@@ -48,26 +51,44 @@ def _is_plain(tensor: Any) -> bool:
     )
 
 
-def _result_of(node: Any, part: Any, places: dict[Any, int]) -> Optional[tuple[int, int, list[int]]]:
-    """Where an output of the graph comes from: the number of a result of the function, or else of an argument; and its order of axes."""
+def _result_of(node: Any, part: Any, places: dict[Any, int], known: Any) -> Optional[Source]:
+    """Where an output of the graph comes from, and how it is made of that; none where that takes more than a call."""
     if node in part.results:
         number = part.results.index(node)
         order = part.orders[number]
-        is_ours = order is not None and node.meta["val"].device.type == "cpu"
-        return (number, -1, order) if is_ours else None
-    return (-1, places[node], []) if node in places else None
+        if order is None or node.meta["val"].device.type != "cpu":
+            return None
+        if not order:
+            return lambda args, results, lengths: results[number]
+        return lambda args, results, lengths: results[number].permute(order)
+    if node in part.numbers:
+        number_of = known.reader(node.meta["val"])
+        return lambda args, results, lengths: number_of(lengths)
+    if node not in places:
+        return None
+    place = places[node]
+    return lambda args, results, lengths: args[place]
 
 
-def direct(graph: Any, part: Any, args: Sequence[Any]) -> Optional[Callable[[Sequence[Any]], list[Any]]]:
-    """A function over the arguments of a graph that is this one part and was called with these; none where there is more to do."""
+def _is_whole(graph: Any, part: Any, args: Sequence[Any], places: dict[Any, int], known: Any) -> bool:
+    """Whether all that the function takes are arguments of the graph that are plain tensors, or lengths that are its variables."""
+    if part.function is None or any(part.complex) or part.numbers and not known.variables or not part.results:
+        return False
+    others = [node for node in part.inputs if node not in part.tensors]
+    lengths_are_known = all(known.variables and isinstance(node.meta.get("val"), torch.SymInt) for node in others)
+    return lengths_are_known and all(node in places and _is_plain(args[places[node]]) for node in part.tensors)
+
+
+def direct(graph: Any, part: Any, args: Sequence[Any], known: Any) -> Optional[Callable[[Sequence[Any]], Optional[list[Any]]]]:
+    """A function over the arguments of a graph that is this one part and was called with these; none where there is more to do.
+
+    Where lengths are variables, it gives none for those beyond their bounds.
+    """
     places = {node: place for place, node in enumerate(graph.placeholders)}
-    if part.function is None or any(part.complex) or part.numbers or not part.results:
+    if not _is_whole(graph, part, args, places, known):
         return None
-    if not all(node in places and _is_plain(args[places[node]]) for node in part.tensors):
-        return None
-    if len(part.tensors) != len(part.inputs):
-        return None
-    found = [_result_of(node, part, places) for node in graph.output.args[0]]
+    outputs = list(graph.output.args[0])
+    found = [_result_of(node, part, places, known) for node in outputs]
     if not all(found):
         return None
     sources: list[Any] = found
@@ -75,9 +96,16 @@ def direct(graph: Any, part: Any, args: Sequence[Any]) -> Optional[Callable[[Seq
     bound = [Bound(position, places[node], args[places[node]]) for position, node in enumerate(part.tensors) if is_bound[position]]
     free = [(position, places[node]) for position, node in enumerate(part.tensors) if not is_bound[position]]
     call_arrays, blank = part.function.call_arrays, [None] * len(part.tensors)
-    is_simple = sources == [(number, -1, []) for number in range(len(part.results))]
+    is_simple = outputs == part.results and not any(part.orders)
+    lengths_of = known.lengths()
 
-    def run(args: Sequence[Any]) -> list[Any]:
+    def run(args: Sequence[Any]) -> Optional[list[Any]]:
+        lengths: list[Any] = []
+        for variable, source, least, most in lengths_of:
+            length = source(args)
+            if not least <= length <= most:
+                return None
+            lengths.append((variable, length))
         given: list[Any] = blank.copy()
         for position, place in free:
             given[position] = _to_dlpack(args[place])
@@ -86,11 +114,7 @@ def direct(graph: Any, part: Any, args: Sequence[Any]) -> Optional[Callable[[Seq
             if parameter is not one.parameter() or parameter.data_ptr() != one.address:
                 one.bind(parameter)
             given[one.position] = one.tensor
-        results = [_from_dlpack(capsule) for capsule in call_arrays(given)]
-        if is_simple:
-            return results
-        return [
-            args[place] if number < 0 else results[number].permute(order) if order else results[number] for number, place, order in sources
-        ]
+        results = [_from_dlpack(capsule) for capsule in call_arrays(given, lengths)]
+        return results if is_simple else [source(args, results, lengths) for source in sources]
 
     return run

@@ -1,9 +1,13 @@
-"""Which ops AOTAutograd takes apart before a graph is ours: all that PyTorch can, but for those that the table has whole."""
+"""Which ops AOTAutograd takes apart before a graph is ours: all that PyTorch can, but for those that the table has whole; and some that PyTorch leaves whole.
+
+Those are layers that PyTorch's modules call as one op where no gradients are wanted, and what draws random numbers for something that is ours. The device takes ops apart by the same table.
+Tests: tests/test_programs.py, tests/modules.py.
+"""
 
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable
+from typing import Any, Callable, Optional
 
 
 @functools.cache
@@ -18,4 +22,85 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     _ops.load()
     found = {**decomposition_table, **core_aten_decompositions()}
     random = {op for op in found if torch.Tag.nondeterministic_seeded in getattr(op, "tags", ())}
-    return {op: how for op, how in found.items() if op not in TABLE and op not in random}
+    found = {op: how for op, how in found.items() if op not in TABLE and op not in random}
+    aten = torch.ops.aten
+    found[aten.native_dropout.default] = native_dropout
+    found[aten._native_multi_head_attention.default] = multi_head_attention
+    found[aten._transformer_encoder_layer_fwd.default] = transformer_encoder_layer
+    return found
+
+
+def native_dropout(x: Any, p: float, train: Optional[bool]) -> tuple[Any, Any]:
+    """As PyTorch's on the CPU, with the draw by itself: what is drawn depends on lengths alone, so it comes before the function and does not cut it.
+
+    Numbers are drawn in the order in which elements lie in memory.
+    """
+    import torch
+    from torch._prims_common import compute_elementwise_output_logical_to_physical_perm as order_of
+
+    if train is False or not x.numel():
+        return x.clone(), torch.ones_like(x, dtype=torch.bool)
+    order: list[int] = order_of(x)[0]
+    drawn = torch.ops.aten.bernoulli.p(torch.empty([x.shape[axis] for axis in order], dtype=torch.bool, device=x.device), 1 - p)
+    mask = drawn.permute([order.index(axis) for axis in range(x.ndim)])
+    return x * mask * (1 / (1 - p) if p < 1 else 0.0), mask
+
+
+# The kind of a mask that is of the keys of each sequence; others are of pairs of places, for each sequence and head or for all.
+_OF_KEYS = 1
+
+
+def _heads(x: Any, count: int) -> Any:
+    return x.unflatten(-1, (count, x.shape[-1] // count)).transpose(1, 2)
+
+
+def multi_head_attention(
+    query: Any, key: Any, value: Any, embed_dim: int, num_head: int, qkv_weight: Any, qkv_bias: Any, proj_weight: Any, proj_bias: Any,
+    mask: Any = None, need_weights: bool = True, average_attn_weights: bool = True, mask_type: Optional[int] = None,
+) -> tuple[Any, Any]:  # fmt: skip
+    """The attention of `torch.nn.MultiheadAttention`; where a mask is true, there is nothing to attend to."""
+    import torch
+
+    linear = torch.nn.functional.linear
+    parts = [
+        _heads(linear(x, weight, bias), num_head) for x, weight, bias in zip((query, key, value), qkv_weight.chunk(3), qkv_bias.chunk(3))
+    ]
+    scores = (parts[0] / (embed_dim // num_head) ** 0.5) @ parts[1].transpose(-2, -1)
+    if mask is not None:
+        hidden = mask.to(torch.bool)
+        hidden = hidden[:, None, None] if mask_type == _OF_KEYS else hidden
+        scores = scores.masked_fill(hidden, float("-inf"))
+    weights = scores.softmax(-1)
+    found = linear((weights @ parts[2]).transpose(1, 2).flatten(2), proj_weight, proj_bias)
+    if not need_weights:
+        return found, query.new_empty(0)
+    return found, weights.mean(1) if average_attn_weights else weights
+
+
+def transformer_encoder_layer(
+    src: Any, embed_dim: int, num_heads: int, qkv_weight: Any, qkv_bias: Any, proj_weight: Any, proj_bias: Any, use_gelu: bool, norm_first: bool,
+    eps: float, norm_weight_1: Any, norm_bias_1: Any, norm_weight_2: Any, norm_bias_2: Any, ffn_weight_1: Any, ffn_bias_1: Any, ffn_weight_2: Any,
+    ffn_bias_2: Any, mask: Any = None, mask_type: Optional[int] = None,
+) -> Any:  # fmt: skip
+    """`torch.nn.TransformerEncoderLayer` in evaluation."""
+    import torch
+
+    F = torch.nn.functional
+
+    def attended(x: Any) -> Any:
+        return multi_head_attention(
+            x, x, x, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, mask, False, True, mask_type
+        )[0]  # fmt: skip
+
+    def fed(x: Any) -> Any:
+        y = F.linear(x, ffn_weight_1, ffn_bias_1)
+        return F.linear(F.gelu(y) if use_gelu else y.relu(), ffn_weight_2, ffn_bias_2)
+
+    def norm(x: Any, weight: Any, bias: Any) -> Any:
+        return F.layer_norm(x, (embed_dim,), weight, bias, eps)
+
+    if norm_first:
+        x = src + attended(norm(src, norm_weight_1, norm_bias_1))
+        return x + fed(norm(x, norm_weight_2, norm_bias_2))
+    x = norm(src + attended(src), norm_weight_1, norm_bias_1)
+    return norm(x + fed(x), norm_weight_2, norm_bias_2)

@@ -147,11 +147,15 @@ class Part:
         self.complex: list[bool] = []
         self.on_device: list[bool] = []
         self.numbers: dict[Any, Any] = {}
+        self.is_of_numbers = False
         self.known = Known(None, {})
 
     def build(self, values: dict[Any, Any], known: Known) -> None:
         """Compiles the function for arguments of these types and shapes, of which more may be known than these values are."""
         self.known = known
+        self.is_of_numbers = all(map(_is_number, self.nodes))
+        if self.is_of_numbers:
+            return
         self.tensors = [node for node in self.inputs if isinstance(values[node], torch.Tensor)]
         told = {node: known(node.meta.get("val")) for node in self.inputs} if known.variables else {}
         specs = [_spec(told[node] if isinstance(told.get(node), Symbolic) else values[node]) for node in self.tensors]
@@ -187,7 +191,13 @@ class Part:
 
     def run(self, values: dict[Any, Any], symbols: dict[Any, int]) -> None:
         """Calls the function, and puts what it gives beside the other values."""
-        values.update({node: self.known.number(node.meta["val"], symbols) for node in self.numbers} if self.known.variables else self.numbers)
+        if self.is_of_numbers:
+            for node in self.nodes:
+                values[node] = node.target(*_resolved(node.args, values), **_resolved(node.kwargs, values))
+            return
+        values.update(
+            {node: self.known.number(node.meta["val"], symbols) for node in self.numbers} if self.known.variables else self.numbers
+        )
         if not self.results or self.function is None:
             return
         arguments = [values[node] for node in self.tensors]
@@ -244,6 +254,8 @@ class Graph:
         self.flexible: list[tuple[Known, list[Any]]] = []
         # The shortest way, where the graph is one function.
         self.direct: Any = None
+        # The same, of variables: one for each range of lengths.
+        self.runs: list[Any] = []
         self.lock = threading.RLock()
         # Where all lengths are numbers, who calls the graph has seen to it that they are those.
         self.is_static = all(_is_static(node.meta.get("val")) for node in self.placeholders)
@@ -258,6 +270,9 @@ class Graph:
             self.refused = {node: "numbers of the graph depend on values of tensors" for node in self.calls}
         for node, why in self.refused.items():
             self._tell(node, why)
+        for node in self.calls:
+            if _is_uninitialized(node) and all(user in self.refused for user in node.users):
+                self.refused[node] = "it is memory for an op of PyTorch's"
 
     @staticmethod
     def _tell(node: Any, why: str) -> None:
@@ -265,8 +280,17 @@ class Graph:
             _counters.fell_back(str(node.target), why)
 
     def __call__(self, *args: Any) -> Any:
-        if self.direct is not None:
-            return self.direct(args)
+        return self._general(args) if self.direct is None else self.direct(args)
+
+    def _by_lengths(self, args: Any) -> Any:
+        """The shortest way for lengths that are variables."""
+        for run in self.runs:
+            found = run(args)
+            if found is not None:
+                return found
+        return self._general(args)
+
+    def _general(self, args: Any) -> Any:
         symbols = self.shapes.values(args) if self.shapes is not None else {}
         key = None if self.is_static else tuple(map(_kind, args))
         plan = next((plan for known, plan in self.flexible if known.admits(symbols)), None) or self.plans.get(key)
@@ -293,6 +317,10 @@ class Graph:
                 known, plan = Known(self.shapes, symbols, self.shapes.variables(symbols)), self._cut()
                 values = self._carried_out(plan, args, symbols, known)
                 self.flexible.append((known, plan))
+                run = _calls.direct(self, plan[0], args, known) if len(plan) == 1 and isinstance(plan[0], Part) else None
+                if run is not None:
+                    self.runs.append(run)
+                    self.direct = self._by_lengths
                 return self._outputs(values)
             except (Refused, Unsupported, ValueError, TypeError, RuntimeError) as refusal:
                 _counters.fixed(refusal)
@@ -306,7 +334,7 @@ class Graph:
                 self.plans[key] = plan
                 results = self._outputs(values)
                 if key is None and len(plan) == 1 and isinstance(plan[0], Part):
-                    self.direct = _calls.direct(self, plan[0], args)
+                    self.direct = _calls.direct(self, plan[0], args, plan[0].known)
                 return results
             except Refused as refusal:
                 self.refused[refusal.node] = refusal.why
@@ -339,6 +367,7 @@ class Graph:
             if _is_random(node):
                 level = random_level = max(level, random_level)
             levels[node] = level
+        self._delay(levels)
         users: dict[Any, set[Any]] = {}
         for node in self.nodes:
             for source in node.all_input_nodes:
@@ -355,6 +384,13 @@ class Graph:
             plan.append(Part(nodes, inputs, self._leaves(outputs)))
         return plan
 
+    def _delay(self, levels: dict[Any, int]) -> None:
+        """Raises nodes that are ours to the level where they are first needed, so that what need not be before an op of PyTorch's is one function with what is behind."""
+        last = max((level for level in levels.values() if level % 2 == 0), default=0)
+        for node in reversed(self.calls):
+            if levels[node] % 2 == 0:
+                levels[node] = min((levels[user] - levels[user] % 2 for user in node.users if user in levels), default=last)
+
     def _is_part_of_refused(self, node: Any) -> bool:
         """Whether a node takes one of the results of a node of PyTorch's."""
         return node.target.__name__ == "getitem" and node.args[0] in self.refused
@@ -362,6 +398,15 @@ class Graph:
     @staticmethod
     def _leaves(outputs: list[Any]) -> list[Any]:
         return [node for node in outputs if not isinstance(node.meta.get("val"), (tuple, list))]
+
+
+def _is_uninitialized(node: Any) -> bool:
+    """Whether a node makes memory without values."""
+    return getattr(node.target, "overloadpacket", None) in (
+        torch.ops.aten.empty,
+        torch.ops.aten.empty_strided,
+        torch.ops.aten.empty_permuted,
+    )
 
 
 def _kind(value: Any) -> Any:

@@ -102,6 +102,27 @@ def _length(expression: Any, variables: dict[Any, Any]) -> Any:
     raise Unsupported(f"the length {expression} is no sum, product or quotient of variables")
 
 
+def _reader(expression: Any, symbols: list[Any]) -> Optional[Callable[[Sequence[Any]], int]]:
+    """A sum, product or quotient of symbols as a function of variables with values, in the order of the symbols; none of another expression."""
+    if expression.is_Integer:
+        number = int(expression)
+        return lambda lengths: number
+    if expression.is_Symbol:
+        place = symbols.index(expression)
+        return lambda lengths: int(lengths[place][1])
+    found = [_reader(argument, symbols) for argument in expression.args]
+    if not all(found):
+        return None
+    parts: list[Any] = found
+    if expression.is_Add:
+        return lambda lengths: sum(part(lengths) for part in parts)
+    if expression.is_Mul:
+        return lambda lengths: math.prod(part(lengths) for part in parts)
+    if isinstance(expression, FloorDiv):
+        return lambda lengths: int(parts[0](lengths) // parts[1](lengths))
+    return None
+
+
 def _number_at(place: int) -> Callable[[Sequence[Any]], int]:
     return lambda args: int(args[place])
 
@@ -203,6 +224,18 @@ class Known:
     def bound(self, values: dict[Any, int]) -> list[tuple[ww.Var, int]]:
         """Each variable with its value in a call."""
         return [(variable, values[symbol]) for symbol, variable in (self.variables or {}).items()]
+
+    def lengths(self) -> list[tuple[ww.Var, Callable[[Sequence[Any]], int], int, int]]:
+        """Each variable, where the arguments of a call tell its value, and its bounds."""
+        if self.shapes is None:
+            return []
+        return [(variable, self.shapes.sources[symbol], variable.min, variable.max) for symbol, variable in (self.variables or {}).items()]
+
+    def reader(self, meta: Any) -> Callable[[Sequence[Any]], Any]:
+        """A number of a graph, as a function of the variables with their values in a call."""
+        symbols = list(self.variables or {})
+        found = _reader(_expression(meta), symbols) if isinstance(meta, torch.SymInt) else None
+        return found or (lambda lengths: _evaluated(meta, {symbol: value for symbol, (_, value) in zip(symbols, lengths)}))
 
 
 def hints(numbers: Sequence[Any]) -> Optional[list[int]]:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from warpweft.torch import _ops
-from warpweft.torch._device import _dispatch, _modules, _special, _storages
+from warpweft.torch._device import _autocast, _dispatch, _modules, _special, _storages
 from warpweft.torch._table import TABLE
 
 _KEY = "PrivateUse1"
@@ -72,9 +72,6 @@ def register() -> None:
             if _is_ours(op):
                 library.impl(op, functools.partial(_dispatch.dispatch, op), _KEY)
         _libraries.append(library)
-    # Autocast leaves types as they are.
-    autocast = make("_", "IMPL")
-    autocast.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
-    _libraries.append(autocast)
+    _autocast.register(_ops_of("aten"))
     _storages.register()
     _modules.register()
