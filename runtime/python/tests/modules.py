@@ -91,7 +91,7 @@ def judged_case(module: Any, inputs: Any, device: bool) -> tuple[str, str]:
         if not is_nearer(expected, found, side(twin, twin, inputs, "cpu", wide=True)):
             return "wrong", " ".join(str(error).split())[:240]
     if not device and not statistics["unique_graphs"]:
-        return "refused", "there is no graph"
+        return "refused", line_of("; ".join(torch._dynamo.utils.counters["graph_break"]) or "there is no graph")
     return "passes", ""
 
 
@@ -123,6 +123,8 @@ def main() -> int:
     arguments = parser()
     arguments.add_argument("--dtype")
     given = arguments.parse_args()
+    # Dynamo does not look into recurrent networks unless it is told to.
+    torch._dynamo.config.allow_rnn = True
     dtype = None if given.dtype is None else getattr(torch, given.dtype)
     chosen = [entry for entry in entries() if dtype is None or dtype in entry.dtypes]
     judge = partial(judged, count=given.samples, device=given.device, dtype=dtype)

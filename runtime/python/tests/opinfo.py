@@ -136,6 +136,8 @@ def judged(entry: Any, count: int, backward: bool = False, way: Any = compiled, 
     dtype = dtype or dtype_of(entry)
     if dtype is None:
         return "refused", "it takes no type that we have on the CPU"
+    if backward and not (dtype.is_floating_point or dtype.is_complex):
+        return "refused", f"{dtype} has no gradients"
     for sample in spread(list(entry.sample_inputs("cpu", dtype, requires_grad=backward)), count):
         statistics = torch._dynamo.utils.counters["stats"]
         statistics.clear()

@@ -36,6 +36,21 @@ def spectra(device: Any, compiled: Compile) -> list[Any]:
 
 
 @program
+def complex_numbers(device: Any, compiled: Compile) -> list[Any]:
+    def step(x: Any, y: Any, m: Any) -> Any:
+        z = torch.complex(x, y)
+        w = torch.polar(x.abs(), y)
+        table = torch.stack([z * w, z / (w + 2j), (z - w).exp(), z.conj() * 0.5, z.sgn(), -z + x], 1)
+        product = torch.view_as_complex(m) @ table[:, :, None]
+        return torch.cat([table.flatten(), product.flatten()]), table.sum(0).abs(), z.angle(), table.real.mean(), torch.where(x > 0, z, w)
+
+    x, y, m = torch.randn(3).to(device).requires_grad_(), torch.randn(3).to(device).requires_grad_(), torch.randn(3, 2, 6, 2).to(device)
+    found = compiled(step)(x, y, m)
+    sum(part.abs().square().sum() for part in found).backward()
+    return [*found, x.grad, y.grad]
+
+
+@program
 def solving(device: Any, compiled: Compile) -> list[Any]:
     def step(a: Any, b: Any) -> Any:
         spd = a @ a.t() + torch.eye(4, device=a.device)
@@ -157,3 +172,14 @@ def a_function_of_ones_own(device: Any, compiled: Compile) -> list[Any]:
     y = compiled(lambda x: Rounded.apply(x) * x)(x)
     y.sum().backward()
     return [y, x.grad]
+
+
+@program
+def factors_around_a_draw(device: Any, compiled: Compile) -> list[Any]:
+    def step(x: Any) -> Any:
+        q, r = torch.linalg.qr(x)
+        values, places = (q @ r).max(0)
+        return q * torch.rand(3, device=x.device), r + torch.rand_like(r), values, places
+
+    torch.manual_seed(7)
+    return list(compiled(step)(torch.randn(4, 3).to(device)))

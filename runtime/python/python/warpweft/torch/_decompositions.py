@@ -27,7 +27,40 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     found[aten.native_dropout.default] = native_dropout
     found[aten._native_multi_head_attention.default] = multi_head_attention
     found[aten._transformer_encoder_layer_fwd.default] = transformer_encoder_layer
+    found[aten._cdist_backward.default] = cdist_backward
+    for pad in (aten.replication_pad1d_backward, aten.replication_pad2d_backward, aten.replication_pad3d_backward):
+        found[pad.default] = replication_pad_backward
     return found
+
+
+def replication_pad_backward(gradient: Any, x: Any, padding: Any) -> Any:
+    """What was repeated adds to what it was repeated from, along one axis after another."""
+    import torch
+
+    found = gradient
+    for place in range(len(padding) // 2):
+        axis, before, length = x.ndim - 1 - place, padding[2 * place], x.shape[x.ndim - 1 - place]
+        sources = (torch.arange(found.shape[axis], device=x.device) - before).clamp(0, length - 1)
+        found = found.new_zeros([*found.shape[:axis], length, *found.shape[axis + 1 :]]).index_add(axis, sources, found)
+    return found
+
+
+def cdist_backward(gradient: Any, one: Any, other: Any, p: float, distances: Any) -> Any:
+    """By the first points; where a distance is 0, so is the derivative."""
+    import torch
+
+    apart = one.unsqueeze(-2) - other.unsqueeze(-3)
+    factor, far = gradient.unsqueeze(-1), distances.unsqueeze(-1)
+    if p == 0:
+        return torch.zeros_like(one)
+    if p == 1:
+        return (factor * apart.sign()).sum(-2)
+    if p == float("inf"):
+        return (factor * apart.sign() * (apart.abs() == far)).sum(-2)
+    hidden = (far == 0) | (apart == 0) if p < 2 else far == 0
+    safe = torch.where(hidden, 1.0, apart)
+    slope = apart if p == 2 else safe.sign() * safe.abs() ** (p - 1)
+    return torch.where(hidden, 0.0, factor * slope / torch.where(far == 0, 1.0, far) ** (p - 1)).sum(-2)
 
 
 def native_dropout(x: Any, p: float, train: Optional[bool]) -> tuple[Any, Any]:

@@ -390,6 +390,8 @@ class Graph:
         for node in reversed(self.calls):
             if levels[node] % 2 == 0:
                 levels[node] = min((levels[user] - levels[user] % 2 for user in node.users if user in levels), default=last)
+                # Results of several stay with what gives them.
+                levels.update({user: levels[node] for user in node.users if isinstance(node.meta.get("val"), (tuple, list))})
 
     def _is_part_of_refused(self, node: Any) -> bool:
         """Whether a node takes one of the results of a node of PyTorch's."""
