@@ -205,14 +205,13 @@ fn number<const MAX: u64>(text: &str) -> Option<u64> {
     text.parse().ok().filter(|value| *value <= MAX)
 }
 
-/// What the short name says is a folder that others may keep things in too: ours is one of its own in it. A relative path would be another folder for each
-/// program; whoever means that says it under the long name.
+/// What the short name says is a folder that others may keep things in too: ours is one of its own in it. An address of a server is no folder.
 fn cache_folder(reader: &Reader<'_>) -> Option<PathBuf> {
     let is_long = (reader.get)(&format!("{PREFIX}CACHE_DIR")).is_some_and(|text| !text.trim().is_empty());
     let folder = reader.value("CACHE_DIR", "a folder", |text| Some(PathBuf::from(text)))?;
     match is_long {
         true => Some(folder),
-        false => folder.is_absolute().then(|| folder.join("warpweft")),
+        false => (!folder.to_string_lossy().contains("://")).then(|| folder.join("warpweft")),
     }
 }
 
@@ -345,7 +344,8 @@ mod tests {
     fn a_cache_folder_of_others_gets_one_of_ours() {
         let folder = |pairs: &[(&str, &str)]| right(&[pairs, &[("HOME", "/home/a")]].concat()).cache_folder;
         assert_eq!(folder(&[("CACHE_DIR", "/var/cache")]), Some("/var/cache/warpweft".into()));
-        for other in ["redis://cache:6379", "cache", "", " "] {
+        assert_eq!(folder(&[("CACHE_DIR", "cache")]), Some("cache/warpweft".into()));
+        for other in ["redis://cache:6379", "", " "] {
             assert_eq!(folder(&[("CACHE_DIR", other)]), Some("/home/a/.cache/warpweft".into()), "{other}");
         }
         for ours in ["/var/cache", "cache"] {
