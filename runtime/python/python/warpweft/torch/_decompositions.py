@@ -24,6 +24,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     random = {op for op in found if torch.Tag.nondeterministic_seeded in getattr(op, "tags", ())}
     found = {op: how for op, how in found.items() if op not in TABLE and op not in random}
     aten = torch.ops.aten
+    found.update({op: _of_floats(how) for op, how in found.items() if "linear" in op.name() or "cubic" in op.name()})
     found[aten.native_dropout.default] = native_dropout
     found[aten._native_multi_head_attention.default] = multi_head_attention
     found[aten._transformer_encoder_layer_fwd.default] = transformer_encoder_layer
@@ -31,6 +32,15 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     for pad in (aten.replication_pad1d_backward, aten.replication_pad2d_backward, aten.replication_pad3d_backward):
         found[pad.default] = replication_pad_backward
     return found
+
+
+def _of_floats(how: Callable[..., Any]) -> Callable[..., Any]:
+    """A decomposition of floats alone: the CPU weighs bytes by integers, which rounds in other places."""
+
+    def call(x: Any, *args: Any, **kwargs: Any) -> Any:
+        return how(x, *args, **kwargs) if x.is_floating_point() else NotImplemented
+
+    return call
 
 
 def replication_pad_backward(gradient: Any, x: Any, padding: Any) -> Any:

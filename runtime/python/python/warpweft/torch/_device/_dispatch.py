@@ -268,6 +268,8 @@ def _computed(op: Any, args: Any, kwargs: Any, meta: _metas.Meta, wraps: bool) -
     if how is None:
         raise refusal or Unsupported("it has no expression")
     found = how(*args, **kwargs)
+    if found is NotImplemented:
+        raise Unsupported("its decomposition does not take it")
     results = list(found) if isinstance(found, (tuple, list)) else [found]
     own = {leaf.untyped_storage()._cdata for leaf in _metas.leaves(args, kwargs) if _memory.is_ours(leaf)}
     values = [_fitting(result, out, own, wraps) for result, out in zip(results, outs)]

@@ -22,6 +22,17 @@ def _concerns(module: Any, change: Callable[[Any], Any]) -> bool:
         return is_ours(change(torch.empty(0)))
 
 
+def _moved_lazy(module: Any, change: Callable[[Any], Any]) -> dict[str, Any]:
+    """The parameters of a module that have no shape yet, made anew where the others go: nobody can hold one of them for more than its name."""
+    lazy = torch.nn.parameter.UninitializedParameter
+    found = {}
+    for name, parameter in module._parameters.items():
+        if isinstance(parameter, lazy):
+            like = change(parameter.data)
+            found[name] = lazy(parameter.requires_grad, like.device, like.dtype)  # type: ignore[no-untyped-call]
+    return found
+
+
 def register() -> None:
     """Replaces how modules change their parameters."""
     cls: Any = torch.nn.Module
@@ -36,10 +47,14 @@ def register() -> None:
         if recurse:
             for child in self.children():
                 child._apply(change)
+        own, lazy = self._parameters, _moved_lazy(self, change)
         future.set_swap_module_params_on_conversion(True)
+        self._parameters = {name: parameter for name, parameter in own.items() if name not in lazy}
         try:
             return theirs(self, change, False)
         finally:
             future.set_swap_module_params_on_conversion(before)
+            self._parameters = own
+            own.update(lazy)
 
     cls._apply = _apply

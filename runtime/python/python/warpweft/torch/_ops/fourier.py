@@ -41,8 +41,6 @@ def _scaled(x: Any, count: int, normalization: int) -> Any:
 
 def _wide(x: Any) -> Pair:
     parts = (x.re, x.im) if isinstance(x, Pair) else (x, x * 0)
-    if any(part.dtype == ww.float64 for part in parts):
-        raise Unsupported("float64")
     return Pair(*(part.astype(ww.float64) for part in parts))
 
 

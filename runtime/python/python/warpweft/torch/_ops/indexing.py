@@ -304,7 +304,8 @@ def histc(c: Context, x: ww.Tensor, bins: int = 100, min: Any = 0, max: Any = 0)
     if not x.size:
         return ww.zeros(c.shape, dtype=c.dtype)
     inside = (flat >= low) & (flat <= high)
-    place = ((flat - low) / (high - low) * int(bins)).floor()
+    # In PyTorch's order, which tells where a number on an edge belongs.
+    place = ((flat - low) * int(bins) / (high - low)).floor()
     place = ww.where(inside, place, 0.0).astype(ww.int64).minimum(int(bins) - 1)
     target = ww.where(inside, place, int(bins))
     return ww.zeros(int(bins) + 1, dtype=x.dtype).scatter_reduce(0, target, ww.ones(x.size, dtype=x.dtype), "sum")[: int(bins)]

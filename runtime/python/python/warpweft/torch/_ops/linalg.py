@@ -34,9 +34,9 @@ def small(*names: str, nothing: float = 0.0) -> Callable[[Callable[..., Any]], C
 
 
 def _wide(c: Context, x: ww.Tensor) -> ww.Tensor:
-    """In float64, if it is float32 and small, and has elements."""
-    if x.dtype != ww.float32:
-        raise Unsupported("a factorisation of other elements than float32")
+    """In float64, if it is small, and has elements."""
+    if x.dtype not in (ww.float32, ww.float64):
+        raise Unsupported("a factorisation of other elements than float32 and float64")
     if min(x.shape[-2:]) > LARGEST:
         raise Unsupported(f"a matrix of {x.shape[-2]} rows and {x.shape[-1]} columns: more than {LARGEST}")
     return x.astype(ww.float64)
