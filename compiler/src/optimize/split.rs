@@ -249,7 +249,10 @@ fn split_reduce(root: &UOp, range: &UOp, inner: i64, kind: AxisKind, next: u32) 
     let is_one = parts.is_const(1);
     let outer = UOp::range(parts, id, AxisKind::Reduce);
     let part = UOp::range(inner, next, if kind == AxisKind::Loop { AxisKind::Reduce } else { kind });
-    let rest_part = UOp::range(inner, next + 1, if kind == AxisKind::Loop { AxisKind::Reduce } else { kind });
+    // Lanes and copies are as many as those of the whole parts, of which some are not there; a loop has as many iterations as there are.
+    let left = simplify(&len.modulo(inner)).as_int().filter(|_| matches!(kind, AxisKind::Loop | AxisKind::Reduce));
+    let rest_kind = if kind == AxisKind::Loop { AxisKind::Reduce } else { kind };
+    let rest_part = UOp::range(left.unwrap_or(inner), next + 1, rest_kind);
     let mut next = next + 2;
     // The loops of what is left over, for those that it cannot share.
     let mut fresh: FxHashMap<UOp, UOp> = FxHashMap::default();
@@ -286,9 +289,11 @@ fn split_reduce(root: &UOp, range: &UOp, inner: i64, kind: AxisKind, next: u32) 
             if !leaves_rest {
                 main.swap_remove(combining.number())
             } else {
-                let index = &whole + &rest_part;
-                let is_there = index.lt(len);
-                let rest = those_that_are(&is_there, combining, at(values, index));
+                let index = if left == Some(1) { whole.clone() } else { &whole + &rest_part };
+                let rest = match left {
+                    Some(_) => at(values, index),
+                    None => those_that_are(&index.lt(len), combining, at(values, index)),
+                };
                 // Loops inside of the range would stand in two places, in its loop and beside it.
                 let mut inside = RangeSet::default();
                 inside.insert(id);
@@ -301,7 +306,12 @@ fn split_reduce(root: &UOp, range: &UOp, inner: i64, kind: AxisKind, next: u32) 
                 }
                 let after: Vec<UOp> = after.iter().map(|other| fresh[other].clone()).collect();
                 let rest: Vec<UOp> = rest.iter().map(|value| substitute(value, &fresh)).collect();
-                let rest = nested_reduction(combining, &rest, &around(&[], &after), &rest_part, kind);
+                let around = around(&[], &after);
+                let rest = match left {
+                    Some(1) if around.is_empty() => rest.into_iter().collect(),
+                    Some(1) => combining.reduce_ranges(&rest, &around),
+                    _ => nested_reduction(combining, &rest, &around, &rest_part, kind),
+                };
                 combining.combine(&main, &rest).swap_remove(combining.number())
             }
         };
