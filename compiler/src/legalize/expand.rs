@@ -285,7 +285,11 @@ impl Vectorizer {
         let gate_varies = gate.is_some_and(|gate| self.dependencies.get(gate).contains(range_id(lane)));
         // Offsets that hold loads (gathers) are vectors of their own.
         if self.fetching.contains(offset) {
-            let offset = splat(&self.done[offset], count);
+            let offset = match &self.done[offset] {
+                // What is loaded for all lanes says where they begin, as a row of a table.
+                ramp if ramp.op() == Op::Ramp && *ramp.arg() == Arg::Number(1) => ramp.src()[0].clone(),
+                offset => splat(offset, count),
+            };
             let gate = gate.map(|gate| splat(&self.done[gate], count));
             let src: Sources = [buffer, offset].into_iter().chain(gate).collect();
             return Some(Ok(UOp::new(Op::Index, index.dtype().with_lanes(count), src, Arg::None)));

@@ -211,7 +211,7 @@ fn choose_vector(survey: &Survey, target: &Target) -> VectorChoice {
     };
     let output = best_output_range(survey, target)
         .filter(|(score, id)| *score >= worth_inside(*id, &|_| false))
-        .map(|(_, id)| (id, survey.lanes(target, survey.most(id))));
+        .map(|(_, id)| (id, survey.lanes(target, id, survey.most(id))));
     let mut lanes: Vec<u32> = output.iter().map(|(id, _)| *id).collect();
     let mut choice = VectorChoice { output, inner: Vec::new() };
     for &number in &order {
@@ -229,12 +229,12 @@ fn best_output_range(survey: &Survey, target: &Target) -> Option<(f64, u32)> {
     let mut best: Option<(f64, u32)> = None;
     for range in &survey.outputs {
         let id = range_id(range);
-        if survey.most(id) < 2 || survey.lanes(target, survey.most(id)) < 2 {
+        if survey.most(id) < 2 || survey.lanes(target, id, survey.most(id)) < 2 {
             continue;
         }
         let stores_follow = survey.accesses.iter().all(|access| !access.is_store || !access.irregular.contains(id));
-        let score =
-            survey.lane_score(id, |access| survey.is_concerned(access, id)) * fullness(survey, target, survey.most(id));
+        let score = survey.lane_score(id, |access| survey.is_concerned(access, id))
+            * fullness(survey, target, id, survey.most(id));
         if stores_follow && score > 0.0 && best.is_none_or(|(other, _)| score >= other) {
             best = Some((score, id));
         }
@@ -243,8 +243,8 @@ fn best_output_range(survey: &Survey, target: &Target) -> Option<(f64, u32)> {
 }
 
 /// How much of a vector the range fills, at most 1.
-fn fullness(survey: &Survey, target: &Target, len: i64) -> f64 {
-    let full = (target.vector_bytes as usize / survey.element_bytes).max(1) as f64;
+fn fullness(survey: &Survey, target: &Target, id: u32, len: i64) -> f64 {
+    let full = survey.full_lanes(target, id) as f64;
     let len = len as f64;
     // A range that fills vectors unevenly does some work twice.
     let used = len / ((len / full).ceil() * full);
@@ -260,10 +260,10 @@ fn best_inner_range(survey: &Survey, target: &Target, inner: &InnerLoops) -> Opt
         if inner.is_local_buffer && is_reduce(range) {
             continue;
         }
-        if len < 4 || survey.lanes(target, len) < 2 {
+        if len < 4 || survey.lanes(target, id, len) < 2 {
             continue;
         }
-        let score = survey.lane_score(id, |access| survey.is_concerned(access, id)) * fullness(survey, target, len);
+        let score = survey.lane_score(id, |access| survey.is_concerned(access, id)) * fullness(survey, target, id, len);
         if score > 0.0 && best.is_none_or(|(other, _)| score >= other) {
             best = Some((score, id));
         }
@@ -312,7 +312,7 @@ fn walk_in_blocks(choice: &mut Attempts<'_>, survey: &Survey, sides: [(u32, u32)
 }
 
 fn vectorize_inner(choice: &mut Attempts<'_>, survey: &Survey, target: &Target, inner: &InnerLoops, id: u32) {
-    let lanes = survey.lanes(target, survey.inner_len(inner, id));
+    let lanes = survey.lanes(target, id, survey.inner_len(inner, id));
     if !choice.attempt(Opt::Vectorize { range: id, lanes }) {
         return;
     }

@@ -17,6 +17,8 @@ const OPS_AFTER_MIN: f64 = 8.0;
 const PARTS_PER_THREAD: i64 = 4;
 /// Longest part of that loop that a local buffer is filled for.
 const PART_MAX: i64 = 64;
+/// How much more work may be there after reductions were kept.
+const WORK_AGAIN_MAX: f64 = 1.2;
 /// How often packed loads are read again, at least.
 const REREADS_MIN: i64 = 16;
 
@@ -34,8 +36,24 @@ pub(super) fn add_local_buffer(choice: &mut Attempts<'_>, survey: &Survey, vecto
     let kept = reductions.iter().find_map(|(reduction, _)| range_to_materialize(survey, reduction, costs));
     kept.is_some_and(|range| match part_to_materialize(choice, survey, range) {
         Some(len) => choice.attempt(Opt::Split { range, len }),
-        None => choice.attempt(Opt::MaterializeReductions { range }),
+        None => keep_reductions(choice, survey, range),
     })
+}
+
+/// Keeps reductions along a range, unless much would be computed twice: what they are made of, for what asks for that itself.
+fn keep_reductions(choice: &mut Attempts<'_>, survey: &Survey, range: u32) -> bool {
+    let (before, applied) = (choice.kernel.clone(), choice.applied.len());
+    let opt = Opt::MaterializeReductions { range };
+    if !choice.attempt(opt.clone()) {
+        return false;
+    }
+    let is_cheap = Survey::of(&choice.kernel).work <= survey.work * WORK_AGAIN_MAX;
+    if !is_cheap {
+        choice.kernel = before;
+        choice.applied.truncate(applied);
+        choice.reasons.push(format!("{opt}: what reductions are made of would be computed twice"));
+    }
+    is_cheap
 }
 
 /// How much of a range a local buffer may be filled for at once, if that is not all of it: of the loop that threads share out each has a part, and a

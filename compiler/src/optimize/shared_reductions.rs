@@ -164,7 +164,7 @@ fn share_along(choice: &mut Attempts<'_>, blocks: &Blocks, survey: &Survey, rows
     while threads * 2 <= most && threads * 2 * TERMS_OF_THREAD <= shortest {
         threads *= 2;
     }
-    let full = i64::from(survey.lanes(choice.target, shortest));
+    let full = i64::from(survey.lanes_of_widest(choice.target, shortest));
     let fills =
         |vector: i64| rows.terms.iter().chain(&rows.columns).all(|shared| shared.is_divided_by(vector * threads));
     let vector = if !rows.has_states && fills(full) { full } else { 1 };

@@ -102,7 +102,7 @@ pub(super) fn tile_product(choice: &mut Attempts<'_>) -> bool {
     let len = |id: u32| survey.ranges.get(&id).and_then(|range| range.src()[0].as_int()).unwrap_or(0);
     let (rows, columns, terms) = (len(product.rows), len(product.columns), len(product.terms));
     let batches: i64 = product.batches.iter().map(|id| survey.most(*id)).fold(1, i64::saturating_mul);
-    let vector = i64::from(survey.lanes(choice.target, columns));
+    let vector = i64::from(survey.lanes_of_widest(choice.target, columns));
     let fits = |tile: &TileShape| {
         let parts = [(rows, tile.side), (columns, tile.side), (terms, tile.threads)];
         is_mostly_full(&parts) && product.admits(terms, tile.threads) && tile.side % (tile.threads * vector) == 0

@@ -93,8 +93,11 @@ impl Survey {
         }
         survey.weigh_accesses(&trips);
         survey.ops_after_reductions = ops_after_reductions(&dependencies, root);
-        let longest = root.src().iter().map(closed_ranges).max_by_key(|ranges| ranges.len());
-        survey.outputs = longest.unwrap_or(&[]).iter().filter(|range| !is_serial(range)).cloned().collect();
+        // Of stores that a cut made, the part that was most of the range.
+        let trips = |ranges: &[UOp]| ranges.iter().map(|range| range.src()[0].max_value() as f64).product::<f64>();
+        let nests = root.src().iter().map(closed_ranges);
+        let largest = nests.max_by(|a, b| trips(a).total_cmp(&trips(b)).then(a.len().cmp(&b.len())));
+        survey.outputs = largest.unwrap_or(&[]).iter().filter(|range| !is_serial(range)).cloned().collect();
         survey
     }
 
@@ -192,14 +195,32 @@ impl Survey {
         if inner.is_local_buffer { self.len(id) } else { self.most(id) }
     }
 
-    pub(super) fn lanes(&self, target: &Target, len: i64) -> u32 {
-        let full = (target.vector_bytes as usize / self.element_bytes).max(1) as i64;
-        let mut lanes = full;
-        while lanes > len {
-            lanes /= 2;
-        }
-        lanes.max(1) as u32
+    /// Lanes that fill a vector along a range: of the widest elements that are loaded or stored along it. What is the same for all lanes, as the number of a
+    /// row, is no vector in memory.
+    pub(super) fn full_lanes(&self, target: &Target, id: u32) -> i64 {
+        let along = self.accesses.iter().filter(|access| access.depends.contains(id));
+        let widest = along.map(|access| access.bytes).max().unwrap_or(self.element_bytes);
+        (target.vector_bytes as usize / widest).max(1) as i64
     }
+
+    /// Lanes along a range, of which so many elements count.
+    pub(super) fn lanes(&self, target: &Target, id: u32, len: i64) -> u32 {
+        fitting(self.full_lanes(target, id), len)
+    }
+
+    /// Lanes along any range: of the widest elements that the kernel loads or stores.
+    pub(super) fn lanes_of_widest(&self, target: &Target, len: i64) -> u32 {
+        fitting((target.vector_bytes as usize / self.element_bytes).max(1) as i64, len)
+    }
+}
+
+/// As many lanes as there are elements for, at most.
+fn fitting(full: i64, len: i64) -> u32 {
+    let mut lanes = full;
+    while lanes > len {
+        lanes /= 2;
+    }
+    lanes.max(1) as u32
 }
 
 /// The ranges that are open inside a loop end.
