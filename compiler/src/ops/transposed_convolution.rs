@@ -22,6 +22,9 @@ use crate::UOp;
 use crate::dtype::Scalar;
 use crate::ir::{Dim, Function, Shape};
 
+/// Bytes of a weight that is not worth a kernel of its own to be turned round once.
+const WEIGHT_BYTES_FEW: i64 = 4 << 10;
+
 /// One spatial axis.
 struct Axis {
     /// Elements of x, and of the kernel.
@@ -120,8 +123,10 @@ fn turned_weight(weight: &UOp, axes: &[Axis], groups: i64) -> UOp {
     let taps = axes.iter().map(|axis| Dim::Const(axis.taps()));
     let joined: Shape = [Dim::Const(groups * out * phases), inside.into()].into_iter().chain(taps).collect();
     let turned = ordered.reshape(joined).flip(&(2..2 + spatial).collect::<Vec<_>>());
-    // What is padded would be asked for in the innermost loop.
-    if axes.iter().all(|axis| axis.phases() == 1) { turned } else { turned.contiguous() }
+    // What is padded would be asked for in the innermost loop; and terms that lie in no order are many short loops, with a line of memory for each term.
+    let is_plain = axes.iter().all(|axis| axis.phases() == 1);
+    let bytes = turned.shape().numel().max_value().saturating_mul(turned.dtype().bytes() as i64);
+    if is_plain && bytes <= WEIGHT_BYTES_FEW { turned } else { turned.contiguous() }
 }
 
 /// [batch, channels * phases.., ..] with phases side by side, and without the padding.
