@@ -20,6 +20,9 @@ use warpweft_compiler::{Op, UOp};
 
 use super::{Writer, bug, spelling};
 
+/// More iterations than this are many.
+const AGAIN_MAX: i64 = 1 << 20;
+
 /// The loops of a list: which accumulators each carries, and which are open now.
 pub(super) struct Loops {
     carried: FxHashMap<UOp, Vec<UOp>>,
@@ -162,7 +165,8 @@ impl Writer {
         }
         let (label, stop) = (open.label.clone(), open.stop.clone());
         let more = self.step(&name, "more", &format!("icmp slt {integer} {next}, {stop}"));
-        self.line(&format!("br i1 {more}, label %{label}, label %{label}.end"));
+        let weights = self.weights(range);
+        self.line(&format!("br i1 {more}, label %{label}, label %{label}.end{weights}"));
 
         let Some(open) = self.loops.open.pop() else { bug(end, "closes no open loop") };
         let last = self.block.clone();
@@ -183,6 +187,22 @@ impl Writer {
                 self.set(&one.accumulator, joined);
             }
         }
+    }
+
+    /// How often a loop goes on for each time that it ends, for whoever chooses what stays in registers: constants of a copy must not take those of the
+    /// accumulators of the loop that reads it.
+    fn weights(&mut self, range: &UOp) -> String {
+        let is_shared = range.as_range().is_some_and(|arg| arg.kind == AxisKind::Parallel);
+        let again = (range.src()[0].max_value() - 1).min(AGAIN_MAX);
+        if is_shared || again < 1 {
+            return String::new();
+        }
+        let known = self.weights.iter().position(|other| *other == again);
+        let number = known.unwrap_or_else(|| {
+            self.weights.push(again);
+            self.weights.len() - 1
+        });
+        format!(", !prof !{number}")
     }
 
     pub(super) fn accumulator(&mut self, node: &UOp) {

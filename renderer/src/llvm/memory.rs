@@ -3,7 +3,7 @@
 //! | offset | value | becomes |
 //! |---|---|---|
 //! | scalar | scalar | one load or store, under a branch where there is a gate |
-//! | scalar | vector | consecutive elements at once; a gate with lanes becomes a mask, a scalar gate a branch |
+//! | scalar | vector | consecutive elements at once; a gate with lanes becomes a mask; under one that is the same for all, zeros are loaded instead |
 //! | vector | vector | a gather or scatter; a gate with lanes becomes its mask, a scalar gate a branch |
 
 use warpweft_compiler::ir::{Arg, ReduceOp};
@@ -35,20 +35,37 @@ impl Writer {
     pub(super) fn load(&mut self, node: &UOp) {
         let name = self.names.next(node.op());
         let index = &node.src()[0];
+        let is_consecutive = is_vector(node.dtype()) && !is_vector(index.src()[1].dtype());
         let value = match gate(index) {
+            Some(gate) if is_consecutive && same_for_all(gate).is_some() => self.load_or_zeros(node, &name, gate),
             Some(gate) if !is_vector(gate.dtype()) => self.load_under_branch(node, &name, gate),
             gate => self.load_now(node, &name, gate),
         };
         self.set(node, value);
     }
 
+    /// Loads consecutive elements, or zeros from memory that holds some: a mask that hides all lanes of an address that is not there may take processors
+    /// hundreds of cycles.
+    fn load_or_zeros(&mut self, node: &UOp, name: &str, gate: &UOp) -> String {
+        let (index, dtype) = (&node.src()[0], node.dtype());
+        self.zeros_bytes = self.zeros_bytes.max(dtype.bytes() * dtype.lanes());
+        let gate = self.operand(same_for_all(gate).unwrap_or(gate)).to_string();
+        let choice = format!("select i1 {gate}, ptr {}, ptr %zeros", self.operand(index));
+        let address = self.step(name, "place", &choice);
+        self.load_from(node, name, None, &address)
+    }
+
     /// Loads, under a mask if there is one, and gives the name of the value in a register.
     fn load_now(&mut self, node: &UOp, name: &str, mask: Option<&UOp>) -> String {
+        let address = self.operand(&node.src()[0]).to_string();
+        self.load_from(node, name, mask, &address)
+    }
+
+    fn load_from(&mut self, node: &UOp, name: &str, mask: Option<&UOp>, address: &str) -> String {
         let (index, dtype) = (&node.src()[0], node.dtype());
         let (element, align) = (spelling::memory(dtype), dtype.bytes());
         let is_gather = is_vector(index.src()[1].dtype());
         let mask_text = mask.map(|mask| self.typed(mask));
-        let address = self.operand(index);
         let loaded = match (is_gather, mask_text) {
             (false, None) => format!("load {element}, ptr {address}, align {align}"),
             (false, Some(mask)) => format!(
@@ -171,6 +188,14 @@ fn gate(index: &UOp) -> Option<&UOp> {
         bug(index, "stands where an index must");
     }
     index.src().get(2).filter(|gate| gate.as_int() != Some(1))
+}
+
+/// What a gate is for all lanes, if that is one value.
+fn same_for_all(gate: &UOp) -> Option<&UOp> {
+    match gate.op() {
+        Op::Splat => Some(&gate.src()[0]),
+        _ => Some(gate).filter(|gate| !is_vector(gate.dtype())),
+    }
 }
 
 /// The instruction that combines two integers.

@@ -60,6 +60,11 @@ fn module(linear: &Linear, target: &Target, entry: &str, body: &Writer) -> Strin
     }
     let declared = body_parameters(linear, true).join(", ");
     text += &format!("\ndefine internal void @{entry}.body({declared}) #0 {{\nentry:\n");
+    if body.zeros_bytes > 0 {
+        let zeros = format!("[{} x i8]", body.zeros_bytes);
+        text +=
+            &format!("  %zeros = alloca {zeros}, align 64\n  store {zeros} zeroinitializer, ptr %zeros, align 64\n");
+    }
     for line in &body.lines {
         text += line;
         text.push('\n');
@@ -80,6 +85,9 @@ fn module(linear: &Linear, target: &Target, entry: &str, body: &Writer) -> Strin
     let given = body_parameters(linear, false).join(", ");
     text += &format!("  tail call void @{entry}.body({given})\n  ret void\n}}\n\n");
     text += &attributes(target);
+    for (number, again) in body.weights.iter().enumerate() {
+        text += &format!("!{number} = !{{!\"branch_weights\", i32 {again}, i32 1}}\n");
+    }
     text
 }
 
@@ -139,6 +147,10 @@ struct Writer {
     loops: Loops,
     /// Label of the block that is being written.
     block: String,
+    /// Bytes of memory that holds zeros, for loads of what is not there.
+    zeros_bytes: usize,
+    /// How often loops go on for each time that they end: metadata by number.
+    weights: Vec<i64>,
 }
 
 impl Writer {
@@ -149,6 +161,8 @@ impl Writer {
             names: Counter::default(),
             loops,
             block: "entry".to_string(),
+            zeros_bytes: 0,
+            weights: Vec::new(),
         }
     }
 
