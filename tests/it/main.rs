@@ -26,6 +26,7 @@ mod kernels;
 mod lists;
 mod long_rows;
 mod machine_code;
+mod many_terms;
 mod matrices;
 mod matrix_tiles;
 mod one_value;

@@ -25,6 +25,7 @@ use super::blocks_outside::move_blocks_outside;
 use super::local_buffers::add_local_buffer;
 use super::opt::Opt;
 use super::pack::{TileLoops, pack_shared_operand};
+use super::panel_blocks::make_panel_blocks;
 use super::panels::copy_panel;
 use super::peel::decided_part;
 use super::product::make_blocks;
@@ -102,7 +103,7 @@ pub fn choose(root: &UOp, target: &Target) -> Choice {
     };
     // What a thread copies for itself pays where it does much: there are many of them where blocks are.
     let of_few_threads = target.blocks.is_none();
-    if of_few_threads && make_blocks(&mut choice) {
+    if of_few_threads && (make_blocks(&mut choice) || make_panel_blocks(&mut choice)) {
         let Attempts { kernel, applied, reasons, .. } = choice;
         return Choice { kernel, applied, reasons };
     }
@@ -151,7 +152,7 @@ pub fn choose(root: &UOp, target: &Target) -> Choice {
 /// Cuts loops along which memory is walked where the conditions of padding are decided.
 ///
 /// The ends are done number by number, so the part between must fill vectors and be most of the range.
-fn cut_decided(choice: &mut Attempts<'_>, target: &Target) -> bool {
+pub(super) fn cut_decided(choice: &mut Attempts<'_>, target: &Target) -> bool {
     let dependencies = Dependencies::of(&choice.kernel);
     let stores = dependencies.order.iter().filter(|node| node.op() == Op::Store);
     let walked = stores.flat_map(|store| {

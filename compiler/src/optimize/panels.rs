@@ -18,13 +18,10 @@
 //! Always: made of the opts split, outermost, stage, merge; if the copy is refused, nothing is done. Tested by filetests of convolutions.
 
 use super::by_hand::Attempts;
+use super::contraction::{Contraction, LoadPlace, contractions, number_of_load, step_of_load};
 use super::opt::Opt;
-use super::stage::loads_of;
-use crate::ir::{Combining, Op, ReduceOp, UOp, postorder};
-use crate::kernel::effects::memory_in_place;
-use crate::kernel::ranges::{Dependencies, closed_ranges, next_range_id, open_operands, range_id};
-use crate::lower::loops::is_serial;
-use crate::symbolic::linear_terms;
+use crate::ir::{Op, UOp, postorder};
+use crate::kernel::ranges::{closed_ranges, next_range_id, open_operands, range_id};
 use crate::target::Target;
 
 /// Rows that share a panel, at least.
@@ -32,7 +29,9 @@ const ROWS_MIN: i64 = 8;
 /// The same where terms can be lanes without a copy: both operands have them in order. Then what a copied element costs must be less than what sums across
 /// lanes and twice the loads of a tile of four by four cost its multiply-adds. Measured on x times the transpose of a matrix of 4096 x 4096, two cores with AVX2:
 /// 8 rows take 18 ms with a copy and 5 without, 16 rows 23 and 11, 32 rows 29 and 29, 64 rows 41 and 50.
-const ROWS_MIN_IN_ORDER: i64 = 32;
+pub(super) const ROWS_MIN_IN_ORDER: i64 = 32;
+/// Rows of results that are short: three quarters of a vector.
+const SHORT_ROWS: (i64, i64) = (4, 3);
 /// Vectors of the register tile that columns should fill.
 const VECTORS: i64 = 2;
 /// Blocks of columns of more than so many elements are no better than shorter ones.
@@ -42,9 +41,7 @@ const FAR: f64 = 1.08;
 
 /// What is to be copied, and in which loops.
 struct Panel {
-    /// The memory that is read, and which of its loads it is.
-    memory: UOp,
-    ordinal: usize,
+    load: LoadPlace,
     /// Loops of the reduction, outermost first, and whether the copy is consecutive along these.
     terms: Vec<u32>,
     terms_last: bool,
@@ -83,7 +80,7 @@ fn make_panel(choice: &mut Attempts<'_>, panel: &Panel) -> bool {
             return false;
         }
     }
-    let Some(load) = number_of_load(&choice.kernel, panel) else { return false };
+    let Some(load) = number_of_load(&choice.kernel, &panel.load) else { return false };
     let (outer, inner) = if panel.terms_last { (&columns, &panel.terms) } else { (&panel.terms, &columns) };
     let ranges = outer.iter().chain(inner).copied().collect();
     if !choice.attempt(Opt::Stage { load, ranges }) {
@@ -101,35 +98,9 @@ fn is_outermost(root: &UOp, range: u32) -> bool {
     root.src().iter().all(|store| closed_ranges(store).first().is_some_and(|first| range_id(first) == range))
 }
 
-/// The load's number after the loops around it were split.
-fn number_of_load(root: &UOp, panel: &Panel) -> Option<u32> {
-    let mut of_memory = loads_of(root).into_iter().zip(0..).filter(|(load, _)| load.src()[0].src()[0] == panel.memory);
-    of_memory.nth(panel.ordinal).map(|(_, number)| number)
-}
-
 /// The contraction with the most terms that reads something awkwardly.
 fn find_panel(root: &UOp, target: &Target) -> Option<Panel> {
-    let dependencies = Dependencies::of(root);
-    let [store, others @ ..] = root.src() else { return None };
-    let outputs = closed_ranges(store);
-    let is_plain = |node: &UOp| node.op() == Op::LocalBuffer || node.as_range().is_some_and(|_| is_serial(node));
-    if others.iter().any(|other| closed_ranges(other) != outputs) || dependencies.order.iter().any(is_plain) {
-        return None;
-    }
-    let replaced = memory_in_place(root);
-    let reductions = dependencies.order.iter().filter(|node| node.op() == Op::ReduceRange);
-    reductions
-        .filter(|node| matches!(Combining::of(node), Some(Combining::One(ReduceOp::Add))))
-        .filter(|node| !postorder(open_operands(node)).iter().any(|inner| inner.op() == Op::ReduceRange))
-        .flat_map(|reduction| {
-            let loads = postorder(open_operands(reduction)).into_iter().filter(|node| node.op() == Op::Load);
-            loads.map(move |load| (reduction, load)).collect::<Vec<_>>()
-        })
-        .filter(|(_, load)| load.src()[0].src()[0].op() == Op::Param && !replaced.contains(&load.src()[0].src()[0]))
-        .find_map(|(reduction, load)| {
-            let contraction = Contraction { root, store, outputs, reduction, load: &load, dependencies: &dependencies };
-            contraction.panel(target)
-        })
+    contractions(root, |contraction| contraction.panel(target))
 }
 
 /// Results whose windows are copied together.
@@ -145,16 +116,6 @@ struct Room {
     threads: i64,
     most: i64,
     tile: i64,
-}
-
-/// A load in a reduction, and what stands around.
-struct Contraction<'k> {
-    root: &'k UOp,
-    store: &'k UOp,
-    outputs: &'k [UOp],
-    reduction: &'k UOp,
-    load: &'k UOp,
-    dependencies: &'k Dependencies,
 }
 
 impl Contraction<'_> {
@@ -178,37 +139,30 @@ impl Contraction<'_> {
         }
         let threads = i64::from(target.threads);
         let room = Room { near, most, threads, tile: VECTORS * i64::from(target.vector_bytes) / bytes };
-        let block = self.columns(&room).map(|block| (block, false));
-        let (block, terms_last) = block.or_else(|| self.columns_of_terms(&own, &room).map(|block| (block, true)))?;
+        let of_results = || self.columns(&room).map(|block| (block, false));
+        let of_terms = || self.columns_of_terms(&own, &room).map(|block| (block, true));
+        // Of results far shorter than a vector, as those of the gradient by a weight, a copy would go element by element.
+        let lanes = i64::from(target.vector_bytes) / bytes;
+        let is_short = |lane: &UOp| lane.src()[0].max_value() * SHORT_ROWS.0 <= lanes * SHORT_ROWS.1;
+        let (block, terms_last) = match self.lane_of_results().is_some_and(is_short) {
+            true => of_terms().or_else(of_results)?,
+            false => of_results().or_else(of_terms)?,
+        };
         let Block { columns, part } = block;
         let in_part = |id: &u32| part.is_some_and(|(range, _)| range == *id);
         let is_outside = |id: &u32| set.contains(*id) && (!columns.contains(id) || in_part(id));
         let outside = self.outputs.iter().map(range_id).filter(is_outside).collect();
-        let memory = self.load.src()[0].src()[0].clone();
-        let of_memory = loads_of(self.root).into_iter().filter(|load| load.src()[0].src()[0] == memory);
-        let ordinal = of_memory.collect::<Vec<_>>().iter().position(|load| load == self.load)?;
         let terms = own.into_iter().map(range_id).collect();
-        Some(Panel { memory, ordinal, terms, terms_last, outside, part, columns })
+        Some(Panel { load: self.place()?, terms, terms_last, outside, part, columns })
     }
 
     /// Whether all that the reduction loads lies in order along its last term, in vectors and without conditions.
-    fn terms_are_in_order(&self, own: &[&UOp], target: &Target) -> bool {
+    pub(super) fn terms_are_in_order(&self, own: &[&UOp], target: &Target) -> bool {
         let Some(lane) = own.last() else { return false };
         let bytes = lane.src()[0].as_int().unwrap_or(0) * self.load.dtype().bytes() as i64;
         let loads = postorder(open_operands(self.reduction)).into_iter().filter(|node| node.op() == Op::Load);
         let mut in_order = loads.map(|load| step_of_load(&load, lane) == Some(1) && load.src()[0].src().len() == 2);
         bytes >= VECTORS * i64::from(target.vector_bytes) && in_order.all(|is_so| is_so)
-    }
-
-    fn step_of_store(&self, range: &UOp) -> i64 {
-        let terms = linear_terms(&self.store.src()[0].src()[1]).0;
-        terms.iter().find(|(term, _)| term == range).map_or(0, |(_, step)| *step)
-    }
-
-    /// The loop whose results lie side by side in memory, if the load varies with it.
-    fn lane_of_results(&self) -> Option<&UOp> {
-        let set = self.dependencies.get(self.load);
-        self.outputs.iter().find(|range| set.contains(range_id(range)) && self.step_of_store(range) == 1)
     }
 
     /// The results of a block that lie side by side in memory, as lanes and copies of a register tile.
@@ -271,21 +225,6 @@ impl Contraction<'_> {
         }
         (total > 1).then_some(Block { columns, part: None })
     }
-
-    /// Whether the load does not come in whole vectors along the range: it is gated, walks memory in steps, or there are too few elements.
-    fn is_awkward(&self, lane: &UOp, width: i64, tile: i64) -> bool {
-        let (index, set) = (&self.load.src()[0], self.dependencies.get(self.load));
-        let inside = |range: &UOp| set.contains(range_id(range));
-        let is_gated = index.src().get(2).is_some() && closed_ranges(self.reduction).iter().any(inside);
-        is_gated || step_of_load(self.load, lane) != Some(1) || (width % tile != 0 && width < 4 * tile)
-    }
-}
-
-/// By how much a load's address grows along a range, if it moves evenly along all.
-fn step_of_load(load: &UOp, range: &UOp) -> Option<i64> {
-    let terms = linear_terms(&load.src()[0].src()[1]).0;
-    let is_regular = terms.iter().all(|(term, _)| term.op() == Op::Range);
-    is_regular.then(|| terms.iter().filter(|(term, _)| term == range).map(|(_, step)| step).sum())
 }
 
 /// How many iterations of a loop belong to a block, each so many columns: those that leave the least of tiles, blocks and shares over; of two alike

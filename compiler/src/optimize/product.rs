@@ -255,14 +255,14 @@ fn make(
         // Fewer where code would be too long.
         let _ = upcast(choice, loops.columns, VECTORS_STORED.min(blocks.columns / lanes));
     }
-    share_blocks(choice, &loops);
+    share_blocks(choice, loops.blocks);
     Some(())
 }
 
 /// Threads share the loops over blocks of results, which stand outermost: the sizes of blocks count on all of them.
-fn share_blocks(choice: &mut Attempts<'_>, loops: &Loops) {
+pub(super) fn share_blocks(choice: &mut Attempts<'_>, blocks: usize) {
     let nest = closed_ranges(&choice.kernel.src()[0]);
-    let ids: Vec<u32> = nest.iter().take(loops.blocks).map(range_id).collect();
+    let ids: Vec<u32> = nest.iter().take(blocks).map(range_id).collect();
     if choice.threads < 2 {
         return;
     }
