@@ -33,6 +33,21 @@ fn devices_have_names_with_numbers() {
 }
 
 #[test]
+fn what_is_no_device_or_no_variable_names_the_line() {
+    let here = |line: u32| format!("(at {}:{line})", file!());
+    for name in ["abacus", "cpu:1", "disk", ""] {
+        let error = Device::named(name).unwrap_err().to_string();
+        assert!(error.contains("devices that are here: ") && error.ends_with(&here(line!() - 1)), "{error}");
+        assert!(name.parse::<Device>().unwrap_err().to_string().contains("devices that are here: "));
+    }
+    let error = warpweft::Var::new("1n", 0..=2).unwrap_err().to_string();
+    assert!(error.ends_with(&here(line!() - 1)), "{error}");
+    let n = warpweft::Var::new("n", 1..=4).unwrap();
+    let error = warpweft::Error::from(n.bind(5usize).unwrap_err()).to_string();
+    assert_eq!(error, format!("the variable n is bound to 5, but it lies from 1 to 4 {}", here(line!() - 1)));
+}
+
+#[test]
 fn elements_go_from_any_device_to_any() {
     let names = ["cpu", "interpreter", "interpreter:1", "ptx", "ptx:1"];
     let data: Vec<f32> = (0..300).map(|k| k as f32).collect();

@@ -7,9 +7,9 @@ use std::panic::Location;
 use warpweft::nn::{self, Optimizer};
 use warpweft::tensor::{
     AttentionOptions, Bag, Beyond, ClassOptions, ConvOptions, CtcOptions, Kernel, MatrixNorm, PoolOptions, Reduction,
-    Resampling, Resize, SampleMode, ScatterReduce, SmallFloat, VarError,
+    Resampling, Resize, SampleMode, ScatterReduce, SmallFloat,
 };
-use warpweft::{DType, Device, Tensor, Var, compile, compile_dyn, spec};
+use warpweft::{DType, Tensor, Var, compile, compile_dyn, spec};
 
 const MOST: i64 = i64::MAX;
 const LEAST: i64 = i64::MIN;
@@ -35,12 +35,6 @@ impl Outcome for Tensor {
 }
 
 impl<T> Outcome for warpweft::Result<T> {
-    fn error(self) -> Option<String> {
-        self.err().map(|error| error.to_string())
-    }
-}
-
-impl<T> Outcome for Result<T, VarError> {
     fn error(self) -> Option<String> {
         self.err().map(|error| error.to_string())
     }
@@ -791,18 +785,5 @@ fn functions_modules_and_variables() {
             "no device is called `PTX:99`; devices that are here: cpu:0, interpreter:0 to interpreter:7, ptx:0",
         ),
         case(|| x.gt(0.0).sum(()).gradient(&[&x]), "i64 has no derivative: only floats do"),
-        case(|| Var::new("1n", 0..=2), "\"1n\" is no name of a variable: use letters, digits and _, a letter first"),
-        case(
-            || Var::new("n", 3..=i64::from(true)),
-            "the variable n cannot lie from 3 to 1: lengths are 0 or more, and the least",
-        ),
-        case(|| Var::new("n", -1..=2), "the variable n cannot lie from -1 to 2: lengths are 0 or more, and the least"),
-        case(|| n.bind(5usize), "the variable n is bound to 5, but it lies from 1 to 4"),
-        case(
-            || Device::named("abacus"),
-            "no device is called `abacus`; devices that are here: cpu:0, interpreter:0 to",
-        ),
-        case(|| Device::named("cpu:1"), "no device is called `CPU:1`; devices that are here: cpu:0, interpreter:0 to"),
-        case(|| Device::named("disk"), "no device is called `disk`; devices that are here: cpu:0, interpreter:0 to"),
     ]);
 }

@@ -1,8 +1,8 @@
 //! A server's day, in short: threads that call, compile and update shared tensors at one time. Nothing is lost, and memory stays flat.
 //!
 //! A phase makes programs that nobody made before, so what is kept of them must be forgotten again: a small bound is set for it. What this
-//! project counts itself (graphs, tensors' memory, mappings of code) must not grow at all after the first phase; memory as the system sees
-//! it depends on the host's allocator too, and has some room.
+//! project counts itself (graphs, tensors' memory, mappings of code) must stay below what is kept; memory as the system sees it depends on the host's
+//! allocator too, and on how many threads compiled at one time so far (each keeps a code generator, for a while), and has some room.
 //! `./x stress 60` goes on for an hour.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a step that fails fails its test")]
@@ -18,8 +18,10 @@ const ROUNDS: usize = 4;
 const PHASES: usize = 4;
 /// Few phases fill it, so that the others have to forget.
 const PROGRAMS_BYTES: usize = 2 << 20;
-/// What the whole process may grow by after the first phase, and for each phase that follows.
-const ROOM_MAX: (f64, f64) = (24e6, 1e6);
+/// Kernels that so many bytes are enough for, those of functions that live, and what else of this process is code of no file.
+const CODE_MAX: usize = PROGRAMS_BYTES / 2 / (16 << 10) + 40;
+/// What the whole process may grow by after the first phase, and for each of as many that follow.
+const ROOM_MAX: (f64, f64, usize) = (24e6, 1e6, 40);
 
 /// What must not grow.
 #[derive(Clone, Copy, Debug)]
@@ -28,8 +30,8 @@ struct Size {
     nodes: usize,
     /// Bytes of tensors that live.
     tensors: usize,
-    /// Mappings of the process: each kernel has some.
-    mappings: usize,
+    /// Mappings of code that is of no file: each kernel has one.
+    code: usize,
     /// Bytes of the process in memory.
     resident: f64,
 }
@@ -41,7 +43,7 @@ impl Size {
         Size {
             nodes: warpweft_compiler::UOp::live_nodes(),
             tensors: executors[0].allocator().stats().in_use_bytes,
-            mappings: read("maps").lines().count(),
+            code: read("maps").lines().filter(|line| line.contains(" r-xp ") && !line.contains(['/', '['])).count(),
             resident: read("statm").split(' ').nth(1).unwrap().parse::<f64>().unwrap() * 4096.0,
         }
     }
@@ -125,9 +127,9 @@ fn threads_that_call_compile_and_update_lose_nothing_and_memory_stays_flat() {
             println!("{:6.0} s, phase {}: {last:?}", begin.elapsed().as_secs_f64(), sizes.len());
         }
         let same = last.nodes <= 2 * first.nodes + 1000 && last.tensors <= first.tensors;
-        assert!(same && last.mappings <= first.mappings + 100, "something stays: {sizes:?}");
-        let room = ROOM_MAX.0 + ROOM_MAX.1 * sizes.len() as f64;
-        assert!(last.resident - first.resident < room, "memory grows: {sizes:?}");
+        assert!(same && last.code <= CODE_MAX, "something stays: {last:?} after {sizes:?}");
+        let room = ROOM_MAX.0 + ROOM_MAX.1 * sizes.len().min(ROOM_MAX.2) as f64;
+        assert!(last.resident - first.resident < room, "memory grows: {last:?} after {sizes:?}");
     }
     println!("{} phases, {:?}, then {:?}", sizes.len(), sizes[0], sizes[sizes.len() - 1]);
 }

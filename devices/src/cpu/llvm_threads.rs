@@ -11,8 +11,9 @@
 //!   begun is waited for, and new work is refused. What is registered last runs first at exit. LLVM makes some objects when it
 //!   is first used, so [`before_objects_are_destroyed`] is called before its first use, after each step of that, and again later. Within such a
 //!   step what it has just made would still be destroyed first, under it. So whoever ends a thread, or the process, waits for a first use that has
-//!   begun: what a thread leaves behind is dropped before anything else when it calls `exit` ([`Leaving`]), and no first use begins after the main
-//!   thread has left. Of a thread that never used the CPU device nobody hears; if that one ends the process within those milliseconds, it may crash.
+//!   begun: what a thread leaves behind is dropped before anything else when it calls `exit` ([`Leaving`]), and no first use begins soon after the main
+//!   thread has left. The main thread is looked after since before `main`, where the system has a list of functions for that, though it may never compute;
+//!   of another thread that never used the CPU device nobody hears; if that one ends the process within those milliseconds, it may crash.
 //!
 //! A thread keeps what is expensive to make (`compile`) and ends when it had nothing to do for [`IDLE`]. After `fork`, the child
 //! has none of these threads and starts its own. Where no thread can be started, work runs on the caller's: then a fatal error ends the process, as LLVM alone does.
@@ -33,6 +34,8 @@ use inkwell::llvm_sys::error_handling::LLVMInstallFatalErrorHandler;
 const IDLE: Duration = Duration::from_secs(30);
 /// The end of the process waits at most this long: a kernel takes a second at the most.
 const LAST_WAIT: Duration = Duration::from_secs(60);
+/// The main thread calls `exit` this long at most before LLVM's end begins, unless it is gone and the process goes on.
+const LEAVING_FOR: Duration = Duration::from_secs(10);
 /// Code generation recurses with the depth of expressions; only what is touched is memory.
 const STACK_BYTES: usize = 32 << 20;
 
@@ -68,8 +71,8 @@ struct Work {
     unfinished: usize,
     /// First uses of LLVM that have begun.
     first_uses: usize,
-    /// Whether the main thread is gone or calls `exit`.
-    main_has_left: bool,
+    /// When the main thread went or called `exit`.
+    main_has_left: Option<Instant>,
     /// Whether the process is ending.
     ending: bool,
 }
@@ -119,7 +122,7 @@ impl Drop for Leaving {
         let begun = Instant::now();
         let mut lock = work();
         if is_main_thread() {
-            lock.with(|work| work.main_has_left = true);
+            lock.with(|work| work.main_has_left = Some(begun));
         }
         while lock.with(|work| work.first_uses) > 0 && begun.elapsed() < LAST_WAIT {
             lock = lock.wait(LAST_WAIT.saturating_sub(begun.elapsed()));
@@ -143,6 +146,19 @@ pub(super) fn look_after_this_thread() {
     }
     let _ = LEAVING.try_with(|_| ()); // a thread that is ending has been looked after
 }
+
+/// Runs before `main`, on its thread, which most often is the one that ends the process: it is looked after though it may never use the device.
+#[cfg(target_os = "linux")]
+#[used]
+// SAFETY: what stands in this section is called once, with arguments that a function of C may ignore. The function touches nothing but a variable of this
+// thread, for which the system's library is ready before it calls any of these, and does not unwind.
+#[unsafe(link_section = ".init_array")]
+static BEFORE_MAIN: extern "C" fn() = {
+    extern "C" fn before_main() {
+        look_after_this_thread();
+    }
+    before_main
+};
 
 /// Whether this thread lives no longer than LLVM may be called.
 pub(super) fn is_thread_of_ours() -> bool {
@@ -183,7 +199,9 @@ impl FirstUse {
     /// Not when the process is ending.
     pub(super) fn begin() -> Result<FirstUse, String> {
         work().with(|work| {
-            if work.ending || work.main_has_left {
+            // A process may also go on for long after its main thread is gone.
+            let is_leaving = work.main_has_left.is_some_and(|left| left.elapsed() < LEAVING_FOR);
+            if work.ending || is_leaving {
                 return Err("the process is ending".to_string());
             }
             work.unfinished += 1;

@@ -244,6 +244,32 @@ fn what_is_written_is_read_again() {
     );
 }
 
+#[cfg(unix)]
+#[test]
+fn saving_replaces_files_alone_and_keeps_links() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let x = Tensor::from_vec(vec![1f32, 2.0], [2]);
+    let socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+    for path in [at("socket"), folder.path().to_path_buf()] {
+        for saved in [formats::numpy::save(&path, &x), formats::safetensors::save(&path, [("x", &x)], &BTreeMap::new())]
+        {
+            let error = saved.unwrap_err().to_string();
+            assert!(error.contains("it is no regular file; name a file"), "{error}");
+        }
+    }
+    assert!(std::os::unix::net::UnixStream::connect(at("socket")).is_ok());
+    drop(socket);
+    formats::numpy::save(at("file.npy"), &x).unwrap();
+    std::os::unix::fs::symlink("file.npy", at("link.npy")).unwrap();
+    formats::numpy::save(at("link.npy"), &(&x * 3.0)).unwrap();
+    assert!(at("link.npy").is_symlink());
+    let read = formats::load(at("file.npy")).unwrap();
+    assert_eq!(read.tensor(&read.entries()[0].name).unwrap().to_vec::<f32>().unwrap(), [3.0, 6.0]);
+    let names = std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(names, 3, "something is left beside them");
+}
+
 #[test]
 fn loading_all_tells_how_far_it_is() {
     for file in ["types.safetensors", "state_2.pt", "deflated.npz", "types.gguf"] {

@@ -13,7 +13,7 @@ use warpweft::config::config;
 use warpweft::execute::Executor;
 use warpweft_compiler::{DType, UOp};
 
-use crate::{callers, cases, functions, growth, layer_cases, minilm, model, regions, starts};
+use crate::{callers, cases, copies, functions, growth, layer_cases, minilm, model, regions, starts};
 
 /// Arguments of `warpweft bench`.
 #[derive(Args)]
@@ -88,9 +88,17 @@ const UNFUSED_CASES: &[&str] =
 
 /// Runs the cases.
 pub(crate) fn run(arguments: &Bench) -> Result<(), Failure> {
-    let names: Vec<&str> =
-        [OWN_CASES, growth::NAMES, regions::NAMES, cases::NAMES, layer_cases::NAMES, minilm::NAMES, UNFUSED_CASES]
-            .concat();
+    let names: Vec<&str> = [
+        OWN_CASES,
+        copies::NAMES,
+        growth::NAMES,
+        regions::NAMES,
+        cases::NAMES,
+        layer_cases::NAMES,
+        minilm::NAMES,
+        UNFUSED_CASES,
+    ]
+    .concat();
     if arguments.list {
         names.iter().for_each(|name| println!("{name}"));
         return Ok(());
@@ -119,6 +127,10 @@ pub(crate) fn run(arguments: &Bench) -> Result<(), Failure> {
             "callers_8" => callers::run(arguments)?,
             "memory" => functions::memory(arguments)?,
             "encoder_cold" | "encoder_warm" => starts::run(arguments, name)?,
+            _ if copies::NAMES.contains(&name) => {
+                let (cost, times) = copies::run(arguments, name)?;
+                report(arguments, name, cost, &times);
+            }
             _ if regions::NAMES.contains(&name) => {
                 report(arguments, name, Cost::default(), &regions::run(name, arguments.seconds)?);
             }

@@ -6,6 +6,7 @@ mod bench;
 mod cache;
 mod callers;
 mod cases;
+mod copies;
 mod devices;
 mod files;
 mod functions;
