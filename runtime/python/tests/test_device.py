@@ -288,12 +288,35 @@ def test_functions_of_functions():
     x = torch.randn(3, 4)
     f = lambda row: (row.sin() * row).sum()  # noqa: E731
     torch.testing.assert_close(torch.vmap(torch.func.grad(f))(x.to(DEVICE)).cpu(), torch.vmap(torch.func.grad(f))(x))
-    with torch.autocast("warpweft", dtype=torch.bfloat16):
-        assert (x.to(DEVICE) @ x.t().to(DEVICE)).device == DEVICE
     q = torch.randn(1, 2, 5, 8)
     expected = F.scaled_dot_product_attention(q, q, q, is_causal=True)
     torch.testing.assert_close(F.scaled_dot_product_attention(*[q.to(DEVICE)] * 3, is_causal=True).cpu(), expected)
     assert torch.zeros(2, device=DEVICE)[torch.tensor([1, 1])].shape == (2,)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast_computes_in_the_types_of_the_cpu(dtype):
+    x, y, wide = torch.randn(4, 4), torch.randn(4, 4), torch.randn(4, 4).double()
+    sides = []
+    for device in ("cpu", "warpweft"):
+        a, b, c = (value.clone().to(device).requires_grad_() for value in (x, y, wide))
+        with torch.autocast(device, dtype=dtype):
+            product = a @ b
+            found = [
+                product,
+                F.mse_loss(product, b),
+                torch.cat([product, b]),
+                product.softmax(-1),
+                F.linear(c, c),
+                product.sum() + b.exp().sum(),
+            ]
+            with torch.autocast(device, enabled=False):
+                found.append(a @ b)
+        sum(part.sum() for part in found).backward()
+        sides.append([*found, a.grad, b.grad, c.grad])
+    for one, other in zip(*sides):
+        torch.testing.assert_close(other.cpu(), one, rtol=3e-2, atol=3e-2)
+    assert fallbacks() == {}
 
 
 QUICK = "add as_strided as_strided_scatter cat clamp cumsum expand fft.rfft gather index_put masked_fill matmul max.reduction_with_dim \

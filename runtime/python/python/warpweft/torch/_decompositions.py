@@ -29,6 +29,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     found[aten._native_multi_head_attention.default] = multi_head_attention
     found[aten._transformer_encoder_layer_fwd.default] = transformer_encoder_layer
     found[aten._cdist_backward.default] = cdist_backward
+    found[aten.hardshrink_backward.default] = found[aten.softshrink_backward.default] = shrink_backward
     for pad in (aten.replication_pad1d_backward, aten.replication_pad2d_backward, aten.replication_pad3d_backward):
         found[pad.default] = replication_pad_backward
     return found
@@ -53,6 +54,13 @@ def replication_pad_backward(gradient: Any, x: Any, padding: Any) -> Any:
         sources = (torch.arange(found.shape[axis], device=x.device) - before).clamp(0, length - 1)
         found = found.new_zeros([*found.shape[:axis], length, *found.shape[axis + 1 :]]).index_add(axis, sources, found)
     return found
+
+
+def shrink_backward(gradient: Any, x: Any, bound: float) -> Any:
+    """None between the bounds, of both functions that shrink."""
+    import torch
+
+    return torch.where((x >= -bound) & (x <= bound), 0.0, gradient)
 
 
 def cdist_backward(gradient: Any, one: Any, other: Any, p: float, distances: Any) -> Any:

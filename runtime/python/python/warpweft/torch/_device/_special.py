@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 import warpweft as ww
+from warpweft.torch._decompositions import native_dropout
 from warpweft.torch._device import _cells, _dispatch, _fallback, _memory, _metas
 from warpweft.torch._table import Pair, Unsupported, dtype_of, number
 
@@ -233,6 +234,7 @@ def register() -> None:
             aten.set_.source_Storage_storage_offset: set_strided,
             aten.set_.source_Tensor: set_tensor,
             aten.set_.default: set_empty,
+            aten.native_dropout.default: native_dropout,
             aten.native_batch_norm.default: batch_norm,
             aten._native_batch_norm_legit.default: batch_norm,
             aten._batch_norm_with_update.default: batch_norm_with_update,
