@@ -24,12 +24,12 @@ def _concerns(module: Any, change: Callable[[Any], Any]) -> bool:
 
 def _moved_lazy(module: Any, change: Callable[[Any], Any]) -> dict[str, Any]:
     """The parameters of a module that have no shape yet, made anew where the others go: nobody can hold one of them for more than its name."""
-    lazy = torch.nn.parameter.UninitializedParameter
+    lazy: Any = torch.nn.parameter.UninitializedParameter
     found = {}
     for name, parameter in module._parameters.items():
         if isinstance(parameter, lazy):
             like = change(parameter.data)
-            found[name] = lazy(parameter.requires_grad, like.device, like.dtype)  # type: ignore[no-untyped-call]
+            found[name] = lazy(parameter.requires_grad, like.device, like.dtype)
     return found
 
 
