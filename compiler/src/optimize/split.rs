@@ -249,10 +249,8 @@ fn split_reduce(root: &UOp, range: &UOp, inner: i64, kind: AxisKind, next: u32) 
     let is_one = parts.is_const(1);
     let outer = UOp::range(parts, id, AxisKind::Reduce);
     let part = UOp::range(inner, next, if kind == AxisKind::Loop { AxisKind::Reduce } else { kind });
-    // Lanes and copies are as many as those of the whole parts, of which some are not there; a loop has as many iterations as there are.
-    let left = simplify(&len.modulo(inner)).as_int().filter(|_| matches!(kind, AxisKind::Loop | AxisKind::Reduce));
-    let rest_kind = if kind == AxisKind::Loop { AxisKind::Reduce } else { kind };
-    let rest_part = UOp::range(left.unwrap_or(inner), next + 1, rest_kind);
+    let left = left_of_loop(len, inner, kind);
+    let rest_part = UOp::range(left.unwrap_or(inner), next + 1, part.as_range().map_or(kind, |part| part.kind));
     let mut next = next + 2;
     // The loops of what is left over, for those that it cannot share.
     let mut fresh: FxHashMap<UOp, UOp> = FxHashMap::default();
@@ -290,10 +288,8 @@ fn split_reduce(root: &UOp, range: &UOp, inner: i64, kind: AxisKind, next: u32) 
                 main.swap_remove(combining.number())
             } else {
                 let index = if left == Some(1) { whole.clone() } else { &whole + &rest_part };
-                let rest = match left {
-                    Some(_) => at(values, index),
-                    None => those_that_are(&index.lt(len), combining, at(values, index)),
-                };
+                let is_there = left.is_none().then(|| index.lt(len));
+                let rest = those_that_are(is_there.as_ref(), combining, at(values, index));
                 // Loops inside of the range would stand in two places, in its loop and beside it.
                 let mut inside = RangeSet::default();
                 inside.insert(id);
@@ -306,12 +302,7 @@ fn split_reduce(root: &UOp, range: &UOp, inner: i64, kind: AxisKind, next: u32) 
                 }
                 let after: Vec<UOp> = after.iter().map(|other| fresh[other].clone()).collect();
                 let rest: Vec<UOp> = rest.iter().map(|value| substitute(value, &fresh)).collect();
-                let around = around(&[], &after);
-                let rest = match left {
-                    Some(1) if around.is_empty() => rest.into_iter().collect(),
-                    Some(1) => combining.reduce_ranges(&rest, &around),
-                    _ => nested_reduction(combining, &rest, &around, &rest_part, kind),
-                };
+                let rest = nested_reduction(combining, &rest, &around(&[], &after), &rest_part, kind);
                 combining.combine(&main, &rest).swap_remove(combining.number())
             }
         };
@@ -320,8 +311,14 @@ fn split_reduce(root: &UOp, range: &UOp, inner: i64, kind: AxisKind, next: u32) 
     simplify(&done.remove(root).unwrap_or_else(|| root.clone()))
 }
 
-/// The terms where they are there, and what changes nothing elsewhere.
-fn those_that_are(there: &UOp, combining: Combining, values: Vec<UOp>) -> Vec<UOp> {
+/// How many iterations are left over for a loop, if that is a number. Lanes and copies are as many as those of whole parts, of which some are not there.
+fn left_of_loop(len: &UOp, inner: i64, kind: AxisKind) -> Option<i64> {
+    simplify(&len.modulo(inner)).as_int().filter(|_| matches!(kind, AxisKind::Loop | AxisKind::Reduce))
+}
+
+/// The terms where they are there, and what changes nothing elsewhere; all of them if there is no condition.
+fn those_that_are(there: Option<&UOp>, combining: Combining, values: Vec<UOp>) -> Vec<UOp> {
+    let Some(there) = there else { return values };
     let each = values.into_iter().enumerate().map(|(number, value)| {
         let value = gate_loads(&value, there);
         let identity = combining.identity(number, value.dtype());
@@ -330,7 +327,7 @@ fn those_that_are(there: &UOp, combining: Combining, values: Vec<UOp>) -> Vec<UO
     each.collect()
 }
 
-/// A reduction over loops inside a reduction over lanes or copies; one reduction over both where the part is a loop too.
+/// A reduction over loops inside a reduction over lanes or copies; one reduction over both where the part is a loop too. A part of one iteration is none.
 fn nested_reduction(
     combining: Combining,
     values: &[UOp],
@@ -339,7 +336,8 @@ fn nested_reduction(
     kind: AxisKind,
 ) -> SmallVec<[UOp; 3]> {
     if matches!(kind, AxisKind::Loop | AxisKind::Reduce) {
-        let ranges: Sources = loops.iter().cloned().chain([part.clone()]).collect();
+        let own = Some(part.clone()).filter(|part| !part.src()[0].is_const(1));
+        let ranges: Sources = loops.iter().cloned().chain(own).collect();
         return combining.reduce_ranges(values, &ranges);
     }
     combining.reduce_ranges(&combining.reduce_ranges(values, loops), std::slice::from_ref(part))
