@@ -110,7 +110,7 @@ fn a_whole_module() {
               store <16 x float> %muladd6, ptr %index7, align 4
               %r1.next = add nuw nsw i64 %r1, 1
               %r1.more = icmp slt i64 %r1.next, %var.n
-              br i1 %r1.more, label %loop1, label %loop1.end
+              br i1 %r1.more, label %loop1, label %loop1.end, !prof !0
           loop1.end:
             %r0.next = add nuw nsw i64 %r0, 1
             %r0.more = icmp slt i64 %r0.next, %end
@@ -131,6 +131,7 @@ fn a_whole_module() {
         }
 
         attributes #0 = { nounwind "target-cpu"="x86-64-v4" "prefer-vector-width"="512" }
+        !0 = !{!"branch_weights", i32 15, i32 1}
     "#]].assert_eq(&source(list, &Target::test_avx512()));
 }
 
@@ -181,7 +182,7 @@ fn loops_carry_what_they_update() {
                   %add5 = fadd float %acc1.r1, %load4
                   %r1.next = add nuw nsw i64 %r1, 1
                   %r1.more = icmp slt i64 %r1.next, %"var.rows left"
-                  br i1 %r1.more, label %loop1, label %loop1.end
+                  br i1 %r1.more, label %loop1, label %loop1.end, !prof !0
               loop1.end:
                 %acc1.r1.end = phi float [ 0.0, %loop0 ], [ %add5, %loop1 ]
                 %max6.more = fcmp ogt float %acc0.r0, %acc1.r1.end
@@ -197,7 +198,7 @@ fn loops_carry_what_they_update() {
                 %max6 = bitcast i32 %max6.found to float
                 %r0.next = add nuw nsw i64 %r0, 1
                 %r0.more = icmp slt i64 %r0.next, 8
-                br i1 %r0.more, label %loop0, label %loop0.end
+                br i1 %r0.more, label %loop0, label %loop0.end, !prof !0
             loop0.end:
               store float %max6, ptr %p0, align 4
         "#]],
@@ -260,7 +261,7 @@ fn gates_become_branches_and_masks() {
                 call void @llvm.masked.scatter.v4i8.v4p0(<4 x i8> %store15.byte, <4 x ptr> align 1 %index14, <4 x i1> %lt7)
                 %r0.next = add nuw nsw i64 %r0, 1
                 %r0.more = icmp slt i64 %r0.next, 4
-                br i1 %r0.more, label %loop0, label %loop0.end
+                br i1 %r0.more, label %loop0, label %loop0.end, !prof !0
             loop0.end:
         "#]],
     );
@@ -310,7 +311,7 @@ fn scratch_is_an_argument_of_the_body() {
                 store float %load3, ptr %index4, align 4
                 %r0.next = add nuw nsw i32 %r0, 1
                 %r0.more = icmp slt i32 %r0.next, 64
-                br i1 %r0.more, label %loop0, label %loop0.end
+                br i1 %r0.more, label %loop0, label %loop0.end, !prof !0
             loop0.end:
         "#]],
     );
