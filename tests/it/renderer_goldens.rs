@@ -18,6 +18,13 @@ fn goldens(file: &str) -> Vec<String> {
     file.split("expect![[r#\"").skip(1).filter_map(|rest| rest.split("\"#]]").next()).map(str::to_string).collect()
 }
 
+/// How often loops go on, which a part of a module names.
+fn weights(part: &str) -> String {
+    let is_named = |number: &usize| part.contains(&format!("!prof !{number}"));
+    let line = |number: usize| format!("!{number} = !{{!\"branch_weights\", i32 7, i32 1}}\n");
+    (0..).take_while(is_named).map(line).collect()
+}
+
 /// The goldens of a language, in these files of its folder.
 fn goldens_of(language: &str, files: &[&str]) -> Vec<String> {
     let folder = format!("{}/../renderer/src/{language}", env!("CARGO_MANIFEST_DIR"));
@@ -65,7 +72,7 @@ fn llvm_reads_every_golden() {
     let device = warpweft_tests::guarded::open("CPU", Some(1)).expect("the CPU is always there");
     for golden in goldens {
         let is_module = golden.contains("define void @test");
-        let source = if is_module { golden } else { format!("{}{golden}{}", FRAME.0, FRAME.1) };
+        let source = if is_module { golden } else { format!("{}{golden}{}{}", FRAME.0, FRAME.1, weights(&golden)) };
         let program = Program {
             name: "test".to_string(),
             entry: "test".to_string(),

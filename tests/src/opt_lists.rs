@@ -203,6 +203,7 @@ fn takes_reduction_apart(kernel: &UOp, opt: &Opt) -> bool {
     let (Opt::Vectorize { range, .. }
     | Opt::Upcast { range, .. }
     | Opt::Split { range, .. }
+    | Opt::SplitMasked { range, .. }
     | Opt::Accumulate { range, .. }
     | Opt::Map { range, .. }
     | Opt::Group { range, .. }

@@ -54,13 +54,13 @@ fn try_apply(root: &UOp, opt: &Opt, target: &Target) -> Result<UOp, Reason> {
         Opt::Vectorize { range, lanes } => {
             let range = find(range)?;
             check_vectorizable(root, &range)?;
-            split(root, &range, *lanes, AxisKind::Vector)?
+            split(root, &range, *lanes, AxisKind::Vector, target)?
         }
-        Opt::Upcast { range, times } => split(root, &find(range)?, *times, AxisKind::Unroll)?,
+        Opt::Upcast { range, times } => split(root, &find(range)?, *times, AxisKind::Unroll, target)?,
         Opt::Split { range, len } => {
             let range = find(range)?;
             let kind = range.as_range().map_or(AxisKind::Loop, |arg| arg.kind);
-            split(root, &range, *len, kind)?
+            split(root, &range, *len, kind, target)?
         }
         Opt::SplitMasked { range, len } => split_masked(root, &find(range)?, *len)?,
         Opt::Recompute { load } => recompute(root, *load)?,

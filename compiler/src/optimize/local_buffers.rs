@@ -47,7 +47,8 @@ fn keep_reductions(choice: &mut Attempts<'_>, survey: &Survey, range: u32) -> bo
     if !choice.attempt(opt.clone()) {
         return false;
     }
-    let is_cheap = Survey::of(&choice.kernel).work <= survey.work * WORK_AGAIN_MAX;
+    // Threads of a block share what is kept; each would compute it again.
+    let is_cheap = choice.target.blocks.is_some() || Survey::of(&choice.kernel).work <= survey.work * WORK_AGAIN_MAX;
     if !is_cheap {
         choice.kernel = before;
         choice.applied.truncate(applied);

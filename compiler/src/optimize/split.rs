@@ -18,6 +18,7 @@ use crate::kernel::ranges::{
     substitute_ranges,
 };
 use crate::symbolic::{linear_terms, simplify};
+use crate::target::Target;
 
 /// Whether a range is one that reductions close.
 pub(super) fn is_reduce(range: &UOp) -> bool {
@@ -102,7 +103,7 @@ fn fills_shared(root: &UOp, range: &UOp) -> bool {
 }
 
 /// A range in two: an outer loop, and a part of length `inner` that becomes what `kind` says.
-pub(super) fn split(root: &UOp, range: &UOp, inner: u32, kind: AxisKind) -> Result<UOp, Reason> {
+pub(super) fn split(root: &UOp, range: &UOp, inner: u32, kind: AxisKind, target: &Target) -> Result<UOp, Reason> {
     let inner = inner as i64;
     let len = &range.src()[0];
     let arg = range.as_range().ok_or("it is no range")?;
@@ -120,7 +121,8 @@ pub(super) fn split(root: &UOp, range: &UOp, inner: u32, kind: AxisKind) -> Resu
     let next = next_range_id(root);
     let part = UOp::range(inner, next, kind);
     if is_reduce(range) && !is_accumulated(root, range) {
-        return Ok(split_reduce(root, range, inner, kind, next));
+        let left = left_of_loop(len, inner, kind).filter(|_| target.blocks.is_none());
+        return Ok(split_reduce(root, range, inner, kind, next, left));
     }
     let outer_len = match tail {
         SplitTail::Apart => simplify(&len.idiv(inner)),
@@ -240,7 +242,7 @@ fn tail_stores(root: &UOp, range: &UOp, whole: &UOp, next: u32) -> Vec<UOp> {
 
 /// Splits a reduce range: reduction over the outer part first, then over the inner one, so that the inner one's values are independent
 /// accumulators; what is left over is reduced apart.
-fn split_reduce(root: &UOp, range: &UOp, inner: i64, kind: AxisKind, next: u32) -> UOp {
+fn split_reduce(root: &UOp, range: &UOp, inner: i64, kind: AxisKind, next: u32, left: Option<i64>) -> UOp {
     let len = &range.src()[0];
     let id = range_id(range);
     let parts = simplify(&len.idiv(inner));
@@ -249,7 +251,6 @@ fn split_reduce(root: &UOp, range: &UOp, inner: i64, kind: AxisKind, next: u32) 
     let is_one = parts.is_const(1);
     let outer = UOp::range(parts, id, AxisKind::Reduce);
     let part = UOp::range(inner, next, if kind == AxisKind::Loop { AxisKind::Reduce } else { kind });
-    let left = left_of_loop(len, inner, kind);
     let rest_part = UOp::range(left.unwrap_or(inner), next + 1, part.as_range().map_or(kind, |part| part.kind));
     let mut next = next + 2;
     // The loops of what is left over, for those that it cannot share.
@@ -363,7 +364,6 @@ mod tests {
     use crate::ir::Dim;
     use crate::ir::ReduceOp;
     use crate::pipeline::{LowerOptions, lower_kernel};
-    use crate::target::Target;
     use crate::watch::Silent;
 
     /// Lanes of what the stores of a kernel store, in order.
