@@ -265,18 +265,6 @@ def addcmul(c: Context, x: Any, a: ww.Tensor, b: ww.Tensor, *, value: Any = 1) -
     return moved(x, c.dtype) + tensor_of(value, c.dtype) * moved(a, c.dtype) * moved(b, c.dtype)
 
 
-# Dynamo writes `addcmul` and `addcdiv` of numbers with an op that another part of PyTorch defines once it is imported.
-with suppress(ImportError):
-    import_module("torch._inductor.inductor_prims")
-
-
-@op("prims::fma")
-def fma(c: Context, a: Any, b: Any, x: Any) -> Any:
-    """A product and a sum, which become one instruction where the processor has it; else the product is rounded by itself."""
-    a, b, x = (tensor_of(value, c.dtype) for value in (a, b, x))
-    return a * b + x
-
-
 @op("addcdiv")
 def addcdiv(c: Context, x: Any, a: ww.Tensor, b: ww.Tensor, *, value: Any = 1) -> Any:
     return moved(x, c.dtype) + tensor_of(value, c.dtype) * (moved(a, c.dtype) / moved(b, c.dtype))
@@ -294,7 +282,8 @@ with suppress(ImportError):
 
 @op("prims::fma")
 def fma(c: Context, a: Any, b: Any, addend: Any) -> Any:
-    return moved(a, c.dtype) * moved(b, c.dtype) + moved(addend, c.dtype)
+    a, b, addend = (tensor_of(value, c.dtype) for value in (a, b, addend))
+    return a * b + addend
 
 
 @op("prims::convert_element_type", "prims::device_put")
