@@ -59,6 +59,8 @@ struct Blocks {
     columns: Vec<u32>,
     part: (u32, i64),
     whole: bool,
+    /// Elements of the widest type in a vector.
+    lanes: u32,
     tile_vectors: u32,
     tile_rows: u32,
 }
@@ -98,8 +100,8 @@ fn find_blocks(choice: &Attempts<'_>) -> Option<(Blocks, Vec<u32>, LoadPlace)> {
 
 /// Lengthens rows of results that fill no vectors, as of 7 x 7: what is beyond their ends is computed and not stored.
 fn fill_vectors(choice: &mut Attempts<'_>) -> bool {
-    let lanes = i64::from(choice.target.vector_bytes) / 4;
     let wanted = contractions(&choice.kernel, |contraction| {
+        let lanes = lanes_of(contraction, choice.target);
         let is_far = terms_of(contraction).is_some_and(|terms| terms.iter().product::<i64>() > TERMS_AT_ONCE);
         let lane = contraction.lane_of_results().filter(|_| is_far)?;
         let width = lane.src()[0].as_int()?;
@@ -113,6 +115,12 @@ fn fill_vectors(choice: &mut Attempts<'_>) -> bool {
 /// The lengths of all loops of a reduction.
 fn terms_of(contraction: &Contraction<'_>) -> Option<Vec<i64>> {
     closed_ranges(contraction.reduction).iter().map(|range| range.src()[0].as_int()).collect()
+}
+
+/// Lanes of vectors in which no type needs more than one.
+fn lanes_of(contraction: &Contraction<'_>, target: &Target) -> i64 {
+    let widest = contraction.load.dtype().bytes().max(contraction.reduction.dtype().bytes());
+    i64::from(target.vector_bytes) / widest as i64
 }
 
 /// How a contraction is cut, if that is better than a panel of all terms.
@@ -133,14 +141,14 @@ fn blocks_of(contraction: &Contraction<'_>, target: &Target, threads: i64) -> Op
     let terms = cut_of_terms(&lengths)?;
     let of_block = lengths.iter().product::<i64>() / lengths[terms.0] * terms.1;
     let bytes = contraction.load.dtype().bytes() as i64;
-    let lanes = i64::from(target.vector_bytes) / bytes.max(contraction.reduction.dtype().bytes() as i64);
+    let lanes = lanes_of(contraction, target);
     // The copy and what it comes to share the second cache.
     let room = i64::from(target.costs.packed_bytes).min(target.cache_l2_bytes as i64 / 2) / bytes;
     let most = (room / of_block).min(room / rows).min(COLUMNS_MAX);
     // What both vary with, as groups, stands outside.
     let other = loads.into_iter().find(|load| *load != contraction.load)?;
     let is_shared = |id: u32| contraction.dependencies.get(other).contains(id);
-    let mut in_order = in_order(contraction, lanes)?;
+    let mut in_order = columns_in_order(contraction, lanes)?;
     in_order.retain(|(id, _)| !is_shared(*id));
     if in_order.first().is_none_or(|(id, _)| contraction.lane_of_results().is_none_or(|lane| range_id(lane) != *id)) {
         return None;
@@ -156,13 +164,14 @@ fn blocks_of(contraction: &Contraction<'_>, target: &Target, threads: i64) -> Op
         columns,
         part: (range, part),
         whole: part == len,
+        lanes: u32::try_from(lanes).ok()?,
         tile_vectors: tile.0,
         tile_rows: tile.1,
     })
 }
 
 /// The loops over columns in the order in which results lie in memory, innermost first, if the load is read awkwardly along the first.
-fn in_order(contraction: &Contraction<'_>, lanes: i64) -> Option<Vec<(u32, i64)>> {
+fn columns_in_order(contraction: &Contraction<'_>, lanes: i64) -> Option<Vec<(u32, i64)>> {
     let lane = contraction.lane_of_results()?;
     let width = lane.src()[0].as_int()?;
     if width < lanes || !contraction.is_awkward(lane, width, 2 * lanes) {
@@ -269,7 +278,7 @@ fn make(choice: &mut Attempts<'_>, blocks: &Blocks, terms: &[u32], load: &LoadPl
             choice.attempt(Opt::Merge { range: pair[0], inner: pair[1] });
         }
     }
-    let lanes = choice.target.vector_bytes / 4;
+    let lanes = blocks.lanes;
     attempt(choice, Opt::Vectorize { range: filled[0], lanes })?;
     upcast(choice, filled[0], blocks.tile_vectors)?;
     upcast(choice, fresh, blocks.tile_rows)?;
@@ -317,9 +326,14 @@ mod tests {
 
     /// The opts that the hand choice gives a convolution of two images with windows of 3 x 3.
     fn opts(channels: i64, side: i64, rows: i64, threads: u32) -> String {
+        opts_of("f32", channels, side, rows, threads)
+    }
+
+    /// The same for elements of a type.
+    fn opts_of(dtype: &str, channels: i64, side: i64, rows: i64, threads: u32) -> String {
         let width = side + 2;
         let text = format!(
-            "graph %c(z: f32[2, {rows}, {side}, {side}], x: f32[2, {channels}, {width}, {width}], w: f32[{rows}, {channels}, 3, 3]) {{
+            "graph %c(z: {dtype}[2, {rows}, {side}, {side}], x: {dtype}[2, {channels}, {width}, {width}], w: {dtype}[{rows}, {channels}, 3, 3]) {{
   v = as_strided x, [2, 1, {side}, {side}, {channels}, 3, 3] strides [{}, 0, {width}, 1, {}, {width}, 1] offset 0
   e = expand v, [2, {rows}, {side}, {side}, {channels}, 3, 3]
   f = reshape w, [1, {rows}, 1, 1, {channels}, 3, 3]
@@ -344,6 +358,17 @@ mod tests {
         let many = opts(288, 28, 64, 2);
         assert!(many.contains("accumulate(r4") && many.contains("thread"), "{many}");
         assert!(!opts(64, 28, 64, 2).contains("accumulate"));
+    }
+
+    #[test]
+    fn lanes_are_as_many_as_fill_a_vector() {
+        let (four, eight) = (opts(288, 28, 64, 1), opts_of("f64", 288, 28, 64, 1));
+        let lanes = |opts: &str| -> Vec<String> {
+            opts.split("vectorize(").skip(1).map(|rest| rest.split(')').next().unwrap_or("").to_string()).collect()
+        };
+        assert!(eight.contains("accumulate"), "{eight}");
+        assert!(lanes(&four).iter().any(|lane| lane.ends_with(", 8")), "{four}");
+        assert!(lanes(&eight).iter().all(|lane| lane.ends_with(", 4") || lane.ends_with(", 2")), "{eight}");
     }
 
     #[test]

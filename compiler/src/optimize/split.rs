@@ -121,6 +121,7 @@ pub(super) fn split(root: &UOp, range: &UOp, inner: u32, kind: AxisKind, target:
     let next = next_range_id(root);
     let part = UOp::range(inner, next, kind);
     if is_reduce(range) && !is_accumulated(root, range) {
+        // The rest is a loop of its own behind the whole parts: short on a CPU, and one more loop of all threads on a GPU.
         let left = left_of_loop(len, inner, kind).filter(|_| target.blocks.is_none());
         return Ok(split_reduce(root, range, inner, kind, next, left));
     }

@@ -120,12 +120,10 @@ def judged(entry: Any, count: int, device: bool = False, dtype: Any = None) -> t
 
 def main() -> int:
     """Judges entries and writes the table."""
-    arguments = parser()
-    arguments.add_argument("--dtype")
-    given = arguments.parse_args()
+    given = parser().parse_args()
     # Dynamo does not look into recurrent networks unless it is told to.
     torch._dynamo.config.allow_rnn = True
-    dtype = None if given.dtype is None else getattr(torch, given.dtype)
+    dtype = given.dtype
     chosen = [entry for entry in entries() if dtype is None or dtype in entry.dtypes]
     judge = partial(judged, count=given.samples, device=given.device, dtype=dtype)
     table = None if dtype is not None else DEVICE_TABLE if given.device else TABLE

@@ -152,7 +152,9 @@ def settled(entry: Any, sample: Any, results: Any) -> Any:
 
     # The last of them, where the op gives values, too.
     count = 1 if entry.name == "argsort" else 2
-    return [elements(result) if number == count - 1 else result for number, result in enumerate(results)]
+    found = [elements(result) if number == count - 1 else result for number, result in enumerate(results)]
+    # What sorts names every index of its row once.
+    return found + [results[count - 1].sort(axis).values] if entry.name in ("argsort", "sort") else found
 
 
 def judged(entry: Any, count: int, backward: bool = False, way: Any = compiled, dtype: Any = None) -> tuple[str, str]:
@@ -198,9 +200,8 @@ def main() -> int:
     """Judges entries and writes the table."""
     arguments = parser()
     arguments.add_argument("--backward", action="store_true")
-    arguments.add_argument("--dtype")
     given = arguments.parse_args()
-    dtype = None if given.dtype is None else getattr(torch, given.dtype)
+    dtype = given.dtype
     chosen = [entry for entry in entries() if entry.supports_autograd or not given.backward]
     chosen = [entry for entry in chosen if dtype is None or dtype in entry.dtypes]
     judge = partial(judged, count=given.samples, backward=given.backward, way=on_device if given.device else compiled, dtype=dtype)
