@@ -224,7 +224,8 @@ enum Step {
     Leaf(usize),
     Constant(Scalar),
     Same(usize),
-    Op { op: Op, dtype: DType, operand: DType, src: SmallVec<[usize; 3]> },
+    /// None: the op is not defined on its operands.
+    Op(Option<ScalarFunction>, SmallVec<[usize; 3]>),
 }
 
 /// Expressions of scalars, prepared to be computed many times.
@@ -255,7 +256,7 @@ impl Evaluator {
             } else {
                 let operand = operand_type(&node).unwrap_or(node.dtype());
                 let src = node.src().iter().map(|operand| numbers[operand]).collect();
-                Step::Op { op: node.op(), dtype: node.dtype(), operand, src }
+                Step::Op(scalar_function(node.op(), node.dtype(), operand), src)
             };
             numbers.insert(node, steps.len());
             steps.push(step);
@@ -281,9 +282,12 @@ impl Evaluator {
                 Step::Leaf(leaf) => leaves[*leaf],
                 Step::Constant(value) => *value,
                 Step::Same(other) => self.values[*other],
-                Step::Op { op, dtype, operand, src } => {
-                    let src: SmallVec<[Scalar; 3]> = src.iter().map(|&operand| self.values[operand]).collect();
-                    scalar_op(*op, *dtype, *operand, &src)?
+                Step::Op(function, src) => {
+                    let mut operands = [Scalar::Bool(false); 3];
+                    for (operand, &number) in operands.iter_mut().zip(src) {
+                        *operand = self.values[number];
+                    }
+                    function.as_ref()?(&operands[..src.len()])
                 }
             };
             self.values[number] = value;

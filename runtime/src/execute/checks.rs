@@ -16,7 +16,8 @@ use std::sync::{Mutex, PoisonError};
 
 use warpweft_compiler::ir::{Arg, Function, Op, UOp, postorder_until};
 
-use super::{ExecuteError, computed, read_stored, realize_unchecked};
+use super::held::read_stored;
+use super::{ExecuteError, computed, realize_unchecked};
 
 /// Whether any node of this process is checked.
 static ANY: AtomicBool = AtomicBool::new(false);

@@ -16,8 +16,9 @@ use warpweft_compiler::dtype::{Elements, Scalar};
 use warpweft_compiler::ir::{Op, Shape, postorder, substitute};
 use warpweft_compiler::schedule::Normalized;
 
+use super::executor::graph_bytes;
 use super::run::buffer_node;
-use super::{ExecuteError, Executor, graph_bytes};
+use super::{ExecuteError, Executor};
 use crate::memory::Buffer;
 
 /// Programs with more float constants than this keep them all.

@@ -8,8 +8,8 @@
 //! - *deep*: for an index, sums of two variables, their products, quotients and remainders (one within the other too) with coefficients;
 //!   for a bool, comparisons of such.
 //!
-//! Each instance is evaluated for every assignment of its variables (of two numbers of 8 bits, for 22 values of each, of more for 5). A *case* is
-//! a rule, the type of its root, and a domain; it is walked in *shards* by the first two choices, so that a soak can share it out.
+//! Each instance is evaluated for every assignment of its variables (of two numbers of 8 bits, for 22 values of each, of more for 5; of a long range beside
+//! other variables, for its numbers around zero, its ends and those of narrow types, since casts are straight between these). A *case* is a rule, the type of its root, and a domain; it is walked in *shards* by the first two choices, so that a soak can share it out.
 
 use std::sync::LazyLock;
 
@@ -204,7 +204,9 @@ impl Walk {
         if self.random.is_some() {
             return true;
         }
-        self.chosen.truncate(self.at);
+        // What follows a choice that is outside is outside as well.
+        let outside = self.chosen.iter().position(|(choice, count)| choice >= count);
+        self.chosen.truncate(outside.map_or(self.at, |number| number + 1));
         (self.at, self.is_outside) = (0, false);
         while let Some((choice, count)) = self.chosen.pop() {
             let next = choice + if self.chosen.len() < self.starts.len() { DEALT } else { 1 };
@@ -342,7 +344,7 @@ impl Maker for Small<'_> {
             (DType::INDEX, true) => self.sum(),
             (DType::INDEX, false) => self.bounded(),
             (DType::BOOL, true) => self.comparison(),
-            _ => match self.walk.pick(4) {
+            _ => match self.walk.pick(if dtype.is_bool() { 2 } else { 3 }) {
                 0 => self.unknown(dtype),
                 1 if !dtype.is_bool() => {
                     let (low, high) = self.walk.one_of(&[(0, 7), (1, 7), (-8, -1), (-8, 7)]);
@@ -369,7 +371,8 @@ impl Maker for Small<'_> {
     }
 
     fn operand_type(&mut self) -> DType {
-        self.walk.one_of(&TYPES)
+        // Deep operands are indices and conditions.
+        self.walk.one_of(if self.deep { &TYPES[..2] } else { &TYPES })
     }
 
     fn other(&mut self, op: Op, dtype: DType) -> Option<UOp> {
@@ -412,9 +415,10 @@ impl Maker for Counter {
 /// Every assignment of leaves; of several narrow numbers, small ones and those at the ends.
 fn assignments(leaves: &[UOp]) -> Vec<Vec<Scalar>> {
     let unknown = leaves.iter().filter(|leaf| leaf.dtype().bytes() == 1 && !leaf.dtype().is_bool()).count();
+    let is_alone = leaves.len() == 1;
     let mut all = vec![Vec::new()];
     for leaf in leaves {
-        let values = values_of(leaf, unknown);
+        let values = values_of(leaf, unknown, is_alone);
         all = all
             .into_iter()
             .flat_map(|head: Vec<Scalar>| {
@@ -425,11 +429,24 @@ fn assignments(leaves: &[UOp]) -> Vec<Vec<Scalar>> {
     all
 }
 
-fn values_of(leaf: &UOp, unknown: usize) -> Vec<Scalar> {
+/// So many numbers of a range are all tried beside other variables; only the ranges that are cast are longer.
+const LONG_RANGE: i64 = 32;
+
+/// Whether a number of a long range is near a place where a cast bends.
+fn is_near_a_bend(number: i64, low: i64, high: i64) -> bool {
+    let near = |place: i64, distance: i64| (number - place).abs() <= distance;
+    near(0, 8) || near(low, 1) || near(high, 1) || [-256, -128, 128, 256].iter().any(|place| near(*place, 2))
+}
+
+fn values_of(leaf: &UOp, unknown: usize, is_alone: bool) -> Vec<Scalar> {
     let dtype = leaf.dtype();
     match dtype {
         DType::BOOL => vec![Scalar::Bool(false), Scalar::Bool(true)],
-        DType::INDEX => (leaf.min_value()..=leaf.max_value()).map(Scalar::Int).collect(),
+        DType::INDEX => {
+            let (low, high) = (leaf.min_value(), leaf.max_value());
+            let is_tried = |number: &i64| is_alone || high - low < LONG_RANGE || is_near_a_bend(*number, low, high);
+            (low..=high).filter(is_tried).map(Scalar::Int).collect()
+        }
         _ if unknown > 2 => [-8, -1, 0, 1, 127].map(|value| Scalar::from_i64(value, dtype)).to_vec(),
         _ if unknown == 2 => {
             let ends = [64, 100, 127, -128, -127, -100];
