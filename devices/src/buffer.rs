@@ -239,6 +239,12 @@ impl RawBuffer {
     }
 }
 
+impl AsRef<RawBuffer> for RawBuffer {
+    fn as_ref(&self) -> &RawBuffer {
+        self
+    }
+}
+
 impl Drop for RawBuffer {
     fn drop(&mut self) {
         if let Owner::Heap(layout) = self.owner {

@@ -45,7 +45,7 @@ enum Handle {
 }
 
 // SAFETY: the pointer is owned, and who made the capsule promised in `from_raw` that the struct may be read and freed on any
-// thread; those that we make hold an `Arc<RawBuffer>` and vectors, which are `Send`.
+// thread; those that we make hold an `Arc` of what is `Send` and `Sync`, and vectors.
 unsafe impl Send for Capsule {}
 // SAFETY: `&Capsule` only reads the struct, which nobody writes while the capsule lives.
 unsafe impl Sync for Capsule {}
@@ -69,11 +69,15 @@ impl Capsule {
         Capsule(Handle::Versioned(managed))
     }
 
-    /// A capsule over memory of ours, flagged read-only unless it `is_copy`: made for the consumer alone.
+    /// A capsule over memory of ours, flagged read-only unless it `is_copy`: made for the consumer alone. What holds the memory drops with the capsule.
     ///
     /// # Errors
     /// If an element would lie outside of the memory, or its type has no name in DLPack.
-    pub fn of_memory(memory: Arc<RawBuffer>, layout: &Layout, is_copy: bool) -> Result<Capsule, DlpackError> {
+    pub fn of_memory<M>(keeper: Arc<M>, layout: &Layout, is_copy: bool) -> Result<Capsule, DlpackError>
+    where
+        M: AsRef<RawBuffer> + Send + Sync + 'static,
+    {
+        let memory = (*keeper).as_ref();
         let dtype = element_of(layout.dtype)?;
         let width = layout.dtype.bytes() as i128;
         let (low, high) = layout.reach()?.unwrap_or((0, -1));
@@ -85,7 +89,7 @@ impl Capsule {
         let Some(address) = memory.host_address() else { return wrong("the memory is not the host's") };
         // SAFETY: the first element lies in the memory, or at its end if there are none: checked above.
         let data = unsafe { address.as_ptr().add(layout.offset as usize * width as usize) };
-        let mut kept = Box::new(Kept { _memory: memory, shape: layout.shape.clone(), strides: layout.strides.clone() });
+        let mut kept = Box::new(Kept { _memory: keeper, shape: layout.shape.clone(), strides: layout.strides.clone() });
         let tensor = DLTensor {
             data: data.cast::<c_void>(),
             device: DLDevice { device_type: CPU, device_id: 0 },
@@ -278,7 +282,7 @@ impl fmt::Debug for Capsule {
 
 /// What the fields of a capsule of ours point to.
 struct Kept {
-    _memory: Arc<RawBuffer>,
+    _memory: Arc<dyn Send + Sync>,
     shape: Vec<i64>,
     strides: Vec<i64>,
 }

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use warpweft_devices::{BufferSlice, DeviceError, RawBuffer};
 
-use super::lru::{Block, LruAllocator};
+use super::lru::{Block, Lease, LruAllocator};
 use super::source::Source;
 use crate::debug;
 
@@ -92,7 +92,7 @@ impl Buffer {
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`].
-    pub fn shared_memory(&self) -> Result<Arc<RawBuffer>, DeviceError> {
+    pub fn shared_memory(&self) -> Result<Arc<Lease>, DeviceError> {
         Ok(self.block()?.shared().clone())
     }
 

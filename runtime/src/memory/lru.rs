@@ -7,7 +7,7 @@
 //!
 //! Always: the bytes kept are at most the bound; a bound of 0 keeps nothing. When the device has no more memory, everything
 //! kept goes and the request is made again, once. The device is never called while the lock is held. A block that was used
-//! before holds its old bytes.
+//! before holds its old bytes. Memory that is shared with another library is in use until that drops it, and kept then like any other.
 //!
 //! Tested against `model.rs`, which scans a list.
 
@@ -73,11 +73,17 @@ impl Kept {
 }
 
 /// Memory in use, of at least the bytes that were asked for. Dropping it gives it back to its allocator, unless it is shared with
-/// others still: then the last of them frees it.
+/// others still: then the last of them does.
 #[derive(Debug)]
 pub struct Block {
+    lease: Arc<Lease>,
+}
+
+/// Memory that goes back to its allocator when the last who shares it drops it.
+#[derive(Debug)]
+pub struct Lease {
     /// Present until drop.
-    memory: Option<Arc<RawBuffer>>,
+    memory: Option<RawBuffer>,
     /// None for memory that did not come from the allocator.
     class: Option<usize>,
     allocator: Arc<LruAllocator>,
@@ -86,29 +92,39 @@ pub struct Block {
 impl Block {
     /// Somebody else's memory, which goes back to them and not to the allocator.
     pub fn foreign(allocator: &Arc<LruAllocator>, memory: RawBuffer) -> Block {
-        Block { memory: Some(Arc::new(memory)), class: None, allocator: allocator.clone() }
+        Block::leased(allocator, memory, None)
+    }
+
+    fn leased(allocator: &Arc<LruAllocator>, memory: RawBuffer, class: Option<usize>) -> Block {
+        Block { lease: Arc::new(Lease { memory: Some(memory), class, allocator: allocator.clone() }) }
     }
 
     /// The memory.
     pub(crate) fn memory(&self) -> &RawBuffer {
-        self.shared()
+        (*self.lease).as_ref()
     }
 
     /// A handle to the memory that outlives the block.
-    pub(crate) fn shared(&self) -> &Arc<RawBuffer> {
-        self.memory.as_ref().expect("taken by drop only")
+    pub(crate) fn shared(&self) -> &Arc<Lease> {
+        &self.lease
     }
 
     /// Whether nobody outside of this process's tensors can see the memory now.
     pub fn is_own(&self) -> bool {
-        self.class.is_some() && Arc::strong_count(self.shared()) == 1
+        self.lease.class.is_some() && Arc::strong_count(&self.lease) == 1
     }
 }
 
-impl Drop for Block {
+impl AsRef<RawBuffer> for Lease {
+    fn as_ref(&self) -> &RawBuffer {
+        self.memory.as_ref().expect("taken by drop only")
+    }
+}
+
+impl Drop for Lease {
     fn drop(&mut self) {
         if let (Some(memory), Some(class)) = (self.memory.take(), self.class) {
-            self.allocator.free(class, Arc::into_inner(memory));
+            self.allocator.free(class, memory);
         }
     }
 }
@@ -149,7 +165,7 @@ impl LruAllocator {
                 memory
             }
         };
-        Ok(Block { memory: Some(Arc::new(memory)), class: Some(class), allocator: self.clone() })
+        Ok(Block::leased(self, memory, Some(class)))
     }
 
     fn allocate_on_device(&self, class: usize) -> Result<RawBuffer, DeviceError> {
@@ -174,13 +190,12 @@ impl LruAllocator {
         self.lock().stats
     }
 
-    /// Takes memory back; none if others have a share of it.
-    fn free(&self, class: usize, memory: Option<RawBuffer>) {
+    /// Takes memory back.
+    fn free(&self, class: usize, memory: RawBuffer) {
         let mut too_large = None;
         let evicted = {
             let mut kept = self.lock();
             kept.stats.in_use_bytes -= class;
-            let Some(memory) = memory else { return };
             if class > self.limit_bytes {
                 // It would push out everything else and then itself.
                 too_large = Some(memory);

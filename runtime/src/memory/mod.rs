@@ -18,6 +18,6 @@ mod model;
 
 pub use buffer::Buffer;
 pub use input::{Change, FilePart, Input};
-pub use lru::{Block, LruAllocator};
+pub use lru::{Block, Lease, LruAllocator};
 pub use source::{READ_BYTES, Source, Take};
 pub use stats::MemoryStats;

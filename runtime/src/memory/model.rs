@@ -193,6 +193,20 @@ proptest! {
 }
 
 #[test]
+fn memory_that_was_shared_is_kept_when_the_last_share_ends() {
+    let allocator = small_allocator(1 << 20, 1 << 20);
+    let block = allocator.allocate(4096).unwrap();
+    let share = block.shared().clone();
+    assert!(!block.is_own());
+    drop(block);
+    assert_eq!((allocator.stats().in_use_bytes, allocator.stats().cached_bytes), (4096, 0));
+    drop(share);
+    assert_eq!((allocator.stats().in_use_bytes, allocator.stats().cached_bytes), (0, 4096));
+    assert!(allocator.allocate(4096).unwrap().is_own());
+    assert_eq!((allocator.stats().hits, allocator.stats().misses), (1, 1));
+}
+
+#[test]
 fn out_of_memory_gives_back_what_is_kept_and_asks_again() {
     let allocator = small_allocator(10_000, 1 << 20);
     drop((allocator.allocate(3000).unwrap(), allocator.allocate(4000).unwrap()));

@@ -17,7 +17,7 @@ use warpweft_devices::dlpack::{Capsule, DlpackError, Layout};
 
 use super::errors::CallError;
 use super::{Error, Result, Tensor, at};
-use crate::memory::Buffer;
+use crate::memory::{Buffer, Lease};
 use crate::{execute, registry};
 
 impl Tensor {
@@ -124,7 +124,8 @@ impl Tensor {
 
 /// Whether others in this process can look at the memory of a node.
 fn is_readable(node: &UOp) -> bool {
-    execute::memory_of(node).is_some_and(|memory| memory.shared_memory().is_ok_and(|memory| memory.is_host()))
+    execute::memory_of(node)
+        .is_some_and(|memory| memory.shared_memory().is_ok_and(|memory| (*memory).as_ref().is_host()))
 }
 
 /// A capsule over the memory of a node, of which a value is a view.
@@ -135,7 +136,7 @@ fn shared(value: &UOp, node: &UOp, spec: &ViewSpec, location: &'static Location<
 }
 
 /// The memory of a node, and where in it the elements of a view of it lie.
-fn placed(value: &UOp, node: &UOp, spec: &ViewSpec) -> Result<(Arc<RawBuffer>, Layout)> {
+fn placed(value: &UOp, node: &UOp, spec: &ViewSpec) -> Result<(Arc<Lease>, Layout)> {
     let number = |dim: &Dim| dim.value().map_err(|name| Error::from(execute::ExecuteError::Unbound { name }));
     let buffer = execute::memory_of(node).ok_or(execute::ExecuteError::NoMemory)?;
     let layout = Layout {
