@@ -13,7 +13,7 @@ use warpweft::config::config;
 use warpweft::execute::Executor;
 use warpweft_compiler::{DType, UOp};
 
-use crate::{callers, cases, copies, functions, growth, layer_cases, minilm, model, regions, starts};
+use crate::{callers, cases, copies, functions, gpu_cases, growth, layer_cases, minilm, model, regions, starts};
 
 /// Arguments of `warpweft bench`.
 #[derive(Args)]
@@ -29,7 +29,7 @@ pub(crate) struct Bench {
     /// Seconds that each case is repeated for.
     #[arg(long, default_value_t = 1.5)]
     pub(crate) seconds: f64,
-    /// Write the inputs and the output of each case to this folder, as files of numpy: CASE.input_0.npy, CASE.output.npy.
+    /// Write the inputs and the output of each case to this folder, as files of numpy: CASE.input_0.npy, CASE.output.npy. With --target its program: CASE.uop.
     #[arg(long, value_name = "FOLDER")]
     save: Option<PathBuf>,
     /// A folder with `model.safetensors` of all-MiniLM-L6-v2, for the cases of that name; else they have random weights. With --target no folder.
@@ -103,7 +103,7 @@ pub(crate) fn run(arguments: &Bench) -> Result<(), Failure> {
         names.iter().for_each(|name| println!("{name}"));
         return Ok(());
     }
-    let is_of_gpus = |case: &&String| arguments.target.is_some() && cases::OF_GPUS.contains(&case.as_str());
+    let is_of_gpus = |case: &&String| arguments.target.is_some() && gpu_cases::names().any(|name| name == case.as_str());
     let is_known = |case: &&String| names.contains(&case.as_str()) || *case == "minilm" || is_of_gpus(case);
     if let Some(unknown) = arguments.cases.iter().find(|case| !is_known(case)) {
         return Err(format!("no case is called {unknown}; the cases are {}", names.join(", ")).into());
@@ -116,7 +116,7 @@ pub(crate) fn run(arguments: &Bench) -> Result<(), Failure> {
         cases.extend(
             arguments.model.iter().filter_map(|case| case.to_str().map(str::to_string)).filter(|case| case != "."),
         );
-        return model::run(target, &cases);
+        return model::run(target, &cases, arguments.save.as_deref());
     }
     for name in names.into_iter().filter(|name| wanted(name)) {
         match name {

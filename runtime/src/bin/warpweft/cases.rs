@@ -7,7 +7,7 @@ use warpweft::tensor::{AttentionOptions, ConvOptions, ScatterReduce};
 use warpweft::{DType, Tensor};
 
 use crate::bench::{Cost, Times, time};
-use crate::layer_cases;
+use crate::{gpu_cases, layer_cases};
 
 /// The cases, in the order in which they run.
 pub(crate) const NAMES: &[&str] = &[
@@ -39,9 +39,6 @@ pub(crate) const NAMES: &[&str] = &[
     "topk_rows",
 ];
 
-/// Cases of `--model` alone, besides the others: they are for GPUs.
-pub(crate) const OF_GPUS: &[&str] = &["matmul_4096", "matmul_bf16_4096"];
-
 type Program = fn(&[Tensor]) -> Tensor;
 /// One that may fail.
 type AnyProgram = Box<dyn Fn(&[Tensor]) -> Result<Tensor, Box<dyn Error>>>;
@@ -56,7 +53,6 @@ fn case(name: &str) -> Option<(Vec<Vec<i64>>, f64, f64, Program)> {
         "matmul_512" => (square(512), matmul_cost(512.0).0, matmul_cost(512.0).1, product),
         "matmul_1024" => (square(1024), matmul_cost(1024.0).0, matmul_cost(1024.0).1, product),
         "matmul_2048" => (square(2048), matmul_cost(2048.0).0, matmul_cost(2048.0).1, product),
-        "matmul_4096" | "matmul_bf16_4096" => (square(4096), matmul_cost(4096.0).0, matmul_cost(4096.0).1, product),
         "matvec_4096" => (vec![vec![4096, 4096], vec![4096]], 2.0 * 4096.0 * 4096.0, 4096.0 * 4096.0 * 4.0, product),
         "matmul_t_1024" => {
             (square(1024), matmul_cost(1024.0).0, matmul_cost(1024.0).1, |inputs| inputs[0].t().matmul(&inputs[1]))
@@ -129,20 +125,8 @@ pub(crate) fn value(name: &str, device: Option<&str>) -> Result<warpweft_compile
 pub(crate) fn shaped(name: &str) -> Result<warpweft_compiler::UOp, Box<dyn Error>> {
     let (shapes, _, _, program) =
         case(name).ok_or_else(|| format!("no case of tensors is called {name}; they are {}", NAMES.join(", ")))?;
-    // Memory that nobody touches takes none.
-    let inputs: Vec<Tensor> = shapes
-        .iter()
-        .map(|shape| {
-            let len = shape.iter().product::<i64>() as usize;
-            match name.contains("_bf16_") {
-                true => Tensor::from_bytes(None, DType::BF16, shape, &vec![0; 2 * len]),
-                false => Tensor::from_vec(vec![0f32; len], shape),
-            }
-        })
-        .collect();
-    let text = program(&inputs).program()?;
-    let graph = warpweft_compiler::ir::text::parse(&text)?;
-    graph.roots.into_iter().next().ok_or_else(|| "the case computes nothing".into())
+    let inputs: Vec<Tensor> = shapes.iter().map(|shape| gpu_cases::unknown(DType::F32, shape)).collect();
+    gpu_cases::graph_of(&program(&inputs))
 }
 
 /// Along the last axis.

@@ -10,6 +10,7 @@ mod copies;
 mod devices;
 mod files;
 mod functions;
+mod gpu_cases;
 mod growth;
 mod inspect;
 mod inspect_opts;

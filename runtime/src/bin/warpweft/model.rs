@@ -7,14 +7,16 @@ use std::error::Error;
 use std::path::Path;
 
 use warpweft::execute::ExecuteError;
+use warpweft_compiler::UOp;
 use warpweft_compiler::cost_model::roofline::{Roofline, roofline};
+use warpweft_compiler::ir::text::Graph;
 use warpweft_compiler::pipeline::{LowerOptions, lower_kernel};
 use warpweft_compiler::schedule::{ScheduleOptions, normalize, schedule_with};
 use warpweft_compiler::target::Target;
 use warpweft_compiler::watch::Silent;
 use warpweft_devices::ptxas::{INSTALLED, Ptxas, Resources};
 
-use crate::cases;
+use crate::{cases, gpu_cases};
 
 /// Where the numbers of a machine come from.
 const SOURCE: &str =
@@ -29,8 +31,8 @@ struct Modelled {
     spilled: u64,
 }
 
-/// Prints a line for each case.
-pub(crate) fn run(target: &str, wanted: &[String]) -> Result<(), Box<dyn Error>> {
+/// Prints a line for each case, and writes its program to a folder if there is one.
+pub(crate) fn run(target: &str, wanted: &[String], save: Option<&Path>) -> Result<(), Box<dyn Error>> {
     let machine = Target::nvidia(target)
         .ok_or_else(|| format!("there is no target {target}; there are {}", Target::NVIDIA.join(", ")))?;
     let ptxas = Ptxas::find(&[Path::new(INSTALLED)]);
@@ -48,9 +50,15 @@ pub(crate) fn run(target: &str, wanted: &[String]) -> Result<(), Box<dyn Error>>
         "case", "kernels", "bytes", "flops", "sectors", "shared", "issue", "of bound", "busy", "registers", "spills"
     );
     let mut spilling: Vec<&str> = Vec::new();
-    let names = cases::OF_GPUS.iter().chain(cases::NAMES);
-    for name in names.filter(|name| wanted.is_empty() || wanted.iter().any(|other| other == *name)) {
-        let Modelled { times, kernels, registers, spilled } = model(name, &machine, ptxas.as_ref())?;
+    let names = gpu_cases::names().chain(cases::NAMES.iter().copied());
+    for name in names.filter(|name| wanted.is_empty() || wanted.iter().any(|other| other == name)) {
+        let value = gpu_cases::shaped(name)?;
+        if let Some(folder) = save {
+            std::fs::create_dir_all(folder)?;
+            let program = Graph::new(name, [value.clone()]);
+            std::fs::write(folder.join(format!("{name}.uop")), program.to_string())?;
+        }
+        let Modelled { times, kernels, registers, spilled } = model(&value, &machine, ptxas.as_ref())?;
         if spilled > 0 {
             spilling.push(name);
         }
@@ -79,9 +87,8 @@ pub(crate) fn run(target: &str, wanted: &[String]) -> Result<(), Box<dyn Error>>
     }
 }
 
-fn model(name: &str, machine: &Target, ptxas: Option<&Ptxas>) -> Result<Modelled, Box<dyn Error>> {
-    let value = cases::shaped(name)?;
-    let normalized = normalize(std::slice::from_ref(&value), |_| None).map_err(ExecuteError::from)?;
+fn model(value: &UOp, machine: &Target, ptxas: Option<&Ptxas>) -> Result<Modelled, Box<dyn Error>> {
+    let normalized = normalize(std::slice::from_ref(value), |_| None).map_err(ExecuteError::from)?;
     let options = ScheduleOptions { fuse: true, costs: machine.costs };
     let schedule = schedule_with(&normalized.sink, options, &mut Silent).map_err(ExecuteError::from)?;
     let mut sum =

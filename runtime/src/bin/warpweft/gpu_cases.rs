@@ -1,0 +1,132 @@
+//! Cases of `warpweft bench --target ... --model` alone: products that are large for a GPU, and relatives of the other cases with lengths that nothing divides, other types and other layouts.
+//!
+//! A choice by hand that is good for one length is not worth much. So these are looked at beside the cases that are timed; nothing of theirs runs.
+
+use std::error::Error;
+
+use warpweft::tensor::{AttentionOptions, ConvOptions};
+use warpweft::{DType, Tensor};
+use warpweft_compiler::UOp;
+
+use crate::cases;
+
+/// A program over inputs of these types and shapes.
+struct GpuCase {
+    name: &'static str,
+    inputs: &'static [(DType, &'static [i64])],
+    program: fn(&[Tensor]) -> Tensor,
+}
+
+const F32: DType = DType::F32;
+const BF16: DType = DType::BF16;
+const F16: DType = DType::F16;
+
+/// Lines of the table: a name, the inputs, and what is computed of them.
+macro_rules! cases {
+    ($($name:ident [$($dtype:ident $shape:tt),+] |$inputs:ident| $program:expr;)*) => {
+        const CASES: &[GpuCase] = &[$(GpuCase {
+            name: stringify!($name),
+            inputs: &[$(($dtype, &$shape)),+],
+            program: |$inputs| $program,
+        }),*];
+    };
+}
+
+cases! {
+    matmul_4096 [F32 [4096, 4096], F32 [4096, 4096]] |x| x[0].matmul(&x[1]);
+    matmul_bf16_4096 [BF16 [4096, 4096], BF16 [4096, 4096]] |x| x[0].matmul(&x[1]);
+    matmul_bf16_t_4096 [BF16 [4096, 4096], BF16 [4096, 4096]] |x| x[0].matmul(&x[1].t());
+    matmul_f16_1000 [F16 [1000, 1000], F16 [1000, 1000]] |x| x[0].matmul(&x[1]);
+    matmul_bf16_4097 [BF16 [4097, 4097], BF16 [4097, 4097]] |x| x[0].matmul(&x[1]);
+    matmul_t_4096 [F32 [4096, 4096], F32 [4096, 4096]] |x| x[0].matmul(&x[1].t());
+    matmul_tt_2048 [F32 [2048, 2048], F32 [2048, 2048]] |x| x[0].t().matmul(&x[1].t());
+    matmul_3000 [F32 [3000, 3000], F32 [3000, 3000]] |x| x[0].matmul(&x[1]);
+    matmul_few_rows [F32 [16, 4096], F32 [4096, 4096]] |x| x[0].matmul(&x[1]);
+    linear_few_rows [BF16 [16, 4096], BF16 [4096, 4096]] |x| x[0].matmul(&x[1].t());
+    matmul_long_terms [F32 [128, 65536], F32 [65536, 128]] |x| x[0].matmul(&x[1]);
+    matvec_t [F32 [4096, 4096], F32 [4096]] |x| x[0].t().matmul(&x[1]);
+    heads_bf16 [BF16 [96, 512, 64], BF16 [96, 64, 512]] |x| x[0].matmul(&x[1]);
+    add_odd [F32 [10_000_019], F32 [10_000_019]] |x| &x[0] + &x[1];
+    bias_odd [F32 [50_000, 513], F32 [513]] |x| (&x[0] + &x[1]).relu();
+    scale_rows [F32 [513, 50_001], F32 [513, 1]] |x| &x[0] * &x[1];
+    every_other [F32 [4096, 8192]] |x| x[0].reshape([4096, 4096, 2]).narrow(2, 0, 1).reshape([4096, 4096]) * 2.0;
+    flip_rows [F32 [4096, 4096]] |x| x[0].flip(1).contiguous();
+    cat_odd [F32 [4096, 1000], F32 [4096, 1001]] |x| Tensor::cat(&[&x[0], &x[1]], 1).contiguous();
+    pad_rows [F32 [4096, 1000]] |x| x[0].pad(&[(0, 0), (3, 3)]).contiguous();
+    permute_heads [F32 [64, 128, 96, 64]] |x| x[0].permute([0, 2, 1, 3]).contiguous();
+    permute_last [F32 [256, 1000, 100]] |x| x[0].permute([0, 2, 1]).contiguous();
+    transpose_odd [F32 [4097, 3001]] |x| x[0].t().contiguous();
+    transpose_bf16 [BF16 [4096, 4096]] |x| x[0].t().contiguous();
+    double_bf16 [BF16 [16_777_216]] |x| &x[0] * 2.0;
+    gelu_bf16 [BF16 [16_777_216]] |x| x[0].gelu_tanh();
+    gelu_16M [F32 [16_777_216]] |x| x[0].gelu_tanh();
+    rowsum_odd [F32 [4096, 1009]] |x| x[0].sum(1);
+    rowsum_50000 [F32 [256, 50_000]] |x| x[0].sum(1);
+    rowsum_few [F32 [4, 4_000_000]] |x| x[0].sum(1);
+    rowsum_short [F32 [1_000_000, 16]] |x| x[0].sum(1);
+    rowsum_7 [F32 [1_000_000, 7]] |x| x[0].sum(1);
+    colsum_odd [F32 [1009, 4097]] |x| x[0].sum(0);
+    colsum_few [F32 [1_000_000, 10]] |x| x[0].sum(0);
+    colsum_wide [F32 [10, 1_000_000]] |x| x[0].sum(0);
+    middle [F32 [64, 1000, 256]] |x| x[0].sum(1);
+    middle_odd [F32 [33, 517, 129]] |x| x[0].sum(1);
+    outer_and_inner [F32 [64, 1000, 256]] |x| x[0].sum([0, 2]);
+    channels [F32 [32, 64, 56, 56]] |x| x[0].sum([0, 2, 3]);
+    max_50000 [F32 [256, 50_000]] |x| x[0].max(1);
+    argmax_1000 [F32 [4096, 1000]] |x| x[0].argmax(1, false);
+    mean_bf16 [BF16 [4096, 4096]] |x| x[0].mean(1);
+    var_rows [F32 [4096, 1000]] |x| x[0].var(1, 1, false);
+    logsumexp_50257 [F32 [256, 50_257]] |x| x[0].logsumexp(1);
+    sum_odd [F32 [10_000_019]] |x| x[0].sum(0);
+    sum_every_other [F32 [4096, 8192]] |x| x[0].reshape([4096, 4096, 2]).narrow(2, 0, 1).sum([1, 2]);
+    sum_transposed [F32 [4096, 4096], F32 [4096, 4096]] |x| (x[0].t() + &x[1]).sum(1);
+    softmax_1000 [F32 [4096, 1000]] |x| x[0].softmax(1);
+    softmax_50257 [F32 [256, 50_257]] |x| x[0].softmax(1);
+    softmax_few [F32 [8, 1_000_000]] |x| x[0].softmax(1);
+    softmax_short [F32 [100_000, 33]] |x| x[0].softmax(1);
+    softmax_heads [F32 [64, 12, 128, 128]] |x| x[0].softmax(3);
+    softmax_columns [F32 [1000, 4096]] |x| x[0].softmax(0);
+    softmax_bf16 [BF16 [4096, 4096]] |x| x[0].softmax(1);
+    log_softmax_1000 [F32 [4096, 1000]] |x| x[0].log_softmax(1);
+    layernorm_768 [F32 [4096, 768], F32 [768], F32 [768]] |x| x[0].layer_norm(&[768], Some(&x[1]), Some(&x[2]), 1e-5);
+    layernorm_50000 [F32 [64, 50_000]] |x| x[0].layer_norm(&[50_000], None, None, 1e-5);
+    layernorm_bf16 [BF16 [4096, 4096]] |x| x[0].layer_norm(&[4096], None, None, 1e-5);
+    rmsnorm_4096 [F32 [4096, 4096], F32 [4096]] |x| x[0].rms_norm(Some(&x[1]), 1e-5);
+    groupnorm [F32 [16, 64, 56, 56]] |x| x[0].group_norm(8, None, None, 1e-5);
+    conv_1x1 [F32 [16, 256, 28, 28], F32 [512, 256, 1, 1]] |x| x[0].conv(&x[1], None, &ConvOptions::default());
+    conv_stem [F32 [16, 3, 224, 224], F32 [64, 3, 7, 7]]
+        |x| x[0].conv(&x[1], None, &ConvOptions::default().stride(vec![2]).padding(vec![3]));
+    conv_depthwise [F32 [16, 128, 56, 56], F32 [128, 1, 3, 3]]
+        |x| x[0].conv(&x[1], None, &ConvOptions::default().padding(vec![1]).groups(128));
+    conv_bf16 [BF16 [16, 64, 56, 56], BF16 [64, 64, 3, 3]]
+        |x| x[0].conv(&x[1], None, &ConvOptions::default().padding(vec![1]));
+    attention_bf16 [BF16 [96, 1024, 64], BF16 [96, 1024, 64], BF16 [96, 1024, 64]]
+        |x| x[0].attention(&x[1], &x[2], &AttentionOptions::default());
+}
+
+/// Their names.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    CASES.iter().map(|case| case.name)
+}
+
+/// What a case computes, of these or of those that are timed, over parameters: nothing of the inputs is there but their types and shapes.
+pub(crate) fn shaped(name: &str) -> Result<UOp, Box<dyn Error>> {
+    let Some(case) = CASES.iter().find(|case| case.name == name) else { return cases::shaped(name) };
+    let inputs: Vec<Tensor> = case.inputs.iter().map(|(dtype, shape)| unknown(*dtype, shape)).collect();
+    graph_of(&(case.program)(&inputs))
+}
+
+/// An input of which only type and shape count: memory that nobody touches takes none.
+pub(crate) fn unknown(dtype: DType, shape: &[i64]) -> Tensor {
+    let len = shape.iter().product::<i64>() as usize;
+    match dtype {
+        DType::F32 => Tensor::from_vec(vec![0f32; len], shape),
+        _ => Tensor::from_bytes(None, dtype, shape, &vec![0; dtype.bytes() * len]),
+    }
+}
+
+/// The graph of a tensor that is not computed, over parameters.
+pub(crate) fn graph_of(tensor: &Tensor) -> Result<UOp, Box<dyn Error>> {
+    let graph = warpweft_compiler::ir::text::parse(&tensor.program()?)?;
+    graph.roots.into_iter().next().ok_or_else(|| "the case computes nothing".into())
+}
