@@ -103,7 +103,8 @@ pub(crate) fn run(arguments: &Bench) -> Result<(), Failure> {
         names.iter().for_each(|name| println!("{name}"));
         return Ok(());
     }
-    let is_of_gpus = |case: &&String| arguments.target.is_some() && gpu_cases::names().any(|name| name == case.as_str());
+    let is_of_gpus =
+        |case: &&String| arguments.target.is_some() && gpu_cases::names().any(|name| name == case.as_str());
     let is_known = |case: &&String| names.contains(&case.as_str()) || *case == "minilm" || is_of_gpus(case);
     if let Some(unknown) = arguments.cases.iter().find(|case| !is_known(case)) {
         return Err(format!("no case is called {unknown}; the cases are {}", names.join(", ")).into());
