@@ -1,7 +1,11 @@
 //! Tests of running programs on the CPU.
 
-use super::*;
+use warpweft_compiler::Op;
 use warpweft_compiler::ir::ReduceOp;
+
+use super::held::read_stored;
+use super::*;
+use crate::config::Config;
 
 fn cpu() -> Executor {
     Executor::open("CPU", &Config { threads: Some(2), ..Config::default() }).unwrap()
