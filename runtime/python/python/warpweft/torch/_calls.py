@@ -70,6 +70,30 @@ def _result_of(node: Any, part: Any, places: dict[Any, int], known: Any) -> Opti
     return lambda args, results, lengths: args[place]
 
 
+def _view_of(node: Any, chain: Sequence[Any], source_of: Callable[[Any], Optional[Source]]) -> Optional[Source]:
+    """Views called one on the other, on what is at their root."""
+    sources: dict[Any, Optional[Source]] = {}
+    for part in chain:
+        given = {source: sources[source] if source in sources else source_of(source) for source in part.all_input_nodes}
+        sources[part] = _called(part, given) if all(given.values()) else None
+    return sources[node]
+
+
+def _called(node: Any, given: dict[Any, Any]) -> Source:
+    target, plain = node.target, not node.kwargs and list(given) == [node.args[0]]
+    first, rest = given.get(node.args[0]), node.args[1:]
+    if plain and first is not None:
+        return lambda args, results, lengths: target(first(args, results, lengths), *rest)
+
+    def call(args: Sequence[Any], results: Sequence[Any], lengths: Sequence[Any]) -> Any:
+        def value(source: Any) -> Any:
+            return given[source](args, results, lengths)
+
+        return target(*torch.fx.node.map_arg(node.args, value), **torch.fx.node.map_arg(node.kwargs, value))
+
+    return call
+
+
 def _is_whole(graph: Any, part: Any, args: Sequence[Any], places: dict[Any, int], known: Any) -> bool:
     """Whether all that the function takes are arguments of the graph that are plain tensors, or lengths that are its variables."""
     if part.function is None or any(part.complex) or part.numbers and not known.variables or not part.results:
@@ -88,7 +112,11 @@ def direct(graph: Any, part: Any, args: Sequence[Any], known: Any) -> Optional[C
     if not _is_whole(graph, part, args, places, known):
         return None
     outputs = list(graph.output.args[0])
-    found = [_result_of(node, part, places, known) for node in outputs]
+
+    def source_of(node: Any) -> Optional[Source]:
+        return _view_of(node, graph.replayed[node][1], source_of) if node in graph.replayed else _result_of(node, part, places, known)
+
+    found = [source_of(node) for node in outputs]
     if not all(found):
         return None
     sources: list[Any] = found

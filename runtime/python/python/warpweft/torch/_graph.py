@@ -17,7 +17,7 @@ import torch
 from torch.utils.dlpack import from_dlpack, to_dlpack  # type: ignore[attr-defined]
 
 import warpweft as ww
-from warpweft.torch import _calls, _counters, _ops
+from warpweft.torch import _aliases, _calls, _counters, _ops
 from warpweft.torch._device import _memory
 from warpweft.torch._shapes import Known, Shapes, Symbolic, hints
 from warpweft.torch._table import COMPLEX, TABLE, Context, Pair, Unsupported, dtype_of, moved
@@ -268,11 +268,22 @@ class Graph:
                 self.refused[node] = why
         if any(free_unbacked(node) or _looks_at_values(node) for node in self.nodes):
             self.refused = {node: "numbers of the graph depend on values of tensors" for node in self.calls}
+        self.refused.update({node: why for node, why in _aliases.over_strides(self.calls).items() if node not in self.refused})
+        # Outputs that are made of others by views, and the views that are for those alone.
+        self.replayed: dict[Any, tuple[Any, list[Any]]] = {}
+        self.unread: set[Any] = set()
+        self._find_views()
         for node, why in self.refused.items():
-            self._tell(node, why)
+            if node not in self.unread:
+                self._tell(node, why)
         for node in self.calls:
             if _is_uninitialized(node) and all(user in self.refused for user in node.users):
                 self.refused[node] = "it is memory for an op of PyTorch's"
+
+    def _find_views(self) -> None:
+        """Looks which outputs are made by views, of what is refused now."""
+        self.replayed = _aliases.replayed(self.output.args[0], self.refused)
+        self.unread = _aliases.unread(self.calls, self.replayed, self.output)
 
     @staticmethod
     def _tell(node: Any, why: str) -> None:
@@ -349,13 +360,18 @@ class Graph:
             values[step] = step.target(*_resolved(step.args, values), **_resolved(step.kwargs, values))
 
     def _outputs(self, values: dict[Any, Any]) -> Any:
+        for _, chain in self.replayed.values():
+            for node in chain:
+                values[node] = node.target(*_resolved(node.args, values), **_resolved(node.kwargs, values))
         return _resolved(list(self.output.args[0]), values)
 
     def _cut(self) -> list[Any]:
         """Parts and nodes of PyTorch's in the order in which they run."""
+        self._find_views()
+        calls = [node for node in self.calls if node not in self.unread]
         levels: dict[Any, int] = {}
         random_level = 0
-        for node in self.calls:
+        for node in calls:
             is_ours = node not in self.refused and not self._is_part_of_refused(node)
             level = 0
             for source in node.all_input_nodes:
@@ -371,10 +387,11 @@ class Graph:
         users: dict[Any, set[Any]] = {}
         for node in self.nodes:
             for source in node.all_input_nodes:
-                users.setdefault(source, set()).add(node)
+                for read in _aliases.needed(self.replayed, source) if node is self.output else [source]:
+                    users.setdefault(read, set()).add(node)
         plan: list[Any] = []
         for level in sorted(set(levels.values())):
-            nodes = [node for node in self.calls if levels[node] == level]
+            nodes = [node for node in calls if levels[node] == level]
             if level % 2 == 1:
                 plan.extend(nodes)
                 continue
@@ -388,7 +405,7 @@ class Graph:
         """Raises nodes that are ours to the level where they are first needed, so that what need not be before an op of PyTorch's is one function with what is behind."""
         last = max((level for level in levels.values() if level % 2 == 0), default=0)
         for node in reversed(self.calls):
-            if levels[node] % 2 == 0:
+            if node in levels and levels[node] % 2 == 0:
                 levels[node] = min((levels[user] - levels[user] % 2 for user in node.users if user in levels), default=last)
                 # Results of several stay with what gives them.
                 levels.update({user: levels[node] for user in node.users if isinstance(node.meta.get("val"), (tuple, list))})

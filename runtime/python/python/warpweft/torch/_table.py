@@ -157,6 +157,15 @@ def number(value: Any, dtype: ww.DType) -> Any:
     return wrapped - (1 << bits) if dtype.name.startswith("int") and wrapped >> (bits - 1) else wrapped
 
 
+def bound_of(value: Any, dtype: ww.DType) -> Any:
+    """As `tensor_of`, of a bound: a number beyond what the type holds is the nearest that it holds."""
+    if isinstance(value, (bool, ww.Tensor, ww.Var, ww.Dim)) or is_float(dtype) or value != value:
+        return tensor_of(value, dtype)
+    bits = 8 * dtype.itemsize
+    least, most = (-(1 << bits - 1), (1 << bits - 1) - 1) if dtype.name.startswith("int") else (0, (1 << bits) - 1)
+    return tensor_of(int(min(max(value, least), most)), dtype)
+
+
 def is_float(dtype: ww.DType) -> bool:
     """Whether elements are floats."""
     return dtype.name.startswith(("float", "bfloat"))

@@ -85,6 +85,11 @@ def dispatch(op: Any, *args: Any, **kwargs: Any) -> Any:
     special = SPECIAL.get(op)
     if special is not None:
         return special(*args, **kwargs)
+    return dispatch_plain(op, *args, **kwargs)
+
+
+def dispatch_plain(op: Any, *args: Any, **kwargs: Any) -> Any:
+    """As `dispatch`, of an op without a function of its own."""
     kind = kind_of(op)
     try:
         refuse_others(op, _metas.leaves(args, kwargs))

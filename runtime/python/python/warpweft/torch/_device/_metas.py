@@ -60,6 +60,9 @@ def key_of(value: Any, numbers: bool) -> Any:
     return float if isinstance(value, float) and not numbers else (type(value), value)
 
 
+_INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.uint16, torch.uint32)
+
+
 @functools.cache
 def _tensor_places(op: Any) -> frozenset[int]:
     return frozenset(place for place, argument in enumerate(op._schema.arguments) if str(argument.type) in ("Tensor", "Optional[Tensor]"))
@@ -73,7 +76,12 @@ def with_tensors(op: Any, args: Any) -> Any:
     first = next((value for value in args if isinstance(value, torch.Tensor)), None)
 
     def tensor(value: Any) -> torch.Tensor:
-        return torch.tensor(value, dtype=None if first is None else torch.result_type(first, value))
+        kind = None if first is None else torch.result_type(first, value)
+        if kind in _INTEGERS and first is not None:
+            # A number beyond what the type holds counts as it is beside a tensor that has axes.
+            found = torch.tensor(value)
+            return found if first.ndim else found.to(kind)
+        return torch.tensor(value, dtype=kind)
 
     return [tensor(value) if place in places and isinstance(value, (int, float, complex)) else value for place, value in enumerate(args)]
 

@@ -175,6 +175,19 @@ def flip(self: torch.Tensor, dims: Any) -> Any:
         return _fallback.run(aten.flip.default, (self, dims), {}, str(refusal))
 
 
+def roll(self: torch.Tensor, shifts: Any, dims: Any = ()) -> Any:
+    """Elements moved along an axis: in memory as the two parts put together, which is not what its meta function has."""
+    if len(shifts) != 1 or len(dims) != 1 or not self.numel() or not self.ndim:
+        return _dispatch.dispatch_plain(aten.roll.default, self, shifts, dims)
+    length, meta = self.shape[dims[0]], _metas.meta_of(self)
+    start = (length - shifts[0]) % length
+    meta = torch.cat([meta.narrow(dims[0], start, length - start), meta.narrow(dims[0], 0, start)], dims[0])
+    try:
+        return _memory.made(_memory.read(self).roll(list(shifts), [dims[0] % self.ndim]), meta)
+    except _dispatch.REFUSALS as refusal:
+        return _fallback.run(aten.roll.default, (self, shifts, dims), {}, str(refusal))
+
+
 def batch_norm(
     x: torch.Tensor,
     weight: Any,
@@ -230,6 +243,7 @@ def register() -> None:
             aten.resize_.default: resize,
             aten.as_strided.default: as_strided,
             aten.flip.default: flip,
+            aten.roll.default: roll,
             aten.set_.source_Storage: set_storage,
             aten.set_.source_Storage_storage_offset: set_strided,
             aten.set_.source_Tensor: set_tensor,

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any, Callable
 
 import warpweft as ww
-from warpweft.torch._table import Context, Unsupported, is_float, moved, number, op, tensor_of
+from warpweft.torch._table import Context, Unsupported, bound_of, is_float, moved, number, op, tensor_of
 
 _FLOAT = (
     "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf sigmoid reciprocal"
@@ -85,10 +85,9 @@ def _pair(c: Context, a: Any, b: Any) -> tuple[ww.Tensor, ww.Tensor]:
 def _binary(method: Callable[..., Any], *names: str, floats: bool = False) -> None:
     @op(*names)
     def build(c: Context, a: Any, b: Any) -> Any:
-        x, y = _pair(c, a, b)
-        if floats and not is_float(x.dtype):
-            x, y = moved(x, c.dtype), moved(y, c.dtype)
-        return method(x, y)
+        if floats:
+            return method(tensor_of(a, c.dtype), tensor_of(b, c.dtype))
+        return method(*_pair(c, a, b))
 
 
 def _all(name: str, *more: str) -> tuple[str, ...]:
@@ -96,8 +95,27 @@ def _all(name: str, *more: str) -> tuple[str, ...]:
 
 
 _T = ww.Tensor
-_binary(_T.multiply, *_all("mul"))
-_binary(_T.divide, "div.Tensor", "div.Scalar", "true_divide.Tensor", floats=True)
+_HALVES = (ww.float16, ww.bfloat16)
+
+
+def _wide(c: Context) -> ww.DType:
+    """The type that products with numbers are computed in: the CPU does not round a number to a half first."""
+    return ww.float32 if c.dtype in _HALVES else c.dtype
+
+
+def _is_number(value: Any) -> bool:
+    return not isinstance(value, ww.Tensor) or not value.ndim
+
+
+def _scaled(method: Callable[..., Any], *names: str) -> None:
+    @op(*names)
+    def build(c: Context, a: Any, b: Any) -> Any:
+        dtype = _wide(c) if _is_number(b) or _is_number(a) and method is _T.multiply else c.dtype
+        return method(tensor_of(a, dtype), tensor_of(b, dtype))
+
+
+_scaled(_T.multiply, *_all("mul"))
+_scaled(_T.divide, "div.Tensor", "div.Scalar", "true_divide.Tensor")
 _binary(_T.remainder, *_all("remainder"))
 _binary(_T.fmod, *_all("fmod"))
 _binary(_T.floor_divide, *_all("floor_divide"))
@@ -200,18 +218,18 @@ def masked_fill(c: Context, x: ww.Tensor, mask: ww.Tensor, value: Any) -> Any:
 def clamp(c: Context, x: ww.Tensor, min: Any = None, max: Any = None) -> Any:
     x = moved(x, c.dtype)
     if min is not None:
-        x = x.maximum(tensor_of(min, c.dtype))
-    return x if max is None else x.minimum(tensor_of(max, c.dtype))
+        x = x.maximum(bound_of(min, c.dtype))
+    return x if max is None else x.minimum(bound_of(max, c.dtype))
 
 
 @op("clamp_min", "clamp_min.Tensor")
 def clamp_min(c: Context, x: ww.Tensor, min: Any) -> Any:
-    return moved(x, c.dtype).maximum(tensor_of(min, c.dtype))
+    return moved(x, c.dtype).maximum(bound_of(min, c.dtype))
 
 
 @op("clamp_max", "clamp_max.Tensor")
 def clamp_max(c: Context, x: ww.Tensor, max: Any) -> Any:
-    return moved(x, c.dtype).minimum(tensor_of(max, c.dtype))
+    return moved(x, c.dtype).minimum(bound_of(max, c.dtype))
 
 
 @op("fmax")
@@ -241,7 +259,7 @@ def gelu(c: Context, x: ww.Tensor, approximate: str = "none") -> Any:
 
 @op("leaky_relu")
 def leaky_relu(c: Context, x: ww.Tensor, slope: Any = 0.01) -> Any:
-    return ww.where(x > 0, x, x * float(slope))
+    return ww.where(x > 0, x, moved(moved(x, _wide(c)) * float(slope), x.dtype))
 
 
 @op("hardtanh")
@@ -256,18 +274,20 @@ def nan_to_num(c: Context, x: ww.Tensor, nan: Any = None, posinf: Any = None, ne
 
 @op("lerp.Scalar", "lerp.Tensor")
 def lerp(c: Context, a: ww.Tensor, b: ww.Tensor, weight: Any) -> Any:
-    w = tensor_of(weight, c.dtype)
+    a, b, w = (tensor_of(value, _wide(c)) for value in (a, b, weight))
     return ww.where(w.abs() < 0.5, a + w * (b - a), b - (b - a) * (1 - w))
 
 
 @op("addcmul")
 def addcmul(c: Context, x: Any, a: ww.Tensor, b: ww.Tensor, *, value: Any = 1) -> Any:
-    return moved(x, c.dtype) + tensor_of(value, c.dtype) * moved(a, c.dtype) * moved(b, c.dtype)
+    dtype = _wide(c)
+    return moved(x, dtype) + tensor_of(value, dtype) * moved(a, dtype) * moved(b, dtype)
 
 
 @op("addcdiv")
 def addcdiv(c: Context, x: Any, a: ww.Tensor, b: ww.Tensor, *, value: Any = 1) -> Any:
-    return moved(x, c.dtype) + tensor_of(value, c.dtype) * (moved(a, c.dtype) / moved(b, c.dtype))
+    dtype = _wide(c)
+    return moved(x, dtype) + tensor_of(value, dtype) * (moved(a, dtype) / moved(b, dtype))
 
 
 @op("ldexp.Tensor")
@@ -297,13 +317,6 @@ def polynomial(x: ww.Tensor, coefficients: list[float]) -> ww.Tensor:
     for coefficient in coefficients[1:]:
         value = value * x + coefficient
     return value  # type: ignore[no-any-return]
-
-
-@op("view.dtype")
-def view_dtype(c: Context, x: ww.Tensor, dtype: Any) -> Any:
-    if c.dtype.itemsize != x.dtype.itemsize:
-        raise Unsupported("elements of another width")
-    return x.bitcast(c.dtype)
 
 
 @op("scalar_tensor")

@@ -97,6 +97,31 @@ def as_strided_scatter(c: Context, x: ww.Tensor, source: ww.Tensor, size: Any, s
     return changed
 
 
+_WORDS = {1: ww.uint8, 2: ww.uint16, 4: ww.uint32, 8: ww.uint64}
+
+
+def _bits(x: ww.Tensor) -> ww.Tensor:
+    """Elements as unsigned integers of the same bits."""
+    return moved(x, ww.uint8) if x.dtype == ww.bool_ else x.bitcast(_WORDS[x.dtype.itemsize])
+
+
+@op("view.dtype", "view_copy.dtype")
+def view_dtype(c: Context, x: ww.Tensor, dtype: Any) -> Any:
+    """The same bytes as elements of another type, the lowest first."""
+    own, wanted = x.dtype.itemsize, c.dtype.itemsize
+    bits = _bits(x)
+    if wanted < own:
+        parts = [moved(bits >> 8 * wanted * place, _WORDS[wanted]) for place in range(own // wanted)]
+        bits = ww.stack(parts, -1).reshape(c.shape)
+    elif wanted > own:
+        count = wanted // own
+        parts = bits.reshape((*c.shape, count)).astype(_WORDS[wanted]).unbind(-1)
+        bits = parts[0]
+        for place in range(1, count):
+            bits = bits | parts[place] << 8 * own * place
+    return moved(bits, ww.bool_) if c.dtype == ww.bool_ else bits.bitcast(c.dtype)
+
+
 @op("unfold", "unfold_copy")
 def unfold(c: Context, x: ww.Tensor, dim: int, size: int, step: int) -> Any:
     if not x.ndim:
