@@ -401,3 +401,19 @@ def test_modules_keep_their_parameters_when_they_move():
     assert model[1].weight is weight and weight.device.type == "cpu" and weight.grad.device.type == "cpu"
     model.to(torch.float64).to(DEVICE).to(DEVICE)
     assert weight.dtype == torch.float64 and weight.device == DEVICE
+
+
+def test_what_is_rolled_lies_in_memory_as_on_the_cpu():
+    for x in (torch.arange(12.0).reshape(3, 4), torch.arange(12.0).reshape(3, 4).t(), torch.arange(24.0).reshape(2, 3, 4).transpose(0, 2)):
+        for shift, axis in ((1, 0), (-1, 1), (5, -1)):
+            wanted, found = x.roll(shift, axis), x.to("warpweft").roll(shift, axis)
+            assert (found.stride(), found.cpu().tolist()) == (wanted.stride(), wanted.tolist())
+
+
+def test_batch_norm_keeps_nothing_for_the_gradient_in_evaluation():
+    x, mean, variance = torch.randn(4, 2), torch.randn(2), torch.rand(2) + 1
+    arguments = [x, None, None, mean, variance, False, 0.1, 1e-5]
+    wanted = torch.native_batch_norm(*arguments)
+    found = torch.native_batch_norm(*(value.to("warpweft") if isinstance(value, torch.Tensor) else value for value in arguments))
+    for one, other in zip(found, wanted):
+        torch.testing.assert_close(one.cpu(), other)

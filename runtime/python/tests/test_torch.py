@@ -10,6 +10,8 @@ opinfo = pytest.importorskip("opinfo")
 from torch import nn  # noqa: E402
 from warpweft.torch import counters  # noqa: E402
 
+from compiled_programs import check  # noqa: E402
+
 F = torch.nn.functional
 
 
@@ -236,3 +238,71 @@ def test_complex_numbers_cross():
     g = lambda x: torch.fft.fft(x).conj()  # noqa: E731
     torch.testing.assert_close(compiled(g)(x), g(x).resolve_conj())
     assert counters()["fallback_ops"] == {}
+
+
+@pytest.mark.parametrize("start", range(0, 48, 16))
+def test_random_programs_of_views_and_writes_are_eagers(start):
+    judged = [check(seed) for seed in range(start, start + 16)]
+    assert sum(judged) >= 10
+
+
+def test_results_that_are_views_share_memory_with_what_they_are_views_of():
+    def parts(x):
+        y = x * 2
+        return y, y[1:], x[:, 1:]
+
+    x = torch.arange(6.0).reshape(2, 3)
+    whole, rows, columns = compiled(parts)(x)
+    rows.zero_()
+    columns.fill_(7)
+    assert whole.tolist() == [[0.0, 2.0, 4.0], [0.0, 0.0, 0.0]]
+    assert x.tolist() == [[0.0, 7.0, 7.0], [3.0, 7.0, 7.0]]
+    assert not counters()["fallback_ops"]
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_a_write_to_one_argument_is_seen_by_another_that_shares_its_memory(dynamic):
+    def update(x, y):
+        x.mul_(2)
+        y.add_(1)
+        return x + 1, y * 2
+
+    def call(function):
+        x = torch.arange(6.0)
+        found = function(x, x[::2])
+        return [x.tolist(), *(result.tolist() for result in found)]
+
+    assert call(compiled(update, dynamic=dynamic)) == call(update)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.clamp(-1, 4),
+        lambda x: x.clamp(2, 300),
+        lambda x: x / 300,
+        lambda x: x.clamp_min(-5),
+        lambda x: torch.add(x, 300),
+    ],
+)
+def test_numbers_beyond_the_type_of_integers_count_as_in_eager(function):
+    x = torch.tensor([0, 3, 200, 255], dtype=torch.uint8)
+    torch.testing.assert_close(compiled(function)(x), function(x))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_numbers_beside_halves_are_not_rounded_to_halves_first(dtype):
+    x = torch.linspace(-4, 4, 999).to(dtype)
+
+    def scaled(x):
+        return x * 0.1234567, x / 3.3333, F.leaky_relu(x, 0.0123), torch.addcmul(x, x, x, value=0.123456)
+
+    for found, wanted in zip(compiled(scaled)(x), scaled(x)):
+        # Bit by bit.
+        assert torch.equal(found, wanted)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.float16, torch.int32, torch.float64])
+def test_bytes_are_those_of_eager_as_elements_of_any_width(dtype):
+    x = torch.randn(3, 8)
+    assert torch.equal(compiled(lambda x: (x + 1).view(dtype))(x).view(torch.uint8), (x + 1).view(dtype).view(torch.uint8))

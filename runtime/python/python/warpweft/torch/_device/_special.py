@@ -205,7 +205,8 @@ def batch_norm(
     if training and mean is not None:
         mean.copy_(new_mean)
         variance.copy_(new_variance)
-    return tuple(found)
+    # In evaluation nothing is kept for the gradient, as on the CPU.
+    return tuple(found) if training else (found[0], x.new_zeros(0), x.new_zeros(0))
 
 
 def batch_norm_with_no_statistics(x: torch.Tensor, weight: Any, bias: Any, training: bool, momentum: float, eps: float) -> Any:
