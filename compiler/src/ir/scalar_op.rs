@@ -224,7 +224,7 @@ enum Step {
     Leaf(usize),
     Constant(Scalar),
     Same(usize),
-    /// None: the op is not defined on its operands.
+    /// A function of these steps; none where the op is not defined on their types.
     Op(Option<ScalarFunction>, SmallVec<[usize; 3]>),
 }
 

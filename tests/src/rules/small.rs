@@ -9,7 +9,8 @@
 //!   for a bool, comparisons of such.
 //!
 //! Each instance is evaluated for every assignment of its variables (of two numbers of 8 bits, for 22 values of each, of more for 5; of a long range beside
-//! other variables, for its numbers around zero, its ends and those of narrow types, since casts are straight between these). A *case* is a rule, the type of its root, and a domain; it is walked in *shards* by the first two choices, so that a soak can share it out.
+//! other variables, for its numbers around zero, its ends and those of narrow types, since casts are straight between these). A *case* is a rule, the type
+//! of its root, and a domain; it is walked in *shards* by the first two choices, so that a soak can share it out.
 
 use std::sync::LazyLock;
 
