@@ -87,7 +87,8 @@ impl Capsule {
             return wrong(format!("elements {first}..{end} of {width} bytes are outside of {} bytes", memory.bytes()));
         }
         let Some(address) = memory.host_address() else { return wrong("the memory is not the host's") };
-        // SAFETY: the first element lies in the memory, or at its end if there are none: checked above.
+        // SAFETY: the first element lies in the memory, or at its end if there are none: checked above. The memory lives as long as its keeper, from
+        // whose shared borrow it came, and the capsule holds that.
         let data = unsafe { address.as_ptr().add(layout.offset as usize * width as usize) };
         let mut kept = Box::new(Kept { _memory: keeper, shape: layout.shape.clone(), strides: layout.strides.clone() });
         let tensor = DLTensor {
