@@ -70,7 +70,7 @@ fn check_memory(list: &[UOp], memory: &UOp, values: &Values<'_>) -> Result<(), S
             let is_same = other.position == store.position;
             match stored_twice(store, other, &store.loops[..common], &between, is_same, values) {
                 Found::Nothing => {}
-                Found::Conflict => {
+                Found::Conflict | Found::MayConflict => {
                     return wrong(&format!("op {} renews an element once more in one iteration", other.position));
                 }
                 Found::Unknown => return wrong("it is not known to renew each element once"),

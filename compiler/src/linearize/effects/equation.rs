@@ -17,6 +17,8 @@ const SEARCH_MAX: usize = 20_000;
 pub(super) enum Found {
     Nothing,
     Conflict,
+    /// A solution that no iterations may have: it leaves aside gates, or that two terms are parts of one loop variable.
+    MayConflict,
     /// The search took too long, or an offset is no sum.
     Unknown,
 }
@@ -36,6 +38,8 @@ pub(super) struct Sum {
     pub(super) constant: i128,
     pub(super) factors: FxHashMap<Term, i128>,
     pub(super) bounds: FxHashMap<Term, (i128, i128)>,
+    /// Whether the access is not made everywhere.
+    pub(super) is_gated: bool,
 }
 
 impl Sum {
@@ -81,6 +85,7 @@ type Chosen = SmallVec<[i128; 8]>;
 /// Looks for elements that both touch: in different iterations of the shared loops; in the same one too if the load does not come first.
 pub(super) fn search(load: &Sum, store: &Sum, shared: &[&UOp], is_first: bool, values: &Values<'_>) -> Found {
     let Some((mut unknowns, constant)) = equation(load, store, shared, values) else { return Found::Unknown };
+    let conflict = if has_free_terms(load) && has_free_terms(store) { Found::Conflict } else { Found::MayConflict };
     unknowns.sort_by_key(|unknown| std::cmp::Reverse(unknown.factor.abs()));
     // What the unknowns from each on can add up to.
     let mut reach = vec![(0i128, 0i128); unknowns.len() + 1];
@@ -105,7 +110,7 @@ pub(super) fn search(load: &Sum, store: &Sum, shared: &[&UOp], is_first: bool, v
         if is_first && !may_differ {
             continue;
         }
-        let Some(unknown) = unknowns.get(number) else { return Found::Conflict };
+        let Some(unknown) = unknowns.get(number) else { return conflict };
         let (least, most) = values_that_reach(unknown, missing, reach[number + 1]);
         if most - least > SEARCH_MAX as i128 {
             return Found::Unknown;
@@ -121,6 +126,11 @@ pub(super) fn search(load: &Sum, store: &Sum, shared: &[&UOp], is_first: bool, v
         }
     }
     Found::Nothing
+}
+
+/// Whether any values of an offset's terms are values that they have together.
+fn has_free_terms(sum: &Sum) -> bool {
+    !sum.is_gated && sum.factors.keys().all(|term| matches!(term, Term::Loop(_) | Term::Lane))
 }
 
 /// Whether the store's iteration, the load's and the distance from it, is one that the loop does not have.
