@@ -51,6 +51,7 @@ mod tensors;
 mod thread_opts;
 mod tidy;
 mod updates;
+mod variable_images;
 mod variable_lengths;
 mod views;
 mod writes;

@@ -7,6 +7,7 @@ use crate::UOp;
 use crate::dtype::lattice::accumulate;
 use crate::ir::{ReduceOp, postorder};
 use crate::ops::{Built, OpError};
+use crate::view::dims::same;
 
 /// The derivative of `sum(root * cotangent)` by each target, in the target's shape and type.
 ///
@@ -108,7 +109,12 @@ fn summed_to(contribution: &UOp, operand: &UOp) -> UOp {
         let ones = contribution.reshape(vec![1i64; operand.shape().len()]);
         return ones.expand(operand.shape().clone());
     }
-    debug_assert!(operand.shape().is_empty(), "{} of {}", contribution.shape(), operand.shape());
+    if !operand.shape().is_empty() {
+        // Lengths that are equal may be written otherwise: `w * h` of `h * w`.
+        let is_same = contribution.shape().iter().zip(operand.shape().iter()).all(|(a, b)| same(a, b));
+        debug_assert!(is_same, "{} of {}", contribution.shape(), operand.shape());
+        return contribution.reshape(operand.shape().clone());
+    }
     let axes: Vec<usize> = (0..contribution.shape().len()).collect();
     let dtype = contribution.dtype();
     contribution.cast(accumulate(dtype)).reduce(ReduceOp::Add, &axes).cast(dtype)

@@ -6,9 +6,11 @@
 
 use super::rules::Contribution;
 use crate::UOp;
+use crate::ir::Dim;
 use crate::ops::Built;
-use crate::ops::convolution::{ConvOptions, conv, gradient_by_weight, options_of};
-use crate::ops::transposed_convolution::conv_transpose;
+use crate::ops::convolution::{conv, gradient_by_weight, options_of};
+use crate::ops::transposed_convolution::conv_transpose_by;
+use crate::view::dims::simplified;
 
 /// To the value nothing, to x and to the weight what is given, to the numbers nothing.
 fn to_operands(node: &UOp, by_x: Built, by_weight: Built) -> Contribution {
@@ -19,14 +21,14 @@ fn to_operands(node: &UOp, by_x: Built, by_weight: Built) -> Contribution {
 /// Of a convolution.
 pub(super) fn convolution(node: &UOp, g: &UOp) -> Contribution {
     let (Some(options), [_, x, weight, ..]) = (options_of(node), node.src()) else { return Contribution::new() };
-    // What the last windows do not reach is added at the end.
-    let reached = |axis: usize| {
+    // What the last windows do not reach is added at the end: what is left where windows are counted.
+    let missed = |axis: usize| {
         let k = axis - 2;
-        let [count, len] = [g, weight].map(|operand| operand.shape()[axis].max_value());
-        (count - 1) * options.stride[k] + (len - 1) * options.dilation[k] + 1 - 2 * options.padding[k]
+        let reach = (weight.shape()[axis].max_value() - 1) * options.dilation[k] + 1 - 2 * options.padding[k];
+        simplified((&x.shape()[axis] - reach).floor_mod(&options.stride[k].into()))
     };
-    let output_padding = (2..x.shape().len()).map(|axis| x.shape()[axis].max_value() - reached(axis)).collect();
-    let transposed = conv_transpose(g, weight, None, &ConvOptions { output_padding, ..options.clone() });
+    let missed: Vec<Dim> = (2..x.shape().len()).map(missed).collect();
+    let transposed = conv_transpose_by(g, weight, None, &options, &missed);
     to_operands(node, transposed, gradient_by_weight(x, g, weight.shape(), &options))
 }
 

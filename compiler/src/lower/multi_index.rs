@@ -5,9 +5,9 @@
 
 use smallvec::SmallVec;
 
-use crate::ir::{Arg, Dim, Op, Shape, UOp};
+use crate::ir::{Arg, Dim, Op, Shape, StridedArg, UOp};
 use crate::symbolic::{simplify, simplify_given};
-use crate::view::dims::{same, simplified};
+use crate::view::dims::{at_most, ratio, same, simplified};
 
 /// Where a tensor's element is asked for.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -81,12 +81,12 @@ pub(super) fn moved(node: &UOp, multi_index: &MultiIndex) -> MultiIndex {
             let pairs = multi_index.indices.iter().zip(bounds.iter());
             pairs.map(|(index, (before, _))| simplify(&(index - before.to_uop()))).collect()
         }
-        (Op::AsStrided, Arg::Strided(strided)) => {
+        (Op::AsStrided, Arg::Strided(strided)) => windowed(&multi_index.indices, strided, from).unwrap_or_else(|| {
             let terms = multi_index.indices.iter().zip(strided.strides.iter());
             let flat = terms.fold(strided.offset.to_uop(), |sum, (index, stride)| sum + index * stride.to_uop());
             let flat_shape = Shape::from([from.numel()]);
             reshaped(&[simplify(&flat)], &flat_shape, from)
-        }
+        }),
         (op, arg) => panic!("bug in the compiler: {op} {arg:?} is no movement op"),
     };
     let gate = match node.op() {
@@ -104,6 +104,31 @@ pub(super) fn moved(node: &UOp, multi_index: &MultiIndex) -> MultiIndex {
         _ => indices,
     };
     MultiIndex { indices, gate }
+}
+
+/// The indices of a view whose axes each walk one axis of the operand, as windows do, and never leave it; `None` if that is not known.
+///
+/// Such an index needs no quotient by a length that is a variable. Where all lengths are numbers, simplification finds the same.
+fn windowed(indices: &[UOp], strided: &StridedArg, from: &Shape) -> Option<SmallVec<[UOp; 4]>> {
+    if from.is_concrete() || !strided.offset.is(0) {
+        return None;
+    }
+    let strides = from.row_major_strides();
+    let mut found: SmallVec<[UOp; 4]> = from.iter().map(|_| UOp::index(0)).collect();
+    // The last element of each axis of the operand that is asked for.
+    let mut last: SmallVec<[Dim; 4]> = from.iter().map(|_| Dim::Const(0)).collect();
+    for ((index, stride), len) in indices.iter().zip(strided.strides.iter()).zip(strided.shape.iter()) {
+        if is_one(len) || stride.is(0) {
+            continue;
+        }
+        let mut axes = (0..from.len()).filter(|&axis| !is_one(&from[axis]));
+        let (axis, steps) =
+            axes.find_map(|axis| Some((axis, ratio(stride, &strides[axis]).filter(|steps| *steps > 0)?)))?;
+        found[axis] = &found[axis] + index * steps;
+        last[axis] = simplified(&last[axis] + (len - 1) * steps);
+    }
+    let stays_inside = (0..from.len()).all(|axis| at_most(&(&last[axis] + 1), &from[axis]));
+    stays_inside.then(|| found.iter().map(simplify).collect())
 }
 
 /// The condition that an index in a pad's result lies in its operand; `None` if it always does.
@@ -187,5 +212,76 @@ fn split_group(indices: &[UOp], to: &[Dim], from: &[Dim], result: &mut SmallVec<
             index = index.modulo(&dim.to_uop());
         }
         result.push(simplify(&index));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Windows of 3 elements, `step` apart, of the two last axes of [2, 4, rows, columns].
+    fn windows(rows: &Dim, columns: &Dim, step: i64) -> (StridedArg, Shape) {
+        let from = Shape::from([Dim::Const(2), Dim::Const(4), rows.clone(), columns.clone()]);
+        let strides = from.row_major_strides();
+        let count = |len: &Dim| simplified((len - 3).floor_div(&step.into()) + 1);
+        let shape = Shape::from([2.into(), 4.into(), count(rows), count(columns), 3.into(), 3.into()]);
+        let far = |axis: usize| &strides[axis] * &Dim::Const(step);
+        let strides = [strides[0].clone(), strides[1].clone(), far(2), far(3), strides[2].clone(), strides[3].clone()];
+        (StridedArg { shape, strides: Shape::from(strides), offset: 0.into() }, from)
+    }
+
+    #[test]
+    fn windows_of_symbolic_axes_walk_each_axis_apart() {
+        let [h, w] = ["h", "w"].map(|name| UOp::variable(name, 5, 60));
+        for step in 1..4 {
+            for (rows, columns) in [
+                (Dim::from(&h), Dim::Const(12)),
+                (Dim::Const(12), Dim::from(&w)),
+                (Dim::from(&h), Dim::from(&w)),
+                (Dim::from(&h + 2), Dim::from(&w + 2)),
+                (Dim::from(&h * 2), Dim::from(&w * 2 + 1)),
+                (Dim::from(&h), Dim::from(&h)),
+            ] {
+                let (strided, from) = windows(&rows, &columns, step);
+                let numbers: SmallVec<[UOp; 4]> = strided
+                    .shape
+                    .iter()
+                    .zip(0..)
+                    .map(|(len, id)| UOp::range(len.clone(), id, crate::ir::AxisKind::Loop))
+                    .collect();
+                let found = windowed(&numbers, &strided, &from);
+                let found = found.unwrap_or_else(|| panic!("{rows} x {columns} by {step}"));
+                assert_eq!(found[2], simplify(&(&numbers[2] * step + &numbers[4])));
+                assert_eq!(found[3], simplify(&(&numbers[3] * step + &numbers[5])));
+            }
+        }
+    }
+
+    #[test]
+    fn views_that_leave_an_axis_are_not_windows() {
+        let w = UOp::variable("w", 5, 60);
+        let numbers = |strided: &StridedArg| -> SmallVec<[UOp; 4]> {
+            strided
+                .shape
+                .iter()
+                .zip(0..)
+                .map(|(len, id)| UOp::range(len.clone(), id, crate::ir::AxisKind::Loop))
+                .collect()
+        };
+        let from = Shape::from([Dim::Const(4), Dim::from(&w)]);
+        // A diagonal walks both axes; one more column than there are goes on in the next row; an offset may.
+        let view = |shape: [Dim; 2], strides: [Dim; 2], offset: i64| StridedArg {
+            shape: Shape::from(shape),
+            strides: Shape::from(strides),
+            offset: offset.into(),
+        };
+        let row = || Dim::from(&w);
+        for strided in [
+            view([4.into(), 1.into()], [Dim::from(&w + 1), 1.into()], 0),
+            view([3.into(), Dim::from(&w + 1)], [row(), 1.into()], 0),
+            view([3.into(), row()], [row(), 1.into()], 1),
+        ] {
+            assert_eq!(windowed(&numbers(&strided), &strided, &from), None, "{strided:?}");
+        }
     }
 }

@@ -7,11 +7,12 @@ use super::math::known;
 use super::matmul::sum_of_products;
 use super::movement::{Window, reorder, windows};
 use super::padding::{PadMode, pad};
-use super::shapes::{check_size, common_dtype, concrete, concrete_axis, concrete_last};
+use super::shapes::{check_size, common_dtype, concrete, concrete_axis};
 use super::{AxisList, Built, Length, broadcast_to, elementwise, fail};
 use crate::UOp;
 use crate::dtype::Scalar;
 use crate::ir::{Dim, Function, Shape};
+use crate::view::dims::{at_most, simplified};
 
 /// How windows lie on the spatial axes; a list of one number stands for the same on each axis.
 ///
@@ -79,30 +80,30 @@ pub(super) fn per_axis(list: &[i64], axes: usize, least: i64, what: &str) -> Bui
 /// Lengths of the operands that both convolutions need, checked.
 pub(super) struct Checked {
     pub(super) spatial: usize,
-    pub(super) input: Vec<i64>,
+    pub(super) channels: i64,
     pub(super) weight: Vec<i64>,
 }
 
 pub(super) fn check(x: &UOp, weight: &UOp, groups: i64) -> Built<Checked> {
-    let (input, lengths) = (concrete_last(x, x.shape().len().saturating_sub(1))?, concrete(weight)?);
-    let spatial = input.len().saturating_sub(2);
-    if spatial == 0 || lengths.len() != input.len() {
+    let (rank, lengths) = (x.shape().len(), concrete(weight)?);
+    if rank < 3 || lengths.len() != rank {
         fail!("x needs axes [batch, channels, ..] and the weight as many, not {} and {}", x.shape(), weight.shape());
     }
-    if groups < 1 || input[1] % groups != 0 {
-        fail!("{groups} groups do not divide {} channels", input[1]);
+    let channels = concrete_axis(x, 1)?;
+    if groups < 1 || channels % groups != 0 {
+        fail!("{groups} groups do not divide {channels} channels");
     }
-    Ok(Checked { spatial, input, weight: lengths })
+    Ok(Checked { spatial: rank - 2, channels, weight: lengths })
 }
 
 /// Convolution (correlation) of x [batch, channels, ..] with a weight [out channels, channels / groups, ..].
 pub fn conv(x: &UOp, weight: &UOp, bias: Option<&UOp>, options: &ConvOptions) -> Built {
     let dtype = common_dtype([x, weight])?;
-    let Checked { spatial, input, weight: kernel } = check(x, weight, options.groups)?;
+    let Checked { spatial, channels, weight: kernel } = check(x, weight, options.groups)?;
     let groups = options.groups;
-    if kernel[1] * groups != input[1] || kernel[0] % groups != 0 {
+    if kernel[1] * groups != channels || kernel[0] % groups != 0 {
         let out = kernel[0];
-        fail!("a weight of [{out}, {}, ..] in {groups} groups does not fit {} channels", kernel[1], input[1]);
+        fail!("a weight of [{out}, {}, ..] in {groups} groups does not fit {channels} channels", kernel[1]);
     }
     let padding = per_axis(&options.padding, spatial, 0, "padding")?;
     let pairs: Vec<(i64, i64)> = [0, 0].iter().chain(&padding).map(|&amount| (amount, amount)).collect();
@@ -149,7 +150,7 @@ pub(crate) fn gradient_by_weight(x: &UOp, g: &UOp, weight: &Shape, options: &Con
     let view = windows(&padded, &list);
     let batch = x.shape()[0].clone();
     let (inside, out) = (lengths[1], lengths[0] / groups);
-    let counts: Vec<Dim> = list.iter().map(|window| window.count.into()).collect();
+    let counts: Vec<Dim> = list.iter().map(|window| window.count.clone()).collect();
     let kernel: Vec<Dim> = list.iter().map(|window| window.len.into()).collect();
     let shape = |out: i64, inside: i64, kernel: &[Dim]| -> Shape {
         let first = [batch.clone(), groups.into(), out.into(), inside.into()];
@@ -163,21 +164,26 @@ pub(crate) fn gradient_by_weight(x: &UOp, g: &UOp, weight: &Shape, options: &Con
     Ok(sum_of_products(&view, &g, &summed).reshape(weight.clone()))
 }
 
+fn at_least(length: &Dim) -> String {
+    format!(", which may be {}: give its variable a larger lower bound", length.min_value())
+}
+
 /// The windows of the last axes of x.
 pub(super) fn window_list(x: &UOp, kernel: &[i64], options: &ConvOptions) -> Built<Vec<Window>> {
     let spatial = kernel.len();
     let stride = per_axis(&options.stride, spatial, 1, "stride")?;
     let dilation = per_axis(&options.dilation, spatial, 1, "dilation")?;
-    let lengths = concrete_last(x, spatial)?;
-    let first = lengths.len() - spatial;
+    let first = x.shape().len() - spatial;
     let mut list = Vec::with_capacity(spatial);
     for k in 0..spatial {
         let (len, axis) = (kernel[k], first + k);
         let reach = (len - 1).saturating_mul(dilation[k]).saturating_add(1);
-        if len < 1 || reach > lengths[axis] {
-            fail!("a window of {len} ({reach} with dilation) does not fit the padded length {}", lengths[axis]);
+        let padded = &x.shape()[axis];
+        if len < 1 || !at_most(&reach.into(), padded) {
+            let least = if padded.as_const().is_some() { String::new() } else { at_least(padded) };
+            fail!("a window of {len} ({reach} with dilation) does not fit the padded length {padded}{least}");
         }
-        let count = (lengths[axis] - reach) / stride[k] + 1;
+        let count = simplified((padded - reach).floor_div(&stride[k].into()) + 1);
         list.push(Window { axis, len, stride: stride[k], dilation: dilation[k], count });
     }
     Ok(list)
@@ -188,7 +194,7 @@ pub(super) fn correlate(x: &UOp, weight: &UOp, list: &[Window], groups: i64) -> 
     let spatial = list.len();
     let (batch, channels) = (x.shape()[0].clone(), concrete_axis(x, 1)? / groups);
     let out = concrete(weight)?[0] / groups;
-    let counts: Vec<Dim> = list.iter().map(|window| window.count.into()).collect();
+    let counts: Vec<Dim> = list.iter().map(|window| window.count.clone()).collect();
     let kernel: Vec<Dim> = list.iter().map(|window| window.len.into()).collect();
     let result: Shape = [batch.clone(), (out * groups).into()].into_iter().chain(counts.iter().cloned()).collect();
     check_size(&result)?;

@@ -5,7 +5,7 @@ use super::shapes::{ELEMENT_LIMIT, check_size, common_length, concrete_axis, res
 use super::{Built, broadcast_to, fail, resolve_axis};
 use crate::UOp;
 use crate::ir::{Arg, Dim, Op, Shape, StridedArg};
-use crate::view::dims::{at_most, divide_exactly};
+use crate::view::dims::{at_most, divide_exactly, simplified};
 
 /// The elements under another shape; one length may be -1, and is then computed.
 pub fn reshape(x: &UOp, lengths: &[Dim]) -> Built {
@@ -372,7 +372,7 @@ pub fn diag(x: &UOp, offset: i64) -> Built {
 }
 
 /// One window of an axis: `count` windows of `len` elements, `dilation` apart, beginning every `stride` elements.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Window {
     /// The axis.
     pub(super) axis: usize,
@@ -383,7 +383,7 @@ pub(super) struct Window {
     /// Elements between neighbours in a window.
     pub(super) dilation: i64,
     /// Windows.
-    pub(super) count: i64,
+    pub(super) count: Dim,
 }
 
 /// Windows of axes: each axis becomes the windows' number, and their elements are new last axes, in the order given.
@@ -391,7 +391,7 @@ pub(super) fn windows(x: &UOp, list: &[Window]) -> UOp {
     let strides = x.shape().row_major_strides();
     let (mut shape, mut steps) = (x.shape().to_vec(), strides.clone());
     for window in list {
-        shape[window.axis] = window.count.into();
+        shape[window.axis] = window.count.clone();
         steps[window.axis] = &strides[window.axis] * &Dim::Const(window.stride);
     }
     for window in list {
@@ -416,10 +416,10 @@ pub fn unfold(x: &UOp, axis: i64, size: i64, step: i64) -> Built {
         return Ok(windows.reshape(windows.shape()[1..].to_vec()));
     }
     let axis = resolve_axis(axis, x.shape().len())?;
-    let len = concrete_axis(x, axis)?;
-    if size < 0 || size > len || step < 1 {
+    let len = &x.shape()[axis];
+    if size < 0 || !at_most(&size.into(), len) || step < 1 {
         fail!("windows of {size} every {step} do not fit an axis of length {len}: 0 <= size <= length, step > 0");
     }
-    let count = (len - size) / step + 1;
+    let count = simplified((len - size).floor_div(&step.into()) + 1);
     Ok(windows(x, &[Window { axis, len: size, stride: step, dilation: 1, count }]))
 }

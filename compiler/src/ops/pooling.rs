@@ -1,15 +1,16 @@
 //! Pooling over windows of spatial axes: the last two of [batch, channels, ..], or as many as the kernel names.
 
 use super::convolution::{ConvOptions, per_axis, window_list};
+use super::create::positions;
 use super::extreme::{Tie, place_of};
 use super::math::known;
 use super::movement::{Window, windows};
 use super::padding::pad_with;
 use super::reduce::{along, sum_along};
-use super::shapes::concrete_last;
-use super::{AxisList, Built, fail, to_float};
+use super::{AxisList, Built, fail, resolve_axis, to_float};
 use crate::dtype::Scalar;
-use crate::ir::{Function, ReduceOp, Shape};
+use crate::ir::{Dim, Function, ReduceOp, Shape};
+use crate::view::dims::simplified;
 use crate::{DType, UOp};
 
 /// How pooling windows lie.
@@ -79,16 +80,16 @@ impl PoolOptions {
 
 /// The padding of all axes and the windows on the padded tensor.
 struct Layout {
-    padding: Vec<(i64, i64)>,
+    padding: Vec<(Dim, Dim)>,
     /// Padding that counts: without what `ceil_mode` adds at the end.
-    counted: Vec<(i64, i64)>,
+    counted: Vec<(Dim, Dim)>,
     conv: ConvOptions,
     kernel: Vec<i64>,
 }
 
 fn layout(x: &UOp, options: &PoolOptions) -> Built<Layout> {
     let axes = if options.kernel.len() == 1 { 2 } else { options.kernel.len() };
-    let lengths = concrete_last(x, axes)?;
+    let lengths = x.shape();
     if lengths.len() < axes {
         fail!("{} has fewer than the {axes} axes to pool", x.shape());
     }
@@ -97,27 +98,39 @@ fn layout(x: &UOp, options: &PoolOptions) -> Built<Layout> {
     let padding = per_axis(&options.padding, axes, 0, "padding")?;
     let dilation = per_axis(&options.dilation, axes, 1, "dilation")?;
     let first = lengths.len() - axes;
-    let mut pairs = vec![(0, 0); lengths.len()];
+    let mut pairs = vec![(Dim::Const(0), Dim::Const(0)); lengths.len()];
     let mut counted = pairs.clone();
     for k in 0..axes {
         if padding[k] > kernel[k] / 2 {
             fail!("padding {} is more than half of the kernel size {}", padding[k], kernel[k]);
         }
         let reach = (kernel[k] - 1) * dilation[k] + 1;
-        let span = lengths[first + k] + 2 * padding[k] - reach;
-        counted[first + k] = (padding[k], padding[k]);
-        let mut extra = 0;
-        if options.ceil_mode && span >= 0 && span % stride[k] != 0 {
-            // A last window must begin within x or its left padding.
-            let start = (span / stride[k] + 1) * stride[k];
-            if start < lengths[first + k] + padding[k] {
-                extra = stride[k] - span % stride[k];
-            }
-        }
-        pairs[first + k] = (padding[k], padding[k] + extra);
+        counted[first + k] = (padding[k].into(), padding[k].into());
+        let extra = match options.ceil_mode {
+            true => extra_of_last_window(&lengths[first + k], padding[k], reach, stride[k])?,
+            false => Dim::Const(0),
+        };
+        pairs[first + k] = (padding[k].into(), extra + padding[k]);
     }
     let conv = ConvOptions { stride, dilation, ..ConvOptions::default() };
     Ok(Layout { padding: pairs, counted, conv, kernel })
+}
+
+/// Padding for a last window that sticks out: one that begins within x or its left padding.
+fn extra_of_last_window(len: &Dim, padding: i64, reach: i64, stride: i64) -> Built<Dim> {
+    let span = len + (2 * padding - reach);
+    let Some(span) = span.as_const() else {
+        // It begins less than a stride after the last whole one, which ends where the padded x does or before.
+        if reach < stride + padding {
+            fail!(
+                "ceil_mode on a symbolic length needs windows ({reach}) that are at least the stride ({stride}) and the padding ({padding}) together"
+            );
+        }
+        return Ok(simplified((Dim::Const(0) - span).floor_mod(&stride.into())));
+    };
+    let start = (span / stride + 1) * stride;
+    let is_needed = span >= 0 && span % stride != 0 && start < span + reach - padding;
+    Ok(Dim::Const(if is_needed { stride - span % stride } else { 0 }))
 }
 
 /// Largest of each window; what is padded never wins. The gradient goes to the first such element.
@@ -142,7 +155,7 @@ struct Windows {
 fn largest_windows(x: &UOp, layout: &Layout) -> Built<Windows> {
     let padded = pad_with(x, &layout.padding, Scalar::lowest(x.dtype()));
     let list = window_list(&padded, &layout.kernel, &layout.conv)?;
-    let is_padded = layout.padding.iter().any(|&pair| pair != (0, 0));
+    let is_padded = !is_none(&layout.padding);
     let ones = || super::create::full_like(&x.cast(DType::BOOL), 1);
     let inside = is_padded.then(|| windows(&pad_with(&ones(), &layout.padding, Scalar::Bool(false)), &list));
     Ok(Windows { values: windows(&padded, &list), inside, list })
@@ -158,7 +171,7 @@ pub fn avg_pool(x: &UOp, options: &PoolOptions) -> Built {
     let wide = windows(&padded, &list).cast(crate::dtype::lattice::accumulate(x.dtype()));
     let sum = sum_along(&wide, &axes, false);
     let every = layout.padding == layout.counted && options.count_include_pad;
-    let untouched = layout.padding.iter().all(|&pair| pair == (0, 0));
+    let untouched = is_none(&layout.padding);
     let count = if every || untouched {
         let elements: i64 = layout.kernel.iter().product();
         UOp::int(elements, sum.dtype())
@@ -166,11 +179,11 @@ pub fn avg_pool(x: &UOp, options: &PoolOptions) -> Built {
         // How many elements of a window count: all that are x, and its padding if that is wanted.
         let one = super::create::full_like(&x.cast(sum.dtype()), 1);
         let zero = Scalar::zero(sum.dtype());
-        let counted: Vec<(i64, i64)> = layout.counted.clone();
-        let rest: Vec<(i64, i64)> =
-            layout.padding.iter().zip(&counted).map(|(all, counted)| (all.0 - counted.0, all.1 - counted.1)).collect();
+        let counted = &layout.counted;
+        let rest = layout.padding.iter().zip(counted).map(|(all, counted)| (&all.0 - &counted.0, &all.1 - &counted.1));
+        let rest: Vec<(Dim, Dim)> = rest.collect();
         let inside = if options.count_include_pad {
-            pad_with(&pad_with(&one, &counted, Scalar::one(sum.dtype())), &rest, zero)
+            pad_with(&pad_with(&one, counted, Scalar::one(sum.dtype())), &rest, zero)
         } else {
             pad_with(&one, &layout.padding, zero)
         };
@@ -179,8 +192,26 @@ pub fn avg_pool(x: &UOp, options: &PoolOptions) -> Built {
     Ok(sum.div(count).cast(x.dtype()))
 }
 
+fn is_none(padding: &[(Dim, Dim)]) -> bool {
+    padding.iter().all(|(before, after)| before.is(0) && after.is(0))
+}
+
 fn kernel_axes(x: &UOp, list: &[Window]) -> Vec<usize> {
     (x.shape().len()..x.shape().len() + list.len()).collect()
+}
+
+/// Which elements of an axis are in each of `size` windows that share them out as evenly as they can: bool [length, size].
+///
+/// Window `k` begins at `k * length / size`, rounded down, and ends at `(k + 1) * length / size`, rounded up, as PyTorch's adaptive pools have it.
+pub fn adaptive_windows(x: &UOp, axis: i64, size: i64) -> Built {
+    let len = x.shape()[resolve_axis(axis, x.shape().len())?].clone();
+    let all: Shape = [len.clone(), Dim::Const(size)].into_iter().collect();
+    let [element, window] = [0, 1].map(|axis| positions(&all, axis).cast(DType::I64));
+    let len = len.to_uop().cast(DType::I64);
+    let share =
+        |number: UOp, round: i64| (number * &len + UOp::int(round, DType::I64)).idiv(&UOp::int(size, DType::I64));
+    let (start, end) = (share(window.clone(), 0), share(window + UOp::int(1, DType::I64), size - 1));
+    Ok(element.lt(&start).not() & element.lt(&end))
 }
 
 /// Where the largest of each window stands in the pooled axes, counted row-major; `i32`.
@@ -188,24 +219,23 @@ pub fn max_pool_indices(x: &UOp, options: &PoolOptions) -> Built {
     let layout = layout(x, options)?;
     let axes = layout.kernel.len();
     let rank = x.shape().len();
-    let lengths = concrete_last(x, axes)?;
     let Windows { values, inside, list } = largest_windows(x, &layout)?;
     let kernel = kernel_axes(x, &list);
     let found = place_of(&values, ReduceOp::Max, &kernel, inside.as_ref(), Tie::First)?;
     let found = found.reshape(values.shape()[..rank].iter().cloned().collect::<Shape>());
     // The place within a window, taken apart from the last axis on, and from there the place in x.
-    let (mut rest, mut unit) = (found.clone(), 1i64);
+    let (mut rest, mut unit) = (found.clone(), Dim::Const(1));
     let mut place = UOp::int(0, DType::I32);
     for axis in (0..axes).rev() {
         let at = rank - axes + axis;
         let within = rest.modulo(layout.kernel[axis]);
         rest = rest.idiv(&UOp::int(layout.kernel[axis], DType::I32));
-        let window = super::create::positions(found.shape(), at).cast(DType::I32);
-        let start =
-            window * UOp::int(layout.conv.stride[axis], DType::I32) - UOp::int(layout.padding[at].0, DType::I32);
+        let window = positions(found.shape(), at).cast(DType::I32);
+        let start = window * UOp::int(layout.conv.stride[axis], DType::I32)
+            - UOp::int(layout.padding[at].0.max_value(), DType::I32);
         let along = start + within * UOp::int(layout.conv.dilation[axis], DType::I32);
-        place = place + along * UOp::int(unit, DType::I32);
-        unit *= lengths[at];
+        place = place + along * unit.to_uop().cast(DType::I32);
+        unit = unit * &x.shape()[at];
     }
     Ok(place)
 }

@@ -227,13 +227,6 @@ pub(super) fn concrete(x: &UOp) -> Built<Vec<i64>> {
     }
 }
 
-/// The lengths as numbers, for ops whose graph depends on those of the last axes alone: of others, the largest is given.
-pub(super) fn concrete_last(x: &UOp, last: usize) -> Built<Vec<i64>> {
-    let first = x.shape().len().saturating_sub(last);
-    let lengths = x.shape().iter().enumerate();
-    lengths.map(|(axis, dim)| if axis < first { Ok(dim.max_value()) } else { concrete_axis(x, axis) }).collect()
-}
-
 /// One length as a number.
 pub(super) fn concrete_axis(x: &UOp, axis: usize) -> Built<i64> {
     match x.shape()[axis].as_const() {

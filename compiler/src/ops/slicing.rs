@@ -5,6 +5,7 @@ use super::shapes::concrete_axis;
 use super::{Built, fail};
 use crate::UOp;
 use crate::ir::{Dim, Shape};
+use crate::view::dims::simplified;
 
 /// What is taken of one axis, or put in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,16 +193,16 @@ pub(super) fn every(x: &UOp, axis: usize, step: i64, count: i64) -> UOp {
 
 /// The inverse of [`every`]: `step - 1` zeros between neighbours of an axis.
 pub(crate) fn spread(x: &UOp, axis: usize, step: i64) -> UOp {
-    let count = match x.shape()[axis].as_const() {
-        Some(count) if count > 1 && step > 1 => count,
-        _ => return x.clone(),
-    };
+    let count = x.shape()[axis].clone();
+    if step <= 1 || count.max_value() <= 1 {
+        return x.clone();
+    }
     let mut lengths = x.shape().to_vec();
     lengths.insert(axis + 1, Dim::Const(1));
     let wide = pad_axis(&x.reshape(lengths), axis + 1, 0, step - 1);
     let mut lengths = x.shape().to_vec();
-    lengths[axis] = Dim::Const(count * step);
-    shrink_axis(&wide.reshape(lengths), axis, 0, (count - 1) * step + 1)
+    lengths[axis] = simplified(&count * step);
+    shrink_axis(&wide.reshape(lengths), axis, 0, simplified((count - 1) * step + 1))
 }
 
 #[cfg(test)]

@@ -14,13 +14,14 @@
 
 use super::convolution::{Checked, ConvOptions, add_bias, check, correlate, marked, per_axis, window_list};
 use super::movement::{pad_axis, reorder, shrink_axis};
-use super::padding::{PadMode, pad};
+use super::padding::{PadMode, pad_by_dims};
 use super::shapes::common_dtype;
 use super::slicing::spread;
 use super::{Built, fail};
 use crate::UOp;
 use crate::dtype::Scalar;
 use crate::ir::{Dim, Function, Shape};
+use crate::view::dims::simplified;
 
 /// Bytes of a weight that is not worth a kernel of its own to be turned round once.
 const WEIGHT_BYTES_FEW: i64 = 4 << 10;
@@ -28,13 +29,13 @@ const WEIGHT_BYTES_FEW: i64 = 4 << 10;
 /// One spatial axis.
 struct Axis {
     /// Elements of x, and of the kernel.
-    len: i64,
+    len: Dim,
     kernel: i64,
     stride: i64,
     padding: i64,
     dilation: i64,
-    /// Elements added at the end.
-    extra: i64,
+    /// Elements added at the end, fewer than the stride or the dilation.
+    extra: Dim,
 }
 
 impl Axis {
@@ -48,30 +49,48 @@ impl Axis {
         (self.kernel + self.phases() - 1) / self.phases()
     }
 
-    fn result(&self) -> i64 {
-        (self.len - 1) * self.stride - 2 * self.padding + (self.kernel - 1) * self.dilation + 1 + self.extra
+    fn result(&self) -> Dim {
+        let reach = (self.kernel - 1) * self.dilation + 1;
+        simplified((&self.len - 1) * self.stride + (reach - 2 * self.padding) + &self.extra)
+    }
+
+    /// Elements behind the result in what all phases give: where it is negative, zeros are missing.
+    fn excess(&self) -> Dim {
+        simplified(Dim::Const(self.taps() * self.phases() - self.kernel + self.padding) - &self.extra)
     }
 }
 
 /// The transpose of a convolution: x [batch, channels, ..] spread by the stride, with a weight [channels, out channels / groups, ..].
 pub fn conv_transpose(x: &UOp, weight: &UOp, bias: Option<&UOp>, options: &ConvOptions) -> Built {
+    let spatial = x.shape().len().saturating_sub(2);
+    let extra = per_axis(&options.output_padding, spatial, 0, "output padding")?;
+    conv_transpose_by(x, weight, bias, options, &extra.into_iter().map(Dim::Const).collect::<Vec<Dim>>())
+}
+
+/// As [`conv_transpose`], with as many elements more at the end of each axis as are given.
+pub(crate) fn conv_transpose_by(
+    x: &UOp,
+    weight: &UOp,
+    bias: Option<&UOp>,
+    options: &ConvOptions,
+    extra: &[Dim],
+) -> Built {
     let dtype = common_dtype([x, weight])?;
-    let Checked { spatial, input, weight: kernel } = check(x, weight, options.groups)?;
-    if kernel[0] != input[1] {
-        fail!("a weight of [{}, ..] does not fit {} channels", kernel[0], input[1]);
+    let Checked { spatial, channels, weight: kernel } = check(x, weight, options.groups)?;
+    if kernel[0] != channels {
+        fail!("a weight of [{}, ..] does not fit {channels} channels", kernel[0]);
     }
     let stride = per_axis(&options.stride, spatial, 1, "stride")?;
     let padding = per_axis(&options.padding, spatial, 0, "padding")?;
     let dilation = per_axis(&options.dilation, spatial, 1, "dilation")?;
-    let extra = per_axis(&options.output_padding, spatial, 0, "output padding")?;
     let mut axes = Vec::with_capacity(spatial);
     for k in 0..spatial {
-        if extra[k] >= stride[k].max(dilation[k]) {
+        if extra[k].max_value() >= stride[k].max(dilation[k]) {
             fail!("output padding {} must be less than stride {} or dilation {}", extra[k], stride[k], dilation[k]);
         }
-        let (stride, padding, dilation, extra) = (stride[k], padding[k], dilation[k], extra[k]);
-        let axis = Axis { len: input[k + 2], kernel: kernel[k + 2], stride, padding, dilation, extra };
-        if axis.len < 1 || axis.kernel < 1 || axis.result() < 1 {
+        let (stride, padding, dilation, extra) = (stride[k], padding[k], dilation[k], extra[k].clone());
+        let axis = Axis { len: x.shape()[k + 2].clone(), kernel: kernel[k + 2], stride, padding, dilation, extra };
+        if axis.len.min_value() < 1 || axis.kernel < 1 || axis.result().min_value() < 1 {
             fail!("a padding of {padding} leaves nothing of axis {}", k + 2);
         }
         axes.push(axis);
@@ -92,17 +111,17 @@ pub fn conv_transpose(x: &UOp, weight: &UOp, bias: Option<&UOp>, options: &ConvO
 /// x as its windows are taken from: with what the kernel reaches beyond its ends.
 fn padded_input(x: &UOp, axes: &[Axis]) -> Built {
     let mut result = x.clone();
-    let mut pairs = vec![(0, 0), (0, 0)];
+    let mut pairs = vec![(Dim::Const(0), Dim::Const(0)); 2];
     for (k, axis) in axes.iter().enumerate() {
         if axis.phases() > 1 {
-            pairs.push((axis.taps() - 1, axis.taps() - 1));
+            pairs.push((Dim::Const(axis.taps() - 1), Dim::Const(axis.taps() - 1)));
             continue;
         }
         result = spread(&result, k + 2, axis.stride);
-        let reach = (axis.kernel - 1).saturating_mul(axis.dilation);
-        pairs.push((reach - axis.padding, reach - axis.padding + axis.extra));
+        let before = (axis.kernel - 1).saturating_mul(axis.dilation) - axis.padding;
+        pairs.push((Dim::Const(before), simplified(&axis.extra + before)));
     }
-    pad(&result, &pairs, PadMode::Constant(Scalar::Int(0)))
+    pad_by_dims(&result, &pairs, PadMode::Constant(Scalar::Int(0)))
 }
 
 /// [in, out, ..] as [out, phases.., in, ..] within each group, the kernel turned round.
@@ -140,13 +159,15 @@ fn interleaved(phases: &UOp, channels: i64, axes: &[Axis]) -> UOp {
         .collect();
     // Each length is followed by its phases.
     let order: Vec<usize> = [0, 1].into_iter().chain((0..spatial).flat_map(|k| [2 + spatial + k, 2 + k])).collect();
-    let lengths = counts.iter().zip(axes).map(|(count, axis)| Dim::Const(count.max_value() * axis.phases()));
+    let lengths = counts.iter().zip(axes).map(|(count, axis)| simplified(count * axis.phases()));
     let joined: Shape = [batch, channels.into()].into_iter().chain(lengths).collect();
     let mut result = reorder(&phases.contiguous().reshape(apart), &order).reshape(joined);
     for (k, axis) in axes.iter().enumerate().filter(|(_, axis)| axis.phases() > 1) {
-        let (len, end) = (result.shape()[k + 2].max_value(), axis.padding + axis.result());
-        result = shrink_axis(&result, k + 2, axis.padding.min(len), end.min(len));
-        result = pad_axis(&result, k + 2, 0, axis.result() - result.shape()[k + 2].max_value());
+        // What is missing is added first, so that all is cut off at once.
+        let missing = -axis.excess().min_value().min(0);
+        result = pad_axis(&result, k + 2, 0, missing);
+        let end = simplified(&result.shape()[k + 2] - (axis.excess() + missing));
+        result = shrink_axis(&result, k + 2, axis.padding, end);
     }
     result
 }

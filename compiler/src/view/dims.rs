@@ -8,6 +8,7 @@
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
+use super::polynomial::Polynomial;
 use crate::ir::{Dim, Op, UOp, substitute};
 use crate::symbolic::{linear_terms, proven_bounds, simplify};
 
@@ -28,7 +29,7 @@ pub(crate) fn same(a: &Dim, b: &Dim) -> bool {
         (Dim::Const(_), Dim::Const(_)) => false,
         (_, _) => {
             let (a, b) = (simplified(without_values(a)), simplified(without_values(b)));
-            a == b || Factors::of(&a) == Factors::of(&b) || simplified(&a - &b).is(0)
+            a == b || Factors::of(&a) == Factors::of(&b) || simplified(&a - &b).is(0) || ratio(&a, &b) == Some(1)
         }
     }
 }
@@ -85,6 +86,11 @@ pub(crate) fn divide_exactly(a: &Dim, b: &Dim) -> Option<Dim> {
         (_, Dim::Const(1)) => Some(a.clone()),
         (_, _) => Factors::of(&simplified(a.clone())).divided_by(Factors::of(&simplified(b.clone()))),
     }
+}
+
+/// The number that `a` is `b` times, if that is known, whatever the variables are.
+pub(crate) fn ratio(a: &Dim, b: &Dim) -> Option<i64> {
+    Polynomial::of(&without_values(a))?.ratio(&Polynomial::of(&without_values(b))?)
 }
 
 /// A product taken apart: a number times expressions, in the order of their structural hashes.

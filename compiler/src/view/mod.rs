@@ -12,6 +12,7 @@ pub(crate) mod dims;
 #[cfg(test)]
 mod index;
 mod merge;
+mod polynomial;
 mod reshape;
 mod shorten;
 mod tracker;

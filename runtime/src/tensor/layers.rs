@@ -3,6 +3,7 @@
 use std::panic::Location;
 
 use warpweft_compiler::UOp;
+use warpweft_compiler::ir::Shape;
 use warpweft_compiler::ops::{
     Built, attention, convolution, indexing, loss, norm, pooling, resize, transposed_convolution,
 };
@@ -65,10 +66,11 @@ impl Tensor {
         Tensor::compute("avg_pool", [self], |[x]| pooling::avg_pool(x, options))
     }
 
-    /// The last axes resampled to the given lengths.
+    /// The last axes resampled to the given lengths, which may be variables.
     #[track_caller]
-    pub fn interpolate(&self, sizes: impl AxisList, mode: Resize) -> Tensor {
-        Tensor::compute("interpolate", [self], |[x]| resize::interpolate(x, &sizes.axes(), mode))
+    pub fn interpolate(&self, sizes: impl Into<Shape>, mode: Resize) -> Tensor {
+        let sizes = sizes.into();
+        Tensor::compute("interpolate", [self], |[x]| resize::interpolate(x, &sizes, mode))
     }
 
     /// Each row normalised over its last axes, which have the given lengths.

@@ -1,13 +1,17 @@
 //! Images of another size by windows that adapt, by cubic polynomials, and by moving channels beside each other; sums of rows of a table.
 //!
-//! Values and gradients are PyTorch's. Tested by data/more_ops.json.gz.
+//! Values and gradients are PyTorch's. Tested by data/more_ops.json.gz, and with lengths that are variables in `tests/it/variable_images.rs`.
 
 use std::panic::Location;
+
+use warpweft_compiler::UOp;
+use warpweft_compiler::dtype::Scalar;
+use warpweft_compiler::ops::pooling;
 
 use super::errors::{CallError, within};
 use super::factor::built;
 use super::{AxisList, Kernel, Length, Resampling, Result, ScatterReduce, Tensor};
-use crate::DType;
+use crate::{DType, Dim};
 
 /// What becomes of the rows of a bag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,32 +28,50 @@ pub enum Bag {
 /// Elements of an axis times windows over it, at the most.
 const CELLS_MAX: i64 = 1 << 28;
 
-/// The last axes, as many as there are sizes: each with its length, which is a number.
+/// The last axes, as many as there are sizes: each with its length.
 fn last_axes(
     op: &'static str,
     x: &Tensor,
     sizes: &[i64],
     location: &'static Location<'static>,
-) -> Result<Vec<(i64, i64)>> {
+) -> Result<Vec<(i64, Dim)>> {
     let dims = x.dims()?;
     let first = dims.len().checked_sub(sizes.len()).filter(|_| !sizes.is_empty());
-    let found: Option<Vec<(i64, i64)>> = first.and_then(|first| {
-        (first..dims.len())
-            .map(|axis| Some((axis as i64, dims[axis].as_const().filter(|&length| length > 0)?)))
-            .collect()
+    let found: Option<Vec<(i64, Dim)>> = first.and_then(|first| {
+        let has_elements = |dim: &&Dim| dim.min_value() > 0;
+        (first..dims.len()).map(|axis| Some((axis as i64, Some(&dims[axis]).filter(has_elements)?.clone()))).collect()
     });
     // Each window is written down once.
-    let fits = |found: &Vec<(i64, i64)>| {
-        found.iter().zip(sizes).all(|(&(_, length), &size)| {
-            size > 0 && length.checked_mul(size).is_some_and(|cells| length % size == 0 || cells <= CELLS_MAX)
+    let fits = |found: &Vec<(i64, Dim)>| {
+        found.iter().zip(sizes).all(|((_, length), &size)| {
+            let shares_evenly = size > 0 && length.as_const().is_some_and(|length| length % size == 0);
+            let cells = length.max_value().checked_mul(size);
+            size > 0 && cells.is_some_and(|cells| shares_evenly || size == 1 || cells <= CELLS_MAX)
         })
     };
     match found.filter(fits) {
         Some(found) => Ok(found),
         None => {
             let message = format!(
-                "the sizes {sizes:?} must be 1 or more, for as many axes that have elements, as many as numbers say, and a size times its axis at most {CELLS_MAX}"
+                "the sizes {sizes:?} must be 1 or more, for as many axes that have elements, and a size times its axis at most {CELLS_MAX}"
             );
+            Err(CallError::new(op, &[&x.uop()?], message, location).into())
+        }
+    }
+}
+
+/// The lengths of axes as numbers, for what has no form for variables.
+fn as_numbers(
+    op: &'static str,
+    x: &Tensor,
+    axes: &[(i64, Dim)],
+    location: &'static Location<'static>,
+) -> Result<Vec<(i64, i64)>> {
+    let numbers: Option<_> = axes.iter().map(|(axis, length)| Some((*axis, length.as_const()?))).collect();
+    match numbers {
+        Some(numbers) => Ok(numbers),
+        None => {
+            let message = "the lengths must be numbers, not variables";
             Err(CallError::new(op, &[&x.uop()?], message, location).into())
         }
     }
@@ -61,7 +83,15 @@ fn windows(length: i64, size: i64) -> impl Iterator<Item = (i64, i64)> {
 }
 
 /// One axis as the means of windows.
-fn averaged(x: &Tensor, axis: i64, length: i64, size: i64) -> Tensor {
+fn averaged(x: &Tensor, axis: i64, length: &Dim, size: i64) -> Tensor {
+    if size == 1 {
+        return x.mean(axis).unsqueeze(axis);
+    }
+    let Some(length) = length.as_const() else {
+        let weights = inside(x, axis, size).cast(wide(x));
+        let weights = &weights / &weights.sum(0);
+        return x.cast(wide(x)).movedim(axis, -1).matmul(&weights).movedim(-1, axis);
+    };
     if length % size == 0 {
         return x.unflatten(axis, [size, length / size]).mean(axis + 1);
     }
@@ -70,12 +100,30 @@ fn averaged(x: &Tensor, axis: i64, length: i64, size: i64) -> Tensor {
         (start..end).for_each(|at| weights[at as usize * size as usize + k] = 1.0 / (end - start) as f64);
     }
     let weights = Tensor::from_vec(weights, [length, size]);
-    let wide = if x.dtype().is_ok_and(|dtype| dtype == DType::F64) { DType::F64 } else { DType::F32 };
-    x.cast(wide).movedim(axis, -1).matmul(&weights.cast(wide)).movedim(-1, axis)
+    x.cast(wide(x)).movedim(axis, -1).matmul(&weights.cast(wide(x))).movedim(-1, axis)
+}
+
+/// The type in which a mean is computed.
+fn wide(x: &Tensor) -> DType {
+    if x.dtype().is_ok_and(|dtype| dtype == DType::F64) { DType::F64 } else { DType::F32 }
+}
+
+/// Which elements of an axis of a symbolic length are in each window: bool [length, size].
+fn inside(x: &Tensor, axis: i64, size: i64) -> Tensor {
+    Tensor::compute("adaptive_windows", [x], |[x]| pooling::adaptive_windows(x, axis, size))
 }
 
 /// One axis as the largest of windows.
-fn largest(x: &Tensor, axis: i64, length: i64, size: i64) -> Tensor {
+fn largest(x: &Tensor, axis: i64, length: &Dim, size: i64) -> Tensor {
+    if size == 1 {
+        return x.max(axis).unsqueeze(axis);
+    }
+    let Some(length) = length.as_const() else {
+        // [.., length, size]: what is not in a window never wins.
+        let lowest = Tensor::compute("lowest", [x], |[x]| Ok(UOp::constant(Scalar::lowest(x.dtype()), x.dtype())));
+        let last = x.movedim(axis, -1).unsqueeze(-1);
+        return inside(x, axis, size).where_(&last, &lowest).max(-2).movedim(-1, axis);
+    };
     if length % size == 0 {
         return x.unflatten(axis, [size, length / size]).max(axis + 1);
     }
@@ -106,7 +154,7 @@ impl Tensor {
                 return Err(self.refused_call("adaptive_avg_pool", "the elements must be floats"));
             }
             let steps = axes.iter().zip(sizes);
-            let found = steps.fold(self.clone(), |x, (&(axis, length), &size)| averaged(&x, axis, length, size));
+            let found = steps.fold(self.clone(), |x, ((axis, length), &size)| averaged(&x, *axis, length, size));
             Ok(found.cast(self.dtype()?))
         })())
     }
@@ -120,7 +168,7 @@ impl Tensor {
         built((|| {
             let axes = last_axes("adaptive_max_pool", self, sizes, location)?;
             let steps = axes.iter().zip(sizes);
-            Ok(steps.fold(self.clone(), |x, (&(axis, length), &size)| largest(&x, axis, length, size)))
+            Ok(steps.fold(self.clone(), |x, ((axis, length), &size)| largest(&x, *axis, length, size)))
         })())
     }
 
@@ -147,7 +195,8 @@ impl Tensor {
         let _call = within(location);
         built((|| {
             let axes = last_axes("interpolate_cubic", self, sizes, location)?;
-            let steps = axes.iter().zip(sizes);
+            let lengths = as_numbers("interpolate_cubic", self, &axes, location)?;
+            let steps = lengths.iter().zip(sizes);
             Ok(steps.fold(self.clone(), |x, (&(axis, length), &size)| {
                 let (old, new) = (length as f64, size as f64);
                 let place = |k: i64| match align_corners {
@@ -181,11 +230,10 @@ impl Tensor {
         let _call = within(location);
         built((|| {
             let dims = self.dims()?;
-            let last: Option<Vec<i64>> =
-                dims.len().checked_sub(3).and_then(|first| dims[first..].iter().map(|dim| dim.as_const()).collect());
             let square = factor.checked_mul(factor).filter(|_| factor > 0);
-            let (Some([channels, height, width]), Some(square)) = (last.as_deref(), square) else {
-                let message = "there must be three axes at least, the last three of lengths that are numbers, and the factor 1 or more";
+            let channels = dims.len().checked_sub(3).and_then(|axis| dims[axis].as_const());
+            let (Some(channels), [.., height, width], Some(square)) = (channels, &dims[..], square) else {
+                let message = "there must be three axes at least, the third last of a length that is a number, and the factor 1 or more";
                 return Err(CallError::new("pixel_shuffle", &[&self.uop()?], message, location).into());
             };
             if channels % square != 0 {
@@ -197,7 +245,7 @@ impl Tensor {
             let moved = cut.movedim(-2, -4).movedim(-2, -1);
             let outer = dims[..dims.len() - 3].iter().cloned();
             let shape: super::Dims =
-                outer.chain([(channels / square).into(), (height * factor).into(), (width * factor).into()]).collect();
+                outer.chain([(channels / square).into(), height * factor, width * factor]).collect();
             Ok(moved.reshape(shape))
         })())
     }
@@ -210,6 +258,7 @@ impl Tensor {
         let _call = within(location);
         built((|| {
             let axes = last_axes("pixel_unshuffle", self, &[1, 1, 1], location)?;
+            let axes = as_numbers("pixel_unshuffle", self, &axes, location)?;
             let [(_, channels), (_, height), (_, width)] = axes[..] else { return Ok(self.clone()) };
             if factor < 1 || height % factor != 0 || width % factor != 0 {
                 let message = format!("{height} rows and {width} columns must be multiples of the factor {factor}");
