@@ -8,6 +8,7 @@ mod blocks_by_hand;
 mod blocks_outside;
 pub mod by_hand;
 mod contraction;
+mod cuts;
 mod flatten;
 mod legal;
 mod limits;
