@@ -12,7 +12,7 @@
 //! 3. The register tile: along the vector range several vectors, and along one more output range several rows, when some load does not
 //!    depend on that range and so is reused. The tile's accumulators fit three quarters of the vector registers.
 //! 4. A reduction over lanes gets several accumulators, since an add takes about four cycles and two start in each.
-//!    Parts that were cut off get lanes of their own (`cuts`).
+//!    Scans without lanes are done for several lines in turn (`interleave`); parts that were cut off get lanes of their own (`cuts`).
 //! 5. Threads share the outermost loop, where there is work for them; loops over outputs become blocks of threads, where the machine has them (`blocks_by_hand`).
 //!
 //! Where blocks of threads run, a thread makes no copies for itself, cuts no loops at padding, and walks in no order of blocks: steps 1 and those parts of 3 are left out.
@@ -24,6 +24,7 @@ use super::apply::apply;
 use super::blocks_by_hand::{map_onto_blocks, overlaps, work_together};
 use super::blocks_outside::move_blocks_outside;
 use super::cuts::{cut_decided, vectorize_parts};
+use super::interleave::interleave_scans;
 use super::local_buffers::add_local_buffer;
 use super::opt::Opt;
 use super::pack::{TileLoops, pack_shared_operand};
@@ -141,6 +142,8 @@ pub fn choose(root: &UOp, target: &Target) -> Choice {
             }
             None => {}
         }
+    } else if of_few_threads {
+        interleave_scans(&mut choice, &survey);
     }
     if of_few_threads {
         vectorize_parts(&mut choice, &survey, target);

@@ -10,6 +10,7 @@ pub mod by_hand;
 mod contraction;
 mod cuts;
 mod flatten;
+mod interleave;
 mod legal;
 mod limits;
 mod local_buffers;
