@@ -345,12 +345,23 @@ fn atanh_value(x: &UOp) -> UOp {
     with_sign(&(log1p_value(&grown) * half), x)
 }
 
-/// x + x P(x^2) up to 1, and 1 - exp(-Q(x)) beyond.
+/// x + x P(x^2) up to 1. Beyond, a polynomial in single precision, and 1 - exp(-Q(x)) in double.
 fn erf_value(x: &UOp) -> UOp {
     let (center, saturated) = tables::erf_center(x.dtype());
-    let a = magnitude(x).min(number(saturated, x));
+    let (one, whole) = (number(1.0, x), magnitude(x));
+    let a = whole.min(number(saturated, x));
     let small = a.muladd(&table(&tables::ERF_SMALL, &(&a * &a)), &a);
-    let exponent = table(&tables::ERF_LARGE, &(&a - number(center, x)));
-    let large = number(1.0, x) - (exponent * number(-std::f64::consts::LOG2_E, x)).exp2();
-    with_sign(&a.lt(&number(1.0, x)).select(small, large), x)
+    let centered = &a - number(center, x);
+    let large = match x.dtype() {
+        DType::F64 => {
+            let exponent = polynomial(&tables::ERF_LARGE_DOUBLE, &centered);
+            &one - (exponent * number(-std::f64::consts::LOG2_E, x)).exp2()
+        }
+        // It may pass 1 by its rounding, or not reach it.
+        _ => {
+            let sum = polynomial(&tables::ERF_LARGE_SINGLE, &centered).min(one.clone());
+            number(saturated, x).lt(&whole).select(one.clone(), sum)
+        }
+    };
+    with_sign(&a.lt(&one).select(small, large), x)
 }

@@ -12,6 +12,7 @@
 //! 3. The register tile: along the vector range several vectors, and along one more output range several rows, when some load does not
 //!    depend on that range and so is reused. The tile's accumulators fit three quarters of the vector registers.
 //! 4. A reduction over lanes gets several accumulators, since an add takes about four cycles and two start in each.
+//!    Scans without lanes are done for several lines in turn (`interleave`); parts that were cut off get lanes of their own (`cuts`).
 //! 5. Threads share the outermost loop, where there is work for them; loops over outputs become blocks of threads, where the machine has them (`blocks_by_hand`).
 //!
 //! Where blocks of threads run, a thread makes no copies for itself, cuts no loops at padding, and walks in no order of blocks: steps 1 and those parts of 3 are left out.
@@ -22,19 +23,19 @@
 use super::apply::apply;
 use super::blocks_by_hand::{map_onto_blocks, overlaps, work_together};
 use super::blocks_outside::move_blocks_outside;
+use super::cuts::{cut_decided, vectorize_parts};
+use super::interleave::interleave_scans;
 use super::local_buffers::add_local_buffer;
 use super::opt::Opt;
 use super::pack::{TileLoops, pack_shared_operand};
 use super::panel_blocks::make_panel_blocks;
 use super::panels::copy_panel;
-use super::peel::decided_part;
 use super::product::make_blocks;
 use super::split::is_reduce;
 use super::survey::{InnerLoops, Survey};
 use super::tile::{Tile, choose_tile, even_part};
-use crate::ir::{Op, UOp};
-use crate::kernel::ranges::{Dependencies, closed_ranges, range_id};
-use crate::symbolic::linear_terms;
+use crate::ir::UOp;
+use crate::kernel::ranges::{closed_ranges, range_id};
 use crate::target::Target;
 
 /// Stages that may be added to a kernel.
@@ -42,7 +43,7 @@ const STAGES_MAX: usize = 4;
 /// Ops of a straight elementwise body after it was repeated for several vectors.
 pub(super) const UNROLLED_OPS_MAX: u32 = 128;
 /// Iterations of shared loops that a thread should have, for a balance.
-const SHARES_PER_THREAD: u32 = 4;
+pub(super) const SHARES_PER_THREAD: u32 = 4;
 /// Tiles along each side of a block that crosses memory: processors fetch lines in pairs.
 const BLOCK_TILES: u32 = 2;
 
@@ -141,49 +142,17 @@ pub fn choose(root: &UOp, target: &Target) -> Choice {
             }
             None => {}
         }
+    } else if of_few_threads {
+        interleave_scans(&mut choice, &survey);
+    }
+    if of_few_threads {
+        vectorize_parts(&mut choice, &survey, target);
     }
     for (inner, id) in &vector.inner {
         vectorize_inner(&mut choice, &survey, target, &survey.inner[*inner], *id);
     }
     choose_threads(&mut choice, &survey, target);
     choice.made()
-}
-
-/// Cuts loops along which memory is walked where the conditions of padding are decided.
-///
-/// The ends are done number by number, so the part between must fill vectors and be most of the range.
-pub(super) fn cut_decided(choice: &mut Attempts<'_>, target: &Target) -> bool {
-    let dependencies = Dependencies::of(&choice.kernel);
-    let stores = dependencies.order.iter().filter(|node| node.op() == Op::Store);
-    let walked = stores.flat_map(|store| {
-        let terms = linear_terms(&store.src()[0].src()[1]).0;
-        let next = terms.into_iter().filter(|(term, step)| *step == 1 && closed_ranges(store).contains(term));
-        next.map(|(term, _)| term).collect::<Vec<UOp>>()
-    });
-    let mut ranges: Vec<UOp> = walked.collect();
-    ranges.dedup();
-    let mut cut = false;
-    for range in ranges {
-        let Some((begin, end)) = decided_part(&range, &dependencies) else { continue };
-        let len = range.src()[0].max_value();
-        let lanes = i64::from(target.vector_bytes) / 4;
-        let is_most = end - begin >= lanes && (end - begin) * 2 > len;
-        let numbers = u32::try_from(begin).ok().zip(u32::try_from(end).ok());
-        if let (true, Some((begin, end))) = (is_most && leaves_shares(choice, &range), numbers) {
-            cut |= choice.attempt(Opt::Peel { range: range_id(&range), begin, end });
-        }
-    }
-    cut
-}
-
-/// Whether the loops outside of a range are enough for threads to share, if it is one of outputs: parts of a range that was cut are not shared out.
-fn leaves_shares(choice: &Attempts<'_>, range: &UOp) -> bool {
-    let stores = choice.kernel.src().iter().filter(|store| closed_ranges(store).contains(range));
-    let mut around = stores.map(|store| {
-        let outside = closed_ranges(store).iter().take_while(|other| *other != range);
-        outside.map(|other| other.src()[0].max_value() as f64).product::<f64>()
-    });
-    choice.threads < 2 || around.all(|count| count >= f64::from(SHARES_PER_THREAD * choice.threads))
 }
 
 #[derive(Default)]

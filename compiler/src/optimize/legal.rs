@@ -10,9 +10,9 @@
 //! lists of these keep the values of random kernels.
 
 use super::apply::apply;
+use super::cuts::decided_parts;
 use super::limits::lanes_max;
 use super::opt::{Opt, ThreadIndex};
-use super::peel::decided_part;
 use super::stage::loads_of;
 use crate::ir::{AxisKind, ThreadDim, UOp, fragments};
 use crate::kernel::ranges::{Dependencies, RangeSet, all_ranges, closed_ranges, is_loop_end, range_id};
@@ -79,13 +79,15 @@ fn of_one_range(kernel: &UOp, range: &UOp, target: &Target) -> Vec<Opt> {
     opts
 }
 
-/// Cuts that decide conditions.
+/// Cuts that decide conditions and digits: the longest part between two, and each place alone.
 fn cuts(ranges: &[UOp], dependencies: &Dependencies) -> Vec<Opt> {
-    let cut = |range: &UOp| {
-        let (begin, end) = decided_part(range, dependencies)?;
-        Some(Opt::Peel { range: range_id(range), begin: u32::try_from(begin).ok()?, end: u32::try_from(end).ok()? })
+    let of_range = |range: &UOp| {
+        let parts = decided_parts(range, dependencies).unwrap_or_default();
+        let number = |(begin, end): (i64, i64)| Some((u32::try_from(begin).ok()?, u32::try_from(end).ok()?));
+        let opt = |(begin, end): (u32, u32)| Opt::Peel { range: range_id(range), begin, end };
+        parts.into_iter().filter_map(number).map(opt).collect::<Vec<Opt>>()
     };
-    ranges.iter().filter_map(cut).collect()
+    ranges.iter().flat_map(of_range).collect()
 }
 
 /// Ranges as indices of threads, and reductions that threads share.

@@ -15,8 +15,9 @@
 //! Always: made of the opts split, split_masked, reorder, outermost, accumulate, stage, merge, peel, vectorize, upcast and thread; if one that it needs is refused, nothing is done.
 //! Tested below, by filetests of convolutions, and by the gradients that the test crate compares.
 
-use super::by_hand::{Attempts, cut_decided};
+use super::by_hand::Attempts;
 use super::contraction::{Contraction, LoadPlace, contractions, number_of_load};
+use super::cuts::cut_decided;
 use super::opt::Opt;
 use super::panels::ROWS_MIN_IN_ORDER;
 use super::product::share_blocks;

@@ -7,24 +7,24 @@
 //! s[0] = load p[k - 1] where 0 < k; s[27] = load p[k + 26] where k < 2  the ends
 //! ```
 //!
-//! The opt takes any two places to cut at; [`decided_part`] finds those between which every condition on the range holds whatever the other loops do. What
-//! becomes of the conditions is the simplifier's business, which knows the bounds of the three parts.
+//! The opt takes any two places to cut at; `cuts` finds those where something is decided. What becomes of the conditions is the simplifier's business,
+//! which knows the bounds of the three parts.
 //!
 //! Always: each element is stored once, by the part that its index falls into; the middle keeps the range's number. Refused for reductions, for what
-//! accumulates in memory, for updates in place at quotients of the range, and on targets with blocks of threads where the last part overlaps. Tested below, by filetests, and by random lists of opts on random kernels.
+//! accumulates in memory, for updates in place at quotients of the range, and on targets with blocks of threads where the last part overlaps. Tested by filetests, and by random lists of opts on random kernels.
 
 use rustc_hash::FxHashMap;
 use smallvec::smallvec;
 
 use super::opt::Reason;
-use super::split::{is_reduce, loops_inside, with_number};
+use super::split::{loops_inside, with_number};
 use crate::ir::{AxisKind, Op, Sources, UOp, postorder, rebuild};
 use crate::kernel::accumulate::accumulated_ranges;
 use crate::kernel::effects::memory_in_place;
 use crate::kernel::ranges::{
     Dependencies, NewRanges, RangeSet, closed_ranges, is_loop_end, next_range_id, range_id, substitute_ranges,
 };
-use crate::symbolic::{linear_terms, simplify};
+use crate::symbolic::simplify;
 use crate::target::Target;
 
 /// A range as its part from `begin` to `end`, and what is before and behind apart.
@@ -139,61 +139,5 @@ impl Cut<'_> {
     fn fresh(&mut self) -> u32 {
         self.next += 1;
         self.next - 1
-    }
-}
-
-/// The iterations of a range for which every comparison with it holds, whatever the other loops do; `None` if there are no comparisons, or others than of sums.
-pub(super) fn decided_part(range: &UOp, dependencies: &Dependencies) -> Option<(i64, i64)> {
-    let len = range.src()[0].as_int()?;
-    let (mut begin, mut end) = (0, len);
-    let id = range_id(range);
-    if is_reduce(range) {
-        return None;
-    }
-    for node in dependencies.order.iter().filter(|node| dependencies.get(node).contains(id)) {
-        if node.op() != Op::Lt || !node.src()[0].dtype().is_index() {
-            continue;
-        }
-        // Holds where step * range + rest > 0.
-        let (terms, constant) = linear_terms(&(&node.src()[1] - &node.src()[0]));
-        let (mut step, mut rest) = (0i64, constant);
-        for (term, factor) in &terms {
-            if term == range {
-                step = *factor;
-            } else if Dependencies::of(term).get(term).contains(id) {
-                return None;
-            } else {
-                let least = if *factor > 0 { term.min_value() } else { term.max_value() };
-                rest = least.checked_mul(*factor).and_then(|part| rest.checked_add(part))?;
-            }
-        }
-        match step {
-            0 if rest > 0 => {}
-            0 => return None,
-            step if step > 0 => begin = begin.max((-rest).div_euclid(step) + 1),
-            // range < rest / -step
-            step => end = end.min((rest - 1).div_euclid(-step) + 1),
-        }
-    }
-    (begin < end && (begin, end) != (0, len)).then_some((begin, end))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn conditions_are_decided_between_the_padding() {
-        let (x, k) = (UOp::range(28, 0, AxisKind::Loop), UOp::range(3, 1, AxisKind::Reduce));
-        let part = |gate: &UOp| decided_part(&x, &Dependencies::of(gate));
-        let place = &x + &k;
-        let gate = UOp::index(0).lt(&place) & place.lt(&UOp::index(29));
-        assert_eq!(part(&gate), Some((1, 27)));
-        // In steps of two, of 56 elements the last window ends with the padding.
-        let place = &x * 2 + &k;
-        let gate = UOp::index(0).lt(&place) & place.lt(&UOp::index(57));
-        assert_eq!(part(&gate), Some((1, 28)));
-        assert_eq!(part(&x.modulo(2).lt(&UOp::index(1))), None);
-        assert_eq!(part(&UOp::index(-1).lt(&place)), None);
     }
 }

@@ -16,9 +16,9 @@ const VECTORS_MAX: u32 = 4;
 /// Rows of a tile, at most.
 const ROWS_MAX: u32 = 14;
 /// Multiply-adds, and loads, that begin in one cycle.
-const STARTS_PER_CYCLE: f64 = 2.0;
+pub(super) const STARTS_PER_CYCLE: f64 = 2.0;
 /// Cycles until the result of a multiply-add can be added to.
-const LATENCY: f64 = 4.0;
+pub(super) const LATENCY: f64 = 4.0;
 /// What a load costs beside its cycle, in cycles: some come from the second cache.
 const LOAD_CYCLES: f64 = 0.5;
 
