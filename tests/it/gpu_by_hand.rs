@@ -119,7 +119,7 @@ fn what_is_kept_of_a_row_is_computed_by_the_threads_that_share_it() {
     for columns in [64, 1000, 1009, 1024] {
         let ast = kernel_of(&[kept_softmax(&matrix(1, 4, columns))]);
         let (list, linear) = chosen(&ast, &small_gpu());
-        assert!(list.contains("recompute") && count(&linear, Op::ShuffleReduce) >= 2, "{list}");
+        assert!(list.contains("keep_shared") && count(&linear, Op::ShuffleReduce) >= 2, "{list}");
         assert_eq!(count(&linear, Op::LocalBuffer), 0, "{list}");
     }
 }
