@@ -88,7 +88,7 @@ impl<'a> Offsets<'a> {
     fn of(index: &UOp, values: &'a Values<'a>) -> Option<Offsets<'a>> {
         let (offset, gate) = (&index.src()[1], index.src().get(2));
         let is_known = |leaf: &UOp| leaf.op() == Op::Range || values.contains_key(leaf);
-        let lanes = index.dtype().lanes() as usize;
+        let lanes = index.dtype().lanes();
         // A vector at one offset is that many elements in a row.
         let is_row = offset.dtype().lanes() == 1;
         let mut roots = Vec::new();
@@ -153,7 +153,7 @@ fn in_lane(root: &UOp, lane: usize) -> Option<UOp> {
                 let Arg::Number(stride) = node.arg() else { return None };
                 operand(0) + lane as i64 * stride
             }
-            Op::Stack if node.src().len() == node.dtype().lanes() as usize => operand(lane),
+            Op::Stack if node.src().len() == node.dtype().lanes() => operand(lane),
             op if op.is_elementwise() || op == Op::Const => {
                 let src: Sources = (0..node.src().len()).map(operand).collect();
                 UOp::new(op, node.dtype().element(), src, node.arg().clone())
