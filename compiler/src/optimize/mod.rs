@@ -27,6 +27,7 @@ mod peel;
 mod product;
 mod product_blocks;
 mod recompute;
+mod reductions_across;
 mod row_loops;
 mod shared_reductions;
 mod shared_tiles;

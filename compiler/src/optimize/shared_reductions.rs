@@ -7,7 +7,7 @@
 //! are shared out among blocks, each of which reduces anew.
 //!
 //! *Across it*, where memory is consecutive along an output and there are too few outputs for the machine: the lanes of a warp have neighbouring outputs, and each
-//! warp of the block its part of the reduction, combined through shared memory.
+//! warp of the block its part of the reduction, combined through shared memory (`reductions_across`).
 //!
 //! All reductions of the kernel stand in the same loops over outputs, or in some of these, or in the loop of another reduction (by blocks), which all threads walk together: else
 //! nothing is done, and the choice goes on as before. So it does where an opt on the way is refused.
@@ -23,6 +23,7 @@ use rustc_hash::FxHashSet;
 use super::blocks_by_hand::{Mark, largest_divisor};
 use super::by_hand::Attempts;
 use super::opt::{Opt, ThreadIndex};
+use super::reductions_across::share_across;
 use super::row_loops::{Rows, Shared, rows_of};
 use super::stage::loads_of;
 use super::survey::{InnerLoops, Survey};
@@ -32,7 +33,7 @@ use crate::kernel::ranges::{all_ranges, next_range_id, range_id};
 use crate::target::Blocks;
 
 /// Terms that a thread should have before a row gets more threads.
-const TERMS_OF_THREAD: i64 = 8;
+pub(super) const TERMS_OF_THREAD: i64 = 8;
 /// Terms that a lane should have before a row gets more lanes.
 const TERMS_OF_LANE: i64 = 4;
 /// The fewest lanes of a row: of four bytes, they fill a sector.
@@ -40,7 +41,7 @@ const LANES_MIN: i64 = 8;
 /// Threads of a row, where there are rows for all multiprocessors.
 const THREADS_OF_ROW: i64 = 256;
 /// Threads of a block of short rows, or of neighbouring outputs.
-const THREADS_OF_BLOCK: i64 = 256;
+pub(super) const THREADS_OF_BLOCK: i64 = 256;
 /// Turns of a loop, about, that it takes to put a state into shared memory and to meet there.
 const TURNS_OF_MEETING: i64 = 4;
 /// Threads of a multiprocessor that hide each other's waiting.
@@ -277,18 +278,18 @@ fn share_block(choice: &mut Attempts<'_>, survey: &Survey, rows: &Rows, team: &T
 }
 
 /// The innermost part of a loop as an index: of all of it, where it is no longer than that.
-fn map_part(choice: &mut Attempts<'_>, range: u32, len: i64, index: ThreadIndex) -> bool {
+pub(super) fn map_part(choice: &mut Attempts<'_>, range: u32, len: i64, index: ThreadIndex) -> bool {
     part_of(choice, range, len).is_some_and(|part| choice.attempt(Opt::Map { range: part, index }))
 }
 
 /// As [`map_part`], of a length that the part does not divide.
-fn map_masked_part(choice: &mut Attempts<'_>, range: u32, len: i64, index: ThreadIndex) -> bool {
+pub(super) fn map_masked_part(choice: &mut Attempts<'_>, range: u32, len: i64, index: ThreadIndex) -> bool {
     let part = next_range_id(&choice.kernel);
     choice.attempt(Opt::SplitMasked { range, len: len as u32 }) && choice.attempt(Opt::Map { range: part, index })
 }
 
 /// The number of a loop over the innermost part of another.
-fn part_of(choice: &mut Attempts<'_>, range: u32, len: i64) -> Option<u32> {
+pub(super) fn part_of(choice: &mut Attempts<'_>, range: u32, len: i64) -> Option<u32> {
     if length_of(&choice.kernel, range) == Some(len) {
         return Some(range);
     }
@@ -301,7 +302,7 @@ fn length_of(kernel: &UOp, id: u32) -> Option<i64> {
     range.src()[0].as_int()
 }
 
-fn exists(kernel: &UOp, id: u32) -> bool {
+pub(super) fn exists(kernel: &UOp, id: u32) -> bool {
     all_ranges(kernel).iter().any(|range| range_id(range) == id)
 }
 
@@ -374,42 +375,8 @@ fn share_part(choice: &mut Attempts<'_>, team: &Team, range: u32, vector: i64, i
         && vectors.is_none_or(|range| choice.attempt(Opt::Vectorize { range, lanes: vector as u32 }))
 }
 
-/// Lanes of neighbouring outputs, and warps that have a part of the reduction each.
-fn share_across(choice: &mut Attempts<'_>, blocks: &Blocks, survey: &Survey, rows: &Rows, id: u32) -> bool {
-    let outputs: i64 = rows.around.iter().map(|id| survey.most(*id)).fold(1, i64::saturating_mul);
-    let Some(len) = survey.ranges.get(&id).and_then(|range| range.src()[0].as_int()) else { return false };
-    let shortest = rows.terms.iter().map(|terms| terms.shared.len).min().unwrap_or(0);
-    let wanted = i64::from(choice.target.costs.threads) / outputs.max(1);
-    let warp = blocks.lanes as i64;
-    let divisor = largest_divisor(len, warp);
-    // A part under a mask, where what divides the length leaves most of a warp without outputs.
-    let (side, is_masked) = if divisor * 2 <= warp && len > warp { (warp, true) } else { (divisor, false) };
-    let most = (THREADS_OF_BLOCK / side).min(shortest / TERMS_OF_THREAD).min(wanted);
-    let divides = |part: &i64| rows.columns.iter().all(|columns| columns.is_divided_by(*part));
-    let powers = std::iter::successors(Some(2i64), |part| Some(part * 2)).take_while(|part| *part <= most);
-    let Some(group) = powers.filter(divides).last() else { return false };
-    let index = ThreadIndex::Block(ThreadDim::X);
-    let is_mapped = match is_masked {
-        true => map_masked_part(choice, id, side, index),
-        false => map_part(choice, id, side, index),
-    };
-    if !is_mapped {
-        return false;
-    }
-    for Shared { id: range, .. } in rows.terms.iter().map(|terms| terms.shared) {
-        let Some(part) = part_of(choice, range, group) else { return false };
-        let leaves_rest = part != range && exists(&choice.kernel, part + 1);
-        let shares = |choice: &mut Attempts<'_>, range| choice.attempt(Opt::Group { range, dim: ThreadDim::Y });
-        if !shares(choice, part) || leaves_rest && !shares(choice, part + 1) {
-            return false;
-        }
-    }
-    let along_y = ThreadIndex::Block(ThreadDim::Y);
-    rows.columns.iter().all(|columns| map_part(choice, columns.id, group, along_y)) && map_grid(choice, &rows.around)
-}
-
 /// The loops that are left of the outer ones as the grid, the innermost first; those for which no index is left stay loops.
-fn map_grid(choice: &mut Attempts<'_>, around: &[u32]) -> bool {
+pub(super) fn map_grid(choice: &mut Attempts<'_>, around: &[u32]) -> bool {
     let is_loop = |kernel: &UOp, id: u32| {
         let found = all_ranges(kernel).into_iter().find(|range| range_id(range) == id);
         found.is_some_and(|range| {
