@@ -192,8 +192,12 @@ fn what_all_blocks_compute_is_stored_by_the_first_of_them() {
     // Sums that nothing else needs are not computed by all.
     let (x, y) = (matrix(2, 4, 3000), UOp::param(3, DType::F32, 4 * 5 * 3000).reshape(whole));
     let sums = [x.reduce(ReduceOp::Add, &[1]).reshape([4]), y.reduce(ReduceOp::Add, &[2]).reshape([4, 5])];
-    let (list, linear) = chosen(&kernel_of(&sums), &small_gpu());
+    let ast = kernel_of(&sums);
+    let (list, linear) = chosen(&ast, &small_gpu());
     assert!(linear.launch().blocks() <= 4, "{list}");
+    let grid = |range: u32| opt_lists::check_list(&ast, None, &format!("grid(r{range}, x)"), &small_gpu());
+    let is_refused = |why: String| why.contains("each block would compute what it stores");
+    assert!((0..4).any(|range| grid(range).is_err_and(is_refused)));
 }
 
 #[test]
