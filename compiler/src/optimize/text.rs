@@ -337,7 +337,7 @@ mod tests {
         let error = |text: &str| parse_list(text).expect_err(text).to_string();
         assert_eq!(
             error("split(r0, 8), vectorise(r1, 16)"),
-            "`vectorise(r1, 16)` is no opt: there is no `vectorise`; opts are vectorize, upcast, split, split_masked, recompute, materialize, pack, stage, accumulate, reorder, peel, merge, outermost, thread, grid, block, lane, stage_shared, stage_padded, stage_ahead, flatten, multiply_matrices, group"
+            "`vectorise(r1, 16)` is no opt: there is no `vectorise`; opts are vectorize, upcast, split, split_masked, recompute, keep_shared, materialize, pack, stage, accumulate, reorder, peel, merge, outermost, thread, grid, block, lane, stage_shared, stage_padded, stage_ahead, flatten, multiply_matrices, group"
         );
         let form = "it is written as in `split(r0, 8)`";
         for (text, what) in [
