@@ -119,7 +119,7 @@ fn what_is_kept_of_a_row_is_computed_by_the_threads_that_share_it() {
     for columns in [64, 1000, 1009, 1024] {
         let ast = kernel_of(&[kept_softmax(&matrix(1, 4, columns))]);
         let (list, linear) = chosen(&ast, &small_gpu());
-        assert!(list.contains("recompute") && count(&linear, Op::ShuffleReduce) >= 2, "{list}");
+        assert!(list.contains("keep_shared") && count(&linear, Op::ShuffleReduce) >= 2, "{list}");
         assert_eq!(count(&linear, Op::LocalBuffer), 0, "{list}");
     }
 }
@@ -162,6 +162,42 @@ fn columns_are_summed_by_warps_that_have_a_part_of_the_rows_each() {
     let launch = linear.launch();
     assert_eq!((launch.grid, launch.block), ([2, 1, 1], [32, 8, 1]), "{list}");
     assert!(count(&linear, Op::Barrier) >= 1, "{list}");
+}
+
+#[test]
+fn products_of_few_rows_read_the_other_operand_once() {
+    for (rows, terms, columns) in [(16, 256, 4096), (16, 250, 1024), (6, 64, 4099), (3, 96, 33)] {
+        let (list, linear) = chosen(&matmul(rows, terms, columns), &small_gpu());
+        if rows == 16 {
+            assert!(list.contains("upcast(r0, 16)"), "{list}");
+            assert!(linear.launch().threads() >= 64, "{list}");
+        }
+    }
+    // As few multiprocessors as there are make blocks of fewer rows.
+    let (list, _) = chosen(&matmul(16, 256, 256), &Target::gpu_model());
+    assert!(!list.contains("upcast(r0, 16)"), "{list}");
+}
+
+#[test]
+fn what_all_blocks_compute_is_stored_by_the_first_of_them() {
+    // Means, and sums of squares around them in parts.
+    let (rows, parts, terms) = (4, 5, 3000);
+    let mean = matrix(3, rows, parts).reduce(ReduceOp::Add, &[1]).reshape([rows]);
+    let whole = [rows, parts, terms];
+    let x = UOp::param(2, DType::F32, (rows * parts * terms) as u64).reshape(whole);
+    let around = x - mean.reshape([rows, 1, 1]).expand(whole);
+    let squares = (&around * &around).reduce(ReduceOp::Add, &[2]).reshape([rows, parts]);
+    let (list, linear) = chosen(&kernel_of(&[mean, squares]), &small_gpu());
+    assert_eq!(linear.launch().blocks(), 20, "{list}");
+    // Sums that nothing else needs are not computed by all.
+    let (x, y) = (matrix(2, 4, 3000), UOp::param(3, DType::F32, 4 * 5 * 3000).reshape(whole));
+    let sums = [x.reduce(ReduceOp::Add, &[1]).reshape([4]), y.reduce(ReduceOp::Add, &[2]).reshape([4, 5])];
+    let ast = kernel_of(&sums);
+    let (list, linear) = chosen(&ast, &small_gpu());
+    assert!(linear.launch().blocks() <= 4, "{list}");
+    let grid = |range: u32| opt_lists::check_list(&ast, None, &format!("grid(r{range}, x)"), &small_gpu());
+    let is_refused = |why: String| why.contains("each block would compute what it stores");
+    assert!((0..4).any(|range| grid(range).is_err_and(is_refused)));
 }
 
 #[test]

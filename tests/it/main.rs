@@ -43,6 +43,7 @@ mod samples;
 mod scans;
 mod scratch;
 mod selecting;
+mod shared_rows;
 mod sorts;
 mod sums;
 mod symbolic;

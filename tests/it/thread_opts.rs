@@ -94,7 +94,7 @@ fn each_barrier_is_needed() {
 }
 
 /// Runs PTX on the emulator, over memory that is zero.
-fn emulate(program: &Program) -> Result<(), DeviceError> {
+pub(crate) fn emulate(program: &Program) -> Result<(), DeviceError> {
     // Of its own: what fails in a queue is told to whoever waits for that next.
     let device = guarded::open("PTX", Some(2))?;
     let kernel = device.load(program, &device.compile(program)?)?;

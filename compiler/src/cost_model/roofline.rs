@@ -94,8 +94,7 @@ pub fn roofline(linear: &Linear, target: &Target) -> Roofline {
     let products = counted.matrices * warps * (fragments::ROWS * fragments::COLUMNS * fragments::TERMS) as f64;
     let of_matrices = products / f64::from(costs.matrix_ops_per_ns.max(1));
     let others = (linear.estimate.operations - 2.0 * products).max(0.0);
-    // A multiprocessor begins 128 operations in a cycle, and four instructions of warps: one instruction for 32 operations.
-    let issued_per_ns = f64::from(costs.ops_per_ns) / WARP as f64;
+    let issued_per_ns = f64::from(costs.instructions_per_ns.max(1));
     Roofline {
         memory_ns: linear.estimate.bytes_unique / f64::from(costs.memory_bytes_per_ns),
         sectors_ns: counted.sector_bytes * warps / f64::from(costs.shared_cache_bytes_per_ns) / busy,

@@ -7,7 +7,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::ir::{Op, UOp};
+use crate::ir::{Arg, Op, UOp};
 
 /// Most elements that a constant part may be: bytes behind a base are a number of 32 bits with a sign.
 const DISTANCE_MAX: i64 = 1 << 26;
@@ -26,10 +26,24 @@ pub fn split_offset(offset: &UOp) -> (Option<&UOp>, i64) {
     }
 }
 
-/// The sums of something and a constant that only addresses ask for: they need not be computed.
+/// Offsets of lanes a constant step apart as that of the first one, and the step.
+pub fn split_ramp(offset: &UOp) -> Option<(&UOp, i64)> {
+    match (offset.op(), offset.arg()) {
+        (Op::Ramp, Arg::Number(step)) => {
+            let reach = step.saturating_abs().saturating_mul(offset.dtype().lanes() as i64);
+            (reach <= DISTANCE_MAX).then(|| (&offset.src()[0], *step))
+        }
+        _ => None,
+    }
+}
+
+/// The sums of something and a constant that only addresses ask for, and the offsets of lanes a constant step apart: they need not be computed.
 pub fn sums_of_addresses(list: &[UOp]) -> FxHashSet<UOp> {
     let mut sums: FxHashSet<UOp> = FxHashSet::default();
     for node in list.iter().filter(|node| node.op() == Op::Index) {
+        if split_ramp(&node.src()[1]).is_some() {
+            sums.insert(node.src()[1].clone());
+        }
         if split_offset(&node.src()[1]).1 != 0 && node.src()[1].as_int().is_none() {
             sums.insert(node.src()[1].clone());
         }
@@ -84,7 +98,18 @@ impl<K: Eq + std::hash::Hash, V> Scoped<K, V> {
 mod tests {
     use super::*;
     use crate::DType;
-    use crate::ir::Arg;
+
+    #[test]
+    fn lanes_a_step_apart_share_an_address() {
+        let x = UOp::variable("x", 0, 9).cast(DType::I32);
+        let ramp = |step| UOp::new(Op::Ramp, DType::I32.with_lanes(4), vec![x.clone()], Arg::Number(step));
+        assert_eq!(split_ramp(&ramp(-9)), Some((&x, -9)));
+        assert_eq!((split_ramp(&ramp(1 << 25)), split_ramp(&x)), (None, None));
+        let index = UOp::new(Op::Index, DType::F32, vec![UOp::param(0, DType::F32, 64), ramp(9)], Arg::None);
+        assert!(sums_of_addresses(&[ramp(9), index.clone()]).contains(&ramp(9)));
+        let other = UOp::binary(Op::Mul, &ramp(9), &ramp(9));
+        assert!(sums_of_addresses(&[ramp(9), index, other]).is_empty());
+    }
 
     #[test]
     fn constants_are_taken_off_offsets() {

@@ -7,6 +7,7 @@
 use super::block::block;
 use super::by_hand::Choice;
 use super::flatten::flatten;
+use super::keep_shared::keep_shared;
 use super::limits;
 use super::map;
 use super::masked::split_masked;
@@ -64,6 +65,7 @@ fn try_apply(root: &UOp, opt: &Opt, target: &Target) -> Result<UOp, Reason> {
         }
         Opt::SplitMasked { range, len } => split_masked(root, &find(range)?, *len)?,
         Opt::Recompute { load } => recompute(root, *load)?,
+        Opt::KeepShared { load } => keep_shared(root, *load)?,
         Opt::MaterializeReductions { range } => stage::materialize_reductions(root, &find(range)?)?,
         Opt::Pack { lane, row } => stage::pack(root, &find(lane)?, &find(row)?)?,
         Opt::Stage { load, ranges } => {

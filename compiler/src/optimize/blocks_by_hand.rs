@@ -10,6 +10,7 @@
 //! Tested in the test crate, on the emulator of GPUs.
 
 use super::by_hand::Attempts;
+use super::map::is_computed_along;
 use super::opt::{Opt, ThreadIndex};
 use super::shared_reductions::share_reductions;
 use super::shared_tiles::tile_product;
@@ -130,12 +131,12 @@ impl Repeated {
     }
 }
 
-/// The loops that all stores of outputs stand in, outermost first.
+/// The loops that all stores of outputs stand in, or are computed in anyway, outermost first.
 pub(super) fn loops_over_outputs(kernel: &UOp) -> Vec<UOp> {
     let is_loop = |range: &&UOp| !is_reduce(range) && range.as_range().is_some_and(|arg| arg.kind == AxisKind::Loop);
-    let Some((first, others)) = kernel.src().split_first() else { return Vec::new() };
-    let in_all = |range: &&UOp| others.iter().all(|store| closed_ranges(store).contains(range));
-    closed_ranges(first).iter().filter(is_loop).filter(in_all).cloned().collect()
+    let deepest = kernel.src().iter().map(closed_ranges).min_by_key(|ranges| std::cmp::Reverse(ranges.len()));
+    let of_all = |range: &&UOp| kernel.src().iter().all(|store| is_computed_along(kernel, store, range));
+    deepest.unwrap_or(&[]).iter().filter(is_loop).filter(of_all).cloned().collect()
 }
 
 /// Whether a store is seen to put each of its elements at another index.

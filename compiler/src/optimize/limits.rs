@@ -30,7 +30,7 @@ pub(super) fn check_request(root: &UOp, opt: &Opt, target: &Target) -> Result<()
         Opt::Map { index: ThreadIndex::Lane, .. } => needs(Feature::Lanes, target),
         Opt::MultiplyMatrices { .. } => needs(Feature::Lanes, target).and_then(|()| needs(Feature::Matrices, target)),
         Opt::StagePadded { .. } | Opt::StageAhead { .. } => needs(Feature::SharedMemory, target),
-        Opt::StageShared { .. } => needs(Feature::SharedMemory, target),
+        Opt::StageShared { .. } | Opt::KeepShared { .. } => needs(Feature::SharedMemory, target),
         Opt::Group { .. } => needs(Feature::SharedMemory, target).and_then(|()| needs(Feature::Barrier, target)),
         _ => Ok(()),
     }

@@ -11,7 +11,7 @@
 //! Refused: what two threads would store, as where the last part of a loop overlaps the one before; what a thread would replace that another still has to read; and all that [`verify::threads`](crate::verify::threads) does not admit, limits of the
 //! target among them (`limits`). Tested in the test crate: by hand, and by random lists of opts on random kernels.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::{SmallVec, smallvec};
 
 use super::opt::Reason;
@@ -20,7 +20,8 @@ use super::stage::{Copied, materialized_along};
 use crate::ir::{AxisKind, Combining, MemorySpace, Op, ThreadDim, UOp, gcd, postorder, rebuild, substitute};
 use crate::kernel::effects::{loads_before, memory_in_place, replaces_what_was_read};
 use crate::kernel::ranges::{
-    Dependencies, NewRanges, all_ranges, closed_ranges, next_range_id, open_operands, range_id, substitute_ranges,
+    Dependencies, NewRanges, all_ranges, closed_ranges, is_loop_end, next_range_id, open_operands, range_id,
+    substitute_ranges,
 };
 use crate::symbolic::{linear_terms, simplify};
 
@@ -38,7 +39,7 @@ pub(super) fn to_index(root: &UOp, range: &UOp, kind: AxisKind) -> Result<UOp, R
         (AxisKind::Reduce, AxisKind::Lane) => lanes_of_reduction(root, range, &index)?,
         (AxisKind::Reduce, _) => return Err("a reduction is shared by lanes, or by a group of threads".into()),
         (AxisKind::Loop, _) => {
-            let stands_outside = |store: &UOp| !closed_ranges(store).contains(range);
+            let stands_outside = |store: &UOp| !is_computed_along(root, store, range);
             if matches!(kind, AxisKind::Grid(_)) && root.src().iter().any(stands_outside) {
                 return Err("a store does not stand in the loop, so each block would compute what it stores".into());
             }
@@ -52,6 +53,20 @@ pub(super) fn to_index(root: &UOp, range: &UOp, kind: AxisKind) -> Result<UOp, R
         true => Ok(new),
         false => Err("two threads would store one element".into()),
     }
+}
+
+/// Whether a store stands in a loop, or all that it needs loops for is computed in there anyway, for stores that have its loops too: then the first block stores it.
+pub(super) fn is_computed_along(root: &UOp, store: &UOp, range: &UOp) -> bool {
+    let stands_inside = |store: &&UOp| closed_ranges(store).contains(range);
+    if stands_inside(&store) {
+        return true;
+    }
+    let mut inside: Vec<UOp> = root.src().iter().filter(stands_inside).cloned().collect();
+    inside.retain(|other| closed_ranges(store).iter().all(|own| closed_ranges(other).contains(own)));
+    let known: FxHashSet<UOp> = postorder(&inside).into_iter().collect();
+    let has_loops = |node: &UOp| is_loop_end(node) || node.op() == Op::LocalBuffer;
+    let needed = postorder(&store.src()[..2]);
+    !inside.is_empty() && needed.iter().filter(|node| has_loops(node)).all(|node| known.contains(node))
 }
 
 /// Whether no two threads store one element, as far as the store's offset shows. One thread may store an element twice.

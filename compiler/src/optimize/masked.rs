@@ -11,7 +11,9 @@
 //! Of a reduction the value beyond the end is chosen to be the identity; but a product of two loads, which are zero there, is nothing to a sum by itself. What is left over
 //! could be reduced apart, as `split` does: tiles in shared memory want one loop.
 //!
-//! Refused where the loop fills scratch memory; and where elements that are read and replaced lie behind the end, or a local buffer that the loop reads.
+//! What the threads of a block share is neither filled nor read beyond the end.
+//!
+//! Refused where the loop fills scratch memory of a thread, or reads it; and where elements that are read and replaced lie behind the end.
 //!
 //! Always: each element is stored once, with the same value. Tested by filetests, and by random lists of opts in the test crate.
 
@@ -19,8 +21,9 @@ use smallvec::smallvec;
 
 use super::opt::Reason;
 use super::split::gated;
-use crate::ir::{Arg, AxisKind, Combining, Op, ReduceOp, Sources, UOp, rebuild};
+use crate::ir::{Arg, AxisKind, Combining, MemorySpace, Op, ReduceOp, Sources, UOp, rebuild};
 use crate::kernel::effects::memory_in_place;
+use crate::kernel::local_buffers::scratch_of;
 use crate::kernel::ranges::{
     Dependencies, NewRanges, closed_ranges, is_loop_end, next_range_id, open_operands, range_id, substitute_ranges,
 };
@@ -45,7 +48,7 @@ pub(super) fn split_masked(root: &UOp, range: &UOp, inner: u32) -> Result<UOp, R
     let closes = |node: &&UOp| is_loop_end(node) && closed_ranges(node).contains(range);
     let is_of_kind = |node: &UOp| match arg.kind {
         AxisKind::Reduce => node.op() == Op::ReduceRange,
-        _ => root.src().contains(node),
+        _ => root.src().contains(node) || node.op() == Op::Store && is_shared(&node.src()[0]),
     };
     if nodes.iter().filter(closes).any(|node| !is_of_kind(node)) {
         return Err("the loop is not one of outputs alone, or of reductions alone".into());
@@ -54,7 +57,7 @@ pub(super) fn split_masked(root: &UOp, range: &UOp, inner: u32) -> Result<UOp, R
         return Err("what is read and replaced does not end where the loop ends".into());
     }
     let before = Dependencies::of(root);
-    let is_local = |node: &UOp| node.op() == Op::Index && node.src()[0].op() == Op::LocalBuffer;
+    let is_local = |node: &UOp| node.op() == Op::Index && node.src()[0].op() == Op::LocalBuffer && !is_shared(node);
     if nodes.iter().any(|node| is_local(node) && before.get(node).contains(range_id(range))) {
         return Err("a local buffer ends where the loop ends".into());
     }
@@ -77,11 +80,18 @@ pub(super) fn split_masked(root: &UOp, range: &UOp, inner: u32) -> Result<UOp, R
     let dependencies = Dependencies::of(&new);
     let varies = |node: &UOp| dependencies.get(node).contains(range_id(&part));
     let masked = rebuild(&new, |node, rebuilt| match node.op() {
-        Op::Index if node.src()[0].op() == Op::Param && varies(node) => gated(&rebuilt, &is_there),
+        Op::Index if (node.src()[0].op() == Op::Param || is_shared(node)) && varies(node) => gated(&rebuilt, &is_there),
         Op::ReduceRange if closed_ranges(node).contains(&part) => with_identity(node, &rebuilt, &is_there, varies),
         _ => rebuilt,
     });
     Ok(simplify(&masked))
+}
+
+/// Whether an index is one of memory that the threads of a block share.
+fn is_shared(index: &UOp) -> bool {
+    let memory = &index.src()[0];
+    let memory = if memory.op() == Op::LocalBuffer { scratch_of(memory) } else { memory };
+    matches!(memory.arg(), Arg::Scratch(_, _, MemorySpace::Shared))
 }
 
 /// A reduction that combines what changes nothing where the mask does not hold.

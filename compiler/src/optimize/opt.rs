@@ -47,6 +47,13 @@ pub enum Opt {
         /// The load's number, in the order of the kernel's graph.
         load: u32,
     },
+    /// A local buffer that a load reads, which each thread fills for itself, is filled and read by the threads of a block together.
+    ///
+    /// Its loops keep their numbers; those along indices of threads that it depends on get the next free ones.
+    KeepShared {
+        /// The load's number.
+        load: u32,
+    },
     /// Reductions that depend on a range are kept in scratch along all of it, before what is computed from them.
     MaterializeReductions {
         /// Number of the range.

@@ -256,6 +256,11 @@ impl Copied {
         Copied { range: range.clone(), fill: UOp::range(range.src()[0].clone(), id, kind) }
     }
 
+    /// The loop that fills it.
+    pub(super) fn fill(&self) -> &UOp {
+        &self.fill
+    }
+
     /// It is filled by a loop.
     fn by_each_thread(range: &UOp, id: u32) -> Copied {
         Copied::new(range, id, AxisKind::Loop)

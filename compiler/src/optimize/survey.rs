@@ -12,12 +12,21 @@ use crate::target::Target;
 /// One load or store.
 pub(super) struct AccessPattern {
     pub(super) steps: FxHashMap<u32, i64>,
+    /// What the terms of its address are multiples of, each with its range if it is one; the constant is a term.
+    factors: Vec<(Option<u32>, i64)>,
     /// Ranges that its address depends on in another way than by a constant step.
     pub(super) irregular: RangeSet,
     pub(super) depends: RangeSet,
     pub(super) is_store: bool,
     pub(super) bytes: usize,
     pub(super) weight: f64,
+}
+
+impl AccessPattern {
+    /// Whether so many neighbours along a range, from a multiple of their number on, lie at a multiple of it in memory, too.
+    pub(super) fn is_aligned(&self, id: u32, lanes: i64) -> bool {
+        self.factors.iter().all(|(range, factor)| *range == Some(id) || factor % lanes == 0)
+    }
 }
 
 /// A kernel as accesses, output ranges and what loops stand inside of them.
@@ -107,13 +116,17 @@ impl Survey {
         let depends = if is_store { open_ranges(node, dependencies) } else { dependencies.get(node).clone() };
         let mut access = AccessPattern {
             steps: FxHashMap::default(),
+            factors: Vec::new(),
             irregular: RangeSet::default(),
             weight: trips(&depends),
             depends,
             is_store,
             bytes: node.src()[0].dtype().bytes(),
         };
-        for (term, factor) in linear_terms(offset).0 {
+        let (terms, constant) = linear_terms(offset);
+        access.factors.push((None, constant));
+        for (term, factor) in terms {
+            access.factors.push(((term.op() == Op::Range).then(|| range_id(&term)), factor));
             if term.op() == Op::Range {
                 *access.steps.entry(range_id(&term)).or_default() += factor;
             } else {

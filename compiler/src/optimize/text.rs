@@ -22,6 +22,7 @@ const FORMS: &[(&str, &str)] = &[
     ("split", "split(r0, 8)"),
     ("split_masked", "split_masked(r0, 8)"),
     ("recompute", "recompute(l0)"),
+    ("keep_shared", "keep_shared(l0)"),
     ("materialize", "materialize(r0)"),
     ("pack", "pack(r0, r1)"),
     ("stage", "stage(l0, r1, r2)"),
@@ -60,6 +61,7 @@ impl fmt::Display for Opt {
             Opt::Split { range, len } => write!(f, "split(r{range}, {len})"),
             Opt::SplitMasked { range, len } => write!(f, "split_masked(r{range}, {len})"),
             Opt::Recompute { load } => write!(f, "recompute(l{load})"),
+            Opt::KeepShared { load } => write!(f, "keep_shared(l{load})"),
             Opt::MaterializeReductions { range } => write!(f, "materialize(r{range})"),
             Opt::Pack { lane, row } => write!(f, "pack(r{lane}, r{row})"),
             Opt::Stage { load, ranges } | Opt::StageShared { load, ranges } => {
@@ -119,6 +121,7 @@ impl FromStr for Opt {
             "split" => Opt::Split { range: arguments.range()?, len: arguments.number()? },
             "split_masked" => Opt::SplitMasked { range: arguments.range()?, len: arguments.number()? },
             "recompute" => Opt::Recompute { load: arguments.load()? },
+            "keep_shared" => Opt::KeepShared { load: arguments.load()? },
             "materialize" => Opt::MaterializeReductions { range: arguments.range()? },
             "pack" => Opt::Pack { lane: arguments.range()?, row: arguments.range()? },
             "reorder" => Opt::Reorder { range: arguments.range()?, inner: arguments.range()? },
@@ -279,6 +282,7 @@ mod tests {
             Opt::Split { range: a, len: b },
             Opt::SplitMasked { range: a, len: b },
             Opt::Recompute { load: a },
+            Opt::KeepShared { load: a },
             Opt::MaterializeReductions { range: a },
             Opt::Pack { lane: a, row: b },
             Opt::Stage { load: a, ranges: vec![b] },
@@ -333,7 +337,7 @@ mod tests {
         let error = |text: &str| parse_list(text).expect_err(text).to_string();
         assert_eq!(
             error("split(r0, 8), vectorise(r1, 16)"),
-            "`vectorise(r1, 16)` is no opt: there is no `vectorise`; opts are vectorize, upcast, split, split_masked, recompute, materialize, pack, stage, accumulate, reorder, peel, merge, outermost, thread, grid, block, lane, stage_shared, stage_padded, stage_ahead, flatten, multiply_matrices, group"
+            "`vectorise(r1, 16)` is no opt: there is no `vectorise`; opts are vectorize, upcast, split, split_masked, recompute, keep_shared, materialize, pack, stage, accumulate, reorder, peel, merge, outermost, thread, grid, block, lane, stage_shared, stage_padded, stage_ahead, flatten, multiply_matrices, group"
         );
         let form = "it is written as in `split(r0, 8)`";
         for (text, what) in [

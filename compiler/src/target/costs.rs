@@ -17,6 +17,8 @@ pub struct Costs {
     pub scratch_bytes_per_ns: u32,
     /// Simple ops on 4-byte elements in a nanosecond, of all threads.
     pub ops_per_ns: u32,
+    /// Instructions that groups of lanes begin in a nanosecond, all of them; 0 where there are no such groups.
+    pub instructions_per_ns: u32,
     /// Products of half floats that are multiplied as matrices and added up in a nanosecond, of all threads; 0 where there is no such instruction.
     pub matrix_ops_per_ns: u32,
     /// Terms that a contraction with a kernel of its own sums in a nanosecond, of all threads.
@@ -67,6 +69,7 @@ impl Costs {
             shared_cache_bytes_per_ns: 60,
             scratch_bytes_per_ns: 64,
             ops_per_ns: 16,
+            instructions_per_ns: 0,
             matrix_ops_per_ns: 0,
             terms_per_ns: 50,
             threads: 16,
@@ -90,7 +93,7 @@ impl Costs {
     /// Those of a GPU by its numbers alone (`Target::gpu_model`); none of them has been measured by this project.
     ///
     /// Of the H100 SXM, from its data sheet: 3.35 TB/s of memory, 67 TFLOP/s of f32, a multiply-add counted as two, and 989 TFLOP/s of dense half floats, on 132 multiprocessors. From the CUDA C++
-    /// Programming Guide (compute capability 9.0): 2048 threads of a multiprocessor, 32 banks of 4 bytes of shared memory a clock, which at 1.7 GHz are 28 TB/s
+    /// Programming Guide (compute capability 9.0): 2048 threads of a multiprocessor, four schedulers of it that each begin an instruction of a warp in a clock (at the 1.98 GHz of those 67 TFLOP/s), 32 banks of 4 bytes of shared memory a clock, which at 1.7 GHz are 28 TB/s
     /// of all multiprocessors, 48 KiB of it for a block, loads of 16 bytes. A block reduces one result, so one for each multiprocessor is few, and eight
     /// balance. The second cache is taken for twice as fast as memory, a launch for 2 us. Contractions
     /// and sizes that are about registers and threads of a CPU are as there, for want of measurements.
@@ -101,6 +104,7 @@ impl Costs {
             shared_cache_bytes_per_ns: 6700,
             scratch_bytes_per_ns: 28_000,
             ops_per_ns: 33_500,
+            instructions_per_ns: 1047,
             matrix_ops_per_ns: 494_500,
             terms_per_ns: 33_500,
             threads: 132 * 2048,
@@ -114,7 +118,7 @@ impl Costs {
         }
     }
 
-    /// Those of the A100 with 80 GB, from its data sheet: 2.04 TB/s of memory, 19.5 TFLOP/s of f32, 312 of dense half floats, 108 multiprocessors at 1.4 GHz; else as of the H100. None has
+    /// Those of the A100 with 80 GB, from its data sheet: 2.04 TB/s of memory, 19.5 TFLOP/s of f32, 312 of dense half floats, 108 multiprocessors at 1.41 GHz, which multiply and add 64 floats in a clock, half as many as those of the H100, and begin as many instructions; else as of the H100. None has
     /// been measured by this project.
     pub fn a100() -> Costs {
         Costs {
@@ -122,6 +126,7 @@ impl Costs {
             shared_cache_bytes_per_ns: 4078,
             scratch_bytes_per_ns: 19_500,
             ops_per_ns: 9750,
+            instructions_per_ns: 609,
             matrix_ops_per_ns: 156_000,
             terms_per_ns: 9750,
             threads: 108 * 2048,
@@ -139,6 +144,7 @@ impl Costs {
             shared_cache_bytes_per_ns: 15_400,
             scratch_bytes_per_ns: 36_000,
             ops_per_ns: 37_500,
+            instructions_per_ns: 1172,
             matrix_ops_per_ns: 1_125_000,
             terms_per_ns: 37_500,
             threads: 148 * 2048,

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | scalar | scalar | one access |
 //! | scalar | vector | consecutive elements: as few accesses of 2, 4 or 8 elements as alignment allows; a gate that is another for another lane makes it one for each lane |
-//! | vector | vector | one access for each lane |
+//! | vector | vector | one access for each lane; lanes a constant step apart (`Ramp`) share an address |
 //!
 //! What an offset has besides a constant is an address; the constant stands in the instruction, and who differs by it alone shares the address.
 //!
@@ -15,7 +15,7 @@
 
 use warpweft_compiler::dtype::Scalar;
 use warpweft_compiler::ir::{Arg, Facts, MemorySpace};
-use warpweft_compiler::linearize::addresses::split_offset;
+use warpweft_compiler::linearize::addresses::{split_offset, split_ramp};
 use warpweft_compiler::program::{Access, BUFFER_ALIGNMENT};
 use warpweft_compiler::{DType, Op, UOp};
 
@@ -35,6 +35,8 @@ pub(super) struct Place {
     bases: Vec<String>,
     /// Bytes from them.
     displacement: i64,
+    /// Bytes from one lane to the next, where they share an address and do not lie side by side.
+    step: Option<i64>,
     /// Bytes that the first address is a multiple of, at least.
     alignment: usize,
 }
@@ -56,13 +58,14 @@ impl Place {
     }
 
     fn at(load_space: &'static str, store_space: &'static str, base: String, displacement: i64) -> Place {
-        Place { load_space, store_space, bases: vec![base], displacement, alignment: BUFFER_ALIGNMENT as usize }
+        let alignment = BUFFER_ALIGNMENT as usize;
+        Place { load_space, store_space, bases: vec![base], displacement, step: None, alignment }
     }
 
     /// The address of an element: `[%rd1+8]`.
     fn address(&self, lane: usize, bytes: usize) -> String {
         let (base, further) = match self.bases.len() {
-            1 => (&self.bases[0], (lane * bytes) as i64),
+            1 => (&self.bases[0], lane as i64 * self.step.unwrap_or(bytes as i64)),
             _ => (&self.bases[lane], 0),
         };
         match self.displacement + further {
@@ -73,7 +76,8 @@ impl Place {
 
     /// The accesses to that many elements of so many bytes: the first element of each, and how many.
     fn accesses(&self, lanes: usize, bytes: usize, is_one_each: bool) -> Vec<(usize, usize)> {
-        let together = if is_one_each || self.bases.len() > 1 { 1 } else { self.alignment.min(ACCESS_BYTES) / bytes };
+        let is_apart = is_one_each || self.bases.len() > 1 || self.step.is_some();
+        let together = if is_apart { 1 } else { self.alignment.min(ACCESS_BYTES) / bytes };
         // Eight bytes are four elements at most: those of two bytes may also be pairs in four registers.
         let most = if bytes == 2 { together.min(8) } else { together.min(4) };
         let mut accesses = Vec::new();
@@ -96,15 +100,17 @@ impl Writer<'_> {
         let Some(memory) = self.places.get(buffer).cloned() else { bug(node, "points into no memory") };
         let bytes = buffer.dtype().bytes();
         let mut place = Place { alignment: alignment_of(offset.facts(), bytes), ..memory.clone() };
+        let ramp = split_ramp(offset);
         if offset.dtype().lanes() > 1 {
             place.alignment = bytes;
         }
-        if offset.dtype().lanes() > 1 {
+        if offset.dtype().lanes() > 1 && ramp.is_none() {
             let base = &memory.bases[0];
             let offsets = self.lanes(offset).to_vec();
             place.bases = offsets.iter().map(|one| self.element(base, one, offset.dtype(), bytes)).collect();
         } else {
-            let (base, constant) = split_offset(offset);
+            let (base, constant) = split_offset(ramp.map_or(offset, |(first, _)| first));
+            place.step = ramp.map(|(_, step)| step * bytes as i64);
             place.displacement += constant * bytes as i64;
             if let Some(base) = base {
                 place.bases = vec![self.address_at(buffer, base, &memory, bytes)];

@@ -218,7 +218,7 @@ impl<'a> Writer<'a> {
     /// Writes one micro-op. tidy: table
     fn micro_op(&mut self, node: &UOp) {
         match node.op() {
-            Op::Add if self.sums.contains(node) => {}
+            Op::Add | Op::Ramp if self.sums.contains(node) => {}
             Op::Const => {
                 let value = node.as_scalar().unwrap_or_else(|| bug(node, "has no value"));
                 let mut text = registers::constant(value, node.dtype());

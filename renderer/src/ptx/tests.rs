@@ -174,15 +174,13 @@ fn elements_here_and_there() {
               ld.param.u64 %rd2, [p1];
               cvta.to.global.u64 %rd3, %rd2;
               ld.param.s64 %rd4, [n0];
-              add.s64 %rd5, %rd4, 3;
-              mad.lo.s64 %rd6, %rd4, 8, %rd3;
-              mad.lo.s64 %rd7, %rd5, 8, %rd3;
-              ld.global.nc.f64 %fd0, [%rd6];
-              ld.global.nc.f64 %fd1, [%rd7];
+              mad.lo.s64 %rd5, %rd4, 8, %rd3;
+              ld.global.nc.f64 %fd0, [%rd5];
+              ld.global.nc.f64 %fd1, [%rd5+24];
               cvt.u32.u64 %r0, %rd4;
-              mad.wide.s32 %rd8, %r0, 8, %rd1;
-              st.global.f64 [%rd8], %fd0;
-              st.global.f64 [%rd8+8], %fd1;
+              mad.wide.s32 %rd6, %r0, 8, %rd1;
+              st.global.f64 [%rd6], %fd0;
+              st.global.f64 [%rd6+8], %fd1;
         "#]],
     );
 }
