@@ -150,12 +150,27 @@ pub(super) fn inside_of_pad(node: &UOp, multi_index: &MultiIndex) -> Option<UOp>
 
 /// Indices over the shape `to` as indices over the shape `from` of as many elements.
 ///
-/// Leading axes that agree are passed through; groups of axes with equal products are flattened and split again on their own, so
+/// Axes that agree are passed through; groups of axes with equal products are flattened and split again on their own, so
 /// that a reshape of some axes leaves the others alone.
 fn reshaped(indices: &[UOp], to: &Shape, from: &Shape) -> SmallVec<[UOp; 4]> {
     let mut result: SmallVec<[UOp; 4]> = SmallVec::new();
     let (mut new, mut old) = (0, 0);
     while old < from.len() {
+        // Axes of one element say nothing, and equal axes behind equal products are one.
+        if from[old].is(1) {
+            result.push(UOp::index(0));
+            old += 1;
+            continue;
+        }
+        if new < to.len() && to[new].is(1) {
+            new += 1;
+            continue;
+        }
+        if new < to.len() && same(&to[new], &from[old]) {
+            result.push(indices[new].clone());
+            (new, old) = (new + 1, old + 1);
+            continue;
+        }
         let (new_start, old_start) = (new, old);
         let mut products = (Dim::Const(1), Dim::Const(1));
         // Grow the group on the side whose product is smaller until both agree.

@@ -40,10 +40,11 @@ pub(super) fn check_vectorizable(root: &UOp, range: &UOp) -> Result<(), &'static
         if node.op() == Op::Range && vector(node) {
             let other = range_id(node);
             let both = dependencies.order.iter().any(|value| {
-                let stands_in = |id: u32| {
-                    let closes = closed_ranges(value).iter().any(|range| range_id(range) == id);
-                    closes || dependencies.get(value).contains(id)
-                };
+                // A local buffer that is filled in parts keeps vectors in all of them, if it does in one.
+                let parts = value.src().iter().filter(|_| value.op() == Op::LocalBuffer);
+                let closed = || parts.clone().chain([value]).flat_map(closed_ranges);
+                let stands_in =
+                    |id: u32| closed().any(|range| range_id(range) == id) || dependencies.get(value).contains(id);
                 stands_in(id) && stands_in(other)
             });
             if both || other == id {
