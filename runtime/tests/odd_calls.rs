@@ -437,11 +437,11 @@ fn layers_and_algebra() {
         case(|| image.avg_pool(&pool().stride([-1])), "stride -1 is out of range: it must be 1 or more"),
         case(
             || image.adaptive_avg_pool([0, 0]),
-            "the sizes [0, 0] must be 1 or more, for as many axes that have elements, as many as numbers say,",
+            "the sizes [0, 0] must be 1 or more, for as many axes that have elements, and a",
         ),
         case(
             || image.adaptive_avg_pool([-1i64]),
-            "the sizes [-1] must be 1 or more, for as many axes that have elements, as many as numbers say, and",
+            "the sizes [-1] must be 1 or more, for as many axes that have elements, and a",
         ),
         case(
             || image.adaptive_max_pool([MOST, MOST]),
@@ -454,19 +454,19 @@ fn layers_and_algebra() {
         case(|| image.interpolate([1usize, 1, 1, 1, 1], Resize::Nearest), "5 sizes for [1, 4, 5, 5]"),
         case(
             || image.interpolate_area([0]),
-            "the sizes [0] must be 1 or more, for as many axes that have elements, as many as numbers say, and a",
+            "the sizes [0] must be 1 or more, for as many axes that have elements, and a",
         ),
         case(
             || image.interpolate_cubic([-1i64, 2], false),
-            "the sizes [-1, 2] must be 1 or more, for as many axes that have elements, as many as numbers say,",
+            "the sizes [-1, 2] must be 1 or more, for as many axes that have elements, and a",
         ),
         case(
             || image.pixel_shuffle(0),
-            "there must be three axes at least, the last three of lengths that are numbers, and the factor 1 or",
+            "there must be three axes at least, the third last of a length that is a number, and the factor 1 or",
         ),
         case(
             || image.pixel_shuffle(MOST),
-            "there must be three axes at least, the last three of lengths that are numbers, and the factor 1 or",
+            "there must be three axes at least, the third last of a length that is a number, and the factor 1 or",
         ),
         case(|| image.pixel_unshuffle(-2), "5 rows and 5 columns must be multiples of the factor -2"),
         case(|| x.layer_norm(&[0i64; 0], None, None, 1e-5), "[2, 3] does not end in the normalised shape []"),

@@ -110,6 +110,46 @@ def test_two_lengths():
     assert counters()["graphs"] == 1
 
 
+IMAGES = {
+    "convolution": lambda x, w: nn.functional.conv2d(x, w, padding=1),
+    "convolution, stride 2": lambda x, w: nn.functional.conv2d(x, w, stride=2, padding=1),
+    "dilated": lambda x, w: nn.functional.conv2d(x, w, padding=2, dilation=2),
+    "transposed": lambda x, w: nn.functional.conv_transpose2d(x, w, stride=2, padding=1),
+    "largest": lambda x, w: nn.functional.max_pool2d(x, 3, 2, 1),
+    "means": lambda x, w: nn.functional.avg_pool2d(x, 2),
+    "all": lambda x, w: nn.functional.adaptive_avg_pool2d(x, 1),
+}
+SIZES = [(9, 12), (16, 8), (11, 11), (24, 30)]
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_one_function_serves_images_of_all_sizes(name):
+    function, weight = IMAGES[name], torch.randn(3, 3, 3, 3)
+    call = compiled(function)
+    for rows, columns in SIZES:
+        x = torch.randn(2, 3, rows, columns)
+        for axis in (2, 3):
+            torch._dynamo.mark_dynamic(x, axis, min=6, max=32)
+        torch.testing.assert_close(call(x, weight), function(x, weight), rtol=1e-4, atol=1e-5)
+    assert counters() == {"graphs": 1, "fallback_ops": {}}
+
+
+def test_a_training_step_on_images_of_any_size():
+    layers = [nn.Conv2d(3, 8, 3, stride=2, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 8, 3, padding=1), nn.GELU()]
+    model = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 4))
+    eager, call = copy.deepcopy(model), compiled(model)
+    for rows, columns in SIZES:
+        x = torch.randn(2, 3, rows, columns)
+        for axis in (2, 3):
+            torch._dynamo.mark_dynamic(x, axis, min=8, max=32)
+        for one, run in ((model, call), (eager, eager)):
+            one.zero_grad()
+            run(x).square().mean().backward()
+        for found, wanted in zip(model.parameters(), eager.parameters()):
+            torch.testing.assert_close(found.grad, wanted.grad, rtol=1e-4, atol=1e-5)
+    assert counters() == {"graphs": 2, "fallback_ops": {}}
+
+
 def test_strides_of_results_are_eagers():
     function = lambda x: x.permute(2, 0, 1) + 1  # noqa: E731
     call = compiled(function, dynamic=True)

@@ -194,6 +194,9 @@ def _adaptive_bounds(length: int, count: int) -> list[tuple[int, int]]:
 def _adaptive_avg(x: ww.Tensor, sizes: list[int]) -> ww.Tensor:
     for place, count in enumerate(sizes):
         axis = x.ndim - len(sizes) + place
+        if count == 1:
+            x = x.mean(axis, True)
+            continue
         bounds = _adaptive_bounds(x.shape[axis], count)
         x = ww.cat([x.narrow(axis, start, end - start).mean(axis, True) for start, end in bounds], axis)
     return x
