@@ -130,6 +130,18 @@ fn gradients_of_images_of_variable_sizes_are_those_of_numbers() {
 }
 
 #[test]
+fn a_gradient_may_be_given_in_a_shape_that_is_written_otherwise() {
+    let [rows, columns] = variables(9, 12);
+    let (x, filter) = (images(rows.clone(), columns.clone()), weight([4, 4, 3, 3]));
+    let result = x.conv(&filter, None, &conv(2, 1, 1));
+    let halves = |len: Dim| (len - 1) / 2 + 1;
+    let given = Tensor::ones((2, 4, halves(rows), halves(columns)));
+    let found = result.gradient_with(&given, &[&x]).unwrap().remove(0);
+    let wanted = result.sum(()).gradient(&[&x]).unwrap().remove(0);
+    assert!(largest_difference(&values(&found, "given"), &values(&wanted, "of a sum")) < 1e-6);
+}
+
+#[test]
 fn windows_that_the_least_size_does_not_hold_are_refused() {
     let h = Var::new("h", 2..=9).unwrap().bind(7).unwrap();
     let x = images(h, 9);

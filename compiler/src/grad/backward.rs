@@ -5,7 +5,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::rules::{Rule, rule};
 use crate::UOp;
 use crate::dtype::lattice::accumulate;
-use crate::ir::{ReduceOp, postorder};
+use crate::ir::{ReduceOp, Shape, postorder};
 use crate::ops::{Built, OpError};
 use crate::view::dims::same;
 
@@ -30,7 +30,7 @@ pub fn gradients_or_none(root: &UOp, cotangent: &UOp, targets: &[UOp]) -> Built<
     if !root.dtype().is_float() {
         return Err(OpError::new(format!("{} has no derivative: only floats do", root.dtype())));
     }
-    if cotangent.shape() != root.shape() {
+    if !are_same(cotangent.shape(), root.shape()) {
         let (given, wanted) = (cotangent.shape(), root.shape());
         return Err(OpError::new(format!("the gradient that is given has shape {given}, and the result {wanted}")));
     }
@@ -48,6 +48,8 @@ pub fn gradients_or_none(root: &UOp, cotangent: &UOp, targets: &[UOp]) -> Built<
         }
     }
     let mut gradient: FxHashMap<UOp, UOp> = FxHashMap::default();
+    let is_written_so = cotangent.shape() == root.shape();
+    let cotangent = if is_written_so { cotangent.clone() } else { cotangent.reshape(root.shape().clone()) };
     gradient.insert(root.clone(), cotangent.cast(root.dtype()));
     let mut found: FxHashMap<UOp, UOp> = FxHashMap::default();
     for node in order.iter().rev() {
@@ -90,6 +92,11 @@ fn check_used(root: &UOp, targets: &[UOp]) -> Built<()> {
     }
 }
 
+/// Whether two shapes are known to be equal, however their lengths are written.
+fn are_same(a: &Shape, b: &Shape) -> bool {
+    a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| same(a, b))
+}
+
 fn zeros_like(target: &UOp) -> UOp {
     let zero = target.const_like(0);
     if target.shape().is_empty() {
@@ -111,8 +118,12 @@ fn summed_to(contribution: &UOp, operand: &UOp) -> UOp {
     }
     if !operand.shape().is_empty() {
         // Lengths that are equal may be written otherwise: `w * h` of `h * w`.
-        let is_same = contribution.shape().iter().zip(operand.shape().iter()).all(|(a, b)| same(a, b));
-        debug_assert!(is_same, "{} of {}", contribution.shape(), operand.shape());
+        debug_assert!(
+            are_same(contribution.shape(), operand.shape()),
+            "{} of {}",
+            contribution.shape(),
+            operand.shape()
+        );
         return contribution.reshape(operand.shape().clone());
     }
     let axes: Vec<usize> = (0..contribution.shape().len()).collect();
