@@ -29,7 +29,7 @@ pub(crate) fn same(a: &Dim, b: &Dim) -> bool {
         (Dim::Const(_), Dim::Const(_)) => false,
         (_, _) => {
             let (a, b) = (simplified(without_values(a)), simplified(without_values(b)));
-            a == b || Factors::of(&a) == Factors::of(&b) || simplified(&a - &b).is(0) || ratio(&a, &b) == Some(1)
+            a == b || ratio(&a, &b) == Some(1) || simplified(&a - &b).is(0)
         }
     }
 }
@@ -94,7 +94,6 @@ pub(crate) fn ratio(a: &Dim, b: &Dim) -> Option<i64> {
 }
 
 /// A product taken apart: a number times expressions, in the order of their structural hashes.
-#[derive(PartialEq, Eq)]
 struct Factors {
     number: i64,
     expressions: SmallVec<[UOp; 4]>,
