@@ -21,6 +21,8 @@ const WHY_NO_CPU: &str = if cfg!(feature = "cpu") {
     "be opened: this build is without the feature `cpu` of warpweft; the device INTERPRETER computes the same, slowly"
 };
 
+const WHY_NO_CUDA: &str = "this build is without the feature `cuda` of warpweft; the device PTX emulates a GPU";
+
 /// Kinds of devices that [`open`] knows.
 pub const KNOWN_DEVICES: &[&str] = &["CPU", "CUDA", "INTERPRETER", "PTX"];
 /// Devices without a machine of their own: there are as many as somebody may want to try things with.
@@ -69,16 +71,19 @@ impl DeviceName {
     /// Whether there is such a device here.
     ///
     /// # Errors
-    /// [`DeviceError::UnknownDevice`] with those that there are, when there are fewer of the kind; [`DeviceError::Unsupported`] when this build has
-    /// none of it.
+    /// [`DeviceError::UnknownDevice`] with those that there are, when there are fewer of the kind; [`DeviceError::Unsupported`] or
+    /// [`DeviceError::Unavailable`] when this build has none of it.
     pub fn check(self) -> Result<(), DeviceError> {
         match count(self.kind) {
             0 if self.kind == "CPU" => {
                 Err(DeviceError::Unsupported { device: self.to_string(), what: WHY_NO_CPU.to_string() })
             }
             count if self.ordinal < count => Ok(()),
-            // Whether there is a GPU says the driver, when the device is opened.
-            _ if self.kind == "CUDA" && self.ordinal == 0 => Ok(()),
+            // How many GPUs there are says the driver, when one is opened.
+            _ if self.kind == "CUDA" && cfg!(feature = "cuda") => Ok(()),
+            _ if self.kind == "CUDA" => {
+                Err(DeviceError::Unavailable { device: self.to_string(), reason: WHY_NO_CUDA.to_string() })
+            }
             _ => Err(DeviceError::UnknownDevice { name: self.to_string(), known: present() }),
         }
     }
@@ -153,12 +158,7 @@ pub unsafe fn open(name: &str, threads: Option<usize>) -> Result<Arc<dyn Device>
         "CPU" => Ok(Arc::new(unsafe { CpuDevice::open(threads) })),
         #[cfg(feature = "cuda")]
         // SAFETY: the caller's promise.
-        "CUDA" => Ok(Arc::new(unsafe { CudaDevice::open() }?)),
-        #[cfg(not(feature = "cuda"))]
-        "CUDA" => Err(DeviceError::Unavailable {
-            device: "CUDA".to_string(),
-            reason: "this build is without the feature `cuda`; the device PTX emulates a GPU".to_string(),
-        }),
+        "CUDA" => Ok(Arc::new(unsafe { CudaDevice::open(name) }?)),
         // SAFETY: the caller's promise.
         "INTERPRETER" => Ok(Arc::new(unsafe { InterpreterDevice::open(name) })),
         // SAFETY: the caller's promise.
@@ -202,8 +202,10 @@ mod tests {
         // SAFETY: as above.
         assert_eq!(unsafe { open("interpreter:7", None) }.unwrap().name(), "INTERPRETER:7");
         // SAFETY: as above. A GPU is there or not; where it is not, the error says why.
-        if let Err(error) = unsafe { open("cuda", None) } {
-            assert!(error.to_string().starts_with("device CUDA is not available: "), "{error}");
+        for (name, shown) in [("cuda", "CUDA"), ("cuda:7", "CUDA:7")] {
+            if let Err(error) = unsafe { open(name, None) } {
+                assert!(error.to_string().starts_with(&format!("device {shown} is not available: ")), "{error}");
+            }
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::tensor::{Error, Result, at};
 /// let device: Device = "interpreter:1".parse()?;
 /// let x = Tensor::from_vec(vec![1f32, 2.0], [2]).to(&device);
 /// assert_eq!((x * 2.0).device()?, device.name());
-/// let error = "cuda:9".parse::<Device>().unwrap_err().to_string();
+/// let error = "ptx:9".parse::<Device>().unwrap_err().to_string();
 /// assert!(error.contains("devices that are here: "));
 /// # Ok::<(), warpweft::Error>(())
 /// ```

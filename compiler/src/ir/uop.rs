@@ -11,6 +11,7 @@
 use std::any::Any;
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use hashbrown::HashTable;
@@ -43,6 +44,8 @@ struct Node {
     shape: Shape,
     facts: Facts,
     hash: u64,
+    /// See [`UOp::is_canonical`].
+    canonical: AtomicBool,
     /// See [`UOp::remembered`].
     memory: OnceLock<Box<dyn Any + Send + Sync>>,
     /// See [`UOp::hold`].
@@ -74,7 +77,8 @@ impl UOp {
         }
         let shape = infer_shape(op, dtype, &src, &arg)?;
         let facts = infer_facts(op, dtype, &src, &arg);
-        Ok(intern(Node { op, dtype, src, arg, shape, facts, hash, memory: OnceLock::new(), held: OnceLock::new() }))
+        let (canonical, memory, held) = (AtomicBool::new(false), OnceLock::new(), OnceLock::new());
+        Ok(intern(Node { op, dtype, src, arg, shape, facts, hash, canonical, memory, held }))
     }
 
     /// The node of that content, which the caller knows to be well-formed.
@@ -146,6 +150,18 @@ impl UOp {
     #[track_caller]
     pub fn with_src(&self, src: impl Into<Sources>) -> UOp {
         UOp::new(self.op(), self.dtype(), src, self.arg().clone())
+    }
+
+    /// Whether the rules of [`crate::symbolic`] were seen to leave this node and all below as they are, so that nobody need try them again.
+    ///
+    /// What rules make of a node depends on the node alone, so this holds as long as it lives.
+    pub(crate) fn is_canonical(&self) -> bool {
+        self.0.canonical.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the rules leave the node as it is: see [`UOp::is_canonical`].
+    pub(crate) fn mark_canonical(&self) {
+        self.0.canonical.store(true, Ordering::Relaxed);
     }
 
     /// What a layer above derived from this node alone: made at the first call, kept as long as the node, then only looked up.

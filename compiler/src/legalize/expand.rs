@@ -219,12 +219,37 @@ impl Vectorizer {
         postorder(std::slice::from_ref(term)).iter().any(|node| node.op() == Op::Range && range_id(node) == id)
     }
 
+    /// Index arithmetic as it stands in one lane.
     fn at_lane(&self, node: &UOp, lane: &UOp, number: i64) -> UOp {
+        if number == 0
+            && let Some(sum) = self.without_lane(node, lane)
+        {
+            return sum;
+        }
         let place = || simplify(&Substitution::of(lane.clone(), UOp::index(number)).apply(node));
         self.places.borrow_mut().entry((node.clone(), lane.clone(), number)).or_insert_with(place).clone()
     }
 
-    /// An operand as it stands in one lane, already converted where it does not depend on the lane.
+    /// Index arithmetic in the first lane, where that takes leaving out a term of a sum: so most offsets are.
+    fn without_lane(&self, node: &UOp, lane: &UOp) -> Option<UOp> {
+        if node == lane {
+            return Some(UOp::index(0));
+        }
+        if !self.dependencies.get(node).contains(range_id(lane)) {
+            return Some(node.clone());
+        }
+        let (Op::Add | Op::Mul, [left, right]) = (node.op(), node.src()) else { return None };
+        let (left, right) = (self.without_lane(left, lane)?, self.without_lane(right, lane)?);
+        match node.op() {
+            Op::Add if left.is_const(0) => Some(right),
+            Op::Add if right.is_const(0) => Some(left),
+            // The terms that stay keep their order.
+            Op::Add => Some(node.with_src(smallvec![left, right])),
+            Op::Mul if left.is_const(0) || right.is_const(0) => Some(UOp::index(0)),
+            _ => None,
+        }
+    }
+
     fn convert_load(&self, load: &UOp, lane: &UOp, count: usize) -> UOp {
         let index = &load.src()[0];
         let dtype = load.dtype().with_lanes(count);

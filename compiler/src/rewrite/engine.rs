@@ -62,14 +62,17 @@ pub fn rewrite_with(root: &UOp, sets: &[&RuleSet], listener: &mut dyn HitListene
 /// Rewrites as far as the budget goes: nodes for which `is_leaf` holds stay as they are, with all that is below them. Behind the budget a
 /// node may be rewritten `HITS_BEHIND_BUDGET` times by all sets, then by `ending` alone, whose every hit must leave fewer nodes.
 ///
+/// `settled` hears of each node that came out as it went in, unless the limit was passed, and `is_leaf` may then hold for it.
+///
 /// Gives what came out, and the limit if it was passed: a bug in a rule set, with a result that is right all the same.
 pub fn rewrite_gradually(
     root: &UOp,
     sets: &[&RuleSet],
     ending: &RuleSet,
     is_leaf: fn(&UOp) -> bool,
+    settled: fn(&UOp),
 ) -> (UOp, Option<HitLimit>) {
-    let mut rewriter = Rewriter { is_leaf, ending: Some(ending), ..Rewriter::new(sets) };
+    let mut rewriter = Rewriter { is_leaf, settled, ending: Some(ending), ..Rewriter::new(sets) };
     match rewriter.run(root, &mut ()) {
         Ok(new) => (new, rewriter.passed),
         Err(limit) => (root.clone(), Some(limit)),
@@ -90,6 +93,8 @@ pub struct Rewriter<'s> {
     hit_count: usize,
     hits_per_node_max: usize,
     is_leaf: fn(&UOp) -> bool,
+    /// Told of nodes that stay as they are.
+    settled: fn(&UOp),
     /// What is tried behind the budget, if that is not the end.
     ending: Option<&'s RuleSet>,
     /// The limit, once it was passed.
@@ -118,6 +123,7 @@ impl<'s> Rewriter<'s> {
             hit_count: 0,
             hits_per_node_max: 64,
             is_leaf: |_| false,
+            settled: |_| (),
             ending: None,
             passed: None,
             open: 0,
@@ -165,6 +171,9 @@ impl<'s> Rewriter<'s> {
                             stack.push(Step::Visit(new));
                         }
                         None => {
+                            if self.passed.is_none() {
+                                (self.settled)(&node);
+                            }
                             self.done.insert(node.clone(), node);
                         }
                     }
@@ -288,7 +297,7 @@ mod tests {
         let endless = [&x + 1, x.modulo(7) + 1];
         let chains = (3..40).map(|number| ((&x + number) + -number).max(number));
         let whole = UOp::sink(endless.iter().cloned().chain(chains));
-        let (new, limit) = rewrite_gradually(&whole, &[&TEST, &LOOPING], &TEST, |_| false);
+        let (new, limit) = rewrite_gradually(&whole, &[&TEST, &LOOPING], &TEST, |_| false, |_| ());
         assert!(["there", "back"].contains(&limit.unwrap().hottest_rule));
         for (sum, new) in endless.iter().zip(new.src()) {
             assert!([sum.clone(), &sum.src()[0] + 2].contains(new), "{}", new.infix());
@@ -296,7 +305,7 @@ mod tests {
         for (number, new) in (3..40).zip(&new.src()[2..]) {
             assert_eq!(*new, x.max(number));
         }
-        assert_eq!(rewrite_gradually(&(&x + 0), &[&TEST], &TEST, |_| false), (x, None));
+        assert_eq!(rewrite_gradually(&(&x + 0), &[&TEST], &TEST, |_| false, |_| ()), (x, None));
     }
 
     #[test]

@@ -42,8 +42,7 @@ fn disjunction(root: &UOp) -> Option<UOp> {
     }
     for number in (0..parts.len()).rev() {
         let others = parts.iter().enumerate().filter(|(at, _)| *at != number);
-        let others: Vec<UOp> =
-            others.flat_map(|(_, part)| clauses(&super::canonical_by(&!part, &super::plain_rules()))).collect();
+        let others: Vec<UOp> = others.flat_map(|(_, part)| clauses(&super::plainly_canonical(&!part))).collect();
         if let Some(simpler) = given(&parts[number], &others) {
             parts[number] = simpler;
         }
@@ -125,7 +124,7 @@ fn choice_given(p: &UOp, x: &UOp, y: &UOp) -> Option<UOp> {
         return Some(larger);
     }
     let holds = given(x, &clauses(p));
-    let fails = given(y, &clauses(&super::canonical_by(&!p, &super::plain_rules())));
+    let fails = given(y, &clauses(&super::plainly_canonical(&!p)));
     if holds.is_none() && fails.is_none() {
         return None;
     }
@@ -138,7 +137,7 @@ fn divided_choice(root: &UOp, p: &UOp, x: &UOp, y: &UOp, c: &UOp) -> Option<UOp>
     if root.dtype() != DType::INDEX || (x.op() != Op::Const && y.op() != Op::Const) {
         return None;
     }
-    let plain = |node: UOp| super::canonical_by(&node, &super::plain_rules());
+    let plain = |node: UOp| super::plainly_canonical(&node);
     let divided = |branch: &UOp, condition: &UOp| {
         let division = plain(UOp::binary(root.op(), branch, c));
         given(&division, &clauses(condition)).unwrap_or(division)

@@ -64,13 +64,20 @@ fn operations(expr: &UOp) -> usize {
     postorder(std::slice::from_ref(expr)).iter().filter(counts).count()
 }
 
-/// The form that the rules come to, on which they work.
+/// The form that the rules come to, on which they work. Nodes that are in it remember it.
 fn canonical(expr: &UOp) -> UOp {
-    canonical_by(expr, &all_rules())
+    rewritten(expr, &all_rules(), UOp::mark_canonical)
 }
 
-fn canonical_by(expr: &UOp, sets: &[&'static RuleSet]) -> UOp {
-    let (canonical, passed) = rewrite_gradually(expr, sets, &FOLD, ranges::has_symbolic_length);
+/// As [`canonical`], by the plain rules alone.
+fn plainly_canonical(expr: &UOp) -> UOp {
+    rewritten(expr, &plain_rules(), |_| ())
+}
+
+fn rewritten(expr: &UOp, sets: &[&'static RuleSet], settled: fn(&UOp)) -> UOp {
+    // What no rule changes no part of the rules changes.
+    let is_leaf = |node: &UOp| node.is_canonical() || ranges::has_symbolic_length(node);
+    let (canonical, passed) = rewrite_gradually(expr, sets, &FOLD, is_leaf, settled);
     debug_assert!(passed.is_none(), "{passed:?}");
     canonical
 }
@@ -139,6 +146,19 @@ mod tests {
             }
         }
         assert!(forms.iter().all(|form| *form == forms[0]), "{}", forms[0].infix());
+    }
+
+    #[test]
+    fn what_no_rule_changes_remembers_it_and_nothing_else() {
+        let x = UOp::variable("remembers", 0, 99);
+        let (long, short) = (&x * 2 + &x, &x * 3);
+        assert!(!short.is_canonical());
+        assert_eq!(canonical(&long), short);
+        assert_eq!([&x, &short, &long].map(|node| node.is_canonical()), [true, true, false]);
+        // Conditions are looked at by all rules alone.
+        let bound = UOp::binary(Op::And, &x.lt(50), &x.lt(20));
+        plainly_canonical(&bound);
+        assert!(!bound.is_canonical());
     }
 
     #[test]

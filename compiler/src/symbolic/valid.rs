@@ -212,8 +212,8 @@ fn simplified_elsewhere(expr: &UOp, there: &FxHashMap<UOp, UOp>, back: &FxHashMa
     if moved == *expr {
         return None;
     }
-    let simpler = super::canonical_by(&moved, &super::plain_rules());
-    Some(super::canonical_by(&replace(&simpler, back), &super::plain_rules()))
+    let simpler = super::plainly_canonical(&moved);
+    Some(super::plainly_canonical(&replace(&simpler, back)))
 }
 
 fn replace(expr: &UOp, map: &FxHashMap<UOp, UOp>) -> UOp {

@@ -16,9 +16,8 @@ use std::sync::OnceLock;
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUresult};
 
 use crate::error::DeviceError;
+use crate::registry::DeviceName;
 
-/// The name of the device.
-pub(super) const NAME: &str = "CUDA";
 /// The oldest version of the driver's interface that has all calls of this module: of the CUDA toolkit 12.0.
 const VERSION_MIN: c_int = 12_000;
 /// The least compute capability that kernels are made for.
@@ -70,13 +69,11 @@ pub(super) fn check(call: &str, result: CUresult) -> Result<(), Failure> {
     Err(Failure { code: result as u32, message: format!("{call}: {name} ({}): {words}", result as u32) })
 }
 
-fn unavailable(reason: impl Into<String>) -> DeviceError {
-    DeviceError::Unavailable { device: NAME.to_string(), reason: reason.into() }
-}
-
 /// The primary context of one GPU, for as long as anything uses it.
 #[derive(Debug)]
 pub(super) struct Context {
+    /// As the device is called: `CUDA`, `CUDA:1`.
+    pub(super) name: String,
     device: c_int,
     context: sys::CUcontext,
     /// What the GPU is, for people and for keys of caches.
@@ -92,14 +89,15 @@ unsafe impl Send for Context {}
 unsafe impl Sync for Context {}
 
 impl Context {
-    /// That of the first GPU that the driver shows.
+    /// That of one of the GPUs that the driver shows.
     ///
     /// # Errors
-    /// [`DeviceError::Unavailable`]: no driver, one that is too old, no GPU, or one that kernels are not made for.
-    pub(super) fn open() -> Result<Context, DeviceError> {
+    /// [`DeviceError::Unavailable`]: no driver, one that is too old, no GPU of that number, or one that kernels are not made for.
+    pub(super) fn open(name: DeviceName) -> Result<Context, DeviceError> {
+        let unavailable = |reason: String| DeviceError::Unavailable { device: name.to_string(), reason };
         // SAFETY: it loads the driver's library and forgets it; loading has no effect that anything here depends on.
         if !unsafe { sys::is_culib_present() } {
-            return Err(unavailable("there is no NVIDIA driver: its library libcuda.so.1 is not found"));
+            return Err(unavailable("there is no NVIDIA driver: its library libcuda.so.1 is not found".to_string()));
         }
         let failed = |failure: Failure| unavailable(failure.message);
         let mut version = 0;
@@ -113,12 +111,12 @@ impl Context {
         let mut count = 0;
         // SAFETY: the driver is started and new enough for all calls of this module; each writes to what is given by reference, here and below.
         check("cuDeviceGetCount", unsafe { sys::cuDeviceGetCount(&mut count) }).map_err(failed)?;
-        if count < 1 {
-            return Err(unavailable("the driver shows no GPU (CUDA_VISIBLE_DEVICES may hide it)"));
-        }
+        let Some(number) = c_int::try_from(name.ordinal()).ok().filter(|number| *number < count) else {
+            return Err(unavailable(too_few(count)));
+        };
         let mut device = 0;
-        // SAFETY: as above; there is a first one.
-        check("cuDeviceGet", unsafe { sys::cuDeviceGet(&mut device, 0) }).map_err(failed)?;
+        // SAFETY: as above; there are more than `number`.
+        check("cuDeviceGet", unsafe { sys::cuDeviceGet(&mut device, number) }).map_err(failed)?;
         let attribute = |which: Attribute| {
             let mut value = 0;
             // SAFETY: as above; the device is one that the driver gave.
@@ -132,7 +130,7 @@ impl Context {
             return Err(unavailable(format!("the GPU has compute capability {major}.{minor}; kernels need {a}.{b}")));
         }
         if attribute(Attribute::CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS).map_err(failed)? == 0 {
-            return Err(unavailable("the GPU and the host cannot share memory (concurrent managed access)"));
+            return Err(unavailable("the GPU and the host cannot share memory (concurrent managed access)".to_string()));
         }
         let mut context = ptr::null_mut();
         // SAFETY: as above. What is retained here is released on drop.
@@ -140,7 +138,7 @@ impl Context {
             .map_err(failed)?;
         let description = format!("CUDA driver {}, {}, sm_{major}{minor}", version_text(version), name_of(device));
         let capability = (major.unsigned_abs(), minor.unsigned_abs());
-        Ok(Context { device, context, description, capability, lost: OnceLock::new() })
+        Ok(Context { name: name.to_string(), device, context, description, capability, lost: OnceLock::new() })
     }
 
     /// Makes it the calling thread's: what the driver is asked next is asked of it.
@@ -161,11 +159,11 @@ impl Context {
         if failure.is_lost() {
             return self.lost_error(self.lost.get_or_init(|| failure.message));
         }
-        DeviceError::Launch { device: NAME.to_string(), kernel: kernel.to_string(), message: failure.message }
+        DeviceError::Launch { device: self.name.clone(), kernel: kernel.to_string(), message: failure.message }
     }
 
     fn lost_error(&self, message: &str) -> DeviceError {
-        DeviceError::Lost { device: NAME.to_string(), message: message.to_string() }
+        DeviceError::Lost { device: self.name.clone(), message: message.to_string() }
     }
 
     /// Waits until all that was asked is done.
@@ -196,6 +194,16 @@ fn name_of(device: c_int) -> String {
 /// The version of the driver's interface as NVIDIA writes it.
 fn version_text(version: c_int) -> String {
     format!("{}.{}", version / 1000, version % 1000 / 10)
+}
+
+/// What is said to who asks for a GPU beyond those that there are.
+fn too_few(count: c_int) -> String {
+    let there = match count {
+        ..=0 => "no GPU".to_string(),
+        1 => "one GPU, number 0".to_string(),
+        _ => format!("{count} GPUs, numbers 0 to {}", count - 1),
+    };
+    format!("the driver shows {there} (CUDA_VISIBLE_DEVICES may hide some)")
 }
 
 /// Why a driver of this version will not do.
@@ -230,8 +238,15 @@ mod tests {
     }
 
     #[test]
+    fn who_asks_for_a_gpu_too_many_hears_how_many_there_are() {
+        let said = [0, 1, 4].map(too_few);
+        assert!(said[0].contains("no GPU ") && said[1].contains("one GPU, number 0 "), "{said:?}");
+        assert!(said[2].contains("4 GPUs, numbers 0 to 3 "), "{said:?}");
+    }
+
+    #[test]
     fn a_machine_without_a_driver_gets_an_error_that_says_so() {
-        match Context::open() {
+        match Context::open(DeviceName::parse("cuda:0").unwrap()) {
             Ok(context) => assert!(context.enter().is_ok()),
             Err(DeviceError::Unavailable { device, reason }) => {
                 assert_eq!(device, "CUDA");

@@ -7,7 +7,9 @@
 //! - *Code.* The driver makes machine code (a cubin) of PTX, with its log in the error where it does not; those bytes are what caches keep.
 //! - *Errors* are typed: [`DeviceError::Unavailable`], `OutOfMemory`, `Program`, `Launch`, and `Lost` after a fault of a kernel, which ends the context.
 //!
-//! Not here: more than the first GPU (`CUDA_VISIBLE_DEVICES` chooses it), several streams, graphs, copies that overlap with kernels, times by events.
+//! - *Several GPUs* by their numbers, each with a context of its own: a call enters the one of its memory. What is copied between them goes through the host.
+//!
+//! Not here: several streams, graphs, copies that overlap with kernels, times by events.
 #![allow(unsafe_code, reason = "calls the driver")]
 
 mod driver;
@@ -24,14 +26,15 @@ use warpweft_compiler::target::{Language, Target};
 use crate::buffer::{BufferSlice, RawBuffer};
 use crate::device::{Device, Kernel};
 use crate::error::DeviceError;
-use driver::{Context, Failure, NAME, check};
+use crate::registry::DeviceName;
+use driver::{Context, Failure, check};
 
 /// Bytes of the log of a failed compilation that are kept.
 const LOG_BYTES: usize = 8 << 10;
 /// Bytes of shared memory that a kernel may have without asking for more.
 const SHARED_BYTES: u64 = 48 << 10;
 
-/// The first GPU that the driver shows.
+/// A GPU.
 #[derive(Debug)]
 pub struct CudaDevice {
     context: Arc<Context>,
@@ -46,8 +49,8 @@ impl CudaDevice {
     ///
     /// # Safety
     /// As for [`crate::registry::open`].
-    pub unsafe fn open() -> Result<CudaDevice, DeviceError> {
-        let context = Context::open()?;
+    pub unsafe fn open(name: DeviceName) -> Result<CudaDevice, DeviceError> {
+        let context = Context::open(name)?;
         let target = target_of(context.capability);
         Ok(CudaDevice { context: Arc::new(context), target })
     }
@@ -58,13 +61,13 @@ fn target_of((major, minor): (u32, u32)) -> Target {
     let number = major * 10 + minor;
     let known = Target::NVIDIA.into_iter().filter_map(Target::nvidia);
     let mut fitting = known.filter(|target| target.compute_capability().is_some_and(|least| least <= number));
-    Target { device: NAME.to_string(), ..fitting.next_back().unwrap_or_else(Target::gpu_model) }
+    Target { device: "CUDA".to_string(), ..fitting.next_back().unwrap_or_else(Target::gpu_model) }
 }
 
 // SAFETY: `open` asks for the promises.
 unsafe impl Device for CudaDevice {
     fn name(&self) -> &str {
-        NAME
+        &self.context.name
     }
 
     fn target(&self) -> &Target {
@@ -77,7 +80,7 @@ unsafe impl Device for CudaDevice {
 
     fn allocate(&self, bytes: usize) -> Result<RawBuffer, DeviceError> {
         self.context.enter()?;
-        let out_of_memory = || DeviceError::OutOfMemory { device: NAME.to_string(), bytes };
+        let out_of_memory = || DeviceError::OutOfMemory { device: self.context.name.clone(), bytes };
         let failed = |failure: Failure| match failure.is_out_of_memory() {
             true => out_of_memory(),
             false => self.context.error(failure, "allocation"),
@@ -159,7 +162,7 @@ unsafe impl Device for CudaDevice {
 
     fn disassemble(&self, _object: &[u8]) -> Result<String, DeviceError> {
         Err(DeviceError::Unsupported {
-            device: NAME.to_string(),
+            device: self.context.name.clone(),
             what: "show machine code: NVIDIA's nvdisasm does".to_string(),
         })
     }
@@ -296,7 +299,7 @@ impl Kernel for CudaKernel {
         self.run(buffers, variables).map_err(|failure| match failure.is_out_of_memory() {
             true => {
                 let bytes = buffers.iter().map(BufferSlice::bytes).max().unwrap_or(0);
-                DeviceError::OutOfMemory { device: NAME.to_string(), bytes }
+                DeviceError::OutOfMemory { device: self.module.context.name.clone(), bytes }
             }
             false => self.module.context.error(failure, &self.name),
         })
@@ -398,7 +401,7 @@ mod tests {
     #[test]
     fn a_kernel_runs_where_there_is_a_gpu() {
         // SAFETY: what is loaded is written below, for the buffer that it is launched with.
-        let device = match unsafe { CudaDevice::open() } {
+        let device = match unsafe { CudaDevice::open(DeviceName::parse("cuda").unwrap()) } {
             Ok(device) => device,
             Err(error) => return eprintln!("skipped: no device: {error}"),
         };
