@@ -197,8 +197,18 @@ impl Reader<'_> {
         let shape: Vec<usize> = tensor.dims.iter().map(|&dim| dim as usize).collect();
         let data = match (element.dtype(), element.bits()) {
             (Some(dtype), Some(bits)) => {
-                let bytes = self.bytes(tensor, element, bits, count, place)?;
-                data_of(dtype, &shape, count, &bytes)
+                let codes = self.bytes(tensor, element, bits, count, place)?;
+                match element {
+                    // Many stay a byte each, which the kernels that use them read.
+                    ElementType::Small(float) if count > KNOWN_MAX => {
+                        Data::Bound(Tensor::from_bytes(None, DType::U8, shape.clone(), &codes).decode_small(float))
+                    }
+                    ElementType::Small(float) => {
+                        let numbers = codes.into_iter().flat_map(|code| float.decode(code).to_le_bytes());
+                        data_of(dtype, &shape, count, &numbers.collect::<Vec<u8>>())
+                    }
+                    _ => data_of(dtype, &shape, count, &codes),
+                }
             }
             _ => Data::Text(self.texts(tensor, count, place)?),
         };
@@ -217,7 +227,7 @@ impl Reader<'_> {
         Ok(Arc::new(texts.collect()))
     }
 
-    /// Little-endian bytes of elements as they are held.
+    /// Little-endian bytes of elements as they are held; of small floats a code each.
     fn bytes(
         &self,
         tensor: &proto::Tensor,
@@ -370,7 +380,7 @@ fn unheld(code: i32) -> &'static str {
     }
 }
 
-/// Bytes of elements as they lie in a file, in those of the type that they are held in.
+/// Bytes of elements as they lie in a file, in those of the type that they are held in; of small floats a code each.
 fn widened(element: ElementType, packed: &[u8], count: usize) -> Vec<u8> {
     let bits = element.bits().unwrap_or(8);
     let code = |at: usize| match bits {
@@ -379,12 +389,11 @@ fn widened(element: ElementType, packed: &[u8], count: usize) -> Vec<u8> {
     };
     match element {
         ElementType::Plain(_) | ElementType::Text => packed.to_vec(),
-        ElementType::Unsigned(_) => (0..count).map(code).collect(),
+        ElementType::Unsigned(_) | ElementType::Small(_) => (0..count).map(code).collect(),
         ElementType::Signed(_) => {
             let sign = 1u8 << (bits - 1);
             (0..count).map(|at| (code(at) ^ sign).wrapping_sub(sign)).collect()
         }
-        ElementType::Small(float) => (0..count).flat_map(|at| float.decode(code(at)).to_le_bytes()).collect(),
     }
 }
 
