@@ -135,10 +135,13 @@ fn many_columns_in_a_traced_function() {
         Ok([u, s, v, values, vectors])
     });
     let [u, s, v, values, vectors] = function.unwrap().call([&x]).unwrap();
-    near(&s, &sizes, 1e-13);
-    near(&(u * s.unsqueeze(-2)).matmul(&v.t()), &x, 1e-13);
-    near(&values, &sizes.square().flip([0]), 1e-13);
-    near(&(&vectors * values.unsqueeze(-2)).matmul(&vectors.t()), &x.matmul(&x.t()), 1e-13);
+    // The rotations are orthogonal to some of the last digits.
+    near(&s, &sizes, 1e-12);
+    near(&values, &sizes.square().flip([0]), 1e-12);
+    near(&(u * s.unsqueeze(-2)).matmul(&v.t()), &x, 1e-12);
+    near(&(&vectors * values.unsqueeze(-2)).matmul(&vectors.t()), &x.matmul(&x.t()), 1e-12);
+    // Swept until nothing changes.
+    near(&s, &x.svd().unwrap().1, 1e-13);
     near(&vectors.t().matmul(&vectors), &Tensor::eye_of(n, n, DType::F64), 1e-12);
 }
 
@@ -217,7 +220,7 @@ fn what_does_not_fit_is_said() {
     says(x.pixel_shuffle(2), "three axes");
     says(x.quantile(&[1.5], 0), "shares from 0 to 1");
     says(x.multinomial(9, false), "no more than there are places");
-    for error in [x.slogdet().err(), x.eigh().err(), Tensor::zeros([0, 0]).svd().err(), x.median(2).err()] {
+    for error in [x.slogdet().err(), x.eigh().err(), Tensor::zeros([3]).svd().err(), x.median(2).err()] {
         assert!(error.unwrap().to_string().contains("matrices.rs"));
     }
 }

@@ -418,6 +418,28 @@ mod tests {
     use super::*;
 
     #[test]
+    fn many_small_floats_stay_bytes() {
+        let codes: Vec<u8> = (0..=255).cycle().take(2048).collect();
+        let tensor = proto::Tensor {
+            dims: vec![2048],
+            data_type: Some(17),
+            raw_data: Some(codes.clone()),
+            ..proto::Tensor::default()
+        };
+        let reader = Reader { file: Path::new("model.onnx"), folder: None };
+        let Ok(Constant { data: Data::Bound(found), .. }) = reader.constant(&tensor, "here") else {
+            panic!("it is bound");
+        };
+        assert!(!found.is_realized(), "its bytes were made numbers");
+        let numbers = found.to_vec::<f32>().expect("its numbers");
+        let is_right = |(code, found): (&u8, f32)| {
+            let wanted = crate::tensor::SmallFloat::E4M3FN.decode(*code);
+            found.to_bits() == wanted.to_bits() || found.is_nan() && wanted.is_nan()
+        };
+        assert!(codes.iter().zip(numbers).all(is_right));
+    }
+
+    #[test]
     fn numbers_of_few_bits_lie_lowest_first_and_keep_their_sign() {
         let four = widened(ElementType::Signed(4), &[0x7f, 0x08, 0x01], 5);
         assert_eq!(four, [-1i8, 7, -8, 0, 1].map(|number| number as u8));
