@@ -597,7 +597,7 @@ fn layers_and_algebra() {
             "maps for 4 axes must be [batch, 4, 5], and lengths 1 or more",
         ),
         case(|| x.embedding_bag(&floats(&[2]), Bag::Sum, None), "the table and the index must have two axes"),
-        case(|| x.decode_small(SmallFloat::E4M3FN), "its elements are f32, not u8: ask for those, or cast it first"),
+        case(|| x.decode_small(SmallFloat::E4M3FN), "codes are bytes of u8, and these are f32"),
         case(
             || x.sum(()).gradient(&[]).map(|_| ()).and(x.gradient(&[&x]).map(|_| ())),
             "only a tensor of one element has a gradient by itself: sum it, or use gradient_with",

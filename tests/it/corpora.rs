@@ -64,6 +64,11 @@ fn edges_on_the_interpreter() {
 }
 
 #[test]
+fn odd_operands() {
+    all_pass("ops", "odd.json.gz", 616, "CPU");
+}
+
+#[test]
 fn programs_keep_their_values_and_their_budgets_of_kernels() {
     for device in ["CPU", "INTERPRETER"] {
         all_pass("fusion", "fusion.json.gz", 42, device);

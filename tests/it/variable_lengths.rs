@@ -1,7 +1,9 @@
 //! Ops over lengths that are variables, beside the same ops over numbers; and a network with dropout that trains with batches of any length.
 
 use warpweft::nn::{Adam, Linear, Module, Optimizer};
-use warpweft::tensor::{ConvOptions, Index, PadMode, PoolOptions, Resize, ScatterReduce, manual_seed};
+use warpweft::tensor::{
+    Beyond, ConvOptions, Index, PadMode, PoolOptions, Resize, SampleMode, ScatterReduce, manual_seed,
+};
 use warpweft::{DType, Dim, Result, Tensor, Var, compile, spec};
 
 /// Numbers that differ, between -1 and 1.
@@ -57,9 +59,36 @@ const CASES: &[Case] = &[
     ("count_nonzero", |x, _| x.gt(0.0).count_nonzero(0)),
     ("logsumexp", |x, _| x.logsumexp(0)),
     ("searchsorted", |x, _| Tensor::from_vec(vec![-0.5f32, 0.0, 0.5], [3]).searchsorted(x, false)),
+    ("searched", |x, _| sorted_column(x).searchsorted(&Tensor::from_vec(vec![-0.5f32, 0.1, 2.0], [3]), true)),
+    ("median", |x, _| x.median(0).map_or_else(|_| Tensor::zeros([0]), |found| found.0)),
+    ("place of the median", |x, _| x.median(0).map_or_else(|_| Tensor::zeros([0]), |found| found.1)),
+    ("quantile", |x, _| x.quantile(&[0.0, 0.3, 1.0], 0)),
+    ("trapezoid", |x, _| x.trapezoid(0.5, 0)),
+    ("roll around", |x, _| x.roll(25, 0)),
+    ("roll back around", |x, _| x.roll(-13, 0)),
+    ("diagonal beside", |x, _| x.matmul(&x.t()).diagonal(2, 0, 1)),
+    ("diagonal below", |x, _| x.matmul(&x.t()).diagonal(-3, 0, 1)),
+    ("diagonal of many rows", |x, _| Tensor::cat(&[x, x], 0).diagonal(1, 0, 1)),
+    ("cubic", |x, n| x.reshape((1, 1, n, 6)).interpolate_cubic([5, 4], false)),
+    ("cubic from corners", |x, n| x.reshape((1, 1, n, 6)).interpolate_cubic([5, 4], true)),
+    ("area", |x, n| x.reshape((1, 1, n, 6)).interpolate_area([3, 4])),
+    ("channels from pixels", |x, n| Tensor::cat(&[x, x], 0).reshape((1, 1, n * 2, 6)).pixel_unshuffle(2)),
+    ("grid", |x, n| {
+        let grid = x.narrow(1, 0, 4).reshape((n.clone(), 1, 2, 2));
+        x.reshape((n, 1, 2, 3)).grid_sample(&grid, SampleMode::Linear, Beyond::Zeros, false)
+    }),
+    ("cubic grid", |x, n| {
+        let grid = x.narrow(1, 0, 4).reshape((n.clone(), 2, 1, 2));
+        x.reshape((n, 1, 2, 3)).grid_sample(&grid, SampleMode::Cubic, Beyond::Border, true)
+    }),
+    ("affine grid", |x, n| x.reshape((n, 2, 3)).affine_grid([2, 2], false)),
     ("transform", |x, _| x.fft(None, 1).0),
     ("cdist", |x, _| x.cdist(x, 2.0)),
 ];
+
+fn sorted_column(x: &Tensor) -> Tensor {
+    x.narrow(1, 0, 1).squeeze(1).sort(0, false).map_or_else(|_| Tensor::zeros([0]), |found| found.0)
+}
 
 #[test]
 fn ops_give_what_they_give_for_numbers() {
@@ -97,6 +126,21 @@ fn gradients_are_those_for_numbers() {
         "interpolate",
         "reflected",
         "index",
+        "sort",
+        "topk",
+        "gather",
+        "scatter",
+        "median",
+        "quantile",
+        "trapezoid",
+        "roll around",
+        "diagonal beside",
+        "diagonal of many rows",
+        "cubic",
+        "cubic from corners",
+        "area",
+        "channels from pixels",
+        "grid",
     ] {
         let (_, function) = CASES.iter().find(|case| case.0 == name).unwrap();
         let slope = |x: &Tensor, n: Dim| {

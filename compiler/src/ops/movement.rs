@@ -248,10 +248,13 @@ fn roll_axis(x: &UOp, shift: i64, axis: usize) -> Built {
 /// An axis whose length is a variable: its two parts in the other order.
 fn roll_any(x: &UOp, shift: i64, axis: usize) -> Built {
     let length = &x.shape()[axis];
-    if !at_most(&Dim::Const(shift.saturating_abs()), length) {
-        fail!("axis {axis} of length {length} is not known to have {} elements", shift.saturating_abs());
-    }
-    let start = if shift < 0 { Dim::Const(-shift) } else { length - shift };
+    let start = match at_most(&Dim::Const(shift.saturating_abs()), length) {
+        true if shift < 0 => Dim::Const(-shift),
+        true => length - shift,
+        // Around it more than once, for some lengths.
+        false if length.min_value() > 0 => Dim::Const(shift.saturating_neg()).floor_mod(length),
+        false => fail!("axis {axis} of length {length} is not known to have elements"),
+    };
     let (front, back) = (shrink_axis(x, axis, start.clone(), length.clone()), shrink_axis(x, axis, 0, start));
     super::join::cat(&[front, back], axis as i64)
 }
@@ -326,15 +329,31 @@ pub fn diagonal(x: &UOp, offset: i64, a: i64, b: i64) -> Built {
     if a == b {
         fail!("a diagonal needs two axes, and both are axis {a}");
     }
-    if offset == 0 && x.shape()[a].as_const().is_none() && x.shape()[a] == x.shape()[b] {
-        return Ok(whole_diagonal(x, a, b, x.shape()[a].clone()));
+    let (row, column) = if offset < 0 { (offset.saturating_neg(), 0) } else { (0, offset) };
+    if x.shape()[a].as_const().is_none() || x.shape()[b].as_const().is_none() {
+        return diagonal_any(x, (a, row), (b, column));
     }
     let (rows, columns) = (concrete_axis(x, a)?, concrete_axis(x, b)?);
-    let (row, column) = if offset < 0 { (offset.saturating_neg(), 0) } else { (0, offset) };
     let len = rows.saturating_sub(row).min(columns.saturating_sub(column)).max(0);
     let (row, column) = if len == 0 { (0, 0) } else { (row, column) };
     let square = shrink_axis(&shrink_axis(x, a, row, row + len), b, column, column + len);
     Ok(whole_diagonal(&square, a, b, Dim::Const(len)))
+}
+
+/// A diagonal of axes of which one has a variable length, from these places on, where it is known which one ends it.
+fn diagonal_any(x: &UOp, (a, row): (usize, i64), (b, column): (usize, i64)) -> Built {
+    let (rows, columns) = (&x.shape()[a], &x.shape()[b]);
+    if !at_most(&Dim::Const(row), rows) || !at_most(&Dim::Const(column), columns) {
+        fail!("axes of length {rows} and {columns} are not known to reach the diagonal");
+    }
+    let (below, beside) = (rows - row, columns - column);
+    let len = match (at_most(&below, &beside), at_most(&beside, &below)) {
+        (true, _) => below,
+        (_, true) => beside,
+        _ => fail!("which of the lengths {below} and {beside} ends the diagonal is not known"),
+    };
+    let square = shrink_axis(&shrink_axis(x, a, row, &len + row), b, column, &len + column);
+    Ok(whole_diagonal(&square, a, b, len))
 }
 
 /// The diagonal of two axes of one length, from corner to corner.

@@ -1,17 +1,12 @@
-//! Floats of 8 bits, as files store them: bytes of `u8`, which become floats by conversion and are made of them. No kernel computes with them.
+//! Floats of 8 bits, as files store them: bytes of `u8`, which become floats by conversion and are made of them.
 //!
-//! A byte is moved to the place in a half float where its sign, exponent and mantissa belong. E5M2 is the upper half of a half float. The
-//! exponent of E4M3 counts from 7 and not from 15, which is a factor of 256, exact for all its values, subnormal ones too. E4M3 (the `fn`
-//! form) has no infinities: the bytes 0x7f and 0xff are NaN, and 0x7e is 448. All of that is exact.
+//! This is `Tensor::decode_small` and `Tensor::encode_small` for the two types that files of weights have, under their names: E4M3 (the `fn` form, without
+//! infinities) and E5M2. What is too large becomes 448 in E4M3, and infinite in E5M2, as in PyTorch 2.15. Bytes of a file stay bytes: what the formats give is
+//! the expression, which becomes part of the kernel that uses it.
 //!
-//! The other way, bits of an `f32` are rounded to those that are kept, to even where they lie in the middle, and the exponent counts anew; what is
-//! too small for an exponent of its own is counted in steps of the least number. What is too large becomes 448 in E4M3, and infinite in E5M2, as in PyTorch 2.15.
-//!
-//! Tests: at the end of this file against the definition, and `runtime/tests/formats/main.rs` against PyTorch.
+//! Tests: at the end of this file against the definition, `runtime/tests/formats/main.rs` and `tests/it/packed.rs` against PyTorch.
 
-use warpweft_compiler::DType;
-
-use crate::tensor::{Result, Tensor};
+use crate::tensor::{SmallFloat, Tensor};
 
 /// The values of bytes that are floats of type E4M3 (`F8_E4M3` of safetensors, `float8_e4m3fn` of PyTorch), as `f32`.
 ///
@@ -23,13 +18,7 @@ use crate::tensor::{Result, Tensor};
 /// ```
 #[track_caller]
 pub fn from_e4m3(bytes: &Tensor) -> Tensor {
-    if let Some(refused) = refused("from_e4m3", bytes) {
-        return refused;
-    }
-    let wide = bytes.cast(DType::U16);
-    let bits = (wide.bitwise_and(0x80) << 8).bitwise_or(wide.bitwise_and(0x7f) << 7);
-    let value = bits.bitcast(DType::F16).cast(DType::F32) * 256.0;
-    wide.bitwise_and(0x7f).eq(0x7f).where_(f64::NAN, value)
+    bytes.decode_small(SmallFloat::E4M3FN)
 }
 
 /// The values of bytes that are floats of type E5M2 (`F8_E5M2` of safetensors, `float8_e5m2` of PyTorch), as `f32`.
@@ -42,10 +31,7 @@ pub fn from_e4m3(bytes: &Tensor) -> Tensor {
 /// ```
 #[track_caller]
 pub fn from_e5m2(bytes: &Tensor) -> Tensor {
-    if let Some(refused) = refused("from_e5m2", bytes) {
-        return refused;
-    }
-    (bytes.cast(DType::U16) << 8).bitcast(DType::F16).cast(DType::F32)
+    bytes.decode_small(SmallFloat::E5M2)
 }
 
 /// Floats rounded to type E4M3, as bytes.
@@ -58,7 +44,7 @@ pub fn from_e5m2(bytes: &Tensor) -> Tensor {
 /// ```
 #[track_caller]
 pub fn to_e4m3(x: &Tensor) -> Tensor {
-    to_float8(x, 3, 7, 448.0)
+    x.encode_small(SmallFloat::E4M3FN, true)
 }
 
 /// Floats rounded to type E5M2, as bytes.
@@ -71,37 +57,7 @@ pub fn to_e4m3(x: &Tensor) -> Tensor {
 /// ```
 #[track_caller]
 pub fn to_e5m2(x: &Tensor) -> Tensor {
-    // What would be the number behind the largest has the byte of infinity.
-    to_float8(x, 2, 15, 65536.0)
-}
-
-/// Bytes of a sign, an exponent from a bias and so many bits of mantissa; what is larger than `limit` counts as that.
-#[track_caller]
-fn to_float8(x: &Tensor, mantissa: i64, bias: i64, limit: f64) -> Tensor {
-    let x = x.cast(DType::F32);
-    let dropped = 23 - mantissa;
-    let size = x.abs().minimum(limit);
-    let bits = size.bitcast(DType::U32);
-    let is_odd = (&bits >> dropped).bitwise_and(1);
-    let rounded = (bits + ((1i64 << (dropped - 1)) - 1) + is_odd) >> dropped;
-    let normal = rounded - ((127 - bias) << mantissa);
-    // Below the least number with an exponent of its own, in steps of the least of all; eight of those, rounded up to, are that number.
-    let least = 2f64.powi(1 - bias as i32);
-    let subnormal = (&size * (2f64.powi(mantissa as i32) / least)).round().cast(DType::U32);
-    let byte = size.lt(least).where_(subnormal, normal);
-    let byte = x.isnan().where_(0x7f, byte);
-    let sign = (x.bitcast(DType::U32) >> 24).bitwise_and(0x80);
-    byte.bitwise_or(sign).cast(DType::U8)
-}
-
-#[track_caller]
-fn refused(op: &'static str, bytes: &Tensor) -> Option<Tensor> {
-    let is_bytes: Result<bool> = bytes.dtype().map(|dtype| dtype == DType::U8);
-    match is_bytes {
-        Ok(true) => None,
-        Ok(false) => Some(Tensor::refused(op, "floats of 8 bits are given as bytes: u8")),
-        Err(error) => Some(Tensor::from_error(error)),
-    }
+    x.encode_small(SmallFloat::E5M2, false)
 }
 
 #[cfg(test)]

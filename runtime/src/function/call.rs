@@ -1,7 +1,7 @@
 //! A compiled program and its calls: memory bound to its slots, launches, new tensors.
 
 use std::panic::Location;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -12,6 +12,7 @@ use warpweft_compiler::schedule::{ANONYMOUS, view_of};
 use super::Spec;
 use super::arguments::Given;
 use super::bindings::Bindings;
+use super::trace::{Parts, compiled};
 use crate::execute::{self, Executor, Pieces, Replay};
 use crate::memory::Buffer;
 use crate::tensor::trace;
@@ -40,7 +41,7 @@ pub(super) enum Target {
 }
 
 /// One thing that a call computes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Value {
     /// Its graph over placeholders.
     pub(super) node: UOp,
@@ -48,6 +49,14 @@ pub(super) struct Value {
     /// Whether a length of it is symbolic.
     pub(super) symbolic: bool,
     pub(super) target: Target,
+}
+
+/// A state whose expression is part of the program, as long as its tensor holds that.
+#[derive(Clone, Debug)]
+pub(super) struct Packed {
+    /// The number of the state.
+    pub(super) number: usize,
+    pub(super) value: UOp,
 }
 
 impl Value {
@@ -77,6 +86,15 @@ pub(super) struct Program {
     pub(super) donations: Vec<(usize, usize)>,
     /// Nodes of the checked mode, over placeholders.
     pub(super) checks: Vec<UOp>,
+    /// Variables that a caller gives by name.
+    pub(super) variables: Vec<UOp>,
+    /// Placeholders of states of which kernels replace elements in memory.
+    pub(super) replaced: Vec<UOp>,
+    /// Where it was traced.
+    pub(super) location: &'static Location<'static>,
+    pub(super) packed: Vec<Packed>,
+    /// The same program over the memory of all states: for when a packed one holds something else.
+    pub(super) unpacked: Mutex<Option<Arc<Program>>>,
 }
 
 impl Program {
@@ -89,6 +107,9 @@ impl Program {
     ) -> Result<Vec<Tensor>> {
         if trace::is_active() {
             return self.inline(named, arguments, location);
+        }
+        if self.packed.iter().any(|packed| self.states[packed.number].0.peek() != packed.value) {
+            return self.unpacked()?.call(named, arguments, location);
         }
         self.check_aliases(arguments, location)?;
         let _turns = self.turns(arguments);
@@ -119,6 +140,27 @@ impl Program {
         drop(held);
         drop(old); // after the locks: it may be the last owner of much
         self.finish(arguments, stored, &of_held)
+    }
+
+    /// The program that asks every state for its memory, compiled when it is first needed.
+    #[cold]
+    fn unpacked(&self) -> Result<Arc<Program>> {
+        let mut unpacked = self.unpacked.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(program) = &*unpacked {
+            return Ok(program.clone());
+        }
+        let parts = Parts {
+            variables: self.variables.clone(),
+            specs: self.specs.clone(),
+            executor: self.executor.clone(),
+            values: self.values.clone(),
+            placeholders: self.placeholders.clone(),
+            states: self.states.clone(),
+            draws: self.draws.clone(),
+            replaced: self.replaced.clone(),
+            location: self.location,
+        };
+        Ok(unpacked.insert(Arc::new(compiled(parts, Vec::new())?)).clone())
     }
 
     /// The memory of a slot, and its `Buffer` node if it is a whole one.
@@ -284,7 +326,7 @@ fn concrete(shape: &Shape, bound: &FxHashMap<UOp, UOp>) -> Shape {
 }
 
 /// A value's elements in a row, as many as a placeholder has, zeros after them.
-fn flat_like(value: &UOp, placeholder: &UOp) -> UOp {
+pub(super) fn flat_like(value: &UOp, placeholder: &UOp) -> UOp {
     let numel = value.shape().numel();
     let flat = value.reshape([numel.clone()]);
     let len = &placeholder.shape()[0];

@@ -1,7 +1,7 @@
 //! From a closure to a program: traced over placeholders, normalized, scheduled and compiled.
 
 use std::panic::Location;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use warpweft_compiler::UOp;
 use warpweft_compiler::ir::{Arg, Dim, Shape, substitute};
@@ -10,13 +10,13 @@ use warpweft_compiler::schedule::normalize_for_writes;
 
 use super::Spec;
 use super::bindings::{Bindings, Draws};
-use super::call::{Program, Source, Target, Value};
+use super::call::{Packed, Program, Source, Target, Value, flat_like};
 use super::held::gives_way;
 use crate::execute::{self, Executor, Replay};
 use crate::memory::Buffer;
 use crate::registry;
 use crate::tensor::trace::{self, Trace};
-use crate::tensor::{CallError, Error, Result, Tensor};
+use crate::tensor::{CallError, Error, Result, Storage, Tensor};
 
 /// What a trace gave, before it is compiled.
 struct Traced {
@@ -25,6 +25,20 @@ struct Traced {
     /// Everything that a call computes, and where it goes.
     values: Vec<Value>,
     trace: Trace,
+}
+
+/// What a program is compiled from: graphs over placeholders, and what is known of these.
+pub(super) struct Parts {
+    pub(super) variables: Vec<UOp>,
+    pub(super) specs: Vec<Spec>,
+    pub(super) executor: Arc<Executor>,
+    pub(super) values: Vec<Value>,
+    pub(super) placeholders: Vec<UOp>,
+    pub(super) states: Vec<(Arc<Storage>, UOp)>,
+    pub(super) draws: Vec<[UOp; 3]>,
+    /// Placeholders of states of which kernels replace elements in memory.
+    pub(super) replaced: Vec<UOp>,
+    pub(super) location: &'static Location<'static>,
 }
 
 fn error(message: impl Into<String>, location: &'static Location<'static>) -> Error {
@@ -45,36 +59,66 @@ pub(super) fn program(
     check_specs(specs, location)?;
     let executor = executor_of(specs, location)?;
     let traced = traced(specs, closure, &executor)?;
-    let draws = Draws::of(&traced.trace.draws);
-    let nodes: Vec<UOp> = traced.values.iter().map(|value| substitute(&value.node, &draws.numbered)).collect();
     check_shapes(&traced, variables, specs, location)?;
-    let replaced: Vec<&UOp> =
-        traced.trace.states.iter().filter(|state| gives_way(state)).map(|state| &state.placeholder).collect();
-    let normalized = normalize_for_writes(&nodes, execute::computed, |buffer| replaced.contains(&buffer));
+    let Traced { placeholders, values, trace } = traced;
+    let replaced =
+        trace.states.iter().filter(|state| gives_way(state)).map(|state| state.placeholder.clone()).collect();
+    let mut packed = Vec::new();
+    for (number, state) in trace.states.iter().enumerate().filter(|(_, state)| state.value == state.before) {
+        packed.extend(state.packed.clone().map(|value| Packed { number, value }));
+    }
+    let parts = Parts {
+        variables: variables.to_vec(),
+        specs: specs.to_vec(),
+        executor,
+        values,
+        placeholders,
+        states: trace.states.into_iter().map(|state| (state.storage, state.placeholder)).collect(),
+        draws: trace.draws,
+        replaced,
+        location,
+    };
+    compiled(parts, packed)
+}
+
+/// The program of graphs, in which these states stand as what they are unpacked from.
+pub(super) fn compiled(parts: Parts, packed: Vec<Packed>) -> Result<Program> {
+    let Parts { variables, specs, executor, values, placeholders, states, draws, replaced, location } = parts;
+    let of_trace = Draws::of(&draws);
+    let mut map = of_trace.numbered.clone();
+    for Packed { number, value } in &packed {
+        let placeholder = &states[*number].1;
+        map.insert(placeholder.clone(), flat_like(value, placeholder));
+    }
+    let nodes: Vec<UOp> = values.iter().map(|value| substitute(&value.node, &map)).collect();
+    let normalized = normalize_for_writes(&nodes, execute::computed, |buffer| replaced.contains(buffer));
     let normalized = normalized.map_err(execute::ExecuteError::from)?;
     let mut sources = Vec::with_capacity(normalized.buffers.len());
     for buffer in &normalized.buffers {
         check_device(buffer, &executor, location)?;
-        sources.push(source_of(buffer, &traced)?);
+        sources.push(source_of(buffer, &placeholders, &states)?);
     }
     let replay = executor.prepare(&nodes, &normalized.sink)?;
-    let donations = donations(specs, &replay, &sources);
-    let bindings = Bindings::new(variables, specs, &draws, &replay.variables, &normalized.bindings, location)?;
-    let Traced { placeholders, values, trace } = traced;
+    let donations = donations(&specs, &replay, &sources);
+    let bindings = Bindings::new(&variables, &specs, &of_trace, &replay.variables, &normalized.bindings, location)?;
     let traced_nodes: Vec<UOp> = values.iter().map(|value| value.node.clone()).collect();
-    let states = trace.states.into_iter().map(|state| (state.storage, state.placeholder)).collect();
     Ok(Program {
-        specs: specs.to_vec(),
+        checks: execute::checked_below(&traced_nodes),
+        variables,
+        specs,
         executor,
         replay,
         sources,
         values,
         placeholders,
         states,
-        draws: trace.draws,
+        draws,
         bindings,
         donations,
-        checks: execute::checked_below(&traced_nodes),
+        replaced,
+        location,
+        packed,
+        unpacked: Mutex::default(),
     })
 }
 
@@ -189,11 +233,11 @@ fn check_device(buffer: &UOp, executor: &Executor, location: &'static Location<'
 }
 
 /// Where a call finds the memory of a buffer of the traced graph.
-fn source_of(buffer: &UOp, traced: &Traced) -> Result<Source> {
-    if let Some(number) = traced.placeholders.iter().position(|node| node == buffer) {
+fn source_of(buffer: &UOp, placeholders: &[UOp], states: &[(Arc<Storage>, UOp)]) -> Result<Source> {
+    if let Some(number) = placeholders.iter().position(|node| node == buffer) {
         return Ok(Source::Argument(number));
     }
-    if let Some(number) = traced.trace.states.iter().position(|state| state.placeholder == *buffer) {
+    if let Some(number) = states.iter().position(|(_, placeholder)| placeholder == buffer) {
         return Ok(Source::State(number));
     }
     match buffer.held::<Buffer>() {

@@ -1,7 +1,7 @@
 //! Element types of the format, and how the library holds them.
 //!
 //! Types that the library has no memory for are held in wider ones that have all their values: integers of 2 and 4 bits in 8, floats of 4, 6
-//! and 8 bits in `f32`. Text is held apart from tensors (`value`); complex numbers are not held.
+//! and 8 bits in `f32`, where those of large initialisers are an expression of their bytes, of which no `f32` is stored. Text is held apart from tensors (`value`); complex numbers are not held.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub enum ElementType {
     Signed(u8),
     /// An unsigned integer of so many bits, held in `u8`.
     Unsigned(u8),
-    /// A float of 8 bits or less, held in `f32`.
+    /// A float of 8 bits or less, held in `f32`, or as bytes from which that is computed where it is used.
     Small(SmallFloat),
     /// Text.
     Text,

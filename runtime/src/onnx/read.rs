@@ -197,8 +197,18 @@ impl Reader<'_> {
         let shape: Vec<usize> = tensor.dims.iter().map(|&dim| dim as usize).collect();
         let data = match (element.dtype(), element.bits()) {
             (Some(dtype), Some(bits)) => {
-                let bytes = self.bytes(tensor, element, bits, count, place)?;
-                data_of(dtype, &shape, count, &bytes)
+                let codes = self.bytes(tensor, element, bits, count, place)?;
+                match element {
+                    // Many stay a byte each, which the kernels that use them read.
+                    ElementType::Small(float) if count > KNOWN_MAX => {
+                        Data::Bound(Tensor::from_bytes(None, DType::U8, shape.clone(), &codes).decode_small(float))
+                    }
+                    ElementType::Small(float) => {
+                        let numbers = codes.into_iter().flat_map(|code| float.decode(code).to_le_bytes());
+                        data_of(dtype, &shape, count, &numbers.collect::<Vec<u8>>())
+                    }
+                    _ => data_of(dtype, &shape, count, &codes),
+                }
             }
             _ => Data::Text(self.texts(tensor, count, place)?),
         };
@@ -217,7 +227,7 @@ impl Reader<'_> {
         Ok(Arc::new(texts.collect()))
     }
 
-    /// Little-endian bytes of elements as they are held.
+    /// Little-endian bytes of elements as they are held; of small floats a code each.
     fn bytes(
         &self,
         tensor: &proto::Tensor,
@@ -370,7 +380,7 @@ fn unheld(code: i32) -> &'static str {
     }
 }
 
-/// Bytes of elements as they lie in a file, in those of the type that they are held in.
+/// Bytes of elements as they lie in a file, in those of the type that they are held in; of small floats a code each.
 fn widened(element: ElementType, packed: &[u8], count: usize) -> Vec<u8> {
     let bits = element.bits().unwrap_or(8);
     let code = |at: usize| match bits {
@@ -379,12 +389,11 @@ fn widened(element: ElementType, packed: &[u8], count: usize) -> Vec<u8> {
     };
     match element {
         ElementType::Plain(_) | ElementType::Text => packed.to_vec(),
-        ElementType::Unsigned(_) => (0..count).map(code).collect(),
+        ElementType::Unsigned(_) | ElementType::Small(_) => (0..count).map(code).collect(),
         ElementType::Signed(_) => {
             let sign = 1u8 << (bits - 1);
             (0..count).map(|at| (code(at) ^ sign).wrapping_sub(sign)).collect()
         }
-        ElementType::Small(float) => (0..count).flat_map(|at| float.decode(code(at)).to_le_bytes()).collect(),
     }
 }
 
@@ -407,6 +416,28 @@ fn read_part(path: &Path, offset: u64, length: Option<u64>) -> std::io::Result<V
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_small_floats_stay_bytes() {
+        let codes: Vec<u8> = (0..=255).cycle().take(2048).collect();
+        let tensor = proto::Tensor {
+            dims: vec![2048],
+            data_type: Some(17),
+            raw_data: Some(codes.clone()),
+            ..proto::Tensor::default()
+        };
+        let reader = Reader { file: Path::new("model.onnx"), folder: None };
+        let Ok(Constant { data: Data::Bound(found), .. }) = reader.constant(&tensor, "here") else {
+            panic!("it is bound");
+        };
+        assert!(!found.is_realized(), "its bytes were made numbers");
+        let numbers = found.to_vec::<f32>().expect("its numbers");
+        let is_right = |(code, found): (&u8, f32)| {
+            let wanted = crate::tensor::SmallFloat::E4M3FN.decode(*code);
+            found.to_bits() == wanted.to_bits() || found.is_nan() && wanted.is_nan()
+        };
+        assert!(codes.iter().zip(numbers).all(is_right));
+    }
 
     #[test]
     fn numbers_of_few_bits_lie_lowest_first_and_keep_their_sign() {

@@ -3,11 +3,10 @@
 use std::panic::Location;
 
 use warpweft_compiler::ir::Dim;
-use warpweft_compiler::ops::{einsum, matmul as ops};
+use warpweft_compiler::ops::{einsum, matmul as ops, resolve_axis};
 
 use super::errors::{CallError, within};
 use super::factor::built;
-use super::selecting::line_of;
 use super::{Dims, Length, Result, Tensor};
 
 impl Tensor {
@@ -130,7 +129,13 @@ impl Tensor {
                 let (message, operands) = (format!("order {order}: it must be 0 or more"), [self.uop()?, other.uop()?]);
                 return Err(CallError::new("cdist", &operands.each_ref(), message, location).into());
             }
-            Ok((self.unsqueeze(-2) - other.unsqueeze(-3)).norm(order, -1, false))
+            let differences = self.unsqueeze(-2) - other.unsqueeze(-3);
+            // Vectors without elements are in one place.
+            Ok(if a.last().is_some_and(|length| length.is(0)) {
+                differences.sum(-1)
+            } else {
+                differences.norm(order, -1, false)
+            })
         })())
     }
 
@@ -172,9 +177,20 @@ impl Tensor {
         let location = Location::caller();
         let _call = within(location);
         built((|| {
-            let (axis, length) = line_of(op, self, axis, location)?;
+            let dims = self.dims()?;
+            let refuse = |message: String| Err(CallError::new(op, &[&self.uop()?], message, location).into());
+            let axis = match resolve_axis(axis, dims.len()) {
+                Ok(axis) => axis,
+                Err(error) => return refuse(error.message),
+            };
             let x = if self.dtype()?.is_float() { self.clone() } else { self.cast(crate::DType::F32) };
-            Ok(x.narrow(axis, 1, length - 1) + x.narrow(axis, 0, length - 1))
+            let along = axis as i64;
+            match dims[axis].as_const() {
+                // Below no points there is nothing, as below one.
+                Some(0) => Ok(x),
+                Some(length) => Ok(x.narrow(along, 1, length - 1) + x.narrow(along, 0, length - 1)),
+                None => Ok(x.narrow(along, 1, &dims[axis] - 1) + x.narrow(along, 0, &dims[axis] - 1)),
+            }
         })())
     }
 }

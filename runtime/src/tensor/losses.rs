@@ -72,9 +72,26 @@ impl Tensor {
     #[track_caller]
     pub fn cosine_similarity(&self, other: &Tensor, axis: impl Length, eps: f64) -> Tensor {
         let axis = axis.length();
-        let _call = within(Location::caller());
-        let length = |x: &Tensor| x.norm(2.0, axis, true).clamp(Some(eps.into()), None);
-        (self / length(self) * (other / length(other))).sum(axis)
+        let location = Location::caller();
+        let _call = within(location);
+        built((|| {
+            let (x, y) = (self.uop()?, other.uop()?);
+            let refuse = |error: warpweft_compiler::ops::OpError| {
+                CallError::new("cosine_similarity", &[&x, &y], error.message, location)
+            };
+            let shape = warpweft_compiler::ops::broadcast_shapes(&[x.shape(), y.shape()]).map_err(refuse)?;
+            let place = warpweft_compiler::ops::resolve_axis(axis, shape.len()).map_err(refuse)?;
+            let unit = |x: &Tensor| -> Result<Tensor> {
+                // Only the axis itself must be as long as in both: others have the same lengths of vectors again and again.
+                let dims = x.dims()?;
+                let mut dims: Vec<_> =
+                    std::iter::repeat_n(1.into(), shape.len() - dims.len()).chain(dims.iter().cloned()).collect();
+                dims[place] = shape[place].clone();
+                let x = x.expand(dims);
+                Ok(&x / x.norm(2.0, place as i64, true).clamp(Some(eps.into()), None))
+            };
+            Ok((unit(self)? * unit(other)?).sum(place as i64))
+        })())
     }
 
     /// How far the distribution `target` is from the one whose logarithms these are; `log_target` says that the target is logarithms too. PyTorch's
@@ -142,7 +159,9 @@ impl Tensor {
             let shares = paths.shares(&value);
             let surrogate = (shares * &paths.emitted).sum([0, 2]);
             let losses = -known(Function::Alike, &value, &[&surrogate]);
-            let is_never = losses.gt(-NEVER / 2.0);
+            // Of no steps there is one path, without classes.
+            let is_never = steps.gt(0).where_(losses.gt(-NEVER / 2.0), lengths.gt(0));
+            let losses = steps.gt(0).where_(losses, 0.0);
             let losses = is_never.where_(if options.zero_infinity { 0.0 } else { f64::INFINITY }, losses);
             let losses = losses.cast(self.dtype()?);
             Ok(match options.reduction {

@@ -32,6 +32,7 @@ mod losses;
 mod movement;
 mod operators;
 mod options;
+mod packed;
 mod precision;
 mod read;
 mod reduce;

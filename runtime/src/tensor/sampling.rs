@@ -9,8 +9,8 @@ use std::panic::Location;
 
 use super::errors::{CallError, within};
 use super::factor::built;
-use super::{AxisList, Result, Tensor};
-use crate::DType;
+use super::{AxisList, Dims, Result, Tensor};
+use crate::{DType, Dim};
 
 /// How a value between elements is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,13 +39,22 @@ pub enum Beyond {
 /// Neighbours of points along one axis: where they are, as integers within the axis, and how much each counts; both [batch, points].
 type Taps = Vec<(Tensor, Tensor)>;
 
-/// The lengths of a tensor's axes, which must be numbers.
-fn numbers(op: &'static str, x: &Tensor, location: &'static Location<'static>) -> Result<Vec<i64>> {
+/// The first length of a tensor, which may be a variable, and the others, which must be numbers.
+fn batch_and_numbers(op: &'static str, x: &Tensor, location: &'static Location<'static>) -> Result<(Dim, Vec<i64>)> {
     let dims = x.dims()?;
-    match dims.as_const() {
-        Some(lengths) => Ok(lengths),
-        None => Err(CallError::new(op, &[&x.uop()?], format!("the lengths {dims} must be numbers"), location).into()),
+    let rest: Option<Vec<i64>> = dims.iter().skip(1).map(|dim| dim.as_const()).collect();
+    match rest {
+        Some(rest) => Ok((dims.first().cloned().unwrap_or(Dim::Const(1)), rest)),
+        None => {
+            let message = format!("the lengths {dims} must be numbers, but for the first");
+            Err(CallError::new(op, &[&x.uop()?], message, location).into())
+        }
     }
+}
+
+/// A batch of this shape.
+fn batch_of(batch: &Dim, rest: impl IntoIterator<Item = i64>) -> Dims {
+    std::iter::once(batch.clone()).chain(rest.into_iter().map(Dim::Const)).collect()
 }
 
 impl Tensor {
@@ -68,25 +77,24 @@ impl Tensor {
         let location = Location::caller();
         let _call = within(location);
         built((|| {
-            let (image, places) = (numbers("grid_sample", self, location)?, numbers("grid_sample", grid, location)?);
-            let axes = image.len().saturating_sub(2);
-            if axes == 0 || places.len() != axes + 2 || places[0] != image[0] || places[axes + 1] != axes as i64 {
+            let (batch, image) = batch_and_numbers("grid_sample", self, location)?;
+            let (grids, places) = batch_and_numbers("grid_sample", grid, location)?;
+            let axes = image.len().saturating_sub(1);
+            if axes == 0 || places.len() != axes + 1 || grids != batch || places[axes] != axes as i64 {
                 let operands = [self.uop()?, grid.uop()?];
-                let message =
-                    format!("the grid must be [{}, .., {axes}], with {axes} axes between", image.first().unwrap_or(&1));
+                let message = format!("the grid must be [{batch}, .., {axes}], with {axes} axes between");
                 return Err(CallError::new("grid_sample", &operands.each_ref(), message, location).into());
             }
-            let count = places[1..=axes].iter().fold(1i64, |count, &length| count.saturating_mul(length));
-            let flat = grid.reshape([places[0], count, axes as i64]);
+            let count = places[..axes].iter().fold(1i64, |count, &length| count.saturating_mul(length));
+            let flat = grid.reshape(batch_of(&batch, [count, axes as i64]));
             let point = |axis: usize| {
                 let part = flat.narrow(2, (axes - 1 - axis) as i64, 1i64).squeeze(2);
-                let length = image[axis + 2] as f64;
+                let length = image[axis + 1] as f64;
                 if align_corners { (part + 1.0) * ((length - 1.0) / 2.0) } else { ((part + 1.0) * length - 1.0) / 2.0 }
             };
             let points: Vec<Tensor> = (0..axes).map(point).collect();
             let found = sampled(self, &points, mode, beyond, align_corners, location)?;
-            let shape: Vec<i64> = image[..2].iter().chain(&places[1..=axes]).copied().collect();
-            Ok(found.reshape(shape))
+            Ok(found.reshape(batch_of(&batch, image[..1].iter().chain(&places[..axes]).copied())))
         })())
     }
 
@@ -97,9 +105,9 @@ impl Tensor {
         let location = Location::caller();
         let _call = within(location);
         built((|| {
-            let shape = numbers("affine_grid", self, location)?;
+            let (batch, shape) = batch_and_numbers("affine_grid", self, location)?;
             let axes = sizes.len();
-            if shape.len() != 3 || shape[1..] != [axes as i64, axes as i64 + 1] || sizes.iter().any(|&size| size < 1) {
+            if shape.len() != 2 || shape[..] != [axes as i64, axes as i64 + 1] || sizes.iter().any(|&size| size < 1) {
                 let message =
                     format!("maps for {axes} axes must be [batch, {axes}, {}], and lengths 1 or more", axes + 1);
                 return Err(CallError::new("affine_grid", &[&self.uop()?], message, location).into());
@@ -121,7 +129,7 @@ impl Tensor {
             lines.push(Tensor::ones_of(sizes.to_vec(), dtype));
             let count = sizes.iter().fold(1i64, |count, &length| count.saturating_mul(length));
             let base = Tensor::stack(&lines.iter().collect::<Vec<_>>(), -1).reshape([count, axes as i64 + 1]);
-            let result: Vec<i64> = [shape[0]].iter().chain(sizes).chain(&[axes as i64]).copied().collect();
+            let result = batch_of(&batch, sizes.iter().chain(&[axes as i64]).copied());
             Ok(base.matmul(&self.transpose(1, 2)).reshape(result))
         })())
     }
@@ -135,17 +143,15 @@ fn sampled(
     align_corners: bool,
     location: &'static Location<'static>,
 ) -> Result<Tensor> {
-    let image = numbers("sample_at", x, location)?;
-    let first = points.first().map_or(Ok(Vec::new()), |point| numbers("sample_at", point, location))?;
-    if image.len() != points.len() + 2 || first.len() != 2 || first[0] != image[0] {
-        let message = format!(
-            "there must be points [{}, ..] for each axis after batch and channels",
-            image.first().unwrap_or(&1)
-        );
+    let (batch, image) = batch_and_numbers("sample_at", x, location)?;
+    let first = points.first().map(|point| batch_and_numbers("sample_at", point, location)).transpose()?;
+    let first = first.filter(|(points, _)| *points == batch).map(|(_, counts)| counts).unwrap_or_default();
+    if image.len() != points.len() + 1 || first.len() != 1 {
+        let message = format!("there must be points [{batch}, ..] for each axis after batch and channels");
         return Err(CallError::new("sample_at", &[&x.uop()?], message, location).into());
     }
-    let (batch, channels, count) = (image[0], image[1], first[1]);
-    let spatial = &image[2..];
+    let (channels, count) = (image[0], first[0]);
+    let spatial = &image[1..];
     let dtype = if x.dtype()?.is_float() { x.dtype()? } else { DType::F32 };
     // Points are computed in the precision of coordinates, of which halves have too little.
     let wide = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
@@ -154,25 +160,26 @@ fn sampled(
         .zip(spatial)
         .map(|(point, &length)| taps(&point.cast(wide), length, mode, beyond, align_corners))
         .collect();
-    let flat = x.reshape([batch, channels, spatial.iter().product::<i64>()]);
+    let flat = x.reshape(batch_of(&batch, [channels, spatial.iter().product::<i64>()]));
     let mut total: Option<Tensor> = None;
     let combinations: usize = axes.iter().map(Vec::len).product();
     for number in 0..combinations {
-        let (mut rest, mut place, mut weight) = (number, Tensor::zeros_of([batch, count], DType::I32), None::<Tensor>);
+        let (mut rest, mut place, mut weight) =
+            (number, Tensor::zeros_of(batch_of(&batch, [count]), DType::I32), None::<Tensor>);
         for (taps, &length) in axes.iter().zip(spatial) {
             let (at, share) = &taps[rest % taps.len()];
             rest /= taps.len();
             place = place * length + at;
             weight = Some(weight.map_or_else(|| share.clone(), |weight| weight * share));
         }
-        let place = place.unsqueeze(1).expand([batch, channels, count]);
+        let place = place.unsqueeze(1).expand(batch_of(&batch, [channels, count]));
         let mut part = flat.gather(&place, 2).cast(wide);
         if let Some(weight) = weight {
             part = part * weight.unsqueeze(1);
         }
         total = Some(total.map_or_else(|| part.clone(), |total| total + &part));
     }
-    Ok(total.map_or_else(|| Tensor::zeros_of([batch, channels, count], dtype), |total| total.cast(dtype)))
+    Ok(total.map_or_else(|| Tensor::zeros_of(batch_of(&batch, [channels, count]), dtype), |total| total.cast(dtype)))
 }
 
 fn taps(point: &Tensor, length: i64, mode: SampleMode, beyond: Beyond, align_corners: bool) -> Taps {
@@ -191,11 +198,16 @@ fn taps(point: &Tensor, length: i64, mode: SampleMode, beyond: Beyond, align_cor
     if mode == SampleMode::Linear {
         return vec![at(0, 1.0 - &part), at(1, part)];
     }
+    (-1..).zip(cubic_shares(&part)).map(|(offset, share)| at(offset, share)).collect()
+}
+
+/// What the two elements before and the two after a place count in a cubic polynomial; the place is so far from the nearest before it.
+pub(super) fn cubic_shares(part: &Tensor) -> [Tensor; 4] {
     const A: f64 = -0.75;
     let near = |d: &Tensor| ((A + 2.0) * d - (A + 3.0)) * d * d + 1.0;
     let far = |d: &Tensor| ((A * d - 5.0 * A) * d + 8.0 * A) * d - 4.0 * A;
-    let rest = 1.0 - &part;
-    vec![at(-1, far(&(&part + 1.0))), at(0, near(&part)), at(1, near(&rest)), at(2, far(&(rest + 1.0)))]
+    let rest = 1.0 - part;
+    [far(&(part + 1.0)), near(part), near(&rest), far(&(rest + 1.0))]
 }
 
 /// A neighbour with its weight: none for what lies beyond an edge of zeros.

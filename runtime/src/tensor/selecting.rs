@@ -12,7 +12,7 @@ use warpweft_compiler::ops::resolve_axis;
 use super::errors::{CallError, within};
 use super::factor::built;
 use super::{Length, Result, ScatterReduce, Tensor};
-use crate::DType;
+use crate::{DType, Dim};
 
 /// What [`Tensor::unique`] finds.
 #[derive(Clone, Debug)]
@@ -143,7 +143,8 @@ impl Tensor {
         })
     }
 
-    /// How many elements are 0, 1, 2 and so on, up to the largest or to `at_least` of them; or the sums of the weights of these elements.
+    /// How many elements are 0, 1, 2 and so on, up to the largest or to `at_least` of them; or the sums of the weights of these elements, in `f64` but for
+    /// weights of `f32`.
     ///
     /// ```
     /// # use warpweft::Tensor;
@@ -179,8 +180,12 @@ impl Tensor {
         if bins > BINS_MAX {
             return refuse(format!("{bins} counts: there may be {BINS_MAX} at the most, for integers below that"));
         }
-        let ones = Tensor::ones_of(self.dims()?, DType::I32);
-        placed(&self.cast(DType::I32), weights.unwrap_or(&ones), bins, true)
+        let weights = match weights {
+            None => Tensor::ones_of(self.dims()?, DType::I32),
+            Some(weights) if weights.dtype()? == DType::F32 => weights.clone(),
+            Some(weights) => weights.cast(DType::F64),
+        };
+        placed(&self.cast(DType::I32), &weights, bins, true)
     }
 
     /// How many elements lie between each edge and the next, in the tensor's float type, for edges that are as far apart as each other; and the edges.
@@ -209,7 +214,7 @@ impl Tensor {
         }
         let (mut low, mut high) = match range {
             Some(range) => range,
-            None if self.numel()? == 0 => (0.0, 0.0),
+            None if self.numel()? == 0 => (0.0, 1.0),
             None => (x.min(()).cast(DType::F64).item()?, x.max(()).cast(DType::F64).item()?),
         };
         if !low.is_finite() || !high.is_finite() || low > high {
@@ -245,24 +250,27 @@ impl Tensor {
         let _call = within(location);
         built((|| {
             let (sorted, wanted) = (self.dims()?, values.dims()?);
-            let length = sorted.last().and_then(|length| length.as_const());
+            let length = sorted.last().filter(|length| length.max_value() < BINS_MAX);
             let outer = &sorted[..sorted.len().saturating_sub(1)];
             let fits = outer.is_empty() || (wanted.len() == sorted.len() && *outer == wanted[..outer.len()]);
             let (Some(length), true) = (length, fits) else {
-                let message = "the sorted axis must have a length that is a number, and those before it must be those of the values, or none";
+                let message = "the sorted axis must have less than 2^31 elements, and those before it must be those of the values, or none";
                 let operands = [self.uop()?, values.uop()?];
                 return Err(CallError::new("searchsorted", &operands.each_ref(), message, location).into());
             };
             let flat = if outer.is_empty() { values.reshape([-1]) } else { values.clone() };
             let mut place = Tensor::zeros_of(flat.dims()?, DType::I32);
-            let mut step = (length as u64).next_power_of_two() as i64;
-            // All before `place` is less. NaN is less than nothing and nothing less than it: so it comes last.
+            let mut step = (length.max_value().max(0) as u64).next_power_of_two() as i64;
+            let count = Tensor::from_dim(length).cast(DType::I32);
+            let last = (&count - 1).maximum(0);
+            // All before `place` is less. NaN comes last, behind those that are there: nothing else is as large.
+            let is_last = flat.isnan();
             while step > 0 {
                 let next = &place + step;
-                let at = (&next - 1).clamp(Some(0.into()), Some((length - 1).max(0).into()));
-                let found = if length == 0 { flat.clone() } else { self.gather(&at, -1) };
-                let is_less = if right { flat.lt(&found) } else { flat.le(&found) }.logical_not();
-                place = next.le(length).logical_and(is_less).where_(next, &place);
+                let at = (&next - 1).maximum(0).minimum(&last);
+                let found = if length.is(0) { flat.clone() } else { self.gather(&at, -1) };
+                let is_less = if right { found.le(&flat) } else { found.lt(&flat) }.logical_or(&is_last);
+                place = next.le(&count).logical_and(is_less).where_(next, &place);
                 step /= 2;
             }
             Ok(place.reshape(wanted))
@@ -279,15 +287,20 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// If there is no such axis, it has no elements, or its length is no number.
+    /// If there is no such axis, or it has no elements.
     #[track_caller]
     pub fn median(&self, axis: impl Length) -> Result<(Tensor, Tensor)> {
         let axis = axis.length();
-        let (axis, length) = line_of("median", self, axis, Location::caller())?;
+        if self.rank()? == 0 {
+            let (value, place) = self.reshape([1]).median(axis)?;
+            return Ok((value.squeeze(0), place.squeeze(0)));
+        }
+        let (axis, length) = any_line_of("median", self, axis, Location::caller())?;
         let (sorted, order) = self.sort(axis, false)?;
         // NaN comes last, in the order that it is found in.
-        let is_none = self.isnan().cast(DType::I32).sum(axis);
-        let first = is_none.gt(0).where_(length - &is_none, (length - 1) / 2).cast(DType::I32).unsqueeze(axis);
+        let is_none = self.isnan().cast(DType::I64).sum(axis);
+        let (count, middle) = (Tensor::from_dim(&length), Tensor::from_dim((&length - 1).floor_div(&2.into())));
+        let first = is_none.gt(0).where_(count - &is_none, middle).cast(DType::I32).unsqueeze(axis);
         Ok((sorted.gather(&first, axis).squeeze(axis), order.gather(&first, axis).squeeze(axis)))
     }
 
@@ -305,7 +318,7 @@ impl Tensor {
         let location = Location::caller();
         let _call = within(location);
         built((|| {
-            let (axis, length) = line_of("quantile", self, axis, location)?;
+            let (axis, length) = any_line_of("quantile", self, axis, location)?;
             if !self.dtype()?.is_float() || shares.is_empty() || shares.iter().any(|share| !(0.0..=1.0).contains(share))
             {
                 let message = "the elements must be floats, and there must be shares from 0 to 1";
@@ -314,11 +327,23 @@ impl Tensor {
             let (sorted, _) = self.sort(axis, false)?;
             let sorted = sorted.contiguous();
             let has_none = self.isnan().any(axis);
-            let part = |share: &f64| {
-                let place = share * (length - 1) as f64;
-                let low = place.floor() as i64;
-                let at = |k: i64| sorted.narrow(axis, k.min(length - 1), 1).squeeze(axis);
-                has_none.where_(f64::NAN, at(low).lerp(&at(low + 1), place - low as f64))
+            let part = |share: &f64| match length.as_const() {
+                Some(length) => {
+                    let place = share * (length - 1) as f64;
+                    let low = place.floor() as i64;
+                    let at = |k: i64| sorted.narrow(axis, k.min(length - 1), 1).squeeze(axis);
+                    has_none.where_(f64::NAN, at(low).lerp(&at(low + 1), place - low as f64))
+                }
+                None => {
+                    let last = Tensor::from_dim(&length - 1).cast(DType::F64);
+                    let place = &last * *share;
+                    let low = place.floor();
+                    let at = |k: Tensor| sorted.index_select(axis, &k.cast(DType::I32).reshape([1])).squeeze(axis);
+                    let above = at((&low + 1.0).minimum(&last));
+                    let rest = (place - &low).cast(sorted.dtype().unwrap_or(DType::F32));
+                    let below = at(low);
+                    has_none.where_(f64::NAN, &below + (above - &below) * rest)
+                }
             };
             let parts: Vec<Tensor> = shares.iter().map(part).collect();
             Ok(Tensor::stack(&parts.iter().collect::<Vec<_>>(), 0))
@@ -326,22 +351,31 @@ impl Tensor {
     }
 }
 
-/// An axis from the start, and how many elements it has: one at least.
+/// An axis from the start, and how many elements it has: one at least, and a number.
 pub(super) fn line_of(
     op: &'static str,
     x: &Tensor,
     axis: i64,
     location: &'static Location<'static>,
 ) -> Result<(i64, i64)> {
+    let (place, length) = any_line_of(op, x, axis, location)?;
+    match length.as_const() {
+        Some(length) => Ok((place, length)),
+        None => {
+            let message = format!("axis {axis} of {} is a variable: bind it to a number first", x.dims()?);
+            Err(CallError::new(op, &[&x.uop()?], message, location).into())
+        }
+    }
+}
+
+/// As [`line_of`], of any length.
+fn any_line_of(op: &'static str, x: &Tensor, axis: i64, location: &'static Location<'static>) -> Result<(i64, Dim)> {
     let dims = x.dims()?;
     let refused = |message: String| Err(CallError::new(op, &[&x.uop()?], message, location).into());
     match resolve_axis(axis, dims.len()) {
         Err(error) => refused(error.message),
-        Ok(place) => match dims[place].as_const() {
-            Some(length) if length > 0 => Ok((place as i64, length)),
-            Some(_) => refused(format!("axis {axis} of {dims} has no elements: there must be one at least")),
-            None => refused(format!("axis {axis} of {dims} is a variable: bind it to a number first")),
-        },
+        Ok(place) if dims[place].min_value() > 0 => Ok((place as i64, dims[place].clone())),
+        Ok(_) => refused(format!("axis {axis} of {dims} has no elements: there must be one at least")),
     }
 }
 

@@ -1,12 +1,15 @@
-//! Floats of 8 bits and less: numbers rounded to those that such a type has, held in `f32`, and the types' codes.
+//! Floats of 8 bits and less: numbers rounded to those that such a type has, and their codes, one a byte of `u8`, which is how they are stored.
 //!
 //! A type has a sign (but one), exponent and mantissa bits, a bias, and its own meaning of the last codes: infinity, NaN, or numbers. Rounding goes to the
 //! nearest, ties to even. What is beyond the largest becomes the largest (`saturate`), or else infinity, or NaN where the type has none.
 //!
-//! Always: [`SmallFloat::decode`] of [`SmallFloat::encode`] of a value that the type has is that value, and rounding such a value changes nothing. Not
-//! here: memory of such types, and arithmetic in them. Tested below against all codes, and by the cases of the ONNX package (ml_dtypes' values).
+//! [`Tensor::decode_small`] and [`Tensor::encode_small`] are expressions, which become part of the kernel that uses them: so a product with weights
+//! of such a type reads a byte for each and nothing else of them, and no tensor of `f32` is made. Kernels compute in `f32`: no machine here has arithmetic in these types.
+//!
+//! Always: [`SmallFloat::decode`] of [`SmallFloat::encode`] of a value that the type has is that value, and rounding such a value changes nothing.
+//! Tested by tests/it/packed.rs against all codes and all half floats of PyTorch, and by the cases of the ONNX package (ml_dtypes' values).
 
-use super::{Result, Tensor};
+use super::Tensor;
 use crate::DType;
 
 /// A float type of 8 bits or less. The name says exponent and mantissa bits, and: FN, no infinities; UZ, no negative zero; U, no sign.
@@ -174,16 +177,93 @@ impl Tensor {
         x.isnan().where_(f32::NAN, power)
     }
 
-    /// The numbers of codes, one a byte, of a small float type; `f32`.
+    /// The numbers of codes, one a byte of `u8`, of a small float type; `f32`. Bits above the type's are ignored.
     ///
-    /// # Errors
-    /// If it is not of `u8`, or its values cannot be computed.
+    /// ```
+    /// # use warpweft::Tensor;
+    /// # use warpweft::tensor::SmallFloat;
+    /// let codes = Tensor::from_vec(vec![0x38u8, 0xc0, 0x01, 0x7e], [4]);
+    /// assert_eq!(codes.decode_small(SmallFloat::E4M3FN).to_vec::<f32>()?, [1.0, -2.0, 0.001953125, 448.0]);
+    /// # Ok::<(), warpweft::Error>(())
+    /// ```
     #[track_caller]
-    pub fn decode_small(&self, from: SmallFloat) -> Result<Tensor> {
-        let codes = self.to_vec::<u8>()?;
-        let numbers: Vec<f32> = codes.into_iter().map(|code| from.decode(code)).collect();
-        Ok(Tensor::from_vec(numbers, self.shape()?))
+    pub fn decode_small(&self, from: SmallFloat) -> Tensor {
+        match self.dtype() {
+            Ok(DType::U8) => {}
+            Ok(dtype) => {
+                return Tensor::refused("decode_small", format!("codes are bytes of u8, and these are {dtype}"));
+            }
+            Err(error) => return Tensor::from_error(error),
+        }
+        let Layout { bits, mantissa, bias, has_nan, has_negative_zero, .. } = from.layout();
+        match from {
+            SmallFloat::E4M3FN => {
+                // In a half float the exponent counts from 15 and not from 7.
+                let wide = self.cast(DType::U16);
+                let value = halves(&wide, 7).cast(DType::F32) * 256.0;
+                return wide.bitwise_and(0x7f).eq(0x7f).where_(f64::NAN, value);
+            }
+            // The upper half of a half float.
+            SmallFloat::E5M2 => return self.cast(DType::U16).lshift(8).bitcast(DType::F16).cast(DType::F32),
+            SmallFloat::E8M0FNU => {
+                let power = self.cast(DType::U32).lshift(23).bitcast(DType::F32);
+                let power = self.eq(0).where_(f32::from_bits(0x0040_0000), power);
+                return self.eq(255).where_(f64::NAN, power);
+            }
+            _ => {}
+        }
+        let (wide, top) = (self.cast(DType::U32), 1i64 << (bits - 1));
+        // Under the exponents of a single float, which count from 127.
+        let size = wide.bitwise_and(top - 1).lshift(23 - mantissa).bitcast(DType::F32) * 2f64.powi(127 - bias);
+        let sign = wide.bitwise_and(top).lshift(32 - i64::from(bits));
+        let value = size.bitcast(DType::U32).bitwise_or(sign).bitcast(DType::F32);
+        match has_nan && !has_negative_zero {
+            true => self.eq(top).where_(f64::NAN, value),
+            false => value,
+        }
     }
+
+    /// The codes of the nearest numbers that a small float type has, one a byte of `u8`, as [`Tensor::round_to_small`] rounds; of NaN the first that
+    /// stands for it, with the number's sign where there is one.
+    ///
+    /// ```
+    /// # use warpweft::Tensor;
+    /// # use warpweft::tensor::SmallFloat;
+    /// let x = Tensor::from_vec(vec![1f32, -2.1, 0.002, 1e9], [4]);
+    /// assert_eq!(x.encode_small(SmallFloat::E4M3FN, true).to_vec::<u8>()?, [0x38, 0xc0, 0x01, 0x7e]);
+    /// # Ok::<(), warpweft::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn encode_small(&self, to: SmallFloat, saturate: bool) -> Tensor {
+        let number = self.round_to_small(to, saturate);
+        if to == SmallFloat::E8M0FNU {
+            let exponent = number.bitcast(DType::U32).rshift(23).bitwise_and(255);
+            return number.isnan().where_(255, exponent).cast(DType::U8);
+        }
+        let Layout { bits, mantissa, bias, largest, has_nan, has_negative_zero, .. } = to.layout();
+        let step = 2f64.powi(1 - bias - mantissa);
+        // Of infinity the next number after the largest, which has its code; of NaN any.
+        let after = f64::from(largest) + 2f64.powi(f64::from(largest).log2().floor() as i32 - mantissa);
+        let size = number.isnan().where_(0.0, number.abs()).minimum(after);
+        let normal = size.bitcast(DType::U32).rshift(23 - mantissa) - (i64::from(127 - bias) << mantissa);
+        let code = size.lt(2f64.powi(1 - bias)).where_((&size / step).cast(DType::U32), normal);
+        let top = 1i64 << (bits - 1);
+        let sign = number.bitcast(DType::U32).rshift(32 - i64::from(bits)).bitwise_and(top);
+        let code = match (has_nan, has_negative_zero) {
+            (true, true) => number.isnan().where_(NAN_CODE, code).bitwise_or(sign),
+            (true, false) => number.isnan().where_(top, code.bitwise_or(sign)),
+            _ => code.bitwise_or(sign),
+        };
+        code.cast(DType::U8)
+    }
+}
+
+/// The last code without a sign, which is NaN in the types of 8 bits that have infinities, or a negative zero.
+const NAN_CODE: i64 = 0x7f;
+
+/// Half floats of a sign and the bits after it, which are moved up by so many.
+fn halves(wide: &Tensor, up: i64) -> Tensor {
+    wide.bitwise_and(0x80).lshift(8).bitwise_or(wide.bitwise_and(0x7f).lshift(up)).bitcast(DType::F16)
 }
 
 /// Which power of two a number goes to.

@@ -2,7 +2,8 @@
 //!
 //! All are computed in `f64`, whatever the operand, and rounded once: by power series where these converge fast, asymptotic expansions beyond, and
 //! recurrences between. Results for `f32` are within a few units of the last place; for `f64` eleven or twelve digits hold. Names and values at poles are
-//! PyTorch's. Gradients are those of the formulas; where a formula does not hold it is given a number that does it no harm, so that none is NaN.
+//! PyTorch's. Gradients are those of the formulas; where a formula does not hold it is given a number that does it no harm, so that none is NaN, but where
+//! the operand is: there value and gradient are NaN.
 //!
 //! Tested by values and gradients of PyTorch (data/more_ops.json.gz).
 
@@ -41,6 +42,9 @@ const NEAR: f64 = 12.0;
 /// As [`NEAR`] for the functions of which large terms cancel.
 const NEAR_K: f64 = 8.0;
 
+/// From here on the modified functions are larger than any number.
+const BEYOND: f64 = 714.0;
+
 /// Each is a term of a sum.
 const DIMENSIONS_MAX: u32 = 1024;
 
@@ -78,7 +82,7 @@ special! {
     /// The share of a normal distribution below x.
     ndtr |x| erfc(&(x * -(0.5f64.sqrt()))) * 0.5;
     /// Below which x that share of a normal distribution is.
-    ndtri |p| erfinv(&(2.0 * p - 1.0)) * SQRT_2;
+    ndtri |p| erfinv_beside(&(2.0 * p - 1.0), &(p.lt(0.5).where_(p, 1.0 - p) * 2.0)) * SQRT_2;
     /// The logarithm of [`Tensor::ndtr`], exact where that is near 0.
     log_ndtr log_ndtr;
     /// -x log(x); 0 at 0 and minus infinity below.
@@ -158,7 +162,7 @@ impl Tensor {
     #[track_caller]
     pub fn xlogy(&self, y: impl Operand) -> Tensor {
         let y = y.beside(self);
-        let safe = self.eq(0.0).logical_and(y.le(0.0));
+        let safe = self.eq(0.0).logical_and(y.le(0.0).logical_or(y.isinf()));
         self * safe.where_(1.0, y).log()
     }
 
@@ -166,7 +170,7 @@ impl Tensor {
     #[track_caller]
     pub fn xlog1py(&self, y: impl Operand) -> Tensor {
         let y = y.beside(self);
-        let safe = self.eq(0.0).logical_and(y.le(-1.0));
+        let safe = self.eq(0.0).logical_and(y.le(-1.0).logical_or(y.isinf()));
         self * safe.where_(0.0, y).log1p()
     }
 
@@ -174,10 +178,14 @@ impl Tensor {
     #[track_caller]
     pub fn logit(&self, eps: Option<f64>) -> Tensor {
         let x = match eps {
-            Some(eps) => self.clamp(Some(eps.into()), Some((1.0 - eps).into())),
+            Some(eps) => {
+                let is_inside = self.ge(eps).logical_and(self.le(1.0 - eps));
+                is_inside.where_(self, self.detach().clamp(Some(eps.into()), Some((1.0 - eps).into())))
+            }
             None => self.clone(),
         };
-        (&x / (1.0 - &x)).log()
+        // A quotient's logarithm would have no derivative at 0 and 1, where this one has an infinite one.
+        x.log() - (1.0 - &x).log()
     }
 
     /// The logarithm of the gamma function of `dimensions` dimensions: a sum of [`Tensor::lgamma`].
@@ -195,11 +203,18 @@ impl Tensor {
     }
 }
 
-/// A function of `f64`, rounded to the operand's type once; of integers `f32`.
+/// A function of `f64`, rounded to the operand's type once; of integers `f32`. NaN gives NaN, and has it for its gradient.
 #[track_caller]
 fn in_double(x: &Tensor, function: impl FnOnce(&Tensor) -> Tensor) -> Tensor {
     match x.dtype() {
-        Ok(dtype) => function(&x.cast(DType::F64)).cast(if dtype.is_float() { dtype } else { DType::F32 }),
+        Ok(dtype) if dtype.is_float() => {
+            let wide = x.cast(DType::F64);
+            let is_none = wide.isnan();
+            let found = function(&is_none.where_(0.5, &wide));
+            // A square, of which the derivative is NaN there too.
+            is_none.where_(inside(&wide, &is_none, 0.0).square(), found).cast(dtype)
+        }
+        Ok(_) => function(&x.cast(DType::F64)).cast(DType::F32),
         Err(error) => Tensor::from_error(error),
     }
 }
@@ -230,7 +245,7 @@ fn lgamma(x: &Tensor) -> Tensor {
     let part = inside(x, &below.logical_and(x.isfinite()).logical_and(pole.logical_not()), 0.25);
     let sine = ((&part - part.round()) * PI).sin().abs();
     let found = below.where_(PI.ln() - sine.log() - &found, &found);
-    x.isnan().where_(x, pole.logical_or(x.isinf()).where_(f64::INFINITY, found))
+    pole.logical_or(x.isinf()).where_(f64::INFINITY, found)
 }
 
 /// Reflected below 1/2, and brought up to where the asymptotic series holds.
@@ -253,11 +268,13 @@ fn digamma(x: &Tensor) -> Tensor {
     let found = x.lt(0.0).logical_and(whole).where_(f64::NAN, found);
     let found = x.eq(0.0).where_(-infinity(x), found);
     let end = x.gt(0.0).where_(f64::INFINITY, x.full_like(f64::NAN));
-    x.isnan().where_(x, x.isinf().where_(end, found))
+    x.isinf().where_(end, found)
 }
 
 /// By Euler and Maclaurin.
 fn zeta(s: &Tensor, q: &Tensor) -> Tensor {
+    let is_endless = q.eq(f64::INFINITY);
+    let q = &inside(q, &is_endless.logical_not(), 1.0);
     let minus = -s;
     let mut total = (0..12i64).fold(s.zeros_like(), |total, k| total + (q + k).pow(&minus));
     let a = q + 12.0;
@@ -271,25 +288,32 @@ fn zeta(s: &Tensor, q: &Tensor) -> Tensor {
         factor = factor * (s + (k + 1.0)) * (s + (k + 2.0));
         last = last / a.square();
     }
-    total
+    is_endless.where_(0.0, total)
 }
 
-/// By Winitzki's approximation, which needs no derivative, and steps of Halley's method, which give one.
 fn erfinv(x: &Tensor) -> Tensor {
-    let inner = inside(x, &x.abs().lt(1.0), 0.0);
-    let fixed = inner.detach();
-    let logarithm = (1.0 - fixed.square()).log();
+    erfinv_beside(x, &(1.0 - x.abs()))
+}
+
+/// Of x, and of what its size is short of 1, which may be less than x can say. By Winitzki's approximation, which needs no derivative, and steps of
+/// Halley's method, which give one.
+fn erfinv_beside(x: &Tensor, rest: &Tensor) -> Tensor {
+    let is_inside = rest.gt(0.0);
+    let (inner, rest_inside) = (inside(x, &is_inside, 0.0), inside(rest, &is_inside, 1.0));
+    let (fixed, fixed_rest) = (inner.detach(), rest_inside.detach());
+    let logarithm = (&fixed_rest * (2.0 - &fixed_rest)).log();
     let first = &logarithm * 0.5 + 2.0 / (PI * 0.147);
     let mut y = ((first.square() - logarithm / 0.147).sqrt() - first).maximum(0.0).sqrt().copysign(&fixed).detach();
     for _ in 0..4 {
         let size = y.abs();
         // Near 1 the difference is that of the small rests.
-        let error = size.gt(1.0).where_((1.0 - inner.abs() - erfc(&size)) * y.sign(), y.erf() - &inner);
+        let error = size.gt(1.0).where_((&rest_inside - erfc(&size)) * y.sign(), y.erf() - &inner);
         let step = error * (0.5 * PI.sqrt()) * y.square().exp();
         y = &y - &step / (1.0 + &y * &step);
     }
-    let found = x.abs().eq(1.0).where_(infinity(x), y);
-    x.abs().gt(1.0).logical_or(x.isnan()).where_(f64::NAN, found)
+    let is_end = rest.eq(0.0);
+    // At the ends the value is infinite, and so is the derivative.
+    is_end.where_(inside(x, &is_end, 1.0) * f64::INFINITY, rest.lt(0.0).where_(f64::NAN, y))
 }
 
 /// exp(x^2) erfc(x) of x from 2 on, by its continued fraction.
@@ -301,14 +325,14 @@ fn erfcx_of_large(x: &Tensor) -> Tensor {
 fn erfcx(x: &Tensor) -> Tensor {
     let near = x.lt(2.0);
     let (small, large) = (inside(x, &near, 0.0), inside(x, &x.ge(2.0), 2.0));
-    x.isnan().where_(x, near.where_(small.square().exp() * (1.0 - small.erf()), erfcx_of_large(&large)))
+    near.where_(small.square().exp() * (1.0 - small.erf()), erfcx_of_large(&large))
 }
 
 fn erfc(x: &Tensor) -> Tensor {
     let near = x.lt(2.0);
-    let (small, large) = (inside(x, &near, 0.0), inside(x, &x.ge(2.0), 2.0));
-    let beyond = (-large.square()).exp() * erfcx_of_large(&large.minimum(1e100));
-    x.isnan().where_(x, near.where_(1.0 - small.erf(), beyond))
+    let (small, large) = (inside(x, &near, 0.0), inside(x, &x.ge(2.0), 2.0).minimum(1e100));
+    let beyond = (-large.square()).exp() * erfcx_of_large(&large);
+    near.where_(1.0 - small.erf(), beyond)
 }
 
 fn log_ndtr(x: &Tensor) -> Tensor {
@@ -321,8 +345,7 @@ fn log_ndtr(x: &Tensor) -> Tensor {
 fn entr(x: &Tensor) -> Tensor {
     let positive = x.gt(0.0);
     let safe = inside(x, &positive, 1.0);
-    let found = positive.where_(-(&safe * safe.log()), x.eq(0.0).where_(0.0, x.full_like(f64::NEG_INFINITY)));
-    x.isnan().where_(x, found)
+    positive.where_(-(&safe * safe.log()), x.eq(0.0).where_(0.0, x.full_like(f64::NEG_INFINITY)))
 }
 
 fn sinc(x: &Tensor) -> Tensor {
@@ -379,8 +402,16 @@ fn bessel_i(x: &Tensor, order: i64, scaled: bool) -> Tensor {
     let large = if order == 1 { large * x.sign() } else { large };
     let small = series(&near, order, 1.0, |_| 1.0) * (-near.abs()).exp();
     let found = is_near.where_(small, large);
-    let found = if scaled { found } else { found * x.abs().exp() };
-    x.isnan().where_(x, found)
+    if scaled {
+        return found;
+    }
+    // In two halves, of which none is infinite where the product is not; beyond, no formula has to say what infinity less infinity is. Of infinity PyTorch
+    // has none, and so have these.
+    let is_beyond = x.abs().gt(BEYOND).logical_and(x.isfinite());
+    let half = (inside(x, &is_beyond.logical_not(), 0.0).abs() * 0.5).exp();
+    let large = inside(x, &is_beyond, 1.0);
+    let endless = if order == 1 { large } else { large.abs() } * f64::INFINITY;
+    is_beyond.where_(endless, found * &half * &half)
 }
 
 fn bessel_j(x: &Tensor, order: i64) -> Tensor {

@@ -5,7 +5,8 @@
 //! the rotation that has come about. A symmetric matrix is made positive by adding a multiple of one.
 //!
 //! Few columns are swept so often in a graph, like any other value. Many are swept by a function that is compiled for their shape, until nothing changes: so
-//! the value is computed when it is asked for (of the graph nothing is realised, and gradients flow). A traced function cannot look, and sweeps so often.
+//! the value is computed when it is asked for (of the graph nothing is realised, and gradients flow). A traced function cannot look, and sweeps as often as
+//! is enough.
 //!
 //! Always: computed in `f64`. Gradients are those of the whole function (`grad::matrices`). Tested by values and gradients of PyTorch
 //! (data/more_ops.json.gz), and at size by tests/it/matrices.rs.
@@ -20,16 +21,23 @@ use super::{Result, Tensor, trace};
 use crate::DType;
 use crate::function::{compile, spec};
 
-/// Sweeps that are always enough for few columns; convergence is quadratic.
-const SWEEPS: usize = 9;
 /// Columns that are swept in a graph.
 const FEW: i64 = 10;
-/// Columns that a traced function sweeps.
-const TRACED_MAX: i64 = 32;
+/// Columns that a traced function sweeps: the rounds of all sweeps are launched one by one.
+const TRACED_MAX: i64 = 256;
 /// Sweeps after which a matrix is left as it is.
 const SWEEPS_MAX: usize = 40;
 /// Columns whose cosine is smaller are orthogonal.
 const ORTHOGONAL: f64 = 1e-15;
+
+/// Sweeps that are enough for so many columns, without a look: convergence is quadratic, and begins after about the logarithm of their number.
+fn sweeps_of(columns: i64) -> usize {
+    match columns {
+        ..=32 => 9,
+        33..=64 => 11,
+        _ => 13,
+    }
+}
 
 /// One rotation of row k and row k + half each, for all k, and rows moved on as in a tournament. Vectors are the first `width` elements of rows.
 fn round(x: &Tensor, half: i64, width: i64) -> (Tensor, Tensor) {
@@ -103,7 +111,7 @@ fn orthogonal(
         );
         return Err(CallError::new(op, &[&x.uop()?], message, location).into());
     } else if size > 1 {
-        rows = (0..SWEEPS).fold(rows.contiguous(), |rows, _| sweep(&rows, even, width).0);
+        rows = (0..sweeps_of(size)).fold(rows.contiguous(), |rows, _| sweep(&rows, even, width).0);
     }
     // A sweep brings rows back to their places, so the one of zeros that made their number even is the last.
     let rows = rows.narrow(-2, 0, size);
@@ -173,10 +181,12 @@ fn tall_svd(
 
 fn svd(op: &'static str, x: &Tensor, location: &'static Location<'static>) -> Result<[Tensor; 3]> {
     let shape = Matrices::of(op, x, location)?;
-    if shape.rows.min(shape.columns) == 0 {
-        return Err(CallError::new(op, &[&x.uop()?], "the matrix has no elements", location).into());
-    }
     let wide = x.cast(DType::F64);
+    if shape.rows.min(shape.columns) == 0 {
+        let empty = |rows| Tensor::zeros_of(shape.shape(rows, 0), DType::F64);
+        let values: Shape = shape.outer.iter().cloned().chain([0.into()]).collect();
+        return Ok([empty(shape.rows), Tensor::zeros_of(values, DType::F64), empty(shape.columns)]);
+    }
     if shape.rows >= shape.columns {
         return tall_svd(op, &wide, &shape, location);
     }
@@ -202,7 +212,7 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// If there are fewer than two axes, no elements or others than floats; in a traced function, if there are more than 32 columns.
+    /// If there are fewer than two axes, or other elements than floats; in a traced function, if there are more than 256 columns.
     #[track_caller]
     pub fn svd(&self) -> Result<(Tensor, Tensor, Tensor)> {
         let dtype = self.dtype()?;
@@ -223,17 +233,16 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// If the last two axes are not as long as each other, or have no elements or others than floats; in a traced function, if there are more than 32
-    /// columns.
+    /// If the last two axes are not as long as each other, or hold others than floats; in a traced function, if there are more than 256 columns.
     #[track_caller]
     pub fn eigh(&self) -> Result<(Tensor, Tensor)> {
         let location = Location::caller();
         let _call = within(location);
         let shape = Matrices::square("eigh", self, location)?;
-        if shape.rows == 0 {
-            return Err(CallError::new("eigh", &[&self.uop()?], "the matrix has no elements", location).into());
-        }
         let dtype = self.dtype()?;
+        if shape.rows == 0 {
+            return Ok((self.sum(-1), self.clone()));
+        }
         let wide = self.cast(DType::F64);
         let lower = wide.detach().tril(0);
         let symmetric = &lower + lower.tril(-1).t();
@@ -268,6 +277,9 @@ impl Tensor {
             let precision = if dtype == DType::F64 { f64::EPSILON } else { f64::from(f32::EPSILON) };
             let relative = tolerance.unwrap_or(precision * shape.rows.max(shape.columns) as f64);
             let wide = self.cast(DType::F64);
+            if shape.rows.min(shape.columns) == 0 {
+                return Ok(self.t());
+            }
             let [left, values, right] = svd("pinv", &wide.detach(), location)?;
             let counts = values.gt(values.max_keepdim(-1) * relative);
             let inverse = counts.where_(1.0 / counts.where_(&values, 1.0), 0.0);
@@ -292,7 +304,10 @@ impl Tensor {
         let _call = within(location);
         let values = || svd("matrix_norm", self, location).and_then(|[_, values, _]| Ok(values.cast(self.dtype()?)));
         built((|| {
-            Matrices::of("matrix_norm", self, location)?;
+            let shape = Matrices::of("matrix_norm", self, location)?;
+            if shape.rows.min(shape.columns) == 0 && norm != MatrixNorm::Smallest {
+                return Ok(self.sum([-2, -1]));
+            }
             Ok(match norm {
                 MatrixNorm::Frobenius => self.norm(2.0, [-2, -1], false),
                 MatrixNorm::Nuclear => values()?.sum(-1),

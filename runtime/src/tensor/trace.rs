@@ -1,8 +1,8 @@
 //! Tracing: running a closure over tensors that have no values yet, and seeing which tensors of the outside it reads and assigns.
 //!
 //! While a thread traces, storages born outside are not touched: the trace keeps its own idea of what each holds. A storage that is
-//! first read or assigned becomes a *state*: its value is computed, if it was not yet, and in the trace a *placeholder* stands for its
-//! memory. So after the trace every storage holds what it held before, whatever happened inside, and other threads never see a trace.
+//! first read or assigned becomes a *state*: its value is computed, if it was not yet and takes more memory than it is made of (`packed`), and in the
+//! trace a *placeholder* stands for its memory. So after the trace every storage holds what it held before, whatever happened inside, and other threads never see a trace.
 //! Cells born inside belong to the trace and work as always. Draws of random numbers are variables.
 //!
 //! Always: a placeholder never has a value; asking for one is the error [`ExecuteError::Traced`]. Asking to compute (`realize`) does
@@ -19,6 +19,7 @@ use warpweft_compiler::schedule::ANONYMOUS;
 use warpweft_compiler::{DType, UOp};
 
 use super::create::draw_variable;
+use super::packed::device_of_packed;
 use super::{Error, Result, Storage, Tensor};
 use crate::execute::{self, ExecuteError, Placeholder};
 
@@ -31,6 +32,8 @@ pub(crate) struct State {
     pub(crate) before: UOp,
     /// What it holds in the trace now.
     pub(crate) value: UOp,
+    /// What it held when it was met, if that is unpacked from fewer bytes and was not computed.
+    pub(crate) packed: Option<UOp>,
 }
 
 /// What a trace has met, each in the order of meeting.
@@ -151,11 +154,16 @@ fn key(storage: &Arc<Storage>) -> usize {
 }
 
 fn state_of(storage: &Arc<Storage>, value: &UOp) -> Result<State> {
-    let memory = memory_node(value)?;
-    let Arg::Buffer(arg) = memory.arg() else { return Err(ExecuteError::NoMemory.into()) };
-    let placeholder = placeholder(memory.dtype(), arg.len, &arg.device);
+    let (placeholder, packed) = match (device_of_packed(value), value.shape().numel().as_const()) {
+        (Some(device), Some(len)) => (placeholder(value.dtype(), len as u64, &device), Some(value.clone())),
+        _ => {
+            let memory = memory_node(value)?;
+            let Arg::Buffer(arg) = memory.arg() else { return Err(ExecuteError::NoMemory.into()) };
+            (placeholder(memory.dtype(), arg.len, &arg.device), None)
+        }
+    };
     let before = warpweft_compiler::schedule::view_of(&placeholder, value.shape());
-    Ok(State { storage: storage.clone(), placeholder, value: before.clone(), before })
+    Ok(State { storage: storage.clone(), placeholder, value: before.clone(), before, packed })
 }
 
 /// The `Buffer` node that holds a value in row-major order; computes the value if it was not yet.

@@ -10,6 +10,7 @@ use warpweft_compiler::ops::pooling;
 
 use super::errors::{CallError, within};
 use super::factor::built;
+use super::sampling::cubic_shares;
 use super::{AxisList, Kernel, Length, Resampling, Result, ScatterReduce, Tensor};
 use crate::{DType, Dim};
 
@@ -60,21 +61,29 @@ fn last_axes(
     }
 }
 
-/// The lengths of axes as numbers, for what has no form for variables.
-fn as_numbers(
-    op: &'static str,
-    x: &Tensor,
-    axes: &[(i64, Dim)],
-    location: &'static Location<'static>,
-) -> Result<Vec<(i64, i64)>> {
-    let numbers: Option<_> = axes.iter().map(|(axis, length)| Some((*axis, length.as_const()?))).collect();
-    match numbers {
-        Some(numbers) => Ok(numbers),
-        None => {
-            let message = "the lengths must be numbers, not variables";
-            Err(CallError::new(op, &[&x.uop()?], message, location).into())
-        }
-    }
+/// An axis of any length as so many elements, each a cubic polynomial of four neighbours.
+fn cubic_of_any(x: &Tensor, axis: i64, length: &Dim, size: i64, align_corners: bool) -> Tensor {
+    built((|| {
+        let dtype = x.dtype()?;
+        let wide = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
+        let (old, number) = (Tensor::from_dim(length).cast(DType::F64), Tensor::iota(size).cast(DType::F64));
+        let place = match align_corners {
+            true if size == 1 => number,
+            true => number * (old - 1.0) / (size - 1) as f64,
+            false => (number + 0.5) * old / size as f64 - 0.5,
+        };
+        let low = place.floor();
+        let part = (place - &low).cast(wide);
+        let along: Vec<i64> = (0..x.rank()? as i64).map(|k| if k == axis { size } else { 1 }).collect();
+        let last = Tensor::from_dim(length - 1).cast(DType::F64);
+        let shares = cubic_shares(&part);
+        let parts = (-1i64..).zip(shares).map(|(offset, share)| {
+            let at = (&low + offset as f64).maximum(0.0).minimum(&last).cast(DType::I32);
+            x.cast(wide).index_select(axis, &at) * share.reshape(along.clone())
+        });
+        let total = parts.reduce(|total, part| total + part).unwrap_or_else(|| x.clone());
+        Ok(if dtype.is_float() { total.cast(dtype) } else { total.round().cast(dtype) })
+    })())
 }
 
 /// Where the window of each of `size` results begins and ends among `length` elements.
@@ -195,10 +204,12 @@ impl Tensor {
         let _call = within(location);
         built((|| {
             let axes = last_axes("interpolate_cubic", self, sizes, location)?;
-            let lengths = as_numbers("interpolate_cubic", self, &axes, location)?;
-            let steps = lengths.iter().zip(sizes);
-            Ok(steps.fold(self.clone(), |x, (&(axis, length), &size)| {
-                let (old, new) = (length as f64, size as f64);
+            let steps = axes.iter().zip(sizes);
+            Ok(steps.fold(self.clone(), |x, ((axis, length), &size)| {
+                let Some(number) = length.as_const() else {
+                    return cubic_of_any(&x, *axis, length, size, align_corners);
+                };
+                let (old, new) = (number as f64, size as f64);
                 let place = |k: i64| match align_corners {
                     true if size == 1 => 0.0,
                     true => k as f64 * (old - 1.0) / (new - 1.0),
@@ -210,7 +221,7 @@ impl Tensor {
                     antialias: false,
                     exclude_outside: false,
                 };
-                x.resample(axis, &(0..size).map(place).collect::<Vec<_>>(), &how)
+                x.resample(*axis, &(0..size).map(place).collect::<Vec<_>>(), &how)
             }))
         })())
     }
@@ -258,20 +269,22 @@ impl Tensor {
         let _call = within(location);
         built((|| {
             let axes = last_axes("pixel_unshuffle", self, &[1, 1, 1], location)?;
-            let axes = as_numbers("pixel_unshuffle", self, &axes, location)?;
-            let [(_, channels), (_, height), (_, width)] = axes[..] else { return Ok(self.clone()) };
-            if factor < 1 || height % factor != 0 || width % factor != 0 {
+            let [(_, channels), (_, height), (_, width)] = &axes[..] else { return Ok(self.clone()) };
+            let parts = Dim::from(factor);
+            let simple = |dim: Dim| Dim::from(warpweft_compiler::symbolic::simplify(&dim.to_uop()));
+            let is_multiple = |length: &Dim| simple(length.floor_mod(&parts)).is(0);
+            if factor < 1 || !is_multiple(height) || !is_multiple(width) {
                 let message = format!("{height} rows and {width} columns must be multiples of the factor {factor}");
                 return Err(CallError::new("pixel_unshuffle", &[&self.uop()?], message, location).into());
             }
-            let cut = self.unflatten(-1, [width / factor, factor]).unflatten(-3, [height / factor, factor]);
+            let (rows, columns) = (simple(height.floor_div(&parts)), simple(width.floor_div(&parts)));
+            let dims = self.dims()?;
+            let outer = || dims[..dims.len() - 3].iter().cloned();
+            let cut = [channels.clone(), rows.clone(), parts.clone(), columns.clone(), parts];
+            let cut = self.reshape(outer().chain(cut).collect::<super::Dims>());
             // [.., c, h, r, w, r] to [.., c, r, r, h, w].
             let moved = cut.movedim(-3, -4).movedim(-1, -3);
-            let dims = self.dims()?;
-            let outer = dims[..dims.len() - 3].iter().cloned();
-            let shape: super::Dims = outer
-                .chain([(channels * factor * factor).into(), (height / factor).into(), (width / factor).into()])
-                .collect();
+            let shape: super::Dims = outer().chain([channels * factor * factor, rows, columns]).collect();
             Ok(moved.reshape(shape))
         })())
     }

@@ -44,7 +44,8 @@ impl Equation {
 
 /// Matrices are in the last two axes, the axes before are a batch; `f32` and `f64`, and half floats through `f32`.
 impl Tensor {
-    /// x of `self x = b`, by elimination with the largest pivots; right-hand sides are columns of b. A singular matrix gives infinities or NaN.
+    /// x of `self x = b`, by elimination with the largest pivots; right-hand sides are columns of b, or b is one: a vector, or as many as there are
+    /// matrices. A singular matrix gives infinities or NaN.
     ///
     /// ```
     /// # use warpweft::Tensor;
@@ -60,6 +61,10 @@ impl Tensor {
         let _call = within(location);
         built((|| {
             Matrices::square("solve", self, location)?;
+            let (left, right) = (self.dims()?, b.dims()?);
+            if right.len() == 1 || right[..] == left[..left.len() - 1] {
+                return Ok(self.solve(&b.unsqueeze(-1)).squeeze(-1));
+            }
             let Equation { a, b, shape, columns, dtype } = Equation::of("solve", self, b, location)?;
             let value = solved(&a.detach(), &b.detach(), &shape, columns)?;
             Ok(known(Function::Alike, &value, &[&inverse(&a, &shape)?.matmul(&b)]).cast(dtype))
