@@ -360,7 +360,7 @@ fn elements_and_reductions() {
         ),
         case(
             || x.searchsorted(&floats(&[3, 2]), false),
-            "the sorted axis must have a length that is a number, and those before it must be those of the",
+            "the sorted axis must have less than 2^31 elements, and those before it must be those of the",
         ),
         case(|| x.masked_select(&floats(&[2, 3])), "the mask must be of bools, not f32"),
         case(
@@ -536,10 +536,7 @@ fn layers_and_algebra() {
         case(|| x.cdist(&x, -1.0), "order -1: it must be 0 or more"),
         case(|| x.trapezoid(1.0, 5), "axis 5 is out of range: 2 axes take -2 to 1"),
         case(|| x.solve(&x), "the last two axes must be as long as each other"),
-        case(
-            || square.solve(&floats(&[4])),
-            "there must be two axes at least, the last two of lengths that are numbers, and the elements floats",
-        ),
+        case(|| square.solve(&floats(&[4])), "both must have as many rows: right-hand sides are columns of a matrix"),
         case(|| x.inverse(), "the last two axes must be as long as each other"),
         case(
             || floats(&[3]).cholesky(),
