@@ -201,8 +201,9 @@ mod tests {
         assert_eq!(error, format!("no device is called `PTX:8`; devices that are here: {there}"));
         // SAFETY: as above.
         assert_eq!(unsafe { open("interpreter:7", None) }.unwrap().name(), "INTERPRETER:7");
-        // SAFETY: as above. A GPU is there or not; where it is not, the error says why.
+        // A GPU is there or not; where it is not, the error says why.
         for (name, shown) in [("cuda", "CUDA"), ("cuda:7", "CUDA:7")] {
+            // SAFETY: as above.
             if let Err(error) = unsafe { open(name, None) } {
                 assert!(error.to_string().starts_with(&format!("device {shown} is not available: ")), "{error}");
             }

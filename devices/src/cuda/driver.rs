@@ -130,7 +130,9 @@ impl Context {
             return Err(unavailable(format!("the GPU has compute capability {major}.{minor}; kernels need {a}.{b}")));
         }
         if attribute(Attribute::CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS).map_err(failed)? == 0 {
-            return Err(unavailable("the GPU and the host cannot share memory (concurrent managed access)".to_string()));
+            return Err(unavailable(
+                "the GPU and the host cannot share memory (concurrent managed access)".to_string(),
+            ));
         }
         let mut context = ptr::null_mut();
         // SAFETY: as above. What is retained here is released on drop.
