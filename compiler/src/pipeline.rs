@@ -6,7 +6,9 @@ use crate::error::CompileError;
 use crate::ir::text::Graph;
 use crate::ir::{Arg, Op, UOp, postorder};
 use crate::kernel::{accumulate, effects, estimate, local_buffers, name};
-use crate::legalize::{blocks, decompose, expand, first_thread, index_types, pairs, states, strided, transpose};
+use crate::legalize::{
+    blocks, decompose, expand, first_thread, index_types, interleaved, pairs, states, strided, transpose,
+};
 use crate::linearize::{self, Linear, ahead, barriers, check, linearizer, reassociate, short_loops};
 use crate::lower::{loops, tensors};
 use crate::optimize::{self, Opts};
@@ -61,6 +63,7 @@ pub fn lower_kernel(
     passes.run("unrolled and vector ranges are expanded", expand::expand);
     passes.run("tiles of strided loads become rows, transposed", transpose::transpose_tiles);
     passes.run("loads in small steps become whole vectors and a choice of lanes", strided::load_between);
+    passes.run("stores that lie between each other become whole vectors", interleaved::store_between);
     passes.run("neighbours among factors of matrices are loaded together", pairs::load_pairs);
     passes.run("local buffers get scratch of their own", local_buffers::number_scratch);
     passes.run("what accumulates in memory loads what is there", accumulate::open_accumulations);

@@ -51,6 +51,7 @@ mod symbolic_programs;
 mod tensors;
 mod thread_opts;
 mod tidy;
+mod transposed_convolutions;
 mod updates;
 mod variable_images;
 mod variable_lengths;

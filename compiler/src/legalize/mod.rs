@@ -1,6 +1,6 @@
 //! After the optimizer: what it chose is carried out, until nothing is left that the target lacks.
 //!
-//! Long sums go by blocks ([`blocks`]); tiles and lanes become straight-line code and vectors ([`expand`], [`transpose`]); reductions of
+//! Long sums go by blocks ([`blocks`]); tiles and lanes become straight-line code and vectors ([`expand`], [`transpose`], [`interleaved`]); reductions of
 //! several values become accumulators ([`states`]); factors of matrices are loaded in pairs ([`pairs`]); what all threads would store the first one stores ([`first_thread`]); ops that the target lacks become ops that it has ([`decompose`], with
 //! [`half_floats`], [`transcendental`] and sines); indices get machine types ([`index_types`]).
 
@@ -10,6 +10,7 @@ pub mod expand;
 pub mod first_thread;
 pub mod half_floats;
 pub mod index_types;
+pub mod interleaved;
 pub mod pairs;
 mod sine;
 pub mod states;

@@ -19,6 +19,7 @@ pub mod batch;
 mod by_blocks;
 mod coefficients;
 pub mod convolution;
+mod convolution_phases;
 pub mod create;
 pub mod einsum;
 pub mod elementwise;

@@ -8,11 +8,13 @@
 //! y[stride * t + r] = sum over q of x[t - q] w[stride * q + r]        r in 0..stride, channels [out, r]
 //! ```
 //!
-//! Then the phases are laid side by side and the padding is cut off. Along axes with steps in the window as well (dilation) zeros are put between.
+//! Then the phases are laid side by side and the padding is cut off. Where that multiplies much with zeros that stand for elements which a phase does not have, phases are computed
+//! apart (`convolution_phases`). Along axes with steps in the window as well (dilation) zeros are put between.
 //!
 //! Tested by the cases of the tests crate, against PyTorch's results and the interpreter.
 
 use super::convolution::{Checked, ConvOptions, add_bias, check, correlate, marked, per_axis, window_list};
+use super::convolution_phases::{KnownAxis, PhasesOfAxes};
 use super::movement::{pad_axis, reorder, shrink_axis};
 use super::padding::{PadMode, pad_by_dims};
 use super::shapes::common_dtype;
@@ -96,6 +98,10 @@ pub(crate) fn conv_transpose_by(
         axes.push(axis);
     }
     let (x, weight) = (x.cast(dtype), weight.cast(dtype));
+    if let Some(phases) = phases_apart(&x, &weight, options.groups, &axes) {
+        let result = phases.result()?;
+        return add_bias(&marked(Function::TransposedConvolution, result, &x, &weight, options), bias);
+    }
     let turned = turned_weight(&weight, &axes, options.groups);
     let padded = padded_input(&x, &axes)?;
     let taps: Vec<i64> = axes.iter().map(Axis::taps).collect();
@@ -106,6 +112,23 @@ pub(crate) fn conv_transpose_by(
     let result =
         if axes.iter().all(|axis| axis.phases() == 1) { phases } else { interleaved(&phases, channels, &axes) };
     add_bias(&marked(Function::TransposedConvolution, result, &x, &weight, options), bias)
+}
+
+/// The phases of axes whose lengths are all known, if they are computed apart.
+fn phases_apart<'x>(x: &'x UOp, weight: &'x UOp, groups: i64, axes: &[Axis]) -> Option<PhasesOfAxes<'x>> {
+    if axes.iter().all(|axis| axis.stride == 1) {
+        return None;
+    }
+    let mut known = Vec::with_capacity(axes.len());
+    let mut alike = 1i64;
+    for axis in axes {
+        let Axis { kernel, stride, padding, dilation, .. } = *axis;
+        let (len, result) = (axis.len.as_const()?, axis.result().as_const()?);
+        known.push(KnownAxis { len, kernel, stride, padding, dilation, result });
+        let windows = if axis.phases() > 1 { len + axis.taps() - 1 } else { result };
+        alike = alike.saturating_mul(windows.saturating_mul(axis.taps() * axis.phases()));
+    }
+    PhasesOfAxes::worth(x, weight, groups, &known, alike)
 }
 
 /// x as its windows are taken from: with what the kernel reaches beyond its ends.

@@ -44,6 +44,8 @@ const STAGES_MAX: usize = 4;
 pub(super) const UNROLLED_OPS_MAX: u32 = 128;
 /// Iterations of shared loops that a thread should have, for a balance.
 pub(super) const SHARES_PER_THREAD: u32 = 4;
+/// Iterations of a short loop, at most, that fill what lies between lanes: of more, `legalize::interleaved` makes no whole vectors.
+const BETWEEN_MAX: i64 = 4;
 /// Tiles along each side of a block that crosses memory: processors fetch lines in pairs.
 const BLOCK_TILES: u32 = 2;
 
@@ -133,6 +135,9 @@ pub fn choose(root: &UOp, target: &Target) -> Choice {
     {
         let tile = choose_tile(&survey, target, id, lanes);
         apply_tile(&mut choice, &survey, &tile, id, lanes);
+        if of_few_threads {
+            fill_between(&mut choice, &survey, id);
+        }
         match tile.row.filter(|_| of_few_threads) {
             Some((row, rows)) if tile.crosses => walk_in_blocks(&mut choice, &survey, [(row, rows), (id, lanes)]),
             Some((row, rows)) => {
@@ -266,6 +271,25 @@ fn apply_tile(choice: &mut Attempts<'_>, survey: &Survey, tile: &Tile, vector_id
     }
 }
 
+/// Where stores walk memory in steps along the lanes and a short loop has what lies between, its iterations become copies: together they fill
+/// whole vectors (`legalize::interleaved`).
+pub(super) fn fill_between(choice: &mut Attempts<'_>, survey: &Survey, lane: u32) {
+    let stores = survey.accesses.iter().filter(|access| access.is_store && access.depends.contains(lane));
+    let mut between: Vec<(u32, i64)> = Vec::new();
+    for store in stores {
+        let step = store.steps.get(&lane).copied().unwrap_or(0);
+        let fills = |id: &u32| store.steps.get(id) == Some(&1) && survey.len(*id) == step;
+        let found = survey.ranges.keys().copied().filter(fills).min();
+        let Some(id) = found.filter(|_| (2..=BETWEEN_MAX).contains(&step)) else { continue };
+        if !between.contains(&(id, step)) {
+            between.push((id, step));
+        }
+    }
+    for (range, step) in between.into_iter().filter(|(_, step)| (*step as u64).is_power_of_two()) {
+        choice.attempt(Opt::Upcast { range, times: step as u32 });
+    }
+}
+
 /// Tiles that cross memory are done block by block. Along a whole row of tiles, the lines that the processor fetches beside those
 /// asked for would be gone before their turn came.
 fn walk_in_blocks(choice: &mut Attempts<'_>, survey: &Survey, sides: [(u32, u32); 2]) {
@@ -308,7 +332,11 @@ fn vectorize_inner(choice: &mut Attempts<'_>, survey: &Survey, target: &Target, 
             accumulators *= times;
         }
     }
-    let vectors = (survey.len(id) / lanes as i64) as u32;
+    // What is left over of a local buffer's loop is a vector that overlaps the one before.
+    let vectors = match inner.is_local_buffer {
+        true => (survey.len(id) as u32).div_ceil(lanes),
+        false => survey.len(id) as u32 / lanes,
+    };
     let holds_reductions = survey.inner.iter().any(|other| !other.is_local_buffer && other.is_inside(id));
     let most = match (inner.is_local_buffer, holds_reductions) {
         (false, _) => budget.min(8),

@@ -16,7 +16,8 @@
 
 use std::collections::BTreeSet;
 
-use super::by_hand::{Attempts, SHARES_PER_THREAD, UNROLLED_OPS_MAX};
+use super::by_hand::{Attempts, SHARES_PER_THREAD, UNROLLED_OPS_MAX, fill_between};
+use super::contraction::step_of_load;
 use super::opt::Opt;
 use super::split::is_reduce;
 use super::survey::Survey;
@@ -31,6 +32,9 @@ const PARTS_OF_DIGIT_MAX: i64 = 8;
 const PARTS_WITH_REDUCTIONS: usize = 3;
 /// Elements for which lanes are made of a part.
 const LANES_MIN: i64 = 4;
+
+/// Vectors of a row, at most, for which masks are better than parts that are no vectors.
+const MASKED_VECTORS: i64 = 8;
 
 /// What a loop's iterations ask.
 #[derive(Default)]
@@ -181,7 +185,8 @@ fn cut_once(choice: &mut Attempts<'_>, target: &Target) -> bool {
         };
         let can_share =
             leaves_shares(choice, range) || is_walked && places.has_digits && i64::from(choice.threads) < lanes;
-        if !is_worth || parts.len() > room || !can_share {
+        let is_masked = is_walked && !places.has_digits && loads_under_masks(range, len, &dependencies, target);
+        if !is_worth || parts.len() > room || !can_share || is_masked {
             continue;
         }
         let longest = parts.iter().rev().max_by_key(|(begin, end)| end - begin);
@@ -193,6 +198,19 @@ fn cut_once(choice: &mut Attempts<'_>, target: &Target) -> bool {
         }
     }
     false
+}
+
+/// Whether a loop that fills scratch is better off with masks than with parts: what is left over at the ends of a short row costs more than a mask for each vector. Not where
+/// loads walk memory in steps: under masks those take a load for each lane.
+fn loads_under_masks(range: &UOp, len: i64, dependencies: &Dependencies, target: &Target) -> bool {
+    let closes = |node: &&UOp| node.op() == Op::Store && closed_ranges(node).contains(range);
+    let mut stores = dependencies.order.iter().filter(closes);
+    let lanes = i64::from(target.vector_bytes) / 4;
+    let fills_scratch = stores.all(|store| store.src()[0].src()[0].op() == Op::Scratch);
+    let varies = |node: &&UOp| node.op() == Op::Load && dependencies.get(node).contains(range_id(range));
+    let mut loads = dependencies.order.iter().filter(varies);
+    let is_short = target.has_masked_memory && len <= MASKED_VECTORS * lanes;
+    is_short && fills_scratch && loads.all(|load| step_of_load(load, range) == Some(1))
 }
 
 /// Whether two loads are there under conditions on a range: without a cut both are asked for in every iteration.
@@ -238,6 +256,7 @@ pub(super) fn vectorize_parts(choice: &mut Attempts<'_>, survey: &Survey, target
             if times >= 2 {
                 choice.attempt(Opt::Upcast { range: id, times });
             }
+            fill_between(choice, survey, id);
         }
     }
 }

@@ -20,6 +20,7 @@
 use super::by_hand::Attempts;
 use super::contraction::{Contraction, LoadPlace, contractions, number_of_load, step_of_load};
 use super::opt::Opt;
+use super::tile::{RegisterRoom, best_tile};
 use crate::ir::{Op, UOp, postorder};
 use crate::kernel::ranges::{closed_ranges, next_range_id, open_operands, range_id};
 use crate::target::Target;
@@ -116,6 +117,10 @@ struct Room {
     threads: i64,
     most: i64,
     tile: i64,
+    lanes: i64,
+    /// Those that share the panel, and the registers of their tile.
+    rows: i64,
+    registers: u32,
 }
 
 impl Contraction<'_> {
@@ -138,11 +143,12 @@ impl Contraction<'_> {
             return None;
         }
         let threads = i64::from(target.threads);
-        let room = Room { near, most, threads, tile: VECTORS * i64::from(target.vector_bytes) / bytes };
+        let lanes = i64::from(target.vector_bytes) / bytes;
+        let registers = target.vector_registers;
+        let room = Room { near, most, threads, tile: VECTORS * lanes, lanes, rows, registers };
         let of_results = || self.columns(&room).map(|block| (block, false));
         let of_terms = || self.columns_of_terms(&own, &room).map(|block| (block, true));
         // Of results far shorter than a vector, as those of the gradient by a weight, a copy would go element by element.
-        let lanes = i64::from(target.vector_bytes) / bytes;
         let is_short = |lane: &UOp| lane.src()[0].max_value() * SHORT_ROWS.0 <= lanes * SHORT_ROWS.1;
         let (block, terms_last) = match self.lane_of_results().is_some_and(is_short) {
             true => of_terms().or_else(of_results)?,
@@ -236,7 +242,11 @@ fn best_part(len: i64, each: i64, outside: i64, room: &Room) -> i64 {
         let reads = if columns > room.near { FAR } else { 1.0 };
         let items = outside * again(len, *part) / part;
         let shares = again(items, room.threads) as f64 / items as f64;
-        shares * reads * blocks * again(columns, room.tile) as f64 / columns as f64
+        let vectors = again(columns, room.lanes) / room.lanes;
+        let registers = RegisterRoom { registers: room.registers, values: 1, divides: false };
+        let most = |count: i64| u32::try_from(count).unwrap_or(u32::MAX);
+        let (cycles, ..) = best_tile(&registers, most(vectors), most(room.rows));
+        shares * reads * blocks * cycles * (vectors * room.lanes) as f64 / columns as f64
     };
     // A percent is as good as nothing.
     (1..=(room.most / each).min(len))
@@ -305,8 +315,11 @@ mod tests {
 
     #[test]
     fn blocks_leave_little_over() {
+        // Two vectors by six rows are a tile of 16 registers.
+        let (lanes, rows, registers) = (8, 66, 16);
+        let room = |near: i64, most: i64, threads: i64| Room { near, most, threads, tile: 16, lanes, rows, registers };
         // 4 of 28 rows of 28 are seven tiles of 16; all of 14 x 14 leave less over than 7 rows would; 7 x 7 fill four tiles in no way.
-        let part = |len: i64, near: i64, most: i64| best_part(len, len, 1, &Room { near, most, threads: 1, tile: 16 });
+        let part = |len: i64, near: i64, most: i64| best_part(len, len, 1, &room(near, most, 1));
         assert_eq!(part(28, 200, 400), 4);
         assert_eq!(part(14, 300, 400), 14);
         assert_eq!(part(7, 100, 400), 7);
@@ -314,7 +327,12 @@ mod tests {
         // Two rows would stay near, but an eighth would be done twice.
         assert_eq!(part(28, 60, 120), 4);
         // Of one image, a block for each of seven threads.
-        assert_eq!(best_part(28, 28, 1, &Room { near: 400, most: 400, threads: 7, tile: 16 }), 4);
-        assert_eq!(best_part(28, 28, 1, &Room { near: 400, most: 400, threads: 2, tile: 16 }), 14);
+        assert_eq!(best_part(28, 28, 1, &room(400, 400, 7)), 4);
+        assert_eq!(best_part(28, 28, 1, &room(400, 400, 2)), 14);
+        // Seven vectors of 16 lanes are one tile; eight rows would be twice three, and some rows twice.
+        assert_eq!(
+            best_part(28, 28, 1, &Room { lanes: 16, tile: 32, rows: 32, registers: 32, ..room(222, 455, 1) }),
+            4
+        );
     }
 }

@@ -11,8 +11,9 @@ use super::survey::{AccessPattern, Survey};
 use crate::kernel::ranges::range_id;
 use crate::target::Target;
 
-/// Vectors of a tile with rows, at most.
+/// Vectors of a tile with rows, at most, and where these are all of the range.
 const VECTORS_MAX: u32 = 4;
+const ALL_VECTORS_MAX: u32 = 8;
 /// Rows of a tile, at most.
 const ROWS_MAX: u32 = 14;
 /// Multiply-adds, and loads, that begin in one cycle.
@@ -142,6 +143,12 @@ pub(super) fn step_cycles(vectors: u32, rows: u32) -> f64 {
 
 /// Vectors and rows of the tile that takes the fewest cycles for an element, of a loop over so many vectors and rows.
 pub(super) fn register_tile(room: &RegisterRoom, vectors_in_range: u32, rows_in_range: u32) -> (u32, u32) {
+    let (_, vectors, rows) = best_tile(room, vectors_in_range, rows_in_range);
+    (vectors, rows)
+}
+
+/// The same, behind the cycles that it takes for an element, what is computed twice included.
+pub(super) fn best_tile(room: &RegisterRoom, vectors_in_range: u32, rows_in_range: u32) -> (f64, u32, u32) {
     let divides = |len: u32, part: u32| !room.divides || len.is_multiple_of(part);
     let fits = |vectors: u32, rows: u32| {
         let is_whole = divides(vectors_in_range, vectors) && divides(rows_in_range, rows);
@@ -153,7 +160,8 @@ pub(super) fn register_tile(room: &RegisterRoom, vectors_in_range: u32, rows_in_
         step * again(vectors_in_range, vectors) * again(rows_in_range, rows)
     };
     let mut best = (f64::INFINITY, 1, 1);
-    for vectors in 1..=VECTORS_MAX.min(vectors_in_range.max(1)) {
+    let all = (VECTORS_MAX + 1..=ALL_VECTORS_MAX).filter(|vectors| *vectors == vectors_in_range);
+    for vectors in (1..=VECTORS_MAX.min(vectors_in_range.max(1))).chain(all) {
         for rows in (1..=ROWS_MAX.min(rows_in_range.max(1))).filter(|rows| fits(vectors, *rows)) {
             let needed = cycles(vectors, rows);
             if needed < best.0 {
@@ -161,7 +169,7 @@ pub(super) fn register_tile(room: &RegisterRoom, vectors_in_range: u32, rows_in_
             }
         }
     }
-    (best.1, best.2)
+    best
 }
 
 #[cfg(test)]
@@ -188,6 +196,8 @@ mod tests {
 
     #[test]
     fn a_tile_does_not_do_much_twice() {
+        // Seven vectors are one tile of three rows, not two of four vectors.
+        assert_eq!(tile(32, 7, 64), (7, 3));
         // Of 8 rows, six and six would be half again as much.
         assert_eq!(tile(16, 64, 8), (2, 4));
         assert_eq!(tile(16, 3, 60), (3, 3));
