@@ -24,18 +24,19 @@ use crate::function::{compile, spec};
 /// Columns that are swept in a graph.
 const FEW: i64 = 10;
 /// Columns that a traced function sweeps: the rounds of all sweeps are launched one by one.
-const TRACED_MAX: i64 = 256;
+const TRACED_MAX: i64 = 64;
 /// Sweeps after which a matrix is left as it is.
 const SWEEPS_MAX: usize = 40;
 /// Columns whose cosine is smaller are orthogonal.
 const ORTHOGONAL: f64 = 1e-15;
 
-/// Sweeps that are enough for so many columns, without a look: convergence is quadratic, and begins after about the logarithm of their number.
+/// Sweeps that are enough for so many columns, without a look, whose lengths are as far apart as a type allows, or equal: random ones take half.
 fn sweeps_of(columns: i64) -> usize {
     match columns {
-        ..=32 => 9,
-        33..=64 => 11,
-        _ => 13,
+        ..=10 => 13,
+        11..=16 => 16,
+        17..=32 => 22,
+        _ => 32,
     }
 }
 
@@ -212,7 +213,7 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// If there are fewer than two axes, or other elements than floats; in a traced function, if there are more than 256 columns.
+    /// If there are fewer than two axes, or other elements than floats; in a traced function, if there are more than 64 columns.
     #[track_caller]
     pub fn svd(&self) -> Result<(Tensor, Tensor, Tensor)> {
         let dtype = self.dtype()?;
@@ -233,7 +234,7 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// If the last two axes are not as long as each other, or hold others than floats; in a traced function, if there are more than 256 columns.
+    /// If the last two axes are not as long as each other, or hold others than floats; in a traced function, if there are more than 64 columns.
     #[track_caller]
     pub fn eigh(&self) -> Result<(Tensor, Tensor)> {
         let location = Location::caller();
