@@ -8,8 +8,8 @@
 //! A scatter takes a store for each lane, this one for each vector and log2(step) shuffles. It is what lays the phases of a transposed convolution side by side, or the
 //! halves of pairs.
 //!
-//! Always: the same elements get the same values. Steps are powers of two, of which all places between are stored. Not of memory that the kernel loads, nor of stores under
-//! conditions or that wait for loads. Tested below, and in the tests crate, where the CPU agrees with the interpreter.
+//! Always: the same elements get the same values. Steps are powers of two, of which all places between are stored. Not of memory that the kernel loads, nor of stores that
+//! accumulate, stand under conditions or wait for loads. Tested below, and in the tests crate, where the CPU agrees with the interpreter.
 
 use rustc_hash::FxHashSet;
 use smallvec::smallvec;
@@ -45,7 +45,7 @@ pub fn store_between(root: &UOp) -> UOp {
     let nodes = postorder(std::slice::from_ref(root));
     let loaded: FxHashSet<&UOp> = nodes
         .iter()
-        .filter(|node| matches!(node.op(), Op::Load | Op::Previous))
+        .filter(|node| matches!(node.op(), Op::Load | Op::Previous | Op::Exchange))
         .map(|load| &load.src()[0].src()[0])
         .collect();
     let mut families: Vec<(Family, Vec<Member>)> = Vec::new();
@@ -89,7 +89,8 @@ fn in_steps(store: &UOp, number: usize) -> Option<(Family, Member)> {
     let (Op::Ramp, Arg::Number(step), Op::Param) = (offset.op(), offset.arg(), buffer.op()) else { return None };
     let (lanes, step) = (value.dtype().lanes(), *step);
     let is_short = (2..=STEP_MAX).contains(&step) && (step as u64).is_power_of_two();
-    if lanes < LANES_MIN || !lanes.is_power_of_two() || !is_short {
+    let accumulates = *store.arg() != Arg::None;
+    if lanes < LANES_MIN || !lanes.is_power_of_two() || !is_short || accumulates {
         return None;
     }
     let base = offset.src()[0].clone();
@@ -131,7 +132,7 @@ fn lane_of(vector: &UOp, number: usize) -> UOp {
 mod tests {
     use super::*;
     use crate::DType;
-    use crate::ir::AxisKind;
+    use crate::ir::{AxisKind, ReduceOp};
 
     fn store(constant: i64, step: i64, lanes: usize) -> UOp {
         let range = UOp::range(100, 0, AxisKind::Loop);
@@ -190,6 +191,14 @@ mod tests {
             let root = UOp::sink((0..step).map(|constant| store(constant, step, lanes)));
             assert_eq!(store_between(&root), root, "{step} {lanes}");
         }
+        // What is added to what is there.
+        let adds = |constant: i64| {
+            let store = store(constant, 2, 8);
+            let src: Sources = store.src().iter().cloned().collect();
+            UOp::new(Op::Store, store.dtype(), src, Arg::Combine(ReduceOp::Add))
+        };
+        let root = UOp::sink([adds(0), adds(1)]);
+        assert_eq!(store_between(&root), root);
         // What the kernel reads itself.
         let [a, b] = [store(0, 2, 8), store(1, 2, 8)];
         let index = a.src()[0].with_src([a.src()[0].src()[0].clone(), UOp::index(0)].into_iter().collect::<Sources>());
