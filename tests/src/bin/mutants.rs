@@ -1,4 +1,4 @@
-//! `mutants [--only NAME,NAME] [--list]`: plants each fault of `tests/mutants` in a copy of the project, and says which the tests do not notice.
+//! `mutants [--only NAME,NAME] [--first NAME,NAME] [--list]`: plants each fault of `tests/mutants` in a copy of the project, and says which the tests do not notice.
 //!
 //! Exit code 0 if all are noticed or shown to be equivalent, 1 if one survives, 2 if it cannot be found out.
 
@@ -20,6 +20,9 @@ struct Arguments {
     /// Only faults whose names hold one of these texts, separated by commas.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
+    /// Faults whose names hold one of these texts before the others: those of what was just changed.
+    #[arg(long, value_delimiter = ',')]
+    first: Vec<String>,
     /// Print the names of the faults.
     #[arg(long)]
     list: bool,
@@ -67,9 +70,10 @@ fn run(arguments: &Arguments) -> Result<usize, String> {
     let suite = baseline(binaries, &folder, arguments.jobs)?;
     eprintln!("all {} pass after {:.0} s", suite.tests.len(), started.elapsed().as_secs_f64());
     let mut survivors = 0;
-    // Those that nothing can notice take longest, so they come last.
     let mut switches: Vec<(usize, &Fault)> = faults.iter().enumerate().filter(|(_, fault)| !fault.alone).collect();
-    switches.sort_by_key(|(_, fault)| fault.equivalent.is_some());
+    let is_first = |fault: &Fault| arguments.first.iter().any(|name| fault.name.contains(name));
+    // Those that nothing can notice take longest, so they come last.
+    switches.sort_by_key(|(_, fault)| (fault.equivalent.is_some(), !is_first(fault)));
     for (number, fault) in switches {
         let began = Instant::now();
         survivors += tell(fault, &judge(fault, Some(number), &suite, &folder, arguments.jobs), began);
