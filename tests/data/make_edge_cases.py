@@ -9,30 +9,21 @@ with integers that the type does not hold are taken from Python's integers: PyTo
 The file holds nothing of the time or machine, so a second run gives the same bytes.
 """
 
-import gzip
 import json
 import math
 import operator
-import pathlib
 import warnings
 
 import torch
 import torch.nn.functional as F
+
+from case_file import tensor, write
 
 warnings.simplefilter("ignore")
 NAN, INF = math.nan, math.inf
 FLOATS = {torch.float32: (1e-5, 1e-6), torch.float64: (1e-10, 1e-12), torch.float16: (4e-3, 1e-3), torch.bfloat16: (2e-2, 1e-2)}
 INTS = [torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8]
 cases = []
-
-
-def tensor(x):
-    def plain(v):
-        if isinstance(v, float) and not math.isfinite(v):
-            return "nan" if math.isnan(v) else "inf" if v > 0 else "-inf"
-        return v
-
-    return {"dtype": str(x.dtype).split(".")[1], "shape": list(x.shape), "data": [plain(v) for v in x.detach().reshape(-1).tolist()]}
 
 
 def case(op, function, inputs, attrs=None, grad=True, note="", says=None, indices=False, exact=None):
@@ -300,8 +291,4 @@ def attention():
 
 for family in (numbers, types, indices, extremes, flat_places, sizes, attention):
     family()
-about = {"about": "PyTorch at edges; see make_edge_cases.py", "torch": torch.__version__.split("+")[0], "cases": cases}
-path = pathlib.Path(__file__).with_name("edges.json.gz")
-path.write_bytes(gzip.compress(json.dumps(about, separators=(",", ":")).encode(), 9, mtime=0))
-refused = sum("error" in entry for entry in cases)
-print(f"{len(cases)} cases, {sum('grads' in entry for entry in cases)} with gradients, {refused} refused, {path.stat().st_size} bytes")
+write("edges.json.gz", "PyTorch at edges; see make_edge_cases.py", cases)

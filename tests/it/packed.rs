@@ -151,6 +151,18 @@ fn a_function_that_assigns_packed_weights_updates_them() {
     assert_eq!(weight.to_vec::<f32>().unwrap(), [0.25; 1024]);
 }
 
+/// One that writes a part of them reads the rest as it is.
+#[test]
+fn a_function_that_assigns_a_part_of_packed_weights_updates_them() {
+    let weight = float8::from_e5m2(&Tensor::from_vec(vec![0x3cu8; 1024], [1024]));
+    let half = weight.narrow(0, 0, 512);
+    let step = compile([], |[]| half.assign(&half * 0.5).map(|()| [weight.sum(())])).unwrap();
+    for sum in [768.0, 640.0] {
+        assert_eq!(step.call([]).unwrap().remove_first().item::<f32>().unwrap(), sum);
+    }
+    assert_eq!(weight.narrow(0, 510, 4).to_vec::<f32>().unwrap(), [0.25, 0.25, 1.0, 1.0]);
+}
+
 /// The only result of a function.
 trait First {
     fn remove_first(self) -> Tensor;

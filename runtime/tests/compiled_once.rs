@@ -1,8 +1,14 @@
-//! Copying any row, column or tile of a tensor out, and writing any back, compiles once for each structure of view: offsets are
-//! arguments of the kernel. The counters are the process's, so this is a process of its own.
+//! What is compiled once: copying any row, column or tile of a tensor out, and writing any back, compiles once for each structure of
+//! view, since offsets are arguments of the kernel; and a function that assigns packed weights is one program from the first call on.
+//! The counters are the process's, so the tests take turns and are a process of their own.
 #![allow(clippy::unwrap_used, reason = "a step that fails fails its test")]
 
-use warpweft::{Tensor, registry};
+use std::sync::{Mutex, PoisonError};
+
+use warpweft::formats::float8;
+use warpweft::{Tensor, compile, registry};
+
+static TURN: Mutex<()> = Mutex::new(());
 
 const ROWS: usize = 24;
 const COLUMNS: usize = 20;
@@ -19,6 +25,7 @@ fn part(x: &Tensor, row: usize, rows: usize, column: usize, columns: usize) -> T
 
 #[test]
 fn one_kernel_serves_all_offsets() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let mut model: Vec<f32> = (0..ROWS * COLUMNS).map(|k| k as f32).collect();
     let x = Tensor::from_vec(model.clone(), [ROWS as i64, COLUMNS as i64]);
     x.realize().unwrap();
@@ -45,4 +52,19 @@ fn one_kernel_serves_all_offsets() {
         assert_eq!(compiled() - before, 2, "{rows} x {columns}: one kernel to write, one to read");
         assert_eq!(x.to_vec::<f32>().unwrap(), model);
     }
+}
+
+/// The first call must not run a program of its own in which the weights are still packed.
+#[test]
+fn a_function_that_assigns_packed_weights_is_one_program() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let weight = float8::from_e5m2(&Tensor::from_vec(vec![0x3cu8; 1024], [1024]));
+    let step = compile([], |[]| weight.assign(&weight * 0.5).map(|()| [weight.sum(())])).unwrap();
+    let mut after_calls = Vec::new();
+    for wanted in [512.0, 256.0, 128.0] {
+        let [sum] = step.call([]).unwrap();
+        assert_eq!(sum.item::<f32>().unwrap(), wanted);
+        after_calls.push(compiled());
+    }
+    assert_eq!(after_calls, [after_calls[0]; 3]);
 }
