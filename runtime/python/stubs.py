@@ -197,7 +197,7 @@ RETURNS = {
     "chunk": "list[Tensor]", "unbind": "list[Tensor]", "meshgrid": "list[Tensor]", "gradient": "list[Tensor]", "gradient_with": "list[Tensor]", "item": "Any", "tolist": "Any",
     "tobytes": "bytes", "numpy": "Any", "__array__": "Any", "__dlpack__": "Any", "__dlpack_device__": "tuple[int, int]", "__len__": "int", "__iter__": "Iterator[Tensor]",
     "__bool__": "bool", "__float__": "float", "__int__": "int", "__index__": "int", "__setitem__": "None", "__delitem__": "None", "assign": "None", "fill": "None",
-    "index_assign": "None", "manual_seed": "None", "realize": "Tensor", "_core.realize": "None", "program": "str", "shares_storage_with": "bool", "shares_elements_with": "bool", "overlaps_itself": "bool", "is_contiguous": "bool", "vars": "list[Var]", "gradient_or_none": "list[Optional[Tensor]]", "call": "list[Tensor]", "call_arrays": "list[Any]", "call_like": "Any",
+    "index_assign": "None", "manual_seed": "None", "realize": "Tensor", "_core.realize": "None", "program": "str", "shares_storage_with": "bool", "shares_elements_with": "bool", "overlaps_itself": "bool", "is_contiguous": "bool", "vars": "list[Var]", "gradient_or_none": "list[Optional[Tensor]]", "call": "list[Tensor]", "call_arrays": "list[Any]", "call_like": "Any", "tune": "Tuning",
     "__hash__": "int", "__repr__": "str", "Var.bind": "Dim",
 }  # fmt: skip
 PROPERTIES = {
@@ -214,6 +214,7 @@ PROPERTIES = {
     "DType": {"name": "str", "itemsize": "int"},
     "Var": {"name": "str", "min": "int", "max": "int"},
     "Function": {"kernels": "int"},
+    "Tuning": {"seconds": "float", "by_hand_seconds": "float", "elapsed": "float", "tried": "int"},
     "Dim": {},
 }
 SPECIAL = (
@@ -309,7 +310,7 @@ def slot(name: str) -> str:
 def core() -> str:
     """The stub of the compiled module."""
     lines = [HEADER]
-    for name in ("DType", "Var", "Dim", "Tensor", "Function"):
+    for name in ("DType", "Var", "Dim", "Tensor", "Tuning", "Function"):
         of_class(name, lines)
     for name, value in sorted(vars(_core).items()):
         if isinstance(value, _core.DType):

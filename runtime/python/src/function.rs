@@ -3,12 +3,16 @@
 //! The callable runs with the interpreter's lock, what it gives is compiled without it. An exception of the callable ends the trace and is raised
 //! as it is. [`PyFunction::call_arrays`] takes and gives capsules of DLPack, so that a caller of another library crosses once.
 
+use std::sync::{PoisonError, RwLock};
+use std::time::Duration;
+
 use pyo3::IntoPyObjectExt;
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use smallvec::SmallVec;
 use warpweft::function::Spec;
+use warpweft::search::Tuning;
 use warpweft::tensor::{CallError, Dims, Var};
 use warpweft::{DType, DynFunction, Error, Tensor, compile_dyn_with, spec};
 use warpweft_devices::dlpack::{Capsule, python};
@@ -22,7 +26,7 @@ use crate::var::PyVar;
 /// A callable over tensors as a compiled program.
 #[pyclass(name = "Function", module = "warpweft", frozen)]
 pub(crate) struct PyFunction {
-    function: DynFunction,
+    function: RwLock<DynFunction>,
     specs: Vec<(DType, Dims)>,
 }
 
@@ -57,6 +61,13 @@ fn traced(callable: &Py<PyAny>, arguments: Vec<Tensor>, failed: &mut Option<PyEr
     })
 }
 
+impl PyFunction {
+    /// The program of now: tuning gives another.
+    fn function(&self) -> DynFunction {
+        self.function.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
 #[pymethods]
 impl PyFunction {
     /// Traces a callable over a list of tensors of these types and shapes, and compiles it.
@@ -77,7 +88,7 @@ impl PyFunction {
         interruption()?;
         match (failed, compiled) {
             (Some(error), _) => Err(error),
-            (None, Ok(function)) => Ok(PyFunction { function, specs }),
+            (None, Ok(function)) => Ok(PyFunction { function: RwLock::new(function), specs }),
             (None, Err(error)) => Err(exception(py, &error)),
         }
     }
@@ -93,7 +104,7 @@ impl PyFunction {
         let variables = bindings(variables);
         let named: Vec<(&Var, i64)> = variables.iter().map(|(variable, value)| (variable, *value)).collect();
         let arguments = tensors(&arguments);
-        let results = asked(py, || self.function.call_with(&named, &arguments))?;
+        let results = asked(py, || self.function().call_with(&named, &arguments))?;
         Ok(results.into_iter().map(PyTensor).collect())
     }
 
@@ -114,7 +125,7 @@ impl PyFunction {
             tensor.dtype().is_ok_and(|found| found == *dtype) && tensor.dims().is_ok_and(|found| found == *shape)
         };
         let results = asked(py, || match tensors.iter().zip(&self.specs).all(is_like) {
-            true => self.function.call(&tensors).map(Some),
+            true => self.function().call(&tensors).map(Some),
             false => Ok(None),
         })?;
         let Some(mut results) = results else { return Ok(None) };
@@ -148,19 +159,68 @@ impl PyFunction {
             };
             let arguments: Vec<Tensor> = arrays.into_iter().map(tensor).collect();
             let named: Vec<(&Var, i64)> = variables.iter().map(|(variable, value)| (variable, *value)).collect();
-            let results = self.function.call_with(&named, &arguments.iter().collect::<Vec<_>>())?;
+            let results = self.function().call_with(&named, &arguments.iter().collect::<Vec<_>>())?;
             results.into_iter().map(Tensor::into_dlpack).collect::<warpweft::Result<Vec<Capsule>>>()
         })?;
         results.into_iter().map(|capsule| python::give(py, capsule, false)).collect()
     }
 
+    /// Searches for faster kernels for about so many seconds, and uses them from the next call on. What is found is kept in the cache's folder, so that
+    /// tuning the same function in a later process takes no search.
+    #[pyo3(signature = (seconds=30.0))]
+    fn tune(&self, py: Python<'_>, seconds: f64) -> PyResult<PyTuning> {
+        let budget = Duration::try_from_secs_f64(seconds)
+            .map_err(|error| PyValueError::new_err(format!("tune: {seconds} is no number of seconds: {error}")))?;
+        let mut function = self.function();
+        let tuning = asked(py, || function.tune(budget));
+        interruption()?;
+        let tuning = tuning?;
+        *self.function.write().unwrap_or_else(PoisonError::into_inner) = function;
+        Ok(PyTuning(tuning))
+    }
+
     /// How many kernels a call launches.
     #[getter]
     fn kernels(&self) -> usize {
-        self.function.kernels()
+        self.function().kernels()
     }
 
     fn __repr__(&self) -> String {
-        format!("{:?}", self.function)
+        format!("{:?}", self.function())
+    }
+}
+
+/// What tuning a function came to. Its text is a table of the kernels, those that took most of the time first.
+#[pyclass(name = "Tuning", module = "warpweft", frozen)]
+pub(crate) struct PyTuning(Tuning);
+
+#[pymethods]
+impl PyTuning {
+    /// Seconds of a call's kernels with the lists of opts that they have now.
+    #[getter]
+    fn seconds(&self) -> f64 {
+        self.0.seconds()
+    }
+
+    /// Seconds of a call's kernels with the lists that were chosen by hand.
+    #[getter]
+    fn by_hand_seconds(&self) -> f64 {
+        self.0.by_hand_seconds()
+    }
+
+    /// How long the tuning took, in seconds.
+    #[getter]
+    fn elapsed(&self) -> f64 {
+        self.0.elapsed.as_secs_f64()
+    }
+
+    /// Lists of opts that were compiled and timed.
+    #[getter]
+    fn tried(&self) -> usize {
+        self.0.kernels.iter().map(|kernel| kernel.tried).sum()
+    }
+
+    fn __repr__(&self) -> String {
+        self.0.to_string()
     }
 }

@@ -21,6 +21,7 @@ use pyo3::prelude::*;
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<tensor::PyTensor>()?;
     module.add_class::<function::PyFunction>()?;
+    module.add_class::<function::PyTuning>()?;
     module.add_class::<dtype::PyDType>()?;
     module.add_class::<var::PyVar>()?;
     module.add_class::<var::PyDim>()?;

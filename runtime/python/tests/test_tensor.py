@@ -170,6 +170,20 @@ def test_compiled_functions_take_trees_and_variables():
         total(ww.ones(65))
 
 
+def test_compiled_functions_tune_themselves():
+    w = ww.from_dlpack(np.arange(48 * 40, dtype=np.float32).reshape(48, 40) % 7 - 3)
+    layer = ww.jit(lambda x: (x @ w).relu())
+    x = ww.from_dlpack(np.arange(32 * 48, dtype=np.float32).reshape(32, 48) % 5 - 2)
+    wanted = layer(x).tolist()
+    tuning = layer.tune(1.0, x)
+    assert 0 < tuning.seconds <= tuning.by_hand_seconds and tuning.elapsed > 0 and "launches" in repr(tuning)
+    assert layer(x).tolist() == wanted and len(layer.programs) == 1
+    assert tuning.tried > 0 or "known" in repr(tuning)
+    for seconds in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="seconds"):
+            layer.tune(seconds, x)
+
+
 def test_compiled_functions_assign_what_they_captured():
     count = ww.zeros(2).realize()
 

@@ -23,6 +23,7 @@ use super::shared_code::SharedCode;
 use super::{ExecuteError, Executor, internal};
 use crate::cache::disk::Key;
 use crate::cache::entries::{decode_kernel, encode_kernel};
+use crate::cache::keys::Keys;
 use crate::debug::{self, KernelReport, Listening, Progress, record};
 use crate::search::{Budget, is_stopped};
 
@@ -133,6 +134,25 @@ impl Executor {
         let program = program_of(ast, self.device.target(), options, &mut Nobody)?;
         let object = self.device.compile(&program)?;
         Ok(Compiled::new(self.device.load(&program, &object)?, program, &object))
+    }
+
+    /// A kernel lowered in a certain way, from disk if it is there, else put there; under a key of its own.
+    pub(crate) fn compile_kept(&self, ast: &UOp, options: &LowerOptions) -> Result<Arc<Compiled>, ExecuteError> {
+        let keys = Keys::new(self.device.compiler(), self.device.target(), options, self.options);
+        let key = keys.kernel(ast);
+        if let Some(stored) = self.stored_kernel(&key) {
+            self.disk.count_hits(1);
+            return Ok(stored.compiled());
+        }
+        let program = program_of(ast, self.device.target(), options, &mut Nobody)?;
+        let object = self.device.compile(&program)?;
+        self.disk.put(&key, &encode_kernel(&program, &object));
+        Ok(Compiled::new(self.device.load(&program, &object)?, program, &object))
+    }
+
+    /// Has programs that are planned from now on launch this kernel for that AST.
+    pub(crate) fn keep_in_place_of(&self, ast: &UOp, compiled: Arc<Compiled>) {
+        self.keep(std::iter::once((self.keys.kernel(ast), compiled)));
     }
 
     /// Those kernels that are loaded.

@@ -61,6 +61,14 @@ pub enum ExecuteError {
     /// A bug in the compiler.
     #[error("{0}")]
     Internal(Arc<InternalError>),
+    /// A device that runs programs as they are has nothing that a search could choose.
+    #[error(
+        "{device} runs kernels as they are: there are no opts to search for; tune on a device that compiles them, such as CPU"
+    )]
+    NothingToTune {
+        /// The device.
+        device: String,
+    },
     /// A `Buffer` node without memory: it did not come from this runtime.
     #[error("a buffer without memory: only buffers that the runtime made hold values")]
     NoMemory,

@@ -190,6 +190,16 @@ impl Executor {
         plans + kernels + self.seen.lock().unwrap_or_else(PoisonError::into_inner).bytes()
     }
 
+    /// What schedules depend on beside programs.
+    pub(crate) fn schedule_options(&self) -> ScheduleOptions {
+        self.options
+    }
+
+    /// Has programs find their kernels again when they are next run.
+    pub(crate) fn forget_plans(&self) {
+        self.plans.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// Forgets all programs and kernels, those on disk excepted.
     pub fn forget(&self) {
         self.plans.lock().unwrap_or_else(PoisonError::into_inner).clear();

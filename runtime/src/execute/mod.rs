@@ -33,6 +33,7 @@ mod stats;
 mod stored;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use warpweft_compiler::DType;
 use warpweft_compiler::ir::{Arg, UOp};
@@ -41,6 +42,7 @@ use warpweft_devices::{Device, DeviceError};
 
 use crate::memory::Buffer;
 use crate::registry;
+use crate::search::Tuning;
 use held::is_of_constants;
 
 pub use checks::{IndexCall, IndexError};
@@ -70,6 +72,15 @@ pub fn realize(values: &[UOp]) -> Result<Vec<UOp>, ExecuteError> {
 fn realize_unchecked(values: &[UOp]) -> Result<Vec<UOp>, ExecuteError> {
     let normalized = normalize(values, computed)?;
     executor_of(&normalized)?.run_normalized(values, normalized)
+}
+
+/// Searches for faster kernels of the program that computes values, and keeps them for the programs that are planned afterwards.
+///
+/// # Errors
+/// As [`Executor::tune`].
+pub(crate) fn tune(values: &[UOp], budget: Duration) -> Result<Tuning, ExecuteError> {
+    let normalized = normalize(values, computed)?;
+    executor_of(&normalized)?.tune(&normalized.sink, budget, &mut |_| ())
 }
 
 /// As [`realize`] for values of which each has one owner beside this list, who is going to keep the outcome in its place: where nobody

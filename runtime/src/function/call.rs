@@ -149,7 +149,12 @@ impl Program {
         if let Some(program) = &*unpacked {
             return Ok(program.clone());
         }
-        let parts = Parts {
+        Ok(unpacked.insert(Arc::new(compiled(self.parts(), Vec::new())?)).clone())
+    }
+
+    /// What it was compiled from.
+    pub(super) fn parts(&self) -> Parts {
+        Parts {
             variables: self.variables.clone(),
             specs: self.specs.clone(),
             executor: self.executor.clone(),
@@ -159,8 +164,7 @@ impl Program {
             draws: self.draws.clone(),
             replaced: self.replaced.clone(),
             location: self.location,
-        };
-        Ok(unpacked.insert(Arc::new(compiled(parts, Vec::new())?)).clone())
+        }
     }
 
     /// The memory of a slot, and its `Buffer` node if it is a whole one.

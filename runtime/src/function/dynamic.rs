@@ -16,7 +16,7 @@ use crate::tensor::{CallError, Error, Length, Result, Tensor, Var, at};
 
 /// A closure as a compiled program of any numbers of arguments and results. Cloning shares it; any thread may call it.
 #[derive(Clone)]
-pub struct DynFunction(Arc<Program>);
+pub struct DynFunction(pub(super) Arc<Program>);
 
 // As `Function`.
 impl std::panic::UnwindSafe for DynFunction {}

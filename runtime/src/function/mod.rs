@@ -35,6 +35,7 @@ mod properties;
 #[cfg(test)]
 mod tests;
 mod trace;
+mod tune;
 mod turn;
 
 use std::fmt;

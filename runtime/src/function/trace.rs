@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use warpweft_compiler::UOp;
 use warpweft_compiler::ir::{Arg, Dim, Shape, substitute};
 use warpweft_compiler::ops::{check_element, check_size};
-use warpweft_compiler::schedule::normalize_for_writes;
+use warpweft_compiler::schedule::{Normalized, normalize_for_writes};
 
 use super::Spec;
 use super::bindings::{Bindings, Draws};
@@ -81,18 +81,23 @@ pub(super) fn program(
     compiled(parts, packed)
 }
 
-/// The program of graphs, in which these states stand as what they are unpacked from.
-pub(super) fn compiled(parts: Parts, packed: Vec<Packed>) -> Result<Program> {
-    let Parts { variables, specs, executor, values, placeholders, states, draws, replaced, location } = parts;
-    let of_trace = Draws::of(&draws);
+/// The graphs of a program, in which these states stand as what they are unpacked from; and the same without what lies in memory.
+pub(super) fn normalized(parts: &Parts, of_trace: &Draws, packed: &[Packed]) -> Result<(Vec<UOp>, Normalized)> {
     let mut map = of_trace.numbered.clone();
-    for Packed { number, value } in &packed {
-        let placeholder = &states[*number].1;
+    for Packed { number, value } in packed {
+        let placeholder = &parts.states[*number].1;
         map.insert(placeholder.clone(), flat_like(value, placeholder));
     }
-    let nodes: Vec<UOp> = values.iter().map(|value| substitute(&value.node, &map)).collect();
-    let normalized = normalize_for_writes(&nodes, execute::computed, |buffer| replaced.contains(buffer));
-    let normalized = normalized.map_err(execute::ExecuteError::from)?;
+    let nodes: Vec<UOp> = parts.values.iter().map(|value| substitute(&value.node, &map)).collect();
+    let normalized = normalize_for_writes(&nodes, execute::computed, |buffer| parts.replaced.contains(buffer));
+    Ok((nodes, normalized.map_err(execute::ExecuteError::from)?))
+}
+
+/// The program of graphs, in which these states stand as what they are unpacked from.
+pub(super) fn compiled(parts: Parts, packed: Vec<Packed>) -> Result<Program> {
+    let of_trace = Draws::of(&parts.draws);
+    let (nodes, normalized) = normalized(&parts, &of_trace, &packed)?;
+    let Parts { variables, specs, executor, values, placeholders, states, draws, replaced, location } = parts;
     let mut sources = Vec::with_capacity(normalized.buffers.len());
     for buffer in &normalized.buffers {
         check_device(buffer, &executor, location)?;

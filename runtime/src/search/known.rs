@@ -55,7 +55,7 @@ impl KnownLists {
     }
 
     /// Keeps a list for a kernel, and for those like it.
-    fn keep(&self, ast: &UOp, kernel: &UOp, width: usize, opts: &[Opt], disk: &DiskCache) {
+    pub(super) fn keep(&self, ast: &UOp, kernel: &UOp, width: usize, opts: &[Opt], disk: &DiskCache) {
         let payload = format!("{width}\n{}", Opts::List(opts.to_vec()));
         for key in [self.keys.list(ast), self.keys.list_of_like(&likeness(&outline(kernel)))] {
             disk.put(&key, payload.as_bytes());

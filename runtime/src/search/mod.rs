@@ -14,6 +14,7 @@
 
 mod candidates;
 mod known;
+mod programs;
 mod stop;
 mod trial;
 
@@ -34,6 +35,7 @@ use warpweft_compiler::watch::Silent;
 use crate::execute::{ExecuteError, Executor};
 use candidates::Candidate;
 pub(crate) use known::KnownLists;
+pub use programs::{Origin, TunedKernel, Tuning, TuningProgress, launches_of};
 pub(crate) use stop::is_stopped;
 pub use stop::stop_when;
 use trial::Bench;

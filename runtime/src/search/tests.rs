@@ -6,8 +6,12 @@ use warpweft_compiler::UOp;
 use warpweft_compiler::ir::text::parse;
 use warpweft_compiler::optimize::Opt;
 
+use warpweft_compiler::pipeline::loops_of;
+use warpweft_compiler::schedule::{normalize, schedule_with};
+use warpweft_compiler::watch::Silent;
+
 use super::trial::Bench;
-use super::{Budget, Outcome};
+use super::{Budget, Origin, Outcome};
 use crate::config::Config;
 use crate::execute::Executor;
 
@@ -141,4 +145,30 @@ fn a_search_that_is_ended_gives_what_it_has_and_keeps_nothing() {
     let known = executor.known_lists().list_for(&ast, 1, executor.disk_cache());
     STOPPED.set(false);
     assert!(found.is_ok_and(|found| found.seconds > 0.0) && (1..64).contains(&told) && known.is_none());
+}
+
+/// Sums in another order have other last bits, which shows what kernel ran.
+#[test]
+fn programs_launch_the_lists_that_are_known_once_they_are_tuned() {
+    let executor = executor(&Config::default());
+    let data: Vec<u8> =
+        (0..4096u32).flat_map(|k| (k.wrapping_mul(2_654_435_761) as i32 as f32).to_le_bytes()).collect();
+    let x = executor.from_bytes(warpweft_compiler::DType::F32, 4096, &data).expect("memory");
+    // A new value each time: what is computed already is not computed again.
+    let value = || x.reshape([64, 64]).reduce(warpweft_compiler::ir::ReduceOp::Add, &[0, 1]);
+    let computed = || crate::execute::to_bytes(&executor.realize(&[value()]).expect("a value")[0]).expect("bytes");
+    let number = |bytes: &[u8]| f32::from_le_bytes(bytes.try_into().expect("four bytes"));
+    let by_hand = computed();
+    let sink = normalize(&[value()], |_| None).expect("a program").sink;
+    let untouched = executor.tune(&sink, Duration::ZERO, &mut |_| ()).expect("times");
+    assert!(untouched.kernels.iter().all(|kernel| kernel.origin == Origin::ByHand && !kernel.opts.is_empty()));
+    assert_eq!(computed(), by_hand);
+    let ast = schedule_with(&sink, executor.schedule_options(), &mut Silent).expect("kernels").kernels[0].ast.clone();
+    executor.known_lists().keep(&ast, &loops_of(&ast, &mut Silent), 4, &[], executor.disk_cache());
+    let tuning = executor.tune(&sink, Duration::ZERO, &mut |_| ()).expect("times");
+    assert!(tuning.kernels.iter().all(|kernel| kernel.origin == Origin::Known && kernel.opts.is_empty()), "{tuning}");
+    let bare = computed();
+    assert_ne!(bare, by_hand, "the kernel by hand ran again");
+    // Of numbers below 2^31.
+    assert!((number(&bare) - number(&by_hand)).abs() < 4096.0 * f32::EPSILON * 2f32.powi(31));
 }

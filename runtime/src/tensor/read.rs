@@ -2,6 +2,7 @@
 
 use std::panic::Location;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustc_hash::FxHashSet;
 use warpweft_compiler::dtype::arithmetic::{self, WithElement, with_element};
@@ -17,6 +18,7 @@ use super::errors::CallError;
 use super::gradient::{is_constant, note_memory};
 use super::{Error, Result, Storage, Tensor, View, at, trace};
 use crate::execute::{self, ExecuteError};
+use crate::search::Tuning;
 
 impl Tensor {
     pub(super) fn as_view(&self) -> Result<&View> {
@@ -93,6 +95,27 @@ impl Tensor {
     #[track_caller]
     pub fn realize_all(tensors: &[&Tensor]) -> Result<()> {
         compute(tensors).map_err(at(Location::caller()))
+    }
+
+    /// Searches for faster kernels of the program that computes these tensors, as [`Function::tune`](crate::Function::tune) does; nothing is computed. Programs
+    /// of this process that have such kernels and are compiled from then on, this one among them, use what is found.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use warpweft::Tensor;
+    /// let (x, w) = (Tensor::rand([64, 512]), Tensor::rand([512, 512]));
+    /// let y = x.matmul(&w).relu();
+    /// println!("{}", Tensor::tune_all(&[&y], Duration::from_secs(10))?);
+    /// # Ok::<(), warpweft::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If a tensor carries one, the device runs kernels as they are (the interpreter), or memory for a kernel's buffers does not suffice.
+    #[track_caller]
+    pub fn tune_all(tensors: &[&Tensor], budget: Duration) -> Result<Tuning> {
+        let location = Location::caller();
+        let values = tensors.iter().map(|tensor| tensor.uop()).collect::<Result<Vec<UOp>>>().map_err(at(location))?;
+        execute::tune(&values, budget).map_err(|error| Error::from(error).at(location))
     }
 
     /// What is still to be computed for this tensor, as text that `warpweft inspect` reads: tensors in memory are its parameters.

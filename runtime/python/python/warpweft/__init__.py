@@ -10,6 +10,7 @@ from warpweft._core import (
     DType,
     Function,
     Tensor,
+    Tuning,
     Var,
     arange,
     bfloat16,
@@ -56,7 +57,7 @@ array = Tensor
 __version__ = "0.1.0"
 # fmt: off
 __all__ = [
-    "Compiled", "Dim", "DType", "Function", "Tensor", "Var", "arange", "array", "bfloat16", "bool_", "cat",
+    "Compiled", "Dim", "DType", "Function", "Tensor", "Tuning", "Var", "arange", "array", "bfloat16", "bool_", "cat",
     "concat", "concatenate", "einsum", "eye", "float16", "float32", "float64", "from_dim", "from_dlpack",
     "full", "int8", "int16", "int32", "int64", "jit", "linspace", "manual_seed", "meshgrid", "ones", "rand",
     "randint", "randn", "randperm", "realize", "stack", "tensor", "uint8", "uint16", "uint32", "uint64", "uniform", "where", "zeros",

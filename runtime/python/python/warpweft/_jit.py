@@ -11,7 +11,7 @@ import functools
 import inspect
 from typing import Any, Callable, Mapping, Optional
 
-from warpweft._core import Function, Tensor, Var
+from warpweft._core import Function, Tensor, Tuning, Var
 
 
 def flatten(tree: Any, leaves: list[Any]) -> Any:
@@ -61,6 +61,14 @@ class Compiled:
             found = self.last.call_like(args)
             if found is not None:
                 return found
+        (function, results), leaves = self._program(args, kwargs)
+        # A result that is no list, of tensors that stand in nothing.
+        is_plain = results is Tensor and not kwargs and not self.lengths and all(type(argument) is Tensor for argument in args)
+        self.last = function if is_plain else None
+        return unflatten(results, iter(function.call(leaves)))
+
+    def _program(self, args: Any, kwargs: Any) -> tuple[tuple[Function, Any], list[Tensor]]:
+        """The program for arguments of this kind with the structure of its results, and the tensors among the arguments."""
         leaves: list[Tensor] = []
         structure = flatten((args, kwargs), leaves)
         specs = self._specs(args, kwargs) if self.lengths else [(leaf.dtype, leaf.shape) for leaf in leaves]
@@ -71,11 +79,13 @@ class Compiled:
             raise TypeError("arguments of a compiled function are tensors, and values that can be hashed") from None
         if program is None:
             program = self.programs[key] = self._compile(structure, specs)
-        function, results = program
-        # A result that is no list, of tensors that stand in nothing.
-        is_plain = results is Tensor and not kwargs and not self.lengths and all(type(argument) is Tensor for argument in args)
-        self.last = function if is_plain else None
-        return unflatten(results, iter(function.call(leaves)))
+        return program, leaves
+
+    def tune(self, seconds: float, *args: Any, **kwargs: Any) -> Tuning:
+        """Searches for faster kernels of the program for such arguments, for about so many seconds, and uses them from the next call on."""
+        self.last = None
+        function, _ = self._program(args, kwargs)[0]
+        return function.tune(seconds)
 
     def _specs(self, args: Any, kwargs: Any) -> list[Any]:
         """Types and shapes of the tensors, with variables for the lengths that the caller named."""

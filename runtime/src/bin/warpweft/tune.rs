@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use warpweft::execute::{ExecuteError, Executor};
-use warpweft::search::{Budget, Found, Outcome, Progress, Trial};
+use warpweft::search::{Budget, Found, Outcome, Progress, Trial, launches_of};
 use warpweft_compiler::UOp;
 use warpweft_compiler::ir::Op;
 use warpweft_compiler::ir::text::parse;
@@ -25,6 +25,7 @@ is kept in the cache's folder: programs use it with BEAM=n, for n up to the widt
 
   warpweft tune --case matmul_1024                     at most 30 seconds for each kernel
   warpweft tune program.uop --width 8 --budget 120     a wider and longer search
+  warpweft tune program.uop --total 60                 a minute for all kernels, most for those that take most of the time
   warpweft inspect kernel.uop --opts \"...\"             what a list does to the loops, and what it compiles to (--stage assembly)";
 
 /// Arguments of `warpweft tune`.
@@ -43,6 +44,9 @@ pub(crate) struct Tune {
     /// Seconds that the search for one kernel may take.
     #[arg(long, default_value_t = 30.0)]
     budget: f64,
+    /// Seconds for the whole program, in place of a budget for each kernel: kernels get shares by the time that the program spends in them.
+    #[arg(long, conflicts_with_all = ["budget", "kernel", "width", "rows"])]
+    total: Option<f64>,
     /// The kernel to tune, by its number, where the program becomes several; all if not given.
     #[arg(long)]
     kernel: Option<usize>,
@@ -71,31 +75,64 @@ pub(crate) fn run(arguments: &Tune) -> Result<(), Box<dyn Error>> {
         (None, Some(case)) => kernels_of(&[cases::value(case, arguments.device.as_deref())?], &executor)?,
         (None, None) => return Err("a file or --case NAME says what to tune".into()),
     };
+    if let Some(total) = arguments.total {
+        return tune_all(arguments, total, &kernels, &executor);
+    }
     if let Some(number) = arguments.kernel.filter(|number| *number >= kernels.len()) {
         return Err(
             format!("there is no kernel {number}; the program becomes {}, the first is 0", kernels.len()).into()
         );
     }
-    for (number, ast) in kernels.iter().enumerate() {
+    for (number, (ast, _)) in kernels.iter().enumerate() {
         if arguments.kernel.is_some_and(|chosen| chosen != number) {
             continue;
         }
-        let bar = ProgressBar::new(time.as_millis() as u64).with_style(style(number));
-        let found = executor
-            .search(ast, Budget { width: arguments.width as usize, time }, &mut |progress| show(&bar, progress));
+        let bar = ProgressBar::new(time.as_millis() as u64).with_style(style(&format!("kernel {number}")));
+        let found = executor.search(ast, Budget { width: arguments.width as usize, time }, &mut |progress| {
+            show(&bar, "", Duration::ZERO, progress);
+        });
         bar.finish_and_clear();
         print(arguments, number, &found?);
     }
     Ok(())
 }
 
-fn kernels_of_file(file: &Path, executor: &Executor) -> Result<Vec<UOp>, Box<dyn Error>> {
+/// Searches for all kernels of a program in so many seconds, and prints a table of them.
+fn tune_all(arguments: &Tune, total: f64, kernels: &[(UOp, usize)], executor: &Executor) -> Result<(), Box<dyn Error>> {
+    let time = Duration::try_from_secs_f64(total).map_err(|error| format!("--total: {error}"))?;
+    let bar = ProgressBar::new(time.as_millis() as u64).with_style(style("tuning"));
+    let mut finished = Duration::ZERO;
+    let mut kernel = 0;
+    let tuning = executor.tune_kernels(kernels, time, &mut |progress| {
+        if progress.kernel != kernel {
+            (kernel, finished) = (progress.kernel, Duration::from_millis(bar.position()));
+        }
+        show(&bar, &format!("kernel {} of {}: ", kernel + 1, progress.kernels), finished, progress.search);
+    });
+    bar.finish_and_clear();
+    let tuning = tuning?;
+    if !arguments.json {
+        println!("{tuning}");
+        return Ok(());
+    }
+    for kernel in &tuning.kernels {
+        let line = serde_json::json!({
+            "kernel": kernel.name, "launches": kernel.launches, "seconds": kernel.seconds, "by_hand_seconds": kernel.by_hand_seconds,
+            "opts": Opts::List(kernel.opts.clone()).to_string(), "tried": kernel.tried,
+        });
+        println!("{line}");
+    }
+    Ok(())
+}
+
+/// The kernels of a file with the number of their launches.
+fn kernels_of_file(file: &Path, executor: &Executor) -> Result<Vec<(UOp, usize)>, Box<dyn Error>> {
     let named = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
     let text = std::fs::read_to_string(file).map_err(|error| named(&error))?;
     let graph = parse(&text).map_err(|error| named(&error))?;
     let is_kernel = |root: &UOp| root.op() == Op::Sink && root.src().iter().all(|store| store.op() == Op::Store);
     if graph.roots.iter().all(is_kernel) {
-        return Ok(graph.roots);
+        return Ok(graph.roots.into_iter().map(|root| (root, 1)).collect());
     }
     let values = graph
         .roots
@@ -104,30 +141,24 @@ fn kernels_of_file(file: &Path, executor: &Executor) -> Result<Vec<UOp>, Box<dyn
     kernels_of(&values.collect::<Vec<_>>(), executor)
 }
 
-/// The kernels that values become.
-fn kernels_of(values: &[UOp], executor: &Executor) -> Result<Vec<UOp>, Box<dyn Error>> {
+/// The kernels that values become, with the number of their launches.
+fn kernels_of(values: &[UOp], executor: &Executor) -> Result<Vec<(UOp, usize)>, Box<dyn Error>> {
     let normalized = normalize(values, |_| None).map_err(ExecuteError::from)?;
     let options = ScheduleOptions { costs: executor.device().target().costs, ..ScheduleOptions::default() };
     let schedule =
         schedule_with(&normalized.sink, options, &mut warpweft_compiler::watch::Silent).map_err(ExecuteError::from)?;
-    let mut kernels: Vec<UOp> = Vec::new();
-    for kernel in schedule.kernels {
-        if !kernels.contains(&kernel.ast) {
-            kernels.push(kernel.ast);
-        }
-    }
-    Ok(kernels)
+    Ok(launches_of(&schedule))
 }
 
-fn style(number: usize) -> ProgressStyle {
-    let template = format!("kernel {number} {{bar:28}} {{msg}}");
+fn style(what: &str) -> ProgressStyle {
+    let template = format!("{what} {{bar:28}} {{msg}}");
     ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-fn show(bar: &ProgressBar, progress: Progress) {
-    bar.set_position(progress.elapsed.as_millis() as u64);
+fn show(bar: &ProgressBar, which: &str, before: Duration, progress: Progress) {
+    bar.set_position((before + progress.elapsed).as_millis() as u64);
     let (best, gain) = (duration(progress.best), progress.by_hand / progress.best);
-    bar.set_message(format!("{} tried, best {best}, {gain:.2} of the hand choice's speed", progress.tried));
+    bar.set_message(format!("{which}{} tried, best {best}, {gain:.2} of the hand choice's speed", progress.tried));
 }
 
 fn print(arguments: &Tune, number: usize, found: &Found) {
