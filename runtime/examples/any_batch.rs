@@ -9,8 +9,17 @@ use warpweft::nn::Linear;
 use warpweft::tensor::manual_seed;
 use warpweft::{Result, Tensor, Var, registry};
 
+#[allow(dead_code, reason = "some examples need less of it")]
+mod terminal;
+use terminal::{Failure, parsed};
+
+const USAGE: &str = "\
+usage: any_batch [OPTIONS]
+
+  --largest N   the largest batch; all from 1 on are computed [default: 256]
+  --help        print this";
+
 const PIXELS: i64 = 64;
-const BATCH_MAX: i64 = 256;
 
 struct Network {
     first: Linear,
@@ -32,27 +41,47 @@ fn pixels(count: i64) -> Vec<f32> {
     (0..count * PIXELS).map(|k| ((k * 2_654_435_761) % 1000) as f32 / 1000.0).collect()
 }
 
-fn main() -> Result<()> {
+/// The largest batch.
+fn options() -> std::result::Result<Option<i64>, String> {
+    let (mut words, mut largest) = (std::env::args().skip(1), 256);
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--help" | "-h" => return Ok(None),
+            "--largest" => largest = parsed(&word, words.next())?,
+            _ => return Err(format!("there is no option {word}")),
+        }
+    }
+    if largest < 1 {
+        return Err(format!("--largest cannot be {largest}"));
+    }
+    Ok(Some(largest))
+}
+
+fn main() -> std::process::ExitCode {
+    terminal::program("any_batch", USAGE, options(), |&largest| run(largest))
+}
+
+fn run(largest: i64) -> std::result::Result<(), Failure> {
     manual_seed(5);
     let network = Network::new()?;
-    let batch = Var::new("batch", 1..=BATCH_MAX)?;
-    let single = network.forward(&Tensor::from_vec(pixels(BATCH_MAX), [BATCH_MAX, PIXELS])).to_vec::<f32>()?;
+    let batch = Var::new("batch", 1..=largest)?;
+    let single = network.forward(&Tensor::from_vec(pixels(largest), [largest, PIXELS])).to_vec::<f32>()?;
     let before = registry::executor(None)?.stats();
     let mut most = 0f32;
     let started = Instant::now();
-    for count in 1..=BATCH_MAX {
+    for count in 1..=largest {
         let images = Tensor::from_vec(pixels(count), (batch.bind(count)?, PIXELS));
         let probabilities = network.forward(&images).to_vec::<f32>()?;
         let differences = probabilities.iter().zip(&single).map(|(a, b)| (a - b).abs());
         most = differences.fold(most, f32::max);
     }
-    let each = started.elapsed().as_secs_f64() * 1e3 / BATCH_MAX as f64;
+    let each = started.elapsed().as_secs_f64() * 1e3 / largest as f64;
     let after = registry::executor(None)?.stats();
     println!(
-        "batches of 1 to {BATCH_MAX}: {} program of {} kernels, {each:.3} ms a batch",
+        "batches of 1 to {largest}: {} program of {} kernels, {each:.3} ms a batch",
         after.schedules_made - before.schedules_made,
-        (after.launches - before.launches) / BATCH_MAX as u64
+        (after.launches - before.launches) / largest as u64
     );
-    println!("largest difference from one batch of {BATCH_MAX}: {most:e}");
+    println!("largest difference from one batch of {largest}: {most:e}");
     Ok(())
 }

@@ -11,7 +11,16 @@ use warpweft::nn::Linear;
 use warpweft::tensor::{AttentionOptions, manual_seed};
 use warpweft::{Dim, Result, Tensor, Var, registry};
 
-const TOKENS: i64 = 96;
+#[allow(dead_code, reason = "some examples need less of it")]
+mod terminal;
+use terminal::{Failure, parsed};
+
+const USAGE: &str = "\
+usage: decode [OPTIONS]
+
+  --tokens N    positions of the cache, each written by one step [default: 96]
+  --help        print this";
+
 const HEADS: i64 = 4;
 const WIDTH: i64 = 64;
 
@@ -24,8 +33,8 @@ struct Attention {
 }
 
 impl Attention {
-    fn new() -> Result<Attention> {
-        let cache = || Tensor::from_vec(vec![0f32; (TOKENS * WIDTH) as usize], [HEADS, TOKENS, WIDTH / HEADS]);
+    fn new(tokens: i64) -> Result<Attention> {
+        let cache = || Tensor::from_vec(vec![0f32; (tokens * WIDTH) as usize], [HEADS, tokens, WIDTH / HEADS]);
         Ok(Attention {
             into: Linear::new(WIDTH, 3 * WIDTH, false)?,
             out: Linear::new(WIDTH, WIDTH, false)?,
@@ -56,23 +65,43 @@ impl Attention {
     }
 
     /// The same of all tokens at once.
-    fn whole(&self, tokens: &Tensor) -> Tensor {
-        let [query, key, value] = self.project(tokens, TOKENS);
+    fn whole(&self, tokens: &Tensor, count: i64) -> Tensor {
+        let [query, key, value] = self.project(tokens, count);
         let options = AttentionOptions::default().is_causal(true);
-        self.joined(&query.attention(&key, &value, &options), TOKENS)
+        self.joined(&query.attention(&key, &value, &options), count)
     }
 }
 
-fn main() -> Result<()> {
+/// The number of tokens.
+fn options() -> std::result::Result<Option<i64>, String> {
+    let (mut words, mut tokens) = (std::env::args().skip(1), 96);
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--help" | "-h" => return Ok(None),
+            "--tokens" => tokens = parsed(&word, words.next())?,
+            _ => return Err(format!("there is no option {word}")),
+        }
+    }
+    if tokens < 2 {
+        return Err(format!("--tokens cannot be {tokens}: there is a first, and others"));
+    }
+    Ok(Some(tokens))
+}
+
+fn main() -> std::process::ExitCode {
+    terminal::program("decode", USAGE, options(), |&count| run(count))
+}
+
+fn run(count: i64) -> std::result::Result<(), Failure> {
     manual_seed(3);
-    let layer = Attention::new()?;
-    let tokens = Tensor::randn([TOKENS, WIDTH]);
+    let layer = Attention::new(count)?;
+    let tokens = Tensor::randn([count, WIDTH]);
     tokens.realize()?;
-    let position = Var::new("position", 0..=TOKENS - 1)?;
+    let position = Var::new("position", 0..=count - 1)?;
     let mut rows = Vec::new();
     let mut first = None;
     let started = Instant::now();
-    for at in 0..TOKENS {
+    for at in 0..count {
         rows.push(layer.step(&tokens, &position.bind(at)?)?);
         first.get_or_insert((registry::executor(None)?.stats(), started.elapsed()));
     }
@@ -80,15 +109,15 @@ fn main() -> Result<()> {
     let (before, slow) = first.unwrap_or_default();
     let after = registry::executor(None)?.stats();
     println!(
-        "{TOKENS} tokens: {} programs made for the first, {} for the others",
+        "{count} tokens: {} programs made for the first, {} for the others",
         before.schedules_made,
         after.schedules_made - before.schedules_made
     );
     println!("{:.2} ms for the first, {:.3} ms for each of the others", slow.as_secs_f64() * 1e3, {
-        (all - slow).as_secs_f64() * 1e3 / (TOKENS - 1) as f64
+        (all - slow).as_secs_f64() * 1e3 / (count - 1) as f64
     });
     let got = Tensor::cat(&rows.iter().collect::<Vec<_>>(), 0);
-    let most = (&got - layer.whole(&tokens)).abs().max(()).item::<f32>()?;
+    let most = (&got - layer.whole(&tokens, count)).abs().max(()).item::<f32>()?;
     println!("largest difference from attention over all tokens at once: {most:e}");
     Ok(())
 }

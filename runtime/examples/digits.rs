@@ -14,18 +14,43 @@ use warpweft::{DType, Tensor, compile, registry, spec};
 #[path = "digits/data.rs"]
 mod data;
 use data::{Digits, Failure, PIXELS, SEED, shuffle};
+#[allow(dead_code, reason = "some examples need less of it")]
+mod terminal;
+use terminal::parsed;
+
+const USAGE: &str = "\
+usage: digits [OPTIONS]
+
+  --epochs N    how often the network sees the digits that it learns from [default: 12]
+  --help        print this";
 
 const BATCH: usize = 64;
-const EPOCHS: usize = 12;
 
-fn main() -> Result<(), Failure> {
+/// The number of epochs.
+fn options() -> Result<Option<usize>, String> {
+    let (mut words, mut epochs) = (std::env::args().skip(1), 12);
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--help" | "-h" => return Ok(None),
+            "--epochs" => epochs = parsed(&word, words.next())?,
+            _ => return Err(format!("there is no option {word}")),
+        }
+    }
+    Ok(Some(epochs))
+}
+
+fn main() -> std::process::ExitCode {
+    terminal::program("digits", USAGE, options(), |&epochs| run(epochs))
+}
+
+fn run(epochs: usize) -> Result<(), Failure> {
     let started = Instant::now();
     warpweft::tensor::manual_seed(SEED);
     let digits = Digits::read()?;
     let (train, test) = digits.split();
     println!("{} digits to learn from, {} to be tested on", train.len(), test.len());
     let network = Network::new()?;
-    let times = fit(&network, &digits, &train)?;
+    let times = fit(&network, &digits, &train, epochs)?;
     let predicted = network.predict(&digits, &test)?;
     let right = test.iter().zip(&predicted).filter(|(digit, guess)| digits.labels[**digit] == **guess).count();
     println!("test accuracy {:.2} % ({right} of {})", 100.0 * right as f64 / test.len() as f64, test.len());
@@ -73,7 +98,7 @@ impl Network {
 }
 
 /// Trains, and gives the time of each step.
-fn fit(network: &Network, digits: &Digits, train: &[usize]) -> Result<Vec<Duration>, Failure> {
+fn fit(network: &Network, digits: &Digits, train: &[usize], epochs: usize) -> Result<Vec<Duration>, Failure> {
     let mut optimizer = Adam::new(network.parameters(), 0.004)?;
     // Traced once: forward, backward and optimizer are one program, which every call runs over its batch and the weights as they are.
     let step =
@@ -83,12 +108,12 @@ fn fit(network: &Network, digits: &Digits, train: &[usize]) -> Result<Vec<Durati
             Ok([loss])
         })?;
     let steps = train.len() / BATCH;
-    let progress = ProgressBar::new((EPOCHS * steps) as u64);
+    let progress = ProgressBar::new((epochs * steps) as u64);
     progress.set_style(ProgressStyle::with_template("training {bar:32} {pos}/{len} {msg}")?);
     let mut order = train.to_vec();
     let mut seed = SEED + 1;
     let mut times = Vec::new();
-    for epoch in 0..EPOCHS {
+    for epoch in 0..epochs {
         shuffle(&mut order, &mut seed);
         let mut total = 0.0;
         for batch in order.chunks_exact(BATCH) {

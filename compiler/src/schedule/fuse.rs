@@ -217,7 +217,7 @@ impl Fusion<'_> {
                 axes.push(AxisIndex::reduction(number));
             }
         }
-        let contraction = if self.is_contraction(position) { self.costs[position].reduce_ops } else { 0.0 };
+        let contraction = self.contraction_ops(position);
         let work = self.costs[position].reduce_ops;
         let group = self.groups.get(site.group);
         group.ops += 1.0;
@@ -237,6 +237,8 @@ impl Fusion<'_> {
         let group = self.groups.add(OuterLoops::of_store(node.shape()));
         self.stored[position] = group;
         self.groups.get(group).is_alone = matches!(node.op(), Op::Scan | Op::Fetch | Op::Place);
+        // Its loops are opened below, when it is known whether a user's kernel is theirs too.
+        self.groups.get(group).contraction_ops = self.contraction_ops(position);
         let own = Use::of_store(group, node.shape());
         let users = Self::groups_of(&uses);
         let mut sites_of: FxHashMap<u32, SmallVec<[&Use; 2]>> = FxHashMap::default();

@@ -187,6 +187,15 @@ impl Fusion<'_> {
         self.graph.bytes(operand) > cost::CONTRACTION_REREADS * self.costs[operand].leaf_bytes
     }
 
+    /// Ops of a contraction, whether it is stored or not; 0 for all else.
+    pub(super) fn contraction_ops(&self, position: usize) -> f64 {
+        if self.graph.nodes[position].reduced_axes().is_none() || !self.is_contraction(position) {
+            return 0.0;
+        }
+        let operand = self.graph.src[position][0] as usize;
+        self.graph.numel[operand] * (self.costs[operand].ops + 1.0)
+    }
+
     /// Whether a kernel that asks for a stored value should store it itself: it asks at the very index of the store, or computing
     /// it again costs less than loading it in a second kernel.
     pub(super) fn pays_to_join(&mut self, position: usize, sites: &[&Use], own: &Use) -> bool {

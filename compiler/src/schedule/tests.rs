@@ -89,6 +89,21 @@ fn two_users_of_one_contraction_share_its_kernel() {
 }
 
 #[test]
+fn two_contractions_are_two_kernels_wherever_they_meet() {
+    let (x, a, b) = (param(0, &[256, 256]), param(1, &[256, 256]), param(2, &[256, 256]));
+    let (gate, up) = (matmul(&x, &a), matmul(&x, &b));
+    // One value of two, results of their own, and both.
+    kernels(&[gate.exp2() * &up], 2);
+    kernels(&[gate.clone(), up.clone()], 2);
+    kernels(&[gate.clone(), gate.exp2() * &up], 2);
+    kernels(&[gate.clone(), up.clone(), gate.exp2() * &up], 2);
+    kernels(&[matmul(&x, &a) + matmul(&param(3, &[256, 256]), &b)], 2);
+    // Small ones are not worth a launch.
+    let (x, a, b) = (param(0, &[16, 32]), param(1, &[32, 32]), param(2, &[32, 32]));
+    kernels(&[matmul(&x, &a).exp2() * matmul(&x, &b)], 1);
+}
+
+#[test]
 fn contiguous_is_kept_and_what_lies_in_memory_is_not_copied() {
     let x = param(0, &[16, 16]);
     kernels(&[x.exp2().contiguous().reduce(ReduceOp::Add, &[1])], 2);
@@ -141,7 +156,7 @@ fn decisions_have_reasons() {
     schedule_with(&sink, ScheduleOptions::default(), &mut notes).unwrap();
     assert_eq!(notes.lines.len(), 2, "{:#?}", notes.lines);
     assert!(
-        notes.lines[1].starts_with("reduce add over 2 of [256, 1024, 768]: stored: computing it"),
+        notes.lines[1].starts_with("reduce add over 2 of [256, 1024, 768]: stored: its kernel holds a big contraction"),
         "{:#?}",
         notes.lines
     );

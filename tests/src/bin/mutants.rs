@@ -12,7 +12,7 @@ use clap::Parser;
 use warpweft_tests::mutants::judge::{Outcome, judge};
 use warpweft_tests::mutants::list::{self, Fault};
 use warpweft_tests::mutants::plant::plant;
-use warpweft_tests::mutants::suite::{Suite, baseline, build};
+use warpweft_tests::mutants::suite::{Suite, baseline, build, in_order_of};
 
 /// Plants small faults and says which the tests do not notice.
 #[derive(Parser)]
@@ -97,12 +97,8 @@ fn built_alone(
     jobs: usize,
 ) -> Result<Outcome, String> {
     plant(root, tree, &[], Some(fault))?;
-    let mut binaries = build(tree, target).map_err(|why| format!("{}: {why}", fault.name))?;
-    // The tests are those that are known, in programs that may have other paths.
-    let place = |name: &str, folder: &Path| {
-        known.binaries.iter().position(|known| known.name == name && known.folder == folder)
-    };
-    binaries.sort_by_key(|binary| place(&binary.name, &binary.folder));
+    let built = build(tree, target).map_err(|why| format!("{}: {why}", fault.name))?;
+    let binaries = in_order_of(&known.binaries, built).map_err(|why| format!("{}: {why}", fault.name))?;
     Ok(judge(fault, None, &Suite { binaries, tests: known.tests.clone() }, folder, jobs))
 }
 

@@ -45,6 +45,21 @@ pub struct Suite {
     pub tests: Vec<Test>,
 }
 
+/// Programs of another build in the order of those that are known, whose tests name them by number. A library and a program may have one name; then it is the
+/// path that tells them apart.
+///
+/// # Errors
+/// When one is missing.
+pub fn in_order_of(known: &[Binary], mut built: Vec<Binary>) -> Result<Vec<Binary>, String> {
+    let is_known = |binary: &Binary| known.iter().any(|known| known.path == binary.path);
+    let of = |known: &Binary| {
+        let like = |binary: &Binary| binary.name == known.name && binary.folder == known.folder && !is_known(binary);
+        let place = built.iter().position(|binary| binary.path == known.path).or_else(|| built.iter().position(like));
+        place.map(|place| built.swap_remove(place)).ok_or_else(|| format!("there are no tests {}", known.name))
+    };
+    known.iter().map(of).collect()
+}
+
 /// Builds all tests of the project in a folder.
 ///
 /// # Errors
@@ -146,4 +161,22 @@ fn look_at(binary: &Binary, number: usize, name: &str, folder: &Path) -> Result<
     let text = std::fs::read_to_string(&reached).unwrap_or_default();
     let reaches = text.lines().filter_map(|line| line.parse().ok()).collect();
     Ok(Test { binary: number, name: name.to_string(), time: started.elapsed(), reaches })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_of_another_build_are_found_again() {
+        let binary = |name: &str, path: &str| Binary { name: name.into(), path: path.into(), folder: "runtime".into() };
+        let known = [binary("warpweft", "a/1"), binary("view", "a/2"), binary("warpweft", "a/3"), binary("it", "a/4")];
+        let built = vec![known[3].clone(), known[2].clone(), known[0].clone(), known[1].clone()];
+        assert_eq!(in_order_of(&known, built.clone()).unwrap(), known);
+        // With other paths they are told by names.
+        let other = binary("view", "b/2");
+        let moved = vec![known[3].clone(), other.clone(), known[2].clone(), known[0].clone()];
+        assert_eq!(in_order_of(&known, moved).unwrap(), [known[0].clone(), other, known[2].clone(), known[3].clone()]);
+        assert!(in_order_of(&known, built[1..].to_vec()).unwrap_err().contains("it"));
+    }
 }
