@@ -71,6 +71,7 @@ PARAMETERS = {
     "axis1": "int",
     "axis2": "int",
     "size": "int",
+    "seconds": "float",
     "step": "int",
     "shift": "Axes",
     "count": "int",

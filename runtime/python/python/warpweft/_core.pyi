@@ -841,6 +841,26 @@ class Tensor:
         """Zeros in the shape and type of this."""
 
 @final
+class Tuning:
+    """What tuning a function came to. Its text is a table of the kernels, those that took most of the time first."""
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of a call's kernels with the lists of opts that they have now."""
+
+    @property
+    def by_hand_seconds(self) -> float:
+        """Seconds of a call's kernels with the lists that were chosen by hand."""
+
+    @property
+    def elapsed(self) -> float:
+        """How long the tuning took, in seconds."""
+
+    @property
+    def tried(self) -> int:
+        """Lists of opts that were compiled and timed."""
+
+@final
 class Function:
     """A callable over tensors as a compiled program."""
 
@@ -858,6 +878,10 @@ class Function:
 
     def call_like(self, /, arguments: tuple[Tensor, ...]) -> Any:
         """Runs the function on these tensors if they are of its types and shapes, which are numbers; else gives None. One result is given by itself."""
+
+    def tune(self, /, seconds: float = 30.0) -> Tuning:
+        """Searches for faster kernels for about so many seconds, and uses them from the next call on. What is found is kept in the cache's folder, so that
+        tuning the same function in a later process takes no search."""
 
 bfloat16: DType
 bool_: DType
