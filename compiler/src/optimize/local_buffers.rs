@@ -73,7 +73,9 @@ fn range_to_materialize(survey: &Survey, reduction: &InnerLoops, costs: &Costs) 
         return None;
     }
     let stores = || survey.accesses.iter().filter(|access| access.is_store);
-    survey.outputs.iter().map(range_id).find(|id| {
+    // Loops of the reduction inside of the range would fill the buffer anew for each of its iterations.
+    let last = survey.outputs.iter().map(range_id).rev().find(|id| reduction.is_inside(*id));
+    last.into_iter().find(|id| {
         let len = survey.len(*id);
         // A local buffer shorter than a vector is not worth it.
         let (lanes, most) = (i64::from(costs.vector_lanes), i64::from(costs.kept_bytes));
