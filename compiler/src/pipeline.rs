@@ -60,6 +60,10 @@ pub fn lower_kernel(
     let name: Arc<str> = name::kernel_name(&passes.kernel).into();
     passes.optimize(&name, target, &options.opts)?;
     passes.run("long sums go by blocks", blocks::sum_by_blocks);
+    // Threads of a block meet at barriers, which stand in loops of one length for all.
+    if options.opts != Opts::None && target.blocks.is_none() {
+        passes.run("reductions run over what masks let them see", optimize::run_over_what_is_seen);
+    }
     passes.run("unrolled and vector ranges are expanded", expand::expand);
     passes.run("tiles of strided loads become rows, transposed", transpose::transpose_tiles);
     passes.run("loads in small steps become whole vectors and a choice of lanes", strided::load_between);

@@ -52,6 +52,7 @@ mod tensors;
 mod thread_opts;
 mod tidy;
 mod transposed_convolutions;
+mod triangles;
 mod updates;
 mod variable_images;
 mod variable_lengths;

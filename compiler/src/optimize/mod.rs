@@ -10,6 +10,7 @@ pub mod by_hand;
 mod contraction;
 mod cuts;
 mod flatten;
+mod hidden;
 mod interleave;
 mod keep_shared;
 mod legal;
@@ -41,6 +42,7 @@ mod tile;
 
 pub use apply::{apply, apply_list};
 pub use by_hand::choose;
+pub use hidden::run_over_what_is_seen;
 pub use legal::legal_opts;
 pub use opt::{Limit, Opt, Opts, Reason, Refused, ThreadIndex};
 pub use outline::outline;
