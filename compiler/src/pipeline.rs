@@ -77,7 +77,11 @@ pub fn lower_kernel(
     passes.run("chains are associated by loop depth", reassociate::reassociate);
     passes.run("indices get machine types", |kernel| index_types::lower_index_types(kernel, target));
     let ops = linearizer::order(&passes.kernel, target.has_fma);
-    let ops = if target.blocks.is_some() { with_blocks(ops) } else { ops };
+    let ops = match (&target.blocks, &options.opts) {
+        (Some(_), _) => with_blocks(ops),
+        (None, Opts::None) => ops,
+        (None, _) => short_loops::write_out_shared(ops),
+    };
     let (parameters, variables) = interface(ast, &ops);
     let linear = Linear { name, parameters, variables, grid: grid(&ops), ops, estimate };
     if cfg!(debug_assertions)

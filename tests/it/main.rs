@@ -57,4 +57,5 @@ mod updates;
 mod variable_images;
 mod variable_lengths;
 mod views;
+mod windows;
 mod writes;

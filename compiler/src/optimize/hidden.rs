@@ -64,7 +64,7 @@ fn first_masked(root: &UOp, asked: &mut FxHashSet<u32>) -> Option<(UOp, NewRange
         let seen = own.iter().map(|end| mask.seen_of(end)).reduce(Seen::of_one).filter(|_| is_long)?;
         // What accumulates in memory would be added to what was there if it had no loop any more.
         let needs_loop = own.iter().any(|end| end.op() == Op::Store);
-        seen.as_loop(range).filter(|(_, new)| !(needs_loop && new.ranges.is_empty()))
+        seen.into_loop(range).filter(|(_, new)| !(needs_loop && new.ranges.is_empty()))
     })
 }
 
@@ -104,7 +104,7 @@ impl Seen {
     }
 
     /// The loop over these iterations in place of one over all, if much is saved; none if it is one iteration in any case.
-    fn as_loop(self, range: &UOp) -> Option<(UOp, NewRanges)> {
+    fn into_loop(self, range: &UOp) -> Option<(UOp, NewRanges)> {
         let (len, arg) = (&range.src()[0], range.as_range()?);
         let last = len.as_int().map(|len| len - 1);
         let begin = self.begin.zip(last).map(|(begin, last)| simplify(&begin.max(0).min(last)));

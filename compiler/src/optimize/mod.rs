@@ -10,6 +10,7 @@ pub mod by_hand;
 mod contraction;
 mod cuts;
 mod flatten;
+mod frame;
 mod hidden;
 mod interleave;
 mod keep_shared;
@@ -39,6 +40,7 @@ mod stage;
 mod survey;
 pub mod text;
 mod tile;
+mod windows;
 
 pub use apply::{apply, apply_list};
 pub use by_hand::choose;
