@@ -60,6 +60,10 @@ pub fn lower_kernel(
     let name: Arc<str> = name::kernel_name(&passes.kernel).into();
     passes.optimize(&name, target, &options.opts)?;
     passes.run("long sums go by blocks", blocks::sum_by_blocks);
+    // Threads of a block meet at barriers, which stand in loops of one length for all.
+    if options.opts != Opts::None && target.blocks.is_none() {
+        passes.run("reductions run over what masks let them see", optimize::run_over_what_is_seen);
+    }
     passes.run("unrolled and vector ranges are expanded", expand::expand);
     passes.run("tiles of strided loads become rows, transposed", transpose::transpose_tiles);
     passes.run("loads in small steps become whole vectors and a choice of lanes", strided::load_between);
@@ -73,7 +77,11 @@ pub fn lower_kernel(
     passes.run("chains are associated by loop depth", reassociate::reassociate);
     passes.run("indices get machine types", |kernel| index_types::lower_index_types(kernel, target));
     let ops = linearizer::order(&passes.kernel, target.has_fma);
-    let ops = if target.blocks.is_some() { with_blocks(ops) } else { ops };
+    let ops = match (&target.blocks, &options.opts) {
+        (Some(_), _) => with_blocks(ops),
+        (None, Opts::None) => ops,
+        (None, _) => short_loops::write_out_shared(ops),
+    };
     let (parameters, variables) = interface(ast, &ops);
     let linear = Linear { name, parameters, variables, grid: grid(&ops), ops, estimate };
     if cfg!(debug_assertions)

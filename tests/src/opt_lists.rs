@@ -140,6 +140,11 @@ fn any_opt(choices: &mut Choices<'_>, kernel: &UOp, target: &Target) -> Opt {
         4 => Opt::Split { range: range(choices), len: number(choices) },
         5 => Opt::MaterializeReductions { range: range(choices) },
         6 => Opt::Pack { lane: range(choices), row: range(choices) },
+        8 if choices.once_in(2) => {
+            let load = choices.between(0, loads as i64) as u32;
+            let count = 2 * choices.between(1, 2);
+            Opt::Frame { load, ranges: (0..count).map(|_| range(choices)).collect() }
+        }
         7 | 8 => {
             let load = choices.between(0, loads as i64) as u32;
             let count = choices.between(1, 3);

@@ -1,4 +1,5 @@
-//! Short innermost loops of GPUs are written out, one iteration behind the other, and neighbours in memory that several iterations load are loaded at once.
+//! Short innermost loops of GPUs are written out, one iteration behind the other, and neighbours in memory that several iterations load are loaded at once. On a CPU
+//! those are of which iterations load the same, as windows in a tile of rows do: each place is then loaded once.
 //!
 //! ```text
 //! r2 in 0..4                                      v0: f32x4 = load s0[b]
@@ -10,12 +11,12 @@
 //! A turn of a loop costs three instructions, an address one or two, and a thread may load 16 bytes by one. Written out, addresses differ by constants, which are part of
 //! instructions (`addresses`). Accumulators are updated in the order in which the loop would: the values stay, to the bit.
 //!
-//! A loop is written out that has at most [`TURNS_MAX`] iterations, no other loop in it, no store and no place where threads meet, and of which all that it holds differs from
+//! A loop is written out that has at most so many iterations, no other loop in it, no store and no place where threads meet, and of which all that it holds differs from
 //! iteration to iteration: an op stands in a list once. So a loop stays as it is, too, where what would be written stands elsewhere already.
 //!
 //! Loads become one where they are of one memory, without a mask, one behind the other from a place that is aligned to all of them.
 //!
-//! Always: the list's rules (`check`). Tested below, and by every kernel that runs on the emulator of GPUs.
+//! Always: the list's rules (`check`). Tested below, by every kernel that runs on the emulator of GPUs, and by convolutions.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
@@ -25,6 +26,8 @@ use crate::ir::{Arg, AxisKind, Op, Sources, UOp};
 
 /// Most iterations of a loop that is written out.
 const TURNS_MAX: i64 = 4;
+/// The same where iterations load what others do.
+const SHARED_TURNS_MAX: i64 = 11;
 /// Most ops that a loop becomes.
 const OPS_MAX: usize = 2048;
 /// The most bytes that one load moves.
@@ -34,9 +37,18 @@ const ELEMENTS_MAX: usize = 8;
 
 /// The list with its short loops written out.
 pub fn write_out(list: Vec<UOp>) -> Vec<UOp> {
+    written_out(list, TURNS_MAX, true)
+}
+
+/// The list with those short loops written out of which several iterations load the same; neighbours are loaded one by one.
+pub fn write_out_shared(list: Vec<UOp>) -> Vec<UOp> {
+    written_out(list, SHARED_TURNS_MAX, false)
+}
+
+fn written_out(list: Vec<UOp>, turns_max: i64, joins_neighbours: bool) -> Vec<UOp> {
     let ends: Vec<usize> = (0..list.len()).filter(|at| list[*at].op() == Op::EndRange).collect();
     let short: FxHashMap<usize, usize> =
-        ends.into_iter().filter_map(|end| Some((begin_of_short(&list, end)?, end))).collect();
+        ends.into_iter().filter_map(|end| Some((begin_of_short(&list, end, turns_max)?, end))).collect();
     if short.is_empty() {
         return list;
     }
@@ -45,7 +57,7 @@ pub fn write_out(list: Vec<UOp>) -> Vec<UOp> {
     while at < list.len() {
         let loop_end = short.get(&at).copied();
         if let Some(end) = loop_end
-            && writer.write_loop(&list[at], &list[at + 1..end])
+            && writer.write_loop(&list[at], &list[at + 1..end], joins_neighbours)
         {
             at = end + 1;
             continue;
@@ -57,10 +69,10 @@ pub fn write_out(list: Vec<UOp>) -> Vec<UOp> {
 }
 
 /// Where a loop begins that ends here, if it is to be written out.
-fn begin_of_short(list: &[UOp], end: usize) -> Option<usize> {
+fn begin_of_short(list: &[UOp], end: usize, turns_max: i64) -> Option<usize> {
     let range = &list[end].src()[0];
     let is_loop = range.as_range().is_some_and(|arg| matches!(arg.kind, AxisKind::Loop | AxisKind::Reduce));
-    let turns = range.src()[0].as_int().filter(|turns| is_loop && (2..=TURNS_MAX).contains(turns))?;
+    let turns = range.src()[0].as_int().filter(|turns| is_loop && (2..=turns_max).contains(turns))?;
     let begin = list[..end].iter().rposition(|node| node.op() == Op::Range)?;
     let body = &list[begin + 1..end];
     if list[begin] != *range || body.len() * turns as usize > OPS_MAX {
@@ -148,7 +160,7 @@ impl Writer {
     }
 
     /// Writes the iterations of a loop; false, and nothing is written, if an op would stand in the list twice.
-    fn write_loop(&mut self, range: &UOp, body: &[UOp]) -> bool {
+    fn write_loop(&mut self, range: &UOp, body: &[UOp], joins_neighbours: bool) -> bool {
         let turns = range.src()[0].as_int().unwrap_or(0);
         let mut ops: Vec<UOp> = Vec::new();
         for turn in 0..turns {
@@ -162,7 +174,10 @@ impl Writer {
                 done.insert(node, new);
             }
         }
-        let ops = with_neighbours(&ops);
+        if !joins_neighbours && !shares_loads(&ops) {
+            return false;
+        }
+        let ops = if joins_neighbours { with_neighbours(&ops) } else { ops };
         let mut fresh: Vec<UOp> = Vec::new();
         let mut listed: FxHashSet<UOp> = FxHashSet::default();
         for node in &ops {
@@ -198,6 +213,13 @@ impl Writer {
         listed.insert(node.clone());
         true
     }
+}
+
+/// Whether at least a quarter of the loads are asked for a second time.
+fn shares_loads(ops: &[UOp]) -> bool {
+    let loads = || ops.iter().filter(|node| node.op() == Op::Load);
+    let different: FxHashSet<&UOp> = loads().collect();
+    different.len() * 4 <= loads().count() * 3
 }
 
 /// Sums and products of integers with what is known of their operands; constants of sums come last. Integers wrap, so all of this is exact.

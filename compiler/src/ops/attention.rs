@@ -1,6 +1,6 @@
 //! Scaled dot-product attention.
 
-use super::by_blocks::{OfAxis, weighted_sums};
+use super::by_blocks::{BLOCK_OF_WEIGHTS, OfAxis, weighted_sums};
 use super::create::positions;
 use super::elementwise::where_;
 use super::math::known;
@@ -14,6 +14,10 @@ use crate::{DType, UOp};
 
 /// More keys than this are walked a block at a time: the scores of a tile of rows would not stay in the nearest cache.
 const KEYS_MANY: i64 = 1024;
+/// The same where each query sees those up to its own: of what no query of a tile sees, whole blocks are left out, so blocks are short. Half a block is computed for nothing on
+/// average, and combining what two come to takes as long as some ten keys: of about a hundred keys both cost the same.
+const KEYS_MANY_CAUSAL: i64 = 640;
+const BLOCK_CAUSAL: i64 = 128;
 
 /// What attention may see, and how scores are scaled.
 #[derive(Clone, Debug, Default)]
@@ -107,7 +111,11 @@ fn by_blocks(q: &UOp, k: &UOp, v: &UOp, scale: f64, seen: &Seen<'_>) -> Built<Op
         let all = |x: UOp| Ok(of_axis(&broadcast_to(&x, &seen.shape)?, rank - 1));
         seen.hide(scores, &all)
     };
-    let Some([mut sum, weighted]) = weighted_sums(&v, KEYS_MANY, &scores_of)? else { return Ok(None) };
+    let (many, block) = match seen.options.is_causal {
+        true => (KEYS_MANY_CAUSAL, BLOCK_CAUSAL),
+        false => (KEYS_MANY, BLOCK_OF_WEIGHTS),
+    };
+    let Some([mut sum, weighted]) = weighted_sums(&v, many, block, &scores_of)? else { return Ok(None) };
     let one = number(1.0, &sum);
     if seen.options.mask.is_some() {
         // It is 0 only where all keys are hidden, or there are none; else the largest adds 1.

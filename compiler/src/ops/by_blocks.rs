@@ -24,7 +24,7 @@ const BLOCK: i64 = 1024;
 const BLOCK_ACROSS: i64 = 64;
 
 /// Exponents of a block whose values are weighted: with a block of the values they stay in the cache of one core.
-const BLOCK_OF_WEIGHTS: i64 = 512;
+pub(super) const BLOCK_OF_WEIGHTS: i64 = 512;
 
 /// Single floats in the widest vectors of a processor.
 const LANES_MOST: i64 = 16;
@@ -198,20 +198,27 @@ pub(super) type OfPiece<'f> = &'f dyn Fn(OfAxis<'_>) -> super::Built;
 /// Through neither a gradient flows. Nothing where a block would hold most of the exponents.
 ///
 /// A block's exponents are needed for each column of the values, and those of the next only afterwards: so they need no more memory than a block.
-pub(super) fn weighted_sums(values: &UOp, least: i64, exponents: OfPiece<'_>) -> super::Built<Option<[UOp; 2]>> {
+pub(super) fn weighted_sums(
+    values: &UOp,
+    least: i64,
+    block: i64,
+    exponents: OfPiece<'_>,
+) -> super::Built<Option<[UOp; 2]>> {
     let axis = values.shape().len() - 2;
     let len = &values.shape()[axis];
     if len.max_value() <= least {
         return Ok(None);
     }
     let values = values.detach();
-    let parts = Parts::of(len, BLOCK_OF_WEIGHTS);
-    let states = if parts.covered == *len {
+    let parts = Parts::of(len, block);
+    // Of a short part what does not fill a vector is much.
+    let is_whole = block >= BLOCK_OF_WEIGHTS || parts.len % LANES_MOST == 0;
+    let states = if parts.covered == *len && is_whole {
         let main = |x: &UOp, axis: usize| parts.main(x, axis);
         weighted_states(&exponents(&main)?.detach(), &main(&values, axis))
     } else {
         // What is left over is a part with keys that weigh nothing, so that there is one loop, and one kernel.
-        let part = filled_part(len);
+        let part = filled_part(len, block);
         let whole = simplified((len + (part - 1)) / part * part);
         let padded = |x: &UOp, axis: usize| cut(&pad_axis(x, axis, 0, &whole - len), axis, part);
         let is_key = padded(&UOp::constant(Scalar::Bool(true), DType::BOOL).reshape([1]).expand([len.clone()]), 0);
@@ -225,9 +232,9 @@ pub(super) fn weighted_sums(values: &UOp, least: i64, exponents: OfPiece<'_>) ->
 }
 
 /// The length of parts of which the last one is filled up: of a number, with as little as vectors allow.
-fn filled_part(len: &Dim) -> i64 {
-    len.as_const().map_or(BLOCK_OF_WEIGHTS, |len| {
-        let count = (len + BLOCK_OF_WEIGHTS - 1) / BLOCK_OF_WEIGHTS;
+fn filled_part(len: &Dim, block: i64) -> i64 {
+    len.as_const().map_or(block, |len| {
+        let count = (len + block - 1) / block;
         let part = (len + count - 1) / count;
         (part + LANES_MOST - 1) / LANES_MOST * LANES_MOST
     })

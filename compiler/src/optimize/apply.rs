@@ -7,6 +7,7 @@
 use super::block::block;
 use super::by_hand::Choice;
 use super::flatten::flatten;
+use super::frame::frame_load;
 use super::keep_shared::keep_shared;
 use super::limits;
 use super::map;
@@ -71,6 +72,10 @@ fn try_apply(root: &UOp, opt: &Opt, target: &Target) -> Result<UOp, Reason> {
         Opt::Stage { load, ranges } => {
             let along: Vec<UOp> = ranges.iter().map(find).collect::<Result<_, _>>()?;
             stage::stage_load(root, *load, &along, MemorySpace::Private, target)?
+        }
+        Opt::Frame { load, ranges } => {
+            let pairs: Vec<UOp> = ranges.iter().map(find).collect::<Result<_, _>>()?;
+            frame_load(root, *load, &pairs, target)?
         }
         Opt::Accumulate { range, along } => {
             let along: Vec<UOp> = along.iter().map(find).collect::<Result<_, _>>()?;

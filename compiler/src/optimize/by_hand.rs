@@ -4,7 +4,7 @@
 //! often it runs. Then, in this order:
 //!
 //! 0. Products of matrices by blocks, where these are better than what follows (`product`): then nothing else is done. Loops over blocks outside of the
-//!    loops that what they keep does not depend on (`blocks_outside`).
+//!    loops that what they keep does not depend on (`blocks_outside`). Panels of what many rows read awkwardly (`panels`), frames of windows that few read (`windows`).
 //! 1. Stages that let loops run in lanes which they could not have otherwise (`staging`).
 //! 2. The vector ranges: the output range along which most accesses (by weight) are consecutive or constant, unless the loops inside
 //!    of it are better off with lanes of their own. Reductions and local buffers that do not depend on it get one of their own ranges, by
@@ -34,6 +34,7 @@ use super::product::make_blocks;
 use super::split::is_reduce;
 use super::survey::{InnerLoops, Survey};
 use super::tile::{Tile, choose_tile, even_part};
+use super::windows::tile_windows;
 use crate::ir::UOp;
 use crate::kernel::ranges::{closed_ranges, range_id};
 use crate::target::Target;
@@ -110,7 +111,7 @@ pub fn choose(root: &UOp, target: &Target) -> Choice {
         let Attempts { kernel, applied, reasons, .. } = choice;
         return Choice { kernel, applied, reasons };
     }
-    if move_blocks_outside(&mut choice) || of_few_threads && copy_panel(&mut choice) {
+    if move_blocks_outside(&mut choice) || of_few_threads && (copy_panel(&mut choice) || tile_windows(&mut choice)) {
         survey = Survey::of(&choice.kernel);
     }
     if of_few_threads && cut_decided(&mut choice, target) {

@@ -2,7 +2,7 @@
 //!
 //! Opts have too many arguments to try them all, so these are the ones that a search can want:
 //! lanes are powers of two, copies small numbers and those that fill registers, lengths of splits powers of two. A local buffer is made along all
-//! the ranges of a load that stand inside of one of its loops, with any one of them consecutive; partial results accumulate outside of one of
+//! the ranges of a load that stand inside of one of its loops, with any one of them consecutive, a frame for one window or two; partial results accumulate outside of one of
 //! the loops of their reduction and of all inside of that. Where the target runs blocks, each loop may become each of their indices, and each
 //! reduction may be shared by their threads.
 //!
@@ -10,9 +10,12 @@
 //! lists of these keep the values of random kernels.
 
 use super::apply::apply;
+use super::contraction::step_of_load;
 use super::cuts::decided_parts;
+use super::frame::Window;
 use super::limits::lanes_max;
 use super::opt::{Opt, ThreadIndex};
+use super::split::is_reduce;
 use super::stage::loads_of;
 use crate::ir::{AxisKind, ThreadDim, UOp, fragments};
 use crate::kernel::ranges::{Dependencies, RangeSet, all_ranges, closed_ranges, is_loop_end, range_id};
@@ -45,6 +48,7 @@ pub fn legal_opts(kernel: &UOp, target: &Target) -> Vec<Opt> {
     try_all(&mut pairs_of_loops(kernel, &dependencies).into_iter());
     try_all(&mut packed_pairs(kernel, &ranges).into_iter());
     try_all(&mut stages(kernel, &ranges, &dependencies).into_iter());
+    try_all(&mut frames(kernel, &ranges, &dependencies).into_iter());
     try_all(&mut accumulations(kernel, &dependencies).into_iter());
     if target.blocks.is_some() {
         try_all(&mut of_threads(&ranges).into_iter());
@@ -194,6 +198,26 @@ fn stages(kernel: &UOp, ranges: &[UOp], dependencies: &Dependencies) -> Vec<Opt>
         ranges.iter().cloned().chain(ranges_of(kernel, |kind| matches!(kind, AxisKind::Vector | AxisKind::Unroll)));
     let named = staged(kernel, &along.collect::<Vec<_>>(), dependencies);
     named.into_iter().map(|(load, ranges)| Opt::Stage { load, ranges }).collect()
+}
+
+/// Frames of each load for each of its windows, and for any two.
+fn frames(kernel: &UOp, ranges: &[UOp], dependencies: &Dependencies) -> Vec<Opt> {
+    let mut opts: Vec<Opt> = Vec::new();
+    for (load, number) in loads_of(kernel).iter().zip(0..) {
+        let set = dependencies.get(load);
+        let (places, results): (Vec<&UOp>, Vec<&UOp>) =
+            ranges.iter().filter(|range| set.contains(range_id(range))).partition(|range| is_reduce(range));
+        let steps = |range: &UOp| step_of_load(load, range).unwrap_or(0);
+        let pairs = results.iter().flat_map(|result| places.iter().map(move |place| [*result, *place]));
+        let pairs: Vec<[u32; 2]> =
+            pairs.filter(|pair| Window::of(*pair, pair.map(steps)).is_ok()).map(|pair| pair.map(range_id)).collect();
+        for (at, first) in pairs.iter().enumerate() {
+            opts.push(Opt::Frame { load: number, ranges: first.to_vec() });
+            let others = pairs[at + 1..].iter().filter(|other| other.iter().all(|id| !first.contains(id)));
+            opts.extend(others.map(|other| Opt::Frame { load: number, ranges: [*first, *other].concat() }));
+        }
+    }
+    opts
 }
 
 /// Stages of each load that the threads of a block fill together: along the indices of these, too.

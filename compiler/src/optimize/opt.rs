@@ -187,6 +187,16 @@ pub enum Opt {
         /// The index of the block.
         dim: ThreadDim,
     },
+    /// What a load gives is copied to scratch memory for all of its windows, and read from there: each element once, in however many windows it is.
+    ///
+    /// The copy has an axis for each pair of ranges of whose sum alone the load knows; a range that is named twice is an axis by itself. Its loops get the next
+    /// free numbers, in the order of the pairs.
+    Frame {
+        /// The load's number, in the order of the kernel's graph.
+        load: u32,
+        /// Numbers of the ranges, in pairs.
+        ranges: Vec<u32>,
+    },
 }
 
 /// An index of threads that a range can become.

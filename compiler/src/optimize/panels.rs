@@ -26,7 +26,7 @@ use crate::kernel::ranges::{closed_ranges, next_range_id, open_operands, range_i
 use crate::target::Target;
 
 /// Rows that share a panel, at least.
-const ROWS_MIN: i64 = 8;
+pub(super) const ROWS_MIN: i64 = 8;
 /// The same where terms can be lanes without a copy: both operands have them in order. Then what a copied element costs must be less than what sums across
 /// lanes and twice the loads of a tile of four by four cost its multiply-adds. Measured on x times the transpose of a matrix of 4096 x 4096, two cores with AVX2:
 /// 8 rows take 18 ms with a copy and 5 without, 16 rows 23 and 11, 32 rows 29 and 29, 64 rows 41 and 50.

@@ -278,20 +278,28 @@ pub(super) fn materialized_along(value: &UOp, along: &[Copied], space: MemorySpa
     laid_out(value, along, Layout::dense(space))
 }
 
-fn laid_out(value: &UOp, along: &[Copied], Layout { space, pad, copies }: Layout) -> UOp {
+fn laid_out(value: &UOp, along: &[Copied], layout: Layout) -> UOp {
     let fills: Vec<UOp> = along.iter().map(|copied| copied.fill.clone()).collect();
     let ranges: Vec<UOp> = along.iter().map(|copied| copied.range.clone()).collect();
     let map = ranges.iter().cloned().zip(fills.iter().cloned()).collect();
-    let rows: u64 = ranges.iter().rev().skip(1).map(room).product();
-    let total = copies * rows * ranges.last().map_or(1, |last| room(last) + pad as u64);
+    filled(&substitute(value, &map), &fills, &ranges, layout)
+}
+
+/// What a local buffer holds at a place, one index for each of the loops that fill it with a value.
+pub(super) fn filled_buffer(value: &UOp, fills: &[UOp], at: &[UOp]) -> UOp {
+    filled(value, fills, at, Layout::dense(MemorySpace::Private))
+}
+
+fn filled(value: &UOp, fills: &[UOp], at: &[UOp], Layout { space, pad, copies }: Layout) -> UOp {
+    let rows: u64 = fills.iter().rev().skip(1).map(room).product();
+    let total = copies * rows * fills.last().map_or(1, |last| room(last) + pad as u64);
     let dtype = value.dtype();
     let index = |memory: UOp, at: &[UOp]| {
-        UOp::new(Op::Index, dtype, smallvec![memory, padded_offset(at, &ranges, pad)], Arg::None)
+        UOp::new(Op::Index, dtype, smallvec![memory, padded_offset(at, fills, pad)], Arg::None)
     };
     let scratch = UOp::new(Op::Scratch, dtype, smallvec![], Arg::Scratch(0, total, space));
-    let sources: Sources =
-        [index(scratch, &fills), substitute(value, &map)].into_iter().chain(fills.iter().cloned()).collect();
+    let sources: Sources = [index(scratch, fills), value.clone()].into_iter().chain(fills.iter().cloned()).collect();
     let store = UOp::new(Op::Store, DType::VOID, sources, Arg::None);
     let stage = UOp::new(Op::LocalBuffer, dtype, smallvec![store], Arg::None);
-    UOp::new(Op::Load, dtype, smallvec![index(stage, &ranges)], Arg::None)
+    UOp::new(Op::Load, dtype, smallvec![index(stage, at)], Arg::None)
 }

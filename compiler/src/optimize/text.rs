@@ -41,6 +41,7 @@ const FORMS: &[(&str, &str)] = &[
     ("flatten", "flatten(r0, r1)"),
     ("multiply_matrices", "multiply_matrices(r0, r1, r2)"),
     ("group", "group(r0, x)"),
+    ("frame", "frame(l0, r0, r2, r1, r3)"),
 ];
 
 /// Why a text is no opt, or no list of opts.
@@ -64,8 +65,12 @@ impl fmt::Display for Opt {
             Opt::KeepShared { load } => write!(f, "keep_shared(l{load})"),
             Opt::MaterializeReductions { range } => write!(f, "materialize(r{range})"),
             Opt::Pack { lane, row } => write!(f, "pack(r{lane}, r{row})"),
-            Opt::Stage { load, ranges } | Opt::StageShared { load, ranges } => {
-                let name = if matches!(self, Opt::Stage { .. }) { "stage" } else { "stage_shared" };
+            Opt::Stage { load, ranges } | Opt::StageShared { load, ranges } | Opt::Frame { load, ranges } => {
+                let name = match self {
+                    Opt::Stage { .. } => "stage",
+                    Opt::Frame { .. } => "frame",
+                    _ => "stage_shared",
+                };
                 write!(f, "{name}(l{load}")?;
                 ranges.iter().try_for_each(|range| write!(f, ", r{range}"))?;
                 f.write_str(")")
@@ -128,6 +133,7 @@ impl FromStr for Opt {
             "peel" => Opt::Peel { range: arguments.range()?, begin: arguments.number()?, end: arguments.number()? },
             "merge" => Opt::Merge { range: arguments.range()?, inner: arguments.range()? },
             "stage" => Opt::Stage { load: arguments.load()?, ranges: arguments.ranges()? },
+            "frame" => Opt::Frame { load: arguments.load()?, ranges: arguments.ranges()? },
             "accumulate" => Opt::Accumulate { range: arguments.range()?, along: arguments.ranges()? },
             "grid" => Opt::Map { range: arguments.range()?, index: ThreadIndex::Grid(arguments.dim()?) },
             "block" => Opt::Map { range: arguments.range()?, index: ThreadIndex::Block(arguments.dim()?) },
@@ -287,6 +293,7 @@ mod tests {
             Opt::Pack { lane: a, row: b },
             Opt::Stage { load: a, ranges: vec![b] },
             Opt::Stage { load: b, ranges: vec![a, b, 4, 0] },
+            Opt::Frame { load: a, ranges: vec![b, a] },
             Opt::Accumulate { range: a, along: vec![b] },
             Opt::Accumulate { range: b, along: vec![a, b, 4, 0] },
             Opt::Reorder { range: a, inner: b },
@@ -337,7 +344,7 @@ mod tests {
         let error = |text: &str| parse_list(text).expect_err(text).to_string();
         assert_eq!(
             error("split(r0, 8), vectorise(r1, 16)"),
-            "`vectorise(r1, 16)` is no opt: there is no `vectorise`; opts are vectorize, upcast, split, split_masked, recompute, keep_shared, materialize, pack, stage, accumulate, reorder, peel, merge, outermost, thread, grid, block, lane, stage_shared, stage_padded, stage_ahead, flatten, multiply_matrices, group"
+            "`vectorise(r1, 16)` is no opt: there is no `vectorise`; opts are vectorize, upcast, split, split_masked, recompute, keep_shared, materialize, pack, stage, accumulate, reorder, peel, merge, outermost, thread, grid, block, lane, stage_shared, stage_padded, stage_ahead, flatten, multiply_matrices, group, frame"
         );
         let form = "it is written as in `split(r0, 8)`";
         for (text, what) in [

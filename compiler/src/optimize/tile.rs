@@ -8,6 +8,7 @@
 
 use super::by_hand::UNROLLED_OPS_MAX;
 use super::survey::{AccessPattern, Survey};
+use crate::ir::{AxisKind, UOp};
 use crate::kernel::ranges::range_id;
 use crate::target::Target;
 
@@ -42,7 +43,13 @@ pub(super) fn choose_tile(survey: &Survey, target: &Target, vector_id: u32, lane
         .filter(|inner| !inner.is_local_buffer && inner.depends.contains(vector_id))
         .max_by(|a, b| a.weight.total_cmp(&b.weight));
     let Some(reduction) = main else { return copy_tile(survey, vector_id, lanes) };
-    let per_reduction = (budget / reduction.count as u32).max(1);
+    // What is repeated already has accumulators for each copy.
+    let is_copied = |range: &&UOp| {
+        let is_copy = range.as_range().is_some_and(|arg| arg.kind == AxisKind::Unroll);
+        is_copy && reduction.depends.contains(range_id(range))
+    };
+    let copies: i64 = survey.ranges.values().filter(is_copied).map(|range| range.src()[0].max_value()).product();
+    let per_reduction = (budget / (reduction.count as u32 * copies as u32)).max(1);
     let reused = |id: u32| -> f64 {
         let inside =
             |access: &&AccessPattern| reduction.ranges.iter().any(|range| access.depends.contains(range_id(range)));
@@ -76,10 +83,12 @@ pub(super) fn choose_tile(survey: &Survey, target: &Target, vector_id: u32, lane
             let (vectors, rows) = register_tile(&room, vectors_in_range, rows_in(id) as u32);
             Tile { vectors, row: (rows >= 2).then_some((id, rows)), crosses: false }
         }
-        None => Tile {
-            vectors: even_part(vectors_in_range, vectors_in_range.min(16).min(per_reduction)),
-            ..Tile::default()
-        },
+        None => {
+            let most = vectors_in_range.min(16).min(per_reduction);
+            let vectors =
+                if copies > 1 { vectors_beside(vectors_in_range, most) } else { even_part(vectors_in_range, most) };
+            Tile { vectors, ..Tile::default() }
+        }
     }
 }
 
@@ -120,6 +129,12 @@ fn copy_tile(survey: &Survey, vector_id: u32, lanes: u32) -> Tile {
 pub(super) fn even_part(len: u32, most: u32) -> u32 {
     let even = (most.div_ceil(2).max(1)..=most).rev().find(|part| len.is_multiple_of(*part));
     even.unwrap_or(most).max(1)
+}
+
+/// Of so many vectors, how many go beside each other where at most `most` do and at least half of these: those that leave the least over, and of these the most.
+pub(super) fn vectors_beside(vectors: u32, most: u32) -> u32 {
+    let passes = |beside: &u32| vectors.div_ceil(*beside) * beside;
+    (most.div_ceil(2).max(1)..=most.max(1)).rev().min_by_key(passes).unwrap_or(1)
 }
 
 /// The registers that a tile may take, and the values that each of its elements accumulates.
@@ -185,6 +200,15 @@ mod tests {
         assert_eq!(tile(16, 64, 512), (2, 6));
         assert_eq!(tile(32, 64, 516), (4, 6));
         assert_eq!(tile(16, 1, 516), (1, 12));
+    }
+
+    #[test]
+    fn vectors_beside_each_other_leave_little_over() {
+        let beside = |vectors: u32, most: u32| vectors_beside(vectors, most);
+        assert_eq!(
+            [beside(4, 4), beside(8, 4), beside(7, 6), beside(5, 4), beside(7, 8), beside(3, 1)],
+            [4, 4, 4, 3, 7, 1]
+        );
     }
 
     #[test]

@@ -89,7 +89,8 @@ fn shared(a: &MemoryAccess, b: &MemoryAccess) -> usize {
 fn blocks_of<'a>(previous: &MemoryAccess<'a>, values: &Values<'_>) -> Option<Vec<&'a UOp>> {
     let gate = previous.index.src().get(2)?;
     let gate = if gate.op() == Op::Splat { &gate.src()[0] } else { gate };
-    let below = crate::ir::postorder(std::slice::from_ref(gate));
+    // The length of a loop may name others, which the gate does not ask for.
+    let below = crate::ir::postorder_until(std::slice::from_ref(gate), |node| node.op() == Op::Range);
     let blocks: Vec<&UOp> = previous.loops.iter().copied().filter(|range| below.contains(range)).collect();
     let at = |ahead: Option<&UOp>| {
         let leaf = |leaf: &UOp| match leaf.op() {
