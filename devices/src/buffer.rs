@@ -49,9 +49,6 @@ enum Owner {
     Foreign { _keeper: Keeper },
     /// Memory that the host has no access to.
     Device(Box<dyn DeviceMemory>),
-    /// What a driver allocated, and the host can address; freed when this drops.
-    #[cfg(feature = "cuda")]
-    Driver { _keeper: Keeper },
 }
 
 /// Memory of a device that is not the host's. Dropping it frees it, in the order of the device's queue: what was launched before may still use it.
@@ -171,15 +168,6 @@ impl RawBuffer {
             // SAFETY: memory of this host that is initialised and lives as long as the buffer, which is borrowed mutably: no slice of it is left.
             _ => Some(unsafe { std::slice::from_raw_parts_mut(self.address.as_ptr(), self.bytes) }),
         }
-    }
-
-    /// Memory that a device allocated for this buffer, and that the host can address.
-    ///
-    /// # Safety
-    /// As for [`RawBuffer::foreign`]; the bytes may be written to.
-    #[cfg(feature = "cuda")]
-    pub(crate) unsafe fn of_driver(address: NonNull<u8>, bytes: usize, keeper: Box<dyn Send + Sync>) -> RawBuffer {
-        RawBuffer { address, bytes, owner: Owner::Driver { _keeper: Keeper { _keeps: keeper } } }
     }
 
     /// The elements of a vector as memory, without a copy.

@@ -10,6 +10,7 @@ mod batches;
 mod chains;
 mod corpora;
 mod coverage;
+mod cuda;
 mod dependents;
 mod edges;
 mod filetests;

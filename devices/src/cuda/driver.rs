@@ -6,7 +6,8 @@
 //!
 //! Some errors end a context: every later call fails with the same one, whatever it asks (`is_lost`). Such an error is told as [`DeviceError::Lost`], then and after.
 //!
-//! Never run on a GPU by this project. Tested here: what errors become, and that a machine without a driver gets one.
+//! Never run on a GPU by this project. Tested here: what errors become, and that a machine without a driver gets one; all else by the tests of the project over a
+//! stand-in for the driver (`tests/driver`).
 #![allow(unsafe_code, reason = "calls the driver")]
 
 use std::ffi::{CStr, c_char, c_int};
@@ -76,6 +77,8 @@ pub(super) struct Context {
     pub(super) name: String,
     device: c_int,
     context: sys::CUcontext,
+    /// Whether memory can be had and freed in the order of a stream.
+    pub(super) has_pools: bool,
     /// What the GPU is, for people and for keys of caches.
     pub(super) description: String,
     /// Its compute capability.
@@ -129,18 +132,15 @@ impl Context {
             let (a, b) = CAPABILITY_MIN;
             return Err(unavailable(format!("the GPU has compute capability {major}.{minor}; kernels need {a}.{b}")));
         }
-        if attribute(Attribute::CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS).map_err(failed)? == 0 {
-            return Err(unavailable(
-                "the GPU and the host cannot share memory (concurrent managed access)".to_string(),
-            ));
-        }
+        let pools = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED).map_err(failed)?;
         let mut context = ptr::null_mut();
         // SAFETY: as above. What is retained here is released on drop.
         check("cuDevicePrimaryCtxRetain", unsafe { sys::cuDevicePrimaryCtxRetain(&mut context, device) })
             .map_err(failed)?;
         let description = format!("CUDA driver {}, {}, sm_{major}{minor}", version_text(version), name_of(device));
         let capability = (major.unsigned_abs(), minor.unsigned_abs());
-        Ok(Context { name: name.to_string(), device, context, description, capability, lost: OnceLock::new() })
+        let (name, has_pools) = (name.to_string(), pools != 0);
+        Ok(Context { name, device, context, has_pools, description, capability, lost: OnceLock::new() })
     }
 
     /// Makes it the calling thread's: what the driver is asked next is asked of it.
@@ -168,13 +168,14 @@ impl Context {
         DeviceError::Lost { device: self.name.clone(), message: message.to_string() }
     }
 
-    /// Waits until all that was asked is done.
-    ///
-    /// # Errors
-    /// What went wrong since it was last waited for.
-    pub(super) fn wait(&self) -> Result<(), Failure> {
-        // SAFETY: whoever has a context has a driver that has the call.
-        check("cuCtxSynchronize", unsafe { sys::cuCtxSynchronize() })
+    /// The driver's number of the GPU.
+    pub(super) fn device(&self) -> c_int {
+        self.device
+    }
+
+    /// The driver's handle of the context, which is retained as long as this value lives.
+    pub(super) fn handle(&self) -> sys::CUcontext {
+        self.context
     }
 }
 
