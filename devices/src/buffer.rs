@@ -25,6 +25,7 @@ use memmap2::{MmapMut, MmapOptions};
 
 use warpweft_compiler::dtype::Elements;
 
+use crate::dlpack::abi::DLDevice;
 use crate::error::DeviceError;
 #[cfg(feature = "guard-pages")]
 use crate::guard::{self, GuardedMemory, Side};
@@ -61,6 +62,16 @@ pub unsafe trait DeviceMemory: Any + Debug + Send + Sync {
 
     /// Length in bytes.
     fn bytes(&self) -> usize;
+
+    /// The device as DLPack numbers it, where other libraries of the process can use the memory; none if they cannot.
+    fn dlpack_device(&self) -> Option<DLDevice> {
+        None
+    }
+
+    /// Whether it is somebody else's, who may only lend it to be read.
+    fn is_foreign(&self) -> bool {
+        false
+    }
 }
 
 /// Whatever keeps foreign memory alive.
@@ -188,7 +199,11 @@ impl RawBuffer {
 
     /// Whether it is somebody else's memory, which may be read but not written to.
     pub fn is_foreign(&self) -> bool {
-        matches!(self.owner, Owner::Foreign { .. })
+        match &self.owner {
+            Owner::Foreign { .. } => true,
+            Owner::Device(memory) => memory.is_foreign(),
+            _ => false,
+        }
     }
 
     /// Length in bytes.

@@ -94,6 +94,21 @@ pub unsafe trait Device: Debug + Send + Sync {
         copy_through_host(self, (buffer, offset), from, (source, source_offset), bytes)
     }
 
+    /// Makes memory of its kind that somebody lent ([`crate::dlpack::Capsule::into_memory`]) its own to read: as it lies there, or copied where kernels need it
+    /// otherwise. The lender has it back when the buffer drops and nothing waits that reads it.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] when it is no memory that the device's kernels can use.
+    fn adopt(&self, memory: RawBuffer) -> Result<RawBuffer, DeviceError> {
+        match memory.is_host() && self.uses_host_memory() {
+            true => Ok(memory),
+            false => Err(DeviceError::Unsupported {
+                device: self.name().to_string(),
+                what: "use memory of another device: copy it first".to_string(),
+            }),
+        }
+    }
+
     /// Turns a program into object bytes, which may be stored and loaded by another process on a machine of the same target.
     /// Nothing is cached here, and any number of threads may compile at once.
     ///

@@ -11,18 +11,22 @@ use std::ptr::{self, NonNull};
 use std::sync::{Arc, PoisonError};
 
 use cudarc::driver::sys::{self, CUresult};
+use warpweft_compiler::program::BUFFER_ALIGNMENT;
 
 use super::driver::{Failure, check};
 use super::stream::Gpu;
-use crate::buffer::DeviceMemory;
+use crate::buffer::{DeviceMemory, RawBuffer};
+use crate::dlpack::abi::{CUDA, DLDevice};
 use crate::error::DeviceError;
 
-/// Bytes of a GPU, freed on drop.
+/// Bytes of a GPU, freed on drop, or given back to who lent them.
 #[derive(Debug)]
 pub(super) struct CudaMemory {
     address: NonZero<usize>,
     bytes: usize,
     gpu: Arc<Gpu>,
+    /// Somebody else's memory, which this is.
+    lent: Option<RawBuffer>,
 }
 
 // SAFETY: the driver gave the memory to nobody else, does not move it, and frees it after what stood in the stream when this drops.
@@ -33,6 +37,14 @@ unsafe impl DeviceMemory for CudaMemory {
 
     fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    fn dlpack_device(&self) -> Option<DLDevice> {
+        Some(DLDevice { device_type: CUDA, device_id: self.gpu.context.device() })
+    }
+
+    fn is_foreign(&self) -> bool {
+        self.lent.is_some()
     }
 }
 
@@ -55,13 +67,51 @@ impl CudaMemory {
             false => gpu.context.error(failure, "allocation"),
         })?;
         let address = usize::try_from(address).ok().and_then(NonZero::new).ok_or_else(out_of_memory)?;
-        Ok(CudaMemory { address, bytes, gpu: gpu.clone() })
+        Ok(CudaMemory { address, bytes, gpu: gpu.clone(), lent: None })
+    }
+
+    /// Memory of this GPU that somebody lent, or a copy of it where kernels would have it at other addresses. All that was given to the GPU so far is waited
+    /// for, since nobody says in which stream the memory was written.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] for what is no memory of this GPU.
+    pub(super) fn lent(gpu: &Arc<Gpu>, memory: RawBuffer) -> Result<CudaMemory, DeviceError> {
+        gpu.context.enter()?;
+        let failed = |failure: Failure| gpu.context.error(failure, "memory that was lent");
+        let slice = memory.all();
+        let (address, bytes) = (slice.address().addr(), slice.bytes());
+        if owner_of(address.get() as u64) != Some(gpu.context.device()) {
+            return Err(DeviceError::Unsupported {
+                device: gpu.context.name.clone(),
+                what: "use memory that its driver does not know as its own".to_string(),
+            });
+        }
+        // SAFETY: the context is entered.
+        check("cuCtxSynchronize", unsafe { sys::cuCtxSynchronize() }).map_err(failed)?;
+        if address.get().is_multiple_of(BUFFER_ALIGNMENT as usize) {
+            return Ok(CudaMemory { address, bytes, gpu: gpu.clone(), lent: Some(memory) });
+        }
+        let copy = CudaMemory::new(gpu, bytes)?;
+        let (to, from) = (copy.address.get() as u64, address.get() as u64);
+        // SAFETY: both have so many bytes, and the lender's are there until `memory` drops, after the copy is done.
+        let asked = unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, bytes, gpu.stream()) };
+        check("cuMemcpyDtoDAsync", asked).and_then(|()| gpu.synchronize()).map_err(failed)?;
+        Ok(copy)
     }
 
     /// Whose it is.
     pub(super) fn gpu(&self) -> &Arc<Gpu> {
         &self.gpu
     }
+}
+
+/// Which GPU's memory an address is of, if the driver knows it.
+fn owner_of(address: u64) -> Option<c_int> {
+    let mut owner: c_int = -1;
+    let which = sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL;
+    // SAFETY: the driver writes one number of 32 bits; any address may be asked about.
+    let asked = unsafe { sys::cuPointerGetAttribute(ptr::from_mut(&mut owner).cast(), which, address) };
+    check("cuPointerGetAttribute", asked).ok().map(|()| owner)
 }
 
 fn ask(gpu: &Gpu, bytes: usize) -> Result<u64, Failure> {
@@ -83,7 +133,10 @@ impl Drop for CudaMemory {
             return; // it went with the context
         }
         let address = self.address.get() as u64;
-        if self.gpu.context.has_pools {
+        if self.lent.is_some() {
+            // The lender may write to it at once.
+            let _ = self.gpu.synchronize();
+        } else if self.gpu.context.has_pools {
             // SAFETY: allocated in this stream, and freed once, after all that stands in the stream.
             let _ = unsafe { sys::cuMemFreeAsync(address, self.gpu.stream()) };
         } else {

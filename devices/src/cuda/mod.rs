@@ -8,6 +8,7 @@
 //! - *Graphs.* The launches of a compiled function are one launch of a graph, from its second call on.
 //! - *Several GPUs* by their numbers, each with a context and a stream of its own. One copies from the memory of another by itself where the machine can do that, and
 //!   events order the two streams; else the copy goes through the host.
+//! - *Other libraries* of the process can have memory of a GPU through DLPack, and lend theirs, if they use primary contexts as all do that go by the runtime's interface.
 //! - *Errors* are typed: [`DeviceError::Unavailable`], `OutOfMemory`, `Program`, `Launch`, and `Lost` after a fault of a kernel, which ends the context: it is told to who
 //!   waits next, and to all who come after.
 //!
@@ -138,6 +139,10 @@ unsafe impl Device for CudaDevice {
             }
             _ => copy_through_host(self, (buffer, offset), from, (source, source_offset), bytes),
         }
+    }
+
+    fn adopt(&self, memory: RawBuffer) -> Result<RawBuffer, DeviceError> {
+        Ok(RawBuffer::of_device(Box::new(CudaMemory::lent(&self.gpu, memory)?)))
     }
 
     fn compile(&self, program: &Program) -> Result<Vec<u8>, DeviceError> {

@@ -160,12 +160,12 @@ impl Executor {
     /// need memory of their own.
     ///
     /// # Errors
-    /// When there is no memory for a copy.
+    /// When there is no memory for a copy, or it is memory that kernels of the device cannot use.
     pub fn adopt(&self, memory: RawBuffer, dtype: DType) -> Result<UOp, ExecuteError> {
         let len = memory.bytes() / dtype.bytes().max(1);
         let buffer = match elements::as_elements(memory.all()) {
             Some(bytes) if !self.device.uses_host_memory() => Buffer::from_bytes(&self.allocator, bytes)?,
-            Some(_) | None => Buffer::foreign(&self.allocator, memory),
+            Some(_) | None => Buffer::foreign(&self.allocator, self.device.adopt(memory)?),
         };
         Ok(run::buffer_node(buffer, dtype, len as u64, &self.name))
     }

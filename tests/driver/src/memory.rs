@@ -23,8 +23,9 @@ pub(crate) struct Memory {
     limit: usize,
     used: usize,
     blocks: BTreeMap<u64, Block>,
-    /// Other GPUs that its pool is open to.
-    pub(crate) open_to: HashSet<usize>,
+    /// Other GPUs that its pool is open to, and those that the rest is open to.
+    pub(crate) pool_open_to: HashSet<usize>,
+    pub(crate) rest_open_to: HashSet<usize>,
 }
 
 /// What was allocated at once.
@@ -52,7 +53,15 @@ impl Memory {
         let first = unsafe { libc::mmap(ptr::null_mut(), ADDRESSES, libc::PROT_NONE, flags, -1, 0) };
         let first = if first == libc::MAP_FAILED { 1 << 46 } else { first.addr() as u64 };
         let first = first.next_multiple_of(ALIGNMENT as u64);
-        Memory { first, next: first, limit, used: 0, blocks: BTreeMap::new(), open_to: HashSet::new() }
+        Memory {
+            first,
+            next: first,
+            limit,
+            used: 0,
+            blocks: BTreeMap::new(),
+            pool_open_to: HashSet::new(),
+            rest_open_to: HashSet::new(),
+        }
     }
 
     /// Bytes that are left, and all.
@@ -90,6 +99,15 @@ impl Memory {
     /// Whether memory begins there, and is of a pool.
     pub(crate) fn begins(&self, address: u64) -> Option<bool> {
         self.blocks.get(&address).map(|block| block.is_of_pool)
+    }
+
+    /// Whether another GPU reaches what lies at an address.
+    pub(crate) fn lets_in(&self, address: u64, other: usize) -> bool {
+        match self.blocks.range(..=address).next_back() {
+            Some((_, block)) if block.is_of_pool => self.pool_open_to.contains(&other),
+            Some(_) => self.rest_open_to.contains(&other),
+            None => false,
+        }
     }
 
     /// Frees what begins there.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::CUresult;
 use warpweft_compiler::DType;
-use warpweft_compiler::program::{Access, Estimate, Launch as Blocks, Parameter, Program};
+use warpweft_compiler::program::{Access, BUFFER_ALIGNMENT, Estimate, Launch as Blocks, Parameter, Program};
 use warpweft_devices::emulator::EmulatorDevice;
 use warpweft_devices::{BufferSlice, Device, DeviceError, DeviceName, Kernel};
 
@@ -144,6 +144,10 @@ impl Module {
         let (addresses, numbers) = launch.parameters.split_at(self.addresses);
         let outside =
             |address: u64| (CUresult::CUDA_ERROR_ILLEGAL_ADDRESS, format!("{address:#x} is no memory of this GPU now"));
+        // What the calling convention promises to kernels: the emulator sees offsets alone.
+        if let Some(address) = addresses.iter().find(|address| !address.is_multiple_of(BUFFER_ALIGNMENT)) {
+            return Err((CUresult::CUDA_ERROR_MISALIGNED_ADDRESS, format!("a buffer begins at {address:#x}")));
+        }
         let places = addresses.iter().map(|&address| memory.find(address, 1).ok_or_else(|| outside(address)));
         let places = places.collect::<Result<Vec<_>, _>>()?;
         let slices = places.iter().zip(addresses).map(|(&place, &address)| {

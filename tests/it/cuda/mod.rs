@@ -1,8 +1,9 @@
 //! The device `CUDA` over a stand-in for NVIDIA's driver (`tests/driver`), which runs kernels on the emulator. None of this ran on a GPU.
 //!
-//! The stand-in is found as the driver is, by the name of its library, so each program runs in a process of its own: this test binary once more, for a test of `programs`.
+//! The stand-in is found as the driver is, by the name of its library, so each program runs in a process of its own: this test binary once more, for a test of `programs` or `by_hand`.
 //! What it is to be like says `DRIVER_STAND_IN`, and it writes the name of each function that is called into a file.
 
+mod by_hand;
 mod failures;
 mod programs;
 mod runs;
@@ -51,12 +52,12 @@ impl Ran {
     }
 }
 
-/// Runs a test of `programs` in a process of its own, with more settings.
+/// Runs a test of `programs` or `by_hand` in a process of its own, with more settings.
 fn run_with(options: &str, program: &str, more: &[(&str, &str)]) -> Ran {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("calls");
     let options = format!("{options} log={}", log.display());
-    let name = format!("cuda::programs::{program}");
+    let name = format!("cuda::{program}");
     let mut command = over(&options, std::env::current_exe().unwrap());
     command.args(["--exact", &name, "--ignored", "--nocapture"]).envs(more.iter().copied());
     let output = command.output().unwrap();

@@ -171,3 +171,47 @@ fn a_failed_launch() {
     println!("the second: {second:?}");
     println!("at the end: {:?}", "cuda".parse::<Device>().unwrap().finish());
 }
+
+/// Memory of GPUs crosses to other libraries and back where it lies.
+#[test]
+#[ignore = "as above"]
+fn crossing() {
+    let x = Tensor::from_vec(numbers(60, 7), [6, 10]).to("cuda");
+    let capsule = x.to_dlpack().unwrap();
+    let device = capsule.device().unwrap();
+    assert_eq!((device.device_type, device.device_id, capsule.is_read_only()), (2, 0, true));
+    let shared = Tensor::from_dlpack(capsule);
+    assert_eq!(shared.device().unwrap(), "CUDA");
+    let wanted: Vec<f32> = numbers(60, 7).iter().map(|x| x * 2.0).collect();
+    let doubled = (&shared * 2.0).realize().unwrap().clone();
+    // Who had it first drops it while a kernel may wait that reads it.
+    drop((x, shared));
+    let other = Tensor::full([60], 5.0).to("cuda").contiguous().realize().unwrap().clone();
+    near(&floats(&doubled), &wanted);
+    assert_eq!(floats(&other), [5.0; 60]);
+    // Where an element begins that kernels would read several of at once, and there is a second GPU.
+    let y = Tensor::from_vec(numbers(60, 5), [60]).to("cuda:1").realize().unwrap().clone();
+    let part = Tensor::from_dlpack(y.narrow(0, 1, 33).to_dlpack().unwrap());
+    assert_eq!(part.device().unwrap(), "CUDA:1");
+    near(&floats(&(&part + 1.0)), &numbers(60, 5)[1..34].iter().map(|x| x + 1.0).collect::<Vec<_>>());
+    // What is lent is never written to.
+    let lent = Tensor::from_dlpack(y.to_dlpack().unwrap());
+    lent.add_assign(Tensor::full([60], 1.0)).unwrap();
+    near(&floats(&y), &numbers(60, 5));
+    near(&floats(&lent), &numbers(60, 5).iter().map(|x| x + 1.0).collect::<Vec<_>>());
+    let given = y.into_dlpack().unwrap();
+    assert!(given.device().unwrap().device_id == 1);
+    near(&floats(&Tensor::from_dlpack(given)), &numbers(60, 5));
+    let empty = Tensor::from_dlpack(Tensor::zeros([0, 3]).to("cuda").to_dlpack().unwrap());
+    assert_eq!(empty.shape().unwrap(), [0, 3]);
+}
+
+/// A launch that fails when nobody reads what it computes.
+#[test]
+#[ignore = "as above"]
+fn a_failed_finish() {
+    let x = Tensor::from_vec(vec![1f32, 2.0], [2]).to("cuda");
+    let y = (&x + 1.0).contiguous();
+    println!("realize: {}", y.realize().is_ok());
+    println!("who waits: {:?}", "cuda".parse::<Device>().unwrap().finish());
+}

@@ -178,6 +178,22 @@ unsafe extern "C" fn cuDeviceCanAccessPeer(can: *mut c_int, device: CUdevice, pe
     })
 }
 
+/// Lets the context of this thread reach memory of another one, that of its pools excepted.
+#[unsafe(no_mangle)]
+extern "C" fn cuCtxEnablePeerAccess(peer: CUcontext, _flags: c_uint) -> CUresult {
+    on_gpu("cuCtxEnablePeerAccess", |driver, gpu| {
+        let peer = gpu_of(driver, peer)?;
+        match (driver.options.peer && peer != gpu, driver.gpus[peer].memory.rest_open_to.contains(&gpu)) {
+            (false, _) => Err(CUresult::CUDA_ERROR_PEER_ACCESS_UNSUPPORTED),
+            (true, true) => Err(CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED),
+            (true, false) => {
+                driver.gpus[peer].memory.rest_open_to.insert(gpu);
+                Ok(())
+            }
+        }
+    })
+}
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuDeviceGetDefaultMemPool(pool: *mut CUmemoryPool, device: CUdevice) -> CUresult {
     call("cuDeviceGetDefaultMemPool", |driver| {
@@ -207,7 +223,7 @@ unsafe extern "C" fn cuMemPoolSetAccess(pool: CUmemoryPool, map: *const CUmemAcc
             let peer = checked(driver, wanted.location.id)?;
             match (driver.options.peer || peer == owner, wanted.flags) {
                 (true, CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE) => {
-                    driver.gpus[owner].memory.open_to.insert(peer);
+                    driver.gpus[owner].memory.pool_open_to.insert(peer);
                 }
                 _ => return Err(CUresult::CUDA_ERROR_INVALID_DEVICE),
             }

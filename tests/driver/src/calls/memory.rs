@@ -130,8 +130,8 @@ extern "C" fn cuMemcpyPeerAsync(
     on_gpu("cuMemcpyPeerAsync", |driver, gpu| {
         let (target, source) = (gpu_of(driver, to_context)?, gpu_of(driver, from_context)?);
         // Harsher than a GPU, on which such a copy may go by way of the host.
-        let is_open = |owner: usize, other: usize| owner == other || driver.gpus[owner].memory.open_to.contains(&other);
-        if !is_open(source, gpu) || !is_open(target, gpu) {
+        let is_open = |owner: usize, at| owner == gpu || driver.gpus[owner].memory.lets_in(at, gpu);
+        if !is_open(source, from) || !is_open(target, to) {
             return Err(CUresult::CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
         }
         driver.push(gpu, stream.addr(), Work::Copy { to, from, bytes })
