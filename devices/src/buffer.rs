@@ -68,6 +68,9 @@ pub unsafe trait DeviceMemory: Any + Debug + Send + Sync {
         None
     }
 
+    /// Another library that had it by DLPack gives it back: returns when nothing is left that that had begun to do there.
+    fn came_back(&self) {}
+
     /// Whether it is somebody else's, who may only lend it to be read.
     fn is_foreign(&self) -> bool {
         false

@@ -10,6 +10,7 @@ mod batches;
 mod chains;
 mod corpora;
 mod coverage;
+#[cfg(target_os = "linux")]
 mod cuda;
 mod dependents;
 mod edges;

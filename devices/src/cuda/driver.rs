@@ -1,8 +1,8 @@
 //! The CUDA driver: whether there is one, its calls with errors of this crate, and the context of one GPU.
 //!
 //! The crate `cudarc` looks for the driver's library when something of it is first called, and panics where there is none, or where it lacks what is called. So nothing
-//! is called before [`Context::open`] has seen that the library can be loaded, and nothing but `cuInit` and `cuDriverGetVersion` before the version is known to be
-//! one that has all the calls of this module. Whoever has a [`Context`] may call.
+//! is called before [`Context::open`] has seen that the library can be loaded and has what is called (`calls`), and nothing but `cuInit` and `cuDriverGetVersion` before the
+//! version is known to be one whose calls mean what is meant here. Whoever has a [`Context`] may call.
 //!
 //! Some errors end a context: every later call fails with the same one, whatever it asks (`is_lost`). Such an error is told as [`DeviceError::Lost`], then and after.
 //!
@@ -16,6 +16,7 @@ use std::sync::OnceLock;
 
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUresult};
 
+use super::calls;
 use crate::error::DeviceError;
 use crate::registry::DeviceName;
 
@@ -102,17 +103,21 @@ impl Context {
         if !unsafe { sys::is_culib_present() } {
             return Err(unavailable("there is no NVIDIA driver: its library libcuda.so.1 is not found".to_string()));
         }
+        // SAFETY: the library is there, here and below.
+        let has = |names| unsafe { calls::missing(names) }.map_or(Ok(()), |name| Err(unavailable(lacks(name))));
+        has(calls::FIRST)?;
         let failed = |failure: Failure| unavailable(failure.message);
         let mut version = 0;
-        // SAFETY: the library is there, and every version of it has these two; they may be called at any time, and write one number.
+        // SAFETY: the library has these two; they may be called at any time, and write one number.
         let (version_read, started) = unsafe { (sys::cuDriverGetVersion(&mut version), sys::cuInit(0)) };
         check("cuInit", started).map_err(failed)?;
         check("cuDriverGetVersion", version_read).map_err(failed)?;
         if let Some(reason) = too_old(version) {
             return Err(unavailable(reason));
         }
+        has(calls::OTHERS)?;
         let mut count = 0;
-        // SAFETY: the driver is started and new enough for all calls of this module; each writes to what is given by reference, here and below.
+        // SAFETY: the driver is started, new enough, and has all calls of this module; each writes to what is given by reference, here and below.
         check("cuDeviceGetCount", unsafe { sys::cuDeviceGetCount(&mut count) }).map_err(failed)?;
         let Some(number) = c_int::try_from(name.ordinal()).ok().filter(|number| *number < count) else {
             return Err(unavailable(too_few(count)));
@@ -192,6 +197,11 @@ fn name_of(device: c_int) -> String {
     let result = unsafe { sys::cuDeviceGetName(name.as_mut_ptr().cast(), name.len() as c_int, device) };
     let text = CStr::from_bytes_until_nul(&name).ok().filter(|_| result == CUresult::CUDA_SUCCESS);
     text.map_or_else(|| "a GPU".to_string(), |text| text.to_string_lossy().into_owned())
+}
+
+/// What is said of a library that is not whole.
+fn lacks(name: &str) -> String {
+    format!("the library libcuda.so.1 that was found is not NVIDIA's driver, or a part of it alone: it lacks `{name}`")
 }
 
 /// The version of the driver's interface as NVIDIA writes it.

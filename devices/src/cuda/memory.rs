@@ -43,6 +43,14 @@ unsafe impl DeviceMemory for CudaMemory {
         Some(DLDevice { device_type: CUDA, device_id: self.gpu.context.device() })
     }
 
+    fn came_back(&self) {
+        if self.gpu.context.enter().is_ok() {
+            // Nobody says in which stream the other library uses it. What went wrong is told to who waits next.
+            // SAFETY: the context is entered.
+            let _ = unsafe { sys::cuCtxSynchronize() };
+        }
+    }
+
     fn is_foreign(&self) -> bool {
         self.lent.is_some()
     }

@@ -14,13 +14,14 @@
 //!
 //! | module | does |
 //! |---|---|
-//! | `driver` | the driver's library, contexts, errors |
+//! | `driver`, `calls` | the driver's library, contexts, errors |
 //! | `stream` | the stream and events |
 //! | `memory`, `staging` | memory of the GPU, and pinned memory |
 //! | `code` | machine code and kernels |
 //! | `graph` | launches that are repeated |
 #![allow(unsafe_code, reason = "calls the driver")]
 
+mod calls;
 mod code;
 mod driver;
 mod graph;

@@ -97,7 +97,7 @@ impl Capsule {
         };
         // The first element lies in the memory, or at its end if there are none: checked above.
         let data = memory.all().address().as_ptr().wrapping_add(layout.offset as usize * width as usize);
-        let mut kept = Box::new(Kept { _memory: keeper, shape: layout.shape.clone(), strides: layout.strides.clone() });
+        let mut kept = Box::new(Kept { memory: keeper, shape: layout.shape.clone(), strides: layout.strides.clone() });
         let tensor = DLTensor {
             data: data.cast::<c_void>(),
             device,
@@ -338,10 +338,19 @@ impl fmt::Debug for Capsule {
 }
 
 /// What the fields of a capsule of ours point to.
-struct Kept {
-    _memory: Arc<dyn Send + Sync>,
+struct Kept<M: AsRef<RawBuffer>> {
+    memory: Arc<M>,
     shape: Vec<i64>,
     strides: Vec<i64>,
+}
+
+impl<M: AsRef<RawBuffer>> Drop for Kept<M> {
+    fn drop(&mut self) {
+        // Before anybody else gets it: here it is still held.
+        if let Some(memory) = (*self.memory).as_ref().device_memory() {
+            memory.came_back();
+        }
+    }
 }
 
 /// Frees a struct that `Capsule::versioned::<T>` made.

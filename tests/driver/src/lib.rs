@@ -24,6 +24,7 @@
 //!
 //! Always: a call of any thread holds one lock; nothing here panics into the caller. Callers promise what NVIDIA's documentation asks of them: pointers may be written to, or
 //! read from, as far as the function says. Tested by `tests/it/cuda`, which runs the device over it.
+#![cfg(target_os = "linux")]
 #![allow(unsafe_code, reason = "a library with the interface of C")]
 #![allow(non_snake_case, reason = "functions have the driver's names")]
 #![allow(clippy::print_stderr, reason = "says why a launch failed, which a driver does not")]

@@ -1,5 +1,8 @@
 //! What goes wrong becomes a typed error with the driver's words, and never a panic.
 
+use std::collections::BTreeSet;
+use std::process::Command;
+
 use super::run_with;
 
 /// What a program said after some words.
@@ -44,4 +47,39 @@ fn a_fault_of_a_kernel_ends_the_device_and_says_so_again() {
             assert!(error.contains("Lost {") && error.contains(text), "{seed}: {which}{error}");
         }
     }
+}
+
+/// A library of the driver's name that is something else: whatever this process has loaded.
+#[test]
+fn a_library_that_is_no_driver_is_told_from_one() {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let library = maps.lines().filter_map(|line| line.split_whitespace().nth(5)).find(|path| path.contains("/libc."));
+    let folder = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(library.unwrap(), folder.path().join("libcuda.so")).unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.env("LD_LIBRARY_PATH", folder.path()).env("DEV", "CUDA");
+    command.args(["--exact", "cuda::programs::unavailable", "--ignored", "--nocapture"]);
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("the error: device CUDA is not available: "), "{said}");
+    assert!(said.contains("is not NVIDIA's driver, or a part of it alone: it lacks `cuInit`"), "{said}");
+}
+
+/// What the device calls is looked for when it is opened, so that nothing that is missing ends the process later.
+#[test]
+fn all_that_is_called_is_looked_for() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../devices/src/cuda");
+    let (mut called, mut listed) = (BTreeSet::new(), BTreeSet::new());
+    let word = |text: &str| text.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap().to_string();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        if path.ends_with("calls.rs") {
+            listed.extend(text.split("\"cu").skip(1).map(|rest| format!("cu{}", word(rest))));
+        } else {
+            called.extend(text.split("sys::cu").skip(1).map(|rest| format!("cu{}", word(rest))));
+        }
+    }
+    assert!(called.len() > 50, "{called:?}");
+    assert_eq!(called, listed);
 }

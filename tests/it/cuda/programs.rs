@@ -215,3 +215,31 @@ fn a_failed_finish() {
     println!("realize: {}", y.realize().is_ok());
     println!("who waits: {:?}", "cuda".parse::<Device>().unwrap().finish());
 }
+
+/// Threads that compute on one GPU, and call one function.
+#[test]
+#[ignore = "as above"]
+fn threads() {
+    let function = compile([spec(DType::F32, [40]).on("cuda")], |[x]| {
+        Ok::<_, warpweft::Error>([((&x * 2.0).contiguous() + x.sum(0)).contiguous()])
+    });
+    let function = function.unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let function = &function;
+            scope.spawn(move || {
+                for round in 0..6 {
+                    let data: Vec<f32> = (0..40).map(|k| ((k + thread * 7 + round) % 9) as f32).collect();
+                    let sum: f32 = data.iter().sum();
+                    let wanted: Vec<f32> = data.iter().map(|x| x * 2.0 + sum).collect();
+                    let x = Tensor::from_vec(data, [40]).to("cuda");
+                    let [found] = function.call([&x]).unwrap();
+                    let more = (&found + &x).realize().unwrap().clone();
+                    assert_eq!(floats(&found), wanted);
+                    let twice: Vec<f32> = wanted.iter().zip(floats(&x)).map(|(a, b)| a + b).collect();
+                    assert_eq!(floats(&more), twice);
+                }
+            });
+        }
+    });
+}

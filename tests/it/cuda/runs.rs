@@ -65,9 +65,16 @@ fn memory_crosses_to_other_libraries_where_it_lies() {
     for ran in runs("gpus=2", "programs::crossing") {
         // One part began where no kernel may begin to read; all else was shared.
         assert_eq!(ran.count("cuMemcpyDtoDAsync"), 1);
+        // Who lends memory may still write to it, and who gives it back may still read it: four capsules went each way.
+        assert_eq!(ran.count("cuCtxSynchronize"), 8, "{:?}", ran.calls);
     }
     run("gpus=2 pools=0 seed=3", "programs::crossing");
     runs("", "by_hand::what_is_lent_goes_back_when_nothing_reads_it");
+}
+
+#[test]
+fn threads_share_a_gpu() {
+    runs("", "programs::threads");
 }
 
 #[test]
@@ -118,13 +125,13 @@ fn corpus(kind: &str, file: &str, filter: &str, cases: usize, options: &str) {
     let last = said.lines().last().unwrap_or_default();
     assert_eq!(last, format!("{cases} passed, 0 failed, 0 unsupported"), "{kind} {filter}: {said}{errors}");
     let calls = std::fs::read_to_string(log).unwrap_or_default();
-    assert!(calls.matches("cuLaunchKernel").count() >= cases / 2, "{kind} {filter} launched its kernels elsewhere");
+    assert!(calls.matches("cuLaunchKernel").count() >= cases / 4, "{kind} {filter} launched its kernels elsewhere");
 }
 
 #[test]
-fn a_sample_of_the_corpora() {
-    corpus("ops", "ops.json.gz", "matmul", 8, "seed=1");
-    corpus("ops", "ops.json.gz", "softmax", 7, "seed=2");
-    corpus("ops", "ops.json.gz", "cast", 82, "seed=0");
+fn corpora_of_ops_and_views() {
+    corpus("ops", "ops.json.gz", "", 680, "seed=1");
+    corpus("ops", "edges.json.gz", "", 1205, "seed=2");
+    corpus("fusion", "fusion.json.gz", "", 42, "seed=0");
     corpus("views", "views.json.gz", "", 689, "seed=3");
 }
