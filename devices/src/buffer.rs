@@ -25,6 +25,7 @@ use memmap2::{MmapMut, MmapOptions};
 
 use warpweft_compiler::dtype::Elements;
 
+use crate::dlpack::abi::DLDevice;
 use crate::error::DeviceError;
 #[cfg(feature = "guard-pages")]
 use crate::guard::{self, GuardedMemory, Side};
@@ -49,9 +50,6 @@ enum Owner {
     Foreign { _keeper: Keeper },
     /// Memory that the host has no access to.
     Device(Box<dyn DeviceMemory>),
-    /// What a driver allocated, and the host can address; freed when this drops.
-    #[cfg(feature = "cuda")]
-    Driver { _keeper: Keeper },
 }
 
 /// Memory of a device that is not the host's. Dropping it frees it, in the order of the device's queue: what was launched before may still use it.
@@ -64,6 +62,19 @@ pub unsafe trait DeviceMemory: Any + Debug + Send + Sync {
 
     /// Length in bytes.
     fn bytes(&self) -> usize;
+
+    /// The device as DLPack numbers it, where other libraries of the process can use the memory; none if they cannot.
+    fn dlpack_device(&self) -> Option<DLDevice> {
+        None
+    }
+
+    /// Another library that had it by DLPack gives it back: returns when nothing is left that that had begun to do there.
+    fn came_back(&self) {}
+
+    /// Whether it is somebody else's, who may only lend it to be read.
+    fn is_foreign(&self) -> bool {
+        false
+    }
 }
 
 /// Whatever keeps foreign memory alive.
@@ -173,15 +184,6 @@ impl RawBuffer {
         }
     }
 
-    /// Memory that a device allocated for this buffer, and that the host can address.
-    ///
-    /// # Safety
-    /// As for [`RawBuffer::foreign`]; the bytes may be written to.
-    #[cfg(feature = "cuda")]
-    pub(crate) unsafe fn of_driver(address: NonNull<u8>, bytes: usize, keeper: Box<dyn Send + Sync>) -> RawBuffer {
-        RawBuffer { address, bytes, owner: Owner::Driver { _keeper: Keeper { _keeps: keeper } } }
-    }
-
     /// The elements of a vector as memory, without a copy.
     pub fn from_elements(mut data: Elements) -> RawBuffer {
         macro_rules! place {
@@ -200,7 +202,11 @@ impl RawBuffer {
 
     /// Whether it is somebody else's memory, which may be read but not written to.
     pub fn is_foreign(&self) -> bool {
-        matches!(self.owner, Owner::Foreign { .. })
+        match &self.owner {
+            Owner::Foreign { .. } => true,
+            Owner::Device(memory) => memory.is_foreign(),
+            _ => false,
+        }
     }
 
     /// Length in bytes.

@@ -91,20 +91,22 @@ pub unsafe trait Device: Debug + Send + Sync {
         (source, source_offset): (&RawBuffer, usize),
         bytes: usize,
     ) -> Result<(), DeviceError> {
-        if from.queue().is_none()
-            && let Some(data) = elements::as_elements(source.slice(source_offset, bytes)?)
-        {
-            return self.copy_in(buffer, offset, data);
+        copy_through_host(self, (buffer, offset), from, (source, source_offset), bytes)
+    }
+
+    /// Makes memory of its kind that somebody lent ([`crate::dlpack::Capsule::into_memory`]) its own to read: as it lies there, or copied where kernels need it
+    /// otherwise. The lender has it back when the buffer drops and nothing waits that reads it.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] when it is no memory that the device's kernels can use.
+    fn adopt(&self, memory: RawBuffer) -> Result<RawBuffer, DeviceError> {
+        match memory.is_host() && self.uses_host_memory() {
+            true => Ok(memory),
+            false => Err(DeviceError::Unsupported {
+                device: self.name().to_string(),
+                what: "use memory of another device: copy it first".to_string(),
+            }),
         }
-        let mut piece = vec![0; bytes.min(COPIED_AT_ONCE)];
-        let mut done = 0;
-        while done < bytes {
-            let piece = &mut piece[..(bytes - done).min(COPIED_AT_ONCE)];
-            from.copy_out(source, source_offset + done, piece)?;
-            self.copy_in(buffer, offset + done, piece)?;
-            done += piece.len();
-        }
-        Ok(())
     }
 
     /// Turns a program into object bytes, which may be stored and loaded by another process on a machine of the same target.
@@ -131,6 +133,30 @@ pub unsafe trait Device: Debug + Send + Sync {
     /// # Errors
     /// [`DeviceError::Unsupported`] when the object is damaged, or on a device without instructions.
     fn disassemble(&self, object: &[u8]) -> Result<String, DeviceError>;
+}
+
+/// What [`Device::copy_from`] does where a machine knows no better way.
+pub(crate) fn copy_through_host<D: Device + ?Sized>(
+    to: &D,
+    (buffer, offset): (&RawBuffer, usize),
+    from: &dyn Device,
+    (source, source_offset): (&RawBuffer, usize),
+    bytes: usize,
+) -> Result<(), DeviceError> {
+    if from.queue().is_none()
+        && let Some(data) = elements::as_elements(source.slice(source_offset, bytes)?)
+    {
+        return to.copy_in(buffer, offset, data);
+    }
+    let mut piece = vec![0; bytes.min(COPIED_AT_ONCE)];
+    let mut done = 0;
+    while done < bytes {
+        let piece = &mut piece[..(bytes - done).min(COPIED_AT_ONCE)];
+        from.copy_out(source, source_offset + done, piece)?;
+        to.copy_in(buffer, offset + done, piece)?;
+        done += piece.len();
+    }
+    Ok(())
 }
 
 /// One loaded program, ready to run any number of times from any number of threads.

@@ -12,6 +12,7 @@
 use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::error::DeviceError;
 
@@ -29,6 +30,11 @@ pub trait Queue: Debug + Send + Sync {
     /// Whatever the device reports.
     fn wait_for(&self, event: &Arc<dyn Event>) -> Result<(), DeviceError> {
         event.wait()
+    }
+
+    /// What passed between two events that have happened, by the machine's own clock; none where it keeps none.
+    fn time_between(&self, _start: &Arc<dyn Event>, _end: &Arc<dyn Event>) -> Option<Duration> {
+        None
     }
 
     /// Returns when all that was given so far is done.

@@ -10,6 +10,8 @@ mod batches;
 mod chains;
 mod corpora;
 mod coverage;
+#[cfg(target_os = "linux")]
+mod cuda;
 mod dependents;
 mod edges;
 mod filetests;

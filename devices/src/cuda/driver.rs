@@ -1,12 +1,13 @@
 //! The CUDA driver: whether there is one, its calls with errors of this crate, and the context of one GPU.
 //!
 //! The crate `cudarc` looks for the driver's library when something of it is first called, and panics where there is none, or where it lacks what is called. So nothing
-//! is called before [`Context::open`] has seen that the library can be loaded, and nothing but `cuInit` and `cuDriverGetVersion` before the version is known to be
-//! one that has all the calls of this module. Whoever has a [`Context`] may call.
+//! is called before [`Context::open`] has seen that the library can be loaded and has what is called (`calls`), and nothing but `cuInit` and `cuDriverGetVersion` before the
+//! version is known to be one whose calls mean what is meant here. Whoever has a [`Context`] may call.
 //!
 //! Some errors end a context: every later call fails with the same one, whatever it asks (`is_lost`). Such an error is told as [`DeviceError::Lost`], then and after.
 //!
-//! Never run on a GPU by this project. Tested here: what errors become, and that a machine without a driver gets one.
+//! Never run on a GPU by this project. Tested here: what errors become, and that a machine without a driver gets one; all else by the tests of the project over a
+//! stand-in for the driver (`tests/driver`).
 #![allow(unsafe_code, reason = "calls the driver")]
 
 use std::ffi::{CStr, c_char, c_int};
@@ -15,6 +16,7 @@ use std::sync::OnceLock;
 
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUresult};
 
+use super::calls;
 use crate::error::DeviceError;
 use crate::registry::DeviceName;
 
@@ -76,6 +78,8 @@ pub(super) struct Context {
     pub(super) name: String,
     device: c_int,
     context: sys::CUcontext,
+    /// Whether memory can be had and freed in the order of a stream.
+    pub(super) has_pools: bool,
     /// What the GPU is, for people and for keys of caches.
     pub(super) description: String,
     /// Its compute capability.
@@ -99,17 +103,21 @@ impl Context {
         if !unsafe { sys::is_culib_present() } {
             return Err(unavailable("there is no NVIDIA driver: its library libcuda.so.1 is not found".to_string()));
         }
+        // SAFETY: the library is there, here and below.
+        let has = |names| unsafe { calls::missing(names) }.map_or(Ok(()), |name| Err(unavailable(lacks(name))));
+        has(calls::FIRST)?;
         let failed = |failure: Failure| unavailable(failure.message);
         let mut version = 0;
-        // SAFETY: the library is there, and every version of it has these two; they may be called at any time, and write one number.
+        // SAFETY: the library has these two; they may be called at any time, and write one number.
         let (version_read, started) = unsafe { (sys::cuDriverGetVersion(&mut version), sys::cuInit(0)) };
         check("cuInit", started).map_err(failed)?;
         check("cuDriverGetVersion", version_read).map_err(failed)?;
         if let Some(reason) = too_old(version) {
             return Err(unavailable(reason));
         }
+        has(calls::OTHERS)?;
         let mut count = 0;
-        // SAFETY: the driver is started and new enough for all calls of this module; each writes to what is given by reference, here and below.
+        // SAFETY: the driver is started, new enough, and has all calls of this module; each writes to what is given by reference, here and below.
         check("cuDeviceGetCount", unsafe { sys::cuDeviceGetCount(&mut count) }).map_err(failed)?;
         let Some(number) = c_int::try_from(name.ordinal()).ok().filter(|number| *number < count) else {
             return Err(unavailable(too_few(count)));
@@ -129,18 +137,15 @@ impl Context {
             let (a, b) = CAPABILITY_MIN;
             return Err(unavailable(format!("the GPU has compute capability {major}.{minor}; kernels need {a}.{b}")));
         }
-        if attribute(Attribute::CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS).map_err(failed)? == 0 {
-            return Err(unavailable(
-                "the GPU and the host cannot share memory (concurrent managed access)".to_string(),
-            ));
-        }
+        let pools = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED).map_err(failed)?;
         let mut context = ptr::null_mut();
         // SAFETY: as above. What is retained here is released on drop.
         check("cuDevicePrimaryCtxRetain", unsafe { sys::cuDevicePrimaryCtxRetain(&mut context, device) })
             .map_err(failed)?;
         let description = format!("CUDA driver {}, {}, sm_{major}{minor}", version_text(version), name_of(device));
         let capability = (major.unsigned_abs(), minor.unsigned_abs());
-        Ok(Context { name: name.to_string(), device, context, description, capability, lost: OnceLock::new() })
+        let (name, has_pools) = (name.to_string(), pools != 0);
+        Ok(Context { name, device, context, has_pools, description, capability, lost: OnceLock::new() })
     }
 
     /// Makes it the calling thread's: what the driver is asked next is asked of it.
@@ -168,13 +173,14 @@ impl Context {
         DeviceError::Lost { device: self.name.clone(), message: message.to_string() }
     }
 
-    /// Waits until all that was asked is done.
-    ///
-    /// # Errors
-    /// What went wrong since it was last waited for.
-    pub(super) fn wait(&self) -> Result<(), Failure> {
-        // SAFETY: whoever has a context has a driver that has the call.
-        check("cuCtxSynchronize", unsafe { sys::cuCtxSynchronize() })
+    /// The driver's number of the GPU.
+    pub(super) fn device(&self) -> c_int {
+        self.device
+    }
+
+    /// The driver's handle of the context, which is retained as long as this value lives.
+    pub(super) fn handle(&self) -> sys::CUcontext {
+        self.context
     }
 }
 
@@ -191,6 +197,11 @@ fn name_of(device: c_int) -> String {
     let result = unsafe { sys::cuDeviceGetName(name.as_mut_ptr().cast(), name.len() as c_int, device) };
     let text = CStr::from_bytes_until_nul(&name).ok().filter(|_| result == CUresult::CUDA_SUCCESS);
     text.map_or_else(|| "a GPU".to_string(), |text| text.to_string_lossy().into_owned())
+}
+
+/// What is said of a library that is not whole.
+fn lacks(name: &str) -> String {
+    format!("the library libcuda.so.1 that was found is not NVIDIA's driver, or a part of it alone: it lacks `{name}`")
 }
 
 /// The version of the driver's interface as NVIDIA writes it.

@@ -89,6 +89,8 @@ pub struct DLManagedTensorVersioned {
 pub const VERSION: DLPackVersion = DLPackVersion { major: 1, minor: 1 };
 /// Device type of the host.
 pub const CPU: i32 = 1;
+/// Device type of memory of NVIDIA's GPUs.
+pub const CUDA: i32 = 2;
 /// Signed integers.
 pub const INT: u8 = 0;
 /// Unsigned integers.

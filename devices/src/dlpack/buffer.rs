@@ -11,6 +11,7 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::{Bound, PyAny, PyResult, ffi};
 use warpweft_compiler::DType;
 
+use super::abi::CPU;
 use super::{Capsule, Layout, Span};
 
 /// What the pointers of a view show, owned by the view.
@@ -74,6 +75,9 @@ pub unsafe fn lend(
     // SAFETY: the caller's promise; on failure the owner must be none.
     unsafe { (*view).obj = std::ptr::null_mut() };
     let (layout, span) = capsule.read().map_err(|error| PyBufferError::new_err(error.to_string()))?;
+    if capsule.device().map_or(true, |device| device.device_type != CPU) {
+        return refuse("the memory is not the host's");
+    }
     let Some(format) = code(layout.dtype) else { return refuse("elements of this type have no code in Python") };
     if flags & ffi::PyBUF_WRITABLE == ffi::PyBUF_WRITABLE {
         return refuse("the memory of a tensor is read-only");

@@ -16,8 +16,10 @@ pub enum DlpackError {
         /// Minor version.
         minor: u32,
     },
-    /// Memory that the host cannot address.
-    #[error("the memory is on a device of type {device_type}, not on the CPU (type 1): copy it there first")]
+    /// Memory that is neither the host's nor a GPU's.
+    #[error(
+        "the memory is on a device of type {device_type}, not on the CPU (type 1) or a GPU (type 2): copy it there first"
+    )]
     Device {
         /// The standard's number of the device type.
         device_type: i32,

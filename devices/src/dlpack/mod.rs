@@ -6,8 +6,8 @@
 //!
 //! Always: a deleter is called once, whether the capsule is taken in, refused, converted or dropped. Of a struct of another major version
 //! nothing but `version`, `manager_ctx` and `deleter` is touched, since nothing else need be there; so fields are read through the
-//! pointer, one by one. Memory of other devices, types
-//! that tensors lack, negative lengths and addresses that no element may have are refused, with what was wrong.
+//! pointer, one by one. Memory of devices other than the host and NVIDIA's GPUs, types
+//! that tensors lack, negative lengths and addresses that no element may have are refused, with what was wrong. Nobody here looks at memory of a GPU.
 //!
 //! Python's capsule objects, which wrap the same pointers, are in `python`. Tests: `tests`, against producers and consumers by hand.
 #![allow(unsafe_code, reason = "reads and frees structs behind raw pointers, as the C interface demands")]
@@ -26,10 +26,12 @@ use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use self::abi::{CPU, DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLTensor, IS_COPIED, READ_ONLY, VERSION};
+use self::abi::{
+    CPU, CUDA, DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLTensor, IS_COPIED, READ_ONLY, VERSION,
+};
 pub use self::layout::{DlpackError, Layout};
 use self::layout::{dtype_of, element_of, row_major, wrong};
-use crate::buffer::RawBuffer;
+use crate::buffer::{DeviceMemory, RawBuffer};
 
 /// More axes than any library has: what says more is no capsule.
 const AXES_MAX: i32 = 64;
@@ -86,14 +88,19 @@ impl Capsule {
         if layout.offset < 0 || first < 0 || end * width > memory.bytes() as i128 {
             return wrong(format!("elements {first}..{end} of {width} bytes are outside of {} bytes", memory.bytes()));
         }
-        let Some(address) = memory.host_address() else { return wrong("the memory is not the host's") };
-        // SAFETY: the first element lies in the memory, or at its end if there are none: checked above. The memory lives as long as its keeper, from
-        // whose shared borrow it came, and the capsule holds that.
-        let data = unsafe { address.as_ptr().add(layout.offset as usize * width as usize) };
-        let mut kept = Box::new(Kept { _memory: keeper, shape: layout.shape.clone(), strides: layout.strides.clone() });
+        let device = match memory.device_memory() {
+            None => DLDevice { device_type: CPU, device_id: 0 },
+            Some(memory) => match memory.dlpack_device() {
+                Some(device) => device,
+                None => return wrong("the memory is not the host's"),
+            },
+        };
+        // The first element lies in the memory, or at its end if there are none: checked above.
+        let data = memory.all().address().as_ptr().wrapping_add(layout.offset as usize * width as usize);
+        let mut kept = Box::new(Kept { memory: keeper, shape: layout.shape.clone(), strides: layout.strides.clone() });
         let tensor = DLTensor {
             data: data.cast::<c_void>(),
-            device: DLDevice { device_type: CPU, device_id: 0 },
+            device,
             ndim: layout.shape.len() as i32,
             dtype,
             shape: kept.shape.as_mut_ptr(),
@@ -180,11 +187,19 @@ impl Capsule {
         }
     }
 
+    /// Where the memory is.
+    ///
+    /// # Errors
+    /// If the struct is of another major version: what it says is not known.
+    pub fn device(&self) -> Result<DLDevice, DlpackError> {
+        Ok(self.tensor()?.device)
+    }
+
     /// What the capsule says of its memory, the offset counted from its lowest element; and where that memory is. `None` if there are no
     /// elements.
     fn read(&self) -> Result<(Layout, Option<Span>), DlpackError> {
         let tensor = self.tensor()?;
-        if tensor.device.device_type != CPU {
+        if ![CPU, CUDA].contains(&tensor.device.device_type) {
             return Err(DlpackError::Device { device_type: tensor.device.device_type });
         }
         let dtype = dtype_of(tensor.dtype)?;
@@ -224,7 +239,8 @@ impl Capsule {
     }
 
     /// The capsule's memory, from its lowest element to its highest, and where elements are in it. The producer's deleter runs
-    /// when the buffer drops; at once if the capsule is refused or has no elements.
+    /// when the buffer drops; at once if the capsule is refused or has no elements. Memory of a GPU is for the device of that number to adopt
+    /// ([`crate::Device::adopt`]).
     ///
     /// # Errors
     /// If the memory is another device's, its elements are of a type that tensors lack, or lengths or addresses make no sense.
@@ -235,10 +251,50 @@ impl Capsule {
                 RawBuffer::host("CPU", 0).map_err(|error| DlpackError::Layout { message: error.to_string() })?;
             return Ok((empty, layout));
         };
+        let device = self.device()?;
+        if device.device_type != CPU {
+            let bytes = elements * layout.dtype.bytes();
+            let lent = Lent { address: lowest, bytes, device, _capsule: self };
+            return Ok((RawBuffer::of_device(Box::new(lent)), layout));
+        }
         // SAFETY: `reach` gave the bounds of all elements, which by the contract of the constructors are valid and initialised
         // until the deleter runs, which is when the capsule drops: with the buffer.
         let buffer = unsafe { RawBuffer::foreign(lowest, elements * layout.dtype.bytes(), Box::new(self)) };
         Ok((buffer, layout))
+    }
+}
+
+/// Memory of a device that a capsule shares.
+#[derive(Debug)]
+struct Lent {
+    address: NonNull<u8>,
+    bytes: usize,
+    device: DLDevice,
+    _capsule: Capsule,
+}
+
+// SAFETY: nobody looks at the address here. That the memory is the device's until the capsule drops, and that nobody writes to it, is the contract of the
+// capsule's constructors.
+unsafe impl Send for Lent {}
+// SAFETY: as for Send.
+unsafe impl Sync for Lent {}
+
+// SAFETY: `reach` gave the bounds of all elements, which by the contract of the constructors are the producer's memory until the deleter runs.
+unsafe impl DeviceMemory for Lent {
+    fn address(&self) -> NonNull<u8> {
+        self.address
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn dlpack_device(&self) -> Option<DLDevice> {
+        Some(self.device)
+    }
+
+    fn is_foreign(&self) -> bool {
+        true
     }
 }
 
@@ -282,10 +338,19 @@ impl fmt::Debug for Capsule {
 }
 
 /// What the fields of a capsule of ours point to.
-struct Kept {
-    _memory: Arc<dyn Send + Sync>,
+struct Kept<M: AsRef<RawBuffer>> {
+    memory: Arc<M>,
     shape: Vec<i64>,
     strides: Vec<i64>,
+}
+
+impl<M: AsRef<RawBuffer>> Drop for Kept<M> {
+    fn drop(&mut self) {
+        // Before anybody else gets it: here it is still held.
+        if let Some(memory) = (*self.memory).as_ref().device_memory() {
+            memory.came_back();
+        }
+    }
 }
 
 /// Frees a struct that `Capsule::versioned::<T>` made.

@@ -120,11 +120,27 @@ fn memory_is_taken_without_a_copy_and_freed_once() {
     }
 }
 
+/// Memory of a GPU is looked at by nobody here, and goes back as any other.
+#[test]
+fn memory_of_a_gpu_is_for_its_device() {
+    let freed = Arc::new(AtomicUsize::new(0));
+    let of_gpu = |tensor: &mut DLTensor| tensor.device = DLDevice { device_type: CUDA, device_id: 3 };
+    let (buffer, layout) = unversioned(producer(&[3, 4], &[], &freed), 1, of_gpu).into_memory().unwrap();
+    assert_eq!((buffer.bytes(), layout.offset, buffer.is_host(), buffer.is_foreign()), (48, 0, false, true));
+    let device = buffer.device_memory().and_then(|memory| memory.dlpack_device());
+    assert_eq!(device, Some(DLDevice { device_type: 2, device_id: 3 }));
+    // SAFETY: nothing is loaded or copied.
+    let interpreter = unsafe { crate::open("interpreter", None) }.unwrap();
+    let refused = interpreter.adopt(buffer).unwrap_err();
+    assert!(matches!(refused, crate::DeviceError::Unsupported { .. }), "{refused}");
+    assert_eq!(freed.load(Ordering::SeqCst), 1);
+}
+
 #[test]
 fn what_cannot_be_held_is_refused_and_freed_once() {
     type Change = fn(&mut DLTensor);
     let cases: [(Change, &str); 9] = [
-        (|tensor| tensor.device.device_type = 2, "device of type 2"),
+        (|tensor| tensor.device.device_type = 8, "device of type 8"),
         (|tensor| tensor.dtype.code = 5, "type code 5"),
         (|tensor| tensor.dtype.bits = 4, "4 bits"),
         (|tensor| tensor.dtype.lanes = 2, "2 lanes"),

@@ -7,7 +7,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Instant;
 
 use smallvec::SmallVec;
 use warpweft_compiler::ir::UOp;
@@ -169,10 +168,7 @@ impl Executor {
         let memory = parts.collect::<Result<_, ExecuteError>>()?;
         let bindings: Vec<(String, i64)> = replay.variables.iter().cloned().zip(variables.iter().copied()).collect();
         for (number, launch) in plan.kernels.iter().enumerate() {
-            let started = Instant::now();
-            self.launch(launch, &memory, &bindings)?;
-            self.finish()?;
-            let elapsed = started.elapsed();
+            let elapsed = self.timed(|| self.launch(launch, &memory, &bindings))?;
             self.launched(launch, elapsed, replay.origins.get(number).and_then(Option::as_deref));
         }
         Ok(())

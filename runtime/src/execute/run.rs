@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use smallvec::SmallVec;
 use warpweft_compiler::DType;
@@ -121,12 +121,11 @@ impl Executor {
         let measures = self.profile || debug::wants_kernels();
         let origins = if debug::wants_kernels() { self.origins(values, &program.sink) } else { Vec::new() };
         for (number, launch) in plan.kernels.iter().enumerate() {
-            let started = measures.then(Instant::now);
-            self.launch(launch, &memory, &program.bindings)?;
-            if let Some(started) = started {
-                self.finish()?;
-                let elapsed = started.elapsed();
+            if measures {
+                let elapsed = self.timed(|| self.launch(launch, &memory, &program.bindings))?;
                 self.launched(launch, elapsed, origins.get(number).and_then(Option::as_deref));
+            } else {
+                self.launch(launch, &memory, &program.bindings)?;
             }
         }
         self.stats.launched(plan.kernels.len());

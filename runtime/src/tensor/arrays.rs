@@ -21,7 +21,7 @@ impl Tensor {
         let strides = array.strides().iter().map(|&stride| stride as i64).collect();
         let (elements, first) = array.into_raw_vec_and_offset();
         let layout = Layout { dtype: E::DTYPE, shape, strides, offset: first.unwrap_or(0) as i64 };
-        Tensor::adopted("from_ndarray", RawBuffer::from_elements(E::wrap(elements)), &layout, location)
+        Tensor::adopted("from_ndarray", None, RawBuffer::from_elements(E::wrap(elements)), &layout, location)
     }
 
     /// A tensor of the elements of an array or a view of one.

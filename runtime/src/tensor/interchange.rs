@@ -13,6 +13,7 @@ use std::sync::Arc;
 use warpweft_compiler::ir::{Dim, Op, Shape, UOp};
 use warpweft_compiler::view::ViewSpec;
 use warpweft_devices::RawBuffer;
+use warpweft_devices::dlpack::abi::{CUDA, DLDevice};
 use warpweft_devices::dlpack::{Capsule, DlpackError, Layout};
 
 use super::errors::CallError;
@@ -21,20 +22,23 @@ use crate::memory::{Buffer, Lease};
 use crate::{execute, registry};
 
 impl Tensor {
-    /// A tensor over the memory of a DLPack capsule, on the default device.
+    /// A tensor over the memory of a DLPack capsule, on the default device; memory of a GPU, on the device `CUDA` of its number.
     ///
     /// The memory is given back, once, when nothing needs it any more; at once if the capsule is refused.
     #[track_caller]
     pub fn from_dlpack(capsule: Capsule) -> Tensor {
         let location = Location::caller();
+        // Memory of no elements belongs nowhere.
+        let of_gpu = |device: DLDevice| (device.device_type == CUDA).then(|| format!("cuda:{}", device.device_id));
+        let device = capsule.device().ok().and_then(of_gpu);
         match capsule.into_memory() {
-            Ok((memory, layout)) => Tensor::adopted("from_dlpack", memory, &layout, location),
+            Ok((memory, layout)) => Tensor::adopted("from_dlpack", device.as_deref(), memory, &layout, location),
             Err(error) => Tensor::from_error(CallError::new("from_dlpack", &[], error.to_string(), location)),
         }
     }
 
-    /// The elements for another library: computed, and shared without a copy where strides say how they lie, read-only. What a device keeps in memory
-    /// of its own is copied.
+    /// The elements for another library: computed, and shared without a copy where strides say how they lie, read-only. They are shared where they are: a
+    /// tensor on a GPU gives memory of the GPU, which has done all that it was given. What an emulated device keeps is copied.
     ///
     /// # Errors
     /// If the tensor carries one, a variable of its shape has no value, or the program cannot run.
@@ -91,11 +95,12 @@ impl Tensor {
     /// A tensor over memory that lies in any strides.
     pub(super) fn adopted(
         op: &'static str,
+        device: Option<&str>,
         memory: RawBuffer,
         layout: &Layout,
         location: &'static Location<'static>,
     ) -> Tensor {
-        match registry::executor(None) {
+        match registry::executor(device) {
             Ok(executor) => match executor.adopt(memory, layout.dtype) {
                 Ok(flat) => Tensor::laid_out(op, flat, layout, location),
                 Err(error) => Tensor::from_error(Error::from(error).at(location)),
@@ -122,10 +127,11 @@ impl Tensor {
     }
 }
 
-/// Whether others in this process can look at the memory of a node.
+/// Whether others in this process can use the memory of a node.
 fn is_readable(node: &UOp) -> bool {
+    let is_known = |memory: &RawBuffer| memory.device_memory().is_none_or(|memory| memory.dlpack_device().is_some());
     execute::memory_of(node)
-        .is_some_and(|memory| memory.shared_memory().is_ok_and(|memory| (*memory).as_ref().is_host()))
+        .is_some_and(|memory| memory.shared_memory().is_ok_and(|memory| is_known((*memory).as_ref())))
 }
 
 /// A capsule over the memory of a node, of which a value is a view.
@@ -145,7 +151,9 @@ fn placed(value: &UOp, node: &UOp, spec: &ViewSpec) -> Result<(Arc<Lease>, Layou
         strides: spec.strides.iter().map(number).collect::<Result<_>>()?,
         offset: number(&spec.offset)? + (buffer.offset() / value.dtype().bytes().max(1)) as i64,
     };
-    Ok((buffer.shared_memory().map_err(execute::ExecuteError::from)?, layout))
+    let memory = buffer.shared_memory().map_err(execute::ExecuteError::from)?;
+    buffer.allocator().device().finish().map_err(execute::ExecuteError::from)?;
+    Ok((memory, layout))
 }
 
 fn unnamed(error: &DlpackError, location: &'static Location<'static>) -> Error {
