@@ -1,7 +1,7 @@
 //! A network that takes a batch of any size: the size is a variable, and one compiled program serves all sizes up to its bound.
 //!
 //! Each batch is compared with the first rows of the largest, computed with plain numbers.
-#![allow(clippy::print_stdout, reason = "this program is for reading")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
 
 use std::time::Instant;
 

@@ -2,7 +2,7 @@
 //!
 //! The data: 1,797 digits of 8 x 8 pixels (see `runtime/data/README.md` for its credit). Four fifths are for training, the rest for
 //! the test; the split is the same in every run. Every kernel that runs was written by the compiler: `DEBUG=4` prints them.
-#![allow(clippy::print_stdout, reason = "this program is for reading")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
 
 use std::time::{Duration, Instant};
 
