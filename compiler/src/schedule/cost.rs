@@ -43,6 +43,7 @@ pub(super) struct Model {
     pub(super) working_set_bytes: f64,
     pub(super) large_bytes: f64,
     pub(super) large_writes: f64,
+    pub(super) merged_contraction_ops: f64,
     pub(super) small_contraction_ops: f64,
     pub(super) big_contraction_ops: f64,
 }
@@ -63,6 +64,7 @@ impl Model {
             working_set_bytes: f64::from(costs.working_set_bytes),
             large_bytes: f64::from(costs.large_bytes),
             large_writes: f64::from(costs.large_writes),
+            merged_contraction_ops: f64::from(costs.merged_contraction_ops),
             small_contraction_ops: f64::from(costs.small_contraction_ops),
             big_contraction_ops: f64::from(costs.big_contraction_ops),
         }

@@ -150,7 +150,7 @@ impl Groups {
         if first.scratch + second.scratch > self.model.scratch_bytes {
             return Err("one kernel of both would take too much scratch memory");
         }
-        if first.contraction_ops.min(second.contraction_ops) > self.model.small_contraction_ops {
+        if first.contraction_ops.min(second.contraction_ops) > self.model.merged_contraction_ops {
             return Err("both hold a contraction, which wants all registers");
         }
         if lens_differ && (first.is_in_place || second.is_in_place) {
