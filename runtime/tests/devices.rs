@@ -162,3 +162,21 @@ fn random_numbers_are_the_same_on_every_device_and_upload_nothing() {
     draw();
     assert_eq!(executor.stats().schedules_made, made);
 }
+
+/// A constant is nowhere until it is asked for, and what is filled is a constant.
+#[test]
+fn constants_are_arguments_of_functions_of_any_device() {
+    let f = compile([spec(DType::F32, [4]).on("INTERPRETER")], |[x]| [x * 2.0]).unwrap();
+    let call = |x: &Tensor| f.call([x]).unwrap().map(|y| y.to_vec::<f32>().unwrap());
+    let filled = Tensor::from_bytes(Some("INTERPRETER"), DType::F32, [4], &[0; 16]) + 1.0;
+    filled.fill(4.0).unwrap();
+    assert_eq!(call(&filled), [[8.0; 4]]);
+    assert_eq!(call(&Tensor::full([4], 3.0)), [[6.0; 4]]);
+    // Asked for before, it is on the device that computes by default.
+    let known = Tensor::full([4], 5.0);
+    known.realize().unwrap();
+    assert_eq!(call(&known), [[10.0; 4]]);
+    let numbers = Tensor::from_vec(vec![1f32; 4], [4]);
+    let error = f.call([&numbers]).unwrap_err().to_string();
+    assert!(error.contains("argument 0 lies on CPU") && error.contains("devices.rs"), "{error}");
+}

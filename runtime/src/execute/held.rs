@@ -129,6 +129,6 @@ fn with_stored<R>(
 }
 
 /// Whether a buffer holds what was computed from constants alone.
-pub(super) fn is_of_constants(buffer: &UOp) -> bool {
+pub(crate) fn is_of_constants(buffer: &UOp) -> bool {
     memory_of(buffer).is_some_and(Buffer::is_of_constants)
 }

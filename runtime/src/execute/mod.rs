@@ -43,7 +43,7 @@ use warpweft_devices::{Device, DeviceError};
 use crate::memory::Buffer;
 use crate::registry;
 use crate::search::Tuning;
-use held::is_of_constants;
+pub(crate) use held::is_of_constants;
 
 pub use checks::{IndexCall, IndexError};
 pub(crate) use checks::{checked, checked_below, look_at};

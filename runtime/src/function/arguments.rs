@@ -122,8 +122,15 @@ impl Program {
                 (memory_node(&value)?, 0, None)
             }
         };
+        // What was computed from constants alone is where it was first asked for, which says nothing.
+        let is_elsewhere =
+            |node: &UOp| matches!(node.arg(), Arg::Buffer(arg) if *arg.device != *self.executor.device_name());
+        let node = match len.is_none() && is_elsewhere(&node) && execute::is_of_constants(&node) {
+            true => execute::copied_to(&self.executor, &node, 0)?,
+            false => node,
+        };
         if let Arg::Buffer(arg) = node.arg()
-            && *arg.device != *self.executor.device_name()
+            && is_elsewhere(&node)
         {
             let message = format!(
                 "argument {number} lies on {}, and the function runs on {}: make the tensor there, or compile with `spec(..).on(\"{}\")`",
