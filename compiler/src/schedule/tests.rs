@@ -99,10 +99,10 @@ fn two_contractions_are_two_kernels_wherever_they_meet() {
     kernels(&[gate.clone(), up.clone(), gate.exp2() * &up], 2);
     kernels(&[matmul(&x, &a) + matmul(&param(3, &[256, 256]), &b)], 2);
     let (x, a, b) = (param(0, &[16, 32]), param(1, &[32, 32]), param(2, &[32, 32]));
-    kernels(&[matmul(&x, &a).exp2() * matmul(&x, &b)], 2);
+    kernels(&[matmul(&x, &a).exp2(), matmul(&x, &b)], 2);
     // Tiny ones are not worth a launch.
     let (x, a, b) = (param(0, &[4, 8]), param(1, &[8, 8]), param(2, &[8, 8]));
-    kernels(&[matmul(&x, &a).exp2() * matmul(&x, &b)], 1);
+    kernels(&[matmul(&x, &a).exp2(), matmul(&x, &b)], 1);
 }
 
 #[test]
