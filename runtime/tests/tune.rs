@@ -69,6 +69,18 @@ fn a_tuned_function_computes_what_it_did_and_is_known_the_next_time() {
     assert_eq!(again.kernels[0].opts, tuning.kernels[0].opts);
 }
 
+/// The product takes some thousand times what the sum of few numbers takes, and the sum less than a hundredth of the program.
+#[test]
+fn the_kernel_that_takes_the_time_is_the_first_and_the_one_that_is_searched_for() {
+    let _turn = turn();
+    let (x, few) = (floats(512 * 512, [512, 512]), floats(16, [4, 4]));
+    let results = [&x.matmul(&x), &few.sum(0)];
+    let tuning = Tensor::tune_all(&results, Duration::from_millis(1500)).unwrap();
+    let [product, sum] = &tuning.kernels[..] else { panic!("{tuning}") };
+    assert!(product.by_hand_seconds > 10.0 * sum.by_hand_seconds, "{tuning}");
+    assert_eq!((product.origin, sum.origin, sum.tried), (Origin::Searched, Origin::ByHand, 0), "{tuning}");
+}
+
 #[test]
 fn without_time_nothing_changes() {
     let _turn = turn();

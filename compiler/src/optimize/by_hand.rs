@@ -3,7 +3,7 @@
 //! It reads the kernel as *accesses*: each load or store with the step its address makes along each range, and a weight, how
 //! often it runs. Then, in this order:
 //!
-//! 0. Products of matrices by blocks, where these are better than what follows (`product`): then nothing else is done. Loops over blocks outside of the
+//! 0. Loops over groups become two (`groups`). Products of matrices by blocks, where these are better than what follows (`product`): then nothing else is done. Loops over blocks outside of the
 //!    loops that what they keep does not depend on (`blocks_outside`). Panels of what many rows read awkwardly (`panels`), frames of windows that few read (`windows`).
 //! 1. Stages that let loops run in lanes which they could not have otherwise (`staging`).
 //! 2. The vector ranges: the output range along which most accesses (by weight) are consecutive or constant, unless the loops inside
@@ -24,6 +24,7 @@ use super::apply::apply;
 use super::blocks_by_hand::{map_onto_blocks, overlaps, work_together};
 use super::blocks_outside::move_blocks_outside;
 use super::cuts::{cut_decided, vectorize_parts};
+use super::groups::split_groups;
 use super::interleave::interleave_scans;
 use super::local_buffers::add_local_buffer;
 use super::opt::Opt;
@@ -107,6 +108,9 @@ pub fn choose(root: &UOp, target: &Target) -> Choice {
     };
     // What a thread copies for itself pays where it does much: there are many of them where blocks are.
     let of_few_threads = target.blocks.is_none();
+    if of_few_threads && split_groups(&mut choice) {
+        survey = Survey::of(&choice.kernel);
+    }
     if of_few_threads && (make_blocks(&mut choice) || make_panel_blocks(&mut choice)) {
         let Attempts { kernel, applied, reasons, .. } = choice;
         return Choice { kernel, applied, reasons };

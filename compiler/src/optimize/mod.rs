@@ -11,6 +11,7 @@ mod contraction;
 mod cuts;
 mod flatten;
 mod frame;
+mod groups;
 mod hidden;
 mod interleave;
 mod keep_shared;
