@@ -5,10 +5,10 @@
 //! store y[base + 1 + {0, 2, 4, 6}], b   =>   store y[base + 4 + {0, 1, 2, 3}], {a2, b2, a3, b3}
 //! ```
 //!
-//! A scatter takes a store for each lane, this one for each vector and log2(step) shuffles. It is what lays the phases of a transposed convolution side by side, or the
+//! A scatter takes a store for each lane, this one for each vector and log2(step) shuffles (two where the step is three). It is what lays the phases of a transposed convolution side by side, or the
 //! halves of pairs.
 //!
-//! Always: the same elements get the same values. Steps are powers of two, of which all places between are stored. Not of memory that the kernel loads, nor of stores that
+//! Always: the same elements get the same values. Steps are at most four, of which all places between are stored. Not of memory that the kernel loads, nor of stores that
 //! accumulate, stand under conditions or wait for loads. Tested below, and in the tests crate, where the CPU agrees with the interpreter.
 
 use rustc_hash::FxHashSet;
@@ -88,7 +88,7 @@ fn in_steps(store: &UOp, number: usize) -> Option<(Family, Member)> {
     let [buffer, offset] = index.src() else { return None };
     let (Op::Ramp, Arg::Number(step), Op::Param) = (offset.op(), offset.arg(), buffer.op()) else { return None };
     let (lanes, step) = (value.dtype().lanes(), *step);
-    let is_short = (2..=STEP_MAX).contains(&step) && (step as u64).is_power_of_two();
+    let is_short = (2..=STEP_MAX).contains(&step);
     let accumulates = *store.arg() != Arg::None;
     if lanes < LANES_MIN || !lanes.is_power_of_two() || !is_short || accumulates {
         return None;
@@ -107,10 +107,16 @@ fn whole_store(family: &Family, base: &UOp, distance: i64, value: UOp) -> UOp {
     UOp::new(Op::Store, crate::DType::VOID, src, Arg::None)
 }
 
-/// The first lanes of all vectors, then the second ones, and so on, as so many vectors; their number is a power of two.
+/// The first lanes of all vectors, then the second ones, and so on, as so many vectors.
 fn interleaved(vectors: &[UOp]) -> Vec<UOp> {
     let [first, _, ..] = vectors else { return vectors.to_vec() };
     let lanes = first.dtype().lanes();
+    if !vectors.len().is_power_of_two() {
+        let element = |number: usize| lane_of(&vectors[number % vectors.len()], number / vectors.len());
+        let whole = |from: usize| (from..from + lanes).map(element).collect::<Sources>();
+        let begins = (0..vectors.len()).map(|number| number * lanes);
+        return begins.map(|from| UOp::new(Op::Stack, first.dtype(), whole(from), Arg::None)).collect();
+    }
     let every_other = |from: usize| interleaved(&vectors.iter().skip(from).step_by(2).cloned().collect::<Vec<_>>());
     let in_turn = |(a, b): (UOp, UOp)| {
         [0, lanes / 2].map(|from| {
@@ -173,7 +179,7 @@ mod tests {
 
     #[test]
     fn each_place_gets_its_lane() {
-        for (step, lanes) in [(2i64, 4usize), (2, 16), (4, 4), (4, 8)] {
+        for (step, lanes) in [(2i64, 4usize), (2, 16), (3, 4), (3, 16), (4, 4), (4, 8)] {
             let root = UOp::sink((0..step).rev().map(|constant| store(constant + 5, step, lanes)));
             let wanted: Vec<_> =
                 (0..step * lanes as i64).map(|place| (place + 5, place % step + 5, place / step)).collect();
@@ -187,7 +193,7 @@ mod tests {
             let root = UOp::sink(constants.iter().map(|constant| store(*constant, 2, 8)));
             assert_eq!(store_between(&root), root, "{constants:?}");
         }
-        for (step, lanes) in [(3, 8), (8, 8), (2, 2)] {
+        for (step, lanes) in [(5, 8), (8, 8), (2, 2)] {
             let root = UOp::sink((0..step).map(|constant| store(constant, step, lanes)));
             assert_eq!(store_between(&root), root, "{step} {lanes}");
         }

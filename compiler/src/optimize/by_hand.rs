@@ -5,6 +5,7 @@
 //!
 //! 0. Loops over groups become two (`groups`). Products of matrices by blocks, where these are better than what follows (`product`): then nothing else is done. Loops over blocks outside of the
 //!    loops that what they keep does not depend on (`blocks_outside`). Panels of what many rows read awkwardly (`panels`), frames of windows that few read (`windows`).
+//!    Vectors go on into the next row where rows are shorter (`short_rows`): then nothing else is done but 5.
 //! 1. Stages that let loops run in lanes which they could not have otherwise (`staging`).
 //! 2. The vector ranges: the output range along which most accesses (by weight) are consecutive or constant, unless the loops inside
 //!    of it are better off with lanes of their own. Reductions and local buffers that do not depend on it get one of their own ranges, by
@@ -32,8 +33,9 @@ use super::pack::{TileLoops, pack_shared_operand};
 use super::panel_blocks::make_panel_blocks;
 use super::panels::copy_panel;
 use super::product::make_blocks;
+use super::short_rows::join_short_rows;
 use super::split::is_reduce;
-use super::survey::{InnerLoops, Survey};
+use super::survey::{AccessPattern, InnerLoops, Survey};
 use super::tile::{Tile, choose_tile, even_part};
 use super::windows::tile_windows;
 use crate::ir::UOp;
@@ -126,6 +128,10 @@ pub fn choose(root: &UOp, target: &Target) -> Choice {
     {
         return choice.made();
     }
+    if of_few_threads && join_short_rows(&mut choice, &survey, target) {
+        choose_threads(&mut choice, &survey, target);
+        return choice.made();
+    }
     let mut vector = choose_vector(&survey, target);
     // A local buffer more makes a kernel of other loops: everything is asked anew.
     for _ in 0..if of_few_threads { STAGES_MAX } else { 0 } {
@@ -207,19 +213,26 @@ fn choose_vector(survey: &Survey, target: &Target) -> VectorChoice {
 
 fn best_output_range(survey: &Survey, target: &Target) -> Option<(f64, u32)> {
     let mut best: Option<(f64, u32)> = None;
+    // Where too much lies apart, lanes are still worth it for what is computed; but rather those that loops inside wish for.
+    let mut computing: Option<(f64, u32)> = None;
     for range in &survey.outputs {
-        let id = range_id(range);
-        if survey.most(id) < 2 || survey.lanes(target, id, survey.most(id)) < 2 {
+        let (id, most) = (range_id(range), survey.most(range_id(range)));
+        let lanes = survey.lanes(target, id, most);
+        let follows = |access: &AccessPattern| !access.is_store || !access.irregular.contains(id);
+        if most < 2 || lanes < 2 || !survey.accesses.iter().all(follows) {
             continue;
         }
-        let stores_follow = survey.accesses.iter().all(|access| !access.is_store || !access.irregular.contains(id));
-        let score = survey.lane_score(id, |access| survey.is_concerned(access, id))
-            * fullness(survey, target, id, survey.most(id));
-        if stores_follow && score > 0.0 && best.is_none_or(|(other, _)| score >= other) {
+        let fullness = fullness(survey, target, id, most);
+        let score = survey.lane_score(id, |access| survey.is_concerned(access, id)) * fullness;
+        if score > 0.0 && best.is_none_or(|(other, _)| score >= other) {
             best = Some((score, id));
         }
+        let saved = survey.cycles_saved_by_lanes(id, lanes) * fullness;
+        if saved > 0.0 && computing.is_none_or(|(other, _)| saved >= other) {
+            computing = Some((saved, id));
+        }
     }
-    best
+    best.or(computing.map(|(_, id)| (0.0, id)).filter(|_| target.blocks.is_none()))
 }
 
 /// How much of a vector the range fills, at most 1.
@@ -290,7 +303,7 @@ pub(super) fn fill_between(choice: &mut Attempts<'_>, survey: &Survey, lane: u32
             between.push((id, step));
         }
     }
-    for (range, step) in between.into_iter().filter(|(_, step)| (*step as u64).is_power_of_two()) {
+    for (range, step) in between {
         choice.attempt(Opt::Upcast { range, times: step as u32 });
     }
 }

@@ -36,6 +36,7 @@ mod reductions_across;
 mod row_loops;
 mod shared_reductions;
 mod shared_tiles;
+mod short_rows;
 mod split;
 mod stage;
 mod survey;

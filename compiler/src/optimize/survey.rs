@@ -38,6 +38,8 @@ pub(super) struct Survey {
     pub(super) work: f64,
     /// Elementwise ops, each counted once however often it runs.
     pub(super) body_ops: u32,
+    /// The same as cycles of one element at a time, additions of reductions included: what each varies with, and how many in all.
+    ops: Vec<(RangeSet, f64)>,
     pub(super) element_bytes: usize,
     /// Simple ops, about, that are computed from reductions for one element of an output, after all loops inside.
     pub(super) ops_after_reductions: f64,
@@ -80,6 +82,7 @@ impl Survey {
             ranges: ranges.clone(),
             work: 0.0,
             body_ops: 0,
+            ops: Vec::new(),
             element_bytes: 1,
             ops_after_reductions: 0.0,
         };
@@ -91,8 +94,10 @@ impl Survey {
                     survey.add_inner(node, &dependencies, &trips)
                 }
                 op if op.is_elementwise() && !node.dtype().is_index() => {
-                    survey.work += trips(dependencies.get(node));
+                    let count = trips(dependencies.get(node));
+                    survey.work += count;
                     survey.body_ops += 1;
+                    survey.ops.push((dependencies.get(node).clone(), count * cost_of(op)));
                 }
                 _ => {}
             }
@@ -144,6 +149,7 @@ impl Survey {
         let is_local_buffer = node.op() == Op::Store;
         if !is_local_buffer {
             self.work += weight;
+            self.ops.push((depends.clone(), weight));
         }
         let ranges = closed_ranges(node).to_vec();
         // Accumulators, or a store.
@@ -184,13 +190,31 @@ impl Survey {
             match access.steps.get(&id) {
                 Some(1) => 1.0,
                 Some(0) | None => 0.4,
-                // Two loads and a choice of lanes.
+                // A load for each step, and choices of lanes (`legalize::strided`).
                 Some(2) if !access.is_store => 0.5,
+                Some(3) if !access.is_store => 0.35,
+                Some(4) if !access.is_store => 0.25,
                 Some(_) => -0.6,
             }
         };
         let concerned = self.accesses.iter().filter(|access| concerns(access));
         concerned.map(|access| score(access) * access.weight).sum()
+    }
+
+    /// How many cycles lanes along a range save: those of ops and of what is loaded or stored together, less what it costs to make vectors of elements that lie
+    /// apart, or to take them apart.
+    pub(super) fn cycles_saved_by_lanes(&self, id: u32, lanes: u32) -> f64 {
+        let together = 1.0 - 1.0 / f64::from(lanes);
+        let of_access = |access: &AccessPattern| match access.steps.get(&id) {
+            _ if access.irregular.contains(id) => -APART,
+            Some(0 | 1) | None => together,
+            Some(2..=4) if !access.is_store => together / 2.0,
+            Some(_) => -APART,
+        };
+        let accesses = self.accesses.iter().filter(|access| self.is_concerned(access, id));
+        let of_accesses: f64 = accesses.map(|access| of_access(access) * access.weight).sum();
+        let ops = self.ops.iter().filter(|(depends, _)| depends.contains(id));
+        of_accesses + ops.map(|(_, cycles)| cycles * together).sum::<f64>()
     }
 
     /// The length that a range has in any case: of a symbolic one, the least.
@@ -245,6 +269,18 @@ fn open_ranges(loop_end: &UOp, dependencies: &Dependencies) -> RangeSet {
     set
 }
 
+/// Cycles that an element takes to become a lane, or to be taken out of a vector, beside its load or store.
+const APART: f64 = 1.0;
+
+/// Simple ops, about, that an op is once it is decomposed.
+fn cost_of(op: Op) -> f64 {
+    match op {
+        Op::Exp2 | Op::Log2 | Op::Sin | Op::Cos => 16.0,
+        Op::Div | Op::Sqrt => 4.0,
+        _ => 1.0,
+    }
+}
+
 /// The ops above a reduction that stand in the loops of outputs alone, by what they cost once they are decomposed.
 fn ops_after_reductions(dependencies: &Dependencies, root: &UOp) -> f64 {
     let outputs: Vec<u32> = root.src().iter().flat_map(closed_ranges).map(range_id).collect();
@@ -255,11 +291,7 @@ fn ops_after_reductions(dependencies: &Dependencies, root: &UOp) -> f64 {
             above.insert(node);
             let outside = dependencies.get(node).iter().all(|id| outputs.contains(&id));
             if node.op().is_elementwise() && outside {
-                ops += match node.op() {
-                    Op::Exp2 | Op::Log2 | Op::Sin | Op::Cos => 16.0,
-                    Op::Div | Op::Sqrt => 4.0,
-                    _ => 1.0,
-                };
+                ops += cost_of(node.op());
             }
         }
     }

@@ -1,10 +1,22 @@
 //! Vectors made, taken apart and combined.
 
+use std::cmp::Ordering;
+
 use warpweft_compiler::dtype::Scalar;
 use warpweft_compiler::ir::{Arg, ReduceOp};
 use warpweft_compiler::{DType, Op, UOp};
 
 use super::{Outcome, Writer, bug, spelling};
+
+/// Lanes that each of more than two vectors gives at least, on the average, to be shuffled rather than taken one by one.
+const LANES_OF_EACH_MIN: usize = 2;
+
+/// Lanes of two vectors: the first one's, then the second one's; `None` where any will do.
+fn shuffled(first: &str, second: &str, lanes: impl Iterator<Item = Option<usize>>) -> String {
+    let lanes = lanes.map(|lane| lane.map_or("i32 poison".to_string(), |lane| format!("i32 {lane}")));
+    let lanes: Vec<String> = lanes.collect();
+    format!("shufflevector {first}, {second}, <{} x i32> <{}>", lanes.len(), lanes.join(", "))
+}
 
 impl Writer {
     pub(super) fn vector(&mut self, node: &UOp, name: &str) -> Outcome {
@@ -54,7 +66,7 @@ impl Writer {
         if let Some(constants) = constants {
             return Outcome::Same(spelling::vector(constants, dtype));
         }
-        if let Some(shuffle) = self.shuffle(node) {
+        if let Some(shuffle) = self.shuffle(node, name) {
             return Outcome::Instruction(shuffle);
         }
         let vector = spelling::register(dtype);
@@ -69,10 +81,10 @@ impl Writer {
         bug(node, "has no lanes")
     }
 
-    /// A stack of lanes of one or two vectors of one type, as one instruction.
-    fn shuffle(&self, node: &UOp) -> Option<String> {
+    /// A stack of lanes of a few vectors of one type: one instruction for two of them, and one more for each further one.
+    fn shuffle(&mut self, node: &UOp, name: &str) -> Option<String> {
         let mut vectors: Vec<&UOp> = Vec::new();
-        let mut lanes: Vec<String> = Vec::new();
+        let mut lanes: Vec<(usize, usize)> = Vec::new();
         for scalar in node.src() {
             let (Op::Lane, Arg::Number(lane)) = (scalar.op(), scalar.arg()) else { return None };
             let vector = &scalar.src()[0];
@@ -80,22 +92,40 @@ impl Writer {
                 vectors.push(vector);
                 vectors.len() - 1
             });
-            lanes.push(format!("i32 {}", *lane as usize + position * vectors[0].dtype().lanes()));
+            lanes.push((position, *lane as usize));
         }
-        let first = vectors[0];
-        if vectors.len() > 2 || vectors.iter().any(|vector| vector.dtype() != first.dtype()) {
+        let (first, count) = (vectors[0], node.src().len());
+        let is_other = |vector: &&UOp| vector.dtype() != first.dtype();
+        if vectors.iter().any(is_other) || vectors.len() > 2 && vectors.len() * LANES_OF_EACH_MIN > count {
             return None;
         }
+        let width = first.dtype().lanes();
         let second = match vectors.get(1) {
             Some(second) => self.typed(second),
             None => format!("{} poison", spelling::register(first.dtype())),
         };
-        Some(format!(
-            "shufflevector {}, {second}, <{} x i32> <{}>",
-            self.typed(first),
-            node.src().len(),
-            lanes.join(", ")
-        ))
+        let of_two = |(position, lane): &(usize, usize)| (*position < 2).then_some(lane + position * width);
+        let mut instruction = shuffled(&self.typed(first), &second, lanes.iter().map(of_two));
+        for (number, vector) in vectors.iter().enumerate().skip(2) {
+            let so_far = self.step(name, &format!("of{number}"), &instruction);
+            let register = spelling::register(node.dtype());
+            let wide = match width == count {
+                true => self.typed(vector),
+                false => {
+                    let poison = format!("{} poison", spelling::register(first.dtype()));
+                    let all = (0..count).map(|lane| (lane < width).then_some(lane));
+                    let wide = shuffled(&self.typed(vector), &poison, all);
+                    format!("{register} {}", self.step(name, &format!("wide{number}"), &wide))
+                }
+            };
+            let mask = lanes.iter().enumerate().map(|(place, (position, lane))| match position.cmp(&number) {
+                Ordering::Less => Some(place),
+                Ordering::Equal => Some(count + lane),
+                Ordering::Greater => None,
+            });
+            instruction = shuffled(&format!("{register} {so_far}"), &wide, mask);
+        }
+        Some(instruction)
     }
 
     fn horizontal_reduce(&mut self, node: &UOp, combine: ReduceOp, name: &str) -> Outcome {
