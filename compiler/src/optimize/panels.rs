@@ -37,6 +37,8 @@ const SHORT_ROWS: (i64, i64) = (4, 3);
 const VECTORS: i64 = 2;
 /// Blocks of columns of more than so many elements are no better than shorter ones.
 const COLUMNS_MAX: i64 = 512;
+/// Cycles in which the lanes of a vector are added to each other: a shuffle and an addition for each of their halves, quarters, and so on.
+const ACROSS: f64 = 8.0;
 /// How much longer a multiply-add takes where the panel does not stay in near caches, but comes in order from the next.
 const FAR: f64 = 1.08;
 
@@ -209,8 +211,9 @@ impl Contraction<'_> {
 
     /// Results whose terms become lanes: another load is walked along these, and this one, copied, is too.
     fn columns_of_terms(&self, own: &[&UOp], room: &Room) -> Option<Block> {
-        // Where results fill lanes they are better ones.
-        if self.lane_of_results().is_some_and(|lane| lane.src()[0].max_value() >= room.tile) {
+        let terms: i64 = own.iter().map(|range| range.src()[0].max_value()).product();
+        // Where results fill lanes they are better ones: nothing is added across lanes.
+        if self.lane_of_results().is_some_and(|lane| results_fill_lanes(lane.src()[0].max_value(), terms, room)) {
             return None;
         }
         let lane = own.last()?;
@@ -231,6 +234,13 @@ impl Contraction<'_> {
         }
         (total > 1).then_some(Block { columns, part: None })
     }
+}
+
+/// Whether a result takes fewer cycles where results are lanes, the last vector of them perhaps half empty, than where terms are and each sum is added across.
+fn results_fill_lanes(results: i64, terms: i64, room: &Room) -> bool {
+    let vectors = ((results + room.lanes - 1) / room.lanes) as f64;
+    let of_results = terms as f64 * vectors / results.max(1) as f64;
+    results >= room.tile || of_results <= terms as f64 / room.lanes as f64 + ACROSS
 }
 
 /// How many iterations of a loop belong to a block, each so many columns: those that leave the least of tiles, blocks and shares over; of two alike

@@ -12,13 +12,15 @@
 //! Left as it is: what asks for conditions along the rows, or for elements further from each other than a few vectors. Tested below, and by programs of short rows
 //! in the test crate.
 
-use super::by_hand::{Attempts, UNROLLED_OPS_MAX};
+use super::by_hand::Attempts;
 use super::opt::Opt;
 use super::survey::{AccessPattern, Survey};
 use crate::ir::{AxisKind, Op, UOp, postorder};
 use crate::kernel::ranges::{Dependencies, closed_ranges, next_range_id, range_id};
 use crate::target::Target;
 
+/// Ops of a block, each vector's own counted: twice what a body has that is repeated only to hide its loop.
+const OPS_MAX: i64 = 256;
 /// Vectors, at most, among which the lanes of one are chosen.
 const REACH: i64 = 4;
 
@@ -46,9 +48,7 @@ fn join_rows(choice: &mut Attempts<'_>, survey: &Survey, target: &Target) -> Opt
     let rows = short_rows(&choice.kernel, survey, lanes)?;
     let vectors = rows.len / common_divisor(rows.len, lanes);
     let rows_of_block = vectors * lanes / rows.len;
-    if survey.len(range_id(&rows.over)) < rows_of_block
-        || i64::from(survey.body_ops) * vectors > i64::from(UNROLLED_OPS_MAX)
-    {
+    if survey.len(range_id(&rows.over)) < rows_of_block || i64::from(survey.body_ops) * vectors > OPS_MAX {
         return None;
     }
     if !survey.accesses.iter().all(|access| follows(access, &rows, lanes)) || asks_conditions(&choice.kernel, &rows) {

@@ -18,6 +18,8 @@ pub(super) struct AccessPattern {
     pub(super) irregular: RangeSet,
     pub(super) depends: RangeSet,
     pub(super) is_store: bool,
+    /// Whether it loads from a tensor's memory, of which neighbours can be loaded besides.
+    is_load_of_memory: bool,
     pub(super) bytes: usize,
     pub(super) weight: f64,
 }
@@ -126,6 +128,7 @@ impl Survey {
             weight: trips(&depends),
             depends,
             is_store,
+            is_load_of_memory: !is_store && node.src()[0].src()[0].op() == Op::Param,
             bytes: node.src()[0].dtype().bytes(),
         };
         let (terms, constant) = linear_terms(offset);
@@ -192,8 +195,8 @@ impl Survey {
                 Some(0) | None => 0.4,
                 // A load for each step, and choices of lanes (`legalize::strided`).
                 Some(2) if !access.is_store => 0.5,
-                Some(3) if !access.is_store => 0.35,
-                Some(4) if !access.is_store => 0.25,
+                Some(3) if access.is_load_of_memory => 0.35,
+                Some(4) if access.is_load_of_memory => 0.25,
                 Some(_) => -0.6,
             }
         };
@@ -208,7 +211,7 @@ impl Survey {
         let of_access = |access: &AccessPattern| match access.steps.get(&id) {
             _ if access.irregular.contains(id) => -APART,
             Some(0 | 1) | None => together,
-            Some(2..=4) if !access.is_store => together / 2.0,
+            Some(2..=4) if access.is_load_of_memory => together / 2.0,
             Some(_) => -APART,
         };
         let accesses = self.accesses.iter().filter(|access| self.is_concerned(access, id));

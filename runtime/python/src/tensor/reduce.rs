@@ -131,6 +131,13 @@ impl PyTensor {
         made(py, || self.0.argsort(axis, descending))
     }
 
+    /// Where in the last axis, which is sorted, each value belongs: before those that are equal, or (`right`) after them; int32. Axes before the last are those of
+    /// the values too, or there are none.
+    #[pyo3(signature = (values, right=false))]
+    fn searchsorted(&self, py: Python<'_>, values: &PyTensor, right: bool) -> PyResult<PyTensor> {
+        made(py, || self.0.searchsorted(&values.0, right))
+    }
+
     /// The `k` largest or smallest along an axis, best first, and where they stand (int32).
     #[pyo3(signature = (k, axis=-1, largest=true))]
     fn topk(&self, py: Python<'_>, k: i64, axis: i64, largest: bool) -> PyResult<(PyTensor, PyTensor)> {
