@@ -61,6 +61,7 @@ PARAMETERS = {
     "descending": "bool",
     "k": "int",
     "largest": "bool",
+    "right": "bool",
     "source": "Tensor",
     "destination": "int",
     "start": "int",

@@ -723,6 +723,10 @@ class Tensor:
     def scatter_reduce(self, /, axis: int, index: Tensor, source: Tensor, reduce: str, include_self: bool = True) -> Tensor:
         """As `scatter`, with elements combined: `reduce` is "sum", "prod", "mean", "amax" or "amin"."""
 
+    def searchsorted(self, /, values: Tensor, right: bool = False) -> Tensor:
+        """Where in the last axis, which is sorted, each value belongs: before those that are equal, or (`right`) after them; int32. Axes before the last are those of
+        the values too, or there are none."""
+
     def selu(self, /) -> Tensor:
         """Scaled exponential linear unit."""
 
