@@ -12,6 +12,7 @@ mod cuts;
 mod flatten;
 mod frame;
 mod hidden;
+mod inner_lanes;
 mod interleave;
 mod keep_shared;
 mod legal;
