@@ -28,7 +28,7 @@ use super::inner_lanes::vectorize_inner;
 use super::interleave::interleave_scans;
 use super::local_buffers::add_local_buffer;
 use super::opt::Opt;
-use super::pack::{TileLoops, pack_shared_operand};
+use super::pack::{TileLoops, compute_rows, pack_shared_operand};
 use super::panel_blocks::make_panel_blocks;
 use super::panels::copy_panel;
 use super::product::make_blocks;
@@ -147,7 +147,9 @@ pub fn choose(root: &UOp, target: &Target) -> Choice {
             Some((row, rows)) => {
                 let width = i64::from(lanes * tile.vectors);
                 let passes = survey.len(row) / i64::from(rows);
-                pack_shared_operand(&mut choice, &TileLoops { columns: id, width, rows: row, passes });
+                let loops = TileLoops { columns: id, width, rows: row, passes };
+                pack_shared_operand(&mut choice, &loops);
+                compute_rows(&mut choice, &loops, rows);
             }
             None => {}
         }
