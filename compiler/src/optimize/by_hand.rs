@@ -5,6 +5,7 @@
 //!
 //! 0. Products of matrices by blocks, where these are better than what follows (`product`): then nothing else is done. Loops over blocks outside of the
 //!    loops that what they keep does not depend on (`blocks_outside`). Panels of what many rows read awkwardly (`panels`), frames of windows that few read (`windows`).
+//!    Loops of which iterations take turns (`turns`).
 //! 1. Stages that let loops run in lanes which they could not have otherwise (`staging`).
 //! 2. The vector ranges: the output range along which most accesses (by weight) are consecutive or constant, unless the loops inside
 //!    of it are better off with lanes of their own. Reductions and local buffers that do not depend on it get one of their own ranges, by
@@ -35,6 +36,7 @@ use super::product::make_blocks;
 use super::split::is_reduce;
 use super::survey::{InnerLoops, Survey};
 use super::tile::{Tile, choose_tile};
+use super::turns::split_turns;
 use super::windows::tile_windows;
 use crate::ir::UOp;
 use crate::kernel::ranges::{closed_ranges, range_id};
@@ -118,6 +120,9 @@ pub fn choose(root: &UOp, target: &Target) -> Choice {
         survey = Survey::of(&choice.kernel);
     }
     if of_few_threads && cut_decided(&mut choice, target) {
+        survey = Survey::of(&choice.kernel);
+    }
+    if of_few_threads && split_turns(&mut choice) {
         survey = Survey::of(&choice.kernel);
     }
     if let Some(blocks) = &target.blocks

@@ -41,6 +41,7 @@ mod stage;
 mod survey;
 pub mod text;
 mod tile;
+mod turns;
 mod windows;
 
 pub use apply::{apply, apply_list};
