@@ -84,7 +84,7 @@ impl Window {
     }
 }
 
-fn common_divisor(a: i64, b: i64) -> i64 {
+pub(super) fn common_divisor(a: i64, b: i64) -> i64 {
     let (mut a, mut b) = (a.abs(), b.abs());
     while b != 0 {
         (a, b) = (b, a % b);

@@ -13,6 +13,7 @@
 //! in the test crate.
 
 use super::by_hand::Attempts;
+use super::frame::common_divisor;
 use super::opt::Opt;
 use super::survey::{AccessPattern, Survey};
 use crate::ir::{AxisKind, Op, UOp, postorder};
@@ -129,14 +130,6 @@ fn asks_conditions(root: &UOp, rows: &Rows) -> bool {
     let varies = |node: &UOp| own.iter().any(|id| dependencies.get(node).contains(*id));
     let conditions = postorder(std::slice::from_ref(root)).into_iter().filter(|node| node.op() == Op::Lt);
     conditions.filter(|node| node.src()[0].dtype().is_index()).any(|node| varies(&node))
-}
-
-fn common_divisor(a: i64, b: i64) -> i64 {
-    let (mut a, mut b) = (a.abs(), b.abs());
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a.max(1)
 }
 
 #[cfg(test)]
