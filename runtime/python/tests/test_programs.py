@@ -7,14 +7,8 @@ pytest.importorskip("torch")
 import programs  # noqa: E402
 
 
-# What has no expression of ours yet.
-LEFT = {
-    "choice_of_experts": {"_assert_async"},
-    "classifier_with_embedding_bag": {"_embedding_bag", "_embedding_bag_backward"},
-    "integers": {"gcd"},
-    "losses": {"multi_margin_loss_backward"},
-    "upsampling": {"upsample_bilinear2d_backward", "upsample_nearest2d_backward"},
-}
+# What has no expression of ours.
+LEFT = {"integers": {"gcd"}}
 
 
 @pytest.fixture(scope="module")

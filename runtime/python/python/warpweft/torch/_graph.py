@@ -99,6 +99,8 @@ def _shared(tensor: Any) -> Any:
     """A tensor of PyTorch's as a capsule; complex numbers with a last axis of two."""
     tensor = _memory.host_of(tensor) if _memory.is_ours(tensor) else tensor
     tensor = tensor.resolve_neg() if tensor.is_neg() else tensor
+    # Zeros of autograd's, which have no memory.
+    tensor = tensor.clone() if tensor._is_zerotensor() else tensor
     return to_dlpack(torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor)
 
 
@@ -444,9 +446,12 @@ def _attribute(module: Any, path: str) -> Any:
     return module
 
 
+_CHECKS = {torch.ops.aten._linalg_check_errors.default, torch.ops.aten._assert_async.default, torch.ops.aten._assert_async.msg}
+
+
 def _is_check(node: Any) -> bool:
-    """Whether a node raises where a factorisation failed, and gives no value: PyTorch does that behind the function."""
-    return node.target.__name__ == "with_effects" and node.args[1] is torch.ops.aten._linalg_check_errors.default
+    """Whether a node raises where a factorisation failed or a number is not as it must be, and gives no value: PyTorch does that behind the function."""
+    return (node.args[1] if node.target.__name__ == "with_effects" else node.target) in _CHECKS
 
 
 def _looks_at_values(node: Any) -> bool:
