@@ -81,7 +81,7 @@ def sorting(device: Any, compiled: Compile) -> list[Any]:
 @program
 def integers(device: Any, compiled: Compile) -> list[Any]:
     def step(x: Any, y: Any) -> Any:
-        return x // y, x % y, (x << 2) ^ y, x.abs().bitwise_and(7), x.float() / y, (x > y).sum(), x.to(torch.uint8) + 200, torch.gcd(x, y)
+        return x // y, x % y, (x << 2) ^ y, x.abs().bitwise_and(7), x.float() / y, (x > y).sum(), x.to(torch.uint8) + 200, torch.gcd(x, y), torch.lcm(x, y)
 
     found = compiled(step)(torch.tensor([-7, 5, 9, -12]).to(device), torch.tensor([2, -3, 4, 5]).to(device))
     return list(found)
