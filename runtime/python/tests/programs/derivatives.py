@@ -113,6 +113,18 @@ def margins(device: Any, compiled: Compile) -> list[Any]:
 
 
 @program
+def distances(device: Any, compiled: Compile) -> list[Any]:
+    def step(x: Any, source: Any, mask: Any) -> Any:
+        found = [F.pdist(x, p) for p in (0.0, 0.7, 1.0, 1.5, 2.0, 3.0, float("inf"))]
+        return [*found, x.masked_scatter(mask, source), x.masked_scatter(mask[:1], source.reshape(-1))]
+
+    # Two points are the same, and some share a coordinate.
+    x = torch.randn(5, 3)
+    x[3], x[1, 0] = x[2], x[0, 0]
+    return derived(device, compiled, step, x, torch.randn(4, 4), torch.rand(5, 3) > 0.4)
+
+
+@program
 def long_spectra(device: Any, compiled: Compile) -> list[Any]:
     def step(x: Any, filter: Any) -> Any:
         n = x.shape[-1] + filter.shape[-1]

@@ -1,4 +1,5 @@
-"""Derivatives that PyTorch leaves whole, taken apart: of images resampled, of bags of embeddings, of norms of weights, of margins.
+"""Derivatives that PyTorch leaves whole, taken apart: of images resampled, of bags of embeddings, of norms of weights, of
+margins, of distances.
 
 An axis is resampled by itself: a result is a sum of a few elements times weights, so the derivative adds each gradient times those weights to these
 elements. Images that are smoothed are products with a matrix of weights for each axis, and so are their derivatives. Places and weights are PyTorch's, in the
@@ -7,11 +8,13 @@ type that it computes in. Tests: tests/test_programs.py, against eager PyTorch; 
 
 from __future__ import annotations
 
+import functools
 import math
 from functools import partial
 from typing import Any, Callable, Optional
 
 
+@functools.cache
 def entries() -> dict[Any, Callable[..., Any]]:
     """For each op what takes it apart; ops that this PyTorch does not have are left out."""
     import torch
@@ -22,6 +25,8 @@ def entries() -> dict[Any, Callable[..., Any]]:
         "_embedding_bag_per_sample_weights_backward": sample_weights,
         "multi_margin_loss_backward": multi_margin,
         "multilabel_margin_loss_backward": multilabel_margin,
+        "masked_scatter_backward": masked_scatter,
+        "_pdist_backward": pairs,
     }
     for axes in (1, 2, 3):
         found[f"upsample_nearest{axes}d_backward"] = partial(nearest, False)
@@ -259,3 +264,32 @@ def multilabel_margin(gradient: Any, x: Any, target: Any, reduction: int, is_tar
     counted = over.to(x.dtype) * valid.unsqueeze(2) * (1 - is_target.reshape(scores.shape).to(x.dtype)).unsqueeze(1)
     slope = counted.sum(1).scatter_add(1, classes, -counted.sum(2)) / scores.shape[1]
     return (slope * _spread(gradient, scores.shape[0], reduction)).reshape(x.shape)
+
+
+def masked_scatter(gradient: Any, mask: Any, sizes: Any) -> Any:
+    """By what was put, one after another, where a mask is true; the rest of it went nowhere."""
+    import torch
+
+    count, flat = math.prod(sizes), mask.expand(gradient.shape).reshape(-1)
+    places = flat.to(torch.int64).cumsum(0) - 1
+    # What is not meant goes to one more element.
+    places = torch.where(flat & (places < count), places, count)
+    return gradient.new_zeros(count + 1).scatter_add(0, places, gradient.reshape(-1))[:count].reshape(sizes)
+
+
+def pairs(gradient: Any, x: Any, p: float, distances: Any) -> Any:
+    """By points, of the distances between each two of them; where a distance is 0, so is the derivative."""
+    import torch
+
+    first, second = torch.triu_indices(x.shape[0], x.shape[0], 1, device=x.device)
+    apart, factor, far = x.index_select(0, first) - x.index_select(0, second), gradient.unsqueeze(1), distances.unsqueeze(1)
+    if p == 0:
+        return torch.zeros_like(x)
+    if p == float("inf"):
+        slope = apart.sign() * (apart.abs() == far)
+    else:
+        hidden = (far == 0) | (apart == 0) if p < 2 else far == 0
+        safe, length = torch.where(hidden, 1.0, apart), torch.where(far == 0, 1.0, far)
+        slope = torch.where(hidden, 0.0, safe.sign() * (safe.abs() / length) ** (p - 1))
+    part = factor * slope
+    return torch.zeros_like(x).index_add(0, first, part).index_add(0, second, -part)

@@ -87,17 +87,12 @@ def with_tensors(op: Any, args: Any) -> Any:
     return [tensor(value) if place in places and isinstance(value, (int, float, complex)) else value for place, value in enumerate(args)]
 
 
-@functools.cache
-def _taken_apart() -> dict[Any, Callable[..., Any]]:
-    return entries()
-
-
 def _called(op: Any, args: Any, kwargs: Any) -> Any:
     """What the meta function gives; where PyTorch has none, what the op gives that is taken apart here."""
     try:
         return op(*args, **kwargs)
     except NotImplementedError:
-        how = _taken_apart().get(op)
+        how = entries().get(op)
         if how is None:
             raise
         return how(*args, **kwargs)
