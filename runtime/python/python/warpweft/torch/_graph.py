@@ -89,6 +89,8 @@ def _result(value: Any, meta: Any) -> Any:
 
 def _complex_result(value: Any, meta: Any) -> Pair:
     """As `_result`, of complex numbers."""
+    if isinstance(value, (int, float, complex)):
+        value = Pair(*(ww.full(tuple(meta.shape), part, dtype=_COMPLEX[meta.dtype]) for part in (complex(value).real, complex(value).imag)))
     parts = (value.re, value.im) if isinstance(value, Pair) else (ww.zeros(tuple(meta.shape)),) * 2
     if not isinstance(value, Pair) and not _is_empty(meta) or any(part.shape != tuple(meta.shape) for part in parts):
         raise Unsupported(f"it would not be complex numbers of the shape {tuple(meta.shape)}")

@@ -161,7 +161,8 @@ for _name in "clone alias view _unsafe_view reshape permute transpose.int squeez
 
 @op("_conj", "_conj_physical", "conj", "conj_physical")
 def conj(c: Context, x: Any) -> Any:
-    return Pair(x.re, x.im.negative()) if isinstance(x, Pair) else x
+    # A constant may come as a number.
+    return Pair(x.re, x.im.negative()) if isinstance(x, Pair) else x.conjugate() if isinstance(x, complex) else x
 
 
 @op("real")
