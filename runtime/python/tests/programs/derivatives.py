@@ -125,6 +125,20 @@ def distances(device: Any, compiled: Compile) -> list[Any]:
 
 
 @program
+def quantised(device: Any, compiled: Compile) -> list[Any]:
+    def step(x: Any, scale: Any, zero: Any, table: Any, at: Any) -> Any:
+        scale = scale.detach()
+        found = [torch.fake_quantize_per_tensor_affine(x, 0.1, 3, -8, 7), torch.fake_quantize_per_tensor_affine(x, scale[0], zero[0], 0, 15),
+                 torch.fake_quantize_per_channel_affine(x, scale, zero, 1, -8, 7)]  # fmt: skip
+        return [*found, F.embedding(at, table, scale_grad_by_freq=True), F.embedding(at, table, padding_idx=2, scale_grad_by_freq=True)]
+
+    # Some lie in the middle between two integers.
+    x = torch.cat([torch.randn(4, 3), torch.arange(-3, 3).reshape(2, 3) * 0.05])
+    scale, zero, at = torch.tensor([0.1, 0.05, 0.3]), torch.tensor([0, 3, -2], dtype=torch.int32), torch.tensor([[1, 2, 1], [4, 1, 2]])
+    return derived(device, compiled, step, x, scale, zero, torch.randn(5, 3), at)
+
+
+@program
 def long_spectra(device: Any, compiled: Compile) -> list[Any]:
     def step(x: Any, filter: Any) -> Any:
         n = x.shape[-1] + filter.shape[-1]

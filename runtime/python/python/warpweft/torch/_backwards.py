@@ -1,5 +1,5 @@
-"""Derivatives that PyTorch leaves whole, taken apart: of images resampled, of bags of embeddings, of norms of weights, of
-margins, of distances.
+"""Derivatives, and a few other ops, that PyTorch leaves whole, taken apart: of images resampled, of bags of embeddings, of norms of weights, of
+margins, of distances; and numbers rounded as if they were quantised.
 
 An axis is resampled by itself: a result is a sum of a few elements times weights, so the derivative adds each gradient times those weights to these
 elements. Images that are smoothed are products with a matrix of weights for each axis, and so are their derivatives. Places and weights are PyTorch's, in the
@@ -27,6 +27,9 @@ def entries() -> dict[Any, Callable[..., Any]]:
         "multilabel_margin_loss_backward": multilabel_margin,
         "masked_scatter_backward": masked_scatter,
         "_pdist_backward": pairs,
+        "fake_quantize_per_tensor_affine_cachemask": quantised,
+        "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams": quantised_if_enabled,
+        "fake_quantize_per_channel_affine_cachemask": quantised_channels,
     }
     for axes in (1, 2, 3):
         found[f"upsample_nearest{axes}d_backward"] = partial(nearest, False)
@@ -293,3 +296,30 @@ def pairs(gradient: Any, x: Any, p: float, distances: Any) -> Any:
         slope = torch.where(hidden, 0.0, safe.sign() * (safe.abs() / length) ** (p - 1))
     part = factor * slope
     return torch.zeros_like(x).index_add(0, first, part).index_add(0, second, -part)
+
+
+def quantised(x: Any, scale: Any, zero_point: Any, quant_min: int, quant_max: int) -> tuple[Any, Any]:
+    """Numbers as integers between two bounds would have them, and which are not beyond these."""
+    import torch
+
+    if not isinstance(scale, torch.Tensor):
+        scale = torch.full((), scale, dtype=torch.float32, device=x.device)
+    whole = (zero_point + (x.to(torch.float32) * (1 / scale)).round()).to(torch.int64)
+    found = (whole.clamp(quant_min, quant_max) - zero_point) * scale
+    return found.to(x.dtype), (whole >= quant_min) & (whole <= quant_max)
+
+
+def quantised_if_enabled(x: Any, scale: Any, zero_point: Any, fake_quant_enabled: Any, quant_min: int, quant_max: int) -> tuple[Any, Any]:
+    """As `quantised`, or as they are."""
+    import torch
+
+    found, inside = quantised(x, scale, zero_point, quant_min, quant_max)
+    enabled = fake_quant_enabled != 0
+    return torch.where(enabled, found, x), inside | ~enabled
+
+
+def quantised_channels(x: Any, scale: Any, zero_point: Any, axis: int, quant_min: int, quant_max: int) -> tuple[Any, Any]:
+    """As `quantised`, with a scale for each place along an axis."""
+    shape = [1] * x.ndim
+    shape[axis] = -1
+    return quantised(x, scale.reshape(shape), zero_point.reshape(shape), quant_min, quant_max)

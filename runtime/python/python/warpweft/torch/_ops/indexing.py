@@ -187,13 +187,15 @@ def embedding(c: Context, weight: ww.Tensor, index: ww.Tensor, *args: Any, **kwa
 
 @op("embedding_dense_backward")
 def embedding_backward(c: Context, cotangent: ww.Tensor, index: ww.Tensor, count: int, padding: int, scale: bool) -> Any:
-    if scale:
-        raise Unsupported("gradients scaled by frequency")
     rows, width = index.size, cotangent.shape[-1]
     flat = cotangent.reshape(rows, width)
     places = _wide(index).reshape(rows, 1)
     if padding >= 0:
         flat = ww.where(places == padding, 0.0, flat)
+    if scale:
+        line = places.reshape(rows)
+        often = ww.zeros(int(count), dtype=ww.int64).scatter_reduce(0, line, ww.ones(rows, dtype=ww.int64), "sum")
+        flat = flat / often.index_select(0, line).reshape(rows, 1).astype(flat.dtype)
     return ww.zeros(int(count), width, dtype=c.dtype).scatter_reduce(0, places.expand(rows, width), flat, "sum")
 
 
