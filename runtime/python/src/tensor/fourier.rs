@@ -9,7 +9,8 @@ use crate::arguments::Length;
 fn pair(py: Python<'_>, build: impl FnOnce() -> (Tensor, Tensor) + Send) -> PyResult<(PyTensor, PyTensor)> {
     let checked = || -> Result<(Tensor, Tensor)> {
         let (re, im) = build();
-        (re.dtype()?, im.dtype()?);
+        re.dtype()?;
+        im.dtype()?;
         Ok((re, im))
     };
     let (re, im) = asked(py, checked)?;
