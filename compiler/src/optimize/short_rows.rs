@@ -13,10 +13,9 @@
 //! in the test crate.
 
 use super::by_hand::Attempts;
-use super::frame::common_divisor;
 use super::opt::Opt;
 use super::survey::{AccessPattern, Survey};
-use crate::ir::{AxisKind, Op, UOp, postorder};
+use crate::ir::{AxisKind, Op, UOp, gcd, postorder};
 use crate::kernel::ranges::{Dependencies, closed_ranges, next_range_id, range_id};
 use crate::target::Target;
 
@@ -47,7 +46,7 @@ pub(super) fn join_short_rows(choice: &mut Attempts<'_>, survey: &Survey, target
 fn join_rows(choice: &mut Attempts<'_>, survey: &Survey, target: &Target) -> Option<()> {
     let lanes = i64::from(survey.lanes_of_widest(target, i64::MAX));
     let rows = short_rows(&choice.kernel, survey, lanes)?;
-    let vectors = rows.len / common_divisor(rows.len, lanes);
+    let vectors = rows.len / gcd(rows.len, lanes);
     let rows_of_block = vectors * lanes / rows.len;
     if survey.len(range_id(&rows.over)) < rows_of_block || i64::from(survey.body_ops) * vectors > OPS_MAX {
         return None;
