@@ -328,6 +328,14 @@ mod tests {
     }
 
     #[test]
+    fn few_terms_are_added_in_lanes_of_results() {
+        let room = Room { near: 100, most: 400, threads: 1, tile: 32, lanes: 16, rows: 64, registers: 32 };
+        let fill = |results: i64, terms: i64| results_fill_lanes(results, terms, &room);
+        assert!(fill(16, 16) && fill(16, 100_000) && fill(20, 16) && fill(8, 64));
+        assert!(!fill(3, 100_000) && !fill(8, 4096) && !fill(20, 4096));
+    }
+
+    #[test]
     fn blocks_leave_little_over() {
         // Two vectors by six rows are a tile of 16 registers.
         let (lanes, rows, registers) = (8, 66, 16);
