@@ -66,7 +66,8 @@ pub fn lower_kernel(
     }
     passes.run("unrolled and vector ranges are expanded", expand::expand);
     passes.run("tiles of strided loads become rows, transposed", transpose::transpose_tiles);
-    passes.run("loads in small steps become whole vectors and a choice of lanes", strided::load_between);
+    passes
+        .run("lanes near each other become whole vectors and a choice", |kernel| strided::load_between(kernel, target));
     passes.run("stores that lie between each other become whole vectors", interleaved::store_between);
     passes.run("neighbours among factors of matrices are loaded together", pairs::load_pairs);
     passes.run("local buffers get scratch of their own", local_buffers::number_scratch);

@@ -119,6 +119,8 @@ PARAMETERS = {
     "stop": "Optional[Number]",
     "num": "int",
     "rows": "int",
+    "imaginary": "Optional[Tensor]",
+    "irfft.imaginary": "Tensor",
     "columns": "Optional[int]",
     "low": "int",
     "high": "int",
@@ -195,7 +197,7 @@ PARAMETERS = {
 OPTIONAL_AXES = set("sum prod max min mean any all logsumexp var std norm count_nonzero flip squeeze roll".split())
 OPTIONAL_AXIS = {"argmax", "argmin", "repeat_interleave"}
 RETURNS = {
-    "sort": "tuple[Tensor, Tensor]", "topk": "tuple[Tensor, Tensor]", "batch_norm_training": "tuple[Tensor, Tensor, Tensor]", "split": "list[Tensor]",
+    "sort": "tuple[Tensor, Tensor]", "fft": "tuple[Tensor, Tensor]", "ifft": "tuple[Tensor, Tensor]", "rfft": "tuple[Tensor, Tensor]", "topk": "tuple[Tensor, Tensor]", "batch_norm_training": "tuple[Tensor, Tensor, Tensor]", "split": "list[Tensor]",
     "chunk": "list[Tensor]", "unbind": "list[Tensor]", "meshgrid": "list[Tensor]", "gradient": "list[Tensor]", "gradient_with": "list[Tensor]", "item": "Any", "tolist": "Any",
     "tobytes": "bytes", "numpy": "Any", "__array__": "Any", "__dlpack__": "Any", "__dlpack_device__": "tuple[int, int]", "__len__": "int", "__iter__": "Iterator[Tensor]",
     "__bool__": "bool", "__float__": "float", "__int__": "int", "__index__": "int", "__setitem__": "None", "__delitem__": "None", "assign": "None", "fill": "None",

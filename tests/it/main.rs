@@ -38,6 +38,7 @@ mod packed;
 mod products;
 mod properties;
 mod recomputed;
+mod recurrent;
 mod region;
 mod renderer_goldens;
 mod rules;

@@ -83,6 +83,18 @@ const CASES: &[Case] = &[
     }),
     ("affine grid", |x, n| x.reshape((n, 2, 3)).affine_grid([2, 2], false)),
     ("transform", |x, _| x.fft(None, 1).0),
+    ("transform of the variable", |x, _| x.fft(None, 0).0),
+    ("its imaginary part", |x, _| x.fft(Some(&x.square()), 0).1),
+    ("transformed back", |x, _| x.ifft(Some(&x.square()), 0).1),
+    ("half of a transform", |x, _| x.rfft(0).1),
+    ("made of its half", |x, n| {
+        let (re, im) = x.rfft(0);
+        Tensor::irfft(&re.square(), &im, 0, n)
+    }),
+    ("transform of both", |x, _| {
+        let (re, im) = x.rfft(1);
+        re.fft(Some(&im), 0).0
+    }),
     ("cdist", |x, _| x.cdist(x, 2.0)),
 ];
 
@@ -141,6 +153,10 @@ fn gradients_are_those_for_numbers() {
         "area",
         "channels from pixels",
         "grid",
+        "its imaginary part",
+        "transformed back",
+        "half of a transform",
+        "made of its half",
     ] {
         let (_, function) = CASES.iter().find(|case| case.0 == name).unwrap();
         let slope = |x: &Tensor, n: Dim| {

@@ -61,6 +61,18 @@ for gates, kind in [(1, torch.nn.RNN), (3, torch.nn.GRU), (4, torch.nn.LSTM)]:
     if gates == 4:
         show("LSTM cell", last[1])
     show(f"{kind.__name__} gradients", torch.stack([(g * w).sum() for g, w in zip(grads, [x, *layer.parameters()])]))
+for kind in [torch.nn.RNN, torch.nn.GRU, torch.nn.LSTM]:
+    layer = kind(2, 3, num_layers=2, bidirectional=True).double()
+    for number, parameter in enumerate(layer.parameters()):
+        parameter.data = numbers(parameter.numel(), 2 * number + 5, 13).reshape(parameter.shape)
+    x = numbers(4 * 2 * 2, 3, 17).reshape(4, 2, 2).requires_grad_()
+    first = [numbers(4 * 2 * 3, step, 19).reshape(4, 2, 3) for step in (7, 8)][: 2 if kind is torch.nn.LSTM else 1]
+    y, last = layer(x, tuple(first) if len(first) == 2 else first[0])
+    cotangent = numbers(y.numel(), 5, 11).reshape(y.shape)
+    grads = torch.autograd.grad((y * cotangent).sum(), [x, *layer.parameters()])
+    show(f"stacked {kind.__name__} states", y[:, 0])
+    show(f"stacked {kind.__name__} last", torch.stack([part.sum() for part in (last if len(first) == 2 else [last])]))
+    show(f"stacked {kind.__name__} gradients", torch.stack([(g * w).sum() for g, w in zip(grads, [x, *layer.parameters()])]))
 small = torch.tensor([0.0, -0.0, 0.3, -1.7, 17.0, 19.0, 449.0, 464.1, -600.0, 0.001, 0.0001, 60000.0, 70000.0, float("inf"), float("nan")])
 for dtype in [torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz]:
     show(f"{dtype}", small.to(dtype).to(torch.float32))

@@ -90,6 +90,17 @@ fn state_of_rows(choices: &mut Choices<'_>, x: &UOp) -> UOp {
     x + state.reshape([shape[0].clone(), Dim::from(1)]).expand(shape)
 }
 
+/// A copy that each thread makes for itself.
+fn private_stage(choices: &mut Choices<'_>, loads: usize, range: impl Fn(&mut Choices<'_>) -> u32) -> Opt {
+    let load = choices.between(0, loads as i64) as u32;
+    let count = choices.between(1, 3);
+    let ranges = (0..count).map(|_| range(choices)).collect();
+    match choices.once_in(3) {
+        true => Opt::StageComputed { load, ranges },
+        false => Opt::Stage { load, ranges },
+    }
+}
+
 /// An opt of any numbers: most often of ranges that there are.
 fn any_opt(choices: &mut Choices<'_>, kernel: &UOp, target: &Target) -> Opt {
     let nodes = postorder(std::slice::from_ref(kernel));
@@ -145,11 +156,7 @@ fn any_opt(choices: &mut Choices<'_>, kernel: &UOp, target: &Target) -> Opt {
             let count = 2 * choices.between(1, 2);
             Opt::Frame { load, ranges: (0..count).map(|_| range(choices)).collect() }
         }
-        7 | 8 => {
-            let load = choices.between(0, loads as i64) as u32;
-            let count = choices.between(1, 3);
-            Opt::Stage { load, ranges: (0..count).map(|_| range(choices)).collect() }
-        }
+        7 | 8 => private_stage(choices, loads, &range),
         14 => Opt::Merge { range: range(choices), inner: range(choices) },
         15 | 16 => {
             let begin = choices.between(0, 3) as u32;

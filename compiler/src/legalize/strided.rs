@@ -19,6 +19,7 @@ use smallvec::smallvec;
 
 use crate::ir::{Arg, Op, Sources, UOp, postorder, substitute};
 use crate::symbolic::{linear_terms, simplify};
+use crate::target::Target;
 
 /// Least lanes for which loads and shuffles are cheaper than single loads.
 const LANES_MIN: usize = 4;
@@ -34,14 +35,21 @@ struct Near {
     gate: Option<UOp>,
 }
 
+/// The step that is worth whole vectors where threads run in blocks: neighbours among threads load the rest of what memory gives at once.
+const STEP_OF_BLOCKS: usize = 2;
+
 /// Replaces every vector of elements that lie near each other.
-pub fn load_between(root: &UOp) -> UOp {
+pub fn load_between(root: &UOp, target: &Target) -> UOp {
+    let near_lanes = |node: &UOp| match &target.blocks {
+        None => steps_of(node).or_else(|| single_loads(node)),
+        Some(_) => steps_of(node).filter(|near| near.distances[1] == STEP_OF_BLOCKS),
+    };
     let nodes = postorder(std::slice::from_ref(root));
     let stored: FxHashSet<UOp> =
         nodes.iter().filter(|node| node.op() == Op::Store).map(|store| store.src()[0].src()[0].clone()).collect();
     let mut map: FxHashMap<UOp, UOp> = FxHashMap::default();
     for node in &nodes {
-        let Some(near) = steps_of(node).or_else(|| single_loads(node)) else { continue };
+        let Some(near) = near_lanes(node) else { continue };
         if near.memory.op() == Op::Param
             && !stored.contains(&near.memory)
             && let Some(new) = chosen_lanes(node, &near)
@@ -149,6 +157,10 @@ mod tests {
     use super::*;
     use crate::DType;
 
+    fn near(root: &UOp) -> UOp {
+        load_between(root, &Target::test_avx512())
+    }
+
     fn in_steps(step: i64, lanes: usize) -> UOp {
         let base = UOp::variable("i", 0, 100) * 8;
         let ramp = UOp::new(Op::Ramp, DType::INDEX.with_lanes(lanes), smallvec![base], Arg::Number(step));
@@ -160,7 +172,7 @@ mod tests {
     #[test]
     fn lanes_are_those_that_were_asked_for() {
         for lanes in [4usize, 8, 16] {
-            let new = load_between(&in_steps(2, lanes));
+            let new = near(&in_steps(2, lanes));
             let first = |load: &UOp| crate::symbolic::linear_terms(&load.src()[0].src()[1]).1;
             let places = new.src().iter().map(|lane| match lane.arg() {
                 Arg::Number(number) => first(&lane.src()[0]) + number,
@@ -184,17 +196,17 @@ mod tests {
         let holds = UOp::variable("n", 0, 9).lt(&UOp::index(5));
         let bools = DType::BOOL.with_lanes(8);
         let mask = UOp::new(Op::Splat, bools, smallvec![holds.clone()], Arg::None);
-        let new = load_between(&gated(mask.clone()));
+        let new = near(&gated(mask.clone()));
         assert!(new.src().iter().all(|lane| lane.src()[0].src()[0].src().get(2) == Some(&mask)));
         let each = UOp::new(Op::Stack, bools, vec![holds; 8], Arg::None);
-        assert_eq!(load_between(&gated(each.clone())), gated(each));
+        assert_eq!(near(&gated(each.clone())), gated(each));
     }
 
     #[test]
     fn other_steps_are_left() {
         for step in [1, 8, 100, -2] {
             let load = in_steps(step, 8);
-            assert_eq!(load_between(&load), load);
+            assert_eq!(near(&load), load);
         }
     }
 
@@ -231,12 +243,12 @@ mod tests {
             (0..16).rev().collect(),
             vec![7, 0, 1, 2, 3, 4, 5, 6],
         ] {
-            assert_eq!(elements_of(&load_between(&stack(&asked)), &asked), asked);
+            assert_eq!(elements_of(&near(&stack(&asked)), &asked), asked);
         }
         // Nowhere near each other.
         let far = stack(&[0, 100, 200, 300, 400, 500, 600, 700]);
-        assert_eq!(load_between(&far), far);
+        assert_eq!(near(&far), far);
         let steps: Vec<i64> = (0..16).map(|lane| 3 * lane).collect();
-        assert_eq!(elements_of(&load_between(&in_steps(3, 16)), &steps), steps);
+        assert_eq!(elements_of(&near(&in_steps(3, 16)), &steps), steps);
     }
 }

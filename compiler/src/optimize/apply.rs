@@ -52,6 +52,7 @@ fn try_apply(root: &UOp, opt: &Opt, target: &Target) -> Result<UOp, Reason> {
         Some(range) => Ok(range.clone()),
         None => Err(Reason::NoRange(*id)),
     };
+    let all = |ids: &[u32]| -> Result<Vec<UOp>, Reason> { ids.iter().map(find).collect() };
     let new = match opt {
         Opt::Vectorize { range, lanes } => {
             let range = find(range)?;
@@ -69,30 +70,18 @@ fn try_apply(root: &UOp, opt: &Opt, target: &Target) -> Result<UOp, Reason> {
         Opt::KeepShared { load } => keep_shared(root, *load)?,
         Opt::MaterializeReductions { range } => stage::materialize_reductions(root, &find(range)?)?,
         Opt::Pack { lane, row } => stage::pack(root, &find(lane)?, &find(row)?)?,
-        Opt::Stage { load, ranges } => {
-            let along: Vec<UOp> = ranges.iter().map(find).collect::<Result<_, _>>()?;
-            stage::stage_load(root, *load, &along, MemorySpace::Private, target)?
-        }
-        Opt::Frame { load, ranges } => {
-            let pairs: Vec<UOp> = ranges.iter().map(find).collect::<Result<_, _>>()?;
-            frame_load(root, *load, &pairs, target)?
-        }
+        Opt::Stage { load, ranges } => stage::stage_load(root, *load, &all(ranges)?, MemorySpace::Private, target)?,
+        Opt::StageComputed { load, ranges } => stage::stage_computed(root, *load, &all(ranges)?, target)?,
+        Opt::Frame { load, ranges } => frame_load(root, *load, &all(ranges)?, target)?,
         Opt::Accumulate { range, along } => {
             let along: Vec<UOp> = along.iter().map(find).collect::<Result<_, _>>()?;
             block(root, &find(range)?, &along, target)?
         }
         Opt::StageShared { load, ranges } => {
-            let along: Vec<UOp> = ranges.iter().map(find).collect::<Result<_, _>>()?;
-            stage::stage_load(root, *load, &along, MemorySpace::Shared, target)?
+            stage::stage_load(root, *load, &all(ranges)?, MemorySpace::Shared, target)?
         }
-        Opt::StagePadded { load, pad, ranges } => {
-            let along: Vec<UOp> = ranges.iter().map(find).collect::<Result<_, _>>()?;
-            stage::stage_padded(root, *load, &along, *pad, target)?
-        }
-        Opt::StageAhead { load, pad, ranges } => {
-            let along: Vec<UOp> = ranges.iter().map(find).collect::<Result<_, _>>()?;
-            stage::stage_ahead(root, *load, &along, *pad, target)?
-        }
+        Opt::StagePadded { load, pad, ranges } => stage::stage_padded(root, *load, &all(ranges)?, *pad, target)?,
+        Opt::StageAhead { load, pad, ranges } => stage::stage_ahead(root, *load, &all(ranges)?, *pad, target)?,
         Opt::Flatten { range, inner } => flatten(root, &find(range)?, &find(inner)?)?,
         Opt::MultiplyMatrices { rows, columns, terms } => {
             let [rows, columns, terms] = [find(rows)?, find(columns)?, find(terms)?];

@@ -6,13 +6,14 @@
 //! 0. Loops over groups become two (`groups`). Products of matrices by blocks, where these are better than what follows (`product`): then nothing else is done. Loops over blocks outside of the
 //!    loops that what they keep does not depend on (`blocks_outside`). Panels of what many rows read awkwardly (`panels`), frames of windows that few read (`windows`).
 //!    Vectors go on into the next row where rows are shorter (`short_rows`): then nothing else is done but 5.
+//!    Loops of which iterations take turns (`turns`).
 //! 1. Stages that let loops run in lanes which they could not have otherwise (`staging`).
 //! 2. The vector ranges: the output range along which most accesses (by weight) are consecutive or constant, unless the loops inside
 //!    of it are better off with lanes of their own. Reductions and local buffers that do not depend on it get one of their own ranges, by
 //!    the same measure: so each of several loops in a row has lanes.
 //! 3. The register tile: along the vector range several vectors, and along one more output range several rows, when some load does not
 //!    depend on that range and so is reused. The tile's accumulators fit three quarters of the vector registers.
-//! 4. A reduction over lanes gets several accumulators, since an add takes about four cycles and two start in each.
+//! 4. A reduction over lanes gets several accumulators (`inner_lanes`).
 //!    Scans without lanes are done for several lines in turn (`interleave`); parts that were cut off get lanes of their own (`cuts`).
 //! 5. Threads share the outermost loop, where there is work for them; loops over outputs become blocks of threads, where the machine has them (`blocks_by_hand`).
 //!
@@ -26,17 +27,19 @@ use super::blocks_by_hand::{map_onto_blocks, overlaps, work_together};
 use super::blocks_outside::move_blocks_outside;
 use super::cuts::{cut_decided, vectorize_parts};
 use super::groups::split_groups;
+use super::inner_lanes::vectorize_inner;
 use super::interleave::interleave_scans;
 use super::local_buffers::add_local_buffer;
 use super::opt::Opt;
-use super::pack::{TileLoops, pack_shared_operand};
+use super::pack::{TileLoops, compute_rows, pack_shared_operand};
 use super::panel_blocks::make_panel_blocks;
 use super::panels::copy_panel;
 use super::product::make_blocks;
 use super::short_rows::join_short_rows;
 use super::split::is_reduce;
 use super::survey::{AccessPattern, InnerLoops, Survey};
-use super::tile::{Tile, choose_tile, even_part};
+use super::tile::{Tile, choose_tile};
+use super::turns::split_turns;
 use super::windows::tile_windows;
 use crate::ir::UOp;
 use crate::kernel::ranges::{closed_ranges, range_id};
@@ -50,6 +53,8 @@ pub(super) const UNROLLED_OPS_MAX: u32 = 128;
 pub(super) const SHARES_PER_THREAD: u32 = 4;
 /// Iterations of a short loop, at most, that fill what lies between lanes: of more, `legalize::interleaved` makes no whole vectors.
 const BETWEEN_MAX: i64 = 4;
+/// Steps of a reduction over lanes that take as long as summing up the lanes.
+const STEPS_OF_SUM: f64 = 4.0;
 /// Tiles along each side of a block that crosses memory: processors fetch lines in pairs.
 const BLOCK_TILES: u32 = 2;
 
@@ -108,30 +113,10 @@ pub fn choose(root: &UOp, target: &Target) -> Choice {
         applied: Vec::new(),
         reasons: Vec::new(),
     };
-    // What a thread copies for itself pays where it does much: there are many of them where blocks are.
+    if prepare(&mut choice, &mut survey) {
+        return choice.made();
+    }
     let of_few_threads = target.blocks.is_none();
-    if of_few_threads && split_groups(&mut choice) {
-        survey = Survey::of(&choice.kernel);
-    }
-    if of_few_threads && (make_blocks(&mut choice) || make_panel_blocks(&mut choice)) {
-        let Attempts { kernel, applied, reasons, .. } = choice;
-        return Choice { kernel, applied, reasons };
-    }
-    if move_blocks_outside(&mut choice) || of_few_threads && (copy_panel(&mut choice) || tile_windows(&mut choice)) {
-        survey = Survey::of(&choice.kernel);
-    }
-    if of_few_threads && cut_decided(&mut choice, target) {
-        survey = Survey::of(&choice.kernel);
-    }
-    if let Some(blocks) = &target.blocks
-        && work_together(&mut choice, blocks)
-    {
-        return choice.made();
-    }
-    if of_few_threads && join_short_rows(&mut choice, &survey, target) {
-        choose_threads(&mut choice, &survey, target);
-        return choice.made();
-    }
     let mut vector = choose_vector(&survey, target);
     // A local buffer more makes a kernel of other loops: everything is asked anew.
     for _ in 0..if of_few_threads { STAGES_MAX } else { 0 } {
@@ -154,7 +139,9 @@ pub fn choose(root: &UOp, target: &Target) -> Choice {
             Some((row, rows)) => {
                 let width = i64::from(lanes * tile.vectors);
                 let passes = survey.len(row) / i64::from(rows);
-                pack_shared_operand(&mut choice, &TileLoops { columns: id, width, rows: row, passes });
+                let loops = TileLoops { columns: id, width, rows: row, passes };
+                pack_shared_operand(&mut choice, &loops);
+                compute_rows(&mut choice, &loops, rows);
             }
             None => {}
         }
@@ -169,6 +156,32 @@ pub fn choose(root: &UOp, target: &Target) -> Choice {
     }
     choose_threads(&mut choice, &survey, target);
     choice.made()
+}
+
+/// What comes before lanes are chosen; whether nothing is left to choose.
+fn prepare(choice: &mut Attempts<'_>, survey: &mut Survey) -> bool {
+    let target = choice.target;
+    // What a thread copies for itself pays where it does much: there are many of them where blocks are.
+    if let Some(blocks) = &target.blocks {
+        if move_blocks_outside(choice) {
+            *survey = Survey::of(&choice.kernel);
+        }
+        return work_together(choice, blocks);
+    }
+    let has_groups = split_groups(choice);
+    if make_blocks(choice) || make_panel_blocks(choice) {
+        return true;
+    }
+    let has_copies = move_blocks_outside(choice) || copy_panel(choice) || tile_windows(choice);
+    let has_parts = cut_decided(choice, target);
+    if split_turns(choice) || has_groups || has_copies || has_parts {
+        *survey = Survey::of(&choice.kernel);
+    }
+    if join_short_rows(choice, survey, target) {
+        choose_threads(choice, survey, target);
+        return true;
+    }
+    false
 }
 
 #[derive(Default)]
@@ -244,6 +257,16 @@ fn fullness(survey: &Survey, target: &Target, id: u32, len: i64) -> f64 {
     if len >= full { used.max(0.5) } else { len / full }
 }
 
+/// The part of a reduction over lanes that is left beside summing up the lanes: of a short one, as of the places of a window, that is most of it.
+fn beside_its_sum(survey: &Survey, inner: &InnerLoops, lanes: u32) -> f64 {
+    if inner.is_local_buffer {
+        return 1.0;
+    }
+    let terms: f64 = inner.ranges.iter().map(|range| survey.inner_len(inner, range_id(range)) as f64).product();
+    let steps = terms / f64::from(lanes);
+    steps / (steps + STEPS_OF_SUM)
+}
+
 fn best_inner_range(survey: &Survey, target: &Target, inner: &InnerLoops) -> Option<(f64, u32)> {
     let mut best: Option<(f64, u32)> = None;
     for range in &inner.ranges {
@@ -256,7 +279,9 @@ fn best_inner_range(survey: &Survey, target: &Target, inner: &InnerLoops) -> Opt
         if len < 4 || survey.lanes(target, id, len) < 2 {
             continue;
         }
-        let score = survey.lane_score(id, |access| survey.is_concerned(access, id)) * fullness(survey, target, id, len);
+        let score = survey.lane_score(id, |access| survey.is_concerned(access, id))
+            * fullness(survey, target, id, len)
+            * beside_its_sum(survey, inner, survey.lanes(target, id, len));
         if score > 0.0 && best.is_none_or(|(other, _)| score >= other) {
             best = Some((score, id));
         }
@@ -321,80 +346,6 @@ fn walk_in_blocks(choice: &mut Attempts<'_>, survey: &Survey, sides: [(u32, u32)
     for (id, _) in sides.iter().rev() {
         choice.attempt(Opt::Outermost { range: *id });
     }
-}
-
-fn vectorize_inner(choice: &mut Attempts<'_>, survey: &Survey, target: &Target, inner: &InnerLoops, id: u32) {
-    let lanes = survey.lanes(target, id, survey.inner_len(inner, id));
-    if !choice.attempt(Opt::Vectorize { range: id, lanes }) {
-        return;
-    }
-    // What stands in a tile already is there several times.
-    let tiled: Vec<(u32, u32)> = choice
-        .applied
-        .iter()
-        .filter_map(|opt| match opt {
-            Opt::Upcast { range, times } if inner.is_inside(*range) => Some((*range, *times)),
-            _ => None,
-        })
-        .collect();
-    let rows = if inner.is_local_buffer { Vec::new() } else { rows_that_share(survey, inner, id) };
-    // A tile of rows loads its operands once for all of them, and so needs few registers besides.
-    let registers = if rows.len() > 1 { target.vector_registers * 3 / 4 } else { target.vector_registers / 2 };
-    let budget = (registers / inner.count as u32).max(1);
-    let mut accumulators: u32 = tiled.iter().map(|(_, times)| times).product();
-    // Rows that share a load: a tile of up to four by four of them.
-    for row in rows {
-        let times = 4.min(survey.len(row) as u32).min(budget / accumulators);
-        let is_new = tiled.iter().all(|(range, _)| *range != row);
-        if times >= 2 && is_new && choice.attempt(Opt::Upcast { range: row, times }) {
-            accumulators *= times;
-        }
-    }
-    // What is left over of a local buffer's loop is a vector that overlaps the one before.
-    let vectors = match inner.is_local_buffer {
-        true => (survey.len(id) as u32).div_ceil(lanes),
-        false => survey.len(id) as u32 / lanes,
-    };
-    let holds_reductions = survey.inner.iter().any(|other| !other.is_local_buffer && other.is_inside(id));
-    let most = match (inner.is_local_buffer, holds_reductions) {
-        (false, _) => budget.min(8),
-        // A register tile: its accumulators fit three quarters of the registers.
-        (true, true) => target.vector_registers * 3 / 4,
-        (true, false) => budget.min(UNROLLED_OPS_MAX / survey.body_ops.max(1)),
-    };
-    let wanted = (most / accumulators).min(vectors);
-    if wanted >= 2 {
-        choice.attempt(Opt::Upcast { range: id, times: even_part(vectors, wanted) });
-    }
-}
-
-/// The two ranges around a reduction over lanes along which most of its loads are the same: of outputs, or of the local buffer that it is in.
-fn rows_that_share(survey: &Survey, reduction: &InnerLoops, id: u32) -> Vec<u32> {
-    let stages = survey.inner.iter().filter(|inner| inner.is_local_buffer).flat_map(|stage| &stage.ranges);
-    // Copies of such a row would each have a copy of what is only loaded for it.
-    let is_copied_for = |row: u32| {
-        let holds = |stage: &InnerLoops| {
-            let own = |inner: &InnerLoops| stage.ranges.iter().any(|range| inner.is_inside(range_id(range)));
-            survey.inner.iter().any(|inner| !inner.is_local_buffer && own(inner))
-        };
-        let mut stages = survey.inner.iter().filter(|inner| inner.is_local_buffer && !holds(inner));
-        stages.any(|stage| stage.is_inside(row) && !stage.has_own(row))
-    };
-    let mut rows: Vec<(f64, u32)> = survey
-        .outputs
-        .iter()
-        .chain(stages)
-        .map(range_id)
-        .filter(|row| reduction.is_inside(*row) && survey.len(*row) >= 2 && !is_copied_for(*row))
-        .map(|row| {
-            let shared =
-                survey.accesses.iter().filter(|access| access.depends.contains(id) && !access.depends.contains(row));
-            (shared.map(|access| access.weight).sum::<f64>(), row)
-        })
-        .filter(|(shared, _)| *shared > 0.0)
-        .collect();
-    rows.sort_by(|a, b| b.0.total_cmp(&a.0));
-    rows.into_iter().take(2).map(|(_, row)| row).collect()
 }
 
 fn choose_threads(choice: &mut Attempts<'_>, survey: &Survey, target: &Target) {

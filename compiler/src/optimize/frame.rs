@@ -20,7 +20,7 @@ use smallvec::smallvec;
 use super::limits::at_most;
 use super::opt::{Limit, Reason};
 use super::stage::{check_not_shared, filled_buffer, loads_of};
-use crate::ir::{Arg, AxisKind, Op, Sources, UOp, postorder, rebuild, substitute};
+use crate::ir::{Arg, AxisKind, Op, Sources, UOp, gcd, postorder, rebuild, substitute};
 use crate::kernel::effects::memory_in_place;
 use crate::kernel::ranges::{Dependencies, next_range_id, range_id};
 use crate::symbolic::{linear_terms, simplify};
@@ -43,7 +43,7 @@ impl Window {
         if ranges[0] == ranges[1] {
             return Ok(Window { ranges, steps: [1, 0], len: lens[0] });
         }
-        let common = common_divisor(steps[0], steps[1]);
+        let common = gcd(steps[0], steps[1]).max(1);
         if steps[0].signum() * steps[1].signum() < 1 {
             return Err("the load does not walk memory along both ranges in one direction".into());
         }
@@ -82,14 +82,6 @@ impl Window {
         let factor = factors[0] / self.steps[0];
         (factor * self.steps[0] == factors[0] && factor.checked_mul(self.steps[1])? == factors[1]).then_some(factor)
     }
-}
-
-fn common_divisor(a: i64, b: i64) -> i64 {
-    let (mut a, mut b) = (a.abs(), b.abs());
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a.max(1)
 }
 
 /// One load, copied for all of its windows.

@@ -16,7 +16,7 @@ use super::frame::Window;
 use super::limits::lanes_max;
 use super::opt::{Opt, ThreadIndex};
 use super::split::is_reduce;
-use super::stage::loads_of;
+use super::stage::{computed_from, loads_of};
 use crate::ir::{AxisKind, ThreadDim, UOp, fragments};
 use crate::kernel::ranges::{Dependencies, RangeSet, all_ranges, closed_ranges, is_loop_end, range_id};
 use crate::symbolic::linear_terms;
@@ -197,7 +197,11 @@ fn stages(kernel: &UOp, ranges: &[UOp], dependencies: &Dependencies) -> Vec<Opt>
     let along =
         ranges.iter().cloned().chain(ranges_of(kernel, |kind| matches!(kind, AxisKind::Vector | AxisKind::Unroll)));
     let named = staged(kernel, &along.collect::<Vec<_>>(), dependencies);
-    named.into_iter().map(|(load, ranges)| Opt::Stage { load, ranges }).collect()
+    let is_computed: Vec<bool> =
+        loads_of(kernel).iter().map(|load| computed_from(dependencies, load) != *load).collect();
+    let computed = named.iter().filter(|(load, _)| is_computed[*load as usize]).cloned();
+    let computed: Vec<Opt> = computed.map(|(load, ranges)| Opt::StageComputed { load, ranges }).collect();
+    named.into_iter().map(|(load, ranges)| Opt::Stage { load, ranges }).chain(computed).collect()
 }
 
 /// Frames of each load for each of its windows, and for any two.

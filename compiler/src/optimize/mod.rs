@@ -13,6 +13,7 @@ mod flatten;
 mod frame;
 mod groups;
 mod hidden;
+mod inner_lanes;
 mod interleave;
 mod keep_shared;
 mod legal;
@@ -42,6 +43,7 @@ mod stage;
 mod survey;
 pub mod text;
 mod tile;
+mod turns;
 mod windows;
 
 pub use apply::{apply, apply_list};

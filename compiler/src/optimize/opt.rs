@@ -197,6 +197,14 @@ pub enum Opt {
         /// Numbers of the ranges, in pairs.
         ranges: Vec<u32>,
     },
+    /// As `Stage`, of what is computed from the load alone: a half float as a float, say, or a weight out of its packed bits. So that is computed once for each
+    /// element, however often the copy is read.
+    StageComputed {
+        /// The load's number.
+        load: u32,
+        /// Numbers of the ranges, each once.
+        ranges: Vec<u32>,
+    },
 }
 
 /// An index of threads that a range can become.

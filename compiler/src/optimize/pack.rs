@@ -9,14 +9,19 @@
 //! The copy takes a load and a store for each element; it pays where tiles of rows pass often enough (`PASSES_MIN`), and must fit in the caches that packed
 //! loads stay in (`Costs::packed_bytes`). Where the rows of the operand lie side by side already there is nothing to gain.
 //!
-//! Always: one opt `stage`; if it is refused, nothing is done. Tested here, and by every product of matrices that runs.
+//! What is computed from the operand alone, as a float from a half one, is copied in its place, and that of the rows for each tile of them: so the loop of the tile has
+//! nothing but its multiply-adds.
+//!
+//! Always: one opt `stage` or `stage_computed` for each operand; one that is refused is left out. Tested here, and by every product of matrices that runs.
+
+use rustc_hash::FxHashSet;
 
 use super::by_hand::Attempts;
 use super::opt::Opt;
-use super::stage::loads_of;
+use super::stage::{computed_from, loads_of};
 use crate::ir::{AxisKind, Op, UOp};
 use crate::kernel::effects::memory_in_place;
-use crate::kernel::ranges::{Dependencies, closed_ranges, range_id};
+use crate::kernel::ranges::{Dependencies, closed_ranges, next_range_id, range_id};
 use crate::symbolic::linear_terms;
 
 /// Tiles of rows that read a copy, at least. A copied element costs about two multiply-adds of a tile's step, and has `rows` of them in each pass.
@@ -40,24 +45,62 @@ pub(super) fn pack_shared_operand(choice: &mut Attempts<'_>, tile: &TileLoops) {
     }
     let dependencies = Dependencies::of(&choice.kernel);
     let replaced = memory_in_place(&choice.kernel);
-    let is_plain = |load: &UOp| {
-        let [memory, _] = load.src()[0].src() else { return false };
-        memory.op() == Op::Param && !replaced.contains(memory)
-    };
     let found = loads_of(&choice.kernel).into_iter().zip(0..).find_map(|(load, number)| {
         let set = dependencies.get(&load);
-        let is_shared = set.contains(tile.columns) && !set.contains(tile.rows) && is_plain(&load);
+        let is_shared = set.contains(tile.columns) && !set.contains(tile.rows) && is_plain(&load, &replaced);
         let terms = if is_shared { terms_around(&choice.kernel, &load, &dependencies) } else { Vec::new() };
         let elements: Option<Vec<i64>> = terms.iter().map(|range| range.src()[0].as_int()).collect();
         let elements = elements?.iter().product::<i64>().saturating_mul(tile.width);
-        let bytes = elements.saturating_mul(load.dtype().bytes() as i64);
+        let bytes = elements.saturating_mul(copied_bytes(&dependencies, &load));
         let fits = bytes <= i64::from(choice.target.costs.packed_bytes);
         let is_apart = terms.last().is_some_and(|range| lies_apart(&load, range, tile.width));
         (fits && is_apart).then(|| (number, terms.iter().map(range_id).collect::<Vec<u32>>()))
     });
     if let Some((load, ranges)) = found {
-        choice.attempt(Opt::Stage { load, ranges });
+        attempt_copy(choice, load, ranges);
     }
+}
+
+/// Copies what is computed from the rows' operand alone for each tile of rows, if something is: their elements are read one by one, for each tile of columns again.
+pub(super) fn compute_rows(choice: &mut Attempts<'_>, tile: &TileLoops, rows: u32) {
+    let dependencies = Dependencies::of(&choice.kernel);
+    let replaced = memory_in_place(&choice.kernel);
+    let found = loads_of(&choice.kernel).into_iter().zip(0..).find_map(|(load, number)| {
+        let set = dependencies.get(&load);
+        let value = computed_from(&dependencies, &load);
+        let is_of_rows = set.contains(tile.rows) && !set.contains(tile.columns) && is_plain(&load, &replaced);
+        let terms =
+            if is_of_rows && value != load { terms_around(&choice.kernel, &load, &dependencies) } else { Vec::new() };
+        let elements: Option<Vec<i64>> = terms.iter().map(|range| range.src()[0].as_int()).collect();
+        let bytes = elements?.iter().product::<i64>().saturating_mul(i64::from(rows) * value.dtype().bytes() as i64);
+        let lanes = i64::from(choice.target.vector_bytes) / value.dtype().bytes() as i64;
+        let in_lanes = |range: &UOp| step_along(&load, range) == Some(1) && range.src()[0].min_value() >= lanes;
+        let fits = bytes <= i64::from(choice.target.costs.packed_bytes) && terms.last().is_some_and(in_lanes);
+        fits.then(|| (number, terms.iter().map(range_id).collect::<Vec<u32>>(), lanes))
+    });
+    let Some((load, ranges, lanes)) = found else { return };
+    let last = next_range_id(&choice.kernel) + ranges.len() as u32 - 1;
+    if choice.attempt(Opt::StageComputed { load, ranges }) {
+        choice.attempt(Opt::Vectorize { range: last, lanes: lanes as u32 });
+    }
+}
+
+/// Copies what is computed from a load alone, or what it gives if that is nothing or has no room.
+pub(super) fn attempt_copy(choice: &mut Attempts<'_>, load: u32, ranges: Vec<u32>) -> bool {
+    let node = loads_of(&choice.kernel).into_iter().nth(load as usize);
+    let is_computed = node.is_some_and(|node| computed_from(&Dependencies::of(&choice.kernel), &node) != node);
+    is_computed && choice.attempt(Opt::StageComputed { load, ranges: ranges.clone() })
+        || choice.attempt(Opt::Stage { load, ranges })
+}
+
+/// Bytes of an element of the copy that [`attempt_copy`] makes.
+pub(super) fn copied_bytes(dependencies: &Dependencies, load: &UOp) -> i64 {
+    computed_from(dependencies, load).dtype().bytes() as i64
+}
+
+fn is_plain(load: &UOp, replaced: &FxHashSet<UOp>) -> bool {
+    let [memory, _] = load.src()[0].src() else { return false };
+    memory.op() == Op::Param && !replaced.contains(memory)
 }
 
 /// Whether one of a store's loops stands outside of another.
@@ -78,12 +121,17 @@ fn terms_around(root: &UOp, load: &UOp, dependencies: &Dependencies) -> Vec<UOp>
 
 /// Whether a step of a loop goes further in memory than a tile is wide.
 fn lies_apart(load: &UOp, range: &UOp, width: i64) -> bool {
+    step_along(load, range).is_some_and(|step| step > width)
+}
+
+/// How far a step of a loop goes in memory, if it goes evenly.
+fn step_along(load: &UOp, range: &UOp) -> Option<i64> {
     let terms = linear_terms(&load.src()[0].src()[1]).0;
     // Where columns do not fill the last tile, their number is no loop; that of the term must be.
     let is_regular =
         terms.iter().all(|(term, _)| term == range || !Dependencies::of(term).get(term).contains(range_id(range)));
     let step: i64 = terms.iter().filter(|(term, _)| term == range).map(|(_, step)| step.abs()).sum();
-    is_regular && step > width
+    is_regular.then_some(step)
 }
 
 #[cfg(test)]

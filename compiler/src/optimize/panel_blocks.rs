@@ -19,8 +19,10 @@ use super::by_hand::Attempts;
 use super::contraction::{Contraction, LoadPlace, contractions, number_of_load};
 use super::cuts::cut_decided;
 use super::opt::Opt;
+use super::pack::{attempt_copy, copied_bytes};
 use super::panels::ROWS_MIN_IN_ORDER;
 use super::product::share_blocks;
+use super::survey::accumulated_in;
 use super::tile::{RegisterRoom, fits_registers, step_cycles};
 use crate::ir::{Op, UOp, postorder};
 use crate::kernel::ranges::{closed_ranges, next_range_id, open_operands, range_id};
@@ -120,7 +122,7 @@ fn terms_of(contraction: &Contraction<'_>) -> Option<Vec<i64>> {
 
 /// Lanes of vectors in which no type needs more than one.
 fn lanes_of(contraction: &Contraction<'_>, target: &Target) -> i64 {
-    let widest = contraction.load.dtype().bytes().max(contraction.reduction.dtype().bytes());
+    let widest = contraction.load.dtype().bytes().max(accumulated_in(contraction.reduction.dtype()).bytes());
     i64::from(target.vector_bytes) / widest as i64
 }
 
@@ -141,7 +143,7 @@ fn blocks_of(contraction: &Contraction<'_>, target: &Target, threads: i64) -> Op
     }
     let terms = cut_of_terms(&lengths)?;
     let of_block = lengths.iter().product::<i64>() / lengths[terms.0] * terms.1;
-    let bytes = contraction.load.dtype().bytes() as i64;
+    let bytes = copied_bytes(contraction.dependencies, contraction.load);
     let lanes = lanes_of(contraction, target);
     // The copy and what it comes to share the second cache.
     let room = i64::from(target.costs.packed_bytes).min(target.cache_l2_bytes as i64 / 2) / bytes;
@@ -273,7 +275,7 @@ fn make(choice: &mut Attempts<'_>, blocks: &Blocks, terms: &[u32], load: &LoadPl
     let copy = next_range_id(&choice.kernel);
     let ranges: Vec<u32> = inner_terms.iter().chain(&filled).copied().collect();
     let last_of_copy = copy + ranges.len() as u32 - 1;
-    attempt(choice, Opt::Stage { load, ranges })?;
+    attempt_copy(choice, load, ranges).then_some(())?;
     for loops in [&inner_terms, &filled, &columns] {
         for pair in loops.windows(2).rev() {
             choice.attempt(Opt::Merge { range: pair[0], inner: pair[1] });

@@ -20,6 +20,8 @@
 use super::by_hand::Attempts;
 use super::contraction::{Contraction, LoadPlace, contractions, number_of_load, step_of_load};
 use super::opt::Opt;
+use super::pack::{attempt_copy, copied_bytes};
+use super::survey::accumulated_in;
 use super::tile::{RegisterRoom, best_tile};
 use crate::ir::{Op, UOp, postorder};
 use crate::kernel::ranges::{closed_ranges, next_range_id, open_operands, range_id};
@@ -86,7 +88,7 @@ fn make_panel(choice: &mut Attempts<'_>, panel: &Panel) -> bool {
     let Some(load) = number_of_load(&choice.kernel, &panel.load) else { return false };
     let (outer, inner) = if panel.terms_last { (&columns, &panel.terms) } else { (&panel.terms, &columns) };
     let ranges = outer.iter().chain(inner).copied().collect();
-    if !choice.attempt(Opt::Stage { load, ranges }) {
+    if !attempt_copy(choice, load, ranges) {
         return false;
     }
     for loops in [&panel.terms, &columns] {
@@ -135,7 +137,7 @@ impl Contraction<'_> {
             closed_ranges(self.reduction).iter().filter(|range| set.contains(range_id(range))).collect();
         let lengths: Option<Vec<i64>> = own.iter().map(|range| range.src()[0].as_int()).collect();
         let terms: i64 = lengths?.iter().product();
-        let bytes = self.load.dtype().bytes() as i64;
+        let bytes = copied_bytes(self.dependencies, self.load);
         let columns_in = |room: u32| (i64::from(room) / bytes / terms.max(1)).min(COLUMNS_MAX);
         let (near, most) = (columns_in(target.costs.packed_bytes), columns_in(target.costs.scratch_bytes));
         // Inside of another reduction, the copy would be made anew in each of its steps, and be read by few.
@@ -145,7 +147,9 @@ impl Contraction<'_> {
             return None;
         }
         let threads = i64::from(target.threads);
-        let lanes = i64::from(target.vector_bytes) / bytes;
+        // Of accumulators, where these are wider.
+        let widest = bytes.max(accumulated_in(self.reduction.dtype()).bytes() as i64);
+        let lanes = i64::from(target.vector_bytes) / widest;
         let registers = target.vector_registers;
         let room = Room { near, most, threads, tile: VECTORS * lanes, lanes, rows, registers };
         let of_results = || self.columns(&room).map(|block| (block, false));
@@ -321,6 +325,14 @@ mod tests {
             )
         };
         assert!(!copies(&convolution("  t = reduce y, max (2)\n  done = store z, t", "2, 128")));
+    }
+
+    #[test]
+    fn few_terms_are_added_in_lanes_of_results() {
+        let room = Room { near: 100, most: 400, threads: 1, tile: 32, lanes: 16, rows: 64, registers: 32 };
+        let fill = |results: i64, terms: i64| results_fill_lanes(results, terms, &room);
+        assert!(fill(16, 16) && fill(16, 100_000) && fill(20, 16) && fill(8, 64));
+        assert!(!fill(3, 100_000) && !fill(8, 4096) && !fill(20, 4096));
     }
 
     #[test]

@@ -27,9 +27,10 @@
 
 use super::by_hand::Attempts;
 use super::opt::Opt;
-use super::pack::PASSES_MIN;
+use super::pack::{PASSES_MIN, attempt_copy, copied_bytes};
 use super::product_blocks::{ColumnCopy, ProductBlocks, ProductRoom, ProductSize, product_blocks};
-use super::stage::loads_of;
+use super::stage::{computed_from, loads_of};
+use super::survey::accumulated_in;
 use super::tile::{RegisterRoom, register_tile};
 use crate::ir::{Combining, Op, ReduceOp, UOp, postorder};
 use crate::kernel::effects::{memory_in_place, replaces_what_was_read};
@@ -52,7 +53,11 @@ const VECTORS_STORED: i64 = 4;
 /// One of the two loads of a product.
 struct Operand {
     memory: UOp,
+    /// Bytes of an element in memory, and of one of a copy.
     bytes: i64,
+    copied_bytes: i64,
+    /// Whether something is computed from it alone.
+    is_computed: bool,
     /// How far its elements lie apart along the terms, and along its own rows or columns.
     term_step: i64,
     own_step: i64,
@@ -146,14 +151,21 @@ fn find_product(root: &UOp) -> Option<Product> {
         let is_plain = memory.op() == Op::Param && !replaced.contains(memory);
         let (term_step, own_step) =
             (step_of(&load.src()[0], terms)?, own.map_or(Some(0), |own| step_of(&load.src()[0], own))?);
-        is_plain.then(|| Operand { memory: memory.clone(), bytes: load.dtype().bytes() as i64, term_step, own_step })
+        is_plain.then(|| Operand {
+            memory: memory.clone(),
+            bytes: load.dtype().bytes() as i64,
+            copied_bytes: copied_bytes(&dependencies, load),
+            is_computed: computed_from(&dependencies, load) != *load,
+            term_step,
+            own_step,
+        })
     };
     let is_apart = |other: &&UOp| *other != columns && Some(*other) != rows.as_ref();
     let fits = ops <= OPS_OF_TERM_MAX && len(terms).is_some() && len(columns).is_some();
     let (of_rows, of_columns) = (operand(of_rows, rows.as_ref())?, operand(of_columns, Some(columns))?);
     (fits && of_rows.memory != of_columns.memory).then(|| Product {
         others: outputs.iter().filter(is_apart).cloned().collect(),
-        result_bytes: reduction.dtype().bytes() as i64,
+        result_bytes: accumulated_in(reduction.dtype()).bytes() as i64,
         is_in_place: root.src().iter().any(replaces_what_was_read),
         rows: rows.clone(),
         columns: columns.clone(),
@@ -181,8 +193,8 @@ fn wants_blocks(product: &Product, target: &Target, lanes: i64) -> Option<Produc
     let lines = terms * LINE_BYTES;
     // A line for each term, of which the next tile of rows has use if it is still there.
     let rows_apart = product.rows.is_some() && of_rows.term_step != 1;
-    let copies_rows = rows_apart && of_rows.own_step == 1;
     let is_one_tile = rows <= ROWS_OF_ONE_TILE;
+    let copies_rows = if rows_apart { of_rows.own_step == 1 } else { of_rows.is_computed && !is_one_tile };
     let bytes = columns * terms * of_columns.bytes;
     let is_far = bytes > target.cache_l2_bytes as i64;
     let copies_columns = match (of_columns.own_step, of_columns.term_step) {
@@ -195,7 +207,7 @@ fn wants_blocks(product: &Product, target: &Target, lanes: i64) -> Option<Produc
             let registers = RegisterRoom { registers: target.vector_registers, values: 1, divides: false };
             let most = |len: i64| u32::try_from(len).unwrap_or(u32::MAX >> 1);
             let (vectors, tile_rows) = register_tile(&registers, most(columns / lanes), most(rows));
-            let tile = i64::from(vectors) * lanes * terms * of_columns.bytes;
+            let tile = i64::from(vectors) * lanes * terms * of_columns.copied_bytes;
             // Twice that has room: rows pass through the same caches.
             let has_room = 2 * tile <= i64::from(target.costs.packed_bytes);
             let fits = has_room && rows / i64::from(tile_rows) >= PASSES_MIN;
@@ -211,8 +223,8 @@ fn wants_blocks(product: &Product, target: &Target, lanes: i64) -> Option<Produc
         columns,
         terms,
         repeated,
-        row_bytes: of_rows.bytes,
-        column_bytes: of_columns.bytes,
+        row_bytes: of_rows.copied_bytes,
+        column_bytes: of_columns.copied_bytes,
         result_bytes: product.result_bytes,
         copies_rows,
         copies_columns,
@@ -230,8 +242,13 @@ fn make(
 ) -> Option<()> {
     let loops = open_blocks(choice, product, size, blocks)?;
     if let (true, Some(rows)) = (size.copies_rows, loops.fill_rows) {
-        let fill = stage(choice, &product.of_rows, &loops, &[loops.terms, rows])?;
-        vectorize(choice, fill + 1, lanes.min(blocks.rows))?;
+        // In the order in which they lie.
+        let (ranges, last) = match product.of_rows.term_step {
+            1 => ([rows, loops.terms], blocks.terms),
+            _ => ([loops.terms, rows], blocks.rows),
+        };
+        let fill = stage(choice, &product.of_rows, &loops, &ranges)?;
+        vectorize(choice, fill + 1, lanes.min(last))?;
     }
     let mut tile_columns = loops.fill_columns;
     if size.copies_columns == ColumnCopy::OfBlock {
@@ -365,8 +382,7 @@ fn stage(choice: &mut Attempts<'_>, operand: &Operand, loops: &Loops, ranges: &[
         |load: &UOp| load.src()[0].src()[0] == operand.memory && dependencies.get(load).contains(loops.terms);
     let load = loads_of(&choice.kernel).iter().position(is_meant)?;
     let fresh = next_range_id(&choice.kernel);
-    attempt(choice, Opt::Stage { load: u32::try_from(load).ok()?, ranges: ranges.to_vec() })?;
-    Some(fresh)
+    attempt_copy(choice, u32::try_from(load).ok()?, ranges.to_vec()).then_some(fresh)
 }
 
 /// Whether a range is still there, and no tile of one iteration.
@@ -453,7 +469,7 @@ mod tests {
     #[test]
     fn of_one_tile_of_rows_nothing_is_copied() {
         let opts = opts([4, 4096, 4096], "nn", "value = exp2 sum");
-        assert!(!opts.contains("stage") && opts.contains("split(r2, 16)"), "{opts}");
+        assert!(!opts.contains("stage") && opts.contains("split(r2, 8)"), "{opts}");
     }
 
     #[test]

@@ -15,7 +15,7 @@
 use super::by_hand::Attempts;
 use super::opt::Opt;
 use super::survey::{AccessPattern, Survey};
-use crate::ir::{AxisKind, Op, UOp, postorder};
+use crate::ir::{AxisKind, Op, UOp, gcd, postorder};
 use crate::kernel::ranges::{Dependencies, closed_ranges, next_range_id, range_id};
 use crate::target::Target;
 
@@ -46,7 +46,7 @@ pub(super) fn join_short_rows(choice: &mut Attempts<'_>, survey: &Survey, target
 fn join_rows(choice: &mut Attempts<'_>, survey: &Survey, target: &Target) -> Option<()> {
     let lanes = i64::from(survey.lanes_of_widest(target, i64::MAX));
     let rows = short_rows(&choice.kernel, survey, lanes)?;
-    let vectors = rows.len / common_divisor(rows.len, lanes);
+    let vectors = rows.len / gcd(rows.len, lanes);
     let rows_of_block = vectors * lanes / rows.len;
     if survey.len(range_id(&rows.over)) < rows_of_block || i64::from(survey.body_ops) * vectors > OPS_MAX {
         return None;
@@ -129,14 +129,6 @@ fn asks_conditions(root: &UOp, rows: &Rows) -> bool {
     let varies = |node: &UOp| own.iter().any(|id| dependencies.get(node).contains(*id));
     let conditions = postorder(std::slice::from_ref(root)).into_iter().filter(|node| node.op() == Op::Lt);
     conditions.filter(|node| node.src()[0].dtype().is_index()).any(|node| varies(&node))
-}
-
-fn common_divisor(a: i64, b: i64) -> i64 {
-    let (mut a, mut b) = (a.abs(), b.abs());
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a.max(1)
 }
 
 #[cfg(test)]

@@ -9,6 +9,9 @@
 //! *A staged load.* Any load, copied along any of the ranges that it depends on, in any order: a panel of a matrix packed once outside of all rows, or
 //! tile by tile. The copy is made in the innermost loop of those that the load depends on and that it is not made along.
 //!
+//! *What is computed from a load alone* may be staged in its place (`computed_from`): a type that the machine has no arithmetic for, or packed weights, are decoded
+//! once for each element of the copy.
+//!
 //! The same in memory that the threads of a block share: made for all of them, along each of their indices that the load depends on, and filled by all of
 //! them along these. Its other loops are loops of the first thread until they are mapped to indices too (`map`).
 //!
@@ -148,6 +151,42 @@ pub(super) fn stage_load(
     stage(root, number, ranges, Layout::dense(space), target)
 }
 
+/// As [`stage_load`] for each thread by itself, of what is computed from the load alone.
+///
+/// # Errors
+/// Why not; also where nothing is computed from it alone.
+pub(super) fn stage_computed(root: &UOp, number: u32, ranges: &[UOp], target: &Target) -> Result<UOp, Reason> {
+    let load = loads_of(root).into_iter().nth(number as usize).ok_or("the kernel has no such load")?;
+    let value = computed_from(&Dependencies::of(root), &load);
+    if value == load {
+        return Err("nothing is computed from the load alone".into());
+    }
+    stage_value(root, &value, ranges, Layout::dense(MemorySpace::Private), target)
+}
+
+/// The last of the ops above a load, each the only one that asks for what is below it, that vary with no other loops than the load does; the load itself if there is
+/// none. A product is not the last where it is added up: rounded by itself it would be another value than within a multiply-add.
+pub(super) fn computed_from(dependencies: &Dependencies, load: &UOp) -> UOp {
+    let set = dependencies.get(load);
+    let mut path = vec![load.clone()];
+    loop {
+        let value = &path[path.len() - 1];
+        let mut users = dependencies.order.iter().filter(|node| node.src().contains(value));
+        let (Some(user), None) = (users.next(), users.next()) else { break };
+        let varies_alike = dependencies.get(user).iter().all(|id| set.contains(id));
+        if !user.op().is_elementwise() || user.dtype().is_index() || !varies_alike {
+            break;
+        }
+        path.push(user.clone());
+    }
+    let adds_up = |node: &UOp| matches!(node.op(), Op::Add | Op::Sub | Op::Neg | Op::ReduceRange);
+    let is_added_up = |value: &UOp| dependencies.order.iter().any(|node| adds_up(node) && node.src().contains(value));
+    while path.len() > 1 && path.last().is_some_and(|value| value.op() == Op::Mul && is_added_up(value)) {
+        path.pop();
+    }
+    path.pop().unwrap_or_else(|| load.clone())
+}
+
 /// As [`stage_load`] in memory that threads share, with unused places behind each row along the last range.
 pub(super) fn stage_padded(root: &UOp, number: u32, ranges: &[UOp], pad: u32, target: &Target) -> Result<UOp, Reason> {
     if pad > PAD_MAX {
@@ -183,9 +222,12 @@ impl Layout {
 }
 
 fn stage(root: &UOp, number: u32, ranges: &[UOp], layout: Layout, target: &Target) -> Result<UOp, Reason> {
-    let space = layout.space;
     let loads = loads_of(root);
-    let load = loads.get(number as usize).ok_or("the kernel has no such load")?;
+    stage_value(root, loads.get(number as usize).ok_or("the kernel has no such load")?, ranges, layout, target)
+}
+
+fn stage_value(root: &UOp, load: &UOp, ranges: &[UOp], layout: Layout, target: &Target) -> Result<UOp, Reason> {
+    let space = layout.space;
     let dependencies = Dependencies::of(root);
     let set = dependencies.get(load);
     if ranges.is_empty() {
@@ -302,4 +344,53 @@ fn filled(value: &UOp, fills: &[UOp], at: &[UOp], Layout { space, pad, copies }:
     let store = UOp::new(Op::Store, DType::VOID, sources, Arg::None);
     let stage = UOp::new(Op::LocalBuffer, dtype, smallvec![store], Arg::None);
     UOp::new(Op::Load, dtype, smallvec![index(stage, at)], Arg::None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::text::parse;
+    use crate::pipeline::loops_of;
+    use crate::watch::Silent;
+
+    /// What is computed from each load of a kernel alone.
+    fn computed(text: &str) -> Vec<Op> {
+        let ast = parse(text).expect("a graph").roots[0].clone();
+        let root = loops_of(&ast, &mut Silent);
+        let dependencies = Dependencies::of(&root);
+        loads_of(&root).iter().map(|load| computed_from(&dependencies, load).op()).collect()
+    }
+
+    #[test]
+    fn a_half_float_is_a_float_before_it_meets_the_other_operand() {
+        let ops = computed(
+            "graph %product(y: f32[6, 32], x: f32[6, 40], w: f16[32, 40]) {
+  v: f32 = cast w
+  a = reshape x, [6, 1, 40]
+  wide = expand a, [6, 32, 40]
+  b = reshape v, [1, 32, 40]
+  tall = expand b, [6, 32, 40]
+  p = mul wide, tall
+  s = reduce p, add (2)
+  done = store y, s
+  k = sink done
+  return k
+}",
+        );
+        assert!(ops.contains(&Op::Cast) && ops.contains(&Op::Load) && ops.len() == 2, "{ops:?}");
+    }
+
+    #[test]
+    fn a_product_that_is_added_up_stays_with_its_sum() {
+        let ops = computed(
+            "graph %squares(y: f32[6], x: f32[6, 40]) {
+  p = mul x, x
+  s = reduce p, add (1)
+  done = store y, s
+  k = sink done
+  return k
+}",
+        );
+        assert_eq!(ops, [Op::Load]);
+    }
 }

@@ -3,6 +3,8 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::DType;
+use crate::dtype::ScalarType;
 use crate::ir::{Combining, Op, UOp};
 use crate::kernel::ranges::{Dependencies, RangeSet, closed_ranges, is_further_component, range_id};
 use crate::lower::loops::{is_serial, ranges_by_id, trip_count};
@@ -55,6 +57,8 @@ pub(super) struct InnerLoops {
     pub(super) is_local_buffer: bool,
     pub(super) count: usize,
     pub(super) weight: f64,
+    /// Bytes of the widest accumulator of one value: of half floats they are wider than what is loaded.
+    accumulator_bytes: usize,
 }
 
 impl InnerLoops {
@@ -156,14 +160,20 @@ impl Survey {
         }
         let ranges = closed_ranges(node).to_vec();
         // Accumulators, or a store.
-        let count = Combining::of(node).map_or(1, Combining::arity);
+        let combining = Combining::of(node);
+        let count = combining.map_or(1, Combining::arity);
+        let accumulator_bytes = match combining {
+            Some(Combining::One(_)) => accumulated_in(node.dtype()).bytes(),
+            _ => 0,
+        };
         match self.inner.iter_mut().find(|inner| inner.ranges == ranges && inner.is_local_buffer == is_local_buffer) {
             Some(inner) => {
                 inner.count += count;
                 inner.depends.union_with(&depends);
                 inner.weight += weight;
+                inner.accumulator_bytes = inner.accumulator_bytes.max(accumulator_bytes);
             }
-            None => self.inner.push(InnerLoops { ranges, depends, is_local_buffer, count, weight }),
+            None => self.inner.push(InnerLoops { ranges, depends, is_local_buffer, count, weight, accumulator_bytes }),
         }
     }
 
@@ -235,12 +245,17 @@ impl Survey {
         if inner.is_local_buffer { self.len(id) } else { self.most(id) }
     }
 
-    /// Lanes that fill a vector along a range: of the widest elements that are loaded or stored along it. What is the same for all lanes, as the number of a
-    /// row, is no vector in memory.
+    /// Lanes that fill a vector along a range: of the widest elements that are loaded or stored along it, or accumulated. What is the same for all lanes, as the number
+    /// of a row, is no vector in memory.
+    ///
+    /// Half floats accumulate in twice their bytes: with lanes for their own, each accumulator would take two registers. A thread of a block has no vectors but in
+    /// memory.
     pub(super) fn full_lanes(&self, target: &Target, id: u32) -> i64 {
         let along = self.accesses.iter().filter(|access| access.depends.contains(id));
         let widest = along.map(|access| access.bytes).max().unwrap_or(self.element_bytes);
-        (target.vector_bytes as usize / widest).max(1) as i64
+        let inside = self.inner.iter().filter(|inner| target.blocks.is_none() && inner.is_inside(id));
+        let accumulated = inside.map(|inner| inner.accumulator_bytes).max().unwrap_or(0);
+        (target.vector_bytes as usize / widest.max(accumulated)).max(1) as i64
     }
 
     /// Lanes along a range, of which so many elements count.
@@ -251,6 +266,14 @@ impl Survey {
     /// Lanes along any range: of the widest elements that the kernel loads or stores.
     pub(super) fn lanes_of_widest(&self, target: &Target, len: i64) -> u32 {
         fitting((target.vector_bytes as usize / self.element_bytes).max(1) as i64, len)
+    }
+}
+
+/// The type in which elements of a type are summed up (`legalize::half_floats`).
+pub(super) fn accumulated_in(dtype: DType) -> DType {
+    match dtype.scalar() {
+        ScalarType::F16 | ScalarType::BF16 => DType::F32,
+        _ => dtype,
     }
 }
 

@@ -42,6 +42,7 @@ const FORMS: &[(&str, &str)] = &[
     ("multiply_matrices", "multiply_matrices(r0, r1, r2)"),
     ("group", "group(r0, x)"),
     ("frame", "frame(l0, r0, r2, r1, r3)"),
+    ("stage_computed", "stage_computed(l0, r2, r1)"),
 ];
 
 /// Why a text is no opt, or no list of opts.
@@ -65,9 +66,13 @@ impl fmt::Display for Opt {
             Opt::KeepShared { load } => write!(f, "keep_shared(l{load})"),
             Opt::MaterializeReductions { range } => write!(f, "materialize(r{range})"),
             Opt::Pack { lane, row } => write!(f, "pack(r{lane}, r{row})"),
-            Opt::Stage { load, ranges } | Opt::StageShared { load, ranges } | Opt::Frame { load, ranges } => {
+            Opt::Stage { load, ranges }
+            | Opt::StageComputed { load, ranges }
+            | Opt::StageShared { load, ranges }
+            | Opt::Frame { load, ranges } => {
                 let name = match self {
                     Opt::Stage { .. } => "stage",
+                    Opt::StageComputed { .. } => "stage_computed",
                     Opt::Frame { .. } => "frame",
                     _ => "stage_shared",
                 };
@@ -134,6 +139,7 @@ impl FromStr for Opt {
             "merge" => Opt::Merge { range: arguments.range()?, inner: arguments.range()? },
             "stage" => Opt::Stage { load: arguments.load()?, ranges: arguments.ranges()? },
             "frame" => Opt::Frame { load: arguments.load()?, ranges: arguments.ranges()? },
+            "stage_computed" => Opt::StageComputed { load: arguments.load()?, ranges: arguments.ranges()? },
             "accumulate" => Opt::Accumulate { range: arguments.range()?, along: arguments.ranges()? },
             "grid" => Opt::Map { range: arguments.range()?, index: ThreadIndex::Grid(arguments.dim()?) },
             "block" => Opt::Map { range: arguments.range()?, index: ThreadIndex::Block(arguments.dim()?) },
@@ -294,6 +300,7 @@ mod tests {
             Opt::Stage { load: a, ranges: vec![b] },
             Opt::Stage { load: b, ranges: vec![a, b, 4, 0] },
             Opt::Frame { load: a, ranges: vec![b, a] },
+            Opt::StageComputed { load: a, ranges: vec![b, a] },
             Opt::Accumulate { range: a, along: vec![b] },
             Opt::Accumulate { range: b, along: vec![a, b, 4, 0] },
             Opt::Reorder { range: a, inner: b },
@@ -344,7 +351,7 @@ mod tests {
         let error = |text: &str| parse_list(text).expect_err(text).to_string();
         assert_eq!(
             error("split(r0, 8), vectorise(r1, 16)"),
-            "`vectorise(r1, 16)` is no opt: there is no `vectorise`; opts are vectorize, upcast, split, split_masked, recompute, keep_shared, materialize, pack, stage, accumulate, reorder, peel, merge, outermost, thread, grid, block, lane, stage_shared, stage_padded, stage_ahead, flatten, multiply_matrices, group, frame"
+            "`vectorise(r1, 16)` is no opt: there is no `vectorise`; opts are vectorize, upcast, split, split_masked, recompute, keep_shared, materialize, pack, stage, accumulate, reorder, peel, merge, outermost, thread, grid, block, lane, stage_shared, stage_padded, stage_ahead, flatten, multiply_matrices, group, frame, stage_computed"
         );
         let form = "it is written as in `split(r0, 8)`";
         for (text, what) in [

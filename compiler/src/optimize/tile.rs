@@ -17,6 +17,8 @@ const VECTORS_MAX: u32 = 4;
 const ALL_VECTORS_MAX: u32 = 8;
 /// Rows of a tile, at most.
 const ROWS_MAX: u32 = 14;
+/// Rows along one of two ranges, at most, where terms are lanes: each is read along memory by itself.
+const VECTORS_OF_TWO_MAX: u32 = 8;
 /// Multiply-adds, and loads, that begin in one cycle.
 pub(super) const STARTS_PER_CYCLE: f64 = 2.0;
 /// Cycles until the result of a multiply-add can be added to.
@@ -187,6 +189,24 @@ pub(super) fn best_tile(room: &RegisterRoom, vectors_in_range: u32, rows_in_rang
     best
 }
 
+/// Rows of each of two ranges where lanes are terms of a reduction, as in products of what lies in order along these: each row is a vector of its own, and those of the
+/// range that has fewer stay in registers while the others come by one at a time. Each side is a length, and how many go beside each other at most.
+pub(super) fn tile_of_two(
+    room: &RegisterRoom,
+    [(first, first_most), (second, second_most)]: [(u32, u32); 2],
+) -> (u32, u32) {
+    let most = |len: u32, most: u32| len.min(most).clamp(1, VECTORS_OF_TWO_MAX);
+    let tiles = (1..=most(first, first_most)).flat_map(|a| (1..=most(second, second_most)).map(move |b| (a, b)));
+    let divides = |len: u32, part: u32| !room.divides || len.is_multiple_of(part);
+    let fits = |&(a, b): &(u32, u32)| {
+        let is_whole = divides(first, a) && divides(second, b);
+        is_whole && a * b * room.values + a.min(b) < room.registers
+    };
+    let again = |len: u32, part: u32| f64::from(len.div_ceil(part) * part) / f64::from(len.max(1));
+    let cycles = |&(a, b): &(u32, u32)| step_cycles(a, b) / f64::from(a * b) * again(first, a) * again(second, b);
+    tiles.filter(fits).min_by(|x, y| cycles(x).total_cmp(&cycles(y))).unwrap_or((1, 1))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -200,6 +220,16 @@ mod tests {
         assert_eq!(tile(16, 64, 512), (2, 6));
         assert_eq!(tile(32, 64, 516), (4, 6));
         assert_eq!(tile(16, 1, 516), (1, 12));
+    }
+
+    #[test]
+    fn rows_of_two_ranges_fill_the_registers_and_leave_little_over() {
+        let tile = |registers: u32, first: u32, second: u32| {
+            tile_of_two(&RegisterRoom { registers, values: 1, divides: false }, [(first, u32::MAX), (second, u32::MAX)])
+        };
+        // Nine windows are three times three, not three times four.
+        assert_eq!([tile(32, 64, 9), tile(16, 64, 9), tile(32, 50, 25)], [(8, 3), (4, 3), (5, 5)]);
+        assert_eq!([tile(32, 4, 4096), tile(16, 2, 2), tile(16, 1, 3)], [(4, 6), (2, 2), (1, 3)]);
     }
 
     #[test]

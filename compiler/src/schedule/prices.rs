@@ -164,15 +164,23 @@ impl Fusion<'_> {
     /// A reason to store a reduction that is not a matter of its price.
     fn why_stored(&mut self, position: usize, uses: &[Use]) -> Option<&'static str> {
         let cost = self.costs[position];
-        let big = self.is_contraction(position) && cost.reduce_ops > self.graph.model.big_contraction_ops;
+        let model = &self.graph.model;
+        let (merged, big) = (model.merged_contraction_ops, model.big_contraction_ops);
+        let ops = if self.is_contraction(position) { cost.reduce_ops } else { 0.0 };
         for site in uses {
+            // Of two neighbours neither feeds the other. What feeds a reduction may be worth more where it is: it is asked for row by row.
+            let is_neighbour = site.dependence().loops.is_empty();
+            let most = if is_neighbour { merged } else { big };
             let group = self.groups.get(site.group);
             if group.ops + cost.ops > cost::KERNEL_OPS_MAX as f64 {
                 return Some("its kernel grows too long");
             }
             // What is kept has loops of its own, one after the other: they do not compete for registers.
-            if big && group.contraction_ops > self.graph.model.big_contraction_ops && !self.is_in_kept(site) {
-                return Some("its kernel holds a big contraction already, which wants all registers");
+            if ops > most && group.contraction_ops > most && !self.is_in_kept(site) {
+                return Some(match is_neighbour {
+                    true => "its kernel holds another contraction, which wants all registers",
+                    false => "its kernel holds a big contraction already, which wants all registers",
+                });
             }
         }
         None

@@ -100,9 +100,14 @@ fn two_contractions_are_two_kernels_wherever_they_meet() {
     kernels(&[matmul(&x, &a) + matmul(&param(3, &[256, 256]), &b)], 2);
     let (x, a, b) = (param(0, &[16, 32]), param(1, &[32, 32]), param(2, &[32, 32]));
     kernels(&[matmul(&x, &a).exp2(), matmul(&x, &b)], 2);
+    kernels(&[matmul(&x, &a).exp2() * matmul(&x, &b)], 2);
     // Tiny ones are not worth a launch.
     let (x, a, b) = (param(0, &[4, 8]), param(1, &[8, 8]), param(2, &[8, 8]));
     kernels(&[matmul(&x, &a).exp2(), matmul(&x, &b)], 1);
+    kernels(&[matmul(&x, &a).exp2() * matmul(&x, &b)], 1);
+    // Small ones that feed each other stay together.
+    let (q, k, v) = (param(0, &[16, 32]), param(1, &[32, 16]), param(2, &[16, 32]));
+    kernels(&[matmul(&matmul(&q, &k).exp2(), &v)], 1);
 }
 
 #[test]

@@ -367,6 +367,13 @@ fn lanes_are_spread_moved_and_combined() {
               store i8 %horizontal_reduce3, ptr %p0, align 1
         "#]],
     );
+    let three = |list: &mut List, a: &UOp, b: &UOp| {
+        let c = list.binary(Op::Add, a, b);
+        let lanes = [(a, 0), (b, 0), (&c, 0), (a, 1), (b, 1), (&c, 1), (a, 2), (b, 2)];
+        let lanes = lanes.map(|(vector, lane)| list.push(Op::Lane, DType::F32, &[vector], Arg::Number(lane)));
+        list.push(Op::Stack, DType::F32.with_lanes(8), &lanes.each_ref(), Arg::None)
+    };
+    check_two(DType::F32.with_lanes(8), three, expect![[""]]);
     let swap = |list: &mut List, a: &UOp, b: &UOp| {
         let lane = |list: &mut List, vector: &UOp, lane| list.push(Op::Lane, DType::F32, &[vector], Arg::Number(lane));
         let (second, first) = (lane(list, a, 1), lane(list, b, 0));

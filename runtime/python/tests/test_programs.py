@@ -1,20 +1,10 @@
-"""Programs as people write them agree with eager PyTorch through both doors, and no op of them is left to PyTorch but those that draw and the few in `LEFT`."""
+"""Programs as people write them agree with eager PyTorch through both doors, and no op of them is left to PyTorch but those that draw."""
 
 import pytest
 
 pytest.importorskip("torch")
 
 import programs  # noqa: E402
-
-
-# What has no expression of ours yet.
-LEFT = {
-    "choice_of_experts": {"_assert_async"},
-    "classifier_with_embedding_bag": {"_embedding_bag", "_embedding_bag_backward"},
-    "integers": {"gcd"},
-    "losses": {"multi_margin_loss_backward"},
-    "upsampling": {"upsample_bilinear2d_backward", "upsample_nearest2d_backward"},
-}
 
 
 @pytest.fixture(scope="module")
@@ -31,4 +21,4 @@ def test_a_program_is_eagers(name, door, eager):
         eager[name] = programs.outcome(programs.PROGRAMS[name], "eager")[0]
     found, left = programs.outcome(programs.PROGRAMS[name], door)
     programs.differences(eager[name], found, name in programs.IN_HALVES)
-    assert {op.split(".")[1] for op in left} <= LEFT.get(name, set())
+    assert not left

@@ -6,7 +6,28 @@
 //!
 //! Tests: at the end of this file against the definition, `runtime/tests/formats/main.rs` and `tests/it/packed.rs` against PyTorch.
 
-use crate::tensor::{SmallFloat, Tensor};
+use warpweft_compiler::DType;
+
+use crate::tensor::{Result, SmallFloat, Tensor};
+
+/// What a file that has elements of a small type is given for a tensor: the codes of floats, rounded as PyTorch 2.15 rounds them where it has the type, or
+/// those that bytes of `u8` are already.
+pub(super) fn codes(x: &Tensor, to: SmallFloat) -> Result<Tensor> {
+    match x.dtype()? {
+        DType::U8 => Ok(x.clone()),
+        dtype if dtype.is_float() => {
+            // Types in which what is too large has a value of its own.
+            let has_beyond = matches!(to, SmallFloat::E5M2 | SmallFloat::E4M3FNUZ | SmallFloat::E5M2FNUZ);
+            Ok(x.encode_small(to, !has_beyond))
+        }
+        dtype => {
+            let why = format!(
+                "elements of {dtype} cannot be written as {to:?}: cast them to floats, or give codes as bytes of u8"
+            );
+            Err(x.refused_call("save", why))
+        }
+    }
+}
 
 /// The values of bytes that are floats of type E4M3 (`F8_E4M3` of safetensors, `float8_e4m3fn` of PyTorch), as `f32`.
 ///

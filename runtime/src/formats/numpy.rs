@@ -1,7 +1,8 @@
 //! NumPy's files: `.npy`, one array behind a header, and `.npz`, a zip archive of such files (NumPy's documentation, `numpy.lib.format`).
 //!
 //! Read: versions 1 to 3, either byte order, C and Fortran order (a view with other strides), all types of tensors. Elements of `|V2`
-//! are taken as `bf16`, for so `ml_dtypes` writes them. Python objects are pickles, and never read. Written: version 1 (2 where a header is
+//! are taken as `bf16`, for so `ml_dtypes` writes them; `|f1` is its `float8_e5m2`, read as `f32`; `|V1`, all its other floats of 8 bits and less, are read
+//! as the codes that they are, for nothing says which (`Tensor::decode_small`). Python objects are pickles, and never read. Written: version 1 (2 where a header is
 //! longer), little-endian, C order; archives as `numpy.savez` writes them, stored.
 //!
 //! Tests: `runtime/tests/formats/main.rs`, against files that NumPy wrote.
@@ -18,12 +19,12 @@ use warpweft_devices::dlpack::Layout;
 #[cfg(feature = "archives")]
 use super::archive::Archive;
 use super::dictionary::{Dictionary, Entry};
+use super::float8;
 use super::layout::{change_of, checked_shape, laid_out};
 use super::write::{failed, replace};
 use crate::memory::{FilePart, Input};
-use crate::tensor::Result;
-use crate::tensor::Tensor;
 use crate::tensor::files::row_major;
+use crate::tensor::{Result, SmallFloat, Tensor};
 
 /// The largest header that is read. NumPy itself reads 10,000 bytes unless it is told to trust a file.
 const HEADER_BYTES_MAX: u64 = 1 << 16;
@@ -43,7 +44,14 @@ const TYPES: &[(&str, DType)] = &[
     ("V2", DType::BF16),
     ("f4", DType::F32),
     ("f8", DType::F64),
+    (E5M2, DType::U8),
+    (CODES, DType::U8),
 ];
+
+/// Floats of type E5M2.
+const E5M2: &str = "f1";
+/// Codes of another small float.
+const CODES: &str = "V1";
 
 /// What the header of an array says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -244,7 +252,8 @@ fn check_end(file: &str, data: u64, bytes: u64, end: u64) -> std::result::Result
     Err(FileError { file: file.to_string(), offset: data, message })
 }
 
-fn entry(name: &str, file: &str, offset: u64, header: &Header, bytes: usize, tensor: Tensor) -> Entry {
+fn entry(name: &str, file: &str, offset: u64, header: &Header, bytes: usize, stored: Tensor) -> Entry {
+    let tensor = if header.descr.ends_with(E5M2) { float8::from_e5m2(&stored) } else { stored.clone() };
     Entry {
         name: name.to_string(),
         dtype: header.descr.clone(),
@@ -252,7 +261,7 @@ fn entry(name: &str, file: &str, offset: u64, header: &Header, bytes: usize, ten
         bytes: bytes as u64,
         offset,
         file: file.to_string(),
-        stored: tensor.clone(),
+        stored,
         tensor,
     }
 }
@@ -275,10 +284,14 @@ pub(super) fn read_archive(archive: &Archive) -> Result<Dictionary> {
 }
 
 /// The header of an array, so long that the elements begin at a multiple of 64.
-fn header_of(tensor: &Tensor) -> Result<Vec<u8>> {
+fn header_of(tensor: &Tensor, small: Option<SmallFloat>) -> Result<Vec<u8>> {
     let (dtype, dims) = (tensor.dtype()?, tensor.dims()?);
-    let letters = TYPES.iter().find(|(_, known)| *known == dtype).map_or("V1", |(letters, _)| *letters);
-    let order = if dtype.bytes() == 1 { '|' } else { '<' };
+    let own = TYPES.iter().find(|(_, known)| *known == dtype).map_or(CODES, |(letters, _)| *letters);
+    let (order, letters) = match small {
+        Some(SmallFloat::E5M2) => ('<', E5M2),
+        Some(_) => ('<', CODES),
+        None => (if dtype.bytes() == 1 { '|' } else { '<' }, own),
+    };
     if !dims.is_concrete() {
         return Err(tensor.refused_call("save", "a file has numbers for lengths, not variables"));
     }
@@ -305,8 +318,8 @@ fn header_of(tensor: &Tensor) -> Result<Vec<u8>> {
     Ok(header)
 }
 
-fn write_array(file: &mut impl Write, tensor: &Tensor, path: &Path) -> Result<()> {
-    file.write_all(&header_of(tensor)?).map_err(failed(path))?;
+fn write_array(file: &mut impl Write, tensor: &Tensor, small: Option<SmallFloat>, path: &Path) -> Result<()> {
+    file.write_all(&header_of(tensor, small)?).map_err(failed(path))?;
     file.write_all(&tensor.to_bytes()?).map_err(failed(path))
 }
 
@@ -316,7 +329,27 @@ fn write_array(file: &mut impl Write, tensor: &Tensor, path: &Path) -> Result<()
 /// If the tensor carries one, cannot be computed or has variables in its shape, or the file cannot be written.
 pub fn save(path: impl AsRef<Path>, tensor: &Tensor) -> Result<()> {
     let path = path.as_ref();
-    replace(path, |file: &mut BufWriter<_>| write_array(file, tensor, path))
+    replace(path, |file: &mut BufWriter<_>| write_array(file, tensor, None, path))
+}
+
+/// As [`save`], in a small float type, one number a byte, as NumPy writes arrays of the package `ml_dtypes`: floats are rounded to it, and bytes of `u8` are
+/// taken as its codes. Of types other than E5M2 such a file does not say which it is: reading gives the codes.
+///
+/// ```
+/// # use warpweft::{Tensor, formats::numpy, tensor::SmallFloat};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("small.npy");
+/// numpy::save_as(&path, &Tensor::from_vec(vec![0.3f32, -17.0, 500.0], [3]), SmallFloat::E4M3FN)?;
+/// let codes = numpy::load(&path)?.tensor("array")?;
+/// assert_eq!(codes.decode_small(SmallFloat::E4M3FN).to_vec::<f32>()?, [0.3125, -16.0, 448.0]);
+/// # Ok::<(), warpweft::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`save`], and if the elements are neither floats nor `u8`.
+pub fn save_as(path: impl AsRef<Path>, tensor: &Tensor, to: SmallFloat) -> Result<()> {
+    let (path, codes) = (path.as_ref(), float8::codes(tensor, to)?);
+    replace(path, |file: &mut BufWriter<_>| write_array(file, &codes, Some(to), path))
 }
 
 /// Writes tensors as `.npz`, as they are and not deflated. The file is replaced when all is written.
@@ -337,7 +370,7 @@ pub fn save_archive<'t>(
         let options = SimpleFileOptions::default().compression_method(zip::CompressionMethod::STORE).large_file(true);
         for (name, tensor) in tensors {
             archive.start_file(format!("{name}.npy"), options).map_err(of_zip)?;
-            write_array(&mut archive, tensor, path)?;
+            write_array(&mut archive, tensor, None, path)?;
         }
         archive.finish().map_err(of_zip)?;
         Ok(())

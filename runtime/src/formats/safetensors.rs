@@ -3,8 +3,8 @@
 //! Headers are read, checked and written by the crate `safetensors`; tensors are ranges of the file, read when they are used. A model in
 //! shards is the file `*.index.json`, which says in which of the files beside it each tensor is.
 //!
-//! Always: shards lie beside their index, so a name with a folder in it is refused. Floats of 8 bits become `f32` (`float8`), and
-//! [`Entry::stored`] has their bytes. A type that tensors lack is an error of its tensor alone.
+//! Always: shards lie beside their index, so a name with a folder in it is refused. Floats of 8 and 4 bits become `f32` (`float8`), and
+//! [`Entry::stored`] has their bytes; [`save_as`] writes them. A type that tensors lack is an error of its tensor alone.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -18,11 +18,11 @@ use warpweft_compiler::DType;
 use warpweft_devices::FileError;
 
 use super::dictionary::{Dictionary, Entry};
-use super::float8;
 use super::layout::tensor_at;
 use super::write::replace_by;
+use super::{float8, int4};
 use crate::memory::Input;
-use crate::tensor::{Error, Result, Tensor};
+use crate::tensor::{Error, Result, SmallFloat, Tensor};
 
 /// The largest header that is read, as in the format's own library.
 const HEADER_BYTES_MAX: u64 = 100_000_000;
@@ -42,6 +42,16 @@ const TYPES: &[(Dtype, DType)] = &[
     (Dtype::U64, DType::U64),
     (Dtype::I64, DType::I64),
     (Dtype::F64, DType::F64),
+];
+
+/// Floats of 8 bits and less. Of those of 4, a byte has two, the first in the low half.
+const SMALL: &[(Dtype, SmallFloat)] = &[
+    (Dtype::F8_E4M3, SmallFloat::E4M3FN),
+    (Dtype::F8_E5M2, SmallFloat::E5M2),
+    (Dtype::F8_E4M3FNUZ, SmallFloat::E4M3FNUZ),
+    (Dtype::F8_E5M2FNUZ, SmallFloat::E5M2FNUZ),
+    (Dtype::F8_E8M0, SmallFloat::E8M0FNU),
+    (Dtype::F4, SmallFloat::E2M1FN),
 ];
 
 /// The tensors of a file, or of all files that an index names (`model.safetensors.index.json`).
@@ -93,14 +103,18 @@ fn entry(input: &Arc<Input>, data: u64, name: String, info: &TensorInfo) -> std:
             let tensor = tensor_at(input, offset, *ours, &lengths, &what)?;
             (tensor.clone(), tensor)
         }
-        None => match info.dtype {
-            Dtype::F8_E4M3 | Dtype::F8_E5M2 => {
-                let stored = tensor_at(input, offset, DType::U8, &lengths, &what)?;
-                let is_e4m3 = info.dtype == Dtype::F8_E4M3;
-                let tensor = if is_e4m3 { float8::from_e4m3(&stored) } else { float8::from_e5m2(&stored) };
-                (stored, tensor)
+        None => match SMALL.iter().find(|(theirs, _)| *theirs == info.dtype) {
+            Some((Dtype::F4, small)) => {
+                let stored = tensor_at(input, offset, DType::U8, &[bytes], &what)?;
+                let shape: Vec<i64> = info.shape.iter().map(|&len| len as i64).collect();
+                let codes = int4::unpack(&stored, false).cast(DType::U8).reshape(shape);
+                (stored, codes.decode_small(*small))
             }
-            _ => {
+            Some((_, small)) => {
+                let stored = tensor_at(input, offset, DType::U8, &lengths, &what)?;
+                (stored.clone(), stored.decode_small(*small))
+            }
+            None => {
                 let stored = tensor_at(input, offset, DType::U8, &[bytes], &what)?;
                 let message = format!("{what} of {} has elements of {dtype}, which no tensor has", input.name());
                 (stored, Tensor::refused("load", message))
@@ -144,7 +158,7 @@ fn load_shards(path: &Path, index: &Arc<Input>) -> Result<Dictionary> {
 
 /// A tensor that is computed when its turn comes.
 struct Saved<'t> {
-    tensor: &'t Tensor,
+    tensor: Tensor,
     dtype: Dtype,
     shape: Vec<usize>,
     bytes: usize,
@@ -174,6 +188,40 @@ impl View for Saved<'_> {
     }
 }
 
+/// What is written of a tensor, and as which type: its own, or a small one.
+fn saved<'t>(
+    name: &str,
+    tensor: &Tensor,
+    small: Option<SmallFloat>,
+    failure: &'t RefCell<Option<Error>>,
+    failed: &dyn Fn(String) -> FileError,
+) -> Result<Saved<'t>> {
+    let (dtype, dims) = (tensor.dtype()?, tensor.dims()?);
+    if !dims.is_concrete() {
+        return Err(failed(format!("`{name}` has the shape {dims}; only numbers can be written")).into());
+    }
+    let shape = tensor.shape()?;
+    let count = shape.iter().product::<usize>();
+    let Some(small) = small else {
+        let theirs = TYPES.iter().find(|(_, ours)| *ours == dtype).map(|(theirs, _)| *theirs);
+        let theirs =
+            theirs.ok_or_else(|| failed(format!("`{name}` has elements of {dtype}, which the format lacks")))?;
+        return Ok(Saved { tensor: tensor.clone(), dtype: theirs, shape, bytes: count * dtype.bytes(), failure });
+    };
+    let theirs = SMALL.iter().find(|(_, ours)| *ours == small).map(|(theirs, _)| *theirs);
+    let theirs = theirs.ok_or_else(|| failed(format!("`{name}` as {small:?}: the format lacks this type")))?;
+    let codes = float8::codes(tensor, small)?;
+    if theirs != Dtype::F4 {
+        return Ok(Saved { tensor: codes, dtype: theirs, shape, bytes: count, failure });
+    }
+    if count % 2 == 1 {
+        let message = format!("`{name}` has {count} elements of 4 bits: two make a byte, so their number must be even");
+        return Err(failed(message).into());
+    }
+    let tensor = int4::pack(&codes.reshape([count as i64]));
+    Ok(Saved { tensor, dtype: theirs, shape, bytes: count / 2, failure })
+}
+
 /// Writes tensors to a file, computed one by one, beside texts that say something of them. The file is replaced when all is written, so who has the old one
 /// open still has it, and a failure leaves it.
 ///
@@ -184,26 +232,41 @@ pub fn save<'t>(
     tensors: impl IntoIterator<Item = (&'t str, &'t Tensor)>,
     metadata: &BTreeMap<String, String>,
 ) -> Result<()> {
+    save_as(path, tensors.into_iter().map(|(name, tensor)| (name, tensor, None)), metadata)
+}
+
+/// As [`save`], where a tensor may be written in a small float type: floats are rounded to it, and bytes of `u8` are taken as its codes. Two numbers of
+/// 4 bits make a byte, so there must be an even number of them.
+///
+/// ```
+/// # use std::collections::BTreeMap;
+/// # use warpweft::{Tensor, formats::safetensors, tensor::SmallFloat};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("small.safetensors");
+/// let x = Tensor::from_vec(vec![0.3f32, -17.0, 500.0], [3]);
+/// safetensors::save_as(&path, [("x", &x, Some(SmallFloat::E4M3FN)), ("y", &x, None)], &BTreeMap::new())?;
+/// assert_eq!(safetensors::load(&path)?.tensor("x")?.to_vec::<f32>()?, [0.3125, -16.0, 448.0]);
+/// # Ok::<(), warpweft::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`save`], and if what is to be written in a small type is neither floats nor `u8`.
+pub fn save_as<'t>(
+    path: impl AsRef<Path>,
+    tensors: impl IntoIterator<Item = (&'t str, &'t Tensor, Option<SmallFloat>)>,
+    metadata: &BTreeMap<String, String>,
+) -> Result<()> {
     let path = path.as_ref();
     let failed = |message: String| FileError { file: path.display().to_string(), offset: 0, message };
     let failure = RefCell::new(None);
-    let mut saved: Vec<(&str, Saved<'_>)> = Vec::new();
-    for (name, tensor) in tensors {
-        let (dtype, dims) = (tensor.dtype()?, tensor.dims()?);
-        let theirs = TYPES.iter().find(|(_, ours)| *ours == dtype).map(|(theirs, _)| *theirs);
-        let theirs =
-            theirs.ok_or_else(|| failed(format!("`{name}` has elements of {dtype}, which the format lacks")))?;
-        if !dims.is_concrete() {
-            return Err(failed(format!("`{name}` has the shape {dims}; only numbers can be written")).into());
-        }
-        let shape = tensor.shape()?;
-        let bytes = shape.iter().product::<usize>() * dtype.bytes();
-        saved.push((name, Saved { tensor, dtype: theirs, shape, bytes, failure: &failure }));
+    let mut all: Vec<(&str, Saved<'_>)> = Vec::new();
+    for (name, tensor, small) in tensors {
+        all.push((name, saved(name, tensor, small, &failure, &failed)?));
     }
     let metadata: HashMap<String, String> = metadata.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
     let metadata = (!metadata.is_empty()).then_some(metadata);
     replace_by(path, |beside| {
-        serialize_to_file(saved, metadata, beside).map_err(|error| failed(format!("cannot be written: {error}")))?;
+        serialize_to_file(all, metadata, beside).map_err(|error| failed(format!("cannot be written: {error}")))?;
         failure.take().map_or(Ok(()), Err)
     })
 }

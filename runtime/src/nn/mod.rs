@@ -35,7 +35,7 @@ pub use more_optim::{Lamb, Muon, RmsProp};
 pub use norm::{BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RmsNorm};
 pub use optim::{Adam, Optimizer, Sgd, clip_by_norm};
 pub use part::Part;
-pub use recurrent::{Gru, Lstm, Rnn};
+pub use recurrent::{Gru, Lstm, Recurrent, Rnn, Stacked};
 pub use residual::{ResNet, ResidualBlock};
 pub use sampler::Sampler;
 pub use scaler::LossScaler;

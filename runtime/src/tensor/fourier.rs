@@ -14,7 +14,7 @@ use warpweft_compiler::ir::{Dim, Shape};
 
 use super::errors::{CallError, within};
 use super::factor::built;
-use super::selecting::line_of;
+use super::selecting::any_line_of;
 use super::{Length, Result, Tensor};
 use crate::DType;
 
@@ -130,14 +130,45 @@ fn chirped(x: &Complex, n: i64, sign: f64) -> Result<Complex> {
     Ok(found.by(&chirp, |a, b| a * b))
 }
 
+/// As [`chirped`], of a length that is a variable: chirps are expressions of it, and the length of the transforms is one for all of its values.
+fn chirped_by_variable(x: &Complex, n: &Dim, sign: f64) -> Result<Complex> {
+    let length = u64::try_from(2 * n.max_value() - 1).unwrap_or(1).next_power_of_two() as i64;
+    let chirp = |places: &Tensor, sign: f64| {
+        let angle = (places * places % Tensor::from_dim(n.clone() * 2)).cast(DType::F64)
+            * (std::f64::consts::PI / Tensor::from_dim(n.clone()).cast(DType::F64));
+        Complex { re: angle.cos().contiguous(), im: Some((angle.sin() * sign).contiguous()) }
+    };
+    let own = chirp(&Tensor::iota(n.clone()).cast(DType::I64), sign);
+    // Mirrored; what lies between is multiplied by zeros of the padding.
+    let places = Tensor::iota(length).cast(DType::I64);
+    let other = chirp(&places.minimum(length - &places), -sign);
+    let outer = x.re.rank()? - 1;
+    let none = || (Dim::Const(0), Dim::Const(0));
+    let padding: Vec<(Dim, Dim)> =
+        (0..outer).map(|_| none()).chain([(Dim::Const(0), Dim::Const(length) - n.clone())]).collect();
+    let begun = x.by(&own, |a, b| a * b).each(|part| part.pad(&padding));
+    let spectrum = transformed(&begun, length, -1.0)?.by(&transformed(&other, length, -1.0)?, |a, b| a * b).stored();
+    let found = transformed(&spectrum, length, 1.0)?.each(|part| part.narrow(-1, 0, n.clone()) / length as f64);
+    Ok(found.by(&own, |a, b| a * b))
+}
+
 /// Transforms multiply by numbers for each element of an axis, which are computed by the caller.
 const LENGTH_MAX: i64 = 1 << 30;
+/// Of a variable: each of its values takes the memory and time of the largest.
+const VARIABLE_MAX: i64 = 1 << 24;
 
-fn check_length(op: &'static str, x: &Tensor, length: i64, location: &'static Location<'static>) -> Result<()> {
-    if length <= LENGTH_MAX {
+fn check_length(op: &'static str, x: &Tensor, length: &Dim, location: &'static Location<'static>) -> Result<()> {
+    let most = if length.as_const().is_some() { LENGTH_MAX } else { VARIABLE_MAX };
+    if length.max_value() <= most {
         return Ok(());
     }
-    let message = format!("{length} elements along an axis: there may be {LENGTH_MAX} at the most");
+    let message = match length.as_const() {
+        Some(length) => format!("{length} elements along an axis: there may be {most} at the most"),
+        None => format!(
+            "{length} elements along an axis, up to {}: a variable may be {most} at the most; give it a smaller bound, or bind it to a number",
+            length.max_value()
+        ),
+    };
     Err(CallError::new(op, &[&x.uop()?], message, location).into())
 }
 
@@ -149,8 +180,8 @@ fn along(
     inverse: bool,
     location: &'static Location<'static>,
 ) -> Result<(Tensor, Tensor)> {
-    let (axis, n) = line_of(op, x, axis, location)?;
-    check_length(op, x, n, location)?;
+    let (axis, n) = any_line_of(op, x, axis, location)?;
+    check_length(op, x, &n, location)?;
     if let Some(im) = imaginary
         && im.dims()? != x.dims()?
     {
@@ -160,10 +191,18 @@ fn along(
     let dtype = Some(x.dtype()?).filter(|dtype| dtype.is_float()).unwrap_or(DType::F32);
     let last = |part: &Tensor| part.cast(DType::F64).movedim(axis, -1);
     let x = Complex { re: last(x), im: imaginary.map(last) };
-    let found = transformed(&x, n, if inverse { 1.0 } else { -1.0 })?;
+    let sign = if inverse { 1.0 } else { -1.0 };
+    let found = match n.as_const() {
+        Some(n) => transformed(&x, n, sign)?,
+        None => chirped_by_variable(&x, &n, sign)?,
+    };
     let back = |part: &Tensor| {
         let part = part.movedim(-1, axis);
-        if inverse { (part / n as f64).cast(dtype) } else { part.cast(dtype) }
+        match (inverse, n.as_const()) {
+            (false, _) => part.cast(dtype),
+            (true, Some(n)) => (part / n as f64).cast(dtype),
+            (true, None) => (part / Tensor::from_dim(n.clone()).cast(DType::F64)).cast(dtype),
+        }
     };
     let im = found.im.as_ref().map_or_else(|| found.re.zeros_like(), Tensor::clone);
     Ok((back(&found.re), back(&im)))
@@ -229,29 +268,48 @@ impl Tensor {
         let location = Location::caller();
         let _call = within(location);
         pair((|| {
-            let (axis, n) = line_of("rfft", self, axis, location)?;
+            let (axis, n) = any_line_of("rfft", self, axis, location)?;
             let (re, im) = along("rfft", self, None, axis, false, location)?;
-            Ok((re.narrow(axis, 0, n / 2 + 1), im.narrow(axis, 0, n / 2 + 1)))
+            let half = n / 2 + 1;
+            Ok((re.narrow(axis, 0, half.clone()), im.narrow(axis, 0, half)))
         })())
     }
 
-    /// The `length` real numbers that [`Tensor::rfft`] makes this of; of an even or an odd length the half is the same.
+    /// The `length` real numbers that [`Tensor::rfft`] makes this of; of an even or an odd length the half is the same. The length may be a variable.
     #[track_caller]
-    pub fn irfft(real: &Tensor, imaginary: &Tensor, axis: impl Length, length: impl Length) -> Tensor {
+    pub fn irfft(real: &Tensor, imaginary: &Tensor, axis: impl Length, length: impl Into<Dim>) -> Tensor {
         let axis = axis.length();
-        let length = length.length();
+        let length = length.into();
         let location = Location::caller();
         let _call = within(location);
         built((|| {
-            let (axis, half) = line_of("irfft", real, axis, location)?;
-            if length < 1 || half != length / 2 + 1 {
-                let message = format!("{length} numbers have a half of {}, and axis {axis} has {half}", length / 2 + 1);
+            let (axis, half) = any_line_of("irfft", real, axis, location)?;
+            let wanted = length.as_const().map_or_else(|| length.clone() / 2 + 1, |length| Dim::Const(length / 2 + 1));
+            if length.min_value() < 1 || half != wanted {
+                let message = format!("{length} numbers have a half of {wanted}, and axis {axis} has {half}");
                 return Err(CallError::new("irfft", &[&real.uop()?], message, location).into());
             }
-            let mirrored = |x: &Tensor| x.narrow(axis, 1, length - half).flip(axis);
-            let re = Tensor::cat(&[real, &mirrored(real)], axis);
-            let im = Tensor::cat(&[imaginary, &-mirrored(imaginary)], axis);
+            let (re, im) = match (length.as_const(), half.as_const()) {
+                (Some(length), Some(half)) => {
+                    let mirrored = |x: &Tensor| x.narrow(axis, 1, length - half).flip(axis);
+                    let re = Tensor::cat(&[real, &mirrored(real)], axis);
+                    (re, Tensor::cat(&[imaginary, &-mirrored(imaginary)], axis))
+                }
+                _ => mirrored_by_variable(real, imaginary, axis, &length)?,
+            };
             Ok(along("irfft", &re, Some(&im), axis, true, location)?.0)
         })())
     }
+}
+
+/// All of a spectrum of real numbers, from its half, along an axis that is to be as long as a variable.
+fn mirrored_by_variable(real: &Tensor, imaginary: &Tensor, axis: i64, length: &Dim) -> Result<(Tensor, Tensor)> {
+    let places = Tensor::iota(length.clone());
+    let other = Tensor::from_dim(length.clone()).cast(DType::I32) - &places;
+    let is_other = places.gt(&other);
+    let from = places.minimum(&other);
+    let mut line = vec![Dim::Const(1); real.rank()?];
+    line[axis as usize] = length.clone();
+    let sign = is_other.where_(-1, places.ones_like()).reshape(Shape::from(line)).cast(imaginary.dtype()?);
+    Ok((real.index_select(axis, &from), imaginary.index_select(axis, &from) * sign))
 }

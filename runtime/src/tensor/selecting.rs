@@ -369,7 +369,12 @@ pub(super) fn line_of(
 }
 
 /// As [`line_of`], of any length.
-fn any_line_of(op: &'static str, x: &Tensor, axis: i64, location: &'static Location<'static>) -> Result<(i64, Dim)> {
+pub(super) fn any_line_of(
+    op: &'static str,
+    x: &Tensor,
+    axis: i64,
+    location: &'static Location<'static>,
+) -> Result<(i64, Dim)> {
     let dims = x.dims()?;
     let refused = |message: String| Err(CallError::new(op, &[&x.uop()?], message, location).into());
     match resolve_axis(axis, dims.len()) {

@@ -108,7 +108,8 @@ fn orthogonal(
         rows = swept_until_done(&rows, even, width)?;
     } else if size > TRACED_MAX {
         let message = format!(
-            "a traced function, or one batch of any length, has at most {TRACED_MAX} columns, and these are {size}"
+            "a traced function, or one batch of any length, has at most {TRACED_MAX} columns, and these are {size}: \
+             compute this outside, where sweeps go on until nothing changes, and give the function what it needs of it"
         );
         return Err(CallError::new(op, &[&x.uop()?], message, location).into());
     } else if size > 1 {

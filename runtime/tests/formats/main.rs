@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a step that fails fails its test")]
 
 mod damaged;
+mod small_floats;
 
 use std::collections::BTreeMap;
 use std::io::Read;

@@ -438,6 +438,9 @@ class Tensor:
     def expm1(self, /) -> Tensor:
         """exp(x) - 1, exact near 0."""
 
+    def fft(self, /, imaginary: Optional[Tensor] = None, axis: int = ...) -> tuple[Tensor, Tensor]:
+        """The Fourier transform along an axis, of any length, which may be a variable: the real and the imaginary parts."""
+
     def fill(self, /, value: Number) -> None:
         """Sets all elements to one number."""
 
@@ -495,6 +498,9 @@ class Tensor:
     def huber_loss(self, /, target: Tensor, delta: float = 1.0, reduction: str = 'mean') -> Tensor:
         """Squared differences below `delta`, straight lines beyond."""
 
+    def ifft(self, /, imaginary: Optional[Tensor] = None, axis: int = ...) -> tuple[Tensor, Tensor]:
+        """What `fft` was made of: the real and the imaginary parts."""
+
     def index(self, /, axes: Sequence[int], indices: Sequence[Tensor]) -> Tensor:
         """Several axes indexed at once by tensors that broadcast."""
 
@@ -506,6 +512,9 @@ class Tensor:
 
     def interpolate(self, /, sizes: Axes, mode: str = 'nearest', align_corners: bool = False) -> Tensor:
         """The last axes resampled to the given lengths: `mode` is "nearest", "nearest-exact" or "linear"."""
+
+    def irfft(self, /, imaginary: Tensor, length: Length, axis: int = ...) -> Tensor:
+        """The real numbers that `rfft` makes these of, as many as `length`."""
 
     def is_contiguous(self, /) -> bool:
         """Whether its elements follow each other in the storage in row-major order."""
@@ -701,6 +710,9 @@ class Tensor:
 
     def reshape(self, /, *shape: Lengths) -> Tensor:
         """The elements under another shape; one length may be -1. A view where strides can say it, else a copy."""
+
+    def rfft(self, /, axis: int = ...) -> tuple[Tensor, Tensor]:
+        """The first half of the transform of n real numbers, n // 2 + 1 of them: the real and the imaginary parts."""
 
     def right_shift(self, /, other: Operand) -> Tensor:
         """Shifted right, with the sign if there is one."""

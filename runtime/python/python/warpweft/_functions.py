@@ -20,7 +20,7 @@ _METHODS = (
     "diag pad tril triu split chunk unbind "
     "matmul dot outer linear conv conv_transpose max_pool avg_pool interpolate layer_norm rms_norm group_norm batch_norm "
     "attention embedding dropout mse_loss l1_loss binary_cross_entropy binary_cross_entropy_with_logits cross_entropy nll_loss "
-    "huber_loss gather index_select one_hot scatter scatter_reduce"
+    "huber_loss gather index_select one_hot scatter scatter_reduce fft ifft rfft irfft"
 ).split()
 
 __all__ = list(_METHODS)

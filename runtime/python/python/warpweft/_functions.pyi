@@ -170,6 +170,10 @@ __all__ = [
     'one_hot',
     'scatter',
     'scatter_reduce',
+    'fft',
+    'ifft',
+    'rfft',
+    'irfft',
 ]
 
 def abs(x: Operand, /) -> Tensor:
@@ -663,4 +667,16 @@ def scatter(x: Operand, /, axis: int, index: Tensor, source: Tensor) -> Tensor:
 
 def scatter_reduce(x: Operand, /, axis: int, index: Tensor, source: Tensor, reduce: str, include_self: bool = True) -> Tensor:
     """As `scatter`, with elements combined: `reduce` is "sum", "prod", "mean", "amax" or "amin"."""
+
+def fft(x: Operand, /, imaginary: Optional[Tensor] = None, axis: int = ...) -> tuple[Tensor, Tensor]:
+    """The Fourier transform along an axis, of any length, which may be a variable: the real and the imaginary parts."""
+
+def ifft(x: Operand, /, imaginary: Optional[Tensor] = None, axis: int = ...) -> tuple[Tensor, Tensor]:
+    """What `fft` was made of: the real and the imaginary parts."""
+
+def rfft(x: Operand, /, axis: int = ...) -> tuple[Tensor, Tensor]:
+    """The first half of the transform of n real numbers, n // 2 + 1 of them: the real and the imaginary parts."""
+
+def irfft(x: Operand, /, imaginary: Tensor, length: Length, axis: int = ...) -> Tensor:
+    """The real numbers that `rfft` makes these of, as many as `length`."""
 

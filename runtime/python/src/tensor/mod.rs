@@ -7,6 +7,7 @@
 
 mod create;
 mod elementwise;
+mod fourier;
 mod index;
 mod layers;
 mod movement;

@@ -51,6 +51,23 @@ def complex_numbers(device: Any, compiled: Compile) -> list[Any]:
 
 
 @program
+def complex_parts(device: Any, compiled: Compile) -> list[Any]:
+    def step(z: Any, weight: Any, at: Any) -> Any:
+        y = z @ weight.t()
+        first, *rest = torch.split(y, [2, 1, 3], 1)
+        low, high = y.chunk(2, 1)
+        rows = torch.stack([row * (place + 1) for place, row in enumerate(y.unbind(0))])
+        moved = torch.zeros_like(y).scatter(0, at, y).scatter_add(0, at.flip(1), y).index_copy(0, at[:, 0], y.roll(1, 1))
+        return first * 2j, rest[1].conj(), low + high, rows, moved, y.narrow(1, 1, 3).T, torch.linalg.vector_norm(y), y.flatten()[::3]
+
+    z, weight = (torch.complex(*torch.randn(2, rows, 4)).to(device).requires_grad_() for rows in (3, 6))
+    at = torch.stack([torch.randperm(3) for _ in range(6)], 1).to(device)
+    found = compiled(step)(z, weight, at)
+    sum(part.abs().square().sum() for part in found).backward()
+    return [*found, z.grad, weight.grad]
+
+
+@program
 def solving(device: Any, compiled: Compile) -> list[Any]:
     def step(a: Any, b: Any) -> Any:
         spd = a @ a.t() + torch.eye(4, device=a.device)
@@ -81,7 +98,7 @@ def sorting(device: Any, compiled: Compile) -> list[Any]:
 @program
 def integers(device: Any, compiled: Compile) -> list[Any]:
     def step(x: Any, y: Any) -> Any:
-        return x // y, x % y, (x << 2) ^ y, x.abs().bitwise_and(7), x.float() / y, (x > y).sum(), x.to(torch.uint8) + 200, torch.gcd(x, y)
+        return x // y, x % y, (x << 2) ^ y, x.abs().bitwise_and(7), x.float() / y, (x > y).sum(), x.to(torch.uint8) + 200, torch.gcd(x, y), torch.lcm(x, y)
 
     found = compiled(step)(torch.tensor([-7, 5, 9, -12]).to(device), torch.tensor([2, -3, 4, 5]).to(device))
     return list(found)

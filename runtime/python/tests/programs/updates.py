@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -117,3 +118,42 @@ def clipped_gradients(device: Any, compiled: Compile) -> list[Any]:
     loss.backward()
     norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)
     return [loss, norm, *(parameter.grad for parameter in model.parameters())]
+
+
+@program
+def compiled_optimizers(device: Any, compiled: Compile) -> list[Any]:
+    makers: list[Any] = [
+        partial(torch.optim.AdamW, lr=0.01, foreach=True), partial(torch.optim.Adam, lr=0.01, amsgrad=True, foreach=True),
+        partial(torch.optim.SGD, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.1, foreach=True),
+        partial(torch.optim.RMSprop, lr=0.01, centered=True, momentum=0.5, foreach=True), partial(torch.optim.Adagrad, lr=0.1, foreach=True),
+    ]  # fmt: skip
+    found = []
+    for make in makers:
+        torch.manual_seed(2)
+        model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Tanh(), torch.nn.Linear(3, 2)).to(device)
+        optimizer, x = make(model.parameters()), torch.linspace(-1, 1, 20).reshape(5, 4).to(device)
+        step = compiled(optimizer.step)
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(x).square().sum().backward()
+            step()
+        found += list(model.state_dict().values())
+    return found
+
+
+@program
+def lists(device: Any, compiled: Compile) -> list[Any]:
+    def step(x: Any, y: Any, z: Any) -> Any:
+        found = [torch._foreach_add(x, 2.0), torch._foreach_add(x, y, alpha=3), torch._foreach_mul(x, [2.0, 3.0]), torch._foreach_sub(x, y, alpha=0.5),
+                 torch._foreach_div(x, z), torch._foreach_addcmul(x, y, z, 0.5), torch._foreach_addcdiv(x, y, z, [0.5, 2.0]),
+                 torch._foreach_addcmul(x, y, z, torch.tensor([0.5, 2.0])), torch._foreach_lerp(x, y, 0.3), torch._foreach_lerp(x, y, z),
+                 torch._foreach_pow(z, 2), torch._foreach_pow(2.0, x), torch._foreach_maximum(x, 0.1), torch._foreach_minimum(x, y),
+                 torch._foreach_clamp_min(x, y), torch._foreach_norm(x), torch._foreach_norm(x, 1), torch._foreach_norm(x, float("inf")),
+                 torch._foreach_sqrt(z), torch._foreach_neg(x), torch._foreach_reciprocal(z), torch._foreach_exp(x), torch._foreach_mul(x, z[0][0, 0])]  # fmt: skip
+        torch._foreach_add_(y, x)
+        torch._foreach_zero_(z)
+        return [part for parts in found for part in parts]
+
+    x, y, z = ([torch.randn(2, 3).to(device), torch.randn(4).to(device)] for _ in range(3))
+    z = [part.abs() + 0.5 for part in z]
+    return [*compiled(step)(x, y, z), *y, *z]

@@ -6,6 +6,7 @@
 mod attention;
 mod control;
 mod convolution;
+mod counting;
 mod create;
 mod elementwise;
 mod indexing;
@@ -37,6 +38,7 @@ const DOMAINS: &[(&str, Rows)] = &[
     ("", attention::OPS),
     ("", control::OPS),
     ("", convolution::OPS),
+    ("", counting::OPS),
     ("", create::OPS),
     ("", elementwise::OPS),
     ("", indexing::OPS),
@@ -60,7 +62,6 @@ const DOMAINS: &[(&str, Rows)] = &[
 const LACKING: &[(&str, &str)] = &[
     ("ImageDecoder", "images in files are not decoded"),
     ("RegexFullMatch", "regular expressions are not there"),
-    ("TfIdfVectorizer", "words are not counted"),
     ("LabelEncoder", "of the domain ai.onnx.ml only ArrayFeatureExtractor and Binarizer are there"),
     ("TreeEnsemble", "of the domain ai.onnx.ml only ArrayFeatureExtractor and Binarizer are there"),
     ("Gradient", "a model cannot ask for gradients of itself"),

@@ -1,6 +1,6 @@
 """Which ops AOTAutograd takes apart before a graph is ours: all that PyTorch can, but for those that the table has whole; and some that PyTorch leaves whole.
 
-Those are layers that PyTorch's modules call as one op where no gradients are wanted, and what draws random numbers for something that is ours. The device takes ops apart by the same table.
+Those are layers that PyTorch's modules call as one op where no gradients are wanted, derivatives (`_backwards`), ops over lists (`_lists`), and what draws random numbers for something that is ours. The device takes ops apart by the same table.
 Tests: tests/test_programs.py, tests/modules.py.
 """
 
@@ -16,7 +16,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     import torch
     from torch._decomp import core_aten_decompositions, decomposition_table
 
-    from warpweft.torch import _ops
+    from warpweft.torch import _backwards, _lists, _ops
     from warpweft.torch._table import TABLE
 
     _ops.load()
@@ -32,6 +32,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     found[aten.hardshrink_backward.default] = found[aten.softshrink_backward.default] = shrink_backward
     for pad in (aten.replication_pad1d_backward, aten.replication_pad2d_backward, aten.replication_pad3d_backward):
         found[pad.default] = replication_pad_backward
+    found.update({op: how for op, how in {**_lists.entries(), **_backwards.entries()}.items() if op not in TABLE})
     return found
 
 

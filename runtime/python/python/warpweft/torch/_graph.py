@@ -89,6 +89,8 @@ def _result(value: Any, meta: Any) -> Any:
 
 def _complex_result(value: Any, meta: Any) -> Pair:
     """As `_result`, of complex numbers."""
+    if isinstance(value, (int, float, complex)):
+        value = Pair(*(ww.full(tuple(meta.shape), part, dtype=_COMPLEX[meta.dtype]) for part in (complex(value).real, complex(value).imag)))
     parts = (value.re, value.im) if isinstance(value, Pair) else (ww.zeros(tuple(meta.shape)),) * 2
     if not isinstance(value, Pair) and not _is_empty(meta) or any(part.shape != tuple(meta.shape) for part in parts):
         raise Unsupported(f"it would not be complex numbers of the shape {tuple(meta.shape)}")
@@ -99,6 +101,8 @@ def _shared(tensor: Any) -> Any:
     """A tensor of PyTorch's as a capsule; complex numbers with a last axis of two."""
     tensor = _memory.host_of(tensor) if _memory.is_ours(tensor) else tensor
     tensor = tensor.resolve_neg() if tensor.is_neg() else tensor
+    # Zeros of autograd's, which have no memory.
+    tensor = tensor.clone() if tensor._is_zerotensor() else tensor
     return to_dlpack(torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor)
 
 
@@ -444,9 +448,12 @@ def _attribute(module: Any, path: str) -> Any:
     return module
 
 
+_CHECKS = {torch.ops.aten._linalg_check_errors.default, torch.ops.aten._assert_async.default, torch.ops.aten._assert_async.msg}
+
+
 def _is_check(node: Any) -> bool:
-    """Whether a node raises where a factorisation failed, and gives no value: PyTorch does that behind the function."""
-    return node.target.__name__ == "with_effects" and node.args[1] is torch.ops.aten._linalg_check_errors.default
+    """Whether a node raises where a factorisation failed or a number is not as it must be, and gives no value: PyTorch does that behind the function."""
+    return (node.args[1] if node.target.__name__ == "with_effects" else node.target) in _CHECKS
 
 
 def _looks_at_values(node: Any) -> bool:

@@ -229,7 +229,8 @@ def _lazy(value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
     if value.device.type == "cpu":
-        return ww.from_dlpack(value.detach().clone().contiguous())
+        copy = value.detach().clone().contiguous()
+        return Pair(*(ww.from_dlpack(part.clone()) for part in (copy.real, copy.imag))) if copy.is_complex() else ww.from_dlpack(copy)
     return _memory.read(value)
 
 

@@ -7,6 +7,7 @@ from typing import Any, Callable, Optional, cast
 
 import torch
 
+from warpweft.torch._backwards import entries
 from warpweft.torch._device._memory import is_ours
 
 _known: dict[Any, Any] = {}
@@ -86,6 +87,17 @@ def with_tensors(op: Any, args: Any) -> Any:
     return [tensor(value) if place in places and isinstance(value, (int, float, complex)) else value for place, value in enumerate(args)]
 
 
+def _called(op: Any, args: Any, kwargs: Any) -> Any:
+    """What the meta function gives; where PyTorch has none, what the op gives that is taken apart here."""
+    try:
+        return op(*args, **kwargs)
+    except NotImplementedError:
+        how = entries().get(op)
+        if how is None:
+            raise
+        return how(*args, **kwargs)
+
+
 def call(op: Any, args: Any, kwargs: Any) -> Optional[Meta]:
     """What the metas say; none where there are none, or where they refuse the call."""
     try:
@@ -98,7 +110,7 @@ def call(op: Any, args: Any, kwargs: Any) -> Optional[Meta]:
         return cast(Optional[Meta], found)
     try:
         metas = mapped(meta_of, args), mapped(meta_of, kwargs)
-        found = Meta(*metas, op(*with_tensors(op, metas[0]), **metas[1]))
+        found = Meta(*metas, _called(op, with_tensors(op, metas[0]), metas[1]))
     except Exception:
         # Whoever runs it says why.
         found = None

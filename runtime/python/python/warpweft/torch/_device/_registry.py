@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from warpweft.torch import _ops
+from warpweft.torch._backwards import entries
 from warpweft.torch._device import _autocast, _dispatch, _modules, _special, _storages
 from warpweft.torch._table import TABLE
 
@@ -54,7 +55,7 @@ def _is_ours(op: Any) -> bool:
         others = any(argument.name == "device" or argument.is_out for argument in op._schema.arguments)
         others = others or torch.Tag.pointwise in op.tags or torch.Tag.inplace_view in op.tags
         left = op.overloadpacket.__name__ in _PYTORCHS
-        return not kind.is_view and not others and not left and (op in TABLE or kind.functional in TABLE)
+        return not kind.is_view and not others and not left and (op in TABLE or kind.functional in TABLE or op in entries())
     return False
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable
 
 import torch
 
@@ -161,15 +161,20 @@ def as_strided(self: torch.Tensor, size: Any, stride: Any, storage_offset: Any =
     return aten.as_strided.default._op_dk(torch._C.DispatchKey.CPU, self, size, stride, storage_offset)
 
 
+def _of_parts(value: Any, change: Callable[[Any], Any]) -> Any:
+    """The same of both parts of complex numbers."""
+    return Pair(change(value.re), change(value.im)) if isinstance(value, Pair) else change(value)
+
+
 def flip(self: torch.Tensor, dims: Any) -> Any:
     """Axes in reverse, in memory as the tensor lies there: its meta function has other strides for axes of length 1."""
     try:
         axes = [axis % max(self.ndim, 1) for axis in dims if -max(self.ndim, 1) <= axis < max(self.ndim, 1)]
-        if len(set(axes)) != len(dims) or self.dtype.is_complex:
+        if len(set(axes)) != len(dims):
             raise Unsupported("axes that are none")
         value = _memory.read(self)
         result = torch.empty_like(self)
-        _memory.write(result, value.flip(axes) if axes and self.ndim else value)
+        _memory.write(result, _of_parts(value, lambda part: part.flip(axes)) if axes and self.ndim else value)
         return result
     except _dispatch.REFUSALS as refusal:
         return _fallback.run(aten.flip.default, (self, dims), {}, str(refusal))
@@ -183,7 +188,7 @@ def roll(self: torch.Tensor, shifts: Any, dims: Any = ()) -> Any:
     start = (length - shifts[0]) % length
     meta = torch.cat([meta.narrow(dims[0], start, length - start), meta.narrow(dims[0], 0, start)], dims[0])
     try:
-        return _memory.made(_memory.read(self).roll(list(shifts), [dims[0] % self.ndim]), meta)
+        return _memory.made(_of_parts(_memory.read(self), lambda part: part.roll(list(shifts), [dims[0] % self.ndim])), meta)
     except _dispatch.REFUSALS as refusal:
         return _fallback.run(aten.roll.default, (self, shifts, dims), {}, str(refusal))
 

@@ -19,7 +19,8 @@ _LINEAR = {
     "select_scatter": (0, 1), "sum": (0,), "sum.dim_IntList": (0,), "mean": (0,), "mean.dim": (0,), "cumsum": (0,), "index.Tensor": (0,), "gather": (0,),
     "index_select": (0,), "diagonal": (0,), "repeat": (0,), "unfold": (0,), "tril": (0,), "triu": (0,), "index_put": (0, 2), "index_add": (0, 3),
     "embedding": (0,), "detach": (0,), "masked_fill.Scalar": (0, 2), "masked_fill.Tensor": (0, 2), "scalar_tensor": (0,), "full": (1,), "full_like": (0, 1),
-    "new_full": (0, 2), "zeros": (), "new_zeros": (0,), "zeros_like": (0,),
+    "new_full": (0, 2), "zeros": (), "new_zeros": (0,), "zeros_like": (0,), "t": (0,), "split.Tensor": (0,), "split_with_sizes": (0,), "unbind.int": (0,),
+    "scatter.src": (0, 3), "scatter_add": (0, 3), "index_copy": (0, 3), "diagonal_scatter": (0, 1), "narrow": (0,), "view_copy": (0,),
 }  # fmt: skip
 
 
@@ -73,7 +74,7 @@ def _each_part(name: str, places: tuple[int, ...]) -> None:
         for is_real in (True, False):
             given = [_part(value, is_real, kind) if place in places else value for place, value in enumerate(args)]
             found.append(plain(inner, *given, **kwargs))
-        return Pair(*found)
+        return tuple(Pair(*parts) for parts in zip(*found)) if isinstance(found[0], (tuple, list)) else Pair(*found)
 
     TABLE[found] = build
     COMPLEX.add(found)

@@ -27,6 +27,7 @@ def full(c: Context, a: Any, b: Any, *args: Any, **kwargs: Any) -> Any:
     "new_empty_strided",
     "empty_permuted",
     "zero",
+    "_efficientzerotensor",
 )
 def zeros(c: Context, *args: Any, **kwargs: Any) -> Any:
     return ww.zeros(c.shape, dtype=c.dtype)

@@ -356,3 +356,25 @@ def frexp(c: Context, x: ww.Tensor) -> Any:
     mantissa = ((bits & ~(0x7FF << 52)) | (1022 << 52)).bitcast(ww.float64).astype(ww.float32)
     plain = x.isfinite() & x.not_equal(0.0)
     return ww.where(plain, mantissa, x), ww.where(plain, exponent, 0).astype(ww.int32)
+
+
+@op("prims::gcd", "gcd")
+def gcd(c: Context, a: ww.Tensor, b: ww.Tensor) -> Any:
+    """By Euclid, as often as the longest numbers of the type need it: those are neighbours in Fibonacci's sequence."""
+    a, b = (moved(part, c.dtype) for part in (a, b))
+    if not c.dtype.name.startswith("u"):
+        a, b = a.abs(), b.abs()
+    for _ in range(round(1.45 * 8 * c.dtype.itemsize)):
+        rest = b.fmod(ww.where(a.equal(0), 1, a))
+        a, b = ww.where(a.equal(0), 0, rest), ww.where(a.equal(0), b, a)
+    return b.expand(c.shape)
+
+
+@op("prims::div")
+def prims_div(c: Context, a: Any, b: Any) -> Any:
+    """Of integers without what is behind the point, and 0 by 0."""
+    a, b = tensor_of(a, c.dtype), tensor_of(b, c.dtype)
+    if is_float(c.dtype):
+        return a / b
+    b = ww.where(b.equal(0), 1, b)
+    return (a - a.fmod(b)) // b

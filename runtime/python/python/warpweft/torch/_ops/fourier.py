@@ -1,6 +1,7 @@
 """Fourier transforms, and the few ops that move complex numbers about. A complex tensor is a `Pair` of real ones.
 
-A transform along an axis is a product with the matrix of its waves, in float64 for float32; longer axes than `LONGEST` are left to PyTorch.
+A transform along an axis of few numbers is a product with the matrix of its waves; more are transformed in n log n (`Tensor.fft`), of any length and of
+lengths that are variables. All is computed in float64.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import Any, Optional
 import warpweft as ww
 from warpweft.torch._table import COMPLEX, TABLE, Context, Pair, Unsupported, axis_of, op
 
-LONGEST = 256
+# The most numbers that are multiplied with a matrix.
+DIRECT = 64
 
 
 def _waves(n: int, outputs: int, sign: int) -> Pair:
@@ -22,20 +24,31 @@ def _waves(n: int, outputs: int, sign: int) -> Pair:
     return Pair(angle.cos(), angle.sin())
 
 
-def _along(x: Pair, axis: int, length: int, outputs: int, sign: int) -> Pair:
+def _along(x: Pair, axis: int, length: Any, outputs: Any, sign: int) -> Pair:
     """Transformed along one axis."""
-    if length > LONGEST:
-        raise Unsupported(f"a transform of more than {LONGEST} numbers")
+    if not isinstance(length, int) or length > DIRECT:
+        re, im = x.re.fft(x.im, axis) if sign < 0 else x.re.ifft(x.im, axis)
+        if outputs is not length:
+            re, im = (part.narrow(axis, 0, outputs) for part in (re, im))
+        return Pair(re, im) if sign < 0 else Pair(*(part * _number(length) for part in (re, im)))
     waves = _waves(length, outputs, sign)
     re, im = (part.movedim(axis, -1) for part in (x.re, x.im))
     found = re @ waves.re - im @ waves.im, re @ waves.im + im @ waves.re
     return Pair(*(part.movedim(-1, axis) for part in found))
 
 
-def _scaled(x: Any, count: int, normalization: int) -> Any:
-    factor = {0: 1.0, 1: 1 / math.sqrt(count), 2: 1 / count}[int(normalization)]
-    if factor == 1.0:
+def _number(length: Any) -> Any:
+    """A length as a factor."""
+    return length if isinstance(length, int) else ww.from_dim(length).astype(ww.float64)
+
+
+def _scaled(x: Any, count: Any, normalization: int) -> Any:
+    if int(normalization) == 0:
         return x
+    if isinstance(count, int):
+        factor: Any = 1 / math.sqrt(count) if int(normalization) == 1 else 1 / count
+    else:
+        factor = count.rsqrt() if int(normalization) == 1 else count.reciprocal()
     return Pair(x.re * factor, x.im * factor) if isinstance(x, Pair) else x * factor
 
 
@@ -44,8 +57,8 @@ def _wide(x: Any) -> Pair:
     return Pair(*(part.astype(ww.float64) for part in parts))
 
 
-def _count(x: Pair, axes: list[int]) -> int:
-    return math.prod(x.re.shape[axis] for axis in axes)
+def _count(x: Pair, axes: list[int]) -> Any:
+    return math.prod(_number(x.re.shape[axis]) for axis in axes)
 
 
 @op("_fft_r2c")
@@ -74,14 +87,16 @@ def c2c(c: Context, x: Pair, dim: Any, normalization: int, forward: bool) -> Any
 @op("_fft_c2r")
 def c2r(c: Context, x: Pair, dim: Any, normalization: int, last_dim_size: int) -> Any:
     axes = [axis_of(axis, x.re.ndim) for axis in dim]
-    wide, n = _wide(x), int(last_dim_size)
+    wide, n = _wide(x), last_dim_size
     for axis in axes[:-1]:
         wide = _along(wide, axis, wide.re.shape[axis], wide.re.shape[axis], 1)
     last = axes[-1]
-    count = _count(wide, axes[:-1]) * n
+    count = _count(wide, axes[:-1]) * _number(n)
     half = n // 2 + 1
-    if n > LONGEST or wide.re.shape[last] != half:
-        raise Unsupported(f"a transform of more than {LONGEST} numbers, or of others than half of them")
+    if wide.re.shape[last] != half:
+        raise Unsupported("a transform of others than half of the numbers")
+    if not isinstance(n, int) or n > DIRECT:
+        return _scaled(wide.re.irfft(wide.im, n, last) * _number(n), count, normalization)
     waves = _waves(n, half, 1)
     # Each number but the first, and the middle one if there is one, stands for two.
     places = ww.arange(half, dtype=ww.int64)
@@ -146,7 +161,8 @@ for _name in "clone alias view _unsafe_view reshape permute transpose.int squeez
 
 @op("_conj", "_conj_physical", "conj", "conj_physical")
 def conj(c: Context, x: Any) -> Any:
-    return Pair(x.re, x.im.negative()) if isinstance(x, Pair) else x
+    # A constant may come as a number.
+    return Pair(x.re, x.im.negative()) if isinstance(x, Pair) else x.conjugate() if isinstance(x, complex) else x
 
 
 @op("real")

@@ -187,13 +187,15 @@ def embedding(c: Context, weight: ww.Tensor, index: ww.Tensor, *args: Any, **kwa
 
 @op("embedding_dense_backward")
 def embedding_backward(c: Context, cotangent: ww.Tensor, index: ww.Tensor, count: int, padding: int, scale: bool) -> Any:
-    if scale:
-        raise Unsupported("gradients scaled by frequency")
     rows, width = index.size, cotangent.shape[-1]
     flat = cotangent.reshape(rows, width)
     places = _wide(index).reshape(rows, 1)
     if padding >= 0:
         flat = ww.where(places == padding, 0.0, flat)
+    if scale:
+        line = places.reshape(rows)
+        often = ww.zeros(int(count), dtype=ww.int64).scatter_reduce(0, line, ww.ones(rows, dtype=ww.int64), "sum")
+        flat = flat / often.index_select(0, line).reshape(rows, 1).astype(flat.dtype)
     return ww.zeros(int(count), width, dtype=c.dtype).scatter_reduce(0, places.expand(rows, width), flat, "sum")
 
 
@@ -373,8 +375,8 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int = -1,
 ) -> Any:
-    if c.used - {0} or not indices.size:
-        raise Unsupported("what bags hold, or bags of nothing")
+    if not indices.size:
+        raise Unsupported("bags of nothing")
     bags, rows = c.shape[0], indices.size
     places = ww.arange(rows, dtype=ww.int64)
     # The bag of a row is the last that begins before it or at it.
@@ -390,14 +392,25 @@ def embedding_bag(
     spread = target.unsqueeze(1).expand(rows, weight.shape[1])
     number = ww.zeros(bags + 1, dtype=ww.int64).scatter_reduce(0, target, ww.ones(rows, dtype=ww.int64), "sum")[:bags].unsqueeze(1)
     empty = ww.zeros(bags + 1, weight.shape[1], dtype=weight.dtype)
+    rest = [ww.zeros(tuple(out.shape), dtype=ww.int64) for out in c.outs[1:]]
+    if 1 in c.used and tuple(c.outs[1].shape) == (rows,):
+        rest[0] = bag
+    if 2 in c.used and tuple(c.outs[2].shape) == (bags,):
+        rest[1] = number.reshape(bags)
     if mode == 2:
         found = (empty - float("inf")).scatter_reduce(0, spread, taken, "amax")[:bags]
+        if 3 in c.used and tuple(c.outs[3].shape) == tuple(found.shape):
+            # The first of the largest rows, as the number of its embedding.
+            is_largest = taken.equal(ww.concat([found, empty[:1]], 0).gather(0, spread))
+            first = ww.full((bags + 1, weight.shape[1]), rows - 1, dtype=ww.int64)
+            first = first.scatter_reduce(0, spread, ww.where(is_largest, places.unsqueeze(1), rows - 1), "amin")[:bags]
+            rest[2] = ww.where(number > 0, _wide(indices).astype(ww.int64).index_select(0, first.reshape(-1)).reshape(first.shape), 0)
         found = ww.where(number > 0, found, 0.0)
     else:
         found = empty.scatter_reduce(0, spread, taken, "sum")[:bags]
         if mode == 1:
             found = found / number.maximum(1).astype(weight.dtype)
-    return (found, *(ww.zeros(tuple(out.shape), dtype=ww.int64) for out in c.outs[1:]))
+    return (found, *rest)
 
 
 def _histogram(x: ww.Tensor, edges: ww.Tensor, weight: Any, density: bool) -> tuple[ww.Tensor, ww.Tensor]:

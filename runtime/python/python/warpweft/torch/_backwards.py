@@ -1,0 +1,325 @@
+"""Derivatives, and a few other ops, that PyTorch leaves whole, taken apart: of images resampled, of bags of embeddings, of norms of weights, of
+margins, of distances; and numbers rounded as if they were quantised.
+
+An axis is resampled by itself: a result is a sum of a few elements times weights, so the derivative adds each gradient times those weights to these
+elements. Images that are smoothed are products with a matrix of weights for each axis, and so are their derivatives. Places and weights are PyTorch's, in the
+type that it computes in. Tests: tests/test_programs.py, against eager PyTorch; `tests/opinfo.py --backward`.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from functools import partial
+from typing import Any, Callable, Optional
+
+
+@functools.cache
+def entries() -> dict[Any, Callable[..., Any]]:
+    """For each op what takes it apart; ops that this PyTorch does not have are left out."""
+    import torch
+
+    found: dict[str, Callable[..., Any]] = {
+        "_weight_norm_interface_backward": weight_norm,
+        "_embedding_bag_backward": embedding_bag,
+        "_embedding_bag_per_sample_weights_backward": sample_weights,
+        "multi_margin_loss_backward": multi_margin,
+        "multilabel_margin_loss_backward": multilabel_margin,
+        "masked_scatter_backward": masked_scatter,
+        "_pdist_backward": pairs,
+        "fake_quantize_per_tensor_affine_cachemask": quantised,
+        "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams": quantised_if_enabled,
+        "fake_quantize_per_channel_affine_cachemask": quantised_channels,
+    }
+    for axes in (1, 2, 3):
+        found[f"upsample_nearest{axes}d_backward"] = partial(nearest, False)
+        found[f"_upsample_nearest_exact{axes}d_backward"] = partial(nearest, True)
+    for name in ("linear1d", "bilinear2d", "trilinear3d"):
+        found[f"upsample_{name}_backward"] = partial(weighted, _linear)
+    found["upsample_bicubic2d_backward"] = partial(weighted, _cubic)
+    for name, width in (("bilinear2d", 2), ("bicubic2d", 4), ("lanczos2d", 6)):
+        found[f"_upsample_{name}_aa"] = partial(smoothed, width)
+        found[f"_upsample_{name}_aa_backward"] = partial(smoothed_backward, width)
+    aten = torch.ops.aten
+    return {getattr(aten, name).default: how for name, how in found.items() if hasattr(aten, name)}
+
+
+# Elements of an axis, with the weights that a result has of them: lists of tensors, one of each for each of the few.
+Taps = tuple[list[Any], list[Any]]
+
+
+def _places(like: Any, count: int) -> Any:
+    import torch
+
+    wide = torch.float32 if like.dtype in (torch.float16, torch.bfloat16) else like.dtype
+    return torch.arange(count, device=like.device, dtype=wide)
+
+
+def _step(length: int, outputs: int, align: bool, scale: Optional[float]) -> float:
+    """Elements from one result to the next."""
+    if align:
+        return (length - 1) / (outputs - 1) if outputs > 1 else 0.0
+    return 1 / scale if scale is not None and scale > 0 else length / outputs
+
+
+def _linear(like: Any, length: int, outputs: int, align: bool, scale: Optional[float]) -> Taps:
+    import torch
+
+    places = _places(like, outputs)
+    if length == outputs:
+        return [places.to(torch.int64)], [torch.ones_like(places)]
+    step = _step(length, outputs, align, scale)
+    at = places * step if align else ((places + 0.5) * step - 0.5).clamp(min=0)
+    low = at.to(torch.int64).clamp(max=length - 1)
+    share = (at - low).clamp(0, 1)
+    return [low, (low + 1).clamp(max=length - 1)], [1 - share, share]
+
+
+def _cubic(like: Any, length: int, outputs: int, align: bool, scale: Optional[float]) -> Taps:
+    import torch
+
+    step = _step(length, outputs, align, scale)
+    places = _places(like, outputs)
+    at = places * step if align else (places + 0.5) * step - 0.5
+    floor = at.floor()
+    share = at - floor
+
+    def near(x: Any) -> Any:
+        return ((1.25 * x - 2.25) * x) * x + 1
+
+    def far(x: Any) -> Any:
+        return ((-0.75 * x + 3.75) * x - 6) * x + 3
+
+    weights = [far(share + 1), near(share), near(1 - share), far(2 - share)]
+    return [(floor.to(torch.int64) + k - 1).clamp(0, length - 1) for k in range(4)], weights
+
+
+def _added(gradient: Any, axis: int, length: int, taps: Taps) -> Any:
+    """Along one axis, each gradient times its weights added to what it was made of."""
+    total: Any = None
+    shape = [1] * gradient.ndim
+    shape[axis] = -1
+    for places, weights in zip(*taps):
+        part = gradient * weights.reshape(shape).to(gradient.dtype)
+        part = part.new_zeros([*part.shape[:axis], length, *part.shape[axis + 1 :]]).index_add(axis, places, part)
+        total = part if total is None else total + part
+    return total
+
+
+def weighted(
+    taps: Callable[..., Taps], gradient: Any, output_size: Any, input_size: Any, align_corners: bool, *scales: Optional[float], **named: Any
+) -> Any:
+    """By an image that was resampled by weights."""
+    given = [*scales, *named.values(), None, None, None]
+    found = gradient
+    for place in range(len(output_size)):
+        axis, length = place + 2, input_size[place + 2]
+        found = _added(found, axis, length, taps(gradient, length, gradient.shape[axis], align_corners, given[place]))
+    return found
+
+
+def nearest(exact: bool, gradient: Any, output_size: Any, input_size: Any, *scales: Optional[float], **named: Any) -> Any:
+    """By an image of which each result is one element."""
+    import torch
+
+    given = [*scales, *named.values(), None, None, None]
+    found = gradient
+    for place in range(len(output_size)):
+        axis, length, outputs = place + 2, input_size[place + 2], gradient.shape[place + 2]
+        places = torch.arange(outputs, device=gradient.device, dtype=torch.float32)
+        step = _step(length, outputs, False, given[place])
+        at = ((places + 0.5 if exact else places) * step).to(torch.int64).clamp(max=length - 1)
+        found = found.new_zeros([*found.shape[:axis], length, *found.shape[axis + 1 :]]).index_add(axis, at, found)
+    return found
+
+
+def _smoothing(width: int, like: Any, length: int, outputs: int, align: bool, scale: Optional[float]) -> Any:
+    """The matrix of an axis: a row of weights for each result, as wide as the steps between results are."""
+    import torch
+
+    step = _step(length, outputs, align, scale)
+    support, tight = (width / 2 * step, 1 / step) if step >= 1 else (width / 2, 1.0)
+    center = (_places(like, outputs) + 0.5) * step
+    places = _places(like, length)
+    first = (center - support + 0.5).to(torch.int64).clamp(min=0).unsqueeze(1)
+    end = (center + support + 0.5).to(torch.int64).clamp(max=length).unsqueeze(1)
+    x = ((places - center.unsqueeze(1) + 0.5) * tight).abs()
+    if width == 2:
+        weights = 1 - x
+    elif width == 4:
+        weights = torch.where(x < 1, (1.5 * x - 2.5) * x * x + 1, (((x - 5) * x + 8) * x - 4) * -0.5)
+    else:
+        weights = torch.sinc(x) * torch.sinc(x / 3)
+    inside = (places >= first) & (places < end) & (x < width / 2)
+    weights = torch.where(inside, weights, 0.0)
+    return weights / weights.sum(1, keepdim=True)
+
+
+def _by_matrices(x: Any, matrices: list[Any]) -> Any:
+    for place, matrix in enumerate(matrices):
+        x = (x.movedim(place + 2, -1) @ matrix.to(x.dtype).T).movedim(-1, place + 2)
+    return x
+
+
+def smoothed(width: int, x: Any, output_size: Any, align_corners: bool, *scales: Optional[float], **named: Any) -> Any:
+    """An image resampled and smoothed at once; that of bytes is PyTorch's, which weighs by integers."""
+    if not x.is_floating_point() or 0 in x.shape:
+        return NotImplemented
+    given = [*scales, *named.values(), None, None]
+    return _by_matrices(
+        x, [_smoothing(width, x, x.shape[k + 2], output_size[k], align_corners, given[k]) for k in range(2)]
+    ).contiguous()  # fmt: skip
+
+
+def smoothed_backward(
+    width: int, gradient: Any, output_size: Any, input_size: Any, align_corners: bool, *scales: Optional[float], **named: Any
+) -> Any:
+    """By such an image."""
+    given = [*scales, *named.values(), None, None]
+    return _by_matrices(
+        gradient, [_smoothing(width, gradient, input_size[k + 2], output_size[k], align_corners, given[k]).T for k in range(2)]
+    ).contiguous()  # fmt: skip
+
+
+def weight_norm(gradient: Any, v: Any, g: Any, norms: Any, dim: int) -> tuple[Any, Any]:
+    """By directions and lengths of `v * (g / norms)`."""
+    axes = [axis for axis in range(v.ndim) if axis != dim % v.ndim]
+    norms = norms.to(v.dtype)
+    along = (gradient * v).sum(axes, keepdim=True) if axes else gradient * v
+    return (g / norms) * (gradient - v * (along / norms**2)), along / norms
+
+
+def _bags(indices: Any, offsets: Any, bags: int, padding_idx: int) -> tuple[Any, Any]:
+    """The bag of each index, and whether it counts."""
+    import torch
+
+    places = torch.arange(indices.shape[0], device=indices.device)
+    bag = (offsets[:bags].unsqueeze(0) <= places.unsqueeze(1)).sum(1) - 1
+    counts = indices != padding_idx if padding_idx >= 0 else torch.ones_like(indices, dtype=torch.bool)
+    # There may be one offset more, where the last bag ends.
+    return bag, counts & (places < offsets[bags]) if offsets.shape[0] > bags else counts
+
+
+def embedding_bag(
+    gradient: Any, indices: Any, offsets: Any, offset2bag: Any, bag_size: Any, maximum_indices: Any, num_weights: int, scale_grad_by_freq: bool,
+    mode: int, sparse: bool, per_sample_weights: Any, padding_idx: int = -1,
+) -> Any:  # fmt: skip
+    """By the table of embeddings whose bags were added, averaged, or looked through for the largest."""
+    import torch
+
+    if sparse or not indices.shape[0]:
+        return NotImplemented
+    bags, width = gradient.shape
+    bag, counts = _bags(indices, offsets, bags, padding_idx)
+    empty = gradient.new_zeros(num_weights, width)
+    if mode == 2:
+        # Of a bag without a row there is none to add to.
+        size = torch.zeros(bags, dtype=torch.int64, device=indices.device).index_add(0, bag, counts.to(torch.int64))
+        part = torch.where(size.unsqueeze(1) > 0, gradient, 0.0)
+        return empty.scatter_add(0, maximum_indices.to(torch.int64).clamp(min=0), part)
+    part = torch.where(counts.unsqueeze(1), gradient.index_select(0, bag), 0.0)
+    if mode == 1:
+        size = torch.zeros(bags, dtype=torch.int64, device=indices.device).index_add(0, bag, counts.to(torch.int64))
+        part = part / size.clamp(min=1).index_select(0, bag).unsqueeze(1).to(part.dtype)
+    if per_sample_weights is not None:
+        part = part * per_sample_weights.unsqueeze(1)
+    if scale_grad_by_freq:
+        often = torch.zeros(num_weights, dtype=torch.int64, device=indices.device).index_add(0, indices, torch.ones_like(indices, dtype=torch.int64))
+        part = part / often.index_select(0, indices).unsqueeze(1).to(part.dtype)
+    return empty.index_add(0, indices, part)
+
+
+def sample_weights(gradient: Any, weight: Any, indices: Any, offsets: Any, offset2bag: Any, mode: int, padding_idx: int = -1) -> Any:
+    """By the weights of rows in sums."""
+    import torch
+
+    bag, counts = _bags(indices, offsets, gradient.shape[0], padding_idx)
+    found = (gradient.index_select(0, bag) * weight.index_select(0, indices)).sum(1)
+    return torch.where(counts, found, 0.0)
+
+
+def _spread(gradient: Any, rows: int, reduction: int) -> Any:
+    """A gradient for each row; 1 is the mean."""
+    gradient = gradient / rows if reduction == 1 else gradient
+    return gradient.reshape(-1, 1) if gradient.ndim else gradient
+
+
+def multi_margin(gradient: Any, x: Any, target: Any, p: Any, margin: Any, weight: Any = None, reduction: int = 1) -> Any:
+    """By scores, of which each that comes too near to that of the right class counts."""
+    import torch
+
+    scores, classes = x.reshape(-1, x.shape[-1]), target.reshape(-1, 1)
+    over = margin - scores.gather(1, classes) + scores
+    others = torch.arange(scores.shape[1], device=x.device) != classes
+    slope = torch.where(others & (over > 0), over if p == 2 else torch.ones_like(over), 0.0) * (p / scores.shape[1])
+    if weight is not None:
+        slope = slope * weight.index_select(0, classes.reshape(-1)).unsqueeze(1)
+    slope = slope.scatter_add(1, classes, -slope.sum(1, keepdim=True))
+    return (slope * _spread(gradient, scores.shape[0], reduction)).reshape(x.shape)
+
+
+def multilabel_margin(gradient: Any, x: Any, target: Any, reduction: int, is_target: Any) -> Any:
+    """As `multi_margin`, of several right classes: those before the first -1."""
+    scores, classes = x.reshape(-1, x.shape[-1]), target.reshape(-1, x.shape[-1])
+    valid = (classes >= 0).to(x.dtype).cumprod(1)
+    classes = classes.clamp(min=0)
+    over = 1 - scores.gather(1, classes).unsqueeze(2) + scores.unsqueeze(1) > 0
+    counted = over.to(x.dtype) * valid.unsqueeze(2) * (1 - is_target.reshape(scores.shape).to(x.dtype)).unsqueeze(1)
+    slope = counted.sum(1).scatter_add(1, classes, -counted.sum(2)) / scores.shape[1]
+    return (slope * _spread(gradient, scores.shape[0], reduction)).reshape(x.shape)
+
+
+def masked_scatter(gradient: Any, mask: Any, sizes: Any) -> Any:
+    """By what was put, one after another, where a mask is true; the rest of it went nowhere."""
+    import torch
+
+    count, flat = math.prod(sizes), mask.expand(gradient.shape).reshape(-1)
+    places = flat.to(torch.int64).cumsum(0) - 1
+    # What is not meant goes to one more element.
+    places = torch.where(flat & (places < count), places, count)
+    return gradient.new_zeros(count + 1).scatter_add(0, places, gradient.reshape(-1))[:count].reshape(sizes)
+
+
+def pairs(gradient: Any, x: Any, p: float, distances: Any) -> Any:
+    """By points, of the distances between each two of them; where a distance is 0, so is the derivative."""
+    import torch
+
+    first, second = torch.triu_indices(x.shape[0], x.shape[0], 1, device=x.device)
+    apart, factor, far = x.index_select(0, first) - x.index_select(0, second), gradient.unsqueeze(1), distances.unsqueeze(1)
+    if p == 0:
+        return torch.zeros_like(x)
+    if p == float("inf"):
+        slope = apart.sign() * (apart.abs() == far)
+    else:
+        hidden = (far == 0) | (apart == 0) if p < 2 else far == 0
+        safe, length = torch.where(hidden, 1.0, apart), torch.where(far == 0, 1.0, far)
+        slope = torch.where(hidden, 0.0, safe.sign() * (safe.abs() / length) ** (p - 1))
+    part = factor * slope
+    return torch.zeros_like(x).index_add(0, first, part).index_add(0, second, -part)
+
+
+def quantised(x: Any, scale: Any, zero_point: Any, quant_min: int, quant_max: int) -> tuple[Any, Any]:
+    """Numbers as integers between two bounds would have them, and which are not beyond these."""
+    import torch
+
+    if not isinstance(scale, torch.Tensor):
+        scale = torch.full((), scale, dtype=torch.float32, device=x.device)
+    whole = (zero_point + (x.to(torch.float32) * (1 / scale)).round()).to(torch.int64)
+    found = (whole.clamp(quant_min, quant_max) - zero_point) * scale
+    return found.to(x.dtype), (whole >= quant_min) & (whole <= quant_max)
+
+
+def quantised_if_enabled(x: Any, scale: Any, zero_point: Any, fake_quant_enabled: Any, quant_min: int, quant_max: int) -> tuple[Any, Any]:
+    """As `quantised`, or as they are."""
+    import torch
+
+    found, inside = quantised(x, scale, zero_point, quant_min, quant_max)
+    enabled = fake_quant_enabled != 0
+    return torch.where(enabled, found, x), inside | ~enabled
+
+
+def quantised_channels(x: Any, scale: Any, zero_point: Any, axis: int, quant_min: int, quant_max: int) -> tuple[Any, Any]:
+    """As `quantised`, with a scale for each place along an axis."""
+    shape = [1] * x.ndim
+    shape[axis] = -1
+    return quantised(x, scale.reshape(shape), zero_point.reshape(shape), quant_min, quant_max)
