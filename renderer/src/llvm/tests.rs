@@ -373,7 +373,10 @@ fn lanes_are_spread_moved_and_combined() {
         let lanes = lanes.map(|(vector, lane)| list.push(Op::Lane, DType::F32, &[vector], Arg::Number(lane)));
         list.push(Op::Stack, DType::F32.with_lanes(8), &lanes.each_ref(), Arg::None)
     };
-    check_two(DType::F32.with_lanes(8), three, expect![[r#"
+    check_two(
+        DType::F32.with_lanes(8),
+        three,
+        expect![[r#"
         entry:
           %load1 = load <8 x float>, ptr %p1, align 4
           %load2 = load <8 x float>, ptr %p2, align 4
@@ -389,7 +392,8 @@ fn lanes_are_spread_moved_and_combined() {
           %stack12.of2 = shufflevector <8 x float> %load1, <8 x float> %load2, <8 x i32> <i32 0, i32 8, i32 poison, i32 1, i32 9, i32 poison, i32 2, i32 10>
           %stack12 = shufflevector <8 x float> %stack12.of2, <8 x float> %add3, <8 x i32> <i32 0, i32 1, i32 8, i32 3, i32 4, i32 9, i32 6, i32 7>
           store <8 x float> %stack12, ptr %p0, align 4
-    "#]]);
+    "#]],
+    );
     let swap = |list: &mut List, a: &UOp, b: &UOp| {
         let lane = |list: &mut List, vector: &UOp, lane| list.push(Op::Lane, DType::F32, &[vector], Arg::Number(lane));
         let (second, first) = (lane(list, a, 1), lane(list, b, 0));
