@@ -381,6 +381,24 @@ mod tests {
     }
 
     #[test]
+    fn what_varies_with_more_than_the_load_is_not_of_it_alone() {
+        let ops = computed(
+            "graph %apart(y: f32[6, 32], x: f32[6, 40], v: f32[32, 40]) {
+  a = reshape x, [6, 1, 40]
+  wide = expand a, [6, 32, 40]
+  b = reshape v, [1, 32, 40]
+  tall = expand b, [6, 32, 40]
+  d = add wide, tall
+  s = reduce d, add (2)
+  done = store y, s
+  k = sink done
+  return k
+}",
+        );
+        assert_eq!(ops, [Op::Load, Op::Load]);
+    }
+
+    #[test]
     fn a_product_that_is_added_up_stays_with_its_sum() {
         let ops = computed(
             "graph %squares(y: f32[6], x: f32[6, 40]) {
