@@ -73,10 +73,7 @@ fn try_apply(root: &UOp, opt: &Opt, target: &Target) -> Result<UOp, Reason> {
         Opt::Stage { load, ranges } => stage::stage_load(root, *load, &all(ranges)?, MemorySpace::Private, target)?,
         Opt::StageComputed { load, ranges } => stage::stage_computed(root, *load, &all(ranges)?, target)?,
         Opt::Frame { load, ranges } => frame_load(root, *load, &all(ranges)?, target)?,
-        Opt::Accumulate { range, along } => {
-            let along: Vec<UOp> = along.iter().map(find).collect::<Result<_, _>>()?;
-            block(root, &find(range)?, &along, target)?
-        }
+        Opt::Accumulate { range, along } => block(root, &find(range)?, &all(along)?, target)?,
         Opt::StageShared { load, ranges } => {
             stage::stage_load(root, *load, &all(ranges)?, MemorySpace::Shared, target)?
         }

@@ -200,3 +200,17 @@ def factors_around_a_draw(device: Any, compiled: Compile) -> list[Any]:
 
     torch.manual_seed(7)
     return list(compiled(step)(torch.randn(4, 3).to(device)))
+
+
+@program
+def searches(device: Any, compiled: Compile) -> list[Any]:
+    def step(line: Any, rows: Any, values: Any, numbers: Any) -> Any:
+        found = [torch.searchsorted(line, values), torch.searchsorted(line, values, right=True), torch.searchsorted(line, numbers)]
+        found += [torch.searchsorted(rows, values, side=side) for side in ("left", "right")]
+        return [*found, torch.bucketize(values, line), torch.bucketize(values, line[:40], right=True), torch.searchsorted(line, values[0, 0])]
+
+    # Many are equal, and the values are among them, between them, outside, and no numbers.
+    line = torch.arange(700.0).floor_divide(3).to(device)
+    rows = torch.stack([line.cpu(), line.cpu() - 90.5]).to(device)
+    values = torch.tensor([[-1.0, 0.0, 7.0, 7.5, 233.0], [234.0, float("nan"), -90.5, float("inf"), float("-inf")]]).to(device)
+    return compiled(step)(line, rows, values, torch.tensor([0, 7, 500]).to(device))
