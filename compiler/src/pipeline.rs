@@ -10,7 +10,7 @@ use crate::legalize::{
     blocks, decompose, expand, first_thread, index_types, interleaved, pairs, states, strided, transpose,
 };
 use crate::linearize::{self, Linear, ahead, barriers, check, linearizer, reassociate, short_loops};
-use crate::lower::{loops, tensors};
+use crate::lower::{loops, reduction_order, tensors};
 use crate::optimize::{self, Opts};
 use crate::program::{Access, Parameter};
 use crate::symbolic;
@@ -130,6 +130,7 @@ impl Passes<'_> {
         self.run("what is replaced is loaded first", effects::order_effects);
         self.run("ranges are taken apart into digits", loops::split_digits);
         self.run("reductions share loops", loops::share_loops);
+        self.run("loops of reductions go as memory lies", reduction_order::order_reductions);
         self.run("outer loops are ordered by what needs them", loops::order_outputs);
         self.run("adjacent loops become one", loops::merge_ranges);
     }

@@ -90,6 +90,33 @@ fn axes_that_are_not_neighbours_are_summed_as_well() {
     check("[50, 40, 300, 2] along 0 and 2", &found, &exact, &exact, 15_000, false);
 }
 
+/// Sums of a permuted tensor over some of its axes, which run through memory in another order than they are named in.
+#[test]
+fn sums_over_permuted_axes_are_as_exact() {
+    let lens = [24usize, 70, 9, 32];
+    let data = drawn(lens.iter().product());
+    let x = Tensor::from_vec(data.clone(), lens.map(|len| len as i64));
+    for order in [[3, 1, 0, 2], [1, 0, 3, 2], [2, 3, 0, 1], [0, 2, 1, 3]] {
+        for axes in [&[0, 1, 2, 3][..], &[0, 2], &[1, 3], &[0, 1, 3], &[2, 3]] {
+            let kept: Vec<usize> = (0..4).filter(|axis| !axes.contains(axis)).map(|axis| order[axis]).collect();
+            let len: usize = kept.iter().map(|&axis| lens[axis]).product();
+            let mut exact = vec![0.0; len];
+            let mut most = vec![0f32; len];
+            for (place, value) in data.iter().enumerate() {
+                let digit = |axis: usize| place / lens[axis + 1..].iter().product::<usize>() % lens[axis];
+                let result = kept.iter().fold(0, |sum, &axis| sum * lens[axis] + digit(axis));
+                exact[result] += *value as f64;
+                most[result] = most[result].max(*value);
+            }
+            let moved = x.permute(order.map(|axis| axis as i64));
+            let named: Vec<i64> = axes.iter().map(|&axis| axis as i64).collect();
+            let found = moved.sum(named.clone()).to_vec::<f32>().unwrap();
+            check(&format!("{order:?} over {axes:?}"), &found, &exact, &exact, data.len() / len, false);
+            assert_eq!(moved.max(named).to_vec::<f32>().unwrap(), most, "{order:?} over {axes:?}");
+        }
+    }
+}
+
 #[test]
 fn sums_of_symbolic_lengths_go_by_blocks_too() {
     let n = Var::new("n", 1..=200_000).unwrap();

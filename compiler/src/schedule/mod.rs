@@ -41,6 +41,7 @@ mod share;
 mod streams;
 #[cfg(test)]
 mod tests;
+mod two_stages;
 mod use_site;
 mod writes;
 

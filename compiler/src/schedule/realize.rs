@@ -9,11 +9,10 @@
 //! Always: every value keeps its elements. Linear in the size of the graph.
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use smallvec::SmallVec;
 
-use super::cost;
+use super::two_stages::in_two_stages;
 use crate::error::CompileError;
-use crate::ir::{Arg, Axes, Combining, Dim, Op, Shape, UOp, postorder, with_mapped_sources};
+use crate::ir::{Arg, Axes, Combining, Op, Shape, UOp, postorder, with_mapped_sources};
 use crate::target::Costs;
 use crate::view::{ShapeTracker, collect_movement_chain, movement_of};
 
@@ -286,80 +285,6 @@ fn contiguous(value: &UOp) -> UOp {
     if stored { value.clone() } else { base.contiguous().reshape(value.shape().clone()) }
 }
 
-/// A big reduction with few results as two: each of some hundred parts of one axis on its own, then the parts.
-///
-/// `None` where one stage has enough parallel work, or where no axis can be cut.
-fn in_two_stages(operands: &[UOp], combining: Combining, axes: &Axes, costs: &Costs) -> Option<UOp> {
-    let lens = operands[0].shape().as_const()?;
-    let is_reduced = |axis: usize| axes.contains(&(axis as u8));
-    let results: i64 = (0..lens.len()).filter(|&axis| !is_reduced(axis)).map(|axis| lens[axis]).product();
-    let inputs: i64 = lens.iter().product();
-    if results >= i64::from(costs.few_results) || inputs < i64::from(costs.inputs_of_two_stages) {
-        return None;
-    }
-    // Enough parts for every thread, each still long.
-    let parts_wanted = (i64::from(costs.partial_results) / results.max(1)).max(2);
-    let divisor_of = |len: i64| (2..=parts_wanted.min(len)).rev().find(|parts| len % parts == 0);
-    // The outermost axis that can be cut well keeps the parts in one piece each.
-    let cut = (0..lens.len())
-        .filter(|&axis| is_reduced(axis))
-        .filter_map(|axis| divisor_of(lens[axis]).map(|parts| (axis, parts)))
-        .max_by_key(|&(axis, parts)| (parts.min((parts_wanted + 3) / 4), std::cmp::Reverse(axis)));
-    match cut {
-        Some((axis, parts)) if parts >= cost::PARTS_MIN.min(parts_wanted) => {
-            Some(staged(operands, combining, axes, axis, parts).swap_remove(combining.number()))
-        }
-        _ => by_pieces(operands, combining, axes, &lens, parts_wanted),
-    }
-}
-
-/// Axis `axis` cut into `parts`, each reduced with all other reduced axes, then the parts.
-fn staged(operands: &[UOp], combining: Combining, axes: &Axes, axis: usize, parts: i64) -> Vec<UOp> {
-    let shape = operands[0].shape();
-    let len = shape[axis].as_const().unwrap_or(parts);
-    let mut split: SmallVec<[Dim; 6]> = shape.iter().cloned().collect();
-    let whole = len == parts;
-    if !whole {
-        split[axis] = Dim::from(parts);
-        split.insert(axis + 1, Dim::from(len / parts));
-    }
-    let inner: Vec<UOp> = operands.iter().map(|operand| operand.reshape(split.to_vec())).collect();
-    // Behind the cut axis all axes have moved up by one; what is left of the cut axis itself is reduced first too.
-    let moved = |old: usize| if old > axis && !whole { old + 1 } else { old };
-    let mut first: Vec<usize> = axes.iter().map(|&old| old as usize).filter(|&old| old != axis).map(moved).collect();
-    if !whole {
-        first.push(axis + 1);
-    }
-    first.sort_unstable();
-    if first.is_empty() {
-        return combining.reduce_all(operands, &[axis]);
-    }
-    let partial: Vec<UOp> = combining.reduce_all(&inner, &first).iter().map(UOp::contiguous).collect();
-    let position = (0..axis).filter(|old| !axes.contains(&(*old as u8))).count();
-    combining.reduce_all(&partial, &[position])
-}
-
-/// Where no axis divides: the longest reduced axis without its remainder in two stages, and the remainder by itself.
-fn by_pieces(operands: &[UOp], combining: Combining, axes: &Axes, lens: &[i64], parts: i64) -> Option<UOp> {
-    let axis = axes.iter().map(|&axis| axis as usize).max_by_key(|&axis| (lens[axis], std::cmp::Reverse(axis)))?;
-    let whole = lens[axis] / parts * parts;
-    if whole == 0 || whole == lens[axis] {
-        return None;
-    }
-    let piece = |from: i64, to: i64| -> Vec<UOp> {
-        let bounds: Vec<(Dim, Dim)> = lens
-            .iter()
-            .enumerate()
-            .map(|(k, &len)| if k == axis { (Dim::from(from), Dim::from(to)) } else { (Dim::from(0), Dim::from(len)) })
-            .collect();
-        operands.iter().map(|operand| operand.shrink(&bounds)).collect()
-    };
-    let reduced: Vec<usize> = axes.iter().map(|&axis| axis as usize).collect();
-    let main = staged(&piece(0, whole), combining, axes, axis, parts);
-    let rest = combining.reduce_all(&piece(whole, lens[axis]), &reduced);
-    Some(combining.combine(&main, &rest).swap_remove(combining.number()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -389,22 +314,5 @@ mod tests {
         assert_eq!(sum, UOp::int(0, DType::F32).reshape([1]).expand([2]));
         let product = one(&empty.exp2().reduce(ReduceOp::Mul, &[1]));
         assert_eq!(product, UOp::int(1, DType::F32).reshape([1]).expand([2]));
-    }
-
-    #[test]
-    fn big_reductions_with_few_results_are_cut_in_two() {
-        let sum = one(&param(1 << 24).reduce(ReduceOp::Add, &[0]));
-        assert_eq!(sum.src()[0].op(), Op::Contiguous);
-        assert_eq!(sum.src()[0].shape().as_const().unwrap(), [1024]);
-        let rows = param(1 << 24).reshape([4096, 4096]);
-        assert_eq!(one(&rows.reduce(ReduceOp::Add, &[0])).src()[0].op(), Op::Reshape);
-        // Rows enough for every thread stay whole; 4 results of 2^20 inputs each become 256 parts.
-        let rows = param(1 << 20).reshape([512, 2048]).reduce(ReduceOp::Max, &[1]);
-        assert_eq!(one(&rows), rows);
-        let four = one(&param(1 << 22).reshape([4, 1 << 20]).reduce(ReduceOp::Max, &[1]));
-        assert_eq!(four.src()[0].shape().as_const().unwrap(), [4, 256]);
-        // A prime length has a remainder, which is added by itself.
-        let prime = one(&param(1_000_003).reduce(ReduceOp::Add, &[0]));
-        assert_eq!((prime.op(), prime.shape().len()), (Op::Add, 0));
     }
 }

@@ -306,3 +306,15 @@ def test_numbers_beside_halves_are_not_rounded_to_halves_first(dtype):
 def test_bytes_are_those_of_eager_as_elements_of_any_width(dtype):
     x = torch.randn(3, 8)
     assert torch.equal(compiled(lambda x: (x + 1).view(dtype))(x).view(torch.uint8), (x + 1).view(dtype).view(torch.uint8))
+
+
+def test_bytes_are_resampled_as_in_eager():
+    x = torch.randint(0, 256, (2, 3, 8, 9), dtype=torch.uint8)
+
+    def resized(x):
+        return F.interpolate(x, (5, 7), mode="bilinear")
+
+    counters(reset=True)
+    assert torch.equal(compiled(resized)(x), resized(x))
+    # PyTorch weighs them by integers, so they are left to it.
+    assert "aten.upsample_bilinear2d.default" in counters()["fallback_ops"]

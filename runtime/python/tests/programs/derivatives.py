@@ -55,12 +55,26 @@ def resized(device: Any, compiled: Compile) -> list[Any]:
             larger, smaller = [2 * length + 1 for length in x.shape[2:]], [length - 1 for length in x.shape[2:]]
             for mode in ("nearest", "nearest-exact"):
                 found += [F.interpolate(x, larger, mode=mode), F.interpolate(x, scale_factor=1.7, mode=mode)]
+                found += [F.interpolate(x, scale_factor=3, mode=mode), F.interpolate(x, [1] * (x.ndim - 2), mode=mode)]
             found += [F.interpolate(x, smaller, mode=linear, align_corners=align) for align in (True, False)]
             found += [F.interpolate(x, scale_factor=1.7, mode=linear, recompute_scale_factor=recompute) for recompute in (True, False)]
         found += [F.interpolate(image, (7, 3), mode="bicubic", align_corners=align) for align in (True, False)]
+        # Each element goes into many results.
+        found += [F.interpolate(image, (61, 9), mode=mode) for mode in ("bilinear", "bicubic", "nearest")]
         return found
 
     return derived(device, compiled, step, line, image, volume)
+
+
+@program
+def padded_by_themselves(device: Any, compiled: Compile) -> list[Any]:
+    def step(line: Any, image: Any, volume: Any) -> Any:
+        found = []
+        for x, pads in ((line, [(2, 1), (-1, 3), (4, -2)]), (image, [(1, 2, 3, 0), (5, -1, -2, 4)]), (volume, [(1, 0, 2, 1, 1, 1), (-1, 2, 1, -1, 2, 0)])):
+            found += [F.pad(x, pad, mode=mode) for pad in pads for mode in ("reflect", "replicate")]
+        return found
+
+    return derived(device, compiled, step, torch.randn(2, 2, 5), torch.randn(2, 2, 5, 6), torch.randn(1, 2, 3, 4, 3))
 
 
 @program

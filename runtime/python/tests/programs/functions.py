@@ -203,6 +203,32 @@ def factors_around_a_draw(device: Any, compiled: Compile) -> list[Any]:
 
 
 @program
+def resized_bytes(device: Any, compiled: Compile) -> list[Any]:
+    image = torch.randint(0, 256, (2, 3, 8, 9), dtype=torch.uint8).to(device)
+
+    def sizes(x: Any) -> Any:
+        return [F.interpolate(x, scale_factor=2), F.interpolate(x, (5, 7)), F.interpolate(x, (4, 3), mode="nearest-exact")]
+
+    return compiled(sizes)(image)
+
+
+@program
+def arguments_of_any_strides(device: Any, compiled: Compile) -> list[Any]:
+    image = torch.randn(2, 8, 6, 5).to(device).to(memory_format=torch.channels_last)
+    matrix, weight = torch.randn(7, 8).to(device).t(), torch.nn.Parameter(torch.randn(3, 8).to(device).t())
+
+    def step(x: Any, matrix: Any) -> Any:
+        return [x.softmax(1) + 1, x.movedim(1, -1) @ matrix, (x.movedim(1, -1) @ weight).sum((0, 2)), (x * x).transpose(1, 2).flatten(1)]
+
+    call = compiled(step)
+    found = call(image, matrix)
+    with torch.no_grad():
+        weight.mul_(-2)
+    # Other strides of the same shapes.
+    return [*found, *call(image, matrix), *call(image.contiguous(), matrix.contiguous())]
+
+
+@program
 def searches(device: Any, compiled: Compile) -> list[Any]:
     def step(line: Any, rows: Any, values: Any, numbers: Any) -> Any:
         found = [torch.searchsorted(line, values), torch.searchsorted(line, values, right=True), torch.searchsorted(line, numbers)]

@@ -11,7 +11,7 @@ from typing import Any, Callable
 
 from warpweft.torch import _device
 from warpweft.torch._counters import counters
-from warpweft.torch._decompositions import decompositions
+from warpweft.torch._decompositions import decompositions, left_whole
 from warpweft.torch._graph import Graph
 
 _device.register()
@@ -63,7 +63,8 @@ def backend(module: Any, example_inputs: Any, **options: Any) -> Callable[..., A
     compiler = aot_autograd(
         fw_compiler=compile_graph, bw_compiler=compile_graph, inference_compiler=compile_inference, decompositions=decompositions()
     )
-    compiled: Callable[..., Any] = compiler(module, example_inputs)
+    with left_whole():
+        compiled: Callable[..., Any] = compiler(module, example_inputs)
     context = TracingContext.try_get()
     if len(graphs) != 1 or len(graphs[0].placeholders) != len(example_inputs) or not _is_plain(context):
         return compiled

@@ -24,11 +24,11 @@ Source = Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], Any]
 class Bound:
     """A parameter, and the tensor that shares its memory."""
 
-    __slots__ = ("position", "place", "parameter", "address", "tensor")
+    __slots__ = ("position", "place", "order", "parameter", "address", "tensor")
 
-    def __init__(self, position: int, place: int, parameter: Any) -> None:
-        # Which argument of the function it is, and which of the graph.
-        self.position, self.place = position, place
+    def __init__(self, position: int, place: int, order: Sequence[int], parameter: Any) -> None:
+        # Which argument of the function it is, and which of the graph; the order of its axes in memory, if that is another.
+        self.position, self.place, self.order = position, place, order
         self.bind(parameter)
 
     def bind(self, parameter: Any) -> None:
@@ -36,7 +36,8 @@ class Bound:
         # The tensor is dropped with the parameter, so that its memory is free then. A capsule of the parameter itself would keep it.
         self.parameter: Any = weakref.ref(parameter, self._forget)
         self.address = parameter.data_ptr()
-        self.tensor: Any = ww.from_dlpack(_to_dlpack(parameter.detach()))
+        value = parameter.detach()
+        self.tensor: Any = ww.from_dlpack(_to_dlpack(value.permute(self.order) if self.order else value))
 
     def _forget(self, ended: Any) -> None:
         if ended is self.parameter:
@@ -121,8 +122,10 @@ def direct(graph: Any, part: Any, args: Sequence[Any], known: Any) -> Optional[C
         return None
     sources: list[Any] = found
     is_bound = [isinstance(args[places[node]], torch.nn.Parameter) for node in part.tensors]
-    bound = [Bound(position, places[node], args[places[node]]) for position, node in enumerate(part.tensors) if is_bound[position]]
-    free = [(position, places[node]) for position, node in enumerate(part.tensors) if not is_bound[position]]
+    of_tensors = [(position, places[node], part.given[position]) for position, node in enumerate(part.tensors)]
+    bound = [Bound(position, place, order, args[place]) for position, place, order in of_tensors if is_bound[position]]
+    free = [(position, place) for position, place, order in of_tensors if not is_bound[position] and not order]
+    moved = [(position, place, order) for position, place, order in of_tensors if not is_bound[position] and order]
     call_arrays, blank = part.function.call_arrays, [None] * len(part.tensors)
     is_simple = outputs == part.results and not any(part.orders)
     lengths_of = known.lengths()
@@ -137,6 +140,8 @@ def direct(graph: Any, part: Any, args: Sequence[Any], known: Any) -> Optional[C
         given: list[Any] = blank.copy()
         for position, place in free:
             given[position] = _to_dlpack(args[place])
+        for position, place, order in moved:
+            given[position] = _to_dlpack(args[place].permute(order))
         for one in bound:
             parameter = args[one.place]
             if parameter is not one.parameter() or parameter.data_ptr() != one.address:

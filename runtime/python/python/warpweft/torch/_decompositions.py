@@ -6,7 +6,9 @@ Tests: tests/test_programs.py, tests/modules.py.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+from collections.abc import Iterator
 from typing import Any, Callable, Optional
 
 
@@ -17,6 +19,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     from torch._decomp import core_aten_decompositions, decomposition_table
 
     from warpweft.torch import _backwards, _lists, _ops
+    from warpweft.torch._ops import images
     from warpweft.torch._table import TABLE
 
     _ops.load()
@@ -30,9 +33,10 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     found[aten._transformer_encoder_layer_fwd.default] = transformer_encoder_layer
     found[aten._cdist_backward.default] = cdist_backward
     found[aten.hardshrink_backward.default] = found[aten.softshrink_backward.default] = shrink_backward
-    for pad in (aten.replication_pad1d_backward, aten.replication_pad2d_backward, aten.replication_pad3d_backward):
-        found[pad.default] = replication_pad_backward
-    found.update({op: how for op, how in {**_lists.entries(), **_backwards.entries()}.items() if op not in TABLE})
+    own = {**_lists.entries(), **_backwards.entries()}
+    found.update({op: how for op, how in own.items() if op not in TABLE})
+    every = {**decomposition_table, **core_aten_decompositions(), **own}
+    found.update({op: _of_variables(every[op]) for op in images.resampling() if op in every})
     return found
 
 
@@ -45,16 +49,41 @@ def _of_floats(how: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def replication_pad_backward(gradient: Any, x: Any, padding: Any) -> Any:
-    """What was repeated adds to what it was repeated from, along one axis after another."""
+@contextlib.contextmanager
+def left_whole() -> Iterator[None]:
+    """While this lasts, images that are resampled reach the table of decompositions.
+
+    PyTorch has these ops taken apart in Python before it looks at a table, whoever traces; so that way is closed, under the lock that compilation holds.
+    """
+    import torch
+    from warpweft.torch._ops import images
+
+    keys = (torch._C.DispatchKey.Autograd, torch._C.DispatchKey.CompositeImplicitAutograd)
+    closed: list[tuple[Any, Any, Any]] = []
+    for op in images.resampling("vec"):
+        for key in keys:
+            kernels = getattr(op, "py_kernels", {})
+            if key in kernels:
+                closed.append((op, key, kernels.pop(key)))
+                op._dispatch_cache.clear()
+    try:
+        yield
+    finally:
+        for op, key, kernel in closed:
+            op.py_kernels[key] = kernel
+            op._dispatch_cache.clear()
+
+
+def _of_variables(how: Callable[..., Any]) -> Callable[..., Any]:
+    """A decomposition of images of floats one of whose lengths is a variable."""
     import torch
 
-    found = gradient
-    for place in range(len(padding) // 2):
-        axis, before, length = x.ndim - 1 - place, padding[2 * place], x.shape[x.ndim - 1 - place]
-        sources = (torch.arange(found.shape[axis], device=x.device) - before).clamp(0, length - 1)
-        found = found.new_zeros([*found.shape[:axis], length, *found.shape[axis + 1 :]]).index_add(axis, sources, found)
-    return found
+    def call(x: Any, *args: Any, **kwargs: Any) -> Any:
+        lengths = [*x.shape, *(length for found in args if isinstance(found, (list, tuple)) for length in found)]
+        is_variable = any(isinstance(length, torch.SymInt) for length in lengths)
+        return how(x, *args, **kwargs) if is_variable and x.is_floating_point() else NotImplemented
+
+    return call
 
 
 def shrink_backward(gradient: Any, x: Any, bound: float) -> Any:

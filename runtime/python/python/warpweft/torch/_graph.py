@@ -106,9 +106,9 @@ def _shared(tensor: Any) -> Any:
     return to_dlpack(torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor)
 
 
-def _spec(tensor: Any) -> Any:
-    """Its type and shape as an argument."""
-    shape = tuple(tensor.shape)
+def _spec(tensor: Any, order: list[int]) -> Any:
+    """Its type and shape as an argument whose axes are given in this order."""
+    shape = tuple(tensor.shape[axis] for axis in order) if order else tuple(tensor.shape)
     return (_COMPLEX[tensor.dtype], (*shape, 2)) if tensor.dtype in _COMPLEX else (dtype_of(tensor.dtype), shape)
 
 
@@ -138,6 +138,15 @@ def _order(meta: Any, rank: int) -> list[int]:
     return order
 
 
+def _moved(order: list[int]) -> list[int]:
+    """The order, or none where the axes stay in their places."""
+    return order if order != sorted(order) else []
+
+
+def _inverse(order: list[int]) -> list[int]:
+    return [order.index(axis) for axis in range(len(order))]
+
+
 class Part:
     """Nodes that become one function."""
 
@@ -146,6 +155,8 @@ class Part:
         self.function: Optional[ww.Function] = None
         self.tensors: list[Any] = []
         self.results: list[Any] = []
+        # How the axes of each argument lay in memory when the function was made, where that is not one behind the other: so they are given, and nothing is copied.
+        self.given: list[list[int]] = []
         # How the axes of each result lie in memory; none of complex ones.
         self.orders: list[Optional[list[int]]] = []
         self.complex: list[bool] = []
@@ -162,7 +173,9 @@ class Part:
             return
         self.tensors = [node for node in self.inputs if isinstance(values[node], torch.Tensor)]
         told = {node: known(node.meta.get("val")) for node in self.inputs} if known.variables else {}
-        specs = [_spec(told[node] if isinstance(told.get(node), Symbolic) else values[node]) for node in self.tensors]
+        plain = [not (values[node].dtype in _COMPLEX or _memory.is_ours(values[node])) for node in self.tensors]
+        self.given = [_moved(_order(values[node], values[node].ndim)) if is_plain else [] for node, is_plain in zip(self.tensors, plain)]
+        specs = [_spec(told[node] if isinstance(told.get(node), Symbolic) else values[node], order) for node, order in zip(self.tensors, self.given)]
         self.complex = [values[node].dtype in _COMPLEX for node in self.tensors]
         others = [node for node in self.inputs if not isinstance(values[node], torch.Tensor)]
         fixed = {node: told[node] if isinstance(node.meta.get("val"), torch.SymInt) and told else values[node] for node in others}
@@ -171,7 +184,8 @@ class Part:
         _counters.compiled()
 
     def _trace(self, arguments: list[ww.Tensor], values: dict[Any, Any]) -> list[ww.Tensor]:
-        for node, argument, is_complex in zip(self.tensors, arguments, self.complex):
+        for node, argument, is_complex, order in zip(self.tensors, arguments, self.complex, self.given):
+            argument = argument.permute(_inverse(order)) if order else argument
             values[node] = Pair(argument[..., 0], argument[..., 1]) if is_complex else argument
         for node in self.nodes:
             is_length = bool(self.known.variables) and isinstance(node.meta.get("val"), torch.SymInt)
@@ -187,10 +201,10 @@ class Part:
             if not isinstance(value, ww.Tensor):
                 self.numbers[node] = value
                 continue
-            order = _order(node.meta.get("val"), value.ndim)
+            order = _moved(_order(node.meta.get("val"), value.ndim))
             self.results.append(node)
-            self.orders.append([order.index(axis) for axis in range(len(order))] if order != sorted(order) else [])
-            results.append(value.permute(order) if order != sorted(order) else value)
+            self.orders.append(_inverse(order))
+            results.append(value.permute(order) if order else value)
         return results
 
     def run(self, values: dict[Any, Any], symbols: dict[Any, int]) -> None:
@@ -205,7 +219,7 @@ class Part:
         if not self.results or self.function is None:
             return
         arguments = [values[node] for node in self.tensors]
-        capsules = [_shared(tensor) for tensor in arguments]
+        capsules = [_shared(tensor.permute(order) if order else tensor) for tensor, order in zip(arguments, self.given)]
         found = self.function.call_arrays(capsules, self.known.bound(symbols))
         for node, order, is_there, capsule in zip(self.results, self.orders, self.on_device, found):
             result = from_dlpack(capsule)
