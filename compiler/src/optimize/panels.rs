@@ -216,8 +216,9 @@ impl Contraction<'_> {
     /// Results whose terms become lanes: another load is walked along these, and this one, copied, is too.
     fn columns_of_terms(&self, own: &[&UOp], room: &Room) -> Option<Block> {
         let terms: i64 = own.iter().map(|range| range.src()[0].max_value()).product();
-        // Where results fill lanes they are better ones: nothing is added across lanes.
-        if self.lane_of_results().is_some_and(|lane| results_fill_lanes(lane.src()[0].max_value(), terms, room)) {
+        // Where results fill lanes they are better ones, be it those of the other matrix: nothing is added across lanes.
+        let lane = self.outputs.iter().find(|range| self.step_of_store(range) == 1);
+        if lane.is_some_and(|lane| results_fill_lanes(lane.src()[0].max_value(), terms, room)) {
             return None;
         }
         let lane = own.last()?;
@@ -305,6 +306,23 @@ mod tests {
     fn few_rows_read_what_lies_in_order_where_it_is() {
         assert!(!copies(&linear(4)) && !copies(&linear(16)));
         assert!(copies(&linear(64)));
+    }
+
+    #[test]
+    fn results_of_the_other_matrix_fill_lanes_too() {
+        // The sums of a[k, r] b[c, k] for all r and c: k is consecutive in b alone, c in the results.
+        let text = "graph %product(y: f32[218, 224], a: f32[20, 218], b: f32[224, 20]) {
+  v = as_strided a, [218, 224, 20] strides [1, 0, 218] offset 0
+  w = as_strided b, [218, 224, 20] strides [0, 20, 1] offset 0
+  p = mul v, w
+  sum = reduce p, add (2)
+  done = store y, sum
+  k = sink done
+  return k
+}";
+        let root = loops_of(&parse(text).expect("a graph").roots[0], &mut Silent);
+        let panel = find_panel(&root, &Target::test_avx512()).expect("a panel");
+        assert!(!panel.terms_last);
     }
 
     #[test]
