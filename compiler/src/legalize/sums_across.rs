@@ -183,6 +183,8 @@ mod tests {
         assert_eq!(alone(&same(1, wide)), 1);
         assert_eq!(alone(&same(4, DType::BF16.with_lanes(16))), 4, "each rounds to half floats");
         assert_eq!(alone(&[reduced(0, wide, &range), reduced(1, wide, &other)]), 2);
+        let of_both = |slot: u32| reduced(slot, wide, &range) + reduced(slot + 1, wide, &other);
+        assert_eq!(alone(&[of_both(0), of_both(2)]), 2);
         // What needs a sum cannot be taken together with it.
         let first = reduced(0, wide, &range);
         let scaled =

@@ -3,14 +3,15 @@
 //! It reads the kernel as *accesses*: each load or store with the step its address makes along each range, and a weight, how
 //! often it runs. Then, in this order:
 //!
-//! 0. Loops over groups become two (`groups`). Products of matrices by blocks, where these are better than what follows (`product`): then nothing else is done.
+//! 0. Loops over groups become two (`groups`). Products of matrices by blocks, where these are better than what follows (`product`), and contractions of more terms than caches
+//!    hold by blocks of these (`panel_blocks`, `term_blocks`): then nothing else is done.
 //!    Loops over blocks outside of the loops that what they keep does not depend on (`blocks_outside`). Panels of what many rows read awkwardly (`panels`), frames of
 //!    windows that few read (`windows`). Loops are cut where something is decided (`cuts`), and split where iterations take turns (`turns`). Vectors go on into the next
 //!    row where rows are shorter (`short_rows`): then nothing else is done but 5.
 //! 1. Stages that let loops run in lanes which they could not have otherwise (`local_buffers`).
 //! 2. The vector ranges: the output range along which most accesses (by weight) are consecutive or constant, unless the loops inside
 //!    of it are better off with lanes of their own. Reductions and local buffers that do not depend on it get one of their own ranges, by
-//!    the same measure: so each of several loops in a row has lanes.
+//!    the same measure: so each of several loops in a row has lanes. Of short rows, rows are lanes, though what they load lies apart, where that saves more cycles.
 //! 3. The register tile: along the vector range several vectors, and along one more output range several rows, when some load does not
 //!    depend on that range and so is reused. The tile's accumulators fit three quarters of the vector registers.
 //! 4. A reduction over lanes gets several accumulators (`inner_lanes`).

@@ -30,15 +30,20 @@ const TERMS_MIN: i64 = 512;
 /// Columns of a block, at most: more share no more of what is loaded in a register tile.
 const COLUMNS_MAX: i64 = 64;
 
+/// A loop over columns and its length.
+type Column = (u32, i64);
+/// Which loop of the terms is cut, and how many of its iterations a block has.
+type Cut = (usize, i64);
+
 /// How a contraction is cut.
 struct Blocks {
     load: LoadPlace,
-    /// Loops of the reduction, outermost first; which of them is cut, and how many of its iterations a block has.
+    /// Loops of the reduction, outermost first.
     terms: Vec<u32>,
-    cut: (usize, i64),
-    /// The loop over rows, and those over columns, outermost first, with their lengths.
+    cut: Cut,
+    /// The loop over rows and its length, and the columns, outermost first.
     row: (u32, i64),
-    columns: Vec<(u32, i64)>,
+    columns: Vec<Column>,
     lanes: u32,
 }
 
@@ -97,12 +102,7 @@ fn blocks_of(contraction: &Contraction<'_>, target: &Target) -> Option<Blocks> {
 }
 
 /// The most columns, inner loops first, of which some terms fit, and how these are cut. Columns vary with the copied load alone.
-fn best_cut(
-    contraction: &Contraction<'_>,
-    other: &UOp,
-    lengths: &[i64],
-    room: i64,
-) -> Option<(Vec<(u32, i64)>, (usize, i64))> {
+fn best_cut(contraction: &Contraction<'_>, other: &UOp, lengths: &[i64], room: i64) -> Option<(Vec<Column>, Cut)> {
     let is_shared = |range: &UOp| contraction.dependencies.get(other).contains(range_id(range));
     let (mut columns, mut total) = (Vec::new(), 1);
     let mut best = None;
@@ -118,7 +118,7 @@ fn best_cut(
 }
 
 /// Which loop of the terms is cut, and in parts of how many iterations: the outermost one of which the longest part that fits leaves enough terms. The innermost stays whole.
-fn cut_of_terms(lengths: &[i64], room: i64) -> Option<(usize, i64)> {
+fn cut_of_terms(lengths: &[i64], room: i64) -> Option<Cut> {
     let all: i64 = lengths.iter().product();
     let (_, outer) = lengths.split_last()?;
     outer.iter().enumerate().filter(|(_, len)| **len > 1).find_map(|(number, &len)| {
