@@ -7,7 +7,7 @@ use crate::ir::text::Graph;
 use crate::ir::{Arg, Op, UOp, postorder};
 use crate::kernel::{accumulate, effects, estimate, local_buffers, name};
 use crate::legalize::{
-    blocks, decompose, expand, first_thread, index_types, interleaved, pairs, states, strided, transpose,
+    blocks, decompose, expand, first_thread, index_types, interleaved, pairs, states, strided, sums_across, transpose,
 };
 use crate::linearize::{self, Linear, ahead, barriers, check, linearizer, reassociate, short_loops};
 use crate::lower::{loops, reduction_order, tensors};
@@ -70,6 +70,9 @@ pub fn lower_kernel(
         .run("lanes near each other become whole vectors and a choice", |kernel| strided::load_between(kernel, target));
     passes.run("stores that lie between each other become whole vectors", interleaved::store_between);
     passes.run("neighbours among factors of matrices are loaded together", pairs::load_pairs);
+    if target.blocks.is_none() {
+        passes.run("sums across lanes are taken together", sums_across::sum_together);
+    }
     passes.run("local buffers get scratch of their own", local_buffers::number_scratch);
     passes.run("what accumulates in memory loads what is there", accumulate::open_accumulations);
     passes.run("states become accumulators", states::accumulate_states);

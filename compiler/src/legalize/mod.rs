@@ -1,7 +1,7 @@
 //! After the optimizer: what it chose is carried out, until nothing is left that the target lacks.
 //!
 //! Long sums go by blocks ([`blocks`]); tiles and lanes become straight-line code and vectors ([`expand`], [`transpose`], [`interleaved`]); reductions of
-//! several values become accumulators ([`states`]); factors of matrices are loaded in pairs ([`pairs`]); what all threads would store the first one stores ([`first_thread`]); ops that the target lacks become ops that it has ([`decompose`], with
+//! several values become accumulators ([`states`]); sums across lanes are taken together ([`sums_across`]); factors of matrices are loaded in pairs ([`pairs`]); what all threads would store the first one stores ([`first_thread`]); ops that the target lacks become ops that it has ([`decompose`], with
 //! [`half_floats`], [`transcendental`] and sines); indices get machine types ([`index_types`]).
 
 pub mod blocks;
@@ -15,6 +15,7 @@ pub mod pairs;
 mod sine;
 pub mod states;
 pub mod strided;
+pub mod sums_across;
 pub mod transcendental;
 pub mod transpose;
 mod unroll;

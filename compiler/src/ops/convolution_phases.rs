@@ -16,10 +16,10 @@
 //!
 //! Tested in the test crate, against sums (`transposed_convolutions`), and by the cases of the tests crate, against PyTorch's results.
 
-use super::Built;
 use super::convolution::{ConvOptions, correlate, window_list};
 use super::join::cat;
 use super::movement::{pad_axis, reorder, shrink_axis};
+use super::{Built, fail};
 use crate::UOp;
 use crate::ir::{Dim, Shape};
 
@@ -173,7 +173,7 @@ impl<'x> PhasesOfAxes<'x> {
     /// The transposed convolution.
     pub(super) fn result(&self) -> Built {
         let spatial = self.axes.len();
-        let all = self.joined(&self.parts()?, 0, 0)?;
+        let Some(all) = self.joined(&self.parts()?, 0, 0)? else { fail!("no phase takes an element of the kernel") };
         // Each length is followed by its phases: [batch, channels, u0, e0, ..].
         let order: Vec<usize> = [0, 1].into_iter().chain((0..spatial).flat_map(|k| [2 + spatial + k, 2 + k])).collect();
         let joined = self.axes.iter().map(|phases| phases.each * phases.axis.stride);
@@ -190,8 +190,8 @@ impl<'x> PhasesOfAxes<'x> {
         Ok(result)
     }
 
-    /// What each choice of a part along each axis gives, [batch, channels, phases.., windows..]: the last axis' part changes first.
-    fn parts(&self) -> Built<Vec<UOp>> {
+    /// What each choice of a part along each axis gives, [batch, channels, phases.., windows..], if anything: the last axis' part changes first.
+    fn parts(&self) -> Built<Vec<Option<UOp>>> {
         let count: usize = self.axes.iter().map(|phases| phases.parts.len()).product();
         (0..count)
             .map(|number| {
@@ -206,15 +206,15 @@ impl<'x> PhasesOfAxes<'x> {
             .collect()
     }
 
-    fn part(&self, chosen: &[&Part]) -> Built {
+    fn part(&self, chosen: &[&Part]) -> Built<Option<UOp>> {
+        if chosen.iter().any(|part| part.taps == 0) {
+            return Ok(None);
+        }
         let (batch, spatial) = (self.x.shape()[0].clone(), self.axes.len());
         let channels = self.weight.shape()[1].max_value() * self.groups;
         let phases = chosen.iter().map(|part| Dim::Const(part.count));
         let windows = chosen.iter().map(|part| Dim::Const(part.end - part.begin));
         let shape: Shape = [batch, channels.into()].into_iter().chain(phases).chain(windows).collect();
-        if chosen.iter().any(|part| part.taps == 0) {
-            return Ok(UOp::int(0, self.x.dtype()).reshape(vec![1i64; shape.len()]).expand(shape));
-        }
         let mut x = self.x.clone();
         for (k, (phases, part)) in self.axes.iter().zip(chosen).enumerate() {
             x = phases.input(&x, k + 2, part);
@@ -225,7 +225,7 @@ impl<'x> PhasesOfAxes<'x> {
         let list = window_list(&x, &taps, &options)?;
         let found = correlate(&x, &self.turned(chosen), &list, self.groups)?;
         debug_assert_eq!(found.shape().len(), spatial + 2);
-        Ok(found.contiguous().reshape(shape))
+        Ok(Some(found.contiguous().reshape(shape)))
     }
 
     /// The weight [in, out, ..] as [out, phases.., in, taps..] within each group, the taps turned round.
@@ -248,16 +248,26 @@ impl<'x> PhasesOfAxes<'x> {
         turned.flip(&(2..2 + spatial).collect::<Vec<_>>()).contiguous()
     }
 
-    /// Runs along all axes from one on, one after the other, where `number` says which parts were chosen before: [batch, channels, phases.., elements..].
-    fn joined(&self, parts: &[UOp], axis: usize, number: usize) -> Built {
+    /// Runs along all axes from one on, one after the other, where `number` says which parts were chosen before: [batch, channels, phases.., elements..]. What no element
+    /// of the kernel gives is padding of the run before it, or of the first one behind.
+    fn joined(&self, parts: &[Option<UOp>], axis: usize, number: usize) -> Built<Option<UOp>> {
         let Some(phases) = self.axes.get(axis) else { return Ok(parts[number].clone()) };
-        let of_run = |run: &Run| {
+        let mut runs: Vec<UOp> = Vec::new();
+        let mut missing = 0;
+        for run in &phases.runs {
             let inside = self.joined(parts, axis + 1, number * phases.parts.len() + run.part)?;
-            let window = run.shift - phases.parts[run.part].begin;
-            let own = shrink_axis(&inside, 2 + axis, run.phase, run.phase + run.count);
-            Ok(shrink_axis(&own, 2 + self.axes.len() + axis, window, window + phases.each))
-        };
-        let runs: Vec<UOp> = phases.runs.iter().map(of_run).collect::<Built<_>>()?;
-        cat(&runs, 2 + axis as i64)
+            match (inside, runs.last_mut()) {
+                (Some(inside), _) => {
+                    let window = run.shift - phases.parts[run.part].begin;
+                    let own = shrink_axis(&inside, 2 + axis, run.phase, run.phase + run.count);
+                    let own = shrink_axis(&own, 2 + self.axes.len() + axis, window, window + phases.each);
+                    runs.push(pad_axis(&own, 2 + axis, missing, 0));
+                    missing = 0;
+                }
+                (None, Some(before)) => *before = pad_axis(before, 2 + axis, 0, run.count),
+                (None, None) => missing += run.count,
+            }
+        }
+        if runs.is_empty() { Ok(None) } else { cat(&runs, 2 + axis as i64).map(Some) }
     }
 }

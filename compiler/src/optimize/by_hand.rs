@@ -3,14 +3,15 @@
 //! It reads the kernel as *accesses*: each load or store with the step its address makes along each range, and a weight, how
 //! often it runs. Then, in this order:
 //!
-//! 0. Loops over groups become two (`groups`). Products of matrices by blocks, where these are better than what follows (`product`): then nothing else is done.
+//! 0. Loops over groups become two (`groups`). Products of matrices by blocks, where these are better than what follows (`product`), and contractions of more terms than caches
+//!    hold by blocks of these (`panel_blocks`, `term_blocks`): then nothing else is done.
 //!    Loops over blocks outside of the loops that what they keep does not depend on (`blocks_outside`). Panels of what many rows read awkwardly (`panels`), frames of
 //!    windows that few read (`windows`). Loops are cut where something is decided (`cuts`), and split where iterations take turns (`turns`). Vectors go on into the next
 //!    row where rows are shorter (`short_rows`): then nothing else is done but 5.
 //! 1. Stages that let loops run in lanes which they could not have otherwise (`local_buffers`).
 //! 2. The vector ranges: the output range along which most accesses (by weight) are consecutive or constant, unless the loops inside
 //!    of it are better off with lanes of their own. Reductions and local buffers that do not depend on it get one of their own ranges, by
-//!    the same measure: so each of several loops in a row has lanes.
+//!    the same measure: so each of several loops in a row has lanes. Of short rows, rows are lanes, though what they load lies apart, where that saves more cycles.
 //! 3. The register tile: along the vector range several vectors, and along one more output range several rows, when some load does not
 //!    depend on that range and so is reused. The tile's accumulators fit three quarters of the vector registers.
 //! 4. A reduction over lanes gets several accumulators (`inner_lanes`).
@@ -33,11 +34,12 @@ use super::local_buffers::add_local_buffer;
 use super::opt::Opt;
 use super::pack::{TileLoops, compute_rows, pack_shared_operand};
 use super::panel_blocks::make_panel_blocks;
-use super::panels::copy_panel;
+use super::panels::{ACROSS, copy_panel};
 use super::product::make_blocks;
 use super::short_rows::join_short_rows;
 use super::split::is_reduce;
 use super::survey::{AccessPattern, InnerLoops, Survey};
+use super::term_blocks::make_term_blocks;
 use super::tile::{Tile, choose_tile};
 use super::turns::split_turns;
 use super::windows::tile_windows;
@@ -169,7 +171,7 @@ fn prepare(choice: &mut Attempts<'_>, survey: &mut Survey) -> bool {
         return work_together(choice, blocks);
     }
     let has_groups = split_groups(choice);
-    if make_blocks(choice) || make_panel_blocks(choice) {
+    if make_blocks(choice) || make_panel_blocks(choice) || make_term_blocks(choice) {
         return true;
     }
     let has_copies = move_blocks_outside(choice) || copy_panel(choice) || tile_windows(choice);
@@ -209,7 +211,9 @@ fn choose_vector(survey: &Survey, target: &Target) -> VectorChoice {
         inside.filter_map(|&number| wishes[number].map(|(score, _)| score)).sum()
     };
     let output = best_output_range(survey, target)
-        .filter(|(score, id)| *score >= worth_inside(*id, &|_| false))
+        .filter(|(score, id)| {
+            *score >= worth_inside(*id, &|_| false) || saves_more_outside(survey, target, *id, &wishes)
+        })
         .map(|(_, id)| (id, survey.lanes(target, id, survey.most(id))));
     let mut lanes: Vec<u32> = output.iter().map(|(id, _)| *id).collect();
     let mut choice = VectorChoice { output, inner: Vec::new() };
@@ -222,6 +226,33 @@ fn choose_vector(survey: &Survey, target: &Target) -> VectorChoice {
         }
     }
     choice
+}
+
+/// Whether lanes along an output range save more cycles than those that the loops inside wish for, though what they load lies apart: of short rows, lanes inside are few
+/// and sums across them many. The lines of so many rows must stay in the nearest cache until their ends are read.
+fn saves_more_outside(survey: &Survey, target: &Target, id: u32, wishes: &[Option<(f64, u32)>]) -> bool {
+    let lanes = survey.lanes(target, id, survey.most(id));
+    let bytes_apart = |access: &AccessPattern| {
+        let step = access.steps.get(&id).map_or(0, |step| step.unsigned_abs());
+        step.saturating_mul(access.bytes as u64).saturating_mul(u64::from(lanes))
+    };
+    let stays_near =
+        |access: &AccessPattern| !access.irregular.contains(id) && bytes_apart(access) <= target.cache_l1_bytes / 2;
+    if target.blocks.is_some() || !survey.accesses.iter().all(stays_near) {
+        return false;
+    }
+    let inside = survey.inner.iter().zip(wishes).filter(|(inner, _)| inner.is_inside(id));
+    let saved_inside = inside.filter_map(|(inner, wish)| {
+        let own = wish.map(|(_, wished)| wished).filter(|wished| *wished != id)?;
+        let len = survey.inner_len(inner, own);
+        let terms: f64 = inner.ranges.iter().map(|range| survey.inner_len(inner, range_id(range)) as f64).product();
+        let sums = if inner.is_local_buffer { 0.0 } else { inner.weight / terms.max(1.0) };
+        let in_lanes =
+            survey.cycles_saved_by_lanes(own, survey.lanes(target, own, len)) * fullness(survey, target, own, len);
+        Some(in_lanes - sums * ACROSS)
+    });
+    let outside = survey.cycles_saved_by_lanes(id, lanes) * fullness(survey, target, id, survey.most(id));
+    outside > saved_inside.sum::<f64>()
 }
 
 fn best_output_range(survey: &Survey, target: &Target) -> Option<(f64, u32)> {
@@ -379,5 +410,63 @@ fn choose_threads(choice: &mut Attempts<'_>, survey: &Survey, target: &Target) {
             choice.attempt(Opt::Thread { range: range_id(first) });
         }
         ([], _) => choice.reasons.push("one thread: no loop over outputs is left".to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::text::parse;
+    use crate::optimize::Opts;
+    use crate::pipeline::loops_of;
+    use crate::watch::Silent;
+
+    /// The opts of the sum of what is made of `x` [rows, terms], along its rows.
+    fn sums(rows: i64, terms: i64, value: &str) -> String {
+        let text = format!(
+            "graph %rows(y: f32[{rows}], x: f32[{rows}, {terms}]) {{
+{value}
+  s = reduce v, add (1)
+  l = log2 s
+  done = store y, l
+  k = sink done
+  return k
+}}"
+        );
+        let ast = parse(&text).expect("a graph").roots[0].clone();
+        Opts::List(choose(&loops_of(&ast, &mut Silent), &Target::test_avx512()).applied).to_string()
+    }
+
+    #[test]
+    fn short_rows_of_much_to_compute_are_lanes() {
+        for terms in [5, 7, 10] {
+            let opts = sums(4000, terms, "  v = exp2 x");
+            assert!(opts.starts_with("vectorize(r0, 16)"), "rows of {terms}: {opts}");
+        }
+        assert!(sums(4000, 64, "  v = exp2 x").contains("vectorize(r1, 16)"), "terms fill vectors");
+        assert!(sums(4000, 32, "  v = mul x, x").contains("vectorize(r1, 16)"), "little to compute");
+    }
+
+    #[test]
+    fn rows_whose_lines_do_not_stay_near_are_no_lanes() {
+        // 16 rows of 24 places of which 5 are read: 1.5 KB; of 500 places: 32 KB.
+        let text = |places: i64| {
+            format!(
+                "graph %rows(y: f32[4000], x: f32[4000, {places}]) {{
+  w = shrink x, [0:4000, 0:5]
+  v = exp2 w
+  s = reduce v, add (1)
+  done = store y, s
+  k = sink done
+  return k
+}}"
+            )
+        };
+        let opts = |places: i64| {
+            let ast = parse(&text(places)).expect("a graph").roots[0].clone();
+            Opts::List(choose(&loops_of(&ast, &mut Silent), &Target::test_avx512()).applied).to_string()
+        };
+        assert!(opts(24).starts_with("vectorize(r0, 16)"), "{}", opts(24));
+        assert!(!opts(500).starts_with("vectorize(r0, 16)"), "{}", opts(500));
     }
 }

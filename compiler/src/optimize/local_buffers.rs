@@ -19,15 +19,19 @@ const PARTS_PER_THREAD: i64 = 4;
 const PART_MAX: i64 = 64;
 /// How much more work may be there after reductions were kept.
 const WORK_AGAIN_MAX: f64 = 1.2;
-/// How often packed loads are read again, at least.
-const REREADS_MIN: i64 = 16;
+/// How often packed loads are read again: at least as often as it takes to copy what is summed in cycles of a sum across lanes, within bounds.
+const REREADS_MIN: std::ops::RangeInclusive<i64> = 8..=16;
+/// Shares of each thread, which pack for themselves what does not depend on the loop that is shared out.
+const SHARES_PER_THREAD: i64 = 8;
+/// Elements that are copied while the lanes of a vector are added to each other.
+const COPIED_IN_A_SUM: i64 = 8;
 
 /// Adds one local buffer if that is worth it.
 pub(super) fn add_local_buffer(choice: &mut Attempts<'_>, survey: &Survey, vector: &VectorChoice) -> bool {
     let costs = &choice.target.costs;
     let reductions = vector.inner.iter().map(|(number, lane)| (&survey.inner[*number], *lane));
     let reductions: Vec<(&InnerLoops, u32)> = reductions.filter(|(inner, _)| !inner.is_local_buffer).collect();
-    let packed = reductions.iter().find_map(|(reduction, lane)| lane_to_pack(survey, reduction, *lane, costs));
+    let packed = reductions.iter().find_map(|(reduction, lane)| lane_to_pack(survey, reduction, *lane, choice));
     if let Some((lane, row)) = packed
         && choice.attempt(Opt::Pack { lane, row })
     {
@@ -85,7 +89,8 @@ fn range_to_materialize(survey: &Survey, reduction: &InnerLoops, costs: &Costs) 
 }
 
 /// The range that would be better lanes for a reduction if loads did not cross it in steps, and the reduction's own lanes.
-fn lane_to_pack(survey: &Survey, reduction: &InnerLoops, row: u32, costs: &Costs) -> Option<(u32, u32)> {
+fn lane_to_pack(survey: &Survey, reduction: &InnerLoops, row: u32, choice: &Attempts<'_>) -> Option<(u32, u32)> {
+    let costs = &choice.target.costs;
     let stages = survey.inner.iter().filter(|inner| inner.is_local_buffer && !inner.has_own(row));
     let candidates = stages.flat_map(|stage| &stage.ranges).chain(&survey.outputs).map(range_id);
     candidates.filter(|lane| reduction.is_inside(*lane) && survey.len(*lane) >= i64::from(costs.vector_lanes)).find_map(
@@ -97,24 +102,36 @@ fn lane_to_pack(survey: &Survey, reduction: &InnerLoops, row: u32, costs: &Costs
             let crossing: Vec<&AccessPattern> = survey.accesses.iter().filter(crossing).collect();
             let bytes = survey.len(lane) * survey.len(row) * survey.element_bytes as i64;
             let fits = bytes <= i64::from(costs.packed_bytes) && reduction.ranges.len() == 1;
-            (fits && !crossing.is_empty() && crossing.iter().all(|access| is_reread(survey, reduction, access, lane)))
-                .then_some((lane, row))
+            let least = (survey.len(row) / COPIED_IN_A_SUM).clamp(*REREADS_MIN.start(), *REREADS_MIN.end());
+            let is_reread = |access: &&AccessPattern| rereads(survey, reduction, access, lane, choice.threads) >= least;
+            (fits && !crossing.is_empty() && crossing.iter().all(is_reread)).then_some((lane, row))
         },
     )
 }
 
-/// Whether a load in a reduction is the same for many iterations of an output loop that stands inside of all that it depends on.
-fn is_reread(survey: &Survey, reduction: &InnerLoops, access: &AccessPattern, lane: u32) -> bool {
-    let around: Vec<u32> = survey.outputs.iter().map(range_id).filter(|id| *id != lane).collect();
+/// For how many iterations of loops inside of all that it depends on a load in a reduction is the same: 0 where that is not known.
+fn rereads(survey: &Survey, reduction: &InnerLoops, access: &AccessPattern, lane: u32, threads: u32) -> i64 {
+    if !access.irregular.is_empty() {
+        return 0;
+    }
+    let outputs: Vec<u32> = survey.outputs.iter().map(range_id).collect();
     let depends = |id: &u32| access.depends.contains(*id);
-    // Threads share out the first loop: what does not depend on it, each of their parts would pack again.
+    let count = |ids: &mut dyn Iterator<Item = u32>| ids.map(|id| survey.len(id)).product::<i64>();
+    // A block's copy is made in the loop over blocks, by whoever walks that: for the rows of which results are kept while blocks pass.
+    let loops = survey.inner.iter().filter(|inner| inner.is_local_buffer).flat_map(|inner| &inner.ranges);
+    if loops.filter(|range| is_reduce(range)).any(|range| access.depends.contains(range_id(range))) {
+        let kept = reduction.depends.iter().filter(|id| *id != lane && !outputs.contains(id) && !depends(id));
+        return count(&mut kept.into_iter());
+    }
+    let around: Vec<u32> = outputs.into_iter().filter(|id| *id != lane).collect();
     let leading = around.iter().take_while(|id| depends(id)).count();
     let rest = &around[leading..];
-    let rereads: i64 = rest.iter().filter(|id| reduction.is_inside(**id)).map(|id| survey.len(*id)).product();
-    // A block's copy is made in the loop over blocks, by whoever walks that.
-    let loops = survey.inner.iter().filter(|inner| inner.is_local_buffer).flat_map(|inner| &inner.ranges);
-    let is_of_block = loops.filter(|range| is_reduce(range)).any(|range| access.depends.contains(range_id(range)));
-    (leading > 0 || is_of_block) && !rest.iter().any(depends) && rereads >= REREADS_MIN && access.irregular.is_empty()
+    if rest.iter().any(depends) {
+        return 0;
+    }
+    // Threads share out the first loop: what does not depend on it, each of their parts packs again.
+    let parts = if leading == 0 && threads > 1 { i64::from(threads) * SHARES_PER_THREAD } else { 1 };
+    count(&mut rest.iter().copied().filter(|id| reduction.is_inside(*id))) / parts
 }
 
 #[cfg(test)]
@@ -122,8 +139,8 @@ mod tests {
     use crate::cost_model::predict;
     use crate::ir::UOp;
     use crate::ir::text::parse;
-    use crate::optimize::Opts;
-    use crate::pipeline::{LowerOptions, lower_kernel};
+    use crate::optimize::{Opts, choose};
+    use crate::pipeline::{LowerOptions, loops_of, lower_kernel};
     use crate::target::Target;
     use crate::watch::Silent;
 
@@ -151,6 +168,55 @@ mod tests {
   return k
 }";
         parse(text).unwrap_or_else(|error| panic!("{error}")).roots[0].clone()
+    }
+
+    /// The opts by hand of scores of some queries of each head with the same keys, of which the softmax is kept and weighs values: attention.
+    fn attention(heads: i64, queries: i64, keys: i64, width: i64, threads: u32) -> String {
+        let text = format!(
+            "graph %attention(y: f32[{heads}, {queries}, {width}], q: f32[{heads}, {queries}, {width}], k: f32[{heads}, {keys}, {width}], v: f32[{heads}, {keys}, {width}]) {{
+  a = reshape q, [{heads}, {queries}, 1, {width}]
+  b = expand a, [{heads}, {queries}, {keys}, {width}]
+  c = reshape k, [{heads}, 1, {keys}, {width}]
+  d = expand c, [{heads}, {queries}, {keys}, {width}]
+  p = mul b, d
+  scores = reduce p, add (3)
+  kept = materialize scores, (2)
+  most = reduce kept, max (2)
+  m = reshape most, [{heads}, {queries}, 1]
+  n = expand m, [{heads}, {queries}, {keys}]
+  e = sub kept, n
+  f = exp2 e
+  weights = materialize f, (2)
+  g = reshape weights, [{heads}, {queries}, 1, {keys}]
+  h = expand g, [{heads}, {queries}, {width}, {keys}]
+  t = permute v, (0, 2, 1)
+  i = reshape t, [{heads}, 1, {width}, {keys}]
+  j = expand i, [{heads}, {queries}, {width}, {keys}]
+  o = mul h, j
+  s = reduce o, add (3)
+  done = store y, s
+  z = sink done
+  return z
+}}"
+        );
+        let ast = parse(&text).unwrap_or_else(|error| panic!("{error}")).roots[0].clone();
+        let target = Target { threads, ..Target::test_avx512() };
+        let choice = choose(&loops_of(&ast, &mut Silent), &target);
+        Opts::List(choice.applied).to_string()
+    }
+
+    #[test]
+    fn keys_that_many_queries_read_are_packed() {
+        for (heads, queries, threads) in [(8, 256, 1), (1, 512, 1), (1, 512, 2), (8, 16, 1)] {
+            let opts = attention(heads, queries, 256, 64, threads);
+            assert!(opts.starts_with("pack("), "{heads} heads of {queries} queries: {opts}");
+        }
+        // The narrower, the sooner: a sum across lanes has fewer terms.
+        assert!(attention(8, 8, 256, 32, 1).contains("pack("));
+        for (heads, queries, threads) in [(8, 4, 1), (8, 10, 1), (1, 10, 1), (1, 64, 4)] {
+            let opts = attention(heads, queries, 256, 128, threads);
+            assert!(!opts.contains("pack("), "{heads} heads of {queries} queries: {opts}");
+        }
     }
 
     #[test]

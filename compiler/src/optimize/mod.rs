@@ -41,6 +41,7 @@ mod short_rows;
 mod split;
 mod stage;
 mod survey;
+mod term_blocks;
 pub mod text;
 mod tile;
 mod turns;

@@ -40,7 +40,7 @@ const VECTORS: i64 = 2;
 /// Blocks of columns of more than so many elements are no better than shorter ones.
 const COLUMNS_MAX: i64 = 512;
 /// Cycles in which the lanes of a vector are added to each other: a shuffle and an addition for each of their halves, quarters, and so on.
-const ACROSS: f64 = 8.0;
+pub(super) const ACROSS: f64 = 8.0;
 /// How much longer a multiply-add takes where the panel does not stay in near caches, but comes in order from the next.
 const FAR: f64 = 1.08;
 
@@ -154,8 +154,10 @@ impl Contraction<'_> {
         let room = Room { near, most, threads, tile: VECTORS * lanes, lanes, rows, registers };
         let of_results = || self.columns(&room).map(|block| (block, false));
         let of_terms = || self.columns_of_terms(&own, &room).map(|block| (block, true));
-        // Of results far shorter than a vector, as those of the gradient by a weight, a copy would go element by element.
-        let is_short = |lane: &UOp| lane.src()[0].max_value() * SHORT_ROWS.0 <= lanes * SHORT_ROWS.1;
+        // Of results far shorter than a vector, as those of the gradient by a weight, a copy would go element by element; unless terms come in no longer rows.
+        let length = |range: &UOp| range.src()[0].max_value();
+        let of_terms_is_longer = |lane: &UOp| own.last().is_some_and(|term| length(term) > length(lane));
+        let is_short = |lane: &UOp| length(lane) * SHORT_ROWS.0 <= lanes * SHORT_ROWS.1 && of_terms_is_longer(lane);
         let (block, terms_last) = match self.lane_of_results().is_some_and(is_short) {
             true => of_terms().or_else(of_results)?,
             false => of_results().or_else(of_terms)?,

@@ -103,11 +103,14 @@ pub(super) fn pack(root: &UOp, lane: &UOp, row: &UOp) -> Result<UOp, Reason> {
     let next = next_range_id(root);
     let replaced = memory_in_place(root);
     let crosses = |node: &&UOp| {
-        if node.op() != Op::Load || node.src()[0].src().len() != 2 || node.src()[0].src()[0].op() != Op::Param {
+        let (Op::Load, [index]) = (node.op(), node.src()) else { return false };
+        let [memory, _, gate @ ..] = index.src() else { return false };
+        let reads = crate::ir::postorder(gate).iter().any(|below| below.op() == Op::Load);
+        if memory.op() != Op::Param || reads {
             return false;
         }
         // What is copied before it is asked for must not change in between.
-        if replaced.contains(&node.src()[0].src()[0]) {
+        if replaced.contains(memory) {
             return false;
         }
         let terms = linear_terms(&node.src()[0].src()[1]).0;
