@@ -417,3 +417,20 @@ def test_batch_norm_keeps_nothing_for_the_gradient_in_evaluation():
     found = torch.native_batch_norm(*(value.to("warpweft") if isinstance(value, torch.Tensor) else value for value in arguments))
     for one, other in zip(found, wanted):
         torch.testing.assert_close(one.cpu(), other)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_a_loss_by_chunks_computes_halves_as_precisely_as_on_the_cpu(dtype, reduction):
+    options = torch.nn.LinearCrossEntropyOptions(batch_chunk_size=4)
+    x, weight, labels = torch.randn(16, 8).to(dtype) * 3, torch.randn(64, 8).to(dtype), torch.randint(0, 64, (16,))
+    x[:4] += weight[labels[:4]] * 2  # losses near 0, of which halves lose most
+    sides = []
+    for device, type in (("cpu", dtype), (DEVICE, dtype), ("cpu", torch.float64)):
+        given = [value.to(type).to(device).detach().requires_grad_() for value in (x, weight)]
+        loss = F.linear_cross_entropy(*given, labels.to(device), options=options, reduction=reduction)
+        loss.sum().backward()
+        sides.append([loss.detach().cpu(), *(value.grad.cpu() for value in given)])
+    for theirs, ours, right in zip(*sides):
+        error = (theirs - right).abs().max()
+        assert (ours - right).abs().max() <= 2 * error + torch.finfo(dtype).tiny
