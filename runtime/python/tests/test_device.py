@@ -434,3 +434,27 @@ def test_a_loss_by_chunks_computes_halves_as_precisely_as_on_the_cpu(dtype, redu
     for theirs, ours, right in zip(*sides):
         error = (theirs - right).abs().max()
         assert (ours - right).abs().max() <= 2 * error + torch.finfo(dtype).tiny
+
+
+@pytest.mark.parametrize("way", ["plain", "compiled", "exported"])
+def test_modules_move_that_somebody_refers_to(way):
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+    x = torch.randn(2, 3)
+    if way == "exported":
+        model = torch.export.export(model, (x,)).module()
+    call = torch.compile(model, backend="warpweft") if way == "compiled" else model
+    call(x).sum().backward()
+    expected, gradients = call(x), [parameter.grad.clone() for parameter in model.parameters()]
+    kept = call(x)  # graphs of both live on
+    for device in (DEVICE, "cpu", DEVICE):
+        parameters = list(model.parameters())
+        model.to(device)
+        assert all(one is other for one, other in zip(parameters, model.parameters()))
+        model.zero_grad()
+        found = call(x.to(device))
+        found.sum().backward()
+        torch.testing.assert_close(found.cpu(), expected)
+        for parameter, gradient in zip(model.parameters(), gradients):
+            torch.testing.assert_close(parameter.grad.cpu(), gradient)
+    with pytest.raises(RuntimeError, match="moved to another device between forward and backward"):
+        kept.sum().backward()
