@@ -10,9 +10,8 @@ use pyo3::types::{PyBool, PyEllipsis, PyList, PySlice, PyTuple};
 use warpweft::tensor::Index;
 use warpweft::{DType, Tensor};
 
-use super::create::tensor_of;
-use super::{PyTensor, asked, made};
-use crate::arguments::Given;
+use super::{PyTensor, asked, made, tensor_of};
+use crate::arguments::{Array, Given};
 
 /// An index taken apart.
 struct Key {
@@ -124,6 +123,7 @@ impl Key {
 fn is_array(item: &Bound<'_, PyAny>) -> bool {
     item.is_instance_of::<PyTensor>()
         || item.is_instance_of::<PyList>()
+        || item.is_instance_of::<PyTuple>()
         || item.hasattr("__dlpack__").unwrap_or(false) && item.hasattr("__len__").unwrap_or(false)
 }
 
@@ -169,7 +169,7 @@ impl PyTensor {
     }
 
     /// One axis replaced by the axes of an index.
-    fn index_select(&self, py: Python<'_>, axis: i64, index: &PyTensor) -> PyResult<PyTensor> {
+    fn index_select(&self, py: Python<'_>, axis: i64, index: Array) -> PyResult<PyTensor> {
         made(py, || self.0.index_select(axis, &index.0))
     }
 
@@ -186,7 +186,7 @@ impl PyTensor {
     }
 
     /// Elements of one axis, chosen for each place of the others.
-    fn gather(&self, py: Python<'_>, axis: i64, index: &PyTensor) -> PyResult<PyTensor> {
+    fn gather(&self, py: Python<'_>, axis: i64, index: Array) -> PyResult<PyTensor> {
         made(py, || self.0.gather(&index.0, axis))
     }
 
