@@ -63,7 +63,11 @@ pub(crate) fn literal(object: &Bound<'_, PyAny>) -> PyResult<Literal> {
     }
     let kind =
         object.getattr("dtype").and_then(|dtype| dtype.getattr("kind")).and_then(|kind| kind.extract::<String>());
+    // An array with axes is no number, were it of one element.
+    let has_axes =
+        kind.is_ok() && object.getattr("ndim").and_then(|ndim| ndim.extract::<usize>()).is_ok_and(|ndim| ndim > 0);
     match kind.as_deref() {
+        _ if has_axes => Err(PyTypeError::new_err(format!("expected a number, not {}", object.get_type().name()?))),
         Ok("b") => Ok(Literal::Bool(object.call_method0("__bool__")?.extract()?)),
         Ok("i" | "u") => Ok(Literal::Int(object.call_method0("__int__")?.extract()?)),
         Ok("f") => Ok(Literal::Float(object.call_method0("__float__")?.extract()?)),

@@ -127,10 +127,10 @@ def test_small_things_of_an_array():
 
 def test_running_sums_without_an_axis_are_of_all_elements():
     for name in ("cumsum", "cumprod"):
-        for x in (X + 1, (X % 3).astype(np.int8), X > 3):
+        for x in (X + 1, (X % 3).astype(np.int8), X > 3, np.array([2**31 - 1, 5], np.int32)):
             expected = getattr(np, name)(x)
             np.testing.assert_allclose(np.asarray(getattr(ww, name)(x)), expected, rtol=1e-6)
-            np.testing.assert_allclose(np.asarray(getattr(ww.Tensor(x), name)(1)), getattr(np, name)(x, axis=1), rtol=1e-6)
+            np.testing.assert_allclose(np.asarray(getattr(ww.Tensor(x), name)(-1)), getattr(np, name)(x, axis=-1), rtol=1e-6)
 
 
 def test_a_type_of_sums_is_that_of_the_elements():
@@ -162,3 +162,30 @@ def test_what_is_wrong_says_so():
         tensor[0] = [1, 2]
     with pytest.raises(TypeError, match="expected a tensor, not int"):
         tensor.gather(0, 1)
+
+
+def test_arrays_keep_their_axes_and_numbers_of_numpy_their_types():
+    for array in (np.array([5]), np.array([[True]]), np.array([2.5]), np.array(7), np.int16(-3), np.float64(0.5), np.bool_(True)):
+        found = ww.Tensor(array)
+        assert (found.shape, found.dtype.name) == (array.shape, array.dtype.name)
+        assert found.tolist() == array.tolist()
+    assert (ww.Tensor(1.0) + np.array([2.0], np.float32)).shape == (1,)
+    assert (ww.Tensor([1.0]) * np.float64(2)).dtype == ww.float32 and (ww.Tensor([1]) + np.int8(1)).dtype == ww.int64
+    np.testing.assert_array_equal(ww.Tensor(X)[np.array([False, False, False])], X[np.array([False, False, False])])
+    np.testing.assert_array_equal(ww.Tensor(X)[:1][np.array([False])], X[:1][np.array([False])])
+
+
+CUBE = np.arange(24).reshape(2, 3, 4)
+APART = [(0, slice(None), [1, 0]), ([1], slice(1, None), -1), (0, None, [1, 2]), (1, ..., [3, 3]), (slice(None), 1, [1, 2]), (0, [2, 1], slice(2)), ([0, 1], 2, 1)]
+
+
+@pytest.mark.parametrize("index", APART, ids=str)
+def test_numbers_apart_from_arrays_put_axes_where_numpy_does(index):
+    tensor, expected = ww.Tensor(CUBE), CUBE.copy()
+    np.testing.assert_array_equal(np.asarray(tensor[index]), CUBE[index])
+    value = np.arange(CUBE[index].size).reshape(CUBE[index].shape) + 100
+    expected[index] = value
+    tensor[index] = ww.Tensor(value)
+    np.testing.assert_array_equal(tensor, expected)
+    with pytest.raises(IndexError, match="index 9 is out of range for axis 0"):
+        tensor[9, :, [0]]

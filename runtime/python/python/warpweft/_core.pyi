@@ -439,10 +439,10 @@ class Tensor:
         """Smallest so far along an axis."""
 
     def cumprod(self, /, axis: Optional[int] = None, dtype: Optional[DTypeLike] = None) -> Tensor:
-        """Running product along an axis, or of all elements, row by row."""
+        """Running product along an axis, or of all elements, row by row; of bools and integers int64."""
 
     def cumsum(self, /, axis: Optional[int] = None, dtype: Optional[DTypeLike] = None) -> Tensor:
-        """Running sum along an axis, or of all elements, row by row."""
+        """Running sum along an axis, or of all elements, row by row; of bools and integers int64."""
 
     def detach(self, /) -> Tensor:
         """The same values, through which no gradient flows."""

@@ -468,10 +468,10 @@ def logsumexp(x: Operand, /, axis: Optional[Axes] = None, keepdims: bool = False
     """log of the sum of exponentials, without overflow."""
 
 def cumsum(x: Operand, /, axis: Optional[int] = None, dtype: Optional[DTypeLike] = None) -> Tensor:
-    """Running sum along an axis, or of all elements, row by row."""
+    """Running sum along an axis, or of all elements, row by row; of bools and integers int64."""
 
 def cumprod(x: Operand, /, axis: Optional[int] = None, dtype: Optional[DTypeLike] = None) -> Tensor:
-    """Running product along an axis, or of all elements, row by row."""
+    """Running product along an axis, or of all elements, row by row; of bools and integers int64."""
 
 def cummax(x: Operand, /, axis: int = ...) -> Tensor:
     """Largest so far along an axis."""

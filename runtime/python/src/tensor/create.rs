@@ -97,7 +97,9 @@ fn tensor_at(object: &Bound<'_, PyAny>, dtype: Option<DType>, depth: usize) -> P
     if object.is_instance_of::<PyRange>() {
         return tensor_at(&object.py().get_type::<PyList>().call1((object,))?, dtype, depth);
     }
-    if !object.is_instance_of::<PyList>() && !object.is_instance_of::<PyTuple>() && literal(object).is_err() {
+    let is_typed = object.hasattr("dtype")?;
+    if is_typed || !object.is_instance_of::<PyList>() && !object.is_instance_of::<PyTuple>() && literal(object).is_err()
+    {
         if object.is_instance_of::<PyInt>() {
             literal(object)?; // Python's own message where an integer is too large
         }

@@ -1,6 +1,7 @@
 //! Reductions, scans and sorting, as rows of tables.
 
 use pyo3::prelude::*;
+use warpweft::DType;
 
 use super::{PyTensor, asked, made};
 use crate::arguments::{Array, Numbers, axes};
@@ -68,7 +69,10 @@ macro_rules! running {
             #[pyo3(signature = (axis=None, dtype=None))]
             fn $name(&self, py: Python<'_>, axis: Option<i64>, dtype: Option<Wanted>) -> PyResult<PyTensor> {
                 made(py, || {
-                    let x = dtype.map_or_else(|| self.0.clone(), |dtype| self.0.cast(dtype.0));
+                    // Integers are added up as int64, as whole sums are.
+                    let narrow = self.0.dtype().is_ok_and(|own| !own.is_float() && own.bytes() < 8);
+                    let wanted = dtype.map(|dtype| dtype.0).or(narrow.then_some(DType::I64));
+                    let x = wanted.map_or_else(|| self.0.clone(), |wanted| self.0.cast(wanted));
                     let found = axis.map_or_else(|| x.reshape([-1]).$name(0), |axis| x.$name(axis));
                     dtype.map_or_else(|| found.clone(), |dtype| found.cast(dtype.0))
                 })
@@ -78,9 +82,9 @@ macro_rules! running {
 }
 
 running! {
-    /// Running sum along an axis, or of all elements, row by row.
+    /// Running sum along an axis, or of all elements, row by row; of bools and integers int64.
     cumsum;
-    /// Running product along an axis, or of all elements, row by row.
+    /// Running product along an axis, or of all elements, row by row; of bools and integers int64.
     cumprod;
 }
 

@@ -35,7 +35,7 @@ def _exchange(one: Any, other: Any) -> None:
         torch.autograd.graph.get_gradient_edge(one).node.register_prehook(_refuse_gradients)
     one.__class__, other.__class__ = other.__class__, one.__class__
     one.__dict__, other.__dict__ = other.__dict__, one.__dict__
-    swap: Any = torch._C._swap_tensor_impl  # type: ignore[attr-defined]
+    swap: Any = torch._C._swap_tensor_impl
     swap(one, other)
 
 
