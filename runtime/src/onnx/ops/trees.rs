@@ -341,8 +341,11 @@ fn ensemble(call: &Call<'_>) -> Done {
     one(transformed(call, &scores, &call.int_or("post_transform", 0)?.to_string())?)
 }
 
+/// Places in the table by tree and node.
+type ByTree = FxHashMap<(i64, i64), i64>;
+
 /// The nodes of older models, and where each node of each tree stands in the table.
-fn nodes_by_tree(call: &Call<'_>) -> Result<(Nodes, FxHashMap<(i64, i64), i64>), Failure> {
+fn nodes_by_tree(call: &Call<'_>) -> Result<(Nodes, ByTree), Failure> {
     let list = |name: &str| call.ints(name).and_then(|found| needed(name, found));
     let (trees, ids, asked) = (list("nodes_treeids")?, list("nodes_nodeids")?, list("nodes_featureids")?);
     let (is_true, is_false) = (list("nodes_truenodeids")?, list("nodes_falsenodeids")?);
@@ -362,7 +365,7 @@ fn nodes_by_tree(call: &Call<'_>) -> Result<(Nodes, FxHashMap<(i64, i64), i64>),
         ("nodes_values", splits.len()),
     ])?;
     let keys = trees.iter().zip(ids).enumerate();
-    let places: FxHashMap<(i64, i64), i64> = keys.map(|(at, (&tree, &id))| ((tree, id), at as i64)).collect();
+    let places: ByTree = keys.map(|(at, (&tree, &id))| ((tree, id), at as i64)).collect();
     let mut nodes = Nodes::default();
     let mut known = rustc_hash::FxHashSet::default();
     for (at, mode) in modes.iter().enumerate() {
