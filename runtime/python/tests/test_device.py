@@ -458,3 +458,20 @@ def test_modules_move_that_somebody_refers_to(way):
             torch.testing.assert_close(parameter.grad.cpu(), gradient)
     with pytest.raises(RuntimeError, match="moved to another device between forward and backward"):
         kept.sum().backward()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_a_compiled_function_leaves_is_run_as_it_is():
+    """Dynamo compiles what it meets outside of graphs, but nothing of the package: of the device's ops it would make graphs over tensors without elements."""
+    torch._dynamo.reset()
+    model, x = nn.GRU(3, 4, batch_first=True), torch.randn(2, 5, 3)
+    expected, _ = model(x)
+    found, _ = torch.compile(model.to(DEVICE), backend="warpweft")(x.to(DEVICE))
+    torch.testing.assert_close(found.cpu(), expected)
+    assert fallbacks() == {}
+    chances, words = torch.randn(7, 2, 5), torch.tensor([[1, 2, 2], [3, 1, 0]])
+    lengths = torch.tensor([7, 6]), torch.tensor([3, 2])
+    loss = lambda x: F.ctc_loss(x.log_softmax(-1), words.to(x.device), *(each.to(x.device) for each in lengths))
+    torch.testing.assert_close(torch.compile(loss, backend="warpweft")(chances.to(DEVICE)).cpu(), loss(chances))
+    graphs = counters()["graphs"]
+    assert graphs <= 2 and set(fallbacks()) == {"aten._ctc_loss.default"}
