@@ -189,3 +189,17 @@ def test_numbers_apart_from_arrays_put_axes_where_numpy_does(index):
     np.testing.assert_array_equal(tensor, expected)
     with pytest.raises(IndexError, match="index 9 is out of range for axis 0"):
         tensor[9, :, [0]]
+
+
+def test_compiled_functions_take_arrays_in_the_places_of_tensors():
+    n = ww.Var("n", 1, 8)
+    product = ww.jit(lambda x, w: (x @ w).sum(0), lengths={"x": {0: n}})
+    for count in (2, 5):
+        x, w = np.arange(count * 3, dtype=np.float32).reshape(count, 3), np.eye(3, dtype=np.float32)
+        for given in ((x, w), (ww.Tensor(x), w), (x, ww.Tensor(w))):
+            np.testing.assert_allclose(product(*given), x.sum(0))
+    assert len(product.programs) == 1
+    nested = ww.jit(lambda tree, k=1: {"sum": tree["x"][0] + tree["y"] * k})
+    for k in (1, 2, np.int64(2)):
+        found = nested({"x": [X], "y": ww.Tensor(X)}, k=k)["sum"]
+        np.testing.assert_allclose(found, X * (1 + k))
