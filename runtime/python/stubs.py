@@ -58,6 +58,9 @@ PARAMETERS = {
     "order": "float",
     "eps": "float",
     "correction": "int",
+    "ddof": "Optional[int]",
+    "digits": "Optional[int]",
+    "memo": "Any",
     "descending": "bool",
     "k": "int",
     "largest": "bool",
@@ -188,6 +191,7 @@ PARAMETERS = {
     "bind.value": "int",
     "call_like.arguments": "tuple[Tensor, ...]",
     "view.shape": "Axes",
+    "transpose.axes": "Optional[Axes]",
     "permute.shape": "Axes",
     "repeat.shape": "Axes",
     "Var.min": "int",
@@ -195,14 +199,15 @@ PARAMETERS = {
     "__pow__.other": "Operand",
 }
 OPTIONAL_AXES = set("sum prod max min mean any all logsumexp var std norm count_nonzero flip squeeze roll".split())
-OPTIONAL_AXIS = {"argmax", "argmin", "repeat_interleave"}
+OPTIONAL_AXIS = {"argmax", "argmin", "repeat_interleave", "cumsum", "cumprod"}
 RETURNS = {
     "sort": "tuple[Tensor, Tensor]", "fft": "tuple[Tensor, Tensor]", "ifft": "tuple[Tensor, Tensor]", "rfft": "tuple[Tensor, Tensor]", "topk": "tuple[Tensor, Tensor]", "batch_norm_training": "tuple[Tensor, Tensor, Tensor]", "split": "list[Tensor]",
     "chunk": "list[Tensor]", "unbind": "list[Tensor]", "meshgrid": "list[Tensor]", "gradient": "list[Tensor]", "gradient_with": "list[Tensor]", "item": "Any", "tolist": "Any",
     "tobytes": "bytes", "numpy": "Any", "__array__": "Any", "__dlpack__": "Any", "__dlpack_device__": "tuple[int, int]", "__len__": "int", "__iter__": "Iterator[Tensor]",
     "__bool__": "bool", "__float__": "float", "__int__": "int", "__index__": "int", "__setitem__": "None", "__delitem__": "None", "assign": "None", "fill": "None",
     "index_assign": "None", "manual_seed": "None", "realize": "Tensor", "_core.realize": "None", "program": "str", "shares_storage_with": "bool", "shares_elements_with": "bool", "overlaps_itself": "bool", "is_contiguous": "bool", "vars": "list[Var]", "gradient_or_none": "list[Optional[Tensor]]", "call": "list[Tensor]", "call_arrays": "list[Any]", "call_like": "Any", "tune": "Tuning",
-    "__hash__": "int", "__repr__": "str", "Var.bind": "Dim",
+    "__hash__": "int", "__repr__": "str", "Var.bind": "Dim", "numel": "int", "dim": "int",
+    "__contains__": "bool", "__copy__": "Tensor", "__deepcopy__": "Tensor", "__reduce__": "Any", "__format__": "str", "__round__": "Tensor", "__divmod__": "tuple[Tensor, Tensor]",
 }  # fmt: skip
 PROPERTIES = {
     "Tensor": {
@@ -214,6 +219,10 @@ PROPERTIES = {
         "T": "Tensor",
         "is_realized": "bool",
         "storage_offset": "int",
+        "nbytes": "int",
+        "itemsize": "int",
+        "device": "str",
+        "mT": "Tensor",
     },
     "DType": {"name": "str", "itemsize": "int"},
     "Var": {"name": "str", "min": "int", "max": "int"},
@@ -223,7 +232,8 @@ PROPERTIES = {
 }
 SPECIAL = (
     "__add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__ __floordiv__ __rfloordiv__ __mod__ __rmod__ __and__ __rand__ __or__ __ror__ __xor__ "
-    "__rxor__ __lshift__ __rlshift__ __rshift__ __rrshift__ __pow__ __rpow__ __matmul__ __iadd__ __isub__ __imul__ __itruediv__ "
+    "__rxor__ __lshift__ __rlshift__ __rshift__ __rrshift__ __pow__ __rpow__ __matmul__ __iadd__ __isub__ __imul__ __itruediv__ __ifloordiv__ __imod__ __ipow__ __imatmul__ "
+    "__iand__ __ior__ __ixor__ __ilshift__ __irshift__ __divmod__ __rdivmod__ __contains__ __format__ __copy__ __deepcopy__ __reduce__ __round__ __array_function__ "
     "__rmatmul__ __neg__ __pos__ __abs__ __invert__ __lt__ __le__ __gt__ __ge__ __eq__ __ne__ __getitem__ __setitem__ __len__ __iter__ __bool__ __float__ __int__ __index__ "
     "__array__ __dlpack__ __dlpack_device__ __hash__"
 ).split()
@@ -232,7 +242,19 @@ LENGTH_OPS = "__add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __floordiv__ __
 SLOTS = {
     "__getitem__": "(self, key: Any, /) -> Tensor",
     "__setitem__": "(self, key: Any, value: Operand, /) -> None",
-    "__matmul__": "(self, value: Tensor, /) -> Tensor",
+    "__matmul__": "(self, value: Any, /) -> Tensor",
+    "__rmatmul__": "(self, value: Any, /) -> Tensor",
+    "__imatmul__": "(self, value: Any, /) -> Tensor",
+    "__ipow__": "(self, value: Operand, /) -> Tensor",
+    "__divmod__": "(self, value: Operand, /) -> tuple[Tensor, Tensor]",
+    "__rdivmod__": "(self, value: Operand, /) -> tuple[Tensor, Tensor]",
+    "__contains__": "(self, value: Operand, /) -> bool",
+    "__format__": "(self, format: str, /) -> str",
+    "__copy__": "(self) -> Tensor",
+    "__deepcopy__": "(self, memo: Any, /) -> Tensor",
+    "__reduce__": "(self) -> Any",
+    "__round__": "(self, digits: Optional[int] = None) -> Tensor",
+    "__array_function__": "(self, function: Any, types: Any, args: Any, kwargs: Any, /) -> Any",
 }
 
 
@@ -281,7 +303,7 @@ def of_class(name: str, lines: list[str]) -> None:
             f"    def __new__{signature(name, '__new__', kind, False).replace('(', '(cls, ', 1).split(' -> ')[0]} -> {name}: ...\n"
         )
     if name == "Tensor":  # a slot, which has a name in Python since 3.12
-        lines.append("    def __buffer__(self, flags: int, /) -> memoryview: ...\n")
+        lines.append("    __array_priority__: float\n\n    def __buffer__(self, flags: int, /) -> memoryview: ...\n")
     for attribute, its_type in PROPERTIES[name].items():
         lines.append(f'    @property\n    def {attribute}(self) -> {its_type}:\n        """{getattr(kind, attribute).__doc__}"""\n')
     for attribute, function in sorted(vars(kind).items()):
@@ -328,6 +350,7 @@ def core() -> str:
             f"def {name}(self, value: Operand, /) -> Tensor: ...",
             f"def {name}(self, value: Operand, /) -> Tensor: ...  # type: ignore[override]",
         )
+    text = text.replace("def __ipow__(self, value: Operand, /) -> Tensor: ...", "def __ipow__(self, value: Operand, /) -> Tensor: ...  # type: ignore[misc]")
     return text + "\n"
 
 

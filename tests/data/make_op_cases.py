@@ -319,6 +319,14 @@ def convolutions():
             lambda x, w, b=None: function(x, w, b, o["stride"], o["padding"], o["output_padding"], o["groups"], o["dilation"]))
 
 
+    # As many elements more at the end as a stride has, or more, which dilation allows.
+    for shape, weight, stride, padding, extra, dilation in (((2, 2, 4), (2, 3, 2), [1], [0], [1], [2]), ((1, 4, 5, 3), (4, 1, 3, 2), [2, 1], [1, 0], [2, 2], [3, 3]),
+                                                            ((1, 1, 1, 2), (1, 2, 1, 2), [1, 2], [0, 1], [1, 1], [2, 1])):
+        function = {1: F.conv_transpose1d, 2: F.conv_transpose2d}[len(stride)]
+        o = {"stride": stride, "padding": padding, "output_padding": extra, "groups": 1, "dilation": dilation}
+        add("conv_transpose", o, [shape, weight], lambda x, w: function(x, w, None, stride, padding, extra, 1, dilation))
+
+
 def pools():
     forms = [((1, 2, 7, 6), [3, 2], [2, 1], [1, 0], [1, 1]), ((1, 2, 7, 8), [3, 3], [2, 3], [1, 1], [2, 1]),
              ((1, 1, 4, 5, 4), [2, 3, 2], [2, 2, 1], [0, 1, 1], [1, 1, 1]),
@@ -334,6 +342,14 @@ def pools():
         mean = {2: F.avg_pool2d, 3: F.avg_pool3d}[rank]
         for count in (False, True):
             add("avg_pool", attrs | {"count_include_pad": count}, [shape], lambda x: mean(x, kernel, stride, padding, ceil_mode, count))
+    # One number is of all spatial axes.
+    for rank, shape in ((1, (2, 3, 9)), (2, (1, 2, 6, 7)), (3, (1, 2, 4, 5, 4))):
+        attrs = {"kernel": [3], "stride": [2], "padding": [1], "ceil_mode": False}
+        largest, mean = getattr(F, f"max_pool{rank}d"), getattr(F, f"avg_pool{rank}d")
+        found = lambda x: largest(x, 3, 2, 1, return_indices=True)
+        add("max_pool", attrs, [shape], lambda x: found(x)[0])
+        add("max_pool_indices", attrs, [shape], lambda x: ints(found(x)[1]), grads=False)
+        add("avg_pool", attrs, [shape], lambda x: mean(x, 3, 2, 1))
     sizes = [((2, 1, 5), "linear"), ((1, 2, 4, 5), "bilinear"), ((1, 1, 3, 4, 2), "trilinear")]
     for (shape, line), factor in itertools.product(sizes, ((3, 7, 2), (9, 4, 5))):
         size = list(factor[:len(shape) - 2])
@@ -421,6 +437,9 @@ def optimizers():
     for momentum, decay in itertools.product((0.0, 0.9), (0.0, 0.1)):
         add("sgd", {"lr": 0.1, "momentum": momentum, "weight_decay": decay}, shapes,
             steps(lambda p: torch.optim.SGD(p, 0.1, momentum, weight_decay=decay)), grads=False)
+    for dampening, nesterov, decay in ((0.3, False, 0.1), (1.0, False, 0.0), (0.0, True, 0.1)):
+        add("sgd", {"lr": 0.1, "momentum": 0.9, "dampening": dampening, "nesterov": nesterov, "weight_decay": decay}, shapes,
+            steps(lambda p: torch.optim.SGD(p, 0.1, 0.9, dampening, decay, nesterov)), grads=False)
     for betas, eps, decay in (((0.9, 0.999), 1e-8, 0.0), ((0.8, 0.95), 0.01, 0.1)):
         add("adamw", {"lr": 0.05, "beta1": betas[0], "beta2": betas[1], "eps": eps, "weight_decay": decay}, shapes,
             steps(lambda p: torch.optim.AdamW(p, 0.05, betas, eps, decay)), grads=False)

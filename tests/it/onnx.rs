@@ -10,9 +10,13 @@ use warpweft::onnx::{Error, Model, load};
 use warpweft_tests::choices::caught;
 use warpweft_tests::onnx::{Files, Outcome, bytes_are_read, packed_cases, run};
 
-fn cases() -> Vec<(String, Files)> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/onnx.json.gz");
+fn cases_of(file: &str) -> Vec<(String, Files)> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("data").join(file);
     packed_cases(&path).unwrap().into_iter().collect()
+}
+
+fn cases() -> Vec<(String, Files)> {
+    cases_of("onnx.json.gz")
 }
 
 fn model_of(case: &str) -> Vec<u8> {
@@ -28,6 +32,30 @@ fn a_selection_of_the_packages_cases_passes() {
     let outcomes = cases.iter().map(|(name, files)| (name, run(name, files)));
     let wrong: Vec<_> = outcomes.filter(|(_, outcome)| *outcome != Outcome::Passed).collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn trees_encoders_and_scalers_give_the_values_of_onnxruntime() {
+    let cases = cases_of("onnx_learning.json.gz");
+    assert!(cases.len() > 30, "{} cases", cases.len());
+    let outcomes = cases.iter().map(|(name, files)| (name, run(name, files)));
+    let wrong: Vec<_> = outcomes.filter(|(_, outcome)| *outcome != Outcome::Passed).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn damaged_trees_never_panic() {
+    for (number, (name, files)) in cases_of("onnx_learning.json.gz").iter().enumerate() {
+        for round in 0..40 {
+            let mut damaged = files.clone();
+            damaged.insert("model.onnx".to_string(), mutated(&files["model.onnx"], (number * 1000 + round) as u64));
+            // An error is well, and so is another value.
+            let tried = caught(|| match run(name, &damaged) {
+                Outcome::Passed | Outcome::Failed(_) | Outcome::Unsupported(_) => Ok(()),
+            });
+            tried.unwrap_or_else(|why| panic!("{name}, round {round}: {why}"));
+        }
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ use crate::UOp;
 use crate::ir::Dim;
 use crate::ops::Built;
 use crate::ops::convolution::{conv, gradient_by_weight, options_of};
+use crate::ops::movement::{pad_axis, shrink_axis};
 use crate::ops::transposed_convolution::conv_transpose_by;
 use crate::view::dims::simplified;
 
@@ -35,5 +36,17 @@ pub(super) fn convolution(node: &UOp, g: &UOp) -> Contribution {
 /// Of a transposed convolution: what it reads and what it gives have changed places.
 pub(super) fn transposed(node: &UOp, g: &UOp) -> Contribution {
     let (Some(options), [_, x, weight, ..]) = (options_of(node), node.src()) else { return Contribution::new() };
-    to_operands(node, conv(g, weight, None, &options), gradient_by_weight(g, x, weight.shape(), &options))
+    // As many elements as a stride has, or more, may have been added at the end, beside dilation: there are windows there, and nothing of x.
+    let (mut windows, mut x) = (conv(g, weight, None, &options), x.clone());
+    if let Ok(windows) = &mut windows {
+        for axis in 2..x.shape().len() {
+            let len = x.shape()[axis].clone();
+            let more = simplified(&windows.shape()[axis] - &len);
+            if more.max_value() > 0 {
+                *windows = shrink_axis(windows, axis, 0, len);
+                x = pad_axis(&x, axis, 0, more);
+            }
+        }
+    }
+    to_operands(node, windows, gradient_by_weight(g, &x, weight.shape(), &options))
 }

@@ -260,7 +260,7 @@ fn roll_any(x: &UOp, shift: i64, axis: usize) -> Built {
 }
 
 /// The part from start to end of one axis, which is known to be inside of it; the whole of the others.
-pub(super) fn shrink_axis(x: &UOp, axis: usize, start: impl Into<Dim>, end: impl Into<Dim>) -> UOp {
+pub(crate) fn shrink_axis(x: &UOp, axis: usize, start: impl Into<Dim>, end: impl Into<Dim>) -> UOp {
     let (start, end) = (start.into(), end.into());
     if start.is(0) && x.shape()[axis] == end {
         return x.clone();
@@ -272,7 +272,7 @@ pub(super) fn shrink_axis(x: &UOp, axis: usize, start: impl Into<Dim>, end: impl
 }
 
 /// Zeros before and after one axis.
-pub(super) fn pad_axis(x: &UOp, axis: usize, before: impl Into<Dim>, after: impl Into<Dim>) -> UOp {
+pub(crate) fn pad_axis(x: &UOp, axis: usize, before: impl Into<Dim>, after: impl Into<Dim>) -> UOp {
     let (before, after) = (before.into(), after.into());
     if before.is(0) && after.is(0) {
         return x.clone();

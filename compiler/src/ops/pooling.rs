@@ -1,4 +1,4 @@
-//! Pooling over windows of spatial axes: the last two of [batch, channels, ..], or as many as the kernel names.
+//! Pooling over windows of spatial axes: as many of the last as the kernel names; one number is for all of [batch, channels, ..], or for both of a matrix.
 
 use super::convolution::{ConvOptions, per_axis, window_list};
 use super::create::positions;
@@ -19,7 +19,7 @@ use crate::{DType, UOp};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolOptions {
-    /// Elements of a window along each pooled axis.
+    /// Elements of a window along each pooled axis: of the last axes as many as there are numbers here; one number is for all spatial axes.
     pub kernel: Vec<i64>,
     /// Elements between neighbouring windows; the kernel when empty.
     pub stride: Vec<i64>,
@@ -88,8 +88,10 @@ struct Layout {
 }
 
 fn layout(x: &UOp, options: &PoolOptions) -> Built<Layout> {
-    let axes = if options.kernel.len() == 1 { 2 } else { options.kernel.len() };
     let lengths = x.shape();
+    // One number is for all spatial axes of [batch, channels, ..].
+    let spatial = if lengths.len() < 3 { 2 } else { lengths.len() - 2 };
+    let axes = if options.kernel.len() == 1 { spatial } else { options.kernel.len() };
     if lengths.len() < axes {
         fail!("{} has fewer than the {axes} axes to pool", x.shape());
     }

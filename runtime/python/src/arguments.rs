@@ -2,14 +2,14 @@
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyFloat, PyInt, PyString, PyTuple};
-use warpweft::Tensor;
+use pyo3::types::{PyBool, PyFloat, PyInt, PyList, PyString, PyTuple};
 use warpweft::tensor::{Dim, Dims, Literal, Operand, Var};
+use warpweft::{DType, Tensor};
 
 use crate::tensor::PyTensor;
 use crate::var::{PyDim, PyVar};
 
-/// A tensor or a number.
+/// A tensor, a number, or nested sequences of numbers.
 #[derive(Clone)]
 pub(crate) enum Given {
     /// A tensor.
@@ -27,9 +27,23 @@ impl Given {
         }
     }
 
+    /// As an operand of arithmetic with another, where an integer beside bools is int64, as all integers of Python's.
+    pub(crate) fn beside(self, other: &Tensor) -> impl Operand {
+        self.widened(other).operand()
+    }
+
+    fn widened(self, other: &Tensor) -> Given {
+        match self {
+            Given::Number(number @ Literal::Int(_)) if other.dtype().is_ok_and(|dtype| dtype == DType::BOOL) => {
+                Given::Tensor(Tensor::full_of(Vec::<i64>::new(), number, DType::I64))
+            }
+            other => other,
+        }
+    }
+
     /// As a tensor beside another.
     pub(crate) fn tensor(self, other: &Tensor) -> Tensor {
-        match self {
+        match self.widened(other) {
             Given::Tensor(tensor) => tensor,
             Given::Number(number) => number.beside(other),
         }
@@ -49,7 +63,11 @@ pub(crate) fn literal(object: &Bound<'_, PyAny>) -> PyResult<Literal> {
     }
     let kind =
         object.getattr("dtype").and_then(|dtype| dtype.getattr("kind")).and_then(|kind| kind.extract::<String>());
+    // An array with axes is no number, were it of one element.
+    let has_axes =
+        kind.is_ok() && object.getattr("ndim").and_then(|ndim| ndim.extract::<usize>()).is_ok_and(|ndim| ndim > 0);
     match kind.as_deref() {
+        _ if has_axes => Err(PyTypeError::new_err(format!("expected a number, not {}", object.get_type().name()?))),
         Ok("b") => Ok(Literal::Bool(object.call_method0("__bool__")?.extract()?)),
         Ok("i" | "u") => Ok(Literal::Int(object.call_method0("__int__")?.extract()?)),
         Ok("f") => Ok(Literal::Float(object.call_method0("__float__")?.extract()?)),
@@ -69,6 +87,15 @@ impl<'py> FromPyObject<'_, 'py> for Given {
         if object.hasattr("__dlpack__")? {
             return Ok(Given::Tensor(crate::interchange::copied(&object, None)?));
         }
+        if object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>() {
+            return Ok(Given::Tensor(crate::tensor::tensor_of(&object, None)?.0));
+        }
+        if object.is_instance_of::<PyInt>()
+            && let Ok(large) = object.extract::<u64>()
+        {
+            let bytes = large.to_le_bytes();
+            return Ok(Given::Tensor(Tensor::from_bytes(None, DType::U64, Vec::<i64>::new(), &bytes)));
+        }
         // Python's own message where an integer is too large.
         literal(&object).map(Given::Number).map_err(|error| {
             if error.is_instance_of::<PyTypeError>(object.py()) {
@@ -77,6 +104,20 @@ impl<'py> FromPyObject<'_, 'py> for Given {
             }
             error
         })
+    }
+}
+
+/// A tensor, an array of another library, or nested sequences of numbers.
+pub(crate) struct Array(pub(crate) Tensor);
+
+impl<'py> FromPyObject<'_, 'py> for Array {
+    type Error = PyErr;
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Array> {
+        match object.extract::<Given>() {
+            Ok(Given::Tensor(tensor)) => Ok(Array(tensor)),
+            Err(error) if !error.is_instance_of::<PyTypeError>(object.py()) => Err(error),
+            _ => Err(PyTypeError::new_err(format!("expected a tensor, not {}", object.get_type().name()?))),
+        }
     }
 }
 

@@ -27,6 +27,26 @@ pub(crate) const NAMES: [(&str, DType); 13] = [
     ("float64", DType::F64),
 ];
 
+/// Numpy's codes, which count bytes, and names that it has for some.
+const CODES: [(&str, DType); 16] = [
+    ("?", DType::BOOL),
+    ("b1", DType::BOOL),
+    ("i1", DType::I8),
+    ("i2", DType::I16),
+    ("i4", DType::I32),
+    ("i8", DType::I64),
+    ("u1", DType::U8),
+    ("u2", DType::U16),
+    ("u4", DType::U32),
+    ("u8", DType::U64),
+    ("f2", DType::F16),
+    ("f4", DType::F32),
+    ("f8", DType::F64),
+    ("half", DType::F16),
+    ("single", DType::F32),
+    ("double", DType::F64),
+];
+
 /// The name in Python.
 pub(crate) fn name(dtype: DType) -> &'static str {
     NAMES.iter().find(|(_, other)| *other == dtype).map_or("?", |(name, _)| name)
@@ -74,14 +94,17 @@ pub(crate) fn dtype_of(object: &Bound<'_, PyAny>) -> PyResult<DType> {
         }
     };
     let short = said.strip_prefix("torch.").unwrap_or(&said);
+    let short = short.strip_prefix(['<', '=', '|']).unwrap_or(short);
     let found = NAMES.iter().find(|(name, _)| *name == short).map(|(_, dtype)| *dtype);
-    found.or_else(|| DType::from_name(short).filter(|dtype| DType::ALL.contains(dtype))).ok_or_else(|| {
+    let found = found.or_else(|| CODES.iter().find(|(code, _)| *code == short).map(|(_, dtype)| *dtype));
+    found.ok_or_else(|| {
         let known: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
         PyTypeError::new_err(format!("{said} is no type of elements; there are {}", known.join(", ")))
     })
 }
 
 /// A type where one may be given.
+#[derive(Clone, Copy)]
 pub(crate) struct Wanted(pub(crate) DType);
 
 impl<'py> FromPyObject<'_, 'py> for Wanted {

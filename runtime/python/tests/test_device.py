@@ -417,3 +417,61 @@ def test_batch_norm_keeps_nothing_for_the_gradient_in_evaluation():
     found = torch.native_batch_norm(*(value.to("warpweft") if isinstance(value, torch.Tensor) else value for value in arguments))
     for one, other in zip(found, wanted):
         torch.testing.assert_close(one.cpu(), other)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_a_loss_by_chunks_computes_halves_as_precisely_as_on_the_cpu(dtype, reduction):
+    options = torch.nn.LinearCrossEntropyOptions(batch_chunk_size=4)
+    x, weight, labels = torch.randn(16, 8).to(dtype) * 3, torch.randn(64, 8).to(dtype), torch.randint(0, 64, (16,))
+    x[:4] += weight[labels[:4]] * 2  # losses near 0, of which halves lose most
+    sides = []
+    for device, type in (("cpu", dtype), (DEVICE, dtype), ("cpu", torch.float64)):
+        given = [value.to(type).to(device).detach().requires_grad_() for value in (x, weight)]
+        loss = F.linear_cross_entropy(*given, labels.to(device), options=options, reduction=reduction)
+        loss.sum().backward()
+        sides.append([loss.detach().cpu(), *(value.grad.cpu() for value in given)])
+    for theirs, ours, right in zip(*sides):
+        error = (theirs - right).abs().max()
+        assert (ours - right).abs().max() <= 2 * error + torch.finfo(dtype).tiny
+
+
+@pytest.mark.parametrize("way", ["plain", "compiled", "exported"])
+def test_modules_move_that_somebody_refers_to(way):
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+    x = torch.randn(2, 3)
+    if way == "exported":
+        model = torch.export.export(model, (x,)).module()
+    call = torch.compile(model, backend="warpweft") if way == "compiled" else model
+    call(x).sum().backward()
+    expected, gradients = call(x), [parameter.grad.clone() for parameter in model.parameters()]
+    kept = call(x)  # graphs of both live on
+    for device in (DEVICE, "cpu", DEVICE):
+        parameters = list(model.parameters())
+        model.to(device)
+        assert all(one is other for one, other in zip(parameters, model.parameters()))
+        model.zero_grad()
+        found = call(x.to(device))
+        found.sum().backward()
+        torch.testing.assert_close(found.cpu(), expected)
+        for parameter, gradient in zip(model.parameters(), gradients):
+            torch.testing.assert_close(parameter.grad.cpu(), gradient)
+    with pytest.raises(RuntimeError, match="moved to another device between forward and backward"):
+        kept.sum().backward()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_a_compiled_function_leaves_is_run_as_it_is():
+    """Dynamo compiles what it meets outside of graphs, but nothing of the package: of the device's ops it would make graphs over tensors without elements."""
+    torch._dynamo.reset()
+    model, x = nn.GRU(3, 4, batch_first=True), torch.randn(2, 5, 3)
+    expected, _ = model(x)
+    found, _ = torch.compile(model.to(DEVICE), backend="warpweft")(x.to(DEVICE))
+    torch.testing.assert_close(found.cpu(), expected)
+    assert fallbacks() == {}
+    chances, words = torch.randn(7, 2, 5), torch.tensor([[1, 2, 2], [3, 1, 0]])
+    lengths = torch.tensor([7, 6]), torch.tensor([3, 2])
+    loss = lambda x: F.ctc_loss(x.log_softmax(-1), words.to(x.device), *(each.to(x.device) for each in lengths))
+    torch.testing.assert_close(torch.compile(loss, backend="warpweft")(chances.to(DEVICE)).cpu(), loss(chances))
+    graphs = counters()["graphs"]
+    assert graphs <= 2 and set(fallbacks()) == {"aten._ctc_loss.default"}

@@ -93,8 +93,12 @@ pub struct Sgd {
     parameters: Vec<Tensor>,
     rate: Tensor,
     momentum: f64,
+    dampening: f64,
+    is_nesterov: bool,
     weight_decay: f64,
     velocities: Vec<Tensor>,
+    /// 1 once there was a step: the first gives all of its gradient to the velocities.
+    begun: Option<Tensor>,
 }
 
 impl Sgd {
@@ -110,7 +114,33 @@ impl Sgd {
         give_memory(&parameters)?;
         let velocities = if momentum > 0.0 { zeros(&parameters)? } else { Vec::new() };
         let rate = number_beside(&parameters, rate)?;
-        Ok(Sgd { parameters, rate, momentum, weight_decay, velocities })
+        let (dampening, is_nesterov, begun) = (0.0, false, None);
+        Ok(Sgd { parameters, rate, momentum, dampening, is_nesterov, weight_decay, velocities, begun })
+    }
+
+    /// The same with steps that look ahead (Nesterov's): along the gradient and the momentum that it leads to.
+    ///
+    /// # Errors
+    /// If there is no momentum.
+    #[track_caller]
+    pub fn nesterov(self) -> Result<Sgd> {
+        if self.velocities.is_empty() && !self.parameters.is_empty() {
+            let message = "Nesterov's steps need momentum, and it is 0".to_string();
+            let location = std::panic::Location::caller();
+            return Err(CallError { op: "Sgd", operands: Vec::new(), message, location }.into());
+        }
+        Ok(Sgd { is_nesterov: true, ..self })
+    }
+
+    /// The same with 1 - `dampening` of each gradient added to the momentum, but all of the first one.
+    ///
+    /// # Errors
+    /// If the number is not between 0 and 1, or there is no memory.
+    #[track_caller]
+    pub fn dampening(self, dampening: f64) -> Result<Sgd> {
+        check_rate("Sgd", "dampening", dampening, 1.0 + f64::EPSILON)?;
+        let begun = Some(number_beside(&self.parameters, 0.0)?);
+        Ok(Sgd { dampening, begun, ..self })
     }
 
     /// The learning rate, a tensor of one element: assign to it to change the rate.
@@ -126,7 +156,7 @@ impl Optimizer for Sgd {
     }
 
     fn state(&self) -> Vec<Tensor> {
-        self.velocities.clone()
+        self.velocities.iter().chain(&self.begun).cloned().collect()
     }
 
     fn update(&mut self, gradients: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -137,12 +167,20 @@ impl Optimizer for Sgd {
                 direction = direction + parameter * self.weight_decay;
             }
             if let Some(velocity) = self.velocities.get(k) {
-                velocity.assign(velocity * self.momentum + direction)?;
-                direction = velocity.clone();
+                let added = match &self.begun {
+                    Some(begun) => &direction * (1.0 - begun * self.dampening),
+                    None => direction.clone(),
+                };
+                velocity.assign((velocity * self.momentum + added).reshape(velocity.dims()?))?;
+                direction = if self.is_nesterov { direction + velocity * self.momentum } else { velocity.clone() };
                 changed.push(velocity.clone());
             }
             parameter.assign((parameter - direction * &self.rate).reshape(parameter.dims()?).detach())?;
             changed.push(parameter.clone());
+        }
+        if let Some(begun) = &self.begun {
+            begun.assign(begun.ones_like())?;
+            changed.push(begun.clone());
         }
         Ok(changed)
     }

@@ -147,6 +147,24 @@ impl Tensor {
         self.write_in_turn("index_assign", WriteKind::Update, &changed, location)
     }
 
+    /// Replaces all elements by what `change` makes of them, where they lie; no other update comes between.
+    ///
+    /// ```
+    /// # use warpweft::Tensor;
+    /// let x = Tensor::from_vec(vec![1i32, 2, 3], [3]);
+    /// x.get(1..).update_with(|part| part.lshift(2))?;
+    /// assert_eq!(x.to_vec::<i32>()?, [1, 8, 12]);
+    /// # Ok::<(), warpweft::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Tensor::add_assign`].
+    #[track_caller]
+    pub fn update_with(&self, change: impl FnOnce(&Tensor) -> Tensor) -> Result<()> {
+        let _turn = self.turn();
+        self.update("update_with", &change(self), Location::caller())
+    }
+
     fn update(&self, op: &'static str, value: &Tensor, location: &'static Location<'static>) -> Result<()> {
         let (own, other) = (self.dtype()?, value.dtype()?);
         if other.is_float() && !own.is_float() {

@@ -73,8 +73,12 @@ fn conv_options(call: &Call<'_>) -> Result<ConvOptions, Stop> {
 }
 
 fn pool_options(call: &Call<'_>) -> Result<PoolOptions, Stop> {
+    let mut kernel = call.ints("kernel")?;
+    if call.op.ends_with("2d") && kernel.len() == 1 {
+        kernel = vec![kernel[0]; 2];
+    }
     Ok(PoolOptions::default()
-        .kernel(call.ints("kernel")?)
+        .kernel(kernel)
         .stride(call.ints("stride")?)
         .padding(call.ints_or("padding", 0)?)
         .dilation(call.ints_or("dilation", 1)?)
@@ -172,7 +176,12 @@ pub(super) fn optimizers(call: &Call<'_>) -> Family {
     let mut optimizer: Box<dyn Optimizer> = match call.op {
         "sgd" => {
             let (rate, momentum) = (call.float_or("lr", 0.001)?, call.float_or("momentum", 0.0)?);
-            Box::new(Sgd::new(vec![parameter.clone()], rate, momentum, decay).map_err(failed)?)
+            let dampening = call.float_or("dampening", 0.0)?;
+            let mut made = Sgd::new(vec![parameter.clone()], rate, momentum, decay).map_err(failed)?;
+            if dampening > 0.0 {
+                made = made.dampening(dampening).map_err(failed)?;
+            }
+            Box::new(if call.flag("nesterov")? { made.nesterov().map_err(failed)? } else { made })
         }
         "adamw" => {
             let betas = (call.float_or("beta1", 0.9)?, call.float_or("beta2", 0.999)?);

@@ -112,6 +112,8 @@ class Tensor:
 
     def __new__(cls, data: Any, dtype: Optional[DTypeLike] = None) -> Tensor: ...
 
+    __array_priority__: float
+
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
     @property
@@ -146,6 +148,22 @@ class Tensor:
     def storage_offset(self) -> int:
         """The element of the storage that is this tensor's first."""
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+
+    @property
+    def device(self) -> str:
+        """The device that holds it or will compute it, as "CPU"."""
+
+    @property
+    def mT(self) -> Tensor:
+        """The last two axes exchanged."""
+
     def __abs__(self) -> Tensor: ...
 
     def __add__(self, value: Operand, /) -> Tensor: ...
@@ -154,7 +172,17 @@ class Tensor:
 
     def __array__(self, /, dtype: Optional[DTypeLike] = None, copy: Optional[bool] = None) -> Any: ...
 
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any, /) -> Any: ...
+
     def __bool__(self) -> bool: ...
+
+    def __contains__(self, value: Operand, /) -> bool: ...
+
+    def __copy__(self) -> Tensor: ...
+
+    def __deepcopy__(self, memo: Any, /) -> Tensor: ...
+
+    def __divmod__(self, value: Operand, /) -> tuple[Tensor, Tensor]: ...
 
     def __dlpack__(self, /, *, stream: Any = None, max_version: Optional[tuple[int, int]] = None, dl_device: Optional[tuple[int, int]] = None, copy: Optional[bool] = None) -> Any:
         """The elements for another library: a capsule of DLPack."""
@@ -168,6 +196,8 @@ class Tensor:
 
     def __floordiv__(self, value: Operand, /) -> Tensor: ...
 
+    def __format__(self, format: str, /) -> str: ...
+
     def __ge__(self, value: Operand, /) -> Tensor: ...
 
     def __getitem__(self, key: Any, /) -> Tensor: ...
@@ -178,6 +208,16 @@ class Tensor:
 
     def __iadd__(self, value: Operand, /) -> Tensor: ...
 
+    def __iand__(self, value: Operand, /) -> Tensor: ...
+
+    def __ifloordiv__(self, value: Operand, /) -> Tensor: ...
+
+    def __ilshift__(self, value: Operand, /) -> Tensor: ...
+
+    def __imatmul__(self, value: Any, /) -> Tensor: ...
+
+    def __imod__(self, value: Operand, /) -> Tensor: ...
+
     def __imul__(self, value: Operand, /) -> Tensor: ...
 
     def __index__(self) -> int: ...
@@ -186,11 +226,19 @@ class Tensor:
 
     def __invert__(self) -> Tensor: ...
 
+    def __ior__(self, value: Operand, /) -> Tensor: ...
+
+    def __ipow__(self, value: Operand, /) -> Tensor: ...  # type: ignore[misc]
+
+    def __irshift__(self, value: Operand, /) -> Tensor: ...
+
     def __isub__(self, value: Operand, /) -> Tensor: ...
 
     def __iter__(self) -> Iterator[Tensor]: ...
 
     def __itruediv__(self, value: Operand, /) -> Tensor: ...
+
+    def __ixor__(self, value: Operand, /) -> Tensor: ...
 
     def __le__(self, value: Operand, /) -> Tensor: ...
 
@@ -200,7 +248,7 @@ class Tensor:
 
     def __lt__(self, value: Operand, /) -> Tensor: ...
 
-    def __matmul__(self, value: Tensor, /) -> Tensor: ...
+    def __matmul__(self, value: Any, /) -> Tensor: ...
 
     def __mod__(self, value: Operand, /) -> Tensor: ...
 
@@ -220,17 +268,23 @@ class Tensor:
 
     def __rand__(self, value: Operand, /) -> Tensor: ...
 
+    def __rdivmod__(self, value: Operand, /) -> tuple[Tensor, Tensor]: ...
+
+    def __reduce__(self) -> Any: ...
+
     def __rfloordiv__(self, value: Operand, /) -> Tensor: ...
 
     def __rlshift__(self, value: Operand, /) -> Tensor: ...
 
-    def __rmatmul__(self, value: Operand, /) -> Tensor: ...
+    def __rmatmul__(self, value: Any, /) -> Tensor: ...
 
     def __rmod__(self, value: Operand, /) -> Tensor: ...
 
     def __rmul__(self, value: Operand, /) -> Tensor: ...
 
     def __ror__(self, value: Operand, /) -> Tensor: ...
+
+    def __round__(self, digits: Optional[int] = None) -> Tensor: ...
 
     def __rpow__(self, value: Operand, mod: None = None, /) -> Tensor: ...
 
@@ -384,11 +438,11 @@ class Tensor:
     def cummin(self, /, axis: int = ...) -> Tensor:
         """Smallest so far along an axis."""
 
-    def cumprod(self, /, axis: int = ...) -> Tensor:
-        """Running product along an axis."""
+    def cumprod(self, /, axis: Optional[int] = None, dtype: Optional[DTypeLike] = None) -> Tensor:
+        """Running product along an axis, or of all elements, row by row; of bools and integers int64."""
 
-    def cumsum(self, /, axis: int = ...) -> Tensor:
-        """Running sum along an axis."""
+    def cumsum(self, /, axis: Optional[int] = None, dtype: Optional[DTypeLike] = None) -> Tensor:
+        """Running sum along an axis, or of all elements, row by row; of bools and integers int64."""
 
     def detach(self, /) -> Tensor:
         """The same values, through which no gradient flows."""
@@ -401,6 +455,9 @@ class Tensor:
 
     def diff(self, /, axis: int = ...) -> Tensor:
         """Differences of neighbours along an axis."""
+
+    def dim(self, /) -> int:
+        """The number of axes."""
 
     def div_rounded(self, /, other: Operand, rounding: str) -> Tensor:
         """Quotient rounded to an integer: `rounding` is "floor" or "trunc"."""
@@ -612,8 +669,8 @@ class Tensor:
     def maximum(self, /, other: Operand) -> Tensor:
         """The larger; NaN if either is NaN."""
 
-    def mean(self, /, axis: Optional[Axes] = None, keepdims: bool = False) -> Tensor:
-        """Mean along axes, of integers as a float."""
+    def mean(self, /, axis: Optional[Axes] = None, keepdims: bool = False, dtype: Optional[DTypeLike] = None) -> Tensor:
+        """Mean along axes, of integers as a float. A type that is given is that of the elements and of the mean."""
 
     def min(self, /, axis: Optional[Axes] = None, keepdims: bool = False) -> Tensor:
         """Smallest along axes; NaN if there is one."""
@@ -654,6 +711,9 @@ class Tensor:
     def not_equal(self, /, other: Operand) -> Tensor:
         """Whether different."""
 
+    def numel(self, /) -> int:
+        """The number of elements."""
+
     def numpy(self, /) -> Any:
         """The elements as a numpy array, which shares the memory and is read-only; bfloat16, which numpy lacks, as float32."""
 
@@ -678,14 +738,17 @@ class Tensor:
     def pow(self, /, other: Operand) -> Tensor:
         """To the power of the other."""
 
-    def prod(self, /, axis: Optional[Axes] = None, keepdims: bool = False) -> Tensor:
-        """Product along axes; of bools and integers int64."""
+    def prod(self, /, axis: Optional[Axes] = None, keepdims: bool = False, dtype: Optional[DTypeLike] = None) -> Tensor:
+        """Product along axes; of bools and integers int64. A type that is given is that of the elements and of the product."""
 
     def program(self, /) -> str:
         """What is still to be computed for this tensor, as text."""
 
     def quick_gelu(self, /) -> Tensor:
         """x sigmoid(1.702 x)."""
+
+    def ravel(self, /) -> Tensor:
+        """All elements along one axis."""
 
     def realize(self, /) -> Tensor:
         """Computes the tensor, once; gives itself."""
@@ -779,7 +842,7 @@ class Tensor:
         """Sorted along an axis, stable, and where each came from (int32)."""
 
     def split(self, /, sizes: Axes, axis: int = 0) -> list[Tensor]:
-        """Parts of the given lengths along an axis."""
+        """Parts of the given lengths along an axis; of one length, but for the last, where it is one integer."""
 
     def sqrt(self, /) -> Tensor:
         """Square root."""
@@ -790,14 +853,17 @@ class Tensor:
     def squeeze(self, /, axis: Optional[Axes] = None) -> Tensor:
         """Without the given axes of length 1; without all of them for None."""
 
-    def std(self, /, axis: Optional[Axes] = None, correction: int = 0, keepdims: bool = False) -> Tensor:
+    def std(self, /, axis: Optional[Axes] = None, correction: int = 0, keepdims: bool = False, ddof: Optional[int] = None) -> Tensor:
         """Square root of the variance."""
 
     def subtract(self, /, other: Operand) -> Tensor:
         """Difference."""
 
-    def sum(self, /, axis: Optional[Axes] = None, keepdims: bool = False) -> Tensor:
-        """Sum along axes; of bools and integers int64."""
+    def sum(self, /, axis: Optional[Axes] = None, keepdims: bool = False, dtype: Optional[DTypeLike] = None) -> Tensor:
+        """Sum along axes; of bools and integers int64. A type that is given is that of the elements and of the sum."""
+
+    def swapaxes(self, /, a: int, b: int) -> Tensor:
+        """Two axes exchanged."""
 
     def t(self, /) -> Tensor:
         """The last two axes exchanged."""
@@ -820,8 +886,8 @@ class Tensor:
     def topk(self, /, k: int, axis: int = ..., largest: bool = True) -> tuple[Tensor, Tensor]:
         """The `k` largest or smallest along an axis, best first, and where they stand (int32)."""
 
-    def transpose(self, /, a: int, b: int) -> Tensor:
-        """Two axes exchanged."""
+    def transpose(self, /, *axes: Optional[Axes]) -> Tensor:
+        """Two axes exchanged; all axes in reverse for none given, and in the given order for more than two."""
 
     def tril(self, /, diagonal: int = 0) -> Tensor:
         """Zeros above the given diagonal of the last two axes."""
@@ -844,8 +910,8 @@ class Tensor:
     def unsqueeze(self, /, axis: int) -> Tensor:
         """A new axis of length 1."""
 
-    def var(self, /, axis: Optional[Axes] = None, correction: int = 0, keepdims: bool = False) -> Tensor:
-        """Variance with `count - correction` as the divisor."""
+    def var(self, /, axis: Optional[Axes] = None, correction: int = 0, keepdims: bool = False, ddof: Optional[int] = None) -> Tensor:
+        """Variance with `count - correction` as the divisor; `ddof` is another name of the correction."""
 
     def vars(self, /) -> list[Var]:
         """The variables of its shape, and of what it is computed from, that have no value yet."""
@@ -912,6 +978,9 @@ uint16: DType
 uint32: DType
 uint64: DType
 uint8: DType
+def _restored(data: Any, dtype: DTypeLike, shape: Lengths) -> Tensor:
+    """A tensor of elements in row-major order, as a pickle holds them."""
+
 def arange(start: Number, stop: Optional[Number] = None, step: Number = ..., dtype: Optional[DTypeLike] = None) -> Tensor:
     """start, start + step, ... up to but without stop."""
 

@@ -443,11 +443,11 @@ def hardtanh(x: Operand, /, min: float = ..., max: float = 1.0) -> Tensor:
 def masked_fill(x: Operand, /, mask: Tensor, value: Operand) -> Tensor:
     """This, with a value where the mask holds."""
 
-def sum(x: Operand, /, axis: Optional[Axes] = None, keepdims: bool = False) -> Tensor:
-    """Sum along axes; of bools and integers int64."""
+def sum(x: Operand, /, axis: Optional[Axes] = None, keepdims: bool = False, dtype: Optional[DTypeLike] = None) -> Tensor:
+    """Sum along axes; of bools and integers int64. A type that is given is that of the elements and of the sum."""
 
-def prod(x: Operand, /, axis: Optional[Axes] = None, keepdims: bool = False) -> Tensor:
-    """Product along axes; of bools and integers int64."""
+def prod(x: Operand, /, axis: Optional[Axes] = None, keepdims: bool = False, dtype: Optional[DTypeLike] = None) -> Tensor:
+    """Product along axes; of bools and integers int64. A type that is given is that of the elements and of the product."""
 
 def max(x: Operand, /, axis: Optional[Axes] = None, keepdims: bool = False) -> Tensor:
     """Largest along axes; NaN if there is one."""
@@ -455,8 +455,8 @@ def max(x: Operand, /, axis: Optional[Axes] = None, keepdims: bool = False) -> T
 def min(x: Operand, /, axis: Optional[Axes] = None, keepdims: bool = False) -> Tensor:
     """Smallest along axes; NaN if there is one."""
 
-def mean(x: Operand, /, axis: Optional[Axes] = None, keepdims: bool = False) -> Tensor:
-    """Mean along axes, of integers as a float."""
+def mean(x: Operand, /, axis: Optional[Axes] = None, keepdims: bool = False, dtype: Optional[DTypeLike] = None) -> Tensor:
+    """Mean along axes, of integers as a float. A type that is given is that of the elements and of the mean."""
 
 def any(x: Operand, /, axis: Optional[Axes] = None, keepdims: bool = False) -> Tensor:
     """Whether any is not zero."""
@@ -467,11 +467,11 @@ def all(x: Operand, /, axis: Optional[Axes] = None, keepdims: bool = False) -> T
 def logsumexp(x: Operand, /, axis: Optional[Axes] = None, keepdims: bool = False) -> Tensor:
     """log of the sum of exponentials, without overflow."""
 
-def cumsum(x: Operand, /, axis: int = ...) -> Tensor:
-    """Running sum along an axis."""
+def cumsum(x: Operand, /, axis: Optional[int] = None, dtype: Optional[DTypeLike] = None) -> Tensor:
+    """Running sum along an axis, or of all elements, row by row; of bools and integers int64."""
 
-def cumprod(x: Operand, /, axis: int = ...) -> Tensor:
-    """Running product along an axis."""
+def cumprod(x: Operand, /, axis: Optional[int] = None, dtype: Optional[DTypeLike] = None) -> Tensor:
+    """Running product along an axis, or of all elements, row by row; of bools and integers int64."""
 
 def cummax(x: Operand, /, axis: int = ...) -> Tensor:
     """Largest so far along an axis."""
@@ -491,10 +491,10 @@ def softmax(x: Operand, /, axis: int = ...) -> Tensor:
 def log_softmax(x: Operand, /, axis: int = ...) -> Tensor:
     """Logarithm of the softmax."""
 
-def var(x: Operand, /, axis: Optional[Axes] = None, correction: int = 0, keepdims: bool = False) -> Tensor:
-    """Variance with `count - correction` as the divisor."""
+def var(x: Operand, /, axis: Optional[Axes] = None, correction: int = 0, keepdims: bool = False, ddof: Optional[int] = None) -> Tensor:
+    """Variance with `count - correction` as the divisor; `ddof` is another name of the correction."""
 
-def std(x: Operand, /, axis: Optional[Axes] = None, correction: int = 0, keepdims: bool = False) -> Tensor:
+def std(x: Operand, /, axis: Optional[Axes] = None, correction: int = 0, keepdims: bool = False, ddof: Optional[int] = None) -> Tensor:
     """Square root of the variance."""
 
 def norm(x: Operand, /, order: float = 2.0, axis: Optional[Axes] = None, keepdims: bool = False) -> Tensor:
@@ -530,8 +530,8 @@ def expand(x: Operand, /, *shape: Lengths) -> Tensor:
 def permute(x: Operand, /, *shape: Axes) -> Tensor:
     """Axes in another order."""
 
-def transpose(x: Operand, /, a: int, b: int) -> Tensor:
-    """Two axes exchanged."""
+def transpose(x: Operand, /, *axes: Optional[Axes]) -> Tensor:
+    """Two axes exchanged; all axes in reverse for none given, and in the given order for more than two."""
 
 def movedim(x: Operand, /, source: int, destination: int) -> Tensor:
     """One axis moved to another place."""
@@ -576,7 +576,7 @@ def triu(x: Operand, /, diagonal: int = 0) -> Tensor:
     """Zeros below the given diagonal of the last two axes."""
 
 def split(x: Operand, /, sizes: Axes, axis: int = 0) -> list[Tensor]:
-    """Parts of the given lengths along an axis."""
+    """Parts of the given lengths along an axis; of one length, but for the last, where it is one integer."""
 
 def chunk(x: Operand, /, count: int, axis: int = 0) -> list[Tensor]:
     """At most `count` parts of equal length along an axis."""

@@ -1,6 +1,6 @@
 """`jit`: a function over tensors, compiled once for each kind of arguments, then called as one program.
 
-Arguments and results are tensors in tuples, lists and dictionaries, however nested; what else stands in the arguments is fixed when the function
+Arguments and results are tensors in tuples, lists and dictionaries, however nested, and arrays of other libraries as arguments; what else stands in the arguments is fixed when the function
 is compiled, and another value compiles it again. Tensors of the outside that the function reads are read at each call, and those that it
 assigns are assigned by each call.
 """
@@ -26,6 +26,19 @@ def flatten(tree: Any, leaves: list[Any]) -> Any:
     if isinstance(tree, dict):
         return (dict, tuple((key, flatten(item, leaves)) for key, item in tree.items()))
     return ("value", type(tree), tree)
+
+
+def taken(tree: Any) -> Any:
+    """Arguments with tensors in the places of other libraries' arrays: copies of them."""
+    if isinstance(tree, Tensor):
+        return tree
+    if isinstance(tree, (tuple, list)):
+        items = [taken(item) for item in tree]
+        return type(tree)(*items) if hasattr(tree, "_fields") else tuple(items) if isinstance(tree, tuple) else items
+    if isinstance(tree, dict):
+        return {key: taken(item) for key, item in tree.items()}
+    is_array = hasattr(type(tree), "__dlpack__") and getattr(tree, "ndim", 0) > 0
+    return Tensor(tree) if is_array else tree
 
 
 def unflatten(structure: Any, leaves: Any) -> Any:
@@ -61,6 +74,7 @@ class Compiled:
             found = self.last.call_like(args)
             if found is not None:
                 return found
+        args, kwargs = taken(args), taken(kwargs)
         (function, results), leaves = self._program(args, kwargs)
         # A result that is no list, of tensors that stand in nothing.
         is_plain = results is Tensor and not kwargs and not self.lengths and all(type(argument) is Tensor for argument in args)
@@ -84,7 +98,7 @@ class Compiled:
     def tune(self, seconds: float, *args: Any, **kwargs: Any) -> Tuning:
         """Searches for faster kernels of the program for such arguments, for about so many seconds, and uses them from the next call on."""
         self.last = None
-        function, _ = self._program(args, kwargs)[0]
+        function, _ = self._program(taken(args), taken(kwargs))[0]
         return function.tune(seconds)
 
     def _specs(self, args: Any, kwargs: Any) -> list[Any]:

@@ -2,12 +2,12 @@
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::{PyInt, PyList, PyRange, PyTuple};
 use warpweft::tensor::{Literal, ScatterReduce};
 use warpweft::{DType, Tensor};
 
 use super::{PyTensor, made, made_many, tensors};
-use crate::arguments::{Given, Length, Lengths, Number, literal, spread};
+use crate::arguments::{Array, Given, Length, Lengths, Number, literal, spread};
 use crate::dtype::Wanted;
 use crate::interchange;
 
@@ -94,7 +94,15 @@ fn tensor_at(object: &Bound<'_, PyAny>, dtype: Option<DType>, depth: usize) -> P
         let tensor = tensor.get();
         return made(py, || cast(tensor.0.clone()));
     }
-    if !object.is_instance_of::<PyList>() && !object.is_instance_of::<PyTuple>() && literal(object).is_err() {
+    if object.is_instance_of::<PyRange>() {
+        return tensor_at(&object.py().get_type::<PyList>().call1((object,))?, dtype, depth);
+    }
+    let is_typed = object.hasattr("dtype")?;
+    if is_typed || !object.is_instance_of::<PyList>() && !object.is_instance_of::<PyTuple>() && literal(object).is_err()
+    {
+        if object.is_instance_of::<PyInt>() {
+            literal(object)?; // Python's own message where an integer is too large
+        }
         let tensor = interchange::copied(object, None)?;
         return made(py, || cast(tensor));
     }
@@ -129,7 +137,7 @@ impl PyTensor {
     }
 
     /// This with elements of a source written to the places that an index names along an axis; the last wins.
-    fn scatter(&self, py: Python<'_>, axis: i64, index: &PyTensor, source: &PyTensor) -> PyResult<PyTensor> {
+    fn scatter(&self, py: Python<'_>, axis: i64, index: Array, source: Array) -> PyResult<PyTensor> {
         made(py, || self.0.scatter(axis, &index.0, &source.0))
     }
 
@@ -139,8 +147,8 @@ impl PyTensor {
         &self,
         py: Python<'_>,
         axis: i64,
-        index: &PyTensor,
-        source: &PyTensor,
+        index: Array,
+        source: Array,
         reduce: &str,
         include_self: bool,
     ) -> PyResult<PyTensor> {
@@ -290,7 +298,16 @@ fn meshgrid(py: Python<'_>, vectors: Vec<Py<PyTensor>>, indexing: &str) -> PyRes
 
 /// `a` where the condition holds, else `b`.
 #[pyfunction(name = "where")]
-fn where_(py: Python<'_>, condition: &PyTensor, a: Given, b: Given) -> PyResult<PyTensor> {
+fn where_(py: Python<'_>, condition: Array, a: Given, b: Given) -> PyResult<PyTensor> {
+    // Of two numbers none has a tensor beside it, so integers are int64 here too.
+    let a = match (&a, &b) {
+        (Given::Number(Literal::Int(_)), Given::Number(Literal::Int(_) | Literal::Bool(_)))
+        | (Given::Number(Literal::Bool(_)), Given::Number(Literal::Int(_))) => {
+            let Given::Number(number) = a else { return Err(PyValueError::new_err("no number")) };
+            Given::Tensor(Tensor::full_of(Vec::<i64>::new(), number, DType::I64))
+        }
+        _ => a,
+    };
     made(py, || condition.0.where_(a.operand(), b.operand()))
 }
 

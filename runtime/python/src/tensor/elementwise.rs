@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use warpweft::tensor::Rounding;
 
 use super::{PyTensor, made};
-use crate::arguments::{Given, Number};
+use crate::arguments::{Array, Given, Number};
 use crate::dtype::Wanted;
 
 macro_rules! unary {
@@ -138,7 +138,7 @@ macro_rules! binary {
         impl PyTensor { $(
             $(#[$doc])*
             pub(super) fn $name(&self, py: Python<'_>, other: Given) -> PyResult<PyTensor> {
-                made(py, || self.0.$method(other.operand()))
+                made(py, || self.0.$method(other.beside(&self.0)))
             }
         )* }
     };
@@ -206,7 +206,7 @@ macro_rules! operators {
         #[pymethods]
         impl PyTensor { $(
             fn $forward(&self, py: Python<'_>, other: Given) -> PyResult<PyTensor> {
-                made(py, || self.0.$method(other.operand()))
+                made(py, || self.0.$method(other.beside(&self.0)))
             }
             fn $backward(&self, py: Python<'_>, other: Given) -> PyResult<PyTensor> {
                 made(py, || other.tensor(&self.0).$method(&self.0))
@@ -233,7 +233,7 @@ operators! {
 impl PyTensor {
     fn __pow__(&self, py: Python<'_>, other: Given, modulus: Option<Py<PyAny>>) -> PyResult<PyTensor> {
         no_modulus(modulus)?;
-        made(py, || self.0.pow(other.operand()))
+        made(py, || self.0.pow(other.beside(&self.0)))
     }
 
     fn __rpow__(&self, py: Python<'_>, other: Given, modulus: Option<Py<PyAny>>) -> PyResult<PyTensor> {
@@ -279,7 +279,7 @@ impl PyTensor {
     }
 
     /// This, with a value where the mask holds.
-    fn masked_fill(&self, py: Python<'_>, mask: &PyTensor, value: Given) -> PyResult<PyTensor> {
+    fn masked_fill(&self, py: Python<'_>, mask: Array, value: Given) -> PyResult<PyTensor> {
         made(py, || self.0.masked_fill(&mask.0, value.operand()))
     }
 
@@ -290,7 +290,7 @@ impl PyTensor {
     }
 
     /// This plus `weight` times the distance to the other.
-    fn lerp(&self, py: Python<'_>, other: &PyTensor, weight: Given) -> PyResult<PyTensor> {
+    fn lerp(&self, py: Python<'_>, other: Array, weight: Given) -> PyResult<PyTensor> {
         made(py, || self.0.lerp(&other.0, weight.operand()))
     }
 

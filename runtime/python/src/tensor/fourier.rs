@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use warpweft::{Result, Tensor};
 
 use super::{PyTensor, asked, made};
-use crate::arguments::Length;
+use crate::arguments::{Array, Length};
 
 fn pair(py: Python<'_>, build: impl FnOnce() -> (Tensor, Tensor) + Send) -> PyResult<(PyTensor, PyTensor)> {
     let checked = || -> Result<(Tensor, Tensor)> {
@@ -21,14 +21,14 @@ fn pair(py: Python<'_>, build: impl FnOnce() -> (Tensor, Tensor) + Send) -> PyRe
 impl PyTensor {
     /// The Fourier transform along an axis, of any length, which may be a variable: the real and the imaginary parts.
     #[pyo3(signature = (imaginary=None, axis=-1))]
-    fn fft(&self, py: Python<'_>, imaginary: Option<&PyTensor>, axis: i64) -> PyResult<(PyTensor, PyTensor)> {
-        pair(py, || self.0.fft(imaginary.map(|part| &part.0), axis))
+    fn fft(&self, py: Python<'_>, imaginary: Option<Array>, axis: i64) -> PyResult<(PyTensor, PyTensor)> {
+        pair(py, || self.0.fft(imaginary.as_ref().map(|part| &part.0), axis))
     }
 
     /// What `fft` was made of: the real and the imaginary parts.
     #[pyo3(signature = (imaginary=None, axis=-1))]
-    fn ifft(&self, py: Python<'_>, imaginary: Option<&PyTensor>, axis: i64) -> PyResult<(PyTensor, PyTensor)> {
-        pair(py, || self.0.ifft(imaginary.map(|part| &part.0), axis))
+    fn ifft(&self, py: Python<'_>, imaginary: Option<Array>, axis: i64) -> PyResult<(PyTensor, PyTensor)> {
+        pair(py, || self.0.ifft(imaginary.as_ref().map(|part| &part.0), axis))
     }
 
     /// The first half of the transform of n real numbers, n // 2 + 1 of them: the real and the imaginary parts.
@@ -39,7 +39,7 @@ impl PyTensor {
 
     /// The real numbers that `rfft` makes these of, as many as `length`.
     #[pyo3(signature = (imaginary, length, axis=-1))]
-    fn irfft(&self, py: Python<'_>, imaginary: &PyTensor, length: Length, axis: i64) -> PyResult<PyTensor> {
+    fn irfft(&self, py: Python<'_>, imaginary: Array, length: Length, axis: i64) -> PyResult<PyTensor> {
         made(py, || Tensor::irfft(&self.0, &imaginary.0, axis, length.0))
     }
 }

@@ -10,9 +10,8 @@ use pyo3::types::{PyBool, PyEllipsis, PyList, PySlice, PyTuple};
 use warpweft::tensor::Index;
 use warpweft::{DType, Tensor};
 
-use super::create::tensor_of;
-use super::{PyTensor, asked, made};
-use crate::arguments::Given;
+use super::{PyTensor, asked, made, tensor_of};
+use crate::arguments::{Array, Given};
 
 /// An index taken apart.
 struct Key {
@@ -59,6 +58,7 @@ impl Key {
         };
         let rank = asked(py, || x.rank())?;
         let mut found = Key { entries: Vec::new(), arrays: Vec::new() };
+        let apart = are_apart(&items);
         // Axes of the view so far, and axes of the tensor that were used.
         let (mut axis, mut used, mut rest_at) = (0i64, 0usize, None);
         for item in &items {
@@ -87,7 +87,17 @@ impl Key {
                         "{what} is no index: use integers, slices, None, ... or arrays"
                     )));
                 };
-                found.entries.push(Index::At(at));
+                if apart {
+                    // Its axis goes to the front with those of the arrays, as numpy has it. A place that there is not is told as of a view.
+                    asked(py, || {
+                        x.get(found.entries.iter().cloned().chain([Index::At(at)]).collect::<Vec<_>>()).dims()
+                    })?;
+                    found.entries.push(Index::ALL);
+                    found.arrays.push((axis, Tensor::full_of(Vec::<i64>::new(), at, DType::I64)));
+                    axis += 1;
+                } else {
+                    found.entries.push(Index::At(at));
+                }
                 used += 1;
             } else {
                 for array in arrays(py, item)? {
@@ -121,9 +131,21 @@ impl Key {
     }
 }
 
+/// Whether numbers and arrays of an index, of both of which there are some, do not stand next to each other.
+fn are_apart(items: &[Bound<'_, PyAny>]) -> bool {
+    let is_view = |item: &Bound<'_, PyAny>| {
+        item.is_none() || item.is_instance_of::<PyEllipsis>() || item.is_instance_of::<PySlice>()
+    };
+    let kinds: Vec<(bool, bool)> = items.iter().map(|item| (is_view(item), !is_view(item) && is_array(item))).collect();
+    let has_both = kinds.contains(&(false, true)) && kinds.contains(&(false, false));
+    let mut inside = kinds.iter().skip_while(|kind| kind.0).skip_while(|kind| !kind.0).skip_while(|kind| kind.0);
+    has_both && inside.next().is_some()
+}
+
 fn is_array(item: &Bound<'_, PyAny>) -> bool {
     item.is_instance_of::<PyTensor>()
         || item.is_instance_of::<PyList>()
+        || item.is_instance_of::<PyTuple>()
         || item.hasattr("__dlpack__").unwrap_or(false) && item.hasattr("__len__").unwrap_or(false)
 }
 
@@ -169,7 +191,7 @@ impl PyTensor {
     }
 
     /// One axis replaced by the axes of an index.
-    fn index_select(&self, py: Python<'_>, axis: i64, index: &PyTensor) -> PyResult<PyTensor> {
+    fn index_select(&self, py: Python<'_>, axis: i64, index: Array) -> PyResult<PyTensor> {
         made(py, || self.0.index_select(axis, &index.0))
     }
 
@@ -186,7 +208,7 @@ impl PyTensor {
     }
 
     /// Elements of one axis, chosen for each place of the others.
-    fn gather(&self, py: Python<'_>, axis: i64, index: &PyTensor) -> PyResult<PyTensor> {
+    fn gather(&self, py: Python<'_>, axis: i64, index: Array) -> PyResult<PyTensor> {
         made(py, || self.0.gather(&index.0, axis))
     }
 

@@ -6,14 +6,14 @@ use warpweft::Tensor;
 use warpweft::tensor::{AttentionOptions, ClassOptions, ConvOptions, PoolOptions, Reduction, Resize};
 
 use super::{PyTensor, asked, made};
-use crate::arguments::Numbers;
+use crate::arguments::{Array, Numbers};
 
 fn one(number: i64) -> Numbers {
     Numbers(vec![number])
 }
 
-fn inner(tensor: Option<&PyTensor>) -> Option<&Tensor> {
-    tensor.map(|tensor| &tensor.0)
+fn inner(tensor: &Option<Array>) -> Option<&Tensor> {
+    tensor.as_ref().map(|tensor| &tensor.0)
 }
 
 fn reduction_of(name: &str) -> PyResult<Reduction> {
@@ -31,7 +31,7 @@ macro_rules! losses {
         impl PyTensor { $(
             $(#[$doc])*
             #[pyo3(signature = (target, reduction="mean"))]
-            fn $name(&self, py: Python<'_>, target: &PyTensor, reduction: &str) -> PyResult<PyTensor> {
+            fn $name(&self, py: Python<'_>, target: Array, reduction: &str) -> PyResult<PyTensor> {
                 let reduction = reduction_of(reduction)?;
                 made(py, || self.0.$name(&target.0, reduction))
             }
@@ -59,14 +59,14 @@ macro_rules! class_losses {
             fn $name(
                 &self,
                 py: Python<'_>,
-                target: &PyTensor,
-                weight: Option<&PyTensor>,
+                target: Array,
+                weight: Option<Array>,
                 ignore_index: Option<i64>,
                 label_smoothing: f64,
                 reduction: &str,
             ) -> PyResult<PyTensor> {
                 let reduction = reduction_of(reduction)?;
-                let options = ClassOptions::default().weight(inner(weight).cloned()).ignore_index(ignore_index).label_smoothing(label_smoothing).reduction(reduction);
+                let options = ClassOptions::default().weight(inner(&weight).cloned()).ignore_index(ignore_index).label_smoothing(label_smoothing).reduction(reduction);
                 made(py, || self.0.$name(&target.0, &options))
             }
         )* }
@@ -82,29 +82,33 @@ class_losses! {
 
 #[pymethods]
 impl PyTensor {
-    fn __matmul__(&self, py: Python<'_>, other: &PyTensor) -> PyResult<PyTensor> {
+    fn __matmul__(&self, py: Python<'_>, other: Array) -> PyResult<PyTensor> {
         self.matmul(py, other)
     }
 
+    fn __rmatmul__(&self, py: Python<'_>, other: Array) -> PyResult<PyTensor> {
+        made(py, || other.0.matmul(&self.0))
+    }
+
     /// Matrix product over the last two axes, the others broadcast.
-    fn matmul(&self, py: Python<'_>, other: &PyTensor) -> PyResult<PyTensor> {
+    fn matmul(&self, py: Python<'_>, other: Array) -> PyResult<PyTensor> {
         made(py, || self.0.matmul(&other.0))
     }
 
     /// Product of two vectors.
-    fn dot(&self, py: Python<'_>, other: &PyTensor) -> PyResult<PyTensor> {
+    fn dot(&self, py: Python<'_>, other: Array) -> PyResult<PyTensor> {
         made(py, || self.0.dot(&other.0))
     }
 
     /// Each element of this vector times each of the other.
-    fn outer(&self, py: Python<'_>, other: &PyTensor) -> PyResult<PyTensor> {
+    fn outer(&self, py: Python<'_>, other: Array) -> PyResult<PyTensor> {
         made(py, || self.0.outer(&other.0))
     }
 
     /// This times the transpose of the weight, plus the bias.
     #[pyo3(signature = (weight, bias=None))]
-    fn linear(&self, py: Python<'_>, weight: &PyTensor, bias: Option<&PyTensor>) -> PyResult<PyTensor> {
-        made(py, || self.0.linear(&weight.0, inner(bias)))
+    fn linear(&self, py: Python<'_>, weight: Array, bias: Option<Array>) -> PyResult<PyTensor> {
+        made(py, || self.0.linear(&weight.0, inner(&bias)))
     }
 
     /// Convolution of [batch, channels, ..] with a weight [out channels, channels / groups, ..], over one to three axes.
@@ -113,15 +117,15 @@ impl PyTensor {
     fn conv(
         &self,
         py: Python<'_>,
-        weight: &PyTensor,
-        bias: Option<&PyTensor>,
+        weight: Array,
+        bias: Option<Array>,
         stride: Numbers,
         padding: Numbers,
         dilation: Numbers,
         groups: i64,
     ) -> PyResult<PyTensor> {
         let options = ConvOptions::default().stride(stride.0).padding(padding.0).dilation(dilation.0).groups(groups);
-        made(py, || self.0.conv(&weight.0, inner(bias), &options))
+        made(py, || self.0.conv(&weight.0, inner(&bias), &options))
     }
 
     /// The transpose of a convolution, with a weight [channels, out channels / groups, ..].
@@ -130,8 +134,8 @@ impl PyTensor {
     fn conv_transpose(
         &self,
         py: Python<'_>,
-        weight: &PyTensor,
-        bias: Option<&PyTensor>,
+        weight: Array,
+        bias: Option<Array>,
         stride: Numbers,
         padding: Numbers,
         output_padding: Numbers,
@@ -144,7 +148,7 @@ impl PyTensor {
             .dilation(dilation.0)
             .groups(groups)
             .output_padding(output_padding.0);
-        made(py, || self.0.conv_transpose(&weight.0, inner(bias), &options))
+        made(py, || self.0.conv_transpose(&weight.0, inner(&bias), &options))
     }
 
     /// Largest of each window of the last axes.
@@ -210,17 +214,17 @@ impl PyTensor {
         &self,
         py: Python<'_>,
         lengths: Numbers,
-        weight: Option<&PyTensor>,
-        bias: Option<&PyTensor>,
+        weight: Option<Array>,
+        bias: Option<Array>,
         eps: f64,
     ) -> PyResult<PyTensor> {
-        made(py, || self.0.layer_norm(lengths.0, inner(weight), inner(bias), eps))
+        made(py, || self.0.layer_norm(lengths.0, inner(&weight), inner(&bias), eps))
     }
 
     /// Divided by the root of the mean square over as many last axes as the weight has.
     #[pyo3(signature = (weight=None, eps=1e-5))]
-    fn rms_norm(&self, py: Python<'_>, weight: Option<&PyTensor>, eps: f64) -> PyResult<PyTensor> {
-        made(py, || self.0.rms_norm(inner(weight), eps))
+    fn rms_norm(&self, py: Python<'_>, weight: Option<Array>, eps: f64) -> PyResult<PyTensor> {
+        made(py, || self.0.rms_norm(inner(&weight), eps))
     }
 
     /// Normalised within groups of channels.
@@ -229,11 +233,11 @@ impl PyTensor {
         &self,
         py: Python<'_>,
         groups: i64,
-        weight: Option<&PyTensor>,
-        bias: Option<&PyTensor>,
+        weight: Option<Array>,
+        bias: Option<Array>,
         eps: f64,
     ) -> PyResult<PyTensor> {
-        made(py, || self.0.group_norm(groups, inner(weight), inner(bias), eps))
+        made(py, || self.0.group_norm(groups, inner(&weight), inner(&bias), eps))
     }
 
     /// Normalised by channel with given means and variances.
@@ -241,13 +245,13 @@ impl PyTensor {
     fn batch_norm(
         &self,
         py: Python<'_>,
-        mean: &PyTensor,
-        variance: &PyTensor,
-        weight: Option<&PyTensor>,
-        bias: Option<&PyTensor>,
+        mean: Array,
+        variance: Array,
+        weight: Option<Array>,
+        bias: Option<Array>,
         eps: f64,
     ) -> PyResult<PyTensor> {
-        made(py, || self.0.batch_norm(inner(weight), inner(bias), &mean.0, &variance.0, eps))
+        made(py, || self.0.batch_norm(inner(&weight), inner(&bias), &mean.0, &variance.0, eps))
     }
 
     /// Normalised by channel with the batch's own statistics: the result, the means, and the unbiased variances.
@@ -255,11 +259,11 @@ impl PyTensor {
     fn batch_norm_training(
         &self,
         py: Python<'_>,
-        weight: Option<&PyTensor>,
-        bias: Option<&PyTensor>,
+        weight: Option<Array>,
+        bias: Option<Array>,
         eps: f64,
     ) -> PyResult<(PyTensor, PyTensor, PyTensor)> {
-        let found = asked(py, || self.0.batch_norm_training(inner(weight), inner(bias), eps))?;
+        let found = asked(py, || self.0.batch_norm_training(inner(&weight), inner(&bias), eps))?;
         Ok((PyTensor(found.0), PyTensor(found.1), PyTensor(found.2)))
     }
 
@@ -269,15 +273,15 @@ impl PyTensor {
     fn attention(
         &self,
         py: Python<'_>,
-        keys: &PyTensor,
-        values: &PyTensor,
-        mask: Option<&PyTensor>,
+        keys: Array,
+        values: Array,
+        mask: Option<Array>,
         is_causal: bool,
         scale: Option<f64>,
         enable_gqa: bool,
     ) -> PyResult<PyTensor> {
         let options = AttentionOptions::default()
-            .mask(inner(mask).cloned())
+            .mask(inner(&mask).cloned())
             .is_causal(is_causal)
             .scale(scale)
             .enable_gqa(enable_gqa);
@@ -285,7 +289,7 @@ impl PyTensor {
     }
 
     /// The rows of this table that the indices name.
-    fn embedding(&self, py: Python<'_>, index: &PyTensor) -> PyResult<PyTensor> {
+    fn embedding(&self, py: Python<'_>, index: Array) -> PyResult<PyTensor> {
         made(py, || self.0.embedding(&index.0))
     }
 
@@ -297,7 +301,7 @@ impl PyTensor {
 
     /// Squared differences below `delta`, straight lines beyond.
     #[pyo3(signature = (target, delta=1.0, reduction="mean"))]
-    fn huber_loss(&self, py: Python<'_>, target: &PyTensor, delta: f64, reduction: &str) -> PyResult<PyTensor> {
+    fn huber_loss(&self, py: Python<'_>, target: Array, delta: f64, reduction: &str) -> PyResult<PyTensor> {
         let reduction = reduction_of(reduction)?;
         made(py, || self.0.huber_loss(&target.0, delta, reduction))
     }

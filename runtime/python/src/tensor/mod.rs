@@ -5,6 +5,7 @@
 //!
 //! Always: the library is called without the interpreter's lock, since it may wait for a thread that frees memory of Python's.
 
+mod conventions;
 mod create;
 mod elementwise;
 mod fourier;
@@ -19,7 +20,13 @@ use warpweft::{Result, Tensor};
 
 use crate::errors::{exception, interruption};
 
-pub(crate) use create::functions;
+pub(crate) use create::tensor_of;
+
+/// The functions of the module that make tensors.
+pub(crate) fn functions(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    create::functions(module)?;
+    conventions::functions(module)
+}
 
 /// An array of elements of one type, computed when it is asked for.
 #[pyclass(name = "Tensor", module = "warpweft", frozen, subclass, weakref)]

@@ -37,11 +37,6 @@ spreads! {
 
 #[pymethods]
 impl PyTensor {
-    /// Two axes exchanged.
-    fn transpose(&self, py: Python<'_>, a: i64, b: i64) -> PyResult<PyTensor> {
-        made(py, || self.0.transpose(a, b))
-    }
-
     /// One axis moved to another place.
     fn movedim(&self, py: Python<'_>, source: i64, destination: i64) -> PyResult<PyTensor> {
         made(py, || self.0.movedim(source, destination))
@@ -141,10 +136,24 @@ impl PyTensor {
         made(py, || self.0.triu(diagonal))
     }
 
-    /// Parts of the given lengths along an axis.
+    /// Parts of the given lengths along an axis; of one length, but for the last, where it is one integer.
     #[pyo3(signature = (sizes, axis=0))]
-    fn split(&self, py: Python<'_>, sizes: Numbers, axis: i64) -> PyResult<Vec<PyTensor>> {
-        made_many(py, || self.0.split(sizes.0, axis))
+    fn split(&self, py: Python<'_>, sizes: &Bound<'_, PyAny>, axis: i64) -> PyResult<Vec<PyTensor>> {
+        let Ok(size) = sizes.extract::<i64>() else {
+            let sizes: Numbers = sizes.extract()?;
+            return made_many(py, || self.0.split(sizes.0, axis));
+        };
+        if size < 1 {
+            return Err(PyValueError::new_err(format!("parts of length {size}: a part has one element at least")));
+        }
+        made_many(py, || {
+            let shape = self.0.shape()?;
+            let at = if axis < 0 { axis + shape.len() as i64 } else { axis };
+            // An axis that is not there is the library's error.
+            let len = usize::try_from(at).ok().and_then(|at| shape.get(at)).map_or(0, |&len| len as i64);
+            let count = (len + size - 1) / size;
+            self.0.split((0..count).map(|part| size.min(len - part * size)).collect::<Vec<i64>>(), axis)
+        })
     }
 
     /// At most `count` parts of equal length along an axis.

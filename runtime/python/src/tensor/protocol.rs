@@ -10,7 +10,7 @@ use warpweft_compiler::dtype::Scalar;
 
 use super::{PyTensor, asked, made, made_many, tensors};
 use crate::arguments::{Given, Number, bindings};
-use crate::dtype::PyDType;
+use crate::dtype::{PyDType, name};
 use crate::errors::exception;
 use crate::var::{PyDim, PyVar};
 
@@ -51,7 +51,7 @@ impl PyTensor {
 impl PyTensor {
     /// The lengths of the axes.
     #[getter]
-    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+    pub(super) fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         tuple(py, &self.get(py, Tensor::dims)?)
     }
 
@@ -63,13 +63,13 @@ impl PyTensor {
 
     /// The number of axes.
     #[getter]
-    fn ndim(&self, py: Python<'_>) -> PyResult<usize> {
+    pub(super) fn ndim(&self, py: Python<'_>) -> PyResult<usize> {
         self.get(py, Tensor::rank)
     }
 
     /// The number of elements.
     #[getter]
-    fn size(&self, py: Python<'_>) -> PyResult<usize> {
+    pub(super) fn size(&self, py: Python<'_>) -> PyResult<usize> {
         self.get(py, Tensor::numel)
     }
 
@@ -81,7 +81,7 @@ impl PyTensor {
 
     /// All axes in reverse order.
     #[getter(T)]
-    fn transposed(&self, py: Python<'_>) -> PyResult<PyTensor> {
+    pub(super) fn transposed(&self, py: Python<'_>) -> PyResult<PyTensor> {
         let axes: Vec<i64> = (0..self.ndim(py)? as i64).rev().collect();
         made(py, || self.0.permute(axes))
     }
@@ -98,6 +98,9 @@ impl PyTensor {
     }
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        if self.ndim(py)? == 0 {
+            return Err(PyTypeError::new_err("a tensor without axes has no parts to go over"));
+        }
         let parts = made_many(py, || self.0.unbind(0))?;
         Ok(PyList::new(py, parts)?.try_iter()?.into_any())
     }
@@ -107,12 +110,24 @@ impl PyTensor {
     }
 
     fn __repr__(&self, py: Python<'_>) -> String {
-        py.detach(|| self.0.to_string())
+        let text = py.detach(|| self.0.to_string());
+        // The type by its name in Python.
+        match (text.rsplit_once("dtype="), self.0.dtype()) {
+            (Some((before, own)), Ok(dtype)) => {
+                format!("{before}dtype={}{}", name(dtype), own.strip_prefix(&dtype.to_string()).unwrap_or(own))
+            }
+            _ => text,
+        }
     }
 
-    fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
-        let item = self.item(py)?;
-        item.is_truthy()
+    pub(super) fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
+        match self.get(py, Tensor::numel)? {
+            1 => self.item(py)?.is_truthy(),
+            count => {
+                let message = format!("a tensor of {count} elements is neither true nor false: ask for any() or all()");
+                Err(PyValueError::new_err(message))
+            }
+        }
     }
 
     fn __float__(&self, py: Python<'_>) -> PyResult<f64> {
@@ -131,7 +146,7 @@ impl PyTensor {
     }
 
     /// The one element as a number of Python.
-    fn item<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    pub(super) fn item<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let elements = self.get(py, |tensor| tensor.item_scalar().and_then(|_| tensor.elements()))?;
         scalar(py, self.get(py, Tensor::dtype)?, elements.get(0))
     }
@@ -157,7 +172,7 @@ impl PyTensor {
     }
 
     /// A copy in memory of its own.
-    fn copy(&self, py: Python<'_>) -> PyResult<PyTensor> {
+    pub(super) fn copy(&self, py: Python<'_>) -> PyResult<PyTensor> {
         self.contiguous(py)
     }
 

@@ -1,9 +1,11 @@
 //! Reductions, scans and sorting, as rows of tables.
 
 use pyo3::prelude::*;
+use warpweft::DType;
 
 use super::{PyTensor, asked, made};
-use crate::arguments::{Numbers, axes};
+use crate::arguments::{Array, Numbers, axes};
+use crate::dtype::Wanted;
 
 macro_rules! reductions {
     ($($(#[$doc:meta])* $name:ident $kept:ident;)*) => {
@@ -20,22 +22,70 @@ macro_rules! reductions {
 }
 
 reductions! {
-    /// Sum along axes; of bools and integers int64.
-    sum sum_keepdim;
-    /// Product along axes; of bools and integers int64.
-    prod prod_keepdim;
     /// Largest along axes; NaN if there is one.
     max max_keepdim;
     /// Smallest along axes; NaN if there is one.
     min min_keepdim;
-    /// Mean along axes, of integers as a float.
-    mean mean_keepdim;
     /// Whether any is not zero.
     any any_keepdim;
     /// Whether all are not zero.
     all all_keepdim;
     /// log of the sum of exponentials, without overflow.
     logsumexp logsumexp_keepdim;
+}
+
+macro_rules! totals {
+    ($($(#[$doc:meta])* $name:ident $kept:ident;)*) => {
+        #[pymethods]
+        impl PyTensor { $(
+            $(#[$doc])*
+            #[pyo3(signature = (axis=None, keepdims=false, dtype=None))]
+            fn $name(&self, py: Python<'_>, axis: Option<Numbers>, keepdims: bool, dtype: Option<Wanted>) -> PyResult<PyTensor> {
+                let axes = axes(axis)?;
+                made(py, || {
+                    let x = dtype.map_or_else(|| self.0.clone(), |dtype| self.0.cast(dtype.0));
+                    let found = if keepdims { x.$kept(&axes) } else { x.$name(&axes) };
+                    dtype.map_or_else(|| found.clone(), |dtype| found.cast(dtype.0))
+                })
+            }
+        )* }
+    };
+}
+
+totals! {
+    /// Sum along axes; of bools and integers int64. A type that is given is that of the elements and of the sum.
+    sum sum_keepdim;
+    /// Product along axes; of bools and integers int64. A type that is given is that of the elements and of the product.
+    prod prod_keepdim;
+    /// Mean along axes, of integers as a float. A type that is given is that of the elements and of the mean.
+    mean mean_keepdim;
+}
+
+macro_rules! running {
+    ($($(#[$doc:meta])* $name:ident;)*) => {
+        #[pymethods]
+        impl PyTensor { $(
+            $(#[$doc])*
+            #[pyo3(signature = (axis=None, dtype=None))]
+            fn $name(&self, py: Python<'_>, axis: Option<i64>, dtype: Option<Wanted>) -> PyResult<PyTensor> {
+                made(py, || {
+                    // Integers are added up as int64, as whole sums are.
+                    let narrow = self.0.dtype().is_ok_and(|own| !own.is_float() && own.bytes() < 8);
+                    let wanted = dtype.map(|dtype| dtype.0).or(narrow.then_some(DType::I64));
+                    let x = wanted.map_or_else(|| self.0.clone(), |wanted| self.0.cast(wanted));
+                    let found = axis.map_or_else(|| x.reshape([-1]).$name(0), |axis| x.$name(axis));
+                    dtype.map_or_else(|| found.clone(), |dtype| found.cast(dtype.0))
+                })
+            }
+        )* }
+    };
+}
+
+running! {
+    /// Running sum along an axis, or of all elements, row by row; of bools and integers int64.
+    cumsum;
+    /// Running product along an axis, or of all elements, row by row; of bools and integers int64.
+    cumprod;
 }
 
 macro_rules! scans {
@@ -52,10 +102,6 @@ macro_rules! scans {
 }
 
 scans! {
-    /// Running sum along an axis.
-    cumsum -1;
-    /// Running product along an axis.
-    cumprod -1;
     /// Largest so far along an axis.
     cummax -1;
     /// Smallest so far along an axis.
@@ -72,17 +118,31 @@ scans! {
 
 #[pymethods]
 impl PyTensor {
-    /// Variance with `count - correction` as the divisor.
-    #[pyo3(signature = (axis=None, correction=0, keepdims=false))]
-    fn var(&self, py: Python<'_>, axis: Option<Numbers>, correction: i64, keepdims: bool) -> PyResult<PyTensor> {
-        let axes = axes(axis)?;
+    /// Variance with `count - correction` as the divisor; `ddof` is another name of the correction.
+    #[pyo3(signature = (axis=None, correction=0, keepdims=false, ddof=None))]
+    fn var(
+        &self,
+        py: Python<'_>,
+        axis: Option<Numbers>,
+        correction: i64,
+        keepdims: bool,
+        ddof: Option<i64>,
+    ) -> PyResult<PyTensor> {
+        let (axes, correction) = (axes(axis)?, ddof.unwrap_or(correction));
         made(py, || self.0.var(&axes, correction, keepdims))
     }
 
     /// Square root of the variance.
-    #[pyo3(signature = (axis=None, correction=0, keepdims=false))]
-    fn std(&self, py: Python<'_>, axis: Option<Numbers>, correction: i64, keepdims: bool) -> PyResult<PyTensor> {
-        let axes = axes(axis)?;
+    #[pyo3(signature = (axis=None, correction=0, keepdims=false, ddof=None))]
+    fn std(
+        &self,
+        py: Python<'_>,
+        axis: Option<Numbers>,
+        correction: i64,
+        keepdims: bool,
+        ddof: Option<i64>,
+    ) -> PyResult<PyTensor> {
+        let (axes, correction) = (axes(axis)?, ddof.unwrap_or(correction));
         made(py, || self.0.std(&axes, correction, keepdims))
     }
 
@@ -134,7 +194,7 @@ impl PyTensor {
     /// Where in the last axis, which is sorted, each value belongs: before those that are equal, or (`right`) after them; int32. Axes before the last are those of
     /// the values too, or there are none.
     #[pyo3(signature = (values, right=false))]
-    fn searchsorted(&self, py: Python<'_>, values: &PyTensor, right: bool) -> PyResult<PyTensor> {
+    fn searchsorted(&self, py: Python<'_>, values: Array, right: bool) -> PyResult<PyTensor> {
         made(py, || self.0.searchsorted(&values.0, right))
     }
 

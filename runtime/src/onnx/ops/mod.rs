@@ -10,6 +10,7 @@ mod counting;
 mod create;
 mod elementwise;
 mod indexing;
+mod learning;
 mod movement;
 mod norm;
 mod pooling;
@@ -21,6 +22,7 @@ mod sequence;
 mod signal;
 mod text;
 mod training;
+mod trees;
 
 use std::sync::LazyLock;
 
@@ -53,6 +55,8 @@ const DOMAINS: &[(&str, Rows)] = &[
     ("", signal::OPS),
     ("", text::OPS),
     ("ai.onnx.ml", indexing::ML),
+    ("ai.onnx.ml", learning::ML),
+    ("ai.onnx.ml", trees::ML),
     ("ai.onnx.preview", attention::PREVIEW),
     ("ai.onnx.preview.training", training::OPS),
 ];
@@ -62,8 +66,6 @@ const DOMAINS: &[(&str, Rows)] = &[
 const LACKING: &[(&str, &str)] = &[
     ("ImageDecoder", "images in files are not decoded"),
     ("RegexFullMatch", "regular expressions are not there"),
-    ("LabelEncoder", "of the domain ai.onnx.ml only ArrayFeatureExtractor and Binarizer are there"),
-    ("TreeEnsemble", "of the domain ai.onnx.ml only ArrayFeatureExtractor and Binarizer are there"),
     ("Gradient", "a model cannot ask for gradients of itself"),
 ];
 

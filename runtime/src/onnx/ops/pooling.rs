@@ -76,7 +76,6 @@ impl Layout {
     }
 
     fn options(&self) -> PoolOptions {
-        // One number would stand for two axes.
         PoolOptions::default()
             .kernel(self.windows.kernel.clone())
             .stride(self.windows.stride.clone())

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
-from warpweft.torch import _device
+from warpweft.torch import _device, _tracing
 from warpweft.torch._counters import counters
 from warpweft.torch._decompositions import decompositions, left_whole
 from warpweft.torch._graph import Graph
 
 _device.register()
+_tracing.register()
 
 __all__ = ["backend", "compile_graph", "counters"]
 

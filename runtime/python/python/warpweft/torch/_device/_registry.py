@@ -9,7 +9,7 @@ import torch
 
 from warpweft.torch import _ops
 from warpweft.torch._backwards import entries
-from warpweft.torch._device import _autocast, _dispatch, _modules, _special, _storages
+from warpweft.torch._device import _autocast, _dispatch, _modules, _precision, _special, _storages
 from warpweft.torch._table import TABLE
 
 _KEY = "PrivateUse1"
@@ -76,3 +76,4 @@ def register() -> None:
     _autocast.register(_ops_of("aten"))
     _storages.register()
     _modules.register()
+    _precision.register()
