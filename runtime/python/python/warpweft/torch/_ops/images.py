@@ -79,13 +79,15 @@ def _nearest(exact: bool, length: int, outputs: int, scale: Optional[float]) -> 
     found = np.floor(at * np.float32(_step(length, outputs, False, scale))).astype(np.int64)
     if outputs in (length, 2 * length) and not exact:
         found = np.arange(outputs) // (outputs // length)
-    return np.minimum(found, length - 1)
+    places: np.ndarray = np.minimum(found, length - 1)
+    return places
 
 
 def _between(dtype: ww.DType, length: int, outputs: int, align: bool, scale: Optional[float], clamp: bool) -> tuple[np.ndarray, np.ndarray]:
     """The element before each result, and how far behind it the result is."""
-    wide = np.float64 if dtype == ww.float64 else np.float32
-    places, step = np.arange(outputs, dtype=wide), wide(_step(length, outputs, align, scale))
+    wide: Any = np.float64 if dtype == ww.float64 else np.float32
+    places: Any = np.arange(outputs, dtype=wide)
+    step = wide(_step(length, outputs, align, scale))
     at = places * step if align else (places + wide(0.5)) * step - wide(0.5)
     at = np.maximum(at, wide(0)) if clamp else at
     low = np.floor(at).astype(np.int64)
@@ -103,10 +105,10 @@ def _linear(dtype: ww.DType, length: int, outputs: int, align: bool, scale: Opti
 def _cubic(dtype: ww.DType, length: int, outputs: int, align: bool, scale: Optional[float]) -> Taps:
     low, share = _between(dtype, length, outputs, align, scale, False)
 
-    def near(x: np.ndarray) -> np.ndarray:
+    def near(x: Any) -> Any:
         return (x * 1.25 - 2.25) * x * x + 1
 
-    def far(x: np.ndarray) -> np.ndarray:
+    def far(x: Any) -> Any:
         return ((x * -0.75 + 3.75) * x - 6) * x + 3
 
     places = np.clip(np.stack([low + k for k in (-1, 0, 1, 2)]), 0, length - 1)
