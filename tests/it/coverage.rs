@@ -103,6 +103,7 @@ const WITHOUT_CASES: &[(&str, &str)] = &[
     ("floor_div clamp_min clamp_max pad pad_with", "one option of a function that has cases"),
     ("assign copy_from fill strides storage_offset is_contiguous view", "in the cases of views"),
     ("overlaps_itself shares_elements_with", "in the cases of views"),
+    ("update_with", "for the Python package, whose tests call its operators in place"),
     ("shares_storage_with", "about storage, not values"),
     ("full zeros ones linspace eye", "the same with a type has cases"),
     ("zeros_like ones_like", "full_like with a number"),

@@ -147,7 +147,8 @@ impl Tensor {
         self.write_in_turn("index_assign", WriteKind::Update, &changed, location)
     }
 
-    /// Replaces all elements by what `change` makes of them, where they lie; no other update comes between.
+    /// Replaces all elements by what `change` makes of them, where they lie; no other update comes between. For bindings to other languages: `change`
+    /// says what is to be computed and updates nothing, since this tensor's turn is taken meanwhile.
     ///
     /// ```
     /// # use warpweft::Tensor;
@@ -159,6 +160,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::add_assign`].
+    #[doc(hidden)]
     #[track_caller]
     pub fn update_with(&self, change: impl FnOnce(&Tensor) -> Tensor) -> Result<()> {
         let _turn = self.turn();
