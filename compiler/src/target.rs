@@ -8,6 +8,9 @@ use std::fmt;
 
 pub use costs::Costs;
 
+/// Bytes that come from memory together. x86-64 and ARM have 64, NVIDIA's GPUs sectors of 32.
+pub(crate) const CACHE_LINE_BYTES: i64 = 64;
+
 /// The language that a target's programs are written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Language {

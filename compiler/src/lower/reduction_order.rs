@@ -3,7 +3,8 @@
 //! The sum of a transposed matrix over both of its axes walks down the columns, if its loops stand in the order of the axes: a cache line for each
 //! number. With the loops the other way round it walks along the rows, and [`super::loops::merge_ranges`] then makes one loop of the two.
 //! A loop that changes the cache line at each of its steps stands outside of one that stays in a line: that is the order by what a loop costs as
-//! the innermost one (Carr, McKinley and Tseng, "Compiler optimizations for improving data locality", 1994).
+//! the innermost one (Carr, McKinley and Tseng, "Compiler optimizations for improving data locality", 1994). Lines of 64 bytes serve GPUs, too, whose sectors have 32:
+//! the order is the same but for the shortest rows.
 //!
 //! Always: reductions that share their loops go on sharing them; loops whose steps through memory are not known numbers stay where they are. Tested
 //! by the tests below and by kernels of permuted tensors (`tests/it/sums.rs`).
@@ -14,9 +15,7 @@ use super::loops::is_serial;
 use crate::ir::{Op, Sources, UOp, postorder, with_mapped_sources};
 use crate::kernel::ranges::{all_ranges, closed_ranges, open_operands, range_id};
 use crate::symbolic::linear_terms;
-
-/// Bytes that come from memory together. x86-64 and ARM have 64, NVIDIA's GPUs sectors of 32: the order is the same but for the shortest rows.
-const CACHE_LINE_BYTES: i64 = 64;
+use crate::target::CACHE_LINE_BYTES;
 
 /// What one step of a loop does to the places that a kernel reads: cache lines that change with it, and bytes that it goes on.
 #[derive(Clone, Copy, Default, PartialEq, PartialOrd)]

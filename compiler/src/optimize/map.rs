@@ -8,7 +8,7 @@
 //! *A group.* What a reduction's loop adds up is put into shared memory, an element by each thread along an index of the block, and all threads reduce that. With
 //! lanes inside of it, these combine first.
 //!
-//! Refused: what two threads would store, as where the last part of a loop overlaps the one before; what a thread would replace that another still has to read; and all that [`verify::threads`](crate::verify::threads) does not admit, limits of the
+//! Refused: what two threads would store, in results or in what they share, as where the last part of a loop overlaps the one before; what a thread would replace that another still has to read; and all that [`verify::threads`](crate::verify::threads) does not admit, limits of the
 //! target among them (`limits`). Tested in the test crate: by hand, and by random lists of opts on random kernels.
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -17,8 +17,9 @@ use smallvec::{SmallVec, smallvec};
 use super::opt::Reason;
 use super::split::is_reduce;
 use super::stage::{Copied, materialized_along};
-use crate::ir::{AxisKind, Combining, MemorySpace, Op, ThreadDim, UOp, gcd, postorder, rebuild, substitute};
+use crate::ir::{Arg, AxisKind, Combining, MemorySpace, Op, ThreadDim, UOp, gcd, postorder, rebuild, substitute};
 use crate::kernel::effects::{loads_before, memory_in_place, replaces_what_was_read};
+use crate::kernel::local_buffers::{local_buffers, scratch_of};
 use crate::kernel::ranges::{
     Dependencies, NewRanges, all_ranges, closed_ranges, is_loop_end, next_range_id, open_operands, range_id,
     substitute_ranges,
@@ -49,7 +50,10 @@ pub(super) fn to_index(root: &UOp, range: &UOp, kind: AxisKind) -> Result<UOp, R
         _ => return Err("only a loop over outputs or a reduction's can become an index".into()),
     };
     check_replacing_stores(&new)?;
-    match new.src().iter().all(threads_store_apart) {
+    let is_shared = |buffer: &UOp| matches!(scratch_of(buffer).arg(), Arg::Scratch(_, _, MemorySpace::Shared));
+    let filled: Vec<UOp> = local_buffers(&new).into_iter().filter(is_shared).collect();
+    let are_apart = filled.iter().chain([&new]).flat_map(|stores| stores.src()).all(threads_store_apart);
+    match are_apart {
         true => Ok(new),
         false => Err("two threads would store one element".into()),
     }

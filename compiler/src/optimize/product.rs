@@ -37,14 +37,12 @@ use crate::kernel::effects::{memory_in_place, replaces_what_was_read};
 use crate::kernel::ranges::{Dependencies, closed_ranges, next_range_id, open_operands, range_id};
 use crate::lower::loops::is_serial;
 use crate::symbolic::linear_terms;
-use crate::target::Target;
+use crate::target::{CACHE_LINE_BYTES, Target};
 
 /// Rows from which on columns are turned around. Fewer read them in lanes of terms, where they are.
 const ROWS_MIN_TURNED: i64 = 32;
 /// Rows of one tile, beside two vectors of columns.
 const ROWS_OF_ONE_TILE: i64 = 6;
-/// Bytes of a line of a cache.
-const LINE_BYTES: i64 = 64;
 /// Ops of a term, at most: its loads are what counts.
 const OPS_OF_TERM_MAX: usize = 4;
 /// Vectors that a step of the loops after the sum stores.
@@ -190,7 +188,7 @@ fn wants_blocks(product: &Product, target: &Target, lanes: i64) -> Option<Produc
     if lanes < 2 || columns < lanes {
         return None;
     }
-    let lines = terms * LINE_BYTES;
+    let lines = terms * CACHE_LINE_BYTES;
     // A line for each term, of which the next tile of rows has use if it is still there.
     let rows_apart = product.rows.is_some() && of_rows.term_step != 1;
     let is_one_tile = rows <= ROWS_OF_ONE_TILE;

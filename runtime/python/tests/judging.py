@@ -175,6 +175,8 @@ def run(given: argparse.Namespace, named: list[tuple[str, Any]], judge: Judge, t
     torch.set_num_threads(1)
     path = given.table or table or Path(os.devnull)
     part, parts = map(int, given.part.split("/"))
+    if not 0 <= part < parts:
+        raise SystemExit(f"--part {given.part}: parts of {parts} are 0/{parts} to {parts - 1}/{parts}")
     done = known(path)
     chosen = [(name, entry) for name, entry in named if not given.names or any(f"{name}.".startswith(f"{start}.") for start in given.names)]
     chosen = [(name, entry) for name, entry in chosen[part::parts] if not (given.resume and name in done)]

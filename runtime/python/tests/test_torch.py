@@ -1,6 +1,9 @@
 """`torch.compile(backend="warpweft")` against eager PyTorch: values, gradients, fallbacks, strides, and PyTorch's own database of ops."""
 
 import copy
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -306,6 +309,20 @@ def test_numbers_beside_halves_are_not_rounded_to_halves_first(dtype):
 def test_bytes_are_those_of_eager_as_elements_of_any_width(dtype):
     x = torch.randn(3, 8)
     assert torch.equal(compiled(lambda x: (x + 1).view(dtype))(x).view(torch.uint8), (x + 1).view(dtype).view(torch.uint8))
+
+
+def test_arguments_of_any_dense_strides_are_not_copied():
+    program = """
+import torch, warpweft.torch
+double = torch.compile(lambda x, y: x * 2 + y.t(), backend=warpweft.torch.backend)
+double(torch.randn(6, 8).t(), torch.randn(6, 8))
+{}
+"""
+    environment = {**os.environ, "WARPWEFT_DEBUG": "1", "CACHELEVEL": "0"}
+    # What lies with gaps is copied by a kernel of its own, beside the one of its function.
+    for more, kernels in (("", 1), ("double(torch.randn(8, 12)[:, ::2], torch.randn(6, 8))", 3)):
+        told = subprocess.run([sys.executable, "-c", program.format(more)], env=environment, capture_output=True, text=True, check=True)
+        assert told.stderr.count("1 kernels in") == kernels, told.stderr
 
 
 def test_bytes_are_resampled_as_in_eager():

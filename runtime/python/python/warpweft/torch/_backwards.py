@@ -55,7 +55,7 @@ def _places(like: Any, count: int) -> Any:
     return torch.arange(count, device=like.device, dtype=wide)
 
 
-def _step(length: int, outputs: int, align: bool, scale: Optional[float]) -> float:
+def step_between(length: int, outputs: int, align: bool, scale: Optional[float]) -> float:
     """Elements from one result to the next."""
     if align:
         return (length - 1) / (outputs - 1) if outputs > 1 else 0.0
@@ -68,7 +68,7 @@ def _linear(like: Any, length: int, outputs: int, align: bool, scale: Optional[f
     places = _places(like, outputs)
     if length == outputs:
         return [places.to(torch.int64)], [torch.ones_like(places)]
-    step = _step(length, outputs, align, scale)
+    step = step_between(length, outputs, align, scale)
     at = places * step if align else ((places + 0.5) * step - 0.5).clamp(min=0)
     low = at.to(torch.int64).clamp(max=length - 1)
     share = (at - low).clamp(0, 1)
@@ -78,7 +78,7 @@ def _linear(like: Any, length: int, outputs: int, align: bool, scale: Optional[f
 def _cubic(like: Any, length: int, outputs: int, align: bool, scale: Optional[float]) -> Taps:
     import torch
 
-    step = _step(length, outputs, align, scale)
+    step = step_between(length, outputs, align, scale)
     places = _places(like, outputs)
     at = places * step if align else (places + 0.5) * step - 0.5
     floor = at.floor()
@@ -127,7 +127,7 @@ def nearest(exact: bool, gradient: Any, output_size: Any, input_size: Any, *scal
     for place in range(len(output_size)):
         axis, length, outputs = place + 2, input_size[place + 2], gradient.shape[place + 2]
         places = torch.arange(outputs, device=gradient.device, dtype=torch.float32)
-        step = _step(length, outputs, False, given[place])
+        step = step_between(length, outputs, False, given[place])
         at = ((places + 0.5 if exact else places) * step).to(torch.int64).clamp(max=length - 1)
         found = found.new_zeros([*found.shape[:axis], length, *found.shape[axis + 1 :]]).index_add(axis, at, found)
     return found
@@ -137,7 +137,7 @@ def _smoothing(width: int, like: Any, length: int, outputs: int, align: bool, sc
     """The matrix of an axis: a row of weights for each result, as wide as the steps between results are."""
     import torch
 
-    step = _step(length, outputs, align, scale)
+    step = step_between(length, outputs, align, scale)
     support, tight = (width / 2 * step, 1 / step) if step >= 1 else (width / 2, 1.0)
     center = (_places(like, outputs) + 0.5) * step
     places = _places(like, length)

@@ -12,6 +12,7 @@ from typing import Any, Callable, Optional, Sequence
 import numpy as np
 
 import warpweft as ww
+from warpweft.torch._backwards import step_between
 from warpweft.torch._table import Context, Unsupported, is_float, numbers, op
 
 # For each of a few elements that a result is made of: where it is, and its weight, for all results of an axis.
@@ -66,17 +67,10 @@ _pads("reflect", "reflection")
 _pads("edge", "replication")
 
 
-def _step(length: int, outputs: int, align: bool, scale: Optional[float]) -> float:
-    """Elements from one result to the next."""
-    if align:
-        return (length - 1) / (outputs - 1) if outputs > 1 else 0.0
-    return 1 / scale if scale is not None and scale > 0 else length / outputs
-
-
 def _nearest(exact: bool, length: int, outputs: int, scale: Optional[float]) -> np.ndarray:
     """The one place of each result."""
     at = np.arange(outputs, dtype=np.float32) + np.float32(0.5 if exact else 0.0)
-    found = np.floor(at * np.float32(_step(length, outputs, False, scale))).astype(np.int64)
+    found = np.floor(at * np.float32(step_between(length, outputs, False, scale))).astype(np.int64)
     if outputs in (length, 2 * length) and not exact:
         found = np.arange(outputs) // (outputs // length)
     places: np.ndarray = np.minimum(found, length - 1)
@@ -87,7 +81,7 @@ def _between(dtype: ww.DType, length: int, outputs: int, align: bool, scale: Opt
     """The element before each result, and how far behind it the result is."""
     wide: Any = np.float64 if dtype == ww.float64 else np.float32
     places: Any = np.arange(outputs, dtype=wide)
-    step = wide(_step(length, outputs, align, scale))
+    step = wide(step_between(length, outputs, align, scale))
     at = places * step if align else (places + wide(0.5)) * step - wide(0.5)
     at = np.maximum(at, wide(0)) if clamp else at
     low = np.floor(at).astype(np.int64)
