@@ -9,7 +9,7 @@
 //! ```
 //!
 //! What fills it overlaps with what reads it, where the machine copies beside other work (`copies`), and threads meet once in an iteration. A scratch has room for two where none of its
-//! places in the second half is used: an opt made it so (`optimize::stage`).
+//! places in the second half is used: an opt made it so (`optimize::transforms::stage`).
 //!
 //! Nothing is done where the loop stands in another one, has no known number of iterations, or holds what fills and reads at once; where what is filled depends on
 //! loads beside the loops that fill; and where an op would stand in the list twice.

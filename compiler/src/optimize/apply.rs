@@ -4,23 +4,23 @@
 //! comes of it is within the limits of the target and of this compiler (`limits`). Tested in the test crate, by random lists of opts on
 //! random kernels.
 
-use super::block::block;
-use super::by_hand::Choice;
-use super::flatten::flatten;
-use super::frame::frame_load;
-use super::keep_shared::keep_shared;
 use super::limits;
-use super::map;
-use super::masked::split_masked;
-use super::matrices::{self, TileRanges};
-use super::nesting;
 use super::opt::{Opt, Reason, Refused};
-use super::peel::peel;
-use super::recompute::recompute;
-use super::split::{check_vectorizable, split};
-use super::stage;
+use super::transforms::block::block;
+use super::transforms::flatten::flatten;
+use super::transforms::frame::frame_load;
+use super::transforms::keep_shared::keep_shared;
+use super::transforms::map;
+use super::transforms::masked::split_masked;
+use super::transforms::matrices::{self, TileRanges};
+use super::transforms::nesting;
+use super::transforms::peel::peel;
+use super::transforms::recompute::recompute;
+use super::transforms::split::{check_vectorizable, split};
+use super::transforms::stage;
 use crate::ir::{AxisKind, MemorySpace, UOp};
 use crate::lower::loops::{self, is_serial, ranges_by_id};
+use crate::optimize::by_hand::Choice;
 use crate::target::Target;
 
 /// The kernel after one opt.

@@ -10,13 +10,13 @@
 //! lists of these keep the values of random kernels.
 
 use super::apply::apply;
-use super::contraction::step_of_load;
-use super::cuts::decided_parts;
-use super::frame::Window;
+use super::by_hand::contraction::step_of_load;
+use super::by_hand::cuts::decided_parts;
 use super::limits::lanes_max;
 use super::opt::{Opt, ThreadIndex};
-use super::split::is_reduce;
-use super::stage::{computed_from, loads_of};
+use super::transforms::frame::Window;
+use super::transforms::split::is_reduce;
+use super::transforms::stage::{computed_from, loads_of};
 use crate::ir::{AxisKind, ThreadDim, UOp, fragments};
 use crate::kernel::ranges::{Dependencies, RangeSet, all_ranges, closed_ranges, is_loop_end, range_id};
 use crate::symbolic::linear_terms;

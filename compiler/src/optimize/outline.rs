@@ -22,7 +22,7 @@ use std::fmt::Write;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::stage::loads_of;
+use super::transforms::stage::loads_of;
 use crate::ir::{Arg, AxisKind, Component, MemorySpace, Op, UOp};
 use crate::kernel::local_buffers::{local_buffers, scratch_of};
 use crate::kernel::ranges::{Dependencies, closed_ranges, is_loop_end, range_id};

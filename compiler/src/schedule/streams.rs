@@ -7,7 +7,7 @@
 //! A state may have components that are the same for all of some outer loops, as the largest score of a block for all columns. If such a component is
 //! itself reduced from many elements, then in the order of the loops that the store has it would be computed for each column. So the loop over blocks is seen to
 //! stand outside of the columns, and what a block needs may be kept inside of it (`keep`). The kernel's loops are moved so by the optimizer
-//! (`optimize::blocks_outside`), which sees the same: values kept inside of a reduction that do not depend on a loop around it.
+//! (`optimize::by_hand::blocks_outside`), which sees the same: values kept inside of a reduction that do not depend on a loop around it.
 //!
 //! Always: this changes what things cost and what may be kept, and no value. Tested in the test crate, by kernel counts and values of attention.
 

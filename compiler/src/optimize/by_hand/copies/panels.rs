@@ -1,0 +1,380 @@
+//! Panels: what a contraction reads awkwardly is copied to scratch, block by block of the results, in the order in which a register tile reads it.
+//!
+//! A convolution is a product of matrices of which one is never written out: its columns are windows of a padded image. Read in place, its rows are gated, walk
+//! memory in steps or are shorter than vectors, and that is paid for again with each row of the other matrix. So a block of columns is copied once, all terms of
+//! the reduction for some neighbouring results, and serves all rows:
+//!
+//! ```text
+//! for b, o, y, x { reduce c, i, j }                    for b, y / 4 { fill c, i, j, 4, x ; for o { for 4 * x { reduce c * i * j } } }
+//! ```
+//!
+//! The copy costs some cycles for an element, and without it each multiply-add would pay: from a few rows on it is worth it (`ROWS_MIN`). How many columns a
+//! block has follows from scratch memory (`Costs::scratch_bytes`), from the caches that it should stay in (`Costs::packed_bytes`), and from how evenly columns fill
+//! the tile's vectors.
+//!
+//! Where results that lie side by side are too few for lanes, as those of the gradient by a weight, terms of the reduction become lanes: then the copy is
+//! consecutive along these, as the other operand is.
+//!
+//! Always: made of the opts split, outermost, stage, merge; if the copy is refused, nothing is done. Tested by filetests of convolutions.
+
+use super::pack::{attempt_copy, copied_bytes};
+use crate::ir::{Op, UOp, postorder};
+use crate::kernel::ranges::{closed_ranges, next_range_id, open_operands, range_id};
+use crate::optimize::by_hand::Attempts;
+use crate::optimize::by_hand::contraction::{Contraction, LoadPlace, contractions, number_of_load, step_of_load};
+use crate::optimize::by_hand::survey::accumulated_in;
+use crate::optimize::by_hand::tile::{RegisterRoom, best_tile};
+use crate::optimize::opt::Opt;
+use crate::target::Target;
+
+/// Rows that share a panel, at least.
+pub(crate) const ROWS_MIN: i64 = 8;
+/// The same where terms can be lanes without a copy: both operands have them in order. Then what a copied element costs must be less than what sums across
+/// lanes and twice the loads of a tile of four by four cost its multiply-adds. Measured on x times the transpose of a matrix of 4096 x 4096, two cores with AVX2:
+/// 8 rows take 18 ms with a copy and 5 without, 16 rows 23 and 11, 32 rows 29 and 29, 64 rows 41 and 50.
+pub(crate) const ROWS_MIN_IN_ORDER: i64 = 32;
+/// Rows of results that are short: three quarters of a vector.
+const SHORT_ROWS: (i64, i64) = (4, 3);
+/// Vectors of the register tile that columns should fill.
+const VECTORS: i64 = 2;
+/// Blocks of columns of more than so many elements are no better than shorter ones.
+const COLUMNS_MAX: i64 = 512;
+/// Cycles in which the lanes of a vector are added to each other: a shuffle and an addition for each of their halves, quarters, and so on.
+pub(crate) const ACROSS: f64 = 8.0;
+/// How much longer a multiply-add takes where the panel does not stay in near caches, but comes in order from the next.
+const FAR: f64 = 1.08;
+
+/// What is to be copied, and in which loops.
+struct Panel {
+    load: LoadPlace,
+    /// Loops of the reduction, outermost first, and whether the copy is consecutive along these.
+    terms: Vec<u32>,
+    terms_last: bool,
+    /// Loops over results outside of the block, outermost first.
+    outside: Vec<u32>,
+    /// The outermost loop of the block, and how many of its iterations belong to it, if that is not all.
+    part: Option<(u32, i64)>,
+    /// Loops of the block, outermost first.
+    columns: Vec<u32>,
+}
+
+/// Copies a panel if there is a contraction that wants one.
+pub(crate) fn copy_panel(choice: &mut Attempts<'_>) -> bool {
+    let Some(panel) = find_panel(&choice.kernel, choice.target) else { return false };
+    let (before, applied) = (choice.kernel.clone(), choice.applied.len());
+    let done = make_panel(choice, &panel);
+    if !done {
+        choice.kernel = before;
+        choice.applied.truncate(applied);
+    }
+    done
+}
+
+fn make_panel(choice: &mut Attempts<'_>, panel: &Panel) -> bool {
+    let mut columns = panel.columns.clone();
+    if let Some((range, len)) = panel.part {
+        let part = next_range_id(&choice.kernel);
+        if !choice.attempt(Opt::Split { range, len: len as u32 }) {
+            return false;
+        }
+        columns[0] = part;
+    }
+    // What stands outermost already stays there.
+    for range in panel.outside.iter().rev() {
+        if !is_outermost(&choice.kernel, *range) && !choice.attempt(Opt::Outermost { range: *range }) {
+            return false;
+        }
+    }
+    let Some(load) = number_of_load(&choice.kernel, &panel.load) else { return false };
+    let (outer, inner) = if panel.terms_last { (&columns, &panel.terms) } else { (&panel.terms, &columns) };
+    let ranges = outer.iter().chain(inner).copied().collect();
+    if !attempt_copy(choice, load, ranges) {
+        return false;
+    }
+    for loops in [&panel.terms, &columns] {
+        for pair in loops.windows(2).rev() {
+            choice.attempt(Opt::Merge { range: pair[0], inner: pair[1] });
+        }
+    }
+    true
+}
+
+fn is_outermost(root: &UOp, range: u32) -> bool {
+    root.src().iter().all(|store| closed_ranges(store).first().is_some_and(|first| range_id(first) == range))
+}
+
+/// The contraction with the most terms that reads something awkwardly.
+fn find_panel(root: &UOp, target: &Target) -> Option<Panel> {
+    contractions(root, |contraction| contraction.panel(target))
+}
+
+/// Results whose windows are copied together.
+struct Block {
+    /// See [`Panel`].
+    columns: Vec<u32>,
+    part: Option<(u32, i64)>,
+}
+
+/// How many columns there may be, how many of them stay in near caches, how many a register tile has, and who shares the blocks.
+struct Room {
+    near: i64,
+    threads: i64,
+    most: i64,
+    tile: i64,
+    lanes: i64,
+    /// Those that share the panel, and the registers of their tile.
+    rows: i64,
+    registers: u32,
+}
+
+impl Contraction<'_> {
+    fn panel(&self, target: &Target) -> Option<Panel> {
+        let set = self.dependencies.get(self.load);
+        let around = self.dependencies.get(self.reduction);
+        let shares = |range: &&UOp| around.contains(range_id(range)) && !set.contains(range_id(range));
+        let rows: i64 = self.outputs.iter().filter(shares).map(|range| range.src()[0].max_value()).product();
+        let own: Vec<&UOp> =
+            closed_ranges(self.reduction).iter().filter(|range| set.contains(range_id(range))).collect();
+        let lengths: Option<Vec<i64>> = own.iter().map(|range| range.src()[0].as_int()).collect();
+        let terms: i64 = lengths?.iter().product();
+        let bytes = copied_bytes(self.dependencies, self.load);
+        let columns_in = |room: u32| (i64::from(room) / bytes / terms.max(1)).min(COLUMNS_MAX);
+        let (near, most) = (columns_in(target.costs.packed_bytes), columns_in(target.costs.scratch_bytes));
+        // Inside of another reduction, the copy would be made anew in each of its steps, and be read by few.
+        let is_nested = around.iter().any(|id| self.outputs.iter().all(|range| range_id(range) != id));
+        let least = if self.terms_are_in_order(&own, target) { ROWS_MIN_IN_ORDER } else { ROWS_MIN };
+        if rows < least || own.is_empty() || most < 1 || is_nested {
+            return None;
+        }
+        let threads = i64::from(target.threads);
+        // Of accumulators, where these are wider.
+        let widest = bytes.max(accumulated_in(self.reduction.dtype()).bytes() as i64);
+        let lanes = i64::from(target.vector_bytes) / widest;
+        let registers = target.vector_registers;
+        let room = Room { near, most, threads, tile: VECTORS * lanes, lanes, rows, registers };
+        let of_results = || self.columns(&room).map(|block| (block, false));
+        let of_terms = || self.columns_of_terms(&own, &room).map(|block| (block, true));
+        // Of results far shorter than a vector, as those of the gradient by a weight, a copy would go element by element; unless terms come in no longer rows.
+        let length = |range: &UOp| range.src()[0].max_value();
+        let of_terms_is_longer = |lane: &UOp| own.last().is_some_and(|term| length(term) > length(lane));
+        let is_short = |lane: &UOp| length(lane) * SHORT_ROWS.0 <= lanes * SHORT_ROWS.1 && of_terms_is_longer(lane);
+        let (block, terms_last) = match self.lane_of_results().is_some_and(is_short) {
+            true => of_terms().or_else(of_results)?,
+            false => of_results().or_else(of_terms)?,
+        };
+        let Block { columns, part } = block;
+        let in_part = |id: &u32| part.is_some_and(|(range, _)| range == *id);
+        let is_outside = |id: &u32| set.contains(*id) && (!columns.contains(id) || in_part(id));
+        let outside = self.outputs.iter().map(range_id).filter(is_outside).collect();
+        let terms = own.into_iter().map(range_id).collect();
+        Some(Panel { load: self.place()?, terms, terms_last, outside, part, columns })
+    }
+
+    /// Whether all that the reduction loads lies in order along its last term, in vectors and without conditions.
+    pub(crate) fn terms_are_in_order(&self, own: &[&UOp], target: &Target) -> bool {
+        let Some(lane) = own.last() else { return false };
+        let bytes = lane.src()[0].as_int().unwrap_or(0) * self.load.dtype().bytes() as i64;
+        let loads = postorder(open_operands(self.reduction)).into_iter().filter(|node| node.op() == Op::Load);
+        let mut in_order = loads.map(|load| step_of_load(&load, lane) == Some(1) && load.src()[0].src().len() == 2);
+        bytes >= VECTORS * i64::from(target.vector_bytes) && in_order.all(|is_so| is_so)
+    }
+
+    /// The results of a block that lie side by side in memory, as lanes and copies of a register tile.
+    fn columns(&self, room: &Room) -> Option<Block> {
+        let set = self.dependencies.get(self.load);
+        let inside = |range: &&UOp| set.contains(range_id(range));
+        let lane = self.lane_of_results()?;
+        let width = lane.src()[0].as_int()?;
+        if !self.is_awkward(lane, width, room.tile) {
+            return None;
+        }
+        let mut columns = vec![range_id(lane)];
+        if width > room.most {
+            let len = room.near.max(room.tile).min(room.most) / room.tile * room.tile;
+            return (len >= room.tile).then_some(Block { columns, part: Some((range_id(lane), len)) });
+        }
+        let (mut total, mut part) = (width, None);
+        // Further out, as long as results lie side by side in memory and all of what is inside is taken.
+        while part.is_none() {
+            let next = self.outputs.iter().filter(inside).find(|range| {
+                let is_new = !columns.contains(&range_id(range));
+                is_new && self.step_of_store(range) == total && range.src()[0].as_int().is_some_and(|len| len > 1)
+            });
+            let Some((next, len)) = next.and_then(|range| Some((range, range.src()[0].as_int()?))) else { break };
+            let is_outside = |range: &&UOp| *range != next && inside(range) && !columns.contains(&range_id(range));
+            let outside = self.outputs.iter().filter(is_outside).map(|range| range.src()[0].max_value()).product();
+            let rows = best_part(len, total, outside, room);
+            if rows < 2 {
+                break;
+            }
+            columns.insert(0, range_id(next));
+            total *= rows;
+            part = (rows < len).then_some((range_id(next), rows));
+        }
+        // Fewer would not fill a tile.
+        (total >= room.tile).then_some(Block { columns, part })
+    }
+
+    /// Results whose terms become lanes: another load is walked along these, and this one, copied, is too.
+    fn columns_of_terms(&self, own: &[&UOp], room: &Room) -> Option<Block> {
+        let terms: i64 = own.iter().map(|range| range.src()[0].max_value()).product();
+        // Where results fill lanes they are better ones, be it those of the other matrix: nothing is added across lanes.
+        let lane = self.outputs.iter().find(|range| self.step_of_store(range) == 1);
+        if lane.is_some_and(|lane| results_fill_lanes(lane.src()[0].max_value(), terms, room)) {
+            return None;
+        }
+        let lane = own.last()?;
+        let is_walked =
+            |load: &UOp| load != self.load && step_of_load(load, lane) == Some(1) && load.src()[0].src().len() == 2;
+        let loads = postorder(open_operands(self.reduction)).into_iter().filter(|node| node.op() == Op::Load);
+        let width = lane.src()[0].as_int()?;
+        if !loads.collect::<Vec<_>>().iter().any(is_walked) || !self.is_awkward(lane, width, room.tile) {
+            return None;
+        }
+        let set = self.dependencies.get(self.load);
+        let mut columns: Vec<u32> = Vec::new();
+        let mut total = 1;
+        for range in self.outputs.iter().rev().filter(|range| set.contains(range_id(range))) {
+            let Some(len) = range.src()[0].as_int().filter(|len| total * len <= room.most) else { break };
+            columns.insert(0, range_id(range));
+            total *= len;
+        }
+        (total > 1).then_some(Block { columns, part: None })
+    }
+}
+
+/// Whether a result takes fewer cycles where results are lanes, the last vector of them perhaps half empty, than where terms are and each sum is added across.
+fn results_fill_lanes(results: i64, terms: i64, room: &Room) -> bool {
+    let vectors = ((results + room.lanes - 1) / room.lanes) as f64;
+    let of_results = terms as f64 * vectors / results.max(1) as f64;
+    results >= room.tile || of_results <= terms as f64 / room.lanes as f64 + ACROSS
+}
+
+/// How many iterations of a loop belong to a block, each so many columns: those that leave the least of tiles, blocks and shares over; of two alike
+/// the larger part. The loop runs once for each iteration outside.
+fn best_part(len: i64, each: i64, outside: i64, room: &Room) -> i64 {
+    let again = |count: i64, part: i64| (count + part - 1) / part * part;
+    let waste = |part: &i64| {
+        let (blocks, columns) = (again(len, *part) as f64 / len as f64, part * each);
+        let reads = if columns > room.near { FAR } else { 1.0 };
+        let items = outside * again(len, *part) / part;
+        let shares = again(items, room.threads) as f64 / items as f64;
+        let vectors = again(columns, room.lanes) / room.lanes;
+        let registers = RegisterRoom { registers: room.registers, values: 1, divides: false };
+        let most = |count: i64| u32::try_from(count).unwrap_or(u32::MAX);
+        let (cycles, ..) = best_tile(&registers, most(vectors), most(room.rows));
+        shares * reads * blocks * cycles * (vectors * room.lanes) as f64 / columns as f64
+    };
+    // A percent is as good as nothing.
+    (1..=(room.most / each).min(len))
+        .rev()
+        .min_by(|a, b| (waste(a) * 100.0).round().total_cmp(&(waste(b) * 100.0).round()))
+        .unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::text::parse;
+    use crate::optimize::Opt;
+    use crate::pipeline::loops_of;
+    use crate::watch::Silent;
+
+    /// Whether the hand choice for a graph of one value copies something.
+    fn copies(text: &str) -> bool {
+        let ast = parse(text).expect("a graph").roots[0].clone();
+        let choice = crate::optimize::choose(&loops_of(&ast, &mut Silent), &Target::test_avx2());
+        choice.applied.iter().any(|opt| matches!(opt, Opt::Stage { .. }))
+    }
+
+    /// Rows times the transpose of a matrix.
+    fn linear(rows: i64) -> String {
+        format!(
+            "graph %linear(y: f32[{rows}, 256], x: f32[{rows}, 512], w: f32[256, 512]) {{
+  a = reshape x, [{rows}, 1, 512]
+  wide = expand a, [{rows}, 256, 512]
+  b = reshape w, [1, 256, 512]
+  tall = expand b, [{rows}, 256, 512]
+  p = mul wide, tall
+  sum = reduce p, add (2)
+  done = store y, sum
+  k = sink done
+  return k
+}}"
+        )
+    }
+
+    #[test]
+    fn few_rows_read_what_lies_in_order_where_it_is() {
+        assert!(!copies(&linear(4)) && !copies(&linear(16)));
+        assert!(copies(&linear(64)));
+    }
+
+    #[test]
+    fn results_of_the_other_matrix_fill_lanes_too() {
+        // The sums of a[k, r] b[c, k] for all r and c: k is consecutive in b alone, c in the results.
+        let text = "graph %product(y: f32[218, 224], a: f32[20, 218], b: f32[224, 20]) {
+  v = as_strided a, [218, 224, 20] strides [1, 0, 218] offset 0
+  w = as_strided b, [218, 224, 20] strides [0, 20, 1] offset 0
+  p = mul v, w
+  sum = reduce p, add (2)
+  done = store y, sum
+  k = sink done
+  return k
+}";
+        let root = loops_of(&parse(text).expect("a graph").roots[0], &mut Silent);
+        let panel = find_panel(&root, &Target::test_avx512()).expect("a panel");
+        assert!(!panel.terms_last);
+    }
+
+    #[test]
+    fn what_is_reduced_once_more_copies_nothing() {
+        let convolution = |reduced: &str, shape: &str| {
+            format!(
+                "graph %c(z: f32[{shape}], x: f32[2, 64, 512], w: f32[128, 64, 5]) {{
+  v = as_strided x, [2, 1, 508, 64, 5] strides [32768, 0, 1, 512, 1] offset 0
+  e = expand v, [2, 128, 508, 64, 5]
+  f = reshape w, [1, 128, 1, 64, 5]
+  g = expand f, [2, 128, 508, 64, 5]
+  m = mul e, g
+  y = reduce m, add (3, 4)
+{reduced}
+  k = sink done
+  return k
+}}"
+            )
+        };
+        assert!(!copies(&convolution("  t = reduce y, max (2)\n  done = store z, t", "2, 128")));
+    }
+
+    #[test]
+    fn few_terms_are_added_in_lanes_of_results() {
+        let room = Room { near: 100, most: 400, threads: 1, tile: 32, lanes: 16, rows: 64, registers: 32 };
+        let fill = |results: i64, terms: i64| results_fill_lanes(results, terms, &room);
+        assert!(fill(16, 16) && fill(16, 100_000) && fill(20, 16) && fill(8, 64));
+        assert!(!fill(3, 100_000) && !fill(8, 4096) && !fill(20, 4096));
+    }
+
+    #[test]
+    fn blocks_leave_little_over() {
+        // Two vectors by six rows are a tile of 16 registers.
+        let (lanes, rows, registers) = (8, 66, 16);
+        let room = |near: i64, most: i64, threads: i64| Room { near, most, threads, tile: 16, lanes, rows, registers };
+        // 4 of 28 rows of 28 are seven tiles of 16; all of 14 x 14 leave less over than 7 rows would; 7 x 7 fill four tiles in no way.
+        let part = |len: i64, near: i64, most: i64| best_part(len, len, 1, &room(near, most, 1));
+        assert_eq!(part(28, 200, 400), 4);
+        assert_eq!(part(14, 300, 400), 14);
+        assert_eq!(part(7, 100, 400), 7);
+        assert_eq!(part(28, 20, 20), 1);
+        // Two rows would stay near, but an eighth would be done twice.
+        assert_eq!(part(28, 60, 120), 4);
+        // Of one image, a block for each of seven threads.
+        assert_eq!(best_part(28, 28, 1, &room(400, 400, 7)), 4);
+        assert_eq!(best_part(28, 28, 1, &room(400, 400, 2)), 14);
+        // Seven vectors of 16 lanes are one tile; eight rows would be twice three, and some rows twice.
+        assert_eq!(
+            best_part(28, 28, 1, &Room { lanes: 16, tile: 32, rows: 32, registers: 32, ..room(222, 455, 1) }),
+            4
+        );
+    }
+}

@@ -1,0 +1,482 @@
+//! Products of matrices by blocks of rows, columns and terms, where what a register tile reads lies badly in memory or is too much for the near caches.
+//!
+//! ```text
+//! for i, j { reduce k { load x[k, i]; load w[k, j] } }
+//!
+//! for j / 512, i / 114 {                                            blocks of results
+//!   reduce k / 256 {                                                blocks of terms
+//!     fill k, i { s0[k, i] = x[k, i] }                              the rows' operand, read along memory
+//!     for j / 16 { fill k { s1[k] = w[k, j] }; for i / 6 { reduce k { load s0[k, i]; load s1[k] }; accumulate s2[i, j] } }
+//!   }
+//!   for i, j { store s2[i, j] }                                     what comes after the sum
+//! }
+//! ```
+//!
+//! Without blocks a tile's rows read the whole of their operand for each tile of columns, and all terms of a tile of columns are copied at once (`pack`): that is the best
+//! where rows lie in order and terms are not too many. Blocks are made where it is not (`wants_blocks`):
+//!
+//! - Rows that lie side by side (a transposed operand): each term is in another line of memory.
+//! - Columns whose terms lie side by side (`x @ w.t()`), from some rows on: they are turned around while they are copied.
+//! - Few rows, or very many terms: no tile of columns is worth a copy of all its terms, or has room for it. Of one tile of rows nothing is copied; then blocks have few
+//!   terms, and memory is read along long pieces of rows.
+//!
+//! Sizes come from `product_blocks`. All of it is made of the opts split, outermost, accumulate, stage, vectorize, upcast, reorder and thread; if one is
+//! refused, nothing is done.
+//!
+//! Tested below, by filetests, and against other libraries by `./x peers`.
+
+use super::pack::{PASSES_MIN, attempt_copy, copied_bytes};
+use super::product_blocks::{ColumnCopy, ProductBlocks, ProductRoom, ProductSize, product_blocks};
+use crate::ir::{Combining, Op, ReduceOp, UOp, postorder};
+use crate::kernel::effects::{memory_in_place, replaces_what_was_read};
+use crate::kernel::ranges::{Dependencies, closed_ranges, next_range_id, open_operands, range_id};
+use crate::lower::loops::is_serial;
+use crate::optimize::by_hand::Attempts;
+use crate::optimize::by_hand::survey::accumulated_in;
+use crate::optimize::by_hand::tile::{RegisterRoom, register_tile};
+use crate::optimize::opt::Opt;
+use crate::optimize::transforms::stage::{computed_from, loads_of};
+use crate::symbolic::linear_terms;
+use crate::target::{CACHE_LINE_BYTES, Target};
+
+/// Rows from which on columns are turned around. Fewer read them in lanes of terms, where they are.
+const ROWS_MIN_TURNED: i64 = 32;
+/// Rows of one tile, beside two vectors of columns.
+const ROWS_OF_ONE_TILE: i64 = 6;
+/// Ops of a term, at most: its loads are what counts.
+const OPS_OF_TERM_MAX: usize = 4;
+/// Vectors that a step of the loops after the sum stores.
+const VECTORS_STORED: i64 = 4;
+
+/// One of the two loads of a product.
+struct Operand {
+    memory: UOp,
+    /// Bytes of an element in memory, and of one of a copy.
+    bytes: i64,
+    copied_bytes: i64,
+    /// Whether something is computed from it alone.
+    is_computed: bool,
+    /// How far its elements lie apart along the terms, and along its own rows or columns.
+    term_step: i64,
+    own_step: i64,
+}
+
+/// A kernel that is a product of two matrices and what is computed from it.
+struct Product {
+    /// The loops over results: rows, if there are any, columns, and others.
+    rows: Option<UOp>,
+    columns: UOp,
+    terms: UOp,
+    others: Vec<UOp>,
+    of_rows: Operand,
+    of_columns: Operand,
+    result_bytes: i64,
+    is_in_place: bool,
+}
+
+/// The loops of a product's blocks by number.
+struct Loops {
+    /// Over the columns of a block of results; where partial results are kept, other loops over rows and columns fill them.
+    columns: u32,
+    fill_rows: Option<u32>,
+    fill_columns: u32,
+    terms: u32,
+    /// Whether the loop over rows that fills scratch stands around that over columns.
+    rows_outside: bool,
+    /// How many loops over blocks of results there are.
+    blocks: usize,
+}
+
+/// Makes blocks of a product if it wants some; whether it did.
+pub(crate) fn make_blocks(choice: &mut Attempts<'_>) -> bool {
+    let Some(product) = find_product(&choice.kernel) else { return false };
+    let widest = product.result_bytes.max(product.of_rows.bytes).max(product.of_columns.bytes);
+    let lanes = i64::from(choice.target.vector_bytes) / widest;
+    let Some(size) = wants_blocks(&product, choice.target, lanes) else { return false };
+    let room = ProductRoom {
+        registers: choice.target.vector_registers,
+        lanes,
+        scratch_bytes: choice.target.scratch_bytes.min(choice.target.cache_l2_bytes / 4 * 3) as i64,
+        threads: i64::from(choice.threads),
+    };
+    let Some(blocks) = product_blocks(&size, &room) else { return false };
+    let (before, applied) = (choice.kernel.clone(), choice.applied.len());
+    let is_done = make(choice, &product, &size, &blocks, lanes).is_some();
+    if !is_done {
+        choice.kernel = before;
+        choice.applied.truncate(applied);
+    }
+    is_done
+}
+
+fn len(range: &UOp) -> Option<i64> {
+    range.src()[0].as_int()
+}
+
+/// The product that a kernel computes, if it is one and no more than what is computed from each result.
+fn find_product(root: &UOp) -> Option<Product> {
+    let [store, others @ ..] = root.src() else { return None };
+    if !root.contains(Op::ReduceRange) {
+        return None;
+    }
+    let dependencies = Dependencies::of(root);
+    let outputs = closed_ranges(store);
+    let is_other = |node: &UOp| node.op() == Op::LocalBuffer || node.op() == Op::Range && is_serial(node);
+    if others.iter().any(|other| closed_ranges(other) != outputs) || dependencies.order.iter().any(is_other) {
+        return None;
+    }
+    let mut reductions = dependencies.order.iter().filter(|node| node.op() == Op::ReduceRange);
+    let (Some(reduction), None) = (reductions.next(), reductions.next()) else { return None };
+    let ([terms], Some(Combining::One(ReduceOp::Add))) = (closed_ranges(reduction), Combining::of(reduction)) else {
+        return None;
+    };
+    let below = postorder(open_operands(reduction));
+    let ops = below.iter().filter(|node| node.op().is_elementwise() && !node.dtype().is_index()).count();
+    let loads: Vec<&UOp> = below.iter().filter(|node| node.op() == Op::Load).collect();
+    let [first, second] = loads.as_slice() else { return None };
+    let columns = outputs.iter().find(|range| step_of(&store.src()[0], range) == Some(1))?;
+    let on_columns = |load: &UOp| dependencies.get(load).contains(range_id(columns));
+    let (of_columns, of_rows) = match (on_columns(first), on_columns(second)) {
+        (true, false) => (*first, *second),
+        (false, true) => (*second, *first),
+        _ => return None,
+    };
+    let is_row = |range: &&UOp| {
+        let id = range_id(range);
+        dependencies.get(of_rows).contains(id) && !dependencies.get(of_columns).contains(id) && len(range).is_some()
+    };
+    let rows = outputs.iter().filter(is_row).max_by_key(|range| len(range)).cloned();
+    let replaced = memory_in_place(root);
+    let operand = |load: &UOp, own: Option<&UOp>| -> Option<Operand> {
+        let [memory, _] = load.src()[0].src() else { return None };
+        let is_plain = memory.op() == Op::Param && !replaced.contains(memory);
+        let (term_step, own_step) =
+            (step_of(&load.src()[0], terms)?, own.map_or(Some(0), |own| step_of(&load.src()[0], own))?);
+        is_plain.then(|| Operand {
+            memory: memory.clone(),
+            bytes: load.dtype().bytes() as i64,
+            copied_bytes: copied_bytes(&dependencies, load),
+            is_computed: computed_from(&dependencies, load) != *load,
+            term_step,
+            own_step,
+        })
+    };
+    let is_apart = |other: &&UOp| *other != columns && Some(*other) != rows.as_ref();
+    let fits = ops <= OPS_OF_TERM_MAX && len(terms).is_some() && len(columns).is_some();
+    let (of_rows, of_columns) = (operand(of_rows, rows.as_ref())?, operand(of_columns, Some(columns))?);
+    (fits && of_rows.memory != of_columns.memory).then(|| Product {
+        others: outputs.iter().filter(is_apart).cloned().collect(),
+        result_bytes: accumulated_in(reduction.dtype()).bytes() as i64,
+        is_in_place: root.src().iter().any(replaces_what_was_read),
+        rows: rows.clone(),
+        columns: columns.clone(),
+        terms: terms.clone(),
+        of_rows,
+        of_columns,
+    })
+}
+
+/// By how much an address grows along a range, if it moves evenly along all.
+fn step_of(index: &UOp, range: &UOp) -> Option<i64> {
+    let terms = linear_terms(&index.src()[1]).0;
+    let is_regular = terms.iter().all(|(term, _)| term.op() == Op::Range);
+    is_regular.then(|| terms.iter().filter(|(term, _)| term == range).map(|(_, step)| step).sum())
+}
+
+/// The size of a product that blocks are better for, with the copies that they make.
+fn wants_blocks(product: &Product, target: &Target, lanes: i64) -> Option<ProductSize> {
+    let (of_rows, of_columns) = (&product.of_rows, &product.of_columns);
+    let rows = product.rows.as_ref().map_or(Some(1), len)?;
+    let (columns, terms) = (len(&product.columns)?, len(&product.terms)?);
+    if lanes < 2 || columns < lanes {
+        return None;
+    }
+    let lines = terms * CACHE_LINE_BYTES;
+    // A line for each term, of which the next tile of rows has use if it is still there.
+    let rows_apart = product.rows.is_some() && of_rows.term_step != 1;
+    let is_one_tile = rows <= ROWS_OF_ONE_TILE;
+    let copies_rows = if rows_apart { of_rows.own_step == 1 } else { of_rows.is_computed && !is_one_tile };
+    let bytes = columns * terms * of_columns.bytes;
+    let is_far = bytes > target.cache_l2_bytes as i64;
+    let copies_columns = match (of_columns.own_step, of_columns.term_step) {
+        (1, _) if is_one_tile && is_far && !rows_apart => ColumnCopy::None,
+        (1, _) if rows_apart => {
+            let is_better = copies_rows && 2 * lines > target.cache_l1_bytes as i64 && rows > ROWS_OF_ONE_TILE;
+            is_better.then_some(ColumnCopy::OfTile)?
+        }
+        (1, _) => {
+            let registers = RegisterRoom { registers: target.vector_registers, values: 1, divides: false };
+            let most = |len: i64| u32::try_from(len).unwrap_or(u32::MAX >> 1);
+            let (vectors, tile_rows) = register_tile(&registers, most(columns / lanes), most(rows));
+            let tile = i64::from(vectors) * lanes * terms * of_columns.copied_bytes;
+            // Twice that has room: rows pass through the same caches.
+            let has_room = 2 * tile <= i64::from(target.costs.packed_bytes);
+            let fits = has_room && rows / i64::from(tile_rows) >= PASSES_MIN;
+            let is_near = 2 * lines <= target.cache_l1_bytes as i64;
+            (!fits && !is_near && is_far && !is_one_tile).then_some(ColumnCopy::OfTile)?
+        }
+        (_, 1) if !rows_apart && rows >= ROWS_MIN_TURNED && terms >= lanes => ColumnCopy::OfBlock,
+        _ => return None,
+    };
+    let repeated = product.others.iter().map(|range| range.src()[0].max_value()).product();
+    Some(ProductSize {
+        rows,
+        columns,
+        terms,
+        repeated,
+        row_bytes: of_rows.copied_bytes,
+        column_bytes: of_columns.copied_bytes,
+        result_bytes: product.result_bytes,
+        copies_rows,
+        copies_columns,
+        is_in_place: product.is_in_place,
+    })
+}
+
+/// Applies the opts, one after the other; `None` if one is refused.
+fn make(
+    choice: &mut Attempts<'_>,
+    product: &Product,
+    size: &ProductSize,
+    blocks: &ProductBlocks,
+    lanes: i64,
+) -> Option<()> {
+    let loops = open_blocks(choice, product, size, blocks)?;
+    if let (true, Some(rows)) = (size.copies_rows, loops.fill_rows) {
+        // In the order in which they lie.
+        let (ranges, last) = match product.of_rows.term_step {
+            1 => ([rows, loops.terms], blocks.terms),
+            _ => ([loops.terms, rows], blocks.rows),
+        };
+        let fill = stage(choice, &product.of_rows, &loops, &ranges)?;
+        vectorize(choice, fill + 1, lanes.min(last))?;
+    }
+    let mut tile_columns = loops.fill_columns;
+    if size.copies_columns == ColumnCopy::OfBlock {
+        tile_columns = turn_columns(choice, product, &loops, blocks, lanes)?;
+    }
+    vectorize(choice, tile_columns, lanes)?;
+    upcast(choice, tile_columns, i64::from(blocks.tile_vectors))?;
+    if let Some(rows) = loops.fill_rows {
+        upcast(choice, rows, i64::from(blocks.tile_rows))?;
+        // The tile of columns stays in the first cache while rows pass.
+        let is_loop = |id: u32| has_loop(&choice.kernel, id);
+        if loops.rows_outside && is_loop(rows) && is_loop(loops.fill_columns) {
+            attempt(choice, Opt::Reorder { range: rows, inner: loops.fill_columns })?;
+        }
+    }
+    if size.copies_columns == ColumnCopy::OfTile {
+        stage(choice, &product.of_columns, &loops, &[loops.terms])?;
+    }
+    if loops.fill_columns != loops.columns {
+        vectorize(choice, loops.columns, lanes)?;
+        // Fewer where code would be too long.
+        let _ = upcast(choice, loops.columns, VECTORS_STORED.min(blocks.columns / lanes));
+    }
+    share_blocks(choice, loops.blocks);
+    Some(())
+}
+
+/// Threads share the loops over blocks of results, which stand outermost: the sizes of blocks count on all of them.
+pub(crate) fn share_blocks(choice: &mut Attempts<'_>, blocks: usize) {
+    let nest = closed_ranges(&choice.kernel.src()[0]);
+    let ids: Vec<u32> = nest.iter().take(blocks).map(range_id).collect();
+    if choice.threads < 2 {
+        return;
+    }
+    match ids.as_slice() {
+        [first, second, ..] => {
+            let pair = Opt::ThreadPair { range: *first, inner: *second };
+            let _ = choice.attempt(pair) || choice.attempt(Opt::Thread { range: *first });
+        }
+        [first] => {
+            choice.attempt(Opt::Thread { range: *first });
+        }
+        [] => choice.reasons.push("one thread: there is one block of results".to_string()),
+    }
+}
+
+/// Opens the loops over blocks.
+fn open_blocks(
+    choice: &mut Attempts<'_>,
+    product: &Product,
+    size: &ProductSize,
+    blocks: &ProductBlocks,
+) -> Option<Loops> {
+    let rows = match &product.rows {
+        Some(rows) => Some(split(choice, range_id(rows), size.rows, blocks.rows)?),
+        None => None,
+    };
+    let columns = split(choice, range_id(&product.columns), size.columns, blocks.columns)?;
+    let nest: Vec<u32> = closed_ranges(&choice.kernel.src()[0]).iter().map(range_id).collect();
+    let is_inside = |id: &u32| Some(*id) == rows || *id == columns;
+    let inside: Vec<u32> = nest.iter().copied().filter(|id| is_inside(id)).collect();
+    if !nest.ends_with(&inside) {
+        for range in nest.iter().rev().filter(|id| !is_inside(id)) {
+            attempt(choice, Opt::Outermost { range: *range })?;
+        }
+    }
+    let nest: Vec<u32> = closed_ranges(&choice.kernel.src()[0]).iter().map(range_id).collect();
+    let (blocks_of_results, rows_first) = (nest.len() - inside.len(), nest.last() == Some(&columns));
+    let outer_terms = range_id(&product.terms);
+    let terms = split(choice, outer_terms, size.terms, blocks.terms)?;
+    if terms == outer_terms {
+        let (fill_rows, fill_columns, rows_outside) = (rows, columns, rows_first);
+        return Some(Loops { columns, fill_rows, fill_columns, terms, rows_outside, blocks: blocks_of_results });
+    }
+    let fresh = next_range_id(&choice.kernel);
+    attempt(choice, Opt::Accumulate { range: outer_terms, along: rows.into_iter().chain([columns]).collect() })?;
+    let (fill_rows, fill_columns) = (rows.map(|_| fresh), fresh + u32::from(rows.is_some()));
+    Some(Loops { columns, fill_rows, fill_columns, terms, rows_outside: true, blocks: blocks_of_results })
+}
+
+/// Copies the columns' operand for a block, tile by tile in the order in which tiles read it; gives the loop over the columns of a tile.
+fn turn_columns(
+    choice: &mut Attempts<'_>,
+    product: &Product,
+    loops: &Loops,
+    blocks: &ProductBlocks,
+    lanes: i64,
+) -> Option<u32> {
+    let width = i64::from(blocks.tile_vectors) * lanes;
+    let of_tile = split(choice, loops.fill_columns, blocks.columns, width)?;
+    let mut ranges = vec![loops.terms, of_tile];
+    if of_tile != loops.fill_columns {
+        ranges.insert(0, loops.fill_columns);
+    }
+    let last = stage(choice, &product.of_columns, loops, &ranges)? + ranges.len() as u32 - 1;
+    vectorize(choice, last, lanes)?;
+    upcast(choice, last, i64::from(blocks.tile_vectors))?;
+    // As many terms as lanes: whole vectors of memory, turned around in registers.
+    upcast(choice, last - 1, lanes.min(blocks.terms))?;
+    Some(of_tile)
+}
+
+fn attempt(choice: &mut Attempts<'_>, opt: Opt) -> Option<()> {
+    choice.attempt(opt).then_some(())
+}
+
+/// The loop over what is inside of a part of a range: itself if the part is all of it.
+fn split(choice: &mut Attempts<'_>, range: u32, len: i64, part: i64) -> Option<u32> {
+    if part == len {
+        return Some(range);
+    }
+    let inner = next_range_id(&choice.kernel);
+    attempt(choice, Opt::Split { range, len: u32::try_from(part).ok()? })?;
+    Some(inner)
+}
+
+fn vectorize(choice: &mut Attempts<'_>, range: u32, lanes: i64) -> Option<()> {
+    let lanes = u32::try_from(lanes).ok()?;
+    attempt(choice, Opt::Vectorize { range, lanes: 1 << lanes.max(1).ilog2() })
+}
+
+fn upcast(choice: &mut Attempts<'_>, range: u32, times: i64) -> Option<()> {
+    if times < 2 { Some(()) } else { attempt(choice, Opt::Upcast { range, times: u32::try_from(times).ok()? }) }
+}
+
+/// Copies an operand along ranges; gives the first loop of the copy.
+fn stage(choice: &mut Attempts<'_>, operand: &Operand, loops: &Loops, ranges: &[u32]) -> Option<u32> {
+    let dependencies = Dependencies::of(&choice.kernel);
+    // What a cut of the terms leaves over is read where it is.
+    let is_meant =
+        |load: &UOp| load.src()[0].src()[0] == operand.memory && dependencies.get(load).contains(loops.terms);
+    let load = loads_of(&choice.kernel).iter().position(is_meant)?;
+    let fresh = next_range_id(&choice.kernel);
+    attempt_copy(choice, u32::try_from(load).ok()?, ranges.to_vec()).then_some(fresh)
+}
+
+/// Whether a range is still there, and no tile of one iteration.
+fn has_loop(root: &UOp, id: u32) -> bool {
+    crate::kernel::ranges::all_ranges(root)
+        .iter()
+        .any(|range| range_id(range) == id && len(range).is_none_or(|len| len > 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::text::parse;
+    use crate::pipeline::loops_of;
+    use crate::watch::Silent;
+
+    /// The opts that the hand choice gives a product, and what is done with it, of operands that lie as letters say: `n` plainly, `t` transposed.
+    fn opts(sizes: [i64; 3], layout: &str, after: &str) -> String {
+        let [rows, terms, columns] = sizes;
+        let plain = |shape: [i64; 2], is_plain: bool| {
+            if is_plain {
+                format!("f32[{}, {}]", shape[0], shape[1])
+            } else {
+                format!("f32[{}, {}]", shape[1], shape[0])
+            }
+        };
+        let (x_plain, w_plain) = (layout.starts_with('n'), layout.ends_with('n'));
+        let view = |name: &str, is_same: bool, shape: [i64; 2]| {
+            if is_same {
+                format!("reshape {name}, [{}, {}]", shape[0], shape[1])
+            } else {
+                format!("permute {name}, (1, 0)")
+            }
+        };
+        let text = format!(
+            "graph %product(y: f32[{rows}, {columns}], x: {}, w: {}) {{
+  x1 = {}
+  w1 = {}
+  a = reshape x1, [{rows}, 1, {terms}]
+  wide = expand a, [{rows}, {columns}, {terms}]
+  b = reshape w1, [1, {columns}, {terms}]
+  tall = expand b, [{rows}, {columns}, {terms}]
+  p = mul wide, tall
+  sum = reduce p, add (2)
+  {after}
+  done = store y, value
+  k = sink done
+  return k
+}}",
+            plain([rows, terms], x_plain),
+            plain([terms, columns], w_plain),
+            view("x", x_plain, [rows, terms]),
+            view("w", !w_plain, [columns, terms]),
+        );
+        let ast = parse(&text).expect("a graph").roots[0].clone();
+        let choice = crate::optimize::choose(&loops_of(&ast, &mut Silent), &Target::test_avx2());
+        crate::optimize::Opts::List(choice.applied).to_string()
+    }
+
+    fn has_blocks(sizes: [i64; 3], layout: &str) -> bool {
+        let opts = opts(sizes, layout, "value = exp2 sum");
+        opts.contains("accumulate") && opts.contains("thread")
+    }
+
+    #[test]
+    fn what_lies_badly_or_is_too_much_is_done_by_blocks() {
+        assert!(has_blocks([1024, 1024, 1024], "tn"), "each term of a row is in another line");
+        assert!(has_blocks([300, 1021, 300], "tn"), "terms are left over");
+        assert!(has_blocks([64, 4096, 4096], "nt"), "columns are turned around");
+        assert!(has_blocks([32, 4096, 4096], "nn"), "few rows");
+        assert!(has_blocks([200, 16_384, 300], "nn"), "many terms");
+        assert!(has_blocks([1, 4096, 4096], "nn") && has_blocks([4, 4096, 4096], "nn"), "one tile of rows");
+    }
+
+    #[test]
+    fn what_stays_in_near_caches_or_lies_in_order_is_not() {
+        assert!(!has_blocks([512, 512, 512], "nn"));
+        assert!(!has_blocks([100, 100, 100], "tn"));
+        assert!(!has_blocks([8, 4096, 4096], "nt"), "few rows read columns in lanes of terms");
+        assert!(!has_blocks([4096, 4096, 1], "nn"));
+        assert!(!has_blocks([512, 512, 512], "tt"), "neither operand lies along memory where it would be copied");
+    }
+
+    #[test]
+    fn of_one_tile_of_rows_nothing_is_copied() {
+        let opts = opts([4, 4096, 4096], "nn", "value = exp2 sum");
+        assert!(!opts.contains("stage") && opts.contains("split(r2, 8)"), "{opts}");
+    }
+
+    #[test]
+    fn both_operands_of_a_transposed_product_are_copied_and_threads_share_both_sides() {
+        let opts = opts([1024, 1024, 1024], "tn", "value = exp2 sum");
+        assert_eq!(opts.matches("stage").count(), 2, "{opts}");
+        assert!(opts.ends_with("thread(r0, r1)"), "{opts}");
+    }
+}

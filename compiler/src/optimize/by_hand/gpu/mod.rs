@@ -1,0 +1,9 @@
+//! The choice by hand for machines with blocks of threads. [`blocks`] is the entry: it tries products by tiles ([`matrix_tiles`], [`shared_tiles`]), then reductions that
+//! threads share ([`shared_reductions`], [`reductions_across`]), and else gives each thread one element, vector or tile of the outputs.
+
+pub(super) mod blocks;
+pub(super) mod matrix_tiles;
+pub(super) mod reductions_across;
+pub(super) mod row_loops;
+pub(super) mod shared_reductions;
+pub(super) mod shared_tiles;

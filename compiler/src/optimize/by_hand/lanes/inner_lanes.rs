@@ -1,0 +1,274 @@
+//! Lanes of loops inside of those over outputs: of reductions, and of the fills of local buffers, and what goes beside each other then.
+//!
+//! A reduction over lanes gets several accumulators, since an add takes about four cycles and two start in each: rows of results that share what they read (`tile`), or
+//! vectors along its own range. Where nothing is shared and memory is read once, a few rows are streams beside each other: on one core with AVX-512, 32 MiB of
+//! floats were summed at 16 GB/s in one stream, at 17 in two, at 23 in four and in eight.
+//!
+//! Tested by filetests, and by the kernels that the choice by hand gives.
+
+use crate::ir::{Op, UOp, postorder};
+use crate::kernel::ranges::{closed_ranges, range_id};
+use crate::optimize::by_hand::survey::{AccessPattern, InnerLoops, Survey};
+use crate::optimize::by_hand::tile::{RegisterRoom, even_part, tile_of_two, vectors_beside};
+use crate::optimize::by_hand::{Attempts, UNROLLED_OPS_MAX};
+use crate::optimize::opt::Opt;
+use crate::target::Target;
+
+/// Rows of a tile, at most, that has rows along one range alone.
+const ROWS_OF_ONE_RANGE: u32 = 4;
+/// Streams that are read beside each other.
+const STREAMS: u32 = 4;
+/// How far streams lie apart, and so how long they are, at least: of shorter ones, what the processor fetches ahead begins anew too often. Rows of 12 and 20 KB were
+/// summed at 29 GB/s one by one and at 20 four at a time.
+const STREAM_BYTES: i64 = 32 << 10;
+
+/// Gives a range of a reduction, or of the fill of a local buffer, lanes, with rows and accumulators beside each other.
+pub(crate) fn vectorize_inner(
+    choice: &mut Attempts<'_>,
+    survey: &Survey,
+    target: &Target,
+    inner: &InnerLoops,
+    id: u32,
+) {
+    let lanes = survey.lanes(target, id, survey.inner_len(inner, id));
+    if !choice.attempt(Opt::Vectorize { range: id, lanes }) {
+        return;
+    }
+    // What stands in a tile already is there several times.
+    let tiled: Vec<(u32, u32)> = choice
+        .applied
+        .iter()
+        .filter_map(|opt| match opt {
+            Opt::Upcast { range, times } if inner.is_inside(*range) => Some((*range, *times)),
+            _ => None,
+        })
+        .collect();
+    let rows = if inner.is_local_buffer { Vec::new() } else { rows_that_share(survey, target, inner, id) };
+    // A tile of rows loads its operands once for all of them, and so needs few registers besides.
+    let registers = if rows.len() > 1 { target.vector_registers * 3 / 4 } else { target.vector_registers / 2 };
+    let budget = (registers / inner.count as u32).max(1);
+    let mut accumulators: u32 = tiled.iter().map(|(_, times)| times).product();
+    let of_part = !is_of_largest(choice, survey, inner);
+    let tile = match of_part {
+        true => tile_of_part(survey, &rows, budget / accumulators),
+        false => tile_of_rows(survey, target, inner, &rows, accumulators),
+    };
+    for (row, times) in tile {
+        let is_new = tiled.iter().all(|(range, _)| *range != row);
+        if times >= 2 && is_new && choice.attempt(Opt::Upcast { range: row, times }) {
+            accumulators *= times;
+        }
+    }
+    if let Some((row, times)) = streams(choice, survey, inner, id).filter(|_| accumulators == 1)
+        && choice.attempt(Opt::Upcast { range: row, times })
+    {
+        accumulators = times;
+    }
+    // What is left over of a local buffer's loop is a vector that overlaps the one before.
+    let vectors = match inner.is_local_buffer {
+        true => (survey.len(id) as u32).div_ceil(lanes),
+        false => survey.len(id) as u32 / lanes,
+    };
+    let holds_reductions = survey.inner.iter().any(|other| !other.is_local_buffer && other.is_inside(id));
+    let most = match (inner.is_local_buffer, holds_reductions) {
+        (false, _) => budget.min(8),
+        // A register tile: its accumulators fit three quarters of the registers.
+        (true, true) => target.vector_registers * 3 / 4,
+        (true, false) => budget.min(UNROLLED_OPS_MAX / survey.body_ops.max(1)),
+    };
+    let wanted = (most / accumulators).min(vectors);
+    if wanted >= 2 {
+        choice.attempt(Opt::Upcast { range: id, times: even_part(vectors, wanted) });
+    }
+}
+
+/// Rows of a part that was cut off, up to four by four: they are copies of the largest part's tile, too, which has the loops around in common with it.
+fn tile_of_part(survey: &Survey, rows: &[Rows], mut room: u32) -> Vec<(u32, u32)> {
+    let mut tile = Vec::new();
+    for rows in rows {
+        let times = ROWS_OF_ONE_RANGE.min(survey.len(rows.range) as u32).min(rows.most).min(room);
+        room /= times.max(1);
+        tile.push((rows.range, times));
+    }
+    tile
+}
+
+/// Whether loops stand in the largest store.
+fn is_of_largest(choice: &Attempts<'_>, survey: &Survey, inner: &InnerLoops) -> bool {
+    let number = |ranges: &[UOp]| ranges.iter().map(range_id).collect::<Vec<u32>>();
+    let (largest, own) = (number(&survey.outputs), number(&inner.ranges));
+    let holds_all = |store: &&UOp| {
+        let around = number(closed_ranges(store));
+        largest.iter().all(|id| around.contains(id))
+    };
+    let stores = choice.kernel.src();
+    let largest: Vec<UOp> = stores.iter().filter(holds_all).cloned().collect();
+    stores.len() == 1 || largest.is_empty() || {
+        let closes = |node: &UOp| own.iter().all(|id| closed_ranges(node).iter().any(|range| range_id(range) == *id));
+        postorder(&largest).iter().any(|node| node.op() == Op::ReduceRange && closes(node))
+    }
+}
+
+/// How many rows of each range go beside each other, where the tile that the reduction stands in already accumulates so many values: of two ranges those that take the
+/// fewest cycles, of one up to four.
+fn tile_of_rows(
+    survey: &Survey,
+    target: &Target,
+    inner: &InnerLoops,
+    rows: &[Rows],
+    accumulators: u32,
+) -> Vec<(u32, u32)> {
+    let values = inner.count as u32 * accumulators;
+    let len = |row: u32| survey.len(row) as u32;
+    match rows {
+        [first, second] => {
+            let room = RegisterRoom { registers: target.vector_registers, values, divides: target.blocks.is_some() };
+            let sides = [first, second].map(|rows| (len(rows.range), rows.most));
+            let (of_first, of_second) = tile_of_two(&room, sides);
+            vec![(first.range, of_first), (second.range, of_second)]
+        }
+        [rows, ..] => {
+            let most = (target.vector_registers / 2 / values.max(1)).clamp(1, ROWS_OF_ONE_RANGE).min(rows.most);
+            vec![(rows.range, vectors_beside(len(rows.range), most.min(len(rows.range))))]
+        }
+        [] => Vec::new(),
+    }
+}
+
+/// The loop around a reduction of which several iterations go beside each other, and how many, where memory is read once and is more than stays in near caches: a single
+/// stream comes no faster than the processor fetches ahead in it.
+fn streams(choice: &Attempts<'_>, survey: &Survey, inner: &InnerLoops, id: u32) -> Option<(u32, u32)> {
+    let target = choice.target;
+    if target.blocks.is_some() || inner.is_local_buffer || survey.inner.len() != 1 || inner.ranges.len() != 1 {
+        return None;
+    }
+    let row = survey.outputs.iter().map(range_id).rfind(|row| inner.is_inside(*row))?;
+    let loads: Vec<&AccessPattern> = survey.accesses.iter().filter(|access| inner.holds(access)).collect();
+    let is_read_once = |access: &&AccessPattern| {
+        let step = |id: u32| access.steps.get(&id).copied().unwrap_or(0);
+        access.irregular.is_empty() && step(id) == 1 && step(row) * access.bytes as i64 >= STREAM_BYTES
+    };
+    let bytes: f64 = loads.iter().map(|access| access.weight * access.bytes as f64).sum();
+    let times = STREAMS / loads.len().max(1) as u32;
+    let is_far = bytes > target.cache_l2_bytes as f64 && loads.iter().all(is_read_once);
+    (is_far && times >= 2 && survey.len(row) >= i64::from(times)).then_some((row, times))
+}
+
+/// A range along which rows go beside each other, and how many at most.
+struct Rows {
+    range: u32,
+    most: u32,
+}
+
+/// The two ranges around a reduction over lanes along which most of its loads are the same: of outputs, or of the local buffer that it is in.
+///
+/// Of a range for which a local buffer is filled, as with a row of decoded weights, copies have a buffer each: it is taken where there is no better one and all of
+/// them stay in the nearest cache.
+fn rows_that_share(survey: &Survey, target: &Target, reduction: &InnerLoops, id: u32) -> Vec<Rows> {
+    let stages = survey.inner.iter().filter(|inner| inner.is_local_buffer).flat_map(|stage| &stage.ranges);
+    let bytes_copied_for = |row: u32| -> i64 {
+        let holds = |stage: &InnerLoops| {
+            let own = |inner: &InnerLoops| stage.ranges.iter().any(|range| inner.is_inside(range_id(range)));
+            survey.inner.iter().any(|inner| !inner.is_local_buffer && own(inner))
+        };
+        let stages = survey.inner.iter().filter(|inner| inner.is_local_buffer && !holds(inner));
+        let copied = stages.filter(|stage| stage.is_inside(row) && !stage.has_own(row));
+        let elements = copied.map(|stage| stage.ranges.iter().map(|range| range.src()[0].max_value()).product::<i64>());
+        elements.sum::<i64>().saturating_mul(survey.element_bytes as i64)
+    };
+    let mut rows: Vec<(i64, f64, u32)> = survey
+        .outputs
+        .iter()
+        .chain(stages)
+        .map(range_id)
+        .filter(|row| reduction.is_inside(*row) && survey.len(*row) >= 2)
+        .map(|row| {
+            let shared =
+                survey.accesses.iter().filter(|access| access.depends.contains(id) && !access.depends.contains(row));
+            (bytes_copied_for(row), shared.map(|access| access.weight).sum::<f64>(), row)
+        })
+        .filter(|(_, shared, _)| *shared > 0.0)
+        .collect();
+    rows.sort_by(|a, b| (a.0 > 0).cmp(&(b.0 > 0)).then(b.1.total_cmp(&a.1)));
+    let most = |bytes: i64| (i64::from(target.costs.kept_bytes) / bytes.max(1)).clamp(0, i64::from(u32::MAX)) as u32;
+    let rows = rows.into_iter().map(|(bytes, _, range)| Rows { range, most: most(bytes) });
+    rows.filter(|rows| rows.most >= 2).take(2).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ir::text::parse;
+    use crate::pipeline::loops_of;
+    use crate::target::Target;
+    use crate::watch::Silent;
+
+    fn opts(text: &str) -> String {
+        let ast = parse(text).expect("a graph").roots[0].clone();
+        let choice = crate::optimize::choose(&loops_of(&ast, &mut Silent), &Target::test_avx512());
+        crate::optimize::Opts::List(choice.applied).to_string()
+    }
+
+    fn sums(rows: i64, terms: i64) -> String {
+        opts(&format!(
+            "graph %sums(y: f32[{rows}], x: f32[{rows}, {terms}]) {{
+  s = reduce x, add (1)
+  done = store y, s
+  k = sink done
+  return k
+}}"
+        ))
+    }
+
+    #[test]
+    fn long_rows_beyond_the_caches_are_streams_beside_each_other() {
+        assert!(
+            sums(1024, 8192).starts_with("vectorize(r1, 16), upcast(r0, 4), upcast(r1, 2)"),
+            "{}",
+            sums(1024, 8192)
+        );
+        for (rows, terms) in [(3000, 3000), (16, 8192)] {
+            assert!(!sums(rows, terms).contains("upcast(r0"), "{rows} x {terms}: {}", sums(rows, terms));
+        }
+    }
+
+    #[test]
+    fn half_floats_are_summed_up_in_lanes_of_their_accumulators() {
+        let sums = |dtype: &str, wide: &str| {
+            opts(&format!(
+                "graph %sums(y: f32[64], x: {dtype}[64, 512]) {{
+  w: f32 = {wide}
+  s = reduce w, add (1)
+  done = store y, s
+  k = sink done
+  return k
+}}"
+            ))
+        };
+        for dtype in ["f16", "bf16"] {
+            let opts = sums(dtype, "cast x");
+            assert!(opts.starts_with("vectorize(r1, 16)"), "{dtype}: {opts}");
+        }
+    }
+
+    #[test]
+    fn rows_of_decoded_weights_are_kept_several_at_a_time() {
+        let opts = opts(
+            "graph %products(y: f32[48, 768], x: f32[48, 1024], w: i8[768, 1024]) {
+  v: f32 = cast w
+  kept = materialize v, (1)
+  a = reshape kept, [1, 768, 1024]
+  b = expand a, [48, 768, 1024]
+  c = reshape x, [48, 1, 1024]
+  d = expand c, [48, 768, 1024]
+  p = mul d, b
+  s = reduce p, add (2)
+  done = store y, s
+  k = sink done
+  return k
+}",
+        );
+        let tile: Vec<&str> =
+            opts.split("), ").filter(|opt| opt.starts_with("upcast(r0") || opt.starts_with("upcast(r1")).collect();
+        assert_eq!(tile.len(), 2, "{opts}");
+    }
+}

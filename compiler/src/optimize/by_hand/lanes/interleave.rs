@@ -1,0 +1,63 @@
+//! Scans of several lines in turn: each adds to its own total, so that none waits for another's sum.
+//!
+//! ```text
+//! for i in 0..64 { serial k { a = a + load x[i, k]; store y[i, k] = a } }                      a sum can start when the one before it is there
+//! for i in 0..8 { serial k { a0 = a0 + load x[8 i, k]; store ..; .. a7 = a7 + load x[8 i + 7, k]; store .. } }    two start in each cycle
+//! ```
+//!
+//! The machine starts some sums in each cycle and has each after some cycles: as many lines as the product of both keep it busy. Lines that lie side by side
+//! became lanes before, which is better still; of what is left the innermost loop outside of the scan is copied. Where it would leave threads too few
+//! iterations, there are fewer copies.
+//!
+//! Always: each line's sums come in the same order. Tested below, by filetests, and by random lists of opts in the test crate.
+
+use crate::ir::{Op, postorder};
+use crate::kernel::ranges::range_id;
+use crate::optimize::by_hand::survey::Survey;
+use crate::optimize::by_hand::tile::{LATENCY, STARTS_PER_CYCLE, even_part};
+use crate::optimize::by_hand::{Attempts, SHARES_PER_THREAD, UNROLLED_OPS_MAX};
+use crate::optimize::opt::Opt;
+
+/// Copies the innermost loop around scans, if nothing else stands in them.
+pub(crate) fn interleave_scans(choice: &mut Attempts<'_>, survey: &Survey) {
+    let scans = postorder(std::slice::from_ref(&choice.kernel)).iter().filter(|node| node.op() == Op::Running).count();
+    let (Some(lines), true) = (survey.outputs.last().map(range_id), survey.inner.is_empty() && scans > 0) else {
+        return;
+    };
+    let chains = (STARTS_PER_CYCLE * LATENCY) as u32;
+    let room = (choice.target.vector_registers / 2).min(UNROLLED_OPS_MAX / survey.body_ops.max(1));
+    let len = survey.len(lines) as u32;
+    let shares = if choice.threads < 2 { 1 } else { SHARES_PER_THREAD * choice.threads };
+    let most = chains.min(room).div_ceil(scans as u32).min(len / shares);
+    if most >= 2 {
+        choice.attempt(Opt::Upcast { range: lines, times: even_part(len, most) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::DType;
+    use crate::ir::{Arg, Op, ReduceOp, UOp};
+    use crate::optimize::{Opt, choose};
+    use crate::pipeline::loops_of;
+    use crate::target::Target;
+    use crate::watch::Silent;
+
+    fn copies(lines: i64, len: i64, threads: u32) -> Vec<Opt> {
+        let x = UOp::param(1, DType::F32, (lines * len) as u64).reshape([lines, len]);
+        let store = [UOp::param(0, DType::F32, (lines * len) as u64), x.scan(ReduceOp::Add, 1)];
+        let ast = UOp::sink([UOp::new(Op::Store, DType::VOID, store.into_iter().collect::<Vec<_>>(), Arg::None)]);
+        let target = Target { threads, ..Target::test_avx512() };
+        let is_copy = |opt: &Opt| matches!(opt, Opt::Upcast { .. });
+        choose(&loops_of(&ast, &mut Silent), &target).applied.into_iter().filter(is_copy).collect()
+    }
+
+    #[test]
+    fn lines_are_summed_in_turn_as_far_as_threads_leave_some() {
+        assert_eq!(copies(64, 5000, 1), [Opt::Upcast { range: 0, times: 8 }]);
+        assert_eq!(copies(12, 5000, 1), [Opt::Upcast { range: 0, times: 6 }]);
+        assert_eq!(copies(64, 50000, 4), [Opt::Upcast { range: 0, times: 4 }]);
+        assert_eq!(copies(8, 50000, 4), []);
+        assert_eq!(copies(1, 5000, 1), []);
+    }
+}

@@ -1,0 +1,231 @@
+//! Which values get a local buffer of their own because loops run better so; see [`crate::optimize::transforms::stage`] for what that means.
+//!
+//! Reductions are kept along an output range when they have lanes of their own and what follows them is long: number by number it would cost
+//! more than the way through scratch. Loads are packed when a reduction has lanes of its own only because they cross the better lanes in steps,
+//! and other loops read them over and over.
+
+use crate::kernel::ranges::range_id;
+use crate::optimize::by_hand::survey::{AccessPattern, InnerLoops, Survey};
+use crate::optimize::by_hand::{Attempts, VectorChoice};
+use crate::optimize::opt::Opt;
+use crate::optimize::transforms::split::is_reduce;
+use crate::target::Costs;
+
+/// Simple ops after a reduction that are worth a way through scratch.
+const OPS_AFTER_MIN: f64 = 8.0;
+/// Parts of the loop that threads share out, for each thread.
+const PARTS_PER_THREAD: i64 = 4;
+/// Longest part of that loop that a local buffer is filled for.
+const PART_MAX: i64 = 64;
+/// How much more work may be there after reductions were kept.
+const WORK_AGAIN_MAX: f64 = 1.2;
+/// How often packed loads are read again: at least as often as it takes to copy what is summed in cycles of a sum across lanes, within bounds.
+const REREADS_MIN: std::ops::RangeInclusive<i64> = 8..=16;
+/// Shares of each thread, which pack for themselves what does not depend on the loop that is shared out.
+const SHARES_PER_THREAD: i64 = 8;
+/// Elements that are copied while the lanes of a vector are added to each other.
+const COPIED_IN_A_SUM: i64 = 8;
+
+/// Adds one local buffer if that is worth it.
+pub(crate) fn add_local_buffer(choice: &mut Attempts<'_>, survey: &Survey, vector: &VectorChoice) -> bool {
+    let costs = &choice.target.costs;
+    let reductions = vector.inner.iter().map(|(number, lane)| (&survey.inner[*number], *lane));
+    let reductions: Vec<(&InnerLoops, u32)> = reductions.filter(|(inner, _)| !inner.is_local_buffer).collect();
+    let packed = reductions.iter().find_map(|(reduction, lane)| lane_to_pack(survey, reduction, *lane, choice));
+    if let Some((lane, row)) = packed
+        && choice.attempt(Opt::Pack { lane, row })
+    {
+        return true;
+    }
+    let kept = reductions.iter().find_map(|(reduction, _)| range_to_materialize(survey, reduction, costs));
+    kept.is_some_and(|range| match part_to_materialize(choice, survey, range) {
+        Some(len) => choice.attempt(Opt::Split { range, len }),
+        None => keep_reductions(choice, survey, range),
+    })
+}
+
+/// Keeps reductions along a range, unless much would be computed twice: what they are made of, for what asks for that itself.
+fn keep_reductions(choice: &mut Attempts<'_>, survey: &Survey, range: u32) -> bool {
+    let (before, applied) = (choice.kernel.clone(), choice.applied.len());
+    let opt = Opt::MaterializeReductions { range };
+    if !choice.attempt(opt.clone()) {
+        return false;
+    }
+    // Threads of a block share what is kept; each would compute it again.
+    let is_cheap = choice.target.blocks.is_some() || Survey::of(&choice.kernel).work <= survey.work * WORK_AGAIN_MAX;
+    if !is_cheap {
+        choice.kernel = before;
+        choice.applied.truncate(applied);
+        choice.reasons.push(format!("{opt}: what reductions are made of would be computed twice"));
+    }
+    is_cheap
+}
+
+/// How much of a range a local buffer may be filled for at once, if that is not all of it: of the loop that threads share out each has a part, and a
+/// local buffer outside of it would be filled by all of them. Split, the range is asked about again.
+fn part_to_materialize(choice: &Attempts<'_>, survey: &Survey, range: u32) -> Option<u32> {
+    let (len, parts) = (survey.len(range), choice.threads as i64 * PARTS_PER_THREAD);
+    let is_shared = survey.outputs.first().is_some_and(|outermost| range_id(outermost) == range);
+    let lanes = i64::from(choice.target.costs.vector_lanes);
+    let part = (len / parts / lanes * lanes).clamp(lanes, PART_MAX);
+    (choice.threads > 1 && is_shared && len >= 2 * part).then_some(part as u32)
+}
+
+/// The range along which a reduction over lanes is kept.
+fn range_to_materialize(survey: &Survey, reduction: &InnerLoops, costs: &Costs) -> Option<u32> {
+    if survey.ops_after_reductions < OPS_AFTER_MIN {
+        return None;
+    }
+    let stores = || survey.accesses.iter().filter(|access| access.is_store);
+    // Loops of the reduction inside of the range would fill the buffer anew for each of its iterations.
+    let last = survey.outputs.iter().map(range_id).rev().find(|id| reduction.is_inside(*id));
+    last.into_iter().find(|id| {
+        let len = survey.len(*id);
+        // A local buffer shorter than a vector is not worth it.
+        let (lanes, most) = (i64::from(costs.vector_lanes), i64::from(costs.kept_bytes));
+        let fits = len >= lanes && len * survey.element_bytes as i64 <= most;
+        fits && reduction.is_inside(*id) && stores().any(|store| store.steps.get(id) == Some(&1))
+    })
+}
+
+/// The range that would be better lanes for a reduction if loads did not cross it in steps, and the reduction's own lanes.
+fn lane_to_pack(survey: &Survey, reduction: &InnerLoops, row: u32, choice: &Attempts<'_>) -> Option<(u32, u32)> {
+    let costs = &choice.target.costs;
+    let stages = survey.inner.iter().filter(|inner| inner.is_local_buffer && !inner.has_own(row));
+    let candidates = stages.flat_map(|stage| &stage.ranges).chain(&survey.outputs).map(range_id);
+    candidates.filter(|lane| reduction.is_inside(*lane) && survey.len(*lane) >= i64::from(costs.vector_lanes)).find_map(
+        |lane| {
+            let crossing = |access: &&AccessPattern| {
+                let steps = |id: u32| access.steps.get(&id).map_or(0, |step| step.abs());
+                !access.is_store && reduction.holds(access) && steps(lane) > 1 && steps(row) >= 1
+            };
+            let crossing: Vec<&AccessPattern> = survey.accesses.iter().filter(crossing).collect();
+            let bytes = survey.len(lane) * survey.len(row) * survey.element_bytes as i64;
+            let fits = bytes <= i64::from(costs.packed_bytes) && reduction.ranges.len() == 1;
+            let least = (survey.len(row) / COPIED_IN_A_SUM).clamp(*REREADS_MIN.start(), *REREADS_MIN.end());
+            let is_reread = |access: &&AccessPattern| rereads(survey, reduction, access, lane, choice.threads) >= least;
+            (fits && !crossing.is_empty() && crossing.iter().all(is_reread)).then_some((lane, row))
+        },
+    )
+}
+
+/// For how many iterations of loops inside of all that it depends on a load in a reduction is the same: 0 where that is not known.
+fn rereads(survey: &Survey, reduction: &InnerLoops, access: &AccessPattern, lane: u32, threads: u32) -> i64 {
+    if !access.irregular.is_empty() {
+        return 0;
+    }
+    let outputs: Vec<u32> = survey.outputs.iter().map(range_id).collect();
+    let depends = |id: &u32| access.depends.contains(*id);
+    let count = |ids: &mut dyn Iterator<Item = u32>| ids.map(|id| survey.len(id)).product::<i64>();
+    // A block's copy is made in the loop over blocks, by whoever walks that: for the rows of which results are kept while blocks pass.
+    let loops = survey.inner.iter().filter(|inner| inner.is_local_buffer).flat_map(|inner| &inner.ranges);
+    if loops.filter(|range| is_reduce(range)).any(|range| access.depends.contains(range_id(range))) {
+        let kept = reduction.depends.iter().filter(|id| *id != lane && !outputs.contains(id) && !depends(id));
+        return count(&mut kept.into_iter());
+    }
+    let around: Vec<u32> = outputs.into_iter().filter(|id| *id != lane).collect();
+    let leading = around.iter().take_while(|id| depends(id)).count();
+    let rest = &around[leading..];
+    if rest.iter().any(depends) {
+        return 0;
+    }
+    // Threads share out the first loop: what does not depend on it, each of their parts packs again.
+    let parts = if leading == 0 && threads > 1 { i64::from(threads) * SHARES_PER_THREAD } else { 1 };
+    count(&mut rest.iter().copied().filter(|id| reduction.is_inside(*id))) / parts
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::cost_model::predict;
+    use crate::ir::UOp;
+    use crate::ir::text::parse;
+    use crate::optimize::{Opts, choose};
+    use crate::pipeline::{LowerOptions, loops_of, lower_kernel};
+    use crate::target::Target;
+    use crate::watch::Silent;
+
+    /// A long way from sums to what is stored across the loops: of rows of squares that are kept, for each of some weights.
+    fn sums_across() -> UOp {
+        let text = "graph %across(y: f64[12800], w: f64[16, 1, 50], x: f64[800, 50]) {
+  squares = mul x, x
+  kept = materialize squares, (1)
+  a = reshape kept, [1, 800, 50]
+  wide = expand a, [16, 800, 50]
+  tall = expand w, [16, 800, 50]
+  p = mul tall, wide
+  sum = reduce p, add (2)
+  b = sqrt sum
+  c = mul b, b
+  d = add c, sum
+  e = sqrt d
+  f = mul e, c
+  g = add f, b
+  h = sqrt g
+  i = mul h, f
+  j = add i, sum
+  done = store y, j
+  k = sink done
+  return k
+}";
+        parse(text).unwrap_or_else(|error| panic!("{error}")).roots[0].clone()
+    }
+
+    /// The opts by hand of scores of some queries of each head with the same keys, of which the softmax is kept and weighs values: attention.
+    fn attention(heads: i64, queries: i64, keys: i64, width: i64, threads: u32) -> String {
+        let text = format!(
+            "graph %attention(y: f32[{heads}, {queries}, {width}], q: f32[{heads}, {queries}, {width}], k: f32[{heads}, {keys}, {width}], v: f32[{heads}, {keys}, {width}]) {{
+  a = reshape q, [{heads}, {queries}, 1, {width}]
+  b = expand a, [{heads}, {queries}, {keys}, {width}]
+  c = reshape k, [{heads}, 1, {keys}, {width}]
+  d = expand c, [{heads}, {queries}, {keys}, {width}]
+  p = mul b, d
+  scores = reduce p, add (3)
+  kept = materialize scores, (2)
+  most = reduce kept, max (2)
+  m = reshape most, [{heads}, {queries}, 1]
+  n = expand m, [{heads}, {queries}, {keys}]
+  e = sub kept, n
+  f = exp2 e
+  weights = materialize f, (2)
+  g = reshape weights, [{heads}, {queries}, 1, {keys}]
+  h = expand g, [{heads}, {queries}, {width}, {keys}]
+  t = permute v, (0, 2, 1)
+  i = reshape t, [{heads}, 1, {width}, {keys}]
+  j = expand i, [{heads}, {queries}, {width}, {keys}]
+  o = mul h, j
+  s = reduce o, add (3)
+  done = store y, s
+  z = sink done
+  return z
+}}"
+        );
+        let ast = parse(&text).unwrap_or_else(|error| panic!("{error}")).roots[0].clone();
+        let target = Target { threads, ..Target::test_avx512() };
+        let choice = choose(&loops_of(&ast, &mut Silent), &target);
+        Opts::List(choice.applied).to_string()
+    }
+
+    #[test]
+    fn keys_that_many_queries_read_are_packed() {
+        for (heads, queries, threads) in [(8, 256, 1), (1, 512, 1), (1, 512, 2), (8, 16, 1)] {
+            let opts = attention(heads, queries, 256, 64, threads);
+            assert!(opts.starts_with("pack("), "{heads} heads of {queries} queries: {opts}");
+        }
+        // The narrower, the sooner: a sum across lanes has fewer terms.
+        assert!(attention(8, 8, 256, 32, 1).contains("pack("));
+        for (heads, queries, threads) in [(8, 4, 1), (8, 10, 1), (1, 10, 1), (1, 64, 4)] {
+            let opts = attention(heads, queries, 256, 128, threads);
+            assert!(!opts.contains("pack("), "{heads} heads of {queries} queries: {opts}");
+        }
+    }
+
+    #[test]
+    fn buffers_are_not_filled_anew_for_each_iteration() {
+        let (kernel, target) = (sums_across(), Target::test_avx512());
+        let [by_hand, bare] = [Opts::ByHand, Opts::None].map(|opts| {
+            let linear = lower_kernel(&kernel, &target, &LowerOptions { opts }, &mut Silent).expect("a kernel");
+            predict(&linear, &target).instructions_ns
+        });
+        assert!(by_hand < bare / 2.0, "{by_hand} by hand, {bare} in bare loops");
+    }
+}

@@ -1,0 +1,259 @@
+//! The register tile around a reduction: how many vectors along the range that became lanes, how many rows along another.
+//!
+//! A step of the reduction loads each of the tile's vectors once and each row's element once, and multiplies each with each. The accumulators, the vectors and
+//! one row's element live in registers at once, and one register is left for what the code generator needs: past that it moves accumulators to memory and
+//! back in each step. Of the tiles that fit, the one with the fewest cycles for an element is taken (`register_tile`).
+//!
+//! Tested below for the register files of common machines, and by the kernels that the choice by hand gives (filetests).
+
+use super::survey::{AccessPattern, Survey};
+use crate::ir::{AxisKind, UOp};
+use crate::kernel::ranges::range_id;
+use crate::optimize::by_hand::UNROLLED_OPS_MAX;
+use crate::target::Target;
+
+/// Vectors of a tile with rows, at most, and where these are all of the range.
+const VECTORS_MAX: u32 = 4;
+const ALL_VECTORS_MAX: u32 = 8;
+/// Rows of a tile, at most.
+const ROWS_MAX: u32 = 14;
+/// Rows along one of two ranges, at most, where terms are lanes: each is read along memory by itself.
+const VECTORS_OF_TWO_MAX: u32 = 8;
+/// Multiply-adds, and loads, that begin in one cycle.
+pub(crate) const STARTS_PER_CYCLE: f64 = 2.0;
+/// Cycles until the result of a multiply-add can be added to.
+pub(crate) const LATENCY: f64 = 4.0;
+/// What a load costs beside its cycle, in cycles: some come from the second cache.
+const LOAD_CYCLES: f64 = 0.5;
+
+/// A register tile: vectors along the vector range, rows along another.
+#[derive(Default)]
+pub(crate) struct Tile {
+    pub(crate) vectors: u32,
+    pub(crate) row: Option<(u32, u32)>,
+    /// Whether loads walk memory along the rows and stores along the vectors.
+    pub(crate) crosses: bool,
+}
+
+pub(crate) fn choose_tile(survey: &Survey, target: &Target, vector_id: u32, lanes: u32) -> Tile {
+    let registers = registers_of_vectors(target);
+    let budget = registers * 3 / 4;
+    let vectors_in_range = (survey.len(vector_id) as u32).div_ceil(lanes);
+    let main = survey
+        .inner
+        .iter()
+        .filter(|inner| !inner.is_local_buffer && inner.depends.contains(vector_id))
+        .max_by(|a, b| a.weight.total_cmp(&b.weight));
+    let Some(reduction) = main else { return copy_tile(survey, vector_id, lanes) };
+    // What is repeated already has accumulators for each copy.
+    let is_copied = |range: &&UOp| {
+        let is_copy = range.as_range().is_some_and(|arg| arg.kind == AxisKind::Unroll);
+        is_copy && reduction.depends.contains(range_id(range))
+    };
+    let copies: i64 = survey.ranges.values().filter(is_copied).map(|range| range.src()[0].max_value()).product();
+    let per_reduction = (budget / (reduction.count as u32 * copies as u32)).max(1);
+    let reused = |id: u32| -> f64 {
+        let inside =
+            |access: &&AccessPattern| reduction.ranges.iter().any(|range| access.depends.contains(range_id(range)));
+        survey
+            .accesses
+            .iter()
+            .filter(inside)
+            .filter(|access| !access.depends.contains(id) && access.depends.contains(vector_id))
+            .map(|access| access.weight)
+            .sum()
+    };
+    // Rows of a symbolic range are split in two stores, so that only panels can be shared out: there must be enough of them.
+    let enough_panels =
+        vectors_in_range >= 4 * target.threads || survey.work < f64::from(target.costs.second_thread_ops);
+    let once_a_row = |id: u32| survey.inner.iter().any(|inner| !inner.is_inside(vector_id) && inner.is_inside(id));
+    let rows_in = |id: u32| match survey.len(id) {
+        len if len < 2 && enough_panels && !once_a_row(id) => survey.most(id),
+        len => len,
+    };
+    let row = survey
+        .outputs
+        .iter()
+        .map(range_id)
+        .filter(|id| *id != vector_id && reduction.depends.contains(*id) && rows_in(*id) >= 2)
+        .map(|id| (reused(id), id))
+        .filter(|(reuse, _)| *reuse > 0.0)
+        .max_by(|a, b| a.0.total_cmp(&b.0));
+    match row {
+        Some((_, id)) => {
+            let room = RegisterRoom { registers, values: reduction.count as u32, divides: target.blocks.is_some() };
+            let (vectors, rows) = register_tile(&room, vectors_in_range, rows_in(id) as u32);
+            Tile { vectors, row: (rows >= 2).then_some((id, rows)), crosses: false }
+        }
+        None => {
+            let most = vectors_in_range.min(16).min(per_reduction);
+            let vectors =
+                if copies > 1 { vectors_beside(vectors_in_range, most) } else { even_part(vectors_in_range, most) };
+            Tile { vectors, ..Tile::default() }
+        }
+    }
+}
+
+/// Registers of whole vectors. Where threads run in blocks a register holds 4 bytes, and half of a thread's are left so that more threads have some.
+fn registers_of_vectors(target: &Target) -> u32 {
+    match target.blocks {
+        Some(_) => target.vector_registers * 4 / target.vector_bytes / 2,
+        None => target.vector_registers,
+    }
+}
+
+/// The tile of a kernel without reductions on the vector range.
+///
+/// Where a load walks memory along another output range, as in a transpose, as many steps along that range as there are lanes: the
+/// tile then uses the whole of each cache line that its gathers touch. Else a few vectors, which hide the loop.
+fn copy_tile(survey: &Survey, vector_id: u32, lanes: u32) -> Tile {
+    let vectors = (survey.len(vector_id) as u32).div_ceil(lanes);
+    let crossed = |id: u32| {
+        let crosses = |access: &&AccessPattern| {
+            let strided = access.steps.get(&vector_id).is_some_and(|step| step.abs() > 1);
+            !access.is_store && strided && access.steps.get(&id).is_some_and(|step| step.abs() == 1)
+        };
+        survey.accesses.iter().any(|access| crosses(&access))
+    };
+    let across =
+        survey.outputs.iter().map(range_id).find(|id| *id != vector_id && survey.len(*id) >= 2 && crossed(*id));
+    match across {
+        Some(id) => Tile { vectors: 1, row: Some((id, lanes.min(survey.len(id) as u32))), crosses: true },
+        None => {
+            // A long body hides the loop by itself, and code generation takes time by its length.
+            let most = (UNROLLED_OPS_MAX / survey.body_ops.max(1)).clamp(1, 4);
+            Tile { vectors: vectors.min(most), row: None, crosses: false }
+        }
+    }
+}
+
+/// A part of at most `most` that divides `len`, if there is one not much smaller; else `most`.
+pub(crate) fn even_part(len: u32, most: u32) -> u32 {
+    let even = (most.div_ceil(2).max(1)..=most).rev().find(|part| len.is_multiple_of(*part));
+    even.unwrap_or(most).max(1)
+}
+
+/// Of so many vectors, how many go beside each other where at most `most` do and at least half of these: those that leave the least over, and of these the most.
+pub(crate) fn vectors_beside(vectors: u32, most: u32) -> u32 {
+    let passes = |beside: &u32| vectors.div_ceil(*beside) * beside;
+    (most.div_ceil(2).max(1)..=most.max(1)).rev().min_by_key(passes).unwrap_or(1)
+}
+
+/// The registers that a tile may take, and the values that each of its elements accumulates.
+pub(crate) struct RegisterRoom {
+    pub(crate) registers: u32,
+    pub(crate) values: u32,
+    /// Whether the tile must divide both lengths: two threads must not store what overlaps.
+    pub(crate) divides: bool,
+}
+
+/// Whether a tile's accumulators, its vectors and an element of a row have registers at once.
+pub(crate) fn fits_registers(room: &RegisterRoom, vectors: u32, rows: u32) -> bool {
+    vectors * rows * room.values + vectors + 2 <= room.registers
+}
+
+/// Cycles of one step of a tile.
+pub(crate) fn step_cycles(vectors: u32, rows: u32) -> f64 {
+    let (products, loads) = (f64::from(vectors * rows), f64::from(vectors + rows));
+    (products / STARTS_PER_CYCLE).max(loads / STARTS_PER_CYCLE).max(LATENCY) + loads * LOAD_CYCLES
+}
+
+/// Vectors and rows of the tile that takes the fewest cycles for an element, of a loop over so many vectors and rows.
+pub(crate) fn register_tile(room: &RegisterRoom, vectors_in_range: u32, rows_in_range: u32) -> (u32, u32) {
+    let (_, vectors, rows) = best_tile(room, vectors_in_range, rows_in_range);
+    (vectors, rows)
+}
+
+/// The same, behind the cycles that it takes for an element, what is computed twice included.
+pub(crate) fn best_tile(room: &RegisterRoom, vectors_in_range: u32, rows_in_range: u32) -> (f64, u32, u32) {
+    let divides = |len: u32, part: u32| !room.divides || len.is_multiple_of(part);
+    let fits = |vectors: u32, rows: u32| {
+        let is_whole = divides(vectors_in_range, vectors) && divides(rows_in_range, rows);
+        is_whole && fits_registers(room, vectors, rows)
+    };
+    let again = |len: u32, part: u32| f64::from(len.div_ceil(part) * part) / f64::from(len.max(1));
+    let cycles = |vectors: u32, rows: u32| {
+        let step = step_cycles(vectors, rows) / f64::from(vectors * rows);
+        step * again(vectors_in_range, vectors) * again(rows_in_range, rows)
+    };
+    let mut best = (f64::INFINITY, 1, 1);
+    let all = (VECTORS_MAX + 1..=ALL_VECTORS_MAX).filter(|vectors| *vectors == vectors_in_range);
+    for vectors in (1..=VECTORS_MAX.min(vectors_in_range.max(1))).chain(all) {
+        for rows in (1..=ROWS_MAX.min(rows_in_range.max(1))).filter(|rows| fits(vectors, *rows)) {
+            let needed = cycles(vectors, rows);
+            if needed < best.0 {
+                best = (needed, vectors, rows);
+            }
+        }
+    }
+    best
+}
+
+/// Rows of each of two ranges where lanes are terms of a reduction, as in products of what lies in order along these: each row is a vector of its own, and those of the
+/// range that has fewer stay in registers while the others come by one at a time. Each side is a length, and how many go beside each other at most.
+pub(crate) fn tile_of_two(
+    room: &RegisterRoom,
+    [(first, first_most), (second, second_most)]: [(u32, u32); 2],
+) -> (u32, u32) {
+    let most = |len: u32, most: u32| len.min(most).clamp(1, VECTORS_OF_TWO_MAX);
+    let tiles = (1..=most(first, first_most)).flat_map(|a| (1..=most(second, second_most)).map(move |b| (a, b)));
+    let divides = |len: u32, part: u32| !room.divides || len.is_multiple_of(part);
+    let fits = |&(a, b): &(u32, u32)| {
+        let is_whole = divides(first, a) && divides(second, b);
+        is_whole && a * b * room.values + a.min(b) < room.registers
+    };
+    let again = |len: u32, part: u32| f64::from(len.div_ceil(part) * part) / f64::from(len.max(1));
+    let cycles = |&(a, b): &(u32, u32)| step_cycles(a, b) / f64::from(a * b) * again(first, a) * again(second, b);
+    tiles.filter(fits).min_by(|x, y| cycles(x).total_cmp(&cycles(y))).unwrap_or((1, 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tile(registers: u32, vectors: u32, rows: u32) -> (u32, u32) {
+        register_tile(&RegisterRoom { registers, values: 1, divides: false }, vectors, rows)
+    }
+
+    #[test]
+    fn tiles_fill_the_registers_and_leave_room_for_what_is_loaded() {
+        assert_eq!(tile(16, 64, 512), (2, 6));
+        assert_eq!(tile(32, 64, 516), (4, 6));
+        assert_eq!(tile(16, 1, 516), (1, 12));
+    }
+
+    #[test]
+    fn rows_of_two_ranges_fill_the_registers_and_leave_little_over() {
+        let tile = |registers: u32, first: u32, second: u32| {
+            tile_of_two(&RegisterRoom { registers, values: 1, divides: false }, [(first, u32::MAX), (second, u32::MAX)])
+        };
+        // Nine windows are three times three, not three times four.
+        assert_eq!([tile(32, 64, 9), tile(16, 64, 9), tile(32, 50, 25)], [(8, 3), (4, 3), (5, 5)]);
+        assert_eq!([tile(32, 4, 4096), tile(16, 2, 2), tile(16, 1, 3)], [(4, 6), (2, 2), (1, 3)]);
+    }
+
+    #[test]
+    fn vectors_beside_each_other_leave_little_over() {
+        let beside = |vectors: u32, most: u32| vectors_beside(vectors, most);
+        assert_eq!(
+            [beside(4, 4), beside(8, 4), beside(7, 6), beside(5, 4), beside(7, 8), beside(3, 1)],
+            [4, 4, 4, 3, 7, 1]
+        );
+    }
+
+    #[test]
+    fn a_tile_divides_what_threads_share() {
+        let room = RegisterRoom { registers: 31, values: 1, divides: true };
+        assert_eq!(register_tile(&room, 250, 1000), (2, 10));
+        assert_eq!(register_tile(&room, 7, 11), (1, 11));
+    }
+
+    #[test]
+    fn a_tile_does_not_do_much_twice() {
+        // Seven vectors are one tile of three rows, not two of four vectors.
+        assert_eq!(tile(32, 7, 64), (7, 3));
+        // Of 8 rows, six and six would be half again as much.
+        assert_eq!(tile(16, 64, 8), (2, 4));
+        assert_eq!(tile(16, 3, 60), (3, 3));
+    }
+}
