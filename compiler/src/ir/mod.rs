@@ -19,6 +19,7 @@ mod infer;
 mod infix;
 pub mod interpret;
 mod op;
+mod op_set;
 mod operators;
 mod scalar_op;
 pub mod text;

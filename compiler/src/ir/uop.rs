@@ -23,6 +23,7 @@ use super::dim::Shape;
 use super::facts::Facts;
 use super::infer::{IrError, infer_facts, infer_shape};
 use super::op::Op;
+use super::op_set::OpSet;
 use crate::dtype::DType;
 
 /// Operands of a node.
@@ -43,6 +44,8 @@ struct Node {
     arg: Arg,
     shape: Shape,
     facts: Facts,
+    /// The ops of this node and of all below.
+    ops: OpSet,
     hash: u64,
     /// See [`UOp::is_canonical`].
     canonical: AtomicBool,
@@ -77,8 +80,9 @@ impl UOp {
         }
         let shape = infer_shape(op, dtype, &src, &arg)?;
         let facts = infer_facts(op, dtype, &src, &arg);
+        let ops = src.iter().fold(OpSet::of(op), |ops, operand| ops.union(operand.0.ops));
         let (canonical, memory, held) = (AtomicBool::new(false), OnceLock::new(), OnceLock::new());
-        Ok(intern(Node { op, dtype, src, arg, shape, facts, hash, canonical, memory, held }))
+        Ok(intern(Node { op, dtype, src, arg, shape, facts, ops, hash, canonical, memory, held }))
     }
 
     /// The node of that content, which the caller knows to be well-formed.
@@ -101,6 +105,11 @@ impl UOp {
     /// The type of its value.
     pub fn dtype(&self) -> DType {
         self.0.dtype
+    }
+
+    /// Whether the node is of that op, or one below it: its operands and theirs, not what lengths are made of.
+    pub fn contains(&self, op: Op) -> bool {
+        self.0.ops.contains(op)
     }
 
     /// The operands.

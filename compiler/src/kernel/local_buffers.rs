@@ -14,12 +14,13 @@ use smallvec::smallvec;
 use super::accumulate::{component_of, into_memory};
 use super::ranges::Dependencies;
 use crate::DType;
-use crate::ir::{Arg, AxisKind, MemorySpace, Op, Sources, UOp, postorder, rebuild};
+use crate::ir::{Arg, AxisKind, MemorySpace, Op, Sources, UOp, postorder_until, rebuild};
 use crate::lower::loops::ranges_by_id;
 
 /// The local buffers of a kernel, operands first.
 pub fn local_buffers(root: &UOp) -> Vec<UOp> {
-    postorder(std::slice::from_ref(root)).into_iter().filter(|node| node.op() == Op::LocalBuffer).collect()
+    let order = postorder_until(std::slice::from_ref(root), |node| !node.contains(Op::LocalBuffer));
+    order.into_iter().filter(|node| node.op() == Op::LocalBuffer).collect()
 }
 
 /// The scratch memory that a local buffer fills.
@@ -84,6 +85,9 @@ pub fn scratch_bytes(root: &UOp, space: MemorySpace) -> u64 {
 
 /// Gives each local buffer scratch memory of its own, numbered in the order of the graph; local buffers that give components of one state share theirs.
 pub fn number_scratch(root: &UOp) -> UOp {
+    if !root.contains(Op::LocalBuffer) {
+        return root.clone();
+    }
     let mut numbers: FxHashMap<Vec<UOp>, u32> = FxHashMap::default();
     let mut next = 0;
     for buffer in local_buffers(root) {

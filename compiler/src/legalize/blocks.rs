@@ -34,6 +34,9 @@ pub const PRODUCTS_MAX: i64 = 2 * BLOCK_OF_PRODUCTS;
 
 /// The kernel with every long float sum in blocks.
 pub fn sum_by_blocks(root: &UOp) -> UOp {
+    if !root.contains(Op::ReduceRange) {
+        return root.clone();
+    }
     let dependencies = Dependencies::of(root);
     let mut next = next_range_id(root);
     // The block of each range that is cut: that of the shortest blocks among the sums which close it.

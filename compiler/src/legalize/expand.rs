@@ -69,7 +69,6 @@ fn vectorize(root: &UOp) -> UOp {
         return root.clone();
     }
     let mut vectorizer = Vectorizer {
-        fetching: fetching(&dependencies.order),
         dependencies,
         lanes,
         done: FxHashMap::default(),
@@ -85,23 +84,14 @@ fn vectorize(root: &UOp) -> UOp {
     vectorizer.done.remove(root).unwrap_or_else(|| root.clone())
 }
 
-/// The nodes that are loads or reductions, or have some below.
-fn fetching(order: &[UOp]) -> FxHashSet<UOp> {
-    let mut fetching: FxHashSet<UOp> = FxHashSet::default();
-    for node in order {
-        let fetches = matches!(node.op(), Op::Load | Op::ReduceRange);
-        if fetches || node.src().iter().any(|operand| fetching.contains(operand)) {
-            fetching.insert(node.clone());
-        }
-    }
-    fetching
+/// Whether a node is a load or a reduction, or has some below.
+fn fetches(node: &UOp) -> bool {
+    node.contains(Op::Load) || node.contains(Op::ReduceRange)
 }
 
 struct Vectorizer {
     dependencies: Dependencies,
     lanes: FxHashMap<u32, UOp>,
-    /// What is made of loads or reductions.
-    fetching: FxHashSet<UOp>,
     done: FxHashMap<UOp, UOp>,
     /// By how much each index expression grows from lane to lane, and what it is in one lane: many accesses ask for one.
     steps: RefCell<FxHashMap<(UOp, UOp), Option<i64>>>,
@@ -140,7 +130,7 @@ impl Vectorizer {
     fn plain_index<'n>(&self, node: &'n UOp) -> Option<&'n UOp> {
         let index = node.src().first().filter(|_| matches!(node.op(), Op::Load | Op::Store))?;
         let [memory, offset, ..] = index.src() else { return None };
-        let is_given = memory.op() == Op::Param && !self.fetching.contains(offset);
+        let is_given = memory.op() == Op::Param && !fetches(offset);
         let has_lanes = match node.op() {
             Op::Load => self.lane_of(node).is_some(),
             _ => closed_ranges(node).iter().any(|range| kind_of(range) == AxisKind::Vector),
@@ -309,7 +299,7 @@ impl Vectorizer {
         let gate = index.src().get(2);
         let gate_varies = gate.is_some_and(|gate| self.dependencies.get(gate).contains(range_id(lane)));
         // Offsets that hold loads (gathers) are vectors of their own.
-        if self.fetching.contains(offset) {
+        if fetches(offset) {
             let offset = match &self.done[offset] {
                 // What is loaded for all lanes says where they begin, as a row of a table.
                 ramp if ramp.op() == Op::Ramp && *ramp.arg() == Arg::Number(1) => ramp.src()[0].clone(),

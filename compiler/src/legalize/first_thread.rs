@@ -13,14 +13,13 @@
 
 use rustc_hash::FxHashSet;
 
-use crate::ir::{Arg, AxisKind, MemorySpace, Op, Sources, UOp, rebuild};
-use crate::kernel::ranges::{Dependencies, closed_ranges, next_range_id};
+use crate::ir::{Arg, AxisKind, MemorySpace, Op, Sources, UOp, postorder, rebuild};
+use crate::kernel::ranges::{closed_ranges, next_range_id};
 
 /// Gives each store the thread indices that it lacks, of length 1.
 pub fn store_by_first_threads(root: &UOp) -> UOp {
-    let dependencies = Dependencies::of(root);
     let mut kinds: Vec<AxisKind> = Vec::new();
-    for range in dependencies.order.iter().filter(|node| node.op() == Op::Range) {
+    for range in postorder(std::slice::from_ref(root)).iter().filter(|node| node.op() == Op::Range) {
         let kind = range.as_range().map(|arg| arg.kind).filter(|kind| kind.is_thread_index());
         if let Some(kind) = kind.filter(|kind| !kinds.contains(kind) && !range.src()[0].is_const(1)) {
             kinds.push(kind);

@@ -12,6 +12,9 @@ use crate::symbolic::simplify;
 
 /// The kernel with pairs of factors loaded together.
 pub fn load_pairs(root: &UOp) -> UOp {
+    if !root.contains(Op::MultiplyMatrices) {
+        return root.clone();
+    }
     rebuild(root, |node, rebuilt| match node.op() {
         Op::MultiplyMatrices => {
             let [left, right] = [0, 1].map(|factor| paired(&rebuilt.src()[factor]));

@@ -30,6 +30,9 @@ struct Family {
 
 /// Takes sums across lanes together, as many as a vector has lanes.
 pub fn sum_together(root: &UOp) -> UOp {
+    if !root.contains(Op::HorizontalReduce) {
+        return root.clone();
+    }
     let dependencies = Dependencies::of(root);
     let mut families: Vec<(Family, Vec<UOp>)> = Vec::new();
     for node in &dependencies.order {

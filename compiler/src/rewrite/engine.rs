@@ -89,6 +89,8 @@ const NODES_EXPECTED: usize = 112;
 pub struct Rewriter<'s> {
     sets: SmallVec<[&'s RuleSet; 8]>,
     done: FxHashMap<UOp, UOp>,
+    /// Nodes that have become something, or stayed.
+    visited: usize,
     hits: FxHashMap<&'static str, usize>,
     hit_count: usize,
     hits_per_node_max: usize,
@@ -119,6 +121,7 @@ impl<'s> Rewriter<'s> {
         Rewriter {
             sets: sets.iter().copied().collect(),
             done: FxHashMap::with_capacity_and_hasher(NODES_EXPECTED, FxBuildHasher),
+            visited: 0,
             hits: FxHashMap::default(),
             hit_count: 0,
             hits_per_node_max: 64,
@@ -140,20 +143,16 @@ impl<'s> Rewriter<'s> {
         while let Some(step) = stack.pop() {
             match step {
                 Step::Visit(node) => {
-                    if self.done.contains_key(&node) {
-                        continue;
-                    }
-                    if (self.is_leaf)(&node) {
-                        self.done.insert(node.clone(), node);
+                    if self.result(&node).is_some() {
                         continue;
                     }
                     let below: SmallVec<[UOp; 4]> =
-                        node.src().iter().filter(|operand| !self.done.contains_key(*operand)).cloned().collect();
+                        node.src().iter().filter(|operand| self.result(operand).is_none()).cloned().collect();
                     stack.push(Step::Rebuild(node));
                     stack.extend(below.into_iter().rev().map(Step::Visit));
                 }
                 Step::Rebuild(node) => {
-                    if self.done.contains_key(&node) {
+                    if self.result(&node).is_some() {
                         continue;
                     }
                     let rebuilt = self.rebuild(&node);
@@ -174,12 +173,16 @@ impl<'s> Rewriter<'s> {
                             if self.passed.is_none() {
                                 (self.settled)(&node);
                             }
-                            self.done.insert(node.clone(), node);
+                            self.visited += 1;
+                            if !(self.is_leaf)(&node) {
+                                self.done.insert(node.clone(), node);
+                            }
                         }
                     }
                 }
                 Step::Link(node, new) => {
-                    let result = self.done[&new].clone();
+                    let result = self.known(&new).clone();
+                    self.visited += 1;
                     self.done.insert(node, result);
                     self.open -= 1;
                     if self.open == 0 {
@@ -188,16 +191,26 @@ impl<'s> Rewriter<'s> {
                 }
             }
         }
-        Ok(self.done[root].clone())
+        Ok(self.known(root).clone())
+    }
+
+    /// What a node has become: leaves, and what is as good as one by now, stay and are not noted.
+    fn result<'n>(&'n self, node: &'n UOp) -> Option<&'n UOp> {
+        if (self.is_leaf)(node) { Some(node) } else { self.done.get(node) }
+    }
+
+    /// What a node has become that was visited.
+    fn known<'n>(&'n self, node: &'n UOp) -> &'n UOp {
+        self.result(node).unwrap_or_else(|| panic!("bug in the compiler: {node:?} was not visited"))
     }
 
     fn rebuild(&self, node: &UOp) -> UOp {
-        let src: Sources = node.src().iter().map(|operand| self.done[operand].clone()).collect();
+        let src: Sources = node.src().iter().map(|operand| self.known(operand).clone()).collect();
         if src[..] == *node.src() { node.clone() } else { node.with_src(src) }
     }
 
     fn apply(&mut self, node: &UOp, listener: &mut dyn HitListener) -> Result<Option<UOp>, HitLimit> {
-        let limit = 10_000 + self.hits_per_node_max * self.done.len();
+        let limit = 10_000 + self.hits_per_node_max * self.visited;
         if self.hit_count > limit {
             if self.passed.is_none() {
                 self.passed = Some(self.hit_limit(limit));

@@ -50,6 +50,9 @@ fn plain_rules() -> [&'static RuleSet; 7] {
 ///
 /// Lengths of ranges stay as they are, so that a range remains one node wherever it is named.
 pub fn simplify(expr: &UOp) -> UOp {
+    if expr.op() == Op::Const {
+        return expr.clone();
+    }
     let simpler = ranges::with_plain_lengths(&canonical(expr), final_form::with_few_ops);
     if simpler == *expr {
         return simpler;

@@ -6,7 +6,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::ir::{Op, UOp, postorder, substitute};
+use crate::ir::{Op, UOp, postorder_until, substitute};
 
 /// Whether it is a range of a length that is no constant.
 pub(super) fn has_symbolic_length(node: &UOp) -> bool {
@@ -15,7 +15,9 @@ pub(super) fn has_symbolic_length(node: &UOp) -> bool {
 
 /// What `pass` makes of an expression, the lengths of whose ranges it does not see.
 pub(super) fn with_plain_lengths(expr: &UOp, pass: impl FnOnce(&UOp) -> UOp) -> UOp {
-    let ranges: Vec<UOp> = postorder(std::slice::from_ref(expr)).into_iter().filter(has_symbolic_length).collect();
+    let without = |node: &UOp| !node.contains(Op::Range);
+    let nodes = postorder_until(std::slice::from_ref(expr), without);
+    let ranges: Vec<UOp> = nodes.into_iter().filter(has_symbolic_length).collect();
     if ranges.is_empty() {
         return pass(expr);
     }
