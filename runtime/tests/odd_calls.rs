@@ -6,8 +6,8 @@ use std::panic::Location;
 
 use warpweft::nn::{self, Optimizer};
 use warpweft::tensor::{
-    AttentionOptions, Bag, Beyond, ClassOptions, ConvOptions, CtcOptions, Kernel, MatrixNorm, PoolOptions, Reduction,
-    Resampling, Resize, SampleMode, ScatterReduce, SmallFloat,
+    AttentionOptions, Bag, Beyond, ClassOptions, ConvOptions, CtcOptions, Kernel, MatrixNorm, MultiMarginOptions,
+    PoolOptions, Reduction, Resampling, Resize, SampleMode, ScatterReduce, SmallFloat,
 };
 use warpweft::{DType, Tensor, Var, compile, compile_dyn, spec};
 
@@ -515,6 +515,18 @@ fn layers_and_algebra() {
         ),
         case(|| x.huber_loss(&x, -1.0, Reduction::Mean), "delta is -1, and must be above 0"),
         case(|| x.smooth_l1_loss(&x, -1.0, Reduction::Mean), "beta is -1, and must be 0 or more"),
+        case(
+            || floats(&[2, 3, 4]).multi_margin_loss(&integers(&[2]), &MultiMarginOptions::default()),
+            "scores must be [batch, classes] or [classes]",
+        ),
+        case(
+            || x.multi_margin_loss(&integers(&[1]), &MultiMarginOptions::default()),
+            "the target must be [2], as the scores are [2, 3]",
+        ),
+        case(
+            || x.multilabel_margin_loss(&integers(&[2]), Reduction::Mean),
+            "the target must be [2, 3], as the scores are [2, 3]",
+        ),
         case(|| x.cosine_similarity(&x, 4, 1e-8), "axis 4 is out of range: 2 axes take -2 to 1"),
         case(
             || x.ctc_loss(&integers(&[2, 2]), &integers(&[2]), &integers(&[2]), &CtcOptions::default()),

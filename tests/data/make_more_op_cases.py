@@ -224,8 +224,69 @@ def losses():
         lambda x, t, s, l: F.ctc_loss(torch.log_softmax(x, 2), t, s, l, 0, "none", True))
 
 
+def margins():
+    near = (1e-5, 5e-6)
+    signs = torch.tensor([1, -1, -1, 1]).reshape(4, 1).expand(4, 3).contiguous()
+    one_of = torch.tensor([2, 0, 1, 2])
+    named = torch.tensor([[1, -1, 0], [0, 2, -1], [2, 1, 0], [-1, 2, 2]])
+    yes_or_no = whole((4, 3), "yes or no", 0, 2).float()
+    chances = lambda name: numbers((4, 3), name, 0.05, 0.95)
+    factors = lambda name, shape=(3,): numbers(shape, name, 0.3, 3.0)
+    for reduction in ("none", "sum", "mean"):
+        attrs = {"reduction": reduction}
+        for margin in (0.0, 0.7):
+            more = attrs | {"margin": margin}
+            add("margin_ranking_loss", more, [(4, 3), (4, 3), ints(signs)], lambda a, b, t: F.margin_ranking_loss(a, b, t, margin, reduction=reduction))
+            add("hinge_embedding_loss", more, [(4, 3), ints(signs)], lambda x, t: F.hinge_embedding_loss(x, t, margin, reduction=reduction))
+            add("cosine_embedding_loss", more, [(4, 3), (4, 3), ints(signs[:, 0])], lambda a, b, t: F.cosine_embedding_loss(a, b, t, margin, reduction=reduction), tolerance=near)
+        add("soft_margin_loss", attrs, [(4, 3), ints(signs)], lambda x, t: F.soft_margin_loss(x, t, reduction=reduction), tolerance=near)
+        add("multilabel_soft_margin_loss", attrs, [(4, 3), yes_or_no], lambda x, t: F.multilabel_soft_margin_loss(x, t, reduction=reduction), grads=False, tolerance=near)
+        add("multilabel_soft_margin_loss", attrs, [(4, 3), yes_or_no, factors("classes")],
+            lambda x, t, w: F.multilabel_soft_margin_loss(x, t, w, reduction=reduction), grads=False, tolerance=near)
+        for squared, margin in ((False, 1.0), (True, 0.4)):
+            more = attrs | {"squared": squared, "margin": margin}
+            add("multi_margin_loss", more, [(4, 3), ints(one_of)], lambda x, t: F.multi_margin_loss(x, t.long(), 1 + squared, margin, reduction=reduction))
+            add("multi_margin_loss", more, [(4, 3), ints(one_of), factors("margins")],
+                lambda x, t, w: F.multi_margin_loss(x, t.long(), 1 + squared, margin, w.detach(), reduction=reduction), grads=False)
+        add("multi_margin_loss", attrs, [(3,), ints(one_of[:1])], lambda x, t: F.multi_margin_loss(x, t[0].long(), reduction=reduction))
+        add("multilabel_margin_loss", attrs, [(4, 3), ints(named)], lambda x, t: F.multilabel_margin_loss(x, t.long(), reduction=reduction))
+        add("multilabel_margin_loss", attrs, [(3,), ints(named[1])], lambda x, t: F.multilabel_margin_loss(x, t.long(), reduction=reduction))
+        for order, swap in ((2.0, False), (2.0, True), (1.0, False), (3.0, True)):
+            more = attrs | {"order": order, "swap": swap, "margin": 1.3, "eps": 1e-3}
+            add("triplet_margin_loss", more, [(4, 3)] * 3, lambda a, p, n: F.triplet_margin_loss(a, p, n, 1.3, order, 1e-3, swap, reduction=reduction), tolerance=near)
+        add("weighted_binary_cross_entropy", attrs, [chances("chances"), chances("targets"), factors("weights", (4, 3))],
+            lambda x, t, w: F.binary_cross_entropy(x, t.detach(), w.detach(), reduction=reduction), grads=False, tolerance=near)
+        for weight, positive in itertools.product((False, True), (False, True)):
+            inputs = [numbers((4, 3), "logits"), yes_or_no] + [factors("weight")] * weight + [factors("positive")] * positive
+            def logits(x, t, *given, weight=weight, positive=positive):
+                given = list(given)
+                first = given.pop(0) if weight else None
+                return F.binary_cross_entropy_with_logits(x, t, first, pos_weight=given.pop(0) if positive else None, reduction=reduction)
+            has_gradients = not weight and not positive  # PyTorch has none by weights.
+            add("weighted_binary_cross_entropy_with_logits", attrs | {"weight": weight, "positive": positive}, inputs, logits, grads=has_gradients, tolerance=near)
+        counts = whole((4, 3), "counts", 0, 5).float()
+        for log_input, full in itertools.product((True, False), (False, True)):
+            x = numbers((4, 3), "rates", -1, 1) if log_input else numbers((4, 3), "rates", 0.2, 4)
+            add("poisson_nll_loss", attrs | {"log_input": log_input, "full": full}, [x, counts],
+                lambda x, t: F.poisson_nll_loss(x, t.detach(), log_input, full=full, reduction=reduction), grads=False, tolerance=near)
+        variance = numbers((4, 3), "variance", 0.01, 2)
+        for full in (False, True):
+            add("gaussian_nll_loss", attrs | {"full": full, "eps": 0.2}, [(4, 3), (4, 3), variance],
+                lambda x, t, v: F.gaussian_nll_loss(x, t, v, full=full, eps=0.2, reduction=reduction), tolerance=near)
+    for order in (1.0, 2.0, 3.0):
+        add("pairwise_distance", {"order": order, "eps": 1e-3}, [(4, 3), (4, 3)], lambda a, b: F.pairwise_distance(a, b, order, 1e-3))
+        add("pairwise_distance", {"order": order, "eps": 1e-3, "keepdim": True}, [(4, 3), (4, 3)], lambda a, b: F.pairwise_distance(a, b, order, 1e-3, True))
+    # Targets of whole numbers have no gradient.
+    for case_name, function in {
+        "multilabel_soft_margin_loss": lambda x: F.multilabel_soft_margin_loss(x, yes_or_no.double()),
+        "poisson_nll_loss": lambda x: F.poisson_nll_loss(x, counts.double(), full=True),
+    }.items():
+        target = yes_or_no if case_name.startswith("multilabel") else counts
+        add(case_name, {"full": True} if case_name.startswith("poisson") else {}, [(4, 3), ints(target)], lambda x, t: function(x), tolerance=near)
+
+
 def main():
-    for family in (algebra, products, fourier, special, selecting, windows, losses):
+    for family in (algebra, products, fourier, special, selecting, windows, losses, margins):
         family()
     source = f"PyTorch {torch.__version__} on the CPU in float64, Bessel functions by mpmath, by tests/data/make_more_op_cases.py"
     text = json.dumps({"source": source, "cases": cases.CASES}, separators=(",", ":"))

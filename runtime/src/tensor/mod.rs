@@ -9,7 +9,7 @@
 //!
 //! Methods are grouped by file: `create`, `elementwise`, `movement`, `views`, `reduce`, `linalg`, `layers`, `index`, `assign`, `read`,
 //! `gradient`, `var` (lengths that are not known yet), `files`, `interchange` and `arrays` (other libraries' memory),
-//! `small_floats`, `sampling`, `resample`, `windows`, `signal`, `fourier`, `special`, `selecting`, `losses`, `factor` and `spectral` (linear algebra). What they compute is
+//! `small_floats`, `sampling`, `resample`, `windows`, `signal`, `fourier`, `special`, `selecting`, `losses`, `margin_losses`, `likelihood_losses`, `factor` and `spectral` (linear algebra). What they compute is
 //! `compiler::ops`; here are only operands, errors and storages.
 
 #[cfg(feature = "ndarray")]
@@ -27,8 +27,10 @@ mod gradient;
 mod index;
 mod interchange;
 mod layers;
+mod likelihood_losses;
 mod linalg;
 mod losses;
+mod margin_losses;
 mod movement;
 mod operators;
 mod options;
@@ -68,6 +70,7 @@ pub use errors::{CallError, Error, Result};
 pub(crate) use errors::{at, outermost, within};
 pub use index::{Index, IntoIndex};
 pub use losses::CtcOptions;
+pub use margin_losses::{MultiMarginOptions, TripletOptions};
 pub use options::{AttentionOptions, ClassOptions};
 pub use precision::autocast;
 pub use resample::{Kernel, NearestRounding, Resampling};

@@ -19,6 +19,7 @@ pub mod inplace;
 pub mod ops;
 mod ops_call;
 mod ops_layers;
+mod ops_losses;
 mod ops_more;
 pub mod ops_table;
 pub mod symbolic;

@@ -11,6 +11,7 @@ use warpweft::{DType, Tensor};
 use super::Stop;
 use super::ops_call::{Call, Family, failed, one};
 use super::ops_layers::{indexing, layers, losses, optimizers, products, windows, writes};
+use super::ops_losses::{likelihoods, margins};
 use super::ops_more::{factors, images, more_losses, selecting, special, vectors};
 
 type Outputs = Result<Vec<Tensor>, Stop>;
@@ -21,7 +22,7 @@ type Outputs = Result<Vec<Tensor>, Stop>;
 /// If the op or one of its attributes is not known, or the op says so at once.
 pub fn apply(op: &str, attributes: &Value, inputs: &[Tensor]) -> Outputs {
     let call = Call { op, attributes, inputs, used: RefCell::default() };
-    let families: [fn(&Call<'_>) -> Family; 18] = [
+    let families: [fn(&Call<'_>) -> Family; 20] = [
         elementwise,
         reductions,
         movement,
@@ -40,6 +41,8 @@ pub fn apply(op: &str, attributes: &Value, inputs: &[Tensor]) -> Outputs {
         selecting,
         images,
         more_losses,
+        margins,
+        likelihoods,
     ];
     for family in families {
         if let Some(outputs) = family(&call)? {
