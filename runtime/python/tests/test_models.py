@@ -27,6 +27,12 @@ def mobilenet():
     return model, (torch.randn(4, 3, 32, 32),)
 
 
+def convnext():
+    models = pytest.importorskip("torchvision.models")
+    block = models.convnext.CNBlockConfig
+    return models.ConvNeXt([block(8, 16, 1), block(16, None, 1)], num_classes=5), (torch.randn(2, 3, 32, 32),)
+
+
 def tokens(*shape):
     return torch.randint(0, 50, shape)
 
@@ -57,11 +63,41 @@ def llama():
     return transformers.LlamaForCausalLM(config), (tokens(2, 9),)
 
 
+class Keywords(torch.nn.Module):
+    """A model whose arguments have names."""
+
+    def __init__(self, model, *names):
+        super().__init__()
+        self.model, self.names = model, names
+
+    def forward(self, *arguments):
+        return self.model(**dict(zip(self.names, arguments)))
+
+
+def t5():
+    transformers = pytest.importorskip("transformers")
+    config = transformers.T5Config(
+        vocab_size=50, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, dropout_rate=0.0, decoder_start_token_id=0, use_cache=False
+    )
+    return Keywords(transformers.T5ForConditionalGeneration(config), "input_ids", "decoder_input_ids"), (tokens(2, 9), tokens(2, 6))
+
+
+def whisper():
+    transformers = pytest.importorskip("transformers")
+    config = transformers.WhisperConfig(
+        vocab_size=50, d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=48,
+        decoder_ffn_dim=48, num_mel_bins=8, max_source_positions=20, max_target_positions=16, dropout=0.0, use_cache=False, pad_token_id=0,
+        bos_token_id=1, eos_token_id=2, decoder_start_token_id=1,
+    )  # fmt: skip
+    model = Keywords(transformers.WhisperForConditionalGeneration(config), "input_features", "decoder_input_ids")
+    return model, (torch.randn(2, 8, 40), tokens(2, 6))
+
+
 def result_of(found):
     return found if isinstance(found, torch.Tensor) else found.logits
 
 
-@pytest.mark.parametrize("make", [resnet, vision_transformer, mobilenet, bert, gpt2, llama], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", [resnet, vision_transformer, mobilenet, convnext, bert, gpt2, llama, t5, whisper], ids=lambda make: make.__name__)
 def test_a_model_is_eagers(make):
     torch._dynamo.reset()
     torch.manual_seed(0)
