@@ -143,8 +143,8 @@ def differs(found, expected):
 class Clock:
     """Calls several functions in turns, so that what else runs on the machine slows all of them."""
 
-    def __init__(self, seconds, rounds):
-        self.seconds, self.rounds = seconds, rounds
+    def __init__(self, seconds, rounds, now=time.perf_counter):
+        self.seconds, self.rounds, self.now = seconds, rounds, now
 
     def medians(self, calls):
         times = {name: [] for name in calls}
@@ -152,12 +152,12 @@ class Clock:
             call()
         for _ in range(self.rounds):
             for name, call in calls.items():
-                ends = time.perf_counter() + self.seconds / self.rounds
+                ends = self.now() + self.seconds / self.rounds
                 while True:
-                    started = time.perf_counter()
+                    started = self.now()
                     call()
-                    times[name].append(time.perf_counter() - started)
-                    if time.perf_counter() >= ends:
+                    times[name].append(self.now() - started)
+                    if self.now() >= ends:
                         break
         return {name: statistics.median(found) for name, found in times.items()}
 
@@ -378,6 +378,7 @@ def main():
     parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1), help="threads of each engine [default: %(default)s]")
     parser.add_argument("--seconds", type=float, default=3.0, help="for each engine and row [default: %(default)s]")
     parser.add_argument("--rounds", type=int, default=3, help="turns of each engine [default: %(default)s]")
+    parser.add_argument("--processor-time", action="store_true", help="time that the process ran, for a machine that others use, too; with --threads 1")
     parser.add_argument("--json", metavar="FILE", help="write all times to this file")
     arguments = parser.parse_args()
     parts, engines = arguments.only.split(","), arguments.engines.split(",")
@@ -389,8 +390,10 @@ def main():
     torch.set_num_threads(arguments.threads)
     import warpweft.torch  # noqa: F401  The device, and the backend of torch.compile.
 
-    report, clock = Report(arguments.filter), Clock(arguments.seconds, arguments.rounds)
-    print(f"PyTorch {torch.__version__}, {arguments.threads} threads each, medians")
+    now = time.process_time if arguments.processor_time else time.perf_counter
+    report, clock = Report(arguments.filter), Clock(arguments.seconds, arguments.rounds, now)
+    kind = "processor time" if arguments.processor_time else "time"
+    print(f"PyTorch {torch.__version__}, threads of each: {arguments.threads}, medians of {kind}")
     runs = {"cases": cases, "models": models, "training": training, "overhead": overhead}
     for part in PARTS:
         if part in parts:
