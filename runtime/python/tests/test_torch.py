@@ -335,3 +335,19 @@ def test_bytes_are_resampled_as_in_eager():
     assert torch.equal(compiled(resized)(x), resized(x))
     # PyTorch weighs them by integers, so they are left to it.
     assert "aten.upsample_bilinear2d.default" in counters()["fallback_ops"]
+
+
+@pytest.mark.parametrize("shape", [(17, 33, 8), (1, 64, 24), (20, 8, 16)])
+def test_products_of_quantised_numbers_are_one_graph(shape):
+    m, k, n = shape
+    torch.manual_seed(0)
+    a, b = (torch.randint(-128, 128, size, dtype=torch.int8) for size in ((m, k), (n, k)))
+    counters(reset=True)
+    compiled = torch.compile(lambda a, b: torch._int_mm(a, b.t()), backend="warpweft")
+    found, exact = compiled(a, b), (a.double() @ b.t().double()).int()
+    assert found.dtype == torch.int32 and torch.equal(found, exact)
+    x, scales = torch.randn(m, k).bfloat16(), torch.rand(n).bfloat16()
+    compiled = torch.compile(lambda x, w, s: torch.ops.aten._weight_int8pack_mm(x, w, s), backend="warpweft")
+    expected = (x.double() @ b.t().double()) * scales.double()
+    torch.testing.assert_close(compiled(x, b, scales).double(), expected, rtol=8e-3, atol=0.2)
+    assert counters()["fallback_ops"] == {}

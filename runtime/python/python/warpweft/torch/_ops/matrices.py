@@ -28,6 +28,19 @@ def mm(c: Context, a: ww.Tensor, b: ww.Tensor) -> Any:
     return a @ b
 
 
+@op("_int_mm")
+def int_mm(c: Context, a: ww.Tensor, b: ww.Tensor) -> Any:
+    """Bytes with a sign, multiplied and added up as `int32`."""
+    return mm(c, moved(a, ww.int32), moved(b, ww.int32))
+
+
+@op("_weight_int8pack_mm")
+def weight_int8pack_mm(c: Context, x: ww.Tensor, weight: ww.Tensor, scales: ww.Tensor) -> Any:
+    """x [m, k] by quantised rows [n, k], each row of which has a scale: `x @ weight.T * scales`, added up in `float32`."""
+    found = mm(c, moved(x, ww.float32), moved(weight, ww.float32).t())
+    return moved(found * moved(scales, ww.float32), c.dtype)
+
+
 def _added(c: Context, x: ww.Tensor, found: Any, beta: Any, alpha: Any) -> Any:
     if alpha != 1:
         found = found * tensor_of(alpha, c.dtype)
