@@ -146,13 +146,16 @@ fn rows_of_symbolic_number_and_length_are_shared() {
 #[test]
 fn lengths_without_divisors_have_whole_blocks() {
     let x = UOp::param(1, DType::F32, 1009);
-    let (list, linear) = chosen(&kernel_of(&[x.exp2()]), &Target::gpu_model());
+    let (list, linear) = chosen(&kernel_of(&[x.exp2()]), &small_gpu());
     assert_eq!((linear.launch().threads(), linear.launch().blocks()), (256, 4), "{list}");
     for n in [1, 255, 256, 1009] {
         let part = x.shrink(&[(Dim::from(0), Dim::from(UOp::variable("n", 1, 1009)))]);
-        let (list, linear) = chosen_for(&stored(part.exp2(), 1009), Some(n), &Target::gpu_model());
+        let (list, linear) = chosen_for(&stored(part.exp2(), 1009), Some(n), &small_gpu());
         assert_eq!(linear.launch().threads(), 256, "{list}");
     }
+    // Few of them are shared out among multiprocessors, by whole warps.
+    let (list, linear) = chosen(&kernel_of(&[x.exp2()]), &Target::gpu_model());
+    assert_eq!((linear.launch().threads(), linear.launch().blocks()), (32, 32), "{list}");
 }
 
 #[test]
@@ -271,6 +274,8 @@ fn a_convolution_goes_by_tiles_of_channels_and_places() {
     let value = (windows.reshape([1, 4, 30, 16, 3, 3]).expand(all) * filters).reduce(ReduceOp::Add, &[3, 4, 5]);
     let (list, linear) = chosen(&kernel_of(&[value.reshape([32, 4, 30])]), &small_gpu());
     assert!(list.contains("stage_shared") && linear.shared().bytes > 0, "{list}");
+    // Filters of all places of the window at once, as they lie in memory.
+    assert!(list.contains("flatten"), "{list}");
 }
 
 #[test]
