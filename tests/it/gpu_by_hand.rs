@@ -341,6 +341,19 @@ fn tiles_lie_in_shared_memory_without_conflicts_of_banks() {
     }
 }
 
+/// 4 x 64 channels of 100 x 100 places from 3 channels, windows of 7 x 7 in steps of two.
+fn stem() -> UOp {
+    let all = [4, 64, 100, 100, 3, 7, 7];
+    let shape = Shape::from(vec![4i64, 100, 100, 3, 7, 7]);
+    let strides = Shape::from(vec![3 * 206 * 206i64, 2 * 206, 2, 206 * 206, 206, 1]);
+    let windows = StridedArg { shape, strides, offset: Dim::Const(0) };
+    let x = UOp::param(1, DType::F32, 4 * 3 * 206 * 206);
+    let windows = UOp::new(Op::AsStrided, DType::F32, vec![x], Arg::Strided(windows.into()));
+    let filters = UOp::param(2, DType::F32, 64 * 3 * 49).reshape([1, 64, 1, 1, 3, 7, 7]).expand(all);
+    let value = windows.reshape([4, 1, 100, 100, 3, 7, 7]).expand(all) * filters;
+    kernel_of(&[value.reduce(ReduceOp::Add, &[4, 5, 6]).reshape([4, 64, 100, 100])])
+}
+
 #[test]
 fn no_choice_by_hand_spills() {
     let Some(ptxas) = &*PTXAS else { return println!("{NO_PTXAS}") };
@@ -357,6 +370,7 @@ fn no_choice_by_hand_spills() {
         ("a softmax that keeps its row", real_softmax),
         ("a softmax of an odd length", odd_softmax),
         ("sums of columns", column_sums),
+        ("a convolution of three channels", stem()),
     ];
     for target in Target::NVIDIA.into_iter().filter_map(Target::nvidia) {
         for (name, ast) in &kernels {

@@ -32,8 +32,9 @@ pub(crate) fn vectorize_inner(
 ) {
     let len = survey.inner_len(inner, id);
     let lanes = survey.lanes(target, id, len);
-    // Where lanes are registers, what they leave over would take as many again.
-    let leaves_rest = target.blocks.is_some() && !inner.is_local_buffer && len % i64::from(lanes) != 0;
+    let rows = if inner.is_local_buffer { Vec::new() } else { rows_that_share(survey, target, inner, id) };
+    // Where lanes are registers, what a tile of them leaves over would take as many again.
+    let leaves_rest = target.blocks.is_some() && rows.len() > 1 && len % i64::from(lanes) != 0;
     let lanes = if leaves_rest { 1 } else { lanes };
     if !leaves_rest && !choice.attempt(Opt::Vectorize { range: id, lanes }) {
         return;
@@ -47,7 +48,6 @@ pub(crate) fn vectorize_inner(
             _ => None,
         })
         .collect();
-    let rows = if inner.is_local_buffer { Vec::new() } else { rows_that_share(survey, target, inner, id) };
     // A tile of rows loads its operands once for all of them, and so needs few registers besides. A thread of a block has a register for each lane.
     let of_value = if target.blocks.is_some() { lanes } else { 1 };
     let all = target.vector_registers / of_value;
