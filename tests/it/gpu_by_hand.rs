@@ -146,13 +146,16 @@ fn rows_of_symbolic_number_and_length_are_shared() {
 #[test]
 fn lengths_without_divisors_have_whole_blocks() {
     let x = UOp::param(1, DType::F32, 1009);
-    let (list, linear) = chosen(&kernel_of(&[x.exp2()]), &Target::gpu_model());
+    let (list, linear) = chosen(&kernel_of(&[x.exp2()]), &small_gpu());
     assert_eq!((linear.launch().threads(), linear.launch().blocks()), (256, 4), "{list}");
     for n in [1, 255, 256, 1009] {
         let part = x.shrink(&[(Dim::from(0), Dim::from(UOp::variable("n", 1, 1009)))]);
-        let (list, linear) = chosen_for(&stored(part.exp2(), 1009), Some(n), &Target::gpu_model());
+        let (list, linear) = chosen_for(&stored(part.exp2(), 1009), Some(n), &small_gpu());
         assert_eq!(linear.launch().threads(), 256, "{list}");
     }
+    // Few of them are shared out among multiprocessors, by whole warps.
+    let (list, linear) = chosen(&kernel_of(&[x.exp2()]), &Target::gpu_model());
+    assert_eq!((linear.launch().threads(), linear.launch().blocks()), (32, 32), "{list}");
 }
 
 #[test]
@@ -271,6 +274,8 @@ fn a_convolution_goes_by_tiles_of_channels_and_places() {
     let value = (windows.reshape([1, 4, 30, 16, 3, 3]).expand(all) * filters).reduce(ReduceOp::Add, &[3, 4, 5]);
     let (list, linear) = chosen(&kernel_of(&[value.reshape([32, 4, 30])]), &small_gpu());
     assert!(list.contains("stage_shared") && linear.shared().bytes > 0, "{list}");
+    // Filters of all places of the window at once, as they lie in memory.
+    assert!(list.contains("flatten"), "{list}");
 }
 
 #[test]
@@ -336,6 +341,19 @@ fn tiles_lie_in_shared_memory_without_conflicts_of_banks() {
     }
 }
 
+/// 4 x 64 channels of 100 x 100 places from 3 channels, windows of 7 x 7 in steps of two.
+fn stem() -> UOp {
+    let all = [4, 64, 100, 100, 3, 7, 7];
+    let shape = Shape::from(vec![4i64, 100, 100, 3, 7, 7]);
+    let strides = Shape::from(vec![3 * 206 * 206i64, 2 * 206, 2, 206 * 206, 206, 1]);
+    let windows = StridedArg { shape, strides, offset: Dim::Const(0) };
+    let x = UOp::param(1, DType::F32, 4 * 3 * 206 * 206);
+    let windows = UOp::new(Op::AsStrided, DType::F32, vec![x], Arg::Strided(windows.into()));
+    let filters = UOp::param(2, DType::F32, 64 * 3 * 49).reshape([1, 64, 1, 1, 3, 7, 7]).expand(all);
+    let value = windows.reshape([4, 1, 100, 100, 3, 7, 7]).expand(all) * filters;
+    kernel_of(&[value.reduce(ReduceOp::Add, &[4, 5, 6]).reshape([4, 64, 100, 100])])
+}
+
 #[test]
 fn no_choice_by_hand_spills() {
     let Some(ptxas) = &*PTXAS else { return println!("{NO_PTXAS}") };
@@ -352,6 +370,7 @@ fn no_choice_by_hand_spills() {
         ("a softmax that keeps its row", real_softmax),
         ("a softmax of an odd length", odd_softmax),
         ("sums of columns", column_sums),
+        ("a convolution of three channels", stem()),
     ];
     for target in Target::NVIDIA.into_iter().filter_map(Target::nvidia) {
         for (name, ast) in &kernels {

@@ -5,6 +5,7 @@
 
 mod attention;
 mod attention_lengths;
+mod attention_tiles;
 mod bad_input;
 mod batches;
 mod chains;

@@ -94,6 +94,19 @@ fn tiles_are_of_every_size() {
 }
 
 #[test]
+fn few_rows_or_columns_are_one_tile() {
+    for [rows, columns] in [[2, 64], [5, 96], [16, 90], [17, 64], [31, 96], [64, 3], [90, 16], [96, 20]] {
+        for turned in [Turned::default(), Turned { left: false, right: true }] {
+            let ast = kernel_of(&[product(DType::BF16, [rows, 64, columns], turned)]);
+            let (list, linear) = check(&ast, &small_gpu());
+            assert!(count(&linear, Op::MultiplyMatrices) > 0, "{list}");
+            let launch = linear.launch();
+            assert_eq!(launch.grid.iter().filter(|blocks| **blocks > 1).count(), 1, "{rows} {columns}: {list}");
+        }
+    }
+}
+
+#[test]
 fn sides_and_terms_that_tiles_do_not_divide_are_masked() {
     for [rows, terms, columns] in [[30, 32, 32], [32, 16, 28], [64, 40, 60], [61, 47, 63], [120, 30, 250]] {
         let ast = kernel_of(&[product(DType::F16, [rows, terms, columns], Turned::default())]);

@@ -118,7 +118,9 @@ fn any_opt(choices: &mut Choices<'_>, kernel: &UOp, target: &Target) -> Opt {
     let dim = |choices: &mut Choices<'_>| *choices.one_of(&ThreadDim::ALL);
     let of_threads = target.blocks.is_some() && choices.once_in(2);
     match choices.between(0, 17) {
-        17 if of_threads => Opt::KeepShared { load: choices.between(0, loads as i64) as u32 },
+        17 if of_threads => {
+            Opt::KeepShared { load: choices.between(0, loads as i64) as u32, pad: *choices.one_of(&[0, 0, 3, 16]) }
+        }
         17 => Opt::Recompute { load: choices.between(0, loads as i64) as u32 },
         kind if of_threads => match kind {
             0 => Opt::Map { range: range(choices), index: ThreadIndex::Grid(dim(choices)) },

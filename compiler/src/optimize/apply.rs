@@ -67,7 +67,7 @@ fn try_apply(root: &UOp, opt: &Opt, target: &Target) -> Result<UOp, Reason> {
         }
         Opt::SplitMasked { range, len } => split_masked(root, &find(range)?, *len)?,
         Opt::Recompute { load } => recompute(root, *load)?,
-        Opt::KeepShared { load } => keep_shared(root, *load)?,
+        Opt::KeepShared { load, pad } => keep_shared(root, *load, *pad)?,
         Opt::MaterializeReductions { range } => stage::materialize_reductions(root, &find(range)?)?,
         Opt::Pack { lane, row } => stage::pack(root, &find(lane)?, &find(row)?)?,
         Opt::Stage { load, ranges } => stage::stage_load(root, *load, &all(ranges)?, MemorySpace::Private, target)?,

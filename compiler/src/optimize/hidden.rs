@@ -68,12 +68,12 @@ fn first_masked(root: &UOp, asked: &mut FxHashSet<u32>) -> Option<(UOp, NewRange
     })
 }
 
-/// Loops that all of some loop ends stand in; copies and lanes are none.
+/// Loops that all of some loop ends stand in; copies, lanes and threads of a block are none: the threads of a block meet in loops, so each runs as often as the others.
 fn around(ends: &[&UOp], dependencies: &Dependencies) -> RangeSet {
     let mut common = RangeSet::default();
     let is_loop = |range: &&UOp| {
-        use AxisKind::{Loop, Parallel, Reduce, Serial};
-        range.as_range().is_some_and(|arg| matches!(arg.kind, Parallel | Loop | Reduce | Serial))
+        use AxisKind::{Grid, Loop, Parallel, Reduce, Serial};
+        range.as_range().is_some_and(|arg| matches!(arg.kind, Parallel | Loop | Reduce | Serial | Grid(_)))
     };
     let loops = dependencies.order.iter().filter(is_loop).map(range_id);
     loops.filter(|id| ends.iter().all(|end| dependencies.get(end).contains(*id))).for_each(|id| common.insert(id));

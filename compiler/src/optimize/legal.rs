@@ -54,7 +54,7 @@ pub fn legal_opts(kernel: &UOp, target: &Target) -> Vec<Opt> {
         try_all(&mut of_threads(&ranges).into_iter());
         let loads = 0..loads_of(kernel).len() as u32;
         try_all(&mut loads.clone().map(|load| Opt::Recompute { load }));
-        try_all(&mut loads.map(|load| Opt::KeepShared { load }));
+        try_all(&mut loads.map(|load| Opt::KeepShared { load, pad: 0 }));
         try_all(&mut tiles_of_matrices(&ranges).into_iter());
         try_all(&mut shared_stages(kernel, &ranges, &dependencies).into_iter());
     }

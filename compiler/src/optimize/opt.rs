@@ -49,10 +49,13 @@ pub enum Opt {
     },
     /// A local buffer that a load reads, which each thread fills for itself, is filled and read by the threads of a block together.
     ///
-    /// Its loops keep their numbers; those along indices of threads that it depends on get the next free ones.
+    /// Its loops keep their numbers; those along indices of threads that it depends on get the next free ones. What one of these keeps may be followed by places that nothing
+    /// uses: so the next one's begins in another bank.
     KeepShared {
         /// The load's number.
         load: u32,
+        /// Places behind what an index of threads keeps.
+        pad: u32,
     },
     /// Reductions that depend on a range are kept in scratch along all of it, before what is computed from them.
     MaterializeReductions {

@@ -22,7 +22,7 @@ const FORMS: &[(&str, &str)] = &[
     ("split", "split(r0, 8)"),
     ("split_masked", "split_masked(r0, 8)"),
     ("recompute", "recompute(l0)"),
-    ("keep_shared", "keep_shared(l0)"),
+    ("keep_shared", "keep_shared(l0)` or `keep_shared(l0, 16)"),
     ("materialize", "materialize(r0)"),
     ("pack", "pack(r0, r1)"),
     ("stage", "stage(l0, r1, r2)"),
@@ -63,7 +63,8 @@ impl fmt::Display for Opt {
             Opt::Split { range, len } => write!(f, "split(r{range}, {len})"),
             Opt::SplitMasked { range, len } => write!(f, "split_masked(r{range}, {len})"),
             Opt::Recompute { load } => write!(f, "recompute(l{load})"),
-            Opt::KeepShared { load } => write!(f, "keep_shared(l{load})"),
+            Opt::KeepShared { load, pad: 0 } => write!(f, "keep_shared(l{load})"),
+            Opt::KeepShared { load, pad } => write!(f, "keep_shared(l{load}, {pad})"),
             Opt::MaterializeReductions { range } => write!(f, "materialize(r{range})"),
             Opt::Pack { lane, row } => write!(f, "pack(r{lane}, r{row})"),
             Opt::Stage { load, ranges }
@@ -131,7 +132,7 @@ impl FromStr for Opt {
             "split" => Opt::Split { range: arguments.range()?, len: arguments.number()? },
             "split_masked" => Opt::SplitMasked { range: arguments.range()?, len: arguments.number()? },
             "recompute" => Opt::Recompute { load: arguments.load()? },
-            "keep_shared" => Opt::KeepShared { load: arguments.load()? },
+            "keep_shared" => Opt::KeepShared { load: arguments.load()?, pad: arguments.number_or(0)? },
             "materialize" => Opt::MaterializeReductions { range: arguments.range()? },
             "pack" => Opt::Pack { lane: arguments.range()?, row: arguments.range()? },
             "reorder" => Opt::Reorder { range: arguments.range()?, inner: arguments.range()? },
@@ -199,6 +200,11 @@ impl Arguments<'_> {
     fn number(&mut self) -> Result<u32, OptTextError> {
         let argument = self.next()?.to_string();
         self.digits(&argument, &argument, "number")
+    }
+
+    /// A number, if there is one more argument.
+    fn number_or(&mut self, otherwise: u32) -> Result<u32, OptTextError> {
+        if self.left.is_empty() { Ok(otherwise) } else { self.number() }
     }
 
     /// A number behind a letter.
@@ -294,7 +300,7 @@ mod tests {
             Opt::Split { range: a, len: b },
             Opt::SplitMasked { range: a, len: b },
             Opt::Recompute { load: a },
-            Opt::KeepShared { load: a },
+            Opt::KeepShared { load: a, pad: b },
             Opt::MaterializeReductions { range: a },
             Opt::Pack { lane: a, row: b },
             Opt::Stage { load: a, ranges: vec![b] },

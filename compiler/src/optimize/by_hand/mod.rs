@@ -175,10 +175,14 @@ fn prepare(choice: &mut Attempts<'_>, survey: &mut Survey) -> bool {
     let target = choice.target;
     // What a thread copies for itself pays where it does much: there are many of them where blocks are.
     if let Some(blocks) = &target.blocks {
+        if work_together(choice, blocks) {
+            return true;
+        }
         if move_blocks_outside(choice) {
             *survey = Survey::of(&choice.kernel);
+            return work_together(choice, blocks);
         }
-        return work_together(choice, blocks);
+        return false;
     }
     let has_groups = split_groups(choice);
     if make_blocks(choice) || make_panel_blocks(choice) || make_term_blocks(choice) {

@@ -136,6 +136,23 @@ fn lengths_name_no_copies_and_no_lanes() {
 }
 
 #[test]
+fn lengths_name_blocks_of_threads_and_no_threads() {
+    use crate::ir::ThreadDim::X;
+    let zero = UOp::float(0.0, DType::F32);
+    // Threads of a block meet in loops, so all of them go through as many iterations.
+    for (kind, is_named) in [(AxisKind::Grid(X), true), (AxisKind::Block(X), false), (AxisKind::Lane, false)] {
+        let rows = UOp::range(ROWS, 0, kind);
+        let value =
+            |row: &UOp, term: &UOp| term.lt(row * 2 + 1).select(load(1, TERMS as u64, term, None), zero.clone());
+        let seen = run_over_what_is_seen(&kernel(ReduceOp::Add, value, rows));
+        let order = Dependencies::of(&seen).order;
+        let reduction = order.iter().find(|node| node.op() == Op::ReduceRange).expect("it has one");
+        let len = closed_ranges(reduction)[0].src()[0].as_int();
+        assert_eq!(len, Some(2 * ROWS - 1).filter(|_| !is_named), "{kind:?}");
+    }
+}
+
+#[test]
 fn what_accumulates_in_memory_keeps_a_loop() {
     let first =
         |term: &UOp| term.lt(UOp::index(1)).select(load(1, TERMS as u64, term, None), UOp::float(0.0, DType::F32));

@@ -8,13 +8,15 @@
 //! Threads that share a row would each need what others kept. They may compute it anew (`recompute`), which is best where it is little; else it is kept where all of them see it. It
 //! is made for all threads, so along each of their indices that it depends on. Its loops are loops of the first thread until they are mapped to indices (`map`).
 //!
+//! What one row keeps may be followed by places that nothing uses: so rows that lanes read at once begin in different banks.
+//!
 //! Refused: several stores; what is filled or read under a condition; what is kept of memory that the kernel replaces.
 //!
 //! Always: the value is the one that was kept. Tested by filetests, by random lists of opts, and with the rows that are chosen so, in the test crate.
 
 use rustc_hash::FxHashMap;
 
-use super::stage::{Copied, flat_offset, loads_of, room};
+use super::stage::{Copied, PAD_MAX, flat_offset, loads_of, room};
 use crate::DType;
 use crate::ir::{Arg, AxisKind, MemorySpace, Op, Sources, UOp, substitute};
 use crate::kernel::effects::{memory_in_place, replaces_what_was_read};
@@ -27,7 +29,10 @@ use crate::symbolic::simplify;
 ///
 /// # Errors
 /// Why not.
-pub(crate) fn keep_shared(root: &UOp, number: u32) -> Result<UOp, Reason> {
+pub(crate) fn keep_shared(root: &UOp, number: u32, pad: u32) -> Result<UOp, Reason> {
+    if pad > PAD_MAX {
+        return Err("at most 64 places stand behind a row".into());
+    }
     let loads = loads_of(root);
     let load = loads.get(number as usize).ok_or("the kernel has no such load")?;
     let buffer = &load.src()[0].src()[0];
@@ -65,8 +70,8 @@ pub(crate) fn keep_shared(root: &UOp, number: u32) -> Result<UOp, Reason> {
     let along: Vec<Copied> =
         own.iter().zip(next_range_id(root)..).map(|(range, id)| Copied::by_its_threads(range, id)).collect();
     let by_threads: Vec<UOp> = along.iter().map(|copied| copied.fill().clone()).collect();
-    let row = len as i64;
-    let total = own.iter().map(room).product::<u64>() * len;
+    let row = len as i64 + i64::from(pad);
+    let total = own.iter().map(room).product::<u64>() * row as u64;
     let dtype = scratch_of(buffer).dtype();
     let memory = UOp::new(Op::Scratch, dtype, Sources::new(), Arg::Scratch(scratch, total, MemorySpace::Shared));
     let placed = |memory: UOp, at: &[UOp], index: &UOp| {

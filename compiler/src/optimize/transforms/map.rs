@@ -79,8 +79,11 @@ pub(crate) fn is_computed_along(root: &UOp, store: &UOp, range: &UOp) -> bool {
 /// step over what an index before them reaches.
 fn threads_store_apart(store: &UOp) -> bool {
     let is_index = |node: &UOp| node.op() == Op::Range && kind_of(node).is_thread_index();
-    let terms = linear_terms(&store.src()[0].src()[1]).0;
-    let hides_index = |term: &UOp| !is_index(term) && postorder(std::slice::from_ref(term)).iter().any(is_index);
+    let mut terms = linear_terms(&store.src()[0].src()[1]).0;
+    let parts = take_sums_apart(&mut terms);
+    let is_part = |term: &UOp| parts.iter().any(|part| part.term == *term);
+    let hides_index =
+        |term: &UOp| !is_index(term) && !is_part(term) && postorder(std::slice::from_ref(term)).iter().any(is_index);
     if !closed_ranges(store).iter().any(is_index) {
         return true;
     }
@@ -90,7 +93,10 @@ fn threads_store_apart(store: &UOp) -> bool {
         true => terms.iter().find_map(|(term, step)| row_of(term, len).filter(|_| *step == 1)),
         false => None,
     });
-    let is_named = |range: &UOp| row.as_ref() == Some(range) || terms.iter().any(|(term, _)| term == range);
+    let is_named = |range: &UOp| {
+        let is_in_sum = |part: &PartOfSum| part.terms.iter().any(|(term, _)| term == range);
+        row.as_ref() == Some(range) || terms.iter().any(|(term, _)| term == range) || parts.iter().any(is_in_sum)
+    };
     let is_missing = |range: &UOp| is_index(range) && !range.src()[0].is_const(1) && !is_named(range);
     let is_hidden = |(term, _): &(UOp, i64)| row.is_none() && hides_index(term);
     if closed_ranges(store).iter().any(is_missing) || terms.iter().any(is_hidden) {
@@ -100,11 +106,53 @@ fn threads_store_apart(store: &UOp) -> bool {
         Op::Range => term.src()[0].max_value().saturating_sub(1).max(0),
         _ => term.max_value().saturating_sub(term.min_value()),
     };
-    let step_of = |(term, step): &(UOp, i64)| (step.saturating_abs(), is_index(term), width(term));
+    let step_of = |(term, step): &(UOp, i64)| (step.saturating_abs(), is_index(term) || is_part(term), width(term));
+    if !parts.iter().all(|part| steps_apart(part.terms.iter().map(step_of).collect())) {
+        return false;
+    }
     match place {
         Some((place, _)) if row.is_some() => steps_apart(place.iter().map(step_of).collect()),
         _ => steps_apart(bounded_by_gate(store, terms, step_of)),
     }
+}
+
+/// A term that is the quotient or the remainder of a sum of ranges.
+struct PartOfSum {
+    term: UOp,
+    /// The terms of the sum.
+    terms: Vec<(UOp, i64)>,
+}
+
+/// Sums of ranges that an offset holds with their quotients or remainders, as [`flatten`](super::flatten) makes them: each becomes its quotient and its remainder, which together
+/// say what the sum is.
+fn take_sums_apart(terms: &mut Vec<(UOp, i64)>) -> Vec<PartOfSum> {
+    let mut parts: Vec<PartOfSum> = Vec::new();
+    let divided = |(term, _): &(UOp, i64)| match term.op() {
+        Op::IDiv | Op::Mod => Some((term.src()[0].clone(), term.src()[1].as_int().filter(|divisor| *divisor > 0)?)),
+        _ => None,
+    };
+    let mut sums: Vec<(UOp, i64)> = terms.iter().filter_map(divided).collect();
+    sums.dedup();
+    for (sum, divisor) in sums {
+        let (own, constant) = linear_terms(&sum);
+        let step_of =
+            |terms: &[(UOp, i64)], node: &UOp| terms.iter().find(|(term, _)| term == node).map_or(0, |(_, step)| *step);
+        let times = own.first().map_or(0, |(range, step)| step_of(terms, range) / step);
+        let is_whole = |(range, step): &(UOp, i64)| range.op() == Op::Range && step_of(terms, range) == times * step;
+        if constant != 0 || !own.iter().all(is_whole) || parts.iter().any(|part| part.terms == own) {
+            continue;
+        }
+        let (quotient, remainder) = (sum.idiv(divisor), sum.modulo(divisor));
+        let steps = [times * divisor + step_of(terms, &quotient), times + step_of(terms, &remainder)];
+        terms.retain(|(term, _)| {
+            ![&quotient, &remainder].contains(&term) && !own.iter().any(|(range, _)| range == term)
+        });
+        for (term, step) in [quotient, remainder].into_iter().zip(steps) {
+            terms.push((term.clone(), step));
+            parts.push(PartOfSum { term, terms: own.clone() });
+        }
+    }
+    parts
 }
 
 /// The steps of an offset's terms. Those that the gate keeps below a length together are one, which steps as far as that: what lies beyond the end of a row, or of all rows, is not stored.
@@ -285,4 +333,34 @@ pub(crate) fn group(root: &UOp, range: &UOp, dim: ThreadDim) -> Result<UOp, Reas
     });
     check_replacing_stores(&new)?;
     Ok(simplify(&new))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DType;
+
+    /// Whether lanes that take turns store apart at an offset that is made of their common count.
+    fn are_apart(offset: impl Fn(&UOp) -> UOp) -> bool {
+        let [lane, turn] = [UOp::range(32, 0, AxisKind::Lane), UOp::range(4, 1, AxisKind::Loop)];
+        let offset = offset(&(&turn * 32 + &lane));
+        let index = UOp::new(Op::Index, DType::F32, vec![UOp::param(0, DType::F32, 1 << 16), offset], Arg::None);
+        let store = vec![index, UOp::float(1.0, DType::F32), lane, turn];
+        threads_store_apart(&UOp::new(Op::Store, DType::VOID, store, Arg::None))
+    }
+
+    #[test]
+    fn a_quotient_and_a_remainder_say_together_which_element_it_is() {
+        assert!(are_apart(|count| count.idiv(4) * 40 + count.modulo(4) * 8));
+        // The same, of which a pass has made one product less.
+        assert!(are_apart(|count| count * 10 - count.modulo(4) * 2));
+        assert!(are_apart(|count| simplify(&(count.idiv(5) * 40 + count.modulo(5) * 8))));
+        assert!(are_apart(|count| count.modulo(4) * 32 + count.idiv(4)));
+        // Rows are shorter than their elements come to, or one of both is missing.
+        assert!(!are_apart(|count| count.idiv(4) * 3 + count.modulo(4)));
+        assert!(!are_apart(|count| count.modulo(4) * 31 + count.idiv(4)));
+        assert!(!are_apart(|count| count.idiv(4) * 40));
+        assert!(!are_apart(|count| count.modulo(4) * 8));
+        assert!(!are_apart(|count| count.idiv(4) * 40 + count.modulo(5) * 8));
+    }
 }

@@ -58,7 +58,7 @@ pub(crate) fn split_masked(root: &UOp, range: &UOp, inner: u32) -> Result<UOp, R
     }
     let before = Dependencies::of(root);
     let is_local = |node: &UOp| node.op() == Op::Index && node.src()[0].op() == Op::LocalBuffer && !is_shared(node);
-    if nodes.iter().any(|node| is_local(node) && before.get(node).contains(range_id(range))) {
+    if nodes.iter().any(|node| is_local(node) && before.get(&node.src()[1]).contains(range_id(range))) {
         return Err("a local buffer ends where the loop ends".into());
     }
     let len = &range.src()[0];

@@ -33,7 +33,7 @@ use crate::symbolic::{linear_terms, simplify};
 use crate::target::Target;
 
 /// Most places that stand unused behind a row.
-const PAD_MAX: u32 = 64;
+pub(crate) const PAD_MAX: u32 = 64;
 
 /// Every reduction that stands in an output range, and in no other reduction or local buffer, kept along that range.
 ///

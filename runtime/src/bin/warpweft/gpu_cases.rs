@@ -102,6 +102,16 @@ cases! {
         |x| x[0].conv(&x[1], None, &ConvOptions::default().padding(vec![1]));
     attention_bf16 [BF16 [96, 1024, 64], BF16 [96, 1024, 64], BF16 [96, 1024, 64]]
         |x| x[0].attention(&x[1], &x[2], &AttentionOptions::default());
+    attention_bf16_128 [BF16 [32, 2048, 128], BF16 [32, 2048, 128], BF16 [32, 2048, 128]]
+        |x| x[0].attention(&x[1], &x[2], &AttentionOptions::default());
+    attention_causal [F32 [32, 2048, 64], F32 [32, 2048, 64], F32 [32, 2048, 64]]
+        |x| x[0].attention(&x[1], &x[2], &AttentionOptions::default().is_causal(true));
+    attention_mask [F16 [16, 1500, 80], F16 [16, 1500, 80], F16 [16, 1500, 80], F32 [1500, 1500]]
+        |x| x[0].attention(&x[1], &x[2], &AttentionOptions::default().mask(x[3].clone()));
+    attention_197 [F32 [96, 197, 64], F32 [96, 197, 64], F32 [96, 197, 64]]
+        |x| x[0].attention(&x[1], &x[2], &AttentionOptions::default());
+    attention_cross [F32 [16, 4096, 40], F32 [16, 77, 40], F32 [16, 77, 40]]
+        |x| x[0].attention(&x[1], &x[2], &AttentionOptions::default());
 }
 
 /// Their names.

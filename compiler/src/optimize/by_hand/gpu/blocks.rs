@@ -11,6 +11,7 @@
 
 use super::shared_reductions::share_reductions;
 use super::shared_tiles::tile_product;
+use super::two_products::tile_two_products;
 use crate::ir::{AxisKind, Op, ThreadDim, UOp};
 use crate::kernel::ranges::{all_ranges, closed_ranges, next_range_id, range_id};
 use crate::optimize::by_hand::Attempts;
@@ -48,7 +49,8 @@ impl Mark {
 
 /// What the threads of a block do together, where a kernel has such work: tiles of a product of matrices, or reductions. Whether it has.
 pub(crate) fn work_together(choice: &mut Attempts<'_>, blocks: &Blocks) -> bool {
-    choice.kernel.src().iter().all(stores_apart) && (tile_product(choice) || share_reductions(choice, blocks))
+    choice.kernel.src().iter().all(stores_apart)
+        && (tile_two_products(choice) || tile_product(choice) || share_reductions(choice, blocks))
 }
 
 /// Maps loops over outputs onto blocks of threads.
@@ -60,7 +62,7 @@ pub(crate) fn map_onto_blocks(choice: &mut Attempts<'_>, blocks: &Blocks) {
     }
     let mut loops = loops_over_outputs(&choice.kernel);
     let mut shared = Repeated::of(&choice.kernel);
-    let mut threads_left = THREADS.min(blocks.threads_max as i64);
+    let mut threads_left = threads_of_block(&loops, choice, blocks);
     let mut block_dims = ThreadDim::ALL.into_iter();
     let mut grid_dims = ThreadDim::ALL.into_iter();
     while let Some(range) = loops.pop() {
@@ -100,6 +102,14 @@ pub(crate) fn map_onto_blocks(choice: &mut Attempts<'_>, blocks: &Blocks) {
             choice.attempt(Opt::Map { range: id, index: ThreadIndex::Grid(dim) });
         }
     }
+}
+
+/// Threads of a block: fewer where there are not so many for each multiprocessor, but whole warps.
+fn threads_of_block(loops: &[UOp], choice: &Attempts<'_>, blocks: &Blocks) -> i64 {
+    let all = loops.iter().map(|range| range.src()[0].max_value().max(1)).fold(1, i64::saturating_mul);
+    let of_each = all / i64::from(choice.target.costs.few_results).max(1);
+    let power = (of_each.clamp(1, THREADS) as u32).next_power_of_two();
+    i64::from(power).max(blocks.lanes as i64).min(THREADS).min(blocks.threads_max as i64)
 }
 
 /// What stands outside of loops is done once there, and by each thread where they are threads: reductions and local buffers.

@@ -13,11 +13,13 @@
 //! eight groups of a warp's lanes, which read one element of eight rows, find them in different banks.
 //!
 //! The largest tile is taken of which there are enough for all multiprocessors, among those that leave little of their last ones empty; what lies beyond the end of a side or of
-//! the terms is masked.
+//! the terms is masked. Of few rows or columns one tile has all, however empty it is: so the other operand is read once.
+//!
+//! Weights of a convolution are copied for all places of the window at once, as they lie in memory; then lanes load their elements one by one.
 //!
 //! Tested in the test crate, on the interpreter of linear lists and on the emulator of GPUs.
 
-use super::shared_tiles::{Operand, Product, is_mostly_full, loop_of, next_operand, split, try_each};
+use super::shared_tiles::{Operand, Product, is_mostly_full, loop_of, next_operand, split, stage_places, try_each};
 use crate::DType;
 use crate::ir::{Op, ThreadDim, UOp, fragments, postorder};
 use crate::kernel::ranges::next_range_id;
@@ -35,12 +37,17 @@ struct MatrixTile {
 }
 
 /// Largest first.
-const TILES: [MatrixTile; 4] = [
+const TILES: [MatrixTile; 6] = [
     MatrixTile { rows: 128, columns: 256, warps: [2, 4] },
     MatrixTile { rows: 128, columns: 128, warps: [2, 4] },
     MatrixTile { rows: 64, columns: 64, warps: [2, 2] },
     MatrixTile { rows: 32, columns: 32, warps: [2, 2] },
+    MatrixTile { rows: 16, columns: 32, warps: [1, 4] },
+    MatrixTile { rows: 32, columns: 16, warps: [2, 2] },
 ];
+
+/// Rows, or columns, that are few: a product of so many is bound by memory.
+const FEW: i64 = 32;
 
 /// Terms of a slice.
 const SLICE: i64 = 32;
@@ -60,7 +67,17 @@ pub(crate) fn tile_matrices(choice: &mut Attempts<'_>, product: &Product, survey
     // The longer slice, unless it leaves more of its last one empty.
     let in_slices = |slice: i64| (terms + slice - 1) / slice * slice;
     let slice = if in_slices(SLICE) > in_slices(fragments::TERMS) { fragments::TERMS } else { SLICE };
-    let fits = |tile: &MatrixTile| is_mostly_full(&[(rows, tile.rows), (columns, tile.columns), (terms, slice)]);
+    let fits = |tile: &MatrixTile| {
+        let sides = [(rows, tile.rows, columns), (columns, tile.columns, rows)];
+        // One tile of few rows, beside many columns: memory takes longer than what is multiplied for nothing.
+        let is_few = |(len, side, other): (i64, i64, i64)| {
+            let is_smallest = side < FEW || 2 * len > side;
+            len <= side && side <= FEW && other >= 2 * FEW && is_smallest
+        };
+        let is_meant = sides.iter().all(|side| side.1 >= FEW || is_few(*side));
+        let counted = sides.map(|side| if is_few(side) { (1, 1) } else { (side.0, side.1) });
+        is_meant && is_mostly_full(&[counted[0], counted[1], (terms, slice)])
+    };
     let enough = i64::from(choice.target.costs.few_results);
     let tiles_of = |len: i64, side: i64| (len + side - 1) / side;
     let is_enough =
@@ -113,7 +130,9 @@ fn apply_tile(choice: &mut Attempts<'_>, product: &Product, tile: MatrixTile, sl
     }
     let mut dims = ThreadDim::ALL.into_iter();
     for id in [product.columns, product.rows].into_iter().chain(product.batches.iter().rev().copied()) {
-        if loop_of(&choice.kernel, id).is_some()
+        // Of so few that they are one tile, the loop is the tile's.
+        if ![row, column].contains(&id)
+            && loop_of(&choice.kernel, id).is_some()
             && let Some(dim) = dims.next()
         {
             choice.attempt(Opt::Map { range: id, index: ThreadIndex::Grid(dim) });
@@ -142,7 +161,9 @@ fn copy_operand(
         true => Opt::StageAhead { load, pad, ranges },
         false => Opt::StagePadded { load, pad, ranges },
     };
-    choice.attempt(stage).then_some(())?;
+    if !operand.is_along_terms || !stage_places(choice, load, [side, terms]) {
+        choice.attempt(stage).then_some(())?;
+    }
     choice.attempt(Opt::Vectorize { range: copy + 1, lanes: VECTOR }).then_some(())?;
     choice.attempt(Opt::Flatten { range: copy, inner: copy + 1 }).then_some(())?;
     let indices = [

@@ -7,3 +7,4 @@ pub(super) mod reductions_across;
 pub(super) mod row_loops;
 pub(super) mod shared_reductions;
 pub(super) mod shared_tiles;
+pub(super) mod two_products;

@@ -253,7 +253,7 @@ fn keep_rows(choice: &mut Attempts<'_>) -> bool {
         buffer.op() == Op::LocalBuffer && !is_shared(scratch_of(buffer))
     };
     while let Some(number) = loads_of(&choice.kernel).iter().position(is_own) {
-        if !choice.attempt(Opt::KeepShared { load: number as u32 }) {
+        if !choice.attempt(Opt::KeepShared { load: number as u32, pad: 0 }) {
             return false;
         }
     }

@@ -31,6 +31,7 @@ use crate::lower::loops::is_serial;
 use crate::optimize::by_hand::Attempts;
 use crate::optimize::by_hand::survey::Survey;
 use crate::optimize::opt::{Opt, ThreadIndex};
+use crate::optimize::transforms::stage::loads_of;
 use crate::symbolic::linear_terms;
 
 /// A tile of outputs, and the threads that compute it.
@@ -246,7 +247,7 @@ pub(crate) fn next_operand(kernel: &UOp, [rows, columns, terms]: [u32; 3]) -> Op
         |node: &&UOp| node.op() == Op::ReduceRange && closed_ranges(node).iter().any(|range| range_id(range) == terms);
     let reduction = dependencies.order.iter().find(closes)?;
     let inside = postorder(open_operands(reduction));
-    let loads = crate::optimize::transforms::stage::loads_of(kernel);
+    let loads = loads_of(kernel);
     loads.iter().enumerate().find_map(|(number, load)| {
         let set = dependencies.get(load);
         let is_operand = load.src()[0].src()[0].op() == Op::Param
@@ -260,6 +261,50 @@ pub(crate) fn next_operand(kernel: &UOp, [rows, columns, terms]: [u32; 3]) -> Op
         });
         is_operand.then(|| Operand { number: number as u32, has_columns: set.contains(columns), is_along_terms })
     })
+}
+
+/// Loops of the reduction besides the terms along which an operand is consecutive within a term, as weights of a convolution along the places of their window: outermost first.
+///
+/// A copy along these too is read once, as it lies in memory; one of each place apart would read all sectors again for each of them.
+pub(crate) fn places_of_term(kernel: &UOp, load: u32, terms: u32) -> Vec<u32> {
+    let loads = loads_of(kernel);
+    let Some([_, offset]) = loads.get(load as usize).map(|load| load.src()[0].src()) else { return Vec::new() };
+    let steps = linear_terms(offset).0;
+    let step_of_terms = steps.iter().find(|(term, _)| term.op() == Op::Range && range_id(term) == terms);
+    let Some((_, step_of_terms)) = step_of_terms else { return Vec::new() };
+    let is_place = |(term, step): &&(UOp, i64)| {
+        term.as_range().is_some_and(|arg| arg.kind == AxisKind::Reduce) && *step > 0 && step < step_of_terms
+    };
+    let mut places: Vec<&(UOp, i64)> = steps.iter().filter(is_place).collect();
+    places.sort_by_key(|(_, step)| std::cmp::Reverse(*step));
+    // Each steps over all that the next ones come to.
+    let mut reach = 1;
+    let is_dense = places.iter().rev().all(|(range, step)| {
+        let is_next = *step == reach;
+        reach *= range.src()[0].as_int().unwrap_or(0);
+        is_next
+    });
+    match is_dense && reach == *step_of_terms {
+        true => places.iter().map(|(range, _)| range_id(range)).collect(),
+        false => Vec::new(),
+    }
+}
+
+/// Stages a load along its places besides, where there is room for that, and makes one loop of the terms and these: `terms` is the loop that fills the copy along them.
+pub(crate) fn stage_places(choice: &mut Attempts<'_>, load: u32, [side, terms]: [u32; 2]) -> bool {
+    let places = places_of_term(&choice.kernel, load, terms);
+    if places.is_empty() {
+        return false;
+    }
+    let mark = Mark::of(choice);
+    let fill = next_range_id(&choice.kernel) + 1;
+    let ranges: Vec<u32> = [side, terms].into_iter().chain(places.iter().copied()).collect();
+    let is_staged = choice.attempt(Opt::StageShared { load, ranges })
+        && (1..=places.len() as u32).all(|place| choice.attempt(Opt::Flatten { range: fill, inner: fill + place }));
+    if !is_staged {
+        mark.restore(choice);
+    }
+    is_staged
 }
 
 /// Copies the tile of an operand into shared memory, by all threads.
@@ -280,10 +325,12 @@ fn copy_operand(
         true => Opt::StageAhead { load, pad: 0, ranges },
         false => Opt::StageShared { load, ranges },
     };
-    choice.attempt(stage).then_some(())?;
+    if is_side_last || !stage_places(choice, load, [side, terms]) {
+        choice.attempt(stage).then_some(())?;
+    }
     let (fill_side, fill_terms) = if is_side_last { (fills + 1, fills) } else { (fills, fills + 1) };
     if operand.is_along_terms {
-        choice.attempt(block(fill_terms, ThreadDim::X)).then_some(())?;
+        split_off(choice, fill_terms, tile.threads, |range| block(range, ThreadDim::X))?;
         split_off(choice, fill_side, tile.threads, |range| block(range, ThreadDim::Y))?;
     } else {
         split_off(choice, fill_side, vector, |range| Opt::Vectorize { range, lanes: vector as u32 })?;

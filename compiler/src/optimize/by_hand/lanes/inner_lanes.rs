@@ -30,8 +30,13 @@ pub(crate) fn vectorize_inner(
     inner: &InnerLoops,
     id: u32,
 ) {
-    let lanes = survey.lanes(target, id, survey.inner_len(inner, id));
-    if !choice.attempt(Opt::Vectorize { range: id, lanes }) {
+    let len = survey.inner_len(inner, id);
+    let lanes = survey.lanes(target, id, len);
+    let rows = if inner.is_local_buffer { Vec::new() } else { rows_that_share(survey, target, inner, id) };
+    // Where lanes are registers, what a tile of them leaves over would take as many again.
+    let leaves_rest = target.blocks.is_some() && rows.len() > 1 && len % i64::from(lanes) != 0;
+    let lanes = if leaves_rest { 1 } else { lanes };
+    if !leaves_rest && !choice.attempt(Opt::Vectorize { range: id, lanes }) {
         return;
     }
     // What stands in a tile already is there several times.
@@ -43,15 +48,16 @@ pub(crate) fn vectorize_inner(
             _ => None,
         })
         .collect();
-    let rows = if inner.is_local_buffer { Vec::new() } else { rows_that_share(survey, target, inner, id) };
-    // A tile of rows loads its operands once for all of them, and so needs few registers besides.
-    let registers = if rows.len() > 1 { target.vector_registers * 3 / 4 } else { target.vector_registers / 2 };
+    // A tile of rows loads its operands once for all of them, and so needs few registers besides. A thread of a block has a register for each lane.
+    let of_value = if target.blocks.is_some() { lanes } else { 1 };
+    let all = target.vector_registers / of_value;
+    let registers = if rows.len() > 1 { all * 3 / 4 } else { all / 2 };
     let budget = (registers / inner.count as u32).max(1);
     let mut accumulators: u32 = tiled.iter().map(|(_, times)| times).product();
     let of_part = !is_of_largest(choice, survey, inner);
     let tile = match of_part {
         true => tile_of_part(survey, &rows, budget / accumulators),
-        false => tile_of_rows(survey, target, inner, &rows, accumulators),
+        false => tile_of_rows(survey, target, inner, &rows, accumulators * of_value),
     };
     for (row, times) in tile {
         let is_new = tiled.iter().all(|(range, _)| *range != row);
@@ -73,7 +79,7 @@ pub(crate) fn vectorize_inner(
     let most = match (inner.is_local_buffer, holds_reductions) {
         (false, _) => budget.min(8),
         // A register tile: its accumulators fit three quarters of the registers.
-        (true, true) => target.vector_registers * 3 / 4,
+        (true, true) => all * 3 / 4,
         (true, false) => budget.min(UNROLLED_OPS_MAX / survey.body_ops.max(1)),
     };
     let wanted = (most / accumulators).min(vectors);

@@ -1,0 +1,117 @@
+//! Attention by tiles, as it is chosen by hand for GPUs: its values on the emulator, which watches for races and for what nothing has written, against exact sums; which kernels are
+//! such, for masks, types and lengths of every sort; and that none of them spills.
+
+use warpweft::tensor::AttentionOptions;
+use warpweft::{DType, Result, Tensor};
+use warpweft_compiler::linearize::Linear;
+use warpweft_compiler::pipeline::{LowerOptions, lower_kernel};
+use warpweft_compiler::schedule::{ScheduleOptions, normalize, schedule_with};
+use warpweft_compiler::target::Target;
+use warpweft_compiler::watch::Silent;
+use warpweft_tests::assembler::{NO_PTXAS, PTXAS};
+
+use crate::attention::Inputs;
+
+fn on_emulator(inputs: &Inputs) -> [Tensor; 3] {
+    inputs.tensors_of("PTX", &inputs.rows.into(), &inputs.keys.into())
+}
+
+/// Rows, keys and columns that tiles divide or not, of which some are fewer than a tile has; blocks of keys, or all of them at once.
+const SIZES: [[usize; 5]; 8] = [
+    [1, 1, 16, 32, 16],
+    [2, 1, 33, 77, 20],
+    [1, 1, 64, 128, 64],
+    [1, 1, 20, 197, 8],
+    [1, 1, 16, 1040, 16],
+    [1, 1, 18, 1100, 24],
+    [1, 1, 3, 1030, 7],
+    [1, 1, 16, 1536, 33],
+];
+
+#[test]
+fn attention_by_tiles_has_the_values_of_exact_sums() {
+    for shape in SIZES {
+        let inputs = Inputs::new(shape);
+        let options = AttentionOptions::default().enable_gqa(true);
+        inputs.check_tensors(&format!("{shape:?}"), on_emulator(&inputs), &options, |_, _| 0.0, f64::NAN);
+    }
+}
+
+#[test]
+fn what_is_hidden_from_a_tile_does_not_count() {
+    const HIDDEN: f64 = f64::NEG_INFINITY;
+    let causal = AttentionOptions::default().is_causal(true);
+    for shape in [[1, 1, 40, 40, 16], [1, 1, 300, 300, 4], [1, 1, 33, 1100, 4]] {
+        let inputs = Inputs::new(shape);
+        let after = |row: usize, key: usize| if key > row { HIDDEN } else { 0.0 };
+        inputs.check_tensors("causal", on_emulator(&inputs), &causal, after, f64::NAN);
+    }
+    for keys in [130usize, 1100] {
+        let inputs = Inputs::new([1, 1, 17, keys, 8]);
+        // The first row sees nothing.
+        let hides = move |row: usize, key: usize| row == 0 || (row + key).is_multiple_of(3);
+        let seen: Vec<bool> = (0..17 * keys).map(|place| !hides(place / keys, place % keys)).collect();
+        let mask = Tensor::from_vec(seen, [17, keys as i64]).to("PTX");
+        let options = AttentionOptions::default().mask(Some(mask));
+        let added = |row, key| if hides(row, key) { HIDDEN } else { 0.0 };
+        inputs.check_tensors("a mask", on_emulator(&inputs), &options, added, 0.0);
+    }
+}
+
+#[test]
+fn half_floats_are_weighted_in_single_ones() -> Result<()> {
+    for dtype in [DType::F16, DType::BF16] {
+        let inputs = Inputs::new([1, 1, 20, 70, 16]);
+        let of = |device: &str| -> Result<Vec<f32>> {
+            let [q, k, v] = inputs.tensors_of(device, &20usize.into(), &70usize.into()).map(|x| x.cast(dtype));
+            q.attention(&k, &v, &AttentionOptions::default()).cast(DType::F32).to_vec::<f32>()
+        };
+        // A rounding to the half float, where the single ones before it differ in their last bits.
+        let (found, want) = (of("PTX")?, of("INTERPRETER")?);
+        assert!(found.iter().zip(&want).all(|(a, b)| (a - b).abs() <= 8e-3 * b.abs().max(0.1)), "{dtype}");
+    }
+    Ok(())
+}
+
+/// The kernel of attention over so much, for a GPU; the last one of a program of several.
+fn kernel_for(target: &Target, dtype: DType, [heads, rows, keys, width]: [i64; 4], is_causal: bool) -> Linear {
+    let input = |len: i64| {
+        Tensor::from_bytes(None, dtype, [heads, len, width], &vec![0; dtype.bytes() * (heads * len * width) as usize])
+    };
+    let options = AttentionOptions::default().is_causal(is_causal);
+    let value = input(rows).attention(&input(keys), &input(keys), &options);
+    let normalized = normalize(&[warpweft::compiler::graph(&value).expect("a graph")], |_| None).expect("a program");
+    let options = ScheduleOptions { fuse: true, costs: target.costs };
+    let schedule = schedule_with(&normalized.sink, options, &mut Silent).expect("a schedule");
+    let ast = &schedule.kernels.last().expect("a kernel").ast;
+    lower_kernel(ast, target, &LowerOptions::by_hand_unless(false), &mut Silent).expect("a list")
+}
+
+#[test]
+fn rows_are_tiles_of_sixteen_lanes_that_keep_nothing_for_themselves() {
+    let cases = [
+        (DType::F32, [8, 4096, 4096, 64], false),
+        (DType::F32, [8, 4096, 4096, 64], true),
+        (DType::BF16, [96, 1024, 1024, 64], false),
+        (DType::F16, [16, 1500, 1500, 80], false),
+        (DType::F32, [96, 197, 197, 64], false),
+        (DType::BF16, [8, 2048, 2048, 128], false),
+        (DType::F32, [16, 4096, 77, 40], false),
+    ];
+    let assembler = PTXAS.as_ref();
+    if assembler.is_none() {
+        println!("{NO_PTXAS}");
+    }
+    for (dtype, shape, is_causal) in cases {
+        for target in Target::NVIDIA.into_iter().filter_map(Target::nvidia) {
+            let linear = kernel_for(&target, dtype, shape, is_causal);
+            let what = format!("{dtype} {shape:?} {is_causal} for {}", target.processor);
+            assert_eq!((linear.launch().lanes, linear.scratch().bytes), (16, 0), "{what}");
+            let program = warpweft_renderer::render(&linear, &target).expect("a GPU has it all");
+            let Some(ptxas) = assembler else { continue };
+            let takes =
+                ptxas.assemble(&program.source, &target.processor).unwrap_or_else(|why| panic!("{what}: {why}"));
+            assert_eq!((takes.spill_store_bytes, takes.spill_load_bytes), (0, 0), "{what}: {takes:?}");
+        }
+    }
+}
