@@ -40,10 +40,11 @@ use crate::optimize::opt::Opt;
 use crate::optimize::transforms::split::is_reduce;
 use crate::target::Target;
 use blocks_outside::move_blocks_outside;
-use copies::pack::{TileLoops, compute_rows, pack_shared_operand};
+use copies::pack::{TileLoops, compute_rows};
 use copies::panel_blocks::make_panel_blocks;
 use copies::panels::{ACROSS, copy_panel};
 use copies::product::make_blocks;
+use copies::row_blocks::pack_for_row_blocks;
 use copies::term_blocks::make_term_blocks;
 use copies::windows::tile_windows;
 use cuts::{cut_decided, vectorize_parts};
@@ -152,7 +153,7 @@ pub fn choose(root: &UOp, target: &Target) -> Choice {
                 let width = i64::from(lanes * tile.vectors);
                 let passes = survey.len(row) / i64::from(rows);
                 let loops = TileLoops { columns: id, width, rows: row, passes };
-                pack_shared_operand(&mut choice, &loops);
+                pack_for_row_blocks(&mut choice, &loops, rows);
                 compute_rows(&mut choice, &loops, rows);
             }
             None => {}
