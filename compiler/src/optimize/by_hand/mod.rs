@@ -13,7 +13,8 @@
 //!    of it are better off with lanes of their own. Reductions and local buffers that do not depend on it get one of their own ranges, by
 //!    the same measure: so each of several loops in a row has lanes. Of short rows, rows are lanes, though what they load lies apart, where that saves more cycles.
 //! 3. The register tile: along the vector range several vectors, and along one more output range several rows, when some load does not
-//!    depend on that range and so is reused. The tile's accumulators fit three quarters of the vector registers.
+//!    depend on that range and so is reused. The tile's accumulators fit three quarters of the vector registers. Rows too many for the last cache are walked in
+//!    blocks (`row_blocks`). Without reductions, a loop that much does not depend on moves inside (`repeated`).
 //! 4. A reduction over lanes gets several accumulators (`inner_lanes`).
 //!    Scans without lanes are done for several lines in turn (`interleave`); parts that were cut off get lanes of their own (`cuts`).
 //! 5. Threads share the outermost loop, where there is work for them; loops over outputs become blocks of threads, where the machine has them (`gpu`).
@@ -30,6 +31,7 @@ pub(super) mod cuts;
 mod gpu;
 mod groups;
 mod lanes;
+mod repeated;
 mod survey;
 mod tile;
 
@@ -40,10 +42,11 @@ use crate::optimize::opt::Opt;
 use crate::optimize::transforms::split::is_reduce;
 use crate::target::Target;
 use blocks_outside::move_blocks_outside;
-use copies::pack::{TileLoops, compute_rows, pack_shared_operand};
+use copies::pack::{TileLoops, compute_rows};
 use copies::panel_blocks::make_panel_blocks;
 use copies::panels::{ACROSS, copy_panel};
 use copies::product::make_blocks;
+use copies::row_blocks::pack_for_row_blocks;
 use copies::term_blocks::make_term_blocks;
 use copies::windows::tile_windows;
 use cuts::{cut_decided, vectorize_parts};
@@ -54,8 +57,9 @@ use lanes::interleave::interleave_scans;
 use lanes::local_buffers::add_local_buffer;
 use lanes::short_rows::join_short_rows;
 use lanes::turns::split_turns;
+use repeated::move_repeating_inside;
 use survey::{AccessPattern, InnerLoops, Survey};
-use tile::{Tile, choose_tile};
+use tile::{Tile, choose_tile, rows_of_kept};
 
 /// Stages that may be added to a kernel.
 const STAGES_MAX: usize = 4;
@@ -152,13 +156,17 @@ pub fn choose(root: &UOp, target: &Target) -> Choice {
                 let width = i64::from(lanes * tile.vectors);
                 let passes = survey.len(row) / i64::from(rows);
                 let loops = TileLoops { columns: id, width, rows: row, passes };
-                pack_shared_operand(&mut choice, &loops);
+                pack_for_row_blocks(&mut choice, &loops, rows);
                 compute_rows(&mut choice, &loops, rows);
             }
+            None if of_few_threads => move_repeating_inside(&mut choice, &survey, id, lanes),
             None => {}
         }
     } else if of_few_threads {
         interleave_scans(&mut choice, &survey);
+        if let Some((range, times)) = rows_of_kept(&survey, target, None) {
+            choice.attempt(Opt::Upcast { range, times });
+        }
     }
     if of_few_threads {
         vectorize_parts(&mut choice, &survey, target);
@@ -270,7 +278,7 @@ fn saves_more_outside(survey: &Survey, target: &Target, id: u32, wishes: &[Optio
 }
 
 fn best_output_range(survey: &Survey, target: &Target) -> Option<(f64, u32)> {
-    let mut best: Option<(f64, u32)> = None;
+    let mut best: Option<(f64, bool, u32)> = None;
     // Where too much lies apart, lanes are still worth it for what is computed; but rather those that loops inside wish for.
     let mut computing: Option<(f64, u32)> = None;
     for range in &survey.outputs {
@@ -282,14 +290,19 @@ fn best_output_range(survey: &Survey, target: &Target) -> Option<(f64, u32)> {
         }
         let fullness = fullness(survey, target, id, most);
         let score = survey.lane_score(id, |access| survey.is_concerned(access, id)) * fullness;
-        if score > 0.0 && best.is_none_or(|(other, _)| score >= other) {
-            best = Some((score, id));
+        // Of what crosses memory, stores go along it: a tile turns loads around.
+        let is_stored_along = survey.accesses.iter().any(|access| access.is_store && access.steps.get(&id) == Some(&1));
+        if score > 0.0
+            && best.is_none_or(|(other, along, _)| score > other || score == other && is_stored_along >= along)
+        {
+            best = Some((score, is_stored_along, id));
         }
         let saved = survey.cycles_saved_by_lanes(id, lanes) * fullness;
         if saved > 0.0 && computing.is_none_or(|(other, _)| saved >= other) {
             computing = Some((saved, id));
         }
     }
+    let best = best.map(|(score, _, id)| (score, id));
     best.or(computing.map(|(_, id)| (0.0, id)).filter(|_| target.blocks.is_none()))
 }
 
@@ -382,7 +395,8 @@ pub(crate) fn fill_between(choice: &mut Attempts<'_>, survey: &Survey, lane: u32
 /// asked for would be gone before their turn came.
 fn walk_in_blocks(choice: &mut Attempts<'_>, survey: &Survey, sides: [(u32, u32); 2]) {
     let tiles = sides.map(|(id, part)| survey.len(id) / part as i64);
-    if tiles.iter().any(|count| *count < 2 * BLOCK_TILES as i64) {
+    // What is computed once for a row would be computed again in each block of it.
+    if !survey.inner.is_empty() || tiles.iter().any(|count| *count < 2 * BLOCK_TILES as i64) {
         return;
     }
     for (id, _) in sides {

@@ -230,6 +230,24 @@ impl Survey {
         of_accesses + ops.map(|(_, cycles)| cycles * together).sum::<f64>()
     }
 
+    /// The cycles of a kernel without reductions, with lanes along a range, if its loops stand in this order: what a value does not depend on repeats it, where it
+    /// stands further in for what else it depends on.
+    pub(crate) fn cycles_in_order(&self, order: &[u32], vector_id: u32, lanes: u32) -> f64 {
+        let times = |depends: &RangeSet| -> f64 {
+            let own = order.iter().rposition(|id| depends.contains(*id)).map_or(&[][..], |last| &order[..=last]);
+            own.iter().filter(|id| !depends.contains(**id)).map(|id| self.most(*id) as f64).product()
+        };
+        let together = |depends: &RangeSet| if depends.contains(vector_id) { f64::from(lanes) } else { 1.0 };
+        let of_ops = self.ops.iter().map(|(depends, cycles)| cycles * times(depends) / together(depends));
+        let of_access = |access: &AccessPattern| match access.steps.get(&vector_id) {
+            _ if access.irregular.contains(vector_id) => 1.0 + APART,
+            Some(0 | 1) | None => 1.0 / together(&access.depends),
+            Some(_) => 1.0 + APART,
+        };
+        of_ops.sum::<f64>()
+            + self.accesses.iter().map(|access| of_access(access) * access.weight * times(&access.depends)).sum::<f64>()
+    }
+
     /// The length that a range has in any case: of a symbolic one, the least.
     pub(crate) fn len(&self, id: u32) -> i64 {
         self.ranges.get(&id).map_or(0, |range| range.src()[0].min_value())

@@ -6,7 +6,7 @@
 //!
 //! Tested below for the register files of common machines, and by the kernels that the choice by hand gives (filetests).
 
-use super::survey::{AccessPattern, Survey};
+use super::survey::{AccessPattern, InnerLoops, Survey};
 use crate::ir::{AxisKind, UOp};
 use crate::kernel::ranges::range_id;
 use crate::optimize::by_hand::UNROLLED_OPS_MAX;
@@ -44,12 +44,15 @@ pub(crate) fn choose_tile(survey: &Survey, target: &Target, vector_id: u32, lane
         .iter()
         .filter(|inner| !inner.is_local_buffer && inner.depends.contains(vector_id))
         .max_by(|a, b| a.weight.total_cmp(&b.weight));
-    let Some(reduction) = main else { return copy_tile(survey, vector_id, lanes) };
-    // What is repeated already has accumulators for each copy.
-    let is_copied = |range: &&UOp| {
-        let is_copy = range.as_range().is_some_and(|arg| arg.kind == AxisKind::Unroll);
-        is_copy && reduction.depends.contains(range_id(range))
+    let Some(reduction) = main else {
+        let kept = rows_of_kept(survey, target, Some(vector_id));
+        return kept.map_or_else(
+            || copy_tile(survey, vector_id, lanes),
+            |row| Tile { vectors: 1, row: Some(row), crosses: false },
+        );
     };
+    // What is repeated already has accumulators for each copy.
+    let is_copied = |range: &&UOp| is_copy(range) && reduction.depends.contains(range_id(range));
     let copies: i64 = survey.ranges.values().filter(is_copied).map(|range| range.src()[0].max_value()).product();
     let per_reduction = (budget / (reduction.count as u32 * copies as u32)).max(1);
     let reused = |id: u32| -> f64 {
@@ -92,6 +95,57 @@ pub(crate) fn choose_tile(survey: &Survey, target: &Target, vector_id: u32, lane
             Tile { vectors, ..Tile::default() }
         }
     }
+}
+
+fn is_copy(range: &UOp) -> bool {
+    range.as_range().is_some_and(|arg| arg.kind == AxisKind::Unroll)
+}
+
+/// The rows that share a contraction whose results a local buffer keeps for each row, as the scores of attention: which range, and how many of it. What is stored
+/// is computed from the buffer, so the tile is around the loop that fills it, which gets its vectors later.
+pub(crate) fn rows_of_kept(survey: &Survey, target: &Target, vector_id: Option<u32>) -> Option<(u32, u32)> {
+    let mut best: Option<(f64, u32, u32)> = None;
+    let (contractions, fills): (Vec<_>, Vec<_>) = survey.inner.iter().partition(|inner| !inner.is_local_buffer);
+    for (fill, column) in fills.iter().flat_map(|fill| fill.ranges.iter().map(move |range| (fill, range_id(range)))) {
+        let inside =
+            |access: &&AccessPattern, inner: &InnerLoops| inner.holds(access) && access.depends.contains(column);
+        let in_lanes = |inner: &InnerLoops| {
+            survey.accesses.iter().any(|access| inside(&access, inner) && access.steps.get(&column) == Some(&1))
+        };
+        // What is copied already has a tile of its own.
+        let is_copied = |inner: &InnerLoops| {
+            let mut copies = survey.ranges.values().filter(|range| is_copy(range));
+            copies.any(|range| inner.is_inside(range_id(range)))
+        };
+        let fits = |inner: &&&InnerLoops| inner.is_inside(column) && in_lanes(inner) && !is_copied(inner);
+        for contraction in contractions.iter().filter(fits) {
+            for row in survey.outputs.iter().map(range_id).filter(|row| Some(*row) != vector_id) {
+                let shared = survey
+                    .accesses
+                    .iter()
+                    .filter(|access| inside(access, contraction) && !access.depends.contains(row));
+                let reuse: f64 = shared.map(|access| access.weight).sum();
+                let elements = fill.ranges.iter().map(|range| survey.most(range_id(range))).product::<i64>();
+                let kept =
+                    i64::from(target.costs.kept_bytes) / elements.saturating_mul(survey.element_bytes as i64).max(1);
+                let most = u32::try_from(survey.len(row).min(kept)).unwrap_or(0);
+                let is_around = contraction.is_inside(row) && fill.is_inside(row) && most >= 2;
+                if !is_around || reuse <= best.map_or(0.0, |(other, ..)| other) {
+                    continue;
+                }
+                let lanes = survey.lanes(target, column, survey.len(column));
+                let room = RegisterRoom {
+                    registers: target.vector_registers,
+                    values: contraction.count as u32,
+                    divides: false,
+                };
+                let vectors = (survey.len(column) as u32).div_ceil(lanes);
+                let (_, rows) = register_tile(&room, vectors, most);
+                best = Some((reuse, row, rows));
+            }
+        }
+    }
+    best.filter(|(_, _, rows)| *rows >= 2 && target.blocks.is_none()).map(|(_, row, rows)| (row, rows))
 }
 
 /// Registers of whole vectors. Where threads run in blocks a register holds 4 bytes, and half of a thread's are left so that more threads have some.
@@ -246,6 +300,40 @@ mod tests {
         let room = RegisterRoom { registers: 31, values: 1, divides: true };
         assert_eq!(register_tile(&room, 250, 1000), (2, 10));
         assert_eq!(register_tile(&room, 7, 11), (1, 11));
+    }
+
+    /// The opts of what is computed from the scores of all keys for each query: exponents, less the largest.
+    fn kept_scores(queries: i64, keys: i64, width: i64) -> String {
+        let text = format!(
+            "graph %scores(y: f32[8, {queries}, {keys}], q: f32[8, {queries}, {width}], k: f32[8, {keys}, {width}]) {{
+  a = reshape q, [8, {queries}, 1, {width}]
+  b = expand a, [8, {queries}, {keys}, {width}]
+  c = reshape k, [8, 1, {keys}, {width}]
+  d = expand c, [8, {queries}, {keys}, {width}]
+  p = mul b, d
+  scores = reduce p, add (3)
+  kept = materialize scores, (2)
+  most = reduce kept, max (2)
+  m = reshape most, [8, {queries}, 1]
+  n = expand m, [8, {queries}, {keys}]
+  e = sub kept, n
+  f = exp2 e
+  done = store y, f
+  z = sink done
+  return z
+}}"
+        );
+        let ast = crate::ir::text::parse(&text).expect("a graph").roots[0].clone();
+        let loops = crate::pipeline::loops_of(&ast, &mut crate::watch::Silent);
+        crate::optimize::Opts::List(crate::optimize::choose(&loops, &Target::test_avx2()).applied).to_string()
+    }
+
+    #[test]
+    fn rows_share_the_contraction_of_which_results_are_kept() {
+        let opts = kept_scores(256, 256, 64);
+        assert!(opts.contains("upcast(r1, 4)") && opts.contains("pack("), "{opts}");
+        // Of four rows 64 KiB would be kept, of two 32.
+        assert!(kept_scores(256, 4096, 16).contains("upcast(r1, 2)"), "{}", kept_scores(256, 4096, 16));
     }
 
     #[test]

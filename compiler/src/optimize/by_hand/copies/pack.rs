@@ -37,11 +37,11 @@ pub(crate) struct TileLoops {
     pub(crate) passes: i64,
 }
 
-/// Packs the operand that rows share, if there is one that it pays for.
-pub(crate) fn pack_shared_operand(choice: &mut Attempts<'_>, tile: &TileLoops) {
+/// Packs the operand that rows share, if there is one that it pays for; whether it did.
+pub(crate) fn pack_shared_operand(choice: &mut Attempts<'_>, tile: &TileLoops) -> bool {
     let is_outside = choice.kernel.src().iter().all(|store| comes_before(store, tile.columns, tile.rows));
     if tile.passes < PASSES_MIN || !is_outside {
-        return;
+        return false;
     }
     let dependencies = Dependencies::of(&choice.kernel);
     let replaced = memory_in_place(&choice.kernel);
@@ -56,9 +56,7 @@ pub(crate) fn pack_shared_operand(choice: &mut Attempts<'_>, tile: &TileLoops) {
         let is_apart = terms.last().is_some_and(|range| lies_apart(&load, range, tile.width));
         (fits && is_apart).then(|| (number, terms.iter().map(range_id).collect::<Vec<u32>>()))
     });
-    if let Some((load, ranges)) = found {
-        attempt_copy(choice, load, ranges);
-    }
+    found.is_some_and(|(load, ranges)| attempt_copy(choice, load, ranges))
 }
 
 /// Copies what is computed from the rows' operand alone for each tile of rows, if something is: their elements are read one by one, for each tile of columns again.
@@ -98,7 +96,7 @@ pub(crate) fn copied_bytes(dependencies: &Dependencies, load: &UOp) -> i64 {
     computed_from(dependencies, load).dtype().bytes() as i64
 }
 
-fn is_plain(load: &UOp, replaced: &FxHashSet<UOp>) -> bool {
+pub(crate) fn is_plain(load: &UOp, replaced: &FxHashSet<UOp>) -> bool {
     let [memory, _] = load.src()[0].src() else { return false };
     memory.op() == Op::Param && !replaced.contains(memory)
 }
@@ -110,7 +108,7 @@ fn comes_before(store: &UOp, outer: u32, inner: u32) -> bool {
 }
 
 /// The loops of reductions that a load varies with.
-fn terms_around(root: &UOp, load: &UOp, dependencies: &Dependencies) -> Vec<UOp> {
+pub(crate) fn terms_around(root: &UOp, load: &UOp, dependencies: &Dependencies) -> Vec<UOp> {
     let set = dependencies.get(load);
     let mut ranges = crate::kernel::ranges::all_ranges(root);
     let is_term = |range: &UOp| range.as_range().is_some_and(|range| range.kind == AxisKind::Reduce);

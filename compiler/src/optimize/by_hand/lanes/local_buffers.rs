@@ -1,7 +1,7 @@
 //! Which values get a local buffer of their own because loops run better so; see [`crate::optimize::transforms::stage`] for what that means.
 //!
 //! Reductions are kept along an output range when they have lanes of their own and what follows them is long: number by number it would cost
-//! more than the way through scratch. Loads are packed when a reduction has lanes of its own only because they cross the better lanes in steps,
+//! more than the way through scratch; with them those that are part of their terms, where the rest asks for these, too. Loads are packed when a reduction has lanes of its own only because they cross the better lanes in steps,
 //! and other loops read them over and over.
 
 use crate::kernel::ranges::range_id;
@@ -51,6 +51,8 @@ fn keep_reductions(choice: &mut Attempts<'_>, survey: &Survey, range: u32) -> bo
     if !choice.attempt(opt.clone()) {
         return false;
     }
+    // What both another reduction and the rest ask for, as the largest element of a row of which logarithms are taken, is left by the first.
+    choice.attempt(opt.clone());
     // Threads of a block share what is kept; each would compute it again.
     let is_cheap = choice.target.blocks.is_some() || Survey::of(&choice.kernel).work <= survey.work * WORK_AGAIN_MAX;
     if !is_cheap {
@@ -217,6 +219,42 @@ mod tests {
             let opts = attention(heads, queries, 256, 128, threads);
             assert!(!opts.contains("pack("), "{heads} heads of {queries} queries: {opts}");
         }
+    }
+
+    #[test]
+    fn what_rows_need_twice_is_kept_and_lanes_follow_the_store() {
+        let text = "graph %turned(p0: f32[480000], p1: f32[8, 300, 200]) {
+  v0 = reduce p1, max (2)
+  v1 = reshape v0, [8, 300, 1]
+  v2 = expand v1, [8, 300, 200]
+  v3 = sub p1, v2
+  v4 = max v3, -104.0
+  v5 = mul v4, 1.442695
+  v6 = min v5, 127.99999
+  v7 = exp2 v6
+  v8 = neg v6
+  v9 = muladd v4, 1.442695, v8
+  v10 = muladd v4, 1.925963e-8, v9
+  v11 = mul v10, 0.6931472
+  v12 = muladd v7, v11, v7
+  v13 = reduce v12, add (2)
+  v14 = reshape v13, [8, 300, 1]
+  v15 = log2 v14
+  v16 = mul v15, 0.6931472
+  v17 = expand v16, [8, 300, 200]
+  v18 = sub v3, v17
+  v19 = permute v18, (0, 2, 1)
+  v20 = store p0, v19
+  v21 = sink v20
+  return v21
+}";
+        let ast = parse(text).unwrap_or_else(|error| panic!("{error}")).roots[0].clone();
+        let choice = choose(&loops_of(&ast, &mut Silent), &Target { threads: 1, ..Target::test_avx2() });
+        let opts = Opts::List(choice.applied).to_string();
+        // Neither the largest elements nor the sums are computed beside what is stored, which goes along the rows.
+        assert!(opts.starts_with("materialize(r2), materialize(r2), vectorize(r2, 8)"), "{opts}");
+        // Nor anew for each block of a tile.
+        assert!(!opts.contains("outermost"), "{opts}");
     }
 
     #[test]
