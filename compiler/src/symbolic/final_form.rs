@@ -153,16 +153,13 @@ impl Writer {
     }
 
     fn write_sum(&mut self, node: &UOp) -> UOp {
-        self.sum_at(node.clone(), &Sum::of(node))
+        let sum = Sum::of(node);
+        self.sum(&sum)
     }
 
     /// A sum of canonical atoms, as written.
     fn sum(&mut self, sum: &Sum) -> UOp {
-        self.sum_at(sum.to_uop(), sum)
-    }
-
-    /// As [`Writer::sum`], of the sum that a canonical node is.
-    fn sum_at(&mut self, key: UOp, sum: &Sum) -> UOp {
+        let key = sum.to_uop();
         if let Some(done) = self.sums.get(&key) {
             return done.clone();
         }

@@ -52,10 +52,8 @@ impl SumTable {
             table.sums.truncate(most);
         }
         table.add_common_parts();
-        let mut sized: Vec<(Size, (UOp, Sum))> =
-            table.sums.into_iter().map(|(node, sum)| (size(&node, &sum), (node, sum))).collect();
-        sized.sort_by_key(|(size, _)| *size);
-        (table.sizes, table.sums) = sized.into_iter().unzip();
+        table.sums.sort_by_cached_key(|(_, sum)| size(sum));
+        table.sizes = table.sums.iter().map(|(_, sum)| size(sum)).collect();
         table
     }
 
@@ -106,7 +104,7 @@ impl SumTable {
             Some(own) => self.sizes.partition_point(|size| *size < self.sizes[own]),
             None if self.sums.is_empty() => 0,
             None => {
-                let limit = size(&rest.to_uop(), rest);
+                let limit = size(rest);
                 self.sizes.partition_point(|size| *size < limit)
             }
         };
@@ -150,9 +148,9 @@ impl SumTable {
 /// Terms, operations, and a number that tells sums apart.
 type Size = (usize, usize, u64);
 
-/// Orders sums, given as nodes, too, so that a part comes before what may be made of it.
-fn size(node: &UOp, sum: &Sum) -> Size {
-    (sum.terms.len(), own_cost(sum), node.structural_hash())
+/// Orders sums so that a part comes before what may be made of it.
+fn size(sum: &Sum) -> Size {
+    (sum.terms.len(), own_cost(sum), sum.to_uop().structural_hash())
 }
 
 /// What a sum costs where so many other parts are added to it.
