@@ -1,5 +1,5 @@
 //! Transposed convolutions, and gradients of convolutions in steps by their inputs, against sums: every stride, padding, dilation and number of axes may be computed by
-//! phases of its own (`ops/convolution_phases.rs`).
+//! phases of its own (`ops/layers/convolution_phases.rs`).
 //!
 //! Numbers are small integers, of which all sums are exact in `f32`: so results must be equal, and a product that is left out or counted twice shows. Sizes are such that
 //! phases are computed apart, but for some of those that the list says are small.

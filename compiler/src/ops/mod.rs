@@ -11,42 +11,26 @@
 //!
 //! Not here: memory, devices, execution, gradients. Tested by the conformance cases, and by unit tests against exact values.
 
-#[cfg(test)]
-mod accuracy;
-pub mod activation;
-pub mod attention;
 pub mod batch;
-mod by_blocks;
-mod coefficients;
-pub mod convolution;
-mod convolution_phases;
 pub mod create;
 pub mod einsum;
-pub mod elementwise;
-pub mod extreme;
-pub mod indexing;
-pub mod join;
-pub mod loss;
-pub mod math;
+mod functions;
+mod indices;
+mod layers;
+mod layout;
 pub mod matmul;
-pub mod movement;
-pub mod norm;
 mod numbers;
-pub mod padding;
-pub mod pooling;
-pub mod power;
-mod radix;
 pub mod random;
-pub mod reduce;
-pub mod resize;
-pub mod scan;
-pub mod scatter;
-mod selection;
+mod reductions;
 mod shapes;
-pub mod slicing;
-pub mod sort;
-pub mod statistics;
-pub mod transposed_convolution;
+
+pub use functions::{activation, elementwise, math, power};
+pub use indices::{indexing, scatter, sort};
+pub use layers::{attention, convolution, loss, norm, pooling, resize, transposed_convolution};
+pub use layout::{join, movement, padding, slicing};
+pub use reductions::{extreme, reduce, scan, statistics};
+
+use reductions::by_blocks;
 
 use std::fmt;
 

@@ -19,31 +19,19 @@
 //! Always: the same graph gives the same kernels in the same order. Time is linear in the size of the graph.
 //! Not here: where buffers lie (`memory_plan`, `runtime`), how a kernel's loops are laid out (`kernel`, `optimize`).
 
-pub mod aliases;
 pub mod check;
-mod cost;
 mod cut;
-mod fuse;
-mod fuse_writes;
-mod graph;
-mod groups;
-mod indices;
+mod fusion;
 mod kernel_order;
-mod loop_model;
-mod materialize;
-mod normalize;
-mod offsets;
-mod prices;
+mod program;
 #[cfg(test)]
 mod properties;
-mod realize;
-mod share;
-mod streams;
 #[cfg(test)]
 mod tests;
-mod two_stages;
-mod use_site;
-mod writes;
+
+use fusion::{cost, fuse, fuse_writes};
+pub use program::aliases;
+use program::{graph, indices, normalize, offsets, realize, writes};
 
 pub use check::check;
 pub use normalize::{ANONYMOUS, Normalized, normalize, normalize_for_writes, normalized_nodes, view_of};

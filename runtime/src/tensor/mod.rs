@@ -7,49 +7,31 @@
 //! A call that cannot be done gives a tensor that carries the error, with the op, the operands' shapes and the caller's file and
 //! line; what is computed from it carries the same error. [`Tensor::shape`] and everything that runs return it.
 //!
-//! Methods are grouped by file: `create`, `elementwise`, `movement`, `views`, `reduce`, `linalg`, `layers`, `index`, `assign`, `read`,
-//! `gradient`, `var` (lengths that are not known yet), `files`, `interchange` and `arrays` (other libraries' memory),
-//! `small_floats`, `sampling`, `resample`, `windows`, `signal`, `fourier`, `special`, `selecting`, `losses`, `margin_losses`, `likelihood_losses`, `factor` and `spectral` (linear algebra). What they compute is
-//! `compiler::ops`; here are only operands, errors and storages.
+//! Methods are grouped by folder: `math` (element by element, along axes, by values), `layout` (views, indices, writes), `linear` (linear algebra),
+//! `network` (layers and losses), `memory` (files, devices, other libraries' memory, packed numbers). Beside them: `create`, `read`, `gradient`,
+//! `trace` and `var` (lengths that are not known yet). What methods compute is `compiler::ops`; here are only operands, errors and storages.
 
-#[cfg(feature = "ndarray")]
-mod arrays;
-mod assign;
-mod bounds;
 mod convert;
 mod create;
-mod elementwise;
 mod errors;
-mod factor;
-pub(crate) mod files;
-mod fourier;
 mod gradient;
-mod index;
-mod interchange;
-mod layers;
-mod likelihood_losses;
-mod linalg;
-mod losses;
-mod margin_losses;
-mod movement;
-mod operators;
-mod options;
-mod packed;
+mod layout;
+mod linear;
+mod math;
+mod memory;
+mod network;
 mod precision;
 mod read;
-mod reduce;
-mod resample;
-mod sampling;
-mod selecting;
 mod show;
-mod signal;
-mod small_floats;
-mod special;
-mod spectral;
 pub(crate) mod trace;
 mod var;
-mod views;
-mod windows;
+
+use layout::{bounds, index};
+use linear::{factor, spectral};
+use math::selecting;
+pub(crate) use memory::files;
+use memory::{packed, small_floats};
+use network::{losses, margin_losses, options, resample, sampling, windows};
 
 use std::fmt;
 use std::panic::Location;

@@ -1,0 +1,142 @@
+//! Scaled dot-product attention.
+
+use crate::dtype::lattice::accumulate;
+use crate::ir::{Dim, Function, ReduceOp, Shape};
+use crate::ops::by_blocks::{BLOCK_OF_WEIGHTS, OfAxis, weighted_sums};
+use crate::ops::create::positions;
+use crate::ops::elementwise::where_;
+use crate::ops::math::known;
+use crate::ops::matmul::matmul;
+use crate::ops::movement::repeat_interleave;
+use crate::ops::shapes::concrete_axis;
+use crate::ops::{Built, broadcast_to, elementwise, fail, movement, number, reduce, to_float};
+use crate::{DType, UOp};
+
+/// More keys than this are walked a block at a time: the scores of a tile of rows would not stay in the nearest cache.
+const KEYS_MANY: i64 = 1024;
+/// The same where each query sees those up to its own: of what no query of a tile sees, whole blocks are left out, so blocks are short. Half a block is computed for nothing on
+/// average, and combining what two come to takes as long as some ten keys: of 256 keys both take the same time, of 384 blocks are a sixth faster (8 heads of 16 to 64 columns, one
+/// core with AVX-512).
+const KEYS_MANY_CAUSAL: i64 = 256;
+const BLOCK_CAUSAL: i64 = 128;
+
+/// What attention may see, and how scores are scaled.
+#[derive(Clone, Debug, Default)]
+pub struct AttentionOptions {
+    /// A bool mask (false is not seen) or a float one (added to the scores), which broadcasts to [.., queries, keys].
+    pub mask: Option<UOp>,
+    /// Whether query i sees the keys up to i alone.
+    pub is_causal: bool,
+    /// What scores are multiplied with; 1 / sqrt(width) when absent.
+    pub scale: Option<f64>,
+    /// Whether several query heads share a key head.
+    pub enable_gqa: bool,
+}
+
+/// softmax(q k^T scale + mask) v over the last two axes. A query whose keys are all hidden gets zeros, as in PyTorch.
+pub fn scaled_dot_product_attention(q: &UOp, k: &UOp, v: &UOp, options: &AttentionOptions) -> Built {
+    let (q, k, v) = (to_float(q), to_float(k), to_float(v));
+    if let Some(x) = [&q, &k, &v].into_iter().find(|x| x.shape().len() < 2) {
+        fail!("q, k and v need axes [.., length, width], not {}", x.shape());
+    }
+    let (k, v) = if options.enable_gqa { (share(&k, &q)?, share(&v, &q)?) } else { (k, v) };
+    let width = concrete_axis(&q, q.shape().len() - 1)?;
+    let scale = options.scale.unwrap_or(1.0 / (width as f64).sqrt());
+    if options.is_causal && options.mask.is_some() {
+        fail!("a mask and is_causal exclude each other");
+    }
+    let wide = accumulate(q.dtype());
+    let (q_wide, k, v) = (q.cast(wide), k.cast(wide), v.cast(wide));
+    let transposed = movement::transpose(&k, -2, -1)?;
+    let scores = matmul(&q_wide, &transposed)?;
+    let scores = &scores * number(scale, &scores);
+    let seen = Seen { shape: scores.shape().clone(), options, wide };
+    let scores = seen.hide(scores, &|x| Ok(x))?;
+    // Only a mask can hide all keys of a query.
+    let weights =
+        if options.mask.is_some() { reduce::softmax_or_zero(&scores, -1)? } else { reduce::softmax(&scores, -1)? };
+    let plain = matmul(&weights, &v)?;
+    let value = match by_blocks(&q_wide, &k, &v, scale, &seen)?.filter(|value| value.shape() == plain.shape()) {
+        // Its derivative is that of the plain form.
+        Some(value) => known(Function::Alike, value, &[&plain]),
+        None => plain,
+    };
+    Ok(value.cast(q.dtype()))
+}
+
+/// Which scores count.
+struct Seen<'o> {
+    /// [.., queries, keys].
+    shape: Shape,
+    options: &'o AttentionOptions,
+    /// The type of scores.
+    wide: DType,
+}
+
+impl Seen<'_> {
+    /// Scores with those that do not count at minus infinity, and the mask added; `of_all` takes what there is for all scores to where these are.
+    fn hide(&self, scores: UOp, of_all: &dyn Fn(UOp) -> Built) -> Built {
+        let hidden = number(f64::NEG_INFINITY, &scores);
+        if self.options.is_causal {
+            let rank = self.shape.len();
+            let [query, key] = [rank - 2, rank - 1].map(|axis| of_all(positions(&self.shape, axis)));
+            return Ok(query?.lt(&key?).select(&hidden, &scores));
+        }
+        let Some(mask) = &self.options.mask else { return Ok(scores) };
+        if mask.dtype().is_bool() {
+            return where_(&of_all(mask.clone())?, &scores, &hidden);
+        }
+        elementwise::add(&scores, &of_all(mask.cast(self.wide))?)
+    }
+}
+
+/// The same for many keys: a block of them at a time, so that neither scores nor weights of all keys are needed at once.
+fn by_blocks(q: &UOp, k: &UOp, v: &UOp, scale: f64, seen: &Seen<'_>) -> Built<Option<UOp>> {
+    let rank = seen.shape.len();
+    let batch = |x: &UOp| -> Option<UOp> {
+        let dims = seen.shape[..rank - 2].iter().chain(&x.shape()[x.shape().len() - 2..]);
+        broadcast_to(x, &dims.cloned().collect::<Shape>()).ok()
+    };
+    let is_wider = |mask: &UOp| broadcast_to(mask, &seen.shape).is_err();
+    if seen.options.mask.as_ref().is_some_and(is_wider) {
+        return Ok(None);
+    }
+    let (Some(q), Some(k), Some(v)) = (batch(q), batch(k), batch(v)) else { return Ok(None) };
+    let scores_of = |of_axis: OfAxis<'_>| {
+        // [.., queries, 1, 1, width] and [.., 1, blocks, keys, width].
+        let keys = movement::unsqueeze(&of_axis(&k, rank - 2), rank as i64 - 2)?;
+        let queries = movement::unsqueeze(&movement::unsqueeze(&q, -2)?, -2)?;
+        let products = elementwise::mul(&queries, &keys)?;
+        let scores = products.reduce(ReduceOp::Add, &[rank + 1]);
+        let scores = &scores * number(scale, &scores);
+        let all = |x: UOp| Ok(of_axis(&broadcast_to(&x, &seen.shape)?, rank - 1));
+        seen.hide(scores, &all)
+    };
+    let (many, block) = match seen.options.is_causal {
+        true => (KEYS_MANY_CAUSAL, BLOCK_CAUSAL),
+        false => (KEYS_MANY, BLOCK_OF_WEIGHTS),
+    };
+    let Some([mut sum, weighted]) = weighted_sums(&v, many, block, &scores_of)? else { return Ok(None) };
+    let one = number(1.0, &sum);
+    if seen.options.mask.is_some() {
+        // It is 0 only where all keys are hidden, or there are none; else the largest adds 1.
+        sum = sum.equals(&number(0.0, &sum)).select(one, &sum);
+    } else if let Dim::Expr(keys) = &seen.shape[rank - 1] {
+        // Of no keys the sum of values is 0, whatever it is divided by.
+        sum = keys.lt(UOp::index(1)).select(one, &sum);
+    }
+    Ok(Some(weighted.div(&sum)))
+}
+
+/// Key heads repeated so that there is one for each query head.
+fn share(x: &UOp, q: &UOp) -> Built {
+    if x.shape().len() < 3 || q.shape().len() != x.shape().len() {
+        fail!("sharing heads needs axes [.., heads, length, width], not {}", x.shape());
+    }
+    let axis = x.shape().len() - 3;
+    let (heads, wanted) = (concrete_axis(x, axis)?, concrete_axis(q, axis)?);
+    if heads == 0 || wanted % heads != 0 {
+        fail!("{wanted} query heads are no multiple of {heads} key heads");
+    }
+    repeat_interleave(x, wanted / heads, Some(axis as i64))
+}

@@ -1,0 +1,8 @@
+//! Where elements stand: views, cuts, joins and borders.
+//!
+//! None of these computes a number. Most are movement ops, which cost nothing by themselves.
+
+pub mod join;
+pub mod movement;
+pub mod padding;
+pub mod slicing;

@@ -1,0 +1,7 @@
+//! Many elements become one, or each becomes what those before it come to: sums, extremes, scans, spread.
+
+pub(in crate::ops) mod by_blocks;
+pub mod extreme;
+pub mod reduce;
+pub mod scan;
+pub mod statistics;
