@@ -351,3 +351,22 @@ def test_products_of_quantised_numbers_are_one_graph(shape):
     expected = (x.double() @ b.t().double()) * scales.double()
     torch.testing.assert_close(compiled(x, b, scales).double(), expected, rtol=8e-3, atol=0.2)
     assert counters()["fallback_ops"] == {}
+
+
+def test_compiled_programs_do_not_ask_the_device_for_streams():
+    from torch._dynamo.variables import streams
+
+    assert torch.accelerator.current_accelerator().type == "warpweft"
+    assert not streams.SymbolicStreamState().cur_stream_stack
+    double = torch.compile(lambda x: x * 2, backend="eager")
+    torch.testing.assert_close(double(torch.arange(4.0)), torch.arange(4.0) * 2)
+
+
+def test_a_function_of_free_tensors_alone_is_called_in_their_order():
+    def program(x, y, z):
+        return x - 2 * y, z * x
+
+    compiled = torch.compile(program, backend="warpweft")
+    for step in range(4):
+        arguments = [torch.randn(5) + step for _ in range(3)]
+        torch.testing.assert_close(compiled(*arguments), program(*arguments))
