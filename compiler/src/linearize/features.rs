@@ -3,7 +3,7 @@
 //! Tested below, and by the renderer for CPUs.
 
 use crate::error::CompileError;
-use crate::ir::{Arg, AxisKind, MemorySpace, Op, UOp};
+use crate::ir::{Arg, AxisKind, DotKind, MemorySpace, Op, UOp};
 use crate::target::{Feature, Target};
 
 /// What a micro-op needs that only some machines have.
@@ -12,6 +12,10 @@ fn feature_of(node: &UOp) -> Option<Feature> {
         (Op::Barrier, _) => Some(Feature::Barrier),
         (Op::ShuffleReduce, _) => Some(Feature::Lanes),
         (Op::LoadMatrices | Op::MultiplyMatrices, _) => Some(Feature::Matrices),
+        (Op::DotProducts, _) => {
+            let [left, right, sums] = [0, 1, 2].map(|operand: usize| node.src()[operand].dtype());
+            DotKind::of(left, right, sums).map(Feature::Dot)
+        }
         (Op::Scratch, Arg::Scratch(_, _, MemorySpace::Shared)) => Some(Feature::SharedMemory),
         (Op::Range, Arg::Range(range)) => match range.kind {
             AxisKind::Grid(_) => Some(Feature::Grid),
@@ -22,7 +26,8 @@ fn feature_of(node: &UOp) -> Option<Feature> {
             | AxisKind::Reduce
             | AxisKind::Serial
             | AxisKind::Unroll
-            | AxisKind::Vector => None,
+            | AxisKind::Vector
+            | AxisKind::Dot => None,
         },
         _ => None,
     }
