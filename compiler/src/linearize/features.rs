@@ -55,6 +55,13 @@ mod tests {
         let check = |node: UOp| check_features(&[node], &Target::test_avx512());
         let lacks = |feature, op| Err(CompileError::Lacks { target: "CPU".to_string(), feature, op });
         let range = |kind| UOp::range(8, 0, kind);
+        let ones =
+            |dtype: crate::DType, lanes| UOp::constant(crate::dtype::Scalar::one(dtype), dtype.with_lanes(lanes));
+        let [bytes, signed, sums] =
+            [ones(crate::DType::U8, 16), ones(crate::DType::I8, 16), ones(crate::DType::I32, 4)];
+        let dots = UOp::new(Op::DotProducts, sums.dtype(), vec![bytes, signed, sums], Arg::None);
+        assert_eq!(check(dots.clone()), lacks(Feature::Dot(DotKind::Bytes), Op::DotProducts));
+        assert_eq!(check_features(&[dots], &Target::test_vnni()), Ok(()));
         let scratch = |space| UOp::new(Op::Scratch, crate::DType::F32, vec![], Arg::Scratch(0, 8, space));
         assert_eq!(check(range(AxisKind::Parallel)), Ok(()));
         assert_eq!(check(range(AxisKind::Grid(ThreadDim::Z))), lacks(Feature::Grid, Op::Range));

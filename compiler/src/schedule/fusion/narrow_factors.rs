@@ -33,24 +33,43 @@ pub(in crate::schedule) fn narrow_factors(graph: &Graph, dots: Dots) -> FxHashSe
             narrow.extend(casts.into_iter().filter(|cast| !graph.must_store[*cast as usize]));
         }
     }
+    if narrow.is_empty() {
+        return narrow;
+    }
     // All who ask for it must be such products, and of a product all who ask for it sums.
-    let is_product: FxHashSet<u32> = products.into_iter().collect();
+    let is_product: FxHashSet<u32> = products.iter().copied().collect();
     for (position, node) in graph.nodes.iter().enumerate() {
-        if narrow.is_empty() || node.op().is_movement() && !graph.must_store[position] {
+        if node.op().is_movement() && !graph.must_store[position] {
             continue;
         }
         for &operand in &graph.src[position] {
             let base = graph.below_movement(operand);
             if is_product.contains(&base) && product_of_sum(graph, position) != Some(operand) {
-                let casts = factors(graph, base);
-                narrow.retain(|cast| !casts.contains(cast));
+                remove(&mut narrow, factors(graph, base));
             }
             if !is_product.contains(&(position as u32)) {
                 narrow.remove(&base);
             }
         }
     }
-    narrow
+    // A product takes two narrow factors or none, and what one of them is used for elsewhere may be such a product.
+    loop {
+        let count = narrow.len();
+        for casts in products.iter().map(|product| factors(graph, *product)) {
+            if !casts.iter().all(|cast| narrow.contains(cast)) {
+                remove(&mut narrow, casts);
+            }
+        }
+        if narrow.len() == count {
+            return narrow;
+        }
+    }
+}
+
+fn remove(narrow: &mut FxHashSet<u32>, casts: [u32; 2]) {
+    for cast in casts {
+        narrow.remove(&cast);
+    }
 }
 
 /// The product that a node sums along one axis.

@@ -271,6 +271,22 @@ mod tests {
     }
 
     #[test]
+    fn blocks_of_dot_products_have_whole_groups_and_room_for_a_product() {
+        for (kind, bytes) in [(DotKind::I16, 2), (DotKind::Bf16, 2), (DotKind::Bytes, 1)] {
+            for terms in [514, 1037, 4099] {
+                let size =
+                    ProductSize { row_bytes: bytes, column_bytes: bytes, dot: Some(kind), ..size(512, terms, 512) };
+                let blocks = blocks(&size, 1);
+                assert!(blocks.terms == terms || blocks.terms % kind.group() as i64 == 0, "{blocks:?}");
+                // Sums, vectors of columns, an element of a row; and the products that are added, where that is an instruction of its own.
+                let product = u32::from(kind == DotKind::I16);
+                let registers = blocks.tile_vectors * (blocks.tile_rows + 1) + 1 + product;
+                assert!(registers <= 16, "{blocks:?}");
+            }
+        }
+    }
+
+    #[test]
     fn no_accumulator_takes_many_blocks() {
         assert!(product_blocks(&size(64, 1 << 18, 64), &avx2(2)).is_some());
         assert_eq!(product_blocks(&size(64, 1 << 19, 64), &avx2(2)), None);
