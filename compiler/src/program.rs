@@ -129,7 +129,8 @@ impl Launch {
                 | AxisKind::Reduce
                 | AxisKind::Serial
                 | AxisKind::Unroll
-                | AxisKind::Vector => continue,
+                | AxisKind::Vector
+                | AxisKind::Dot => continue,
             };
             *most = len.max(*most);
         }
@@ -163,7 +164,8 @@ impl Launch {
             | AxisKind::Reduce
             | AxisKind::Serial
             | AxisKind::Unroll
-            | AxisKind::Vector => None,
+            | AxisKind::Vector
+            | AxisKind::Dot => None,
         }
     }
 }

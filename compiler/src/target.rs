@@ -6,7 +6,9 @@ mod costs;
 
 use std::fmt;
 
-pub use costs::Costs;
+use crate::ir::DotKind;
+
+pub use costs::{Costs, Dots};
 
 /// Bytes that come from memory together. x86-64 and ARM have 64, NVIDIA's GPUs sectors of 32.
 pub(crate) const CACHE_LINE_BYTES: i64 = 64;
@@ -37,11 +39,14 @@ pub enum Feature {
     Barrier,
     /// Matrices of half floats that the lanes of a warp multiply together.
     Matrices,
+    /// Narrow numbers of which one instruction multiplies some for each lane and adds them up.
+    Dot(DotKind),
 }
 
 impl fmt::Display for Feature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Feature::Dot(kind) => return write!(f, "dot products of {}", kind.name()),
             Feature::Grid => "grid of blocks",
             Feature::Block => "blocks of threads",
             Feature::Lanes => "lanes that exchange values",
@@ -129,6 +134,17 @@ impl Target {
         }
     }
 
+    /// A CPU with AVX-512 and its instructions for dot products, for tests: the fourth generation of Intel's Xeon.
+    pub fn test_vnni() -> Target {
+        Target {
+            processor: "sapphirerapids".to_string(),
+            cache_l1_bytes: 48 << 10,
+            cache_l2_bytes: 2 << 20,
+            costs: Costs { dots: Dots { bf16: true, i16: true, bytes: true }, ..Costs::cpu() },
+            ..Target::test_avx512()
+        }
+    }
+
     /// A CPU with AVX2 and fused multiply-adds, for tests.
     pub fn test_avx2() -> Target {
         Target { processor: "x86-64-v3".to_string(), vector_bytes: 32, vector_registers: 16, ..Target::test_avx512() }
@@ -144,6 +160,16 @@ impl Target {
             ..Target::test_avx2()
         }
     }
+
+    /// A CPU or GPU by the name that its compiler has for it: one of [`Target::CPUS`] or [`Target::NVIDIA`].
+    pub fn named(name: &str) -> Option<Target> {
+        let cpus = [Target::test_sse2, Target::test_avx2, Target::test_avx512, Target::test_vnni];
+        let cpu = cpus.into_iter().map(|target| target()).find(|target| target.processor == name);
+        cpu.or_else(|| Target::nvidia(name))
+    }
+
+    /// The names of CPUs that [`Target::named`] knows, oldest first.
+    pub const CPUS: [&str; 4] = ["x86-64", "x86-64-v3", "x86-64-v4", "sapphirerapids"];
 
     /// A GPU by its numbers alone, for tests: no device has it, and kernels for it run on the interpreter of linear lists. It is the H100.
     pub fn gpu_model() -> Target {
@@ -207,8 +233,17 @@ impl Target {
             Feature::Grid | Feature::Block | Feature::Barrier => self.blocks.is_some(),
             Feature::Lanes => self.blocks.as_ref().is_some_and(|blocks| blocks.lanes > 1),
             Feature::Matrices => self.blocks.as_ref().is_some_and(|blocks| blocks.matrices),
+            Feature::Dot(kind) => self.takes_dot(kind),
             Feature::SharedMemory => self.blocks.as_ref().is_some_and(|blocks| blocks.shared_bytes > 0),
         }
+    }
+
+    /// Bytes of the sums that one instruction for dot products has on some CPU: whole registers.
+    pub const DOT_BYTES: [usize; 3] = [16, 32, 64];
+
+    /// Whether one of its instructions multiplies and adds up such numbers.
+    pub fn takes_dot(&self, kind: DotKind) -> bool {
+        self.costs.dots.has(kind)
     }
 
     /// The target of the interpreter device, which takes kernels as they are.
@@ -241,6 +276,9 @@ mod tests {
         }
         assert_eq!(Target::nvidia("sm_1"), None);
         assert_eq!(Target::test_avx512().compute_capability(), None);
+        for name in Target::CPUS.iter().chain(&Target::NVIDIA) {
+            assert_eq!(Target::named(name).map(|target| target.processor).as_deref(), Some(*name));
+        }
         let special = Target { processor: "sm_90a".to_string(), ..Target::gpu_model() };
         assert_eq!(special.compute_capability(), Some(90));
     }

@@ -14,6 +14,7 @@ mod coverage;
 #[cfg(target_os = "linux")]
 mod cuda;
 mod dependents;
+mod dot_products;
 mod edges;
 mod filetests;
 mod fuzz_seeds;

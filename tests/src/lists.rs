@@ -31,6 +31,9 @@ pub static AVX2: LazyLock<Target> = LazyLock::new(Target::test_avx2);
 /// A machine with vectors of 16 bytes and no fused multiply-add.
 pub static SSE2: LazyLock<Target> = LazyLock::new(Target::test_sse2);
 
+/// A machine with the instructions for dot products of all kinds.
+pub static VNNI: LazyLock<Target> = LazyLock::new(Target::test_vnni);
+
 /// A machine that runs blocks of threads; the interpreter of lists alone can run its kernels.
 pub static GPU_MODEL: LazyLock<Target> = LazyLock::new(Target::gpu_model);
 

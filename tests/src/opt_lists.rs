@@ -35,7 +35,8 @@ const STEPS_MAX: f64 = 3e6;
 /// The kernel that choices make.
 fn kernel(choices: &mut Choices<'_>) -> InPlace {
     let seed = choices.between(0, 255) as u64 * 256 + choices.between(0, 255) as u64;
-    match choices.between(0, 4) {
+    match choices.between(0, 5) {
+        5 => narrow_contraction(choices),
         0 => {
             let mut generator = Generator::new(seed, 1).keeping();
             InPlace { ast: kernel_of(&[generator.graph(2 + seed as usize % 5)]), n: None }
@@ -76,6 +77,29 @@ fn contraction(choices: &mut Choices<'_>) -> InPlace {
     };
     let target = UOp::param(0, DType::F32, (rows * columns) as u64);
     InPlace { ast: UOp::sink([UOp::new(Op::Store, DType::VOID, vec![target, value], Arg::None)]), n }
+}
+
+/// A product of two matrices of narrow numbers, in the type that instructions for dot products sum in.
+fn narrow_contraction(choices: &mut Choices<'_>) -> InPlace {
+    let [rows, terms, columns] = [0, 1, 2].map(|_| *choices.one_of(&[1, 3, 4, 8, 9, 16, 17, 33]));
+    let [left, right, sums] = *choices.one_of(&[
+        [DType::BF16, DType::BF16, DType::F32],
+        [DType::I16, DType::I16, DType::I32],
+        [DType::I8, DType::I8, DType::I32],
+        [DType::U8, DType::I8, DType::I32],
+    ]);
+    let all = [rows, terms, columns];
+    let mut matrix = |slot: u32, dtype: DType, [height, width]: [i64; 2]| {
+        let x = UOp::param(slot, dtype, (height * width) as u64);
+        let x =
+            if choices.once_in(2) { x.reshape([width, height]).permute(&[1, 0]) } else { x.reshape([height, width]) };
+        x.cast(sums)
+    };
+    let a = matrix(1, left, [rows, terms]).reshape([rows, terms, 1]).expand(all);
+    let b = matrix(2, right, [terms, columns]).reshape([1, terms, columns]).expand(all);
+    let product = (a * b).reduce(ReduceOp::Add, &[1]).reshape([rows, columns]);
+    let target = UOp::param(0, sums, (rows * columns) as u64);
+    InPlace { ast: UOp::sink([UOp::new(Op::Store, DType::VOID, vec![target, product], Arg::None)]), n: None }
 }
 
 /// A component of the state of each row, beside its elements.
@@ -150,6 +174,7 @@ fn any_opt(choices: &mut Choices<'_>, kernel: &UOp, target: &Target) -> Opt {
         }
         0 | 1 => Opt::Vectorize { range: range(choices), lanes: number(choices) },
         2 | 3 => Opt::Upcast { range: range(choices), times: number(choices) },
+        4 if choices.once_in(2) => Opt::Dot { range: range(choices), terms: *choices.one_of(&[2, 2, 4, 3]) },
         4 => Opt::Split { range: range(choices), len: number(choices) },
         5 => Opt::MaterializeReductions { range: range(choices) },
         6 => Opt::Pack { lane: range(choices), row: range(choices) },
@@ -223,6 +248,7 @@ fn takes_reduction_apart(kernel: &UOp, opt: &Opt) -> bool {
     | Opt::Map { range, .. }
     | Opt::Group { range, .. }
     | Opt::MultiplyMatrices { terms: range, .. }
+    | Opt::Dot { range, .. }
     | Opt::Reorder { range, .. }) = opt
     else {
         return false;
@@ -264,7 +290,8 @@ pub fn check_for(bytes: &[u8], machine: Option<&Target>, device: Option<&dyn Dev
     let mut choices = Choices::new(bytes);
     let kernel = kernel(&mut choices);
     let loops = loops_of(&kernel.ast, &mut Silent);
-    let chosen = match choices.between(0, 5) {
+    let chosen = match choices.between(0, 6) {
+        6 => &*lists::VNNI,
         0 => &*lists::AVX2,
         1 => &*lists::SSE2,
         2 | 3 => &*lists::GPU_MODEL,

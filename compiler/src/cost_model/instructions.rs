@@ -96,6 +96,7 @@ fn cycles_of(node: &UOp, target: &Target) -> f64 {
             2.0 * access(node, value.dtype().lanes(), registers_of(value, target), target)
         }
         Op::HorizontalReduce => 3.0 * f64::from(node.src()[0].dtype().lanes() as u32).log2(),
+        Op::Stack if is_shuffle(node) => parts,
         Op::Stack => lanes,
         Op::Lane => 1.0,
         Op::Div if node.dtype().is_float() => 5.0 * parts,
@@ -106,6 +107,13 @@ fn cycles_of(node: &UOp, target: &Target) -> f64 {
         _ if lanes == 1.0 && node.dtype().is_integer() => 0.25,
         _ => 0.5 * parts,
     }
+}
+
+/// Whether it is lanes of one vector in another order: the terms of a dot product that are the same for all lanes, say.
+fn is_shuffle(stack: &UOp) -> bool {
+    let vector = |lane: &UOp| (lane.op() == Op::Lane).then(|| lane.src()[0].clone());
+    let first = stack.src().first().and_then(vector);
+    first.is_some() && stack.src().iter().all(|lane| vector(lane) == first)
 }
 
 /// A load, or half of what a store takes.

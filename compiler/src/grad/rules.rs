@@ -108,6 +108,7 @@ pub fn rule(op: Op) -> Rule {
         | Op::HorizontalReduce
         | Op::LoadMatrices
         | Op::MultiplyMatrices
+        | Op::DotProducts
         | Op::Scratch
         | Op::Accumulator
         | Op::Update

@@ -62,6 +62,8 @@ pub enum AxisKind {
     Unroll,
     /// The lanes of vectors.
     Vector,
+    /// Terms of a reduction that one instruction multiplies and adds up ([`super::dots`]).
+    Dot,
     /// The index of a block in the grid: blocks run in any order and share nothing but parameters.
     Grid(ThreadDim),
     /// The index of a thread in its block: threads of a block share scratch memory and meet at barriers.
@@ -307,7 +309,7 @@ impl MemorySpace {
 
 impl AxisKind {
     /// Every kind.
-    pub const ALL: [AxisKind; 13] = [
+    pub const ALL: [AxisKind; 14] = [
         AxisKind::Parallel,
         AxisKind::Grid(ThreadDim::X),
         AxisKind::Grid(ThreadDim::Y),
@@ -321,6 +323,7 @@ impl AxisKind {
         AxisKind::Serial,
         AxisKind::Unroll,
         AxisKind::Vector,
+        AxisKind::Dot,
     ];
 
     /// Whether it is an index that each thread has, and no loop.
@@ -349,6 +352,7 @@ impl AxisKind {
             AxisKind::Serial => "serial",
             AxisKind::Unroll => "unroll",
             AxisKind::Vector => "vector",
+            AxisKind::Dot => "dot",
         }
     }
 }

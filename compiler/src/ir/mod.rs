@@ -2,7 +2,7 @@
 //!
 //! [`UOp`] is a node handle (`uop`), [`Op`] its operation (`op`, the table), [`Arg`] what it says beyond its operands, [`Shape`]
 //! the lengths of its axes (each a [`Dim`]), [`Facts`] what is known of its value. `build` has typed constructors, `walk` the
-//! traversals, [`fragments`] which elements of matrices lanes hold, `infix` a one-line print of integer expressions.
+//! traversals, [`fragments`] which elements of matrices lanes hold, [`dots`] which products lanes add up, `infix` a one-line print of integer expressions.
 
 pub mod arg;
 mod build;
@@ -10,6 +10,7 @@ mod combiner;
 mod content;
 mod dim;
 mod dim_sum;
+pub mod dots;
 mod exact_facts;
 mod facts;
 #[cfg(test)]
@@ -34,6 +35,7 @@ pub use build::Operand;
 pub use combiner::{Combiner, Combining, Component};
 pub use content::content;
 pub use dim::{Dim, Shape};
+pub use dots::DotKind;
 pub use facts::{Facts, floor_div, floor_mod, gcd};
 pub use infer::IrError;
 pub use op::{Class, Op};

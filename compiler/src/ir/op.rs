@@ -151,6 +151,8 @@ ops! {
     LoadMatrices "load_matrices" [index]      Vector      "Matrices of 8 by 8 half floats from shared memory, of which each lane of a warp gets two elements each (`fragments`): lane n has the index of row n mod 8 of matrix n / 8. The argument: 1 if rows in memory are columns.";
     MultiplyMatrices "multiply_matrices" [a b sums] Vector "sums + a * b of matrices that the lanes of a warp hold together, each of them some elements (`fragments`).";
 
+    DotProducts "dot_products" [a b sums]       Vector      "sums + the products of a and b, of which each lane adds up those of as many neighbouring lanes as a has for each of its own (`dots`). Integers wrap.";
+
     Scratch   "scratch"   []                    Memory      "Memory that lives for one run of a kernel body; the argument names it.";
     Accumulator "accumulator" [init;range]      Loop        "A register that a loop updates, set to init where it stands; in a kernel what it holds in an iteration of these ranges.";
     Update    "update"    [accumulator value]   Loop        "Sets an accumulator.";

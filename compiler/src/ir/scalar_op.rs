@@ -76,6 +76,7 @@ pub fn is_defined(op: Op, operand: DType) -> bool {
         | Op::HorizontalReduce
         | Op::LoadMatrices
         | Op::MultiplyMatrices
+        | Op::DotProducts
         | Op::Scratch
         | Op::Accumulator
         | Op::Update

@@ -63,7 +63,7 @@ pub fn scratch_bytes(root: &UOp, space: MemorySpace) -> u64 {
     let copies = |buffer: &UOp| -> u64 {
         let around = dependencies.get(buffer).iter().filter_map(|id| ranges.get(&id));
         let expanded = around.filter(|range| {
-            range.as_range().is_some_and(|arg| matches!(arg.kind, AxisKind::Unroll | AxisKind::Vector))
+            range.as_range().is_some_and(|arg| matches!(arg.kind, AxisKind::Unroll | AxisKind::Vector | AxisKind::Dot))
         });
         expanded.map(|range| range.src()[0].max_value().max(1) as u64).product()
     };

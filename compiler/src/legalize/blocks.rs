@@ -86,16 +86,20 @@ fn block_of_sum(node: &UOp, dependencies: &Dependencies) -> Option<i64> {
     if node.op() != Op::ReduceRange || !is_sum || !matches!(node.dtype().scalar(), ScalarType::F32 | ScalarType::F64) {
         return None;
     }
-    let is_loop = |range: &UOp| range.as_range().is_some_and(|arg| arg.kind == AxisKind::Reduce);
+    // Terms of a group stay with each other, and each of them is added.
+    let is_loop =
+        |range: &UOp| range.as_range().is_some_and(|arg| matches!(arg.kind, AxisKind::Reduce | AxisKind::Dot));
     let value = &node.src()[0];
     let is_contraction = value.op() == Op::Mul && {
         let [a, b] = [0, 1].map(|k| dependencies.get(&value.src()[k]));
         a.iter().any(|id| !b.contains(id)) && b.iter().any(|id| !a.contains(id))
     };
     // Of matrices 16 products are added at once.
-    let is_contraction = is_contraction || value.op() == Op::MultiplyMatrices;
+    let is_contraction = is_contraction || matches!(value.op(), Op::MultiplyMatrices | Op::DotProducts);
     let block = if is_contraction { BLOCK_OF_PRODUCTS } else { BLOCK };
-    closed_ranges(node).iter().all(is_loop).then_some(block)
+    let is_group = |range: &&UOp| range.as_range().is_some_and(|arg| arg.kind == AxisKind::Dot);
+    let group: i64 = closed_ranges(node).iter().filter(is_group).map(longest).product();
+    closed_ranges(node).iter().all(is_loop).then_some(block / group.max(1))
 }
 
 /// A range as nested ranges of at most two blocks each; the outermost keeps its number.

@@ -158,6 +158,14 @@ impl Vectorizer {
                 let src: Sources = node.src().iter().enumerate().map(in_lanes).collect();
                 UOp::new(Op::Running, node.dtype().with_lanes(count), src, node.arg().clone())
             }
+            Op::Stack => self.convert_terms(node, &lane, count),
+            Op::DotProducts => {
+                let [left, right, sums] = [0, 1, 2].map(|operand: usize| &node.src()[operand]);
+                let group = left.dtype().lanes();
+                let factor = |factor: &UOp| repeated(&self.done[factor], group, count);
+                let src: Sources = smallvec![factor(left), factor(right), splat(&self.done[sums], count)];
+                UOp::new(Op::DotProducts, node.dtype().with_lanes(count), src, Arg::None)
+            }
             // Addresses are made by the loads and stores that use them.
             Op::Index => node.clone(),
             Op::LocalBuffer => with_mapped_sources(node, |store| match self.lane_of(store) {
@@ -264,6 +272,30 @@ impl Vectorizer {
                 UOp::new(Op::Stack, dtype, (0..count as i64).map(map).collect::<Sources>(), Arg::None)
             }
         }
+    }
+
+    /// Terms of a dot product for each lane: those of a lane lie beside each other. What memory holds in that order is one vector of it.
+    fn convert_terms(&self, terms: &UOp, lane: &UOp, count: usize) -> UOp {
+        let group = terms.src().len();
+        let dtype = terms.dtype().with_lanes(group * count);
+        if let Some(index) = self.index_of_terms(terms, lane, group, count) {
+            return UOp::new(Op::Load, dtype, smallvec![index], Arg::None);
+        }
+        let vectors: Vec<UOp> = terms.src().iter().map(|term| splat(&self.done[term], count)).collect();
+        let lanes = (0..count).flat_map(|number| vectors.iter().map(move |vector| lane_of_vector(vector, number)));
+        UOp::new(Op::Stack, dtype, lanes.collect::<Sources>(), Arg::None)
+    }
+
+    /// The address of terms that lie in memory as lanes have them.
+    fn index_of_terms(&self, terms: &UOp, lane: &UOp, group: usize, count: usize) -> Option<UOp> {
+        let index = side_by_side(terms)?;
+        let [memory, offset] = index.src() else { return None };
+        let is_given = !self.dependencies.get(memory).contains(range_id(lane)) && !fetches(offset);
+        if !is_given || self.step(offset, lane) != Some(group as i64) {
+            return None;
+        }
+        let src: Sources = smallvec![self.done[memory].clone(), self.at_lane(offset, lane, 0)];
+        Some(UOp::new(Op::Index, index.dtype().element().with_lanes(group * count), src, Arg::None))
     }
 
     /// The address in scratch that holds a vector at each place.
@@ -404,6 +436,33 @@ impl Vectorizer {
             None => panic!("bug in the compiler: a store whose place no rule can follow over a vector range"),
         }
     }
+}
+
+/// The address of the first of some loads, if they are of elements that lie beside each other.
+fn side_by_side(terms: &UOp) -> Option<UOp> {
+    let first = terms.src().first().filter(|term| term.op() == Op::Load)?.src()[0].clone();
+    let [memory, offset] = first.src() else { return None };
+    let follows = |(term, number): (&UOp, i64)| {
+        let (Op::Load, [index]) = (term.op(), term.src()) else { return false };
+        matches!(index.src(), [other, at] if other == memory && simplify(&(at - offset)).is_const(number))
+    };
+    terms.src().iter().zip(0..).all(follows).then_some(first)
+}
+
+/// The terms of each lane of a dot product; the same ones in all lanes, if there are no others.
+fn repeated(terms: &UOp, group: usize, count: usize) -> UOp {
+    if terms.dtype().lanes() != group || count == 1 {
+        return terms.clone();
+    }
+    let dtype = terms.dtype().element();
+    let together = side_by_side(terms).map(|index| {
+        let index =
+            UOp::new(Op::Index, dtype.with_lanes(group), index.src().iter().cloned().collect::<Sources>(), Arg::None);
+        UOp::new(Op::Load, dtype.with_lanes(group), smallvec![index], Arg::None)
+    });
+    let vector = together.unwrap_or_else(|| terms.clone());
+    let lanes = (0..group * count).map(|number| lane_of_vector(&vector, number % group));
+    UOp::new(Op::Stack, dtype.with_lanes(group * count), lanes.collect::<Sources>(), Arg::None)
 }
 
 /// base, base + step, ... as a vector.

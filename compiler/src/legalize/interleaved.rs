@@ -6,15 +6,15 @@
 //! ```
 //!
 //! A scatter takes a store for each lane, this one for each vector and log2(step) shuffles (two where the step is three). It is what lays the phases of a transposed convolution side by side, or the
-//! halves of pairs.
+//! halves of pairs. Copies of narrow numbers in scratch, whose pairs or fours of terms lie beside each other for a dot product, are filled so, too.
 //!
 //! Always: the same elements get the same values. Steps are at most four, of which all places between are stored. Not of memory that the kernel loads, nor of stores that
-//! accumulate, stand under conditions or wait for loads. Tested below, and in the tests crate, where the CPU agrees with the interpreter.
+//! accumulate, stand under conditions or wait for loads. A local buffer is loaded when all of its stores are done. Tested below, and in the tests crate, where the CPU agrees with the interpreter.
 
 use rustc_hash::FxHashSet;
 use smallvec::smallvec;
 
-use crate::ir::{Arg, Op, Sources, UOp, postorder};
+use crate::ir::{Arg, Op, Sources, UOp, postorder, rebuild};
 use crate::kernel::ranges::{closed_ranges, open_operands};
 use crate::symbolic::{linear_terms, simplify};
 
@@ -40,18 +40,39 @@ struct Member {
     base: UOp,
 }
 
+/// Bytes of an element of scratch, at most, whose stores are looked at: those of wider ones stand side by side already, or were not measured.
+const SCRATCH_BYTES_MAX: usize = 2;
+
 /// Replaces all stores that fill what lies between them.
 pub fn store_between(root: &UOp) -> UOp {
+    let is_narrow = |buffer: &UOp| buffer.op() == Op::LocalBuffer && buffer.dtype().bytes() <= SCRATCH_BYTES_MAX;
+    if !postorder(std::slice::from_ref(root)).iter().any(is_narrow) {
+        return store_to_parameters(root);
+    }
+    let root = rebuild(root, |node, rebuilt| match is_narrow(node) {
+        true => filled_between(rebuilt.src(), &|_| true).map_or(rebuilt.clone(), |stores| rebuilt.with_src(stores)),
+        false => rebuilt,
+    });
+    store_to_parameters(&root)
+}
+
+fn store_to_parameters(root: &UOp) -> UOp {
     let nodes = postorder(std::slice::from_ref(root));
     let loaded: FxHashSet<&UOp> = nodes
         .iter()
         .filter(|node| matches!(node.op(), Op::Load | Op::Previous | Op::Exchange))
         .map(|load| &load.src()[0].src()[0])
         .collect();
+    let is_written_alone = |buffer: &UOp| buffer.op() == Op::Param && !loaded.contains(buffer);
+    filled_between(root.src(), &is_written_alone).map_or_else(|| root.clone(), |stores| root.with_src(stores))
+}
+
+/// The stores as stores of whole vectors, if some of those into memory that is meant become such.
+fn filled_between(stores: &[UOp], is_meant: &dyn Fn(&UOp) -> bool) -> Option<Sources> {
     let mut families: Vec<(Family, Vec<Member>)> = Vec::new();
-    for (number, store) in root.src().iter().enumerate() {
+    for (number, store) in stores.iter().enumerate() {
         if let Some((family, member)) = in_steps(store, number)
-            && !loaded.contains(&family.buffer)
+            && is_meant(&family.buffer)
         {
             match families.iter_mut().find(|(known, _)| *known == family) {
                 Some((_, members)) => members.push(member),
@@ -59,7 +80,7 @@ pub fn store_between(root: &UOp) -> UOp {
             }
         }
     }
-    let mut new: Vec<Option<UOp>> = root.src().iter().cloned().map(Some).collect();
+    let mut new: Vec<Option<UOp>> = stores.iter().cloned().map(Some).collect();
     for (family, mut members) in families {
         members.sort_by_key(|member| member.constant);
         let count = family.step as usize;
@@ -71,7 +92,7 @@ pub fn store_between(root: &UOp) -> UOp {
                 first += 1;
                 continue;
             }
-            let values: Vec<UOp> = between.iter().map(|member| root.src()[member.number].src()[1].clone()).collect();
+            let values: Vec<UOp> = between.iter().map(|member| stores[member.number].src()[1].clone()).collect();
             for (place, (member, value)) in between.iter().zip(interleaved(&values)).enumerate() {
                 let distance = (place * family.lanes) as i64;
                 new[member.number] = Some(whole_store(&family, &between[0].base, distance, value));
@@ -80,13 +101,15 @@ pub fn store_between(root: &UOp) -> UOp {
         }
     }
     let new: Sources = new.into_iter().flatten().collect();
-    if new[..] == *root.src() { root.clone() } else { root.with_src(new) }
+    (new[..] != *stores).then_some(new)
 }
 
 fn in_steps(store: &UOp, number: usize) -> Option<(Family, Member)> {
     let ([index, value], Op::Store) = (open_operands(store), store.op()) else { return None };
     let [buffer, offset] = index.src() else { return None };
-    let (Op::Ramp, Arg::Number(step), Op::Param) = (offset.op(), offset.arg(), buffer.op()) else { return None };
+    let (Op::Ramp, Arg::Number(step), Op::Param | Op::Scratch) = (offset.op(), offset.arg(), buffer.op()) else {
+        return None;
+    };
     let (lanes, step) = (value.dtype().lanes(), *step);
     let is_short = (2..=STEP_MAX).contains(&step);
     let accumulates = *store.arg() != Arg::None;

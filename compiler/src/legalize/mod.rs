@@ -6,6 +6,7 @@
 
 pub mod blocks;
 pub mod decompose;
+pub mod dot_products;
 pub mod expand;
 pub mod first_thread;
 pub mod half_floats;

@@ -1,13 +1,14 @@
 //! Ranges of kind `unroll` become straight-line code: a loop end over one is copied for each of its numbers, and what copies of a reduction come to is
-//! combined as a tree.
+//! combined as a tree. Ranges of kind `dot` become lanes of the factors of a dot product; where a reduction closes one over anything else, or of another length than an instruction
+//! takes, copies.
 //!
-//! Always: no range of this kind is left; a place that two copies load is loaded once. Tested by filetests, and by random opts on random kernels.
+//! Always: no range of these kinds is left; a place that two copies load is loaded once. Tested by filetests, and by random opts on random kernels.
 
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
 use super::expand::{kind_of, reclose};
-use crate::ir::{AxisKind, Combining, Op, Sources, Substitution, UOp, postorder};
+use crate::ir::{Arg, AxisKind, Combining, DotKind, Op, Sources, Substitution, UOp, postorder};
 use crate::kernel::ranges::{closed_ranges, is_loop_end, open_operands};
 use crate::symbolic::simplify;
 
@@ -21,7 +22,7 @@ pub(super) fn unroll(root: &UOp) -> UOp {
             src.extend(done[operand].iter().cloned());
         }
         let rebuilt = if src[..] == *node.src() { node.clone() } else { node.with_src(src) };
-        let unrolled = closed_ranges(&rebuilt).iter().any(|range| kind_of(range) == AxisKind::Unroll);
+        let unrolled = closed_ranges(&rebuilt).iter().any(is_copied);
         let results = if is_loop_end(&rebuilt) && unrolled {
             unroll_loop_end(&rebuilt, &mut numbers)
         } else {
@@ -46,11 +47,37 @@ impl Numbers {
     }
 }
 
+fn is_copied(range: &UOp) -> bool {
+    matches!(kind_of(range), AxisKind::Unroll | AxisKind::Dot)
+}
+
+/// The product of a reduction over the terms of a range, as one op that takes all of them, if there is one.
+fn dot_product(loop_end: &UOp, range: &UOp, numbers: &mut Numbers) -> Option<UOp> {
+    let value = open_operands(loop_end).first().filter(|value| value.op() == Op::DotProducts)?;
+    let [left, right, sums] = value.src() else { return None };
+    let group = DotKind::of(left.dtype(), right.dtype(), sums.dtype())?.group();
+    if kind_of(range) != AxisKind::Dot || !range.src()[0].is_const(group as i64) || left.dtype().lanes() != 1 {
+        return None;
+    }
+    let mut terms = |factor: &UOp| {
+        let src: Sources = (0..group as i64).map(|number| numbers.at(factor, range, number)).collect();
+        UOp::new(Op::Stack, factor.dtype().with_lanes(group), src, Arg::None)
+    };
+    let (left, right) = (terms(left), terms(right));
+    Some(value.with_src(Sources::from_iter([left, right, sums.clone()])))
+}
+
 fn unroll_loop_end(loop_end: &UOp, numbers: &mut Numbers) -> SmallVec<[UOp; 1]> {
-    let (unrolled, kept): (Vec<UOp>, Vec<UOp>) =
-        closed_ranges(loop_end).iter().cloned().partition(|range| kind_of(range) == AxisKind::Unroll);
-    let open = open_operands(loop_end);
-    let mut copies: Vec<Vec<UOp>> = vec![open.to_vec()];
+    let (mut unrolled, kept): (Vec<UOp>, Vec<UOp>) = closed_ranges(loop_end).iter().cloned().partition(is_copied);
+    let product = unrolled.iter().zip(0..).find_map(|(range, at)| Some((dot_product(loop_end, range, numbers)?, at)));
+    let open = match product {
+        Some((product, at)) => {
+            unrolled.remove(at);
+            vec![product]
+        }
+        None => open_operands(loop_end).to_vec(),
+    };
+    let mut copies: Vec<Vec<UOp>> = vec![open];
     for range in &unrolled {
         let len =
             range.src()[0].as_int().unwrap_or_else(|| panic!("bug in the compiler: unrolled range of unknown length"));

@@ -3,7 +3,7 @@
 //! Tested below, and by the renderer for CPUs.
 
 use crate::error::CompileError;
-use crate::ir::{Arg, AxisKind, MemorySpace, Op, UOp};
+use crate::ir::{Arg, AxisKind, DotKind, MemorySpace, Op, UOp};
 use crate::target::{Feature, Target};
 
 /// What a micro-op needs that only some machines have.
@@ -12,6 +12,10 @@ fn feature_of(node: &UOp) -> Option<Feature> {
         (Op::Barrier, _) => Some(Feature::Barrier),
         (Op::ShuffleReduce, _) => Some(Feature::Lanes),
         (Op::LoadMatrices | Op::MultiplyMatrices, _) => Some(Feature::Matrices),
+        (Op::DotProducts, _) => {
+            let [left, right, sums] = [0, 1, 2].map(|operand: usize| node.src()[operand].dtype());
+            DotKind::of(left, right, sums).map(Feature::Dot)
+        }
         (Op::Scratch, Arg::Scratch(_, _, MemorySpace::Shared)) => Some(Feature::SharedMemory),
         (Op::Range, Arg::Range(range)) => match range.kind {
             AxisKind::Grid(_) => Some(Feature::Grid),
@@ -22,7 +26,8 @@ fn feature_of(node: &UOp) -> Option<Feature> {
             | AxisKind::Reduce
             | AxisKind::Serial
             | AxisKind::Unroll
-            | AxisKind::Vector => None,
+            | AxisKind::Vector
+            | AxisKind::Dot => None,
         },
         _ => None,
     }
@@ -50,6 +55,13 @@ mod tests {
         let check = |node: UOp| check_features(&[node], &Target::test_avx512());
         let lacks = |feature, op| Err(CompileError::Lacks { target: "CPU".to_string(), feature, op });
         let range = |kind| UOp::range(8, 0, kind);
+        let ones =
+            |dtype: crate::DType, lanes| UOp::constant(crate::dtype::Scalar::one(dtype), dtype.with_lanes(lanes));
+        let [bytes, signed, sums] =
+            [ones(crate::DType::U8, 16), ones(crate::DType::I8, 16), ones(crate::DType::I32, 4)];
+        let dots = UOp::new(Op::DotProducts, sums.dtype(), vec![bytes, signed, sums], Arg::None);
+        assert_eq!(check(dots.clone()), lacks(Feature::Dot(DotKind::Bytes), Op::DotProducts));
+        assert_eq!(check_features(&[dots], &Target::test_vnni()), Ok(()));
         let scratch = |space| UOp::new(Op::Scratch, crate::DType::F32, vec![], Arg::Scratch(0, 8, space));
         assert_eq!(check(range(AxisKind::Parallel)), Ok(()));
         assert_eq!(check(range(AxisKind::Grid(ThreadDim::Z))), lacks(Feature::Grid, Op::Range));

@@ -7,6 +7,7 @@
 use super::limits;
 use super::opt::{Opt, Reason, Refused};
 use super::transforms::block::block;
+use super::transforms::dots::add_up_terms;
 use super::transforms::flatten::flatten;
 use super::transforms::frame::frame_load;
 use super::transforms::keep_shared::keep_shared;
@@ -60,6 +61,7 @@ fn try_apply(root: &UOp, opt: &Opt, target: &Target) -> Result<UOp, Reason> {
             split(root, &range, *lanes, AxisKind::Vector, target)?
         }
         Opt::Upcast { range, times } => split(root, &find(range)?, *times, AxisKind::Unroll, target)?,
+        Opt::Dot { range, terms } => add_up_terms(root, &find(range)?, *terms, target)?,
         Opt::Split { range, len } => {
             let range = find(range)?;
             let kind = range.as_range().map_or(AxisKind::Loop, |arg| arg.kind);

@@ -17,7 +17,7 @@ use super::opt::{Opt, ThreadIndex};
 use super::transforms::frame::Window;
 use super::transforms::split::is_reduce;
 use super::transforms::stage::{computed_from, loads_of};
-use crate::ir::{AxisKind, ThreadDim, UOp, fragments};
+use crate::ir::{AxisKind, DotKind, ThreadDim, UOp, fragments};
 use crate::kernel::ranges::{Dependencies, RangeSet, all_ranges, closed_ranges, is_loop_end, range_id};
 use crate::symbolic::linear_terms;
 use crate::target::Target;
@@ -76,6 +76,11 @@ fn of_one_range(kernel: &UOp, range: &UOp, target: &Target) -> Vec<Opt> {
     let mut opts: Vec<Opt> = lanes.collect();
     opts.extend(times.map(|times| Opt::Upcast { range: id, times }));
     opts.extend(lens.map(|len| Opt::Split { range: id, len }));
+    if is_reduce(range) {
+        let mut groups = DotKind::ALL.map(DotKind::group).to_vec();
+        groups.dedup();
+        opts.extend(groups.into_iter().map(|terms| Opt::Dot { range: id, terms: terms as u32 }));
+    }
     // What is the outermost loop everywhere is so already.
     let is_first = |store: &UOp| closed_ranges(store).first() == Some(range);
     if !kernel.src().iter().filter(|store| closed_ranges(store).contains(range)).all(is_first) {
@@ -135,7 +140,8 @@ fn tiles_of_matrices(ranges: &[UOp]) -> Vec<Opt> {
 fn pairs_of_loops(kernel: &UOp, dependencies: &Dependencies) -> Vec<Opt> {
     let mut pairs: Vec<(u32, u32)> = Vec::new();
     for loop_end in dependencies.order.iter().filter(|node| is_loop_end(node)) {
-        let is_loop = |range: &&UOp| !matches!(kind_of(range), Some(AxisKind::Vector | AxisKind::Unroll));
+        let is_loop =
+            |range: &&UOp| !matches!(kind_of(range), Some(AxisKind::Vector | AxisKind::Unroll | AxisKind::Dot));
         let loops: Vec<u32> = closed_ranges(loop_end).iter().filter(is_loop).map(range_id).collect();
         pairs.extend(loops.windows(2).map(|pair| (pair[0], pair[1])));
     }
@@ -194,8 +200,10 @@ fn accumulations(kernel: &UOp, dependencies: &Dependencies) -> Vec<Opt> {
 
 /// Stages of each load that each thread fills for itself.
 fn stages(kernel: &UOp, ranges: &[UOp], dependencies: &Dependencies) -> Vec<Opt> {
-    let along =
-        ranges.iter().cloned().chain(ranges_of(kernel, |kind| matches!(kind, AxisKind::Vector | AxisKind::Unroll)));
+    let along = ranges
+        .iter()
+        .cloned()
+        .chain(ranges_of(kernel, |kind| matches!(kind, AxisKind::Vector | AxisKind::Unroll | AxisKind::Dot)));
     let named = staged(kernel, &along.collect::<Vec<_>>(), dependencies);
     let is_computed: Vec<bool> =
         loads_of(kernel).iter().map(|load| computed_from(dependencies, load) != *load).collect();
@@ -226,7 +234,8 @@ fn frames(kernel: &UOp, ranges: &[UOp], dependencies: &Dependencies) -> Vec<Opt>
 
 /// Stages of each load that the threads of a block fill together: along the indices of these, too.
 fn shared_stages(kernel: &UOp, ranges: &[UOp], dependencies: &Dependencies) -> Vec<Opt> {
-    let is_other = |kind: AxisKind| kind.is_within_block() || matches!(kind, AxisKind::Vector | AxisKind::Unroll);
+    let is_other =
+        |kind: AxisKind| kind.is_within_block() || matches!(kind, AxisKind::Vector | AxisKind::Unroll | AxisKind::Dot);
     let along = ranges.iter().cloned().chain(ranges_of(kernel, is_other));
     let named = staged(kernel, &along.collect::<Vec<_>>(), dependencies);
     named.into_iter().map(|(load, ranges)| Opt::StageShared { load, ranges }).collect()

@@ -99,27 +99,33 @@ struct Measured {
 impl Measured {
     fn of(root: &UOp) -> Measured {
         let nodes = crate::ir::postorder(std::slice::from_ref(root));
-        if !nodes.iter().any(|node| node.as_range().is_some_and(|arg| arg.kind == AxisKind::Unroll)) {
+        let is_repeated = |kind: AxisKind| matches!(kind, AxisKind::Unroll | AxisKind::Dot);
+        if !nodes.iter().any(|node| node.as_range().is_some_and(|arg| is_repeated(arg.kind))) {
             return Measured { code: nodes.len() as u64, accumulators: 1 };
         }
         let dependencies = Dependencies::of(root);
         let ranges = ranges_by_id(root);
         let is = |range: &UOp, kind: AxisKind| range.as_range().is_some_and(|arg| arg.kind == kind);
-        let unrolled: Vec<(u32, u64)> = {
-            let copied = ranges.values().filter(|range| is(range, AxisKind::Unroll));
+        let of_kind = |kind: AxisKind| {
+            let copied = ranges.values().filter(|range| is(range, kind));
             let mut found: Vec<(u32, u64)> =
                 copied.map(|range| (range_id(range), range.src()[0].max_value().max(1) as u64)).collect();
             found.sort_unstable();
             found
         };
+        // Terms that are added up have an accumulator together.
+        let (unrolled, terms) = (of_kind(AxisKind::Unroll), of_kind(AxisKind::Dot));
         let mut measured = Measured { code: 0, accumulators: 0 };
         for node in &dependencies.order {
             let set = dependencies.get(node);
             let closed = closed_ranges(node);
             let stands_in = |id: u32| set.contains(id) || closed.iter().any(|range| range_id(range) == id);
-            let copies = unrolled.iter().filter(|(id, _)| stands_in(*id));
-            let copies = copies.fold(1u64, |product, (_, len)| product.saturating_mul(*len));
-            measured.code = measured.code.saturating_add(copies);
+            let times = |ranges: &[(u32, u64)]| {
+                let around = ranges.iter().filter(|(id, _)| stands_in(*id));
+                around.fold(1u64, |product, (_, len)| product.saturating_mul(*len))
+            };
+            let copies = times(&unrolled);
+            measured.code = measured.code.saturating_add(copies.saturating_mul(times(&terms)));
             // A reduction over lanes and copies alone has no loop to accumulate in.
             if node.op() == Op::ReduceRange && closed.iter().any(|range| is(range, AxisKind::Reduce)) {
                 measured.accumulators = measured.accumulators.max(copies);

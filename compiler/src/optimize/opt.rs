@@ -208,6 +208,14 @@ pub enum Opt {
         /// Numbers of the ranges, each once.
         ranges: Vec<u32>,
     },
+    /// The innermost `terms` of a range of a sum of products become those that one instruction multiplies and adds up; factors are narrow numbers from there on. The
+    /// terms get the next free number.
+    Dot {
+        /// Number of the range.
+        range: u32,
+        /// Terms of a group.
+        terms: u32,
+    },
 }
 
 /// An index of threads that a range can become.

@@ -209,6 +209,7 @@ fn head(range: &UOp) -> String {
     let (id, len) = (range_id(range), range.src()[0].infix());
     match range.as_range().map_or(AxisKind::Loop, |arg| arg.kind) {
         AxisKind::Vector => format!("lanes r{id} of {len}"),
+        AxisKind::Dot => format!("dot r{id} of {len}"),
         AxisKind::Unroll => format!("copies r{id} of {len}"),
         AxisKind::Reduce => format!("reduce r{id} in 0..{len}"),
         AxisKind::Parallel => format!("threads r{id} in 0..{len}"),

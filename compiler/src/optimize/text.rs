@@ -43,6 +43,7 @@ const FORMS: &[(&str, &str)] = &[
     ("group", "group(r0, x)"),
     ("frame", "frame(l0, r0, r2, r1, r3)"),
     ("stage_computed", "stage_computed(l0, r2, r1)"),
+    ("dot", "dot(r2, 2)"),
 ];
 
 /// Why a text is no opt, or no list of opts.
@@ -61,6 +62,7 @@ impl fmt::Display for Opt {
             Opt::Vectorize { range, lanes } => write!(f, "vectorize(r{range}, {lanes})"),
             Opt::Upcast { range, times } => write!(f, "upcast(r{range}, {times})"),
             Opt::Split { range, len } => write!(f, "split(r{range}, {len})"),
+            Opt::Dot { range, terms } => write!(f, "dot(r{range}, {terms})"),
             Opt::SplitMasked { range, len } => write!(f, "split_masked(r{range}, {len})"),
             Opt::Recompute { load } => write!(f, "recompute(l{load})"),
             Opt::KeepShared { load, pad: 0 } => write!(f, "keep_shared(l{load})"),
@@ -130,6 +132,7 @@ impl FromStr for Opt {
             "vectorize" => Opt::Vectorize { range: arguments.range()?, lanes: arguments.number()? },
             "upcast" => Opt::Upcast { range: arguments.range()?, times: arguments.number()? },
             "split" => Opt::Split { range: arguments.range()?, len: arguments.number()? },
+            "dot" => Opt::Dot { range: arguments.range()?, terms: arguments.number()? },
             "split_masked" => Opt::SplitMasked { range: arguments.range()?, len: arguments.number()? },
             "recompute" => Opt::Recompute { load: arguments.load()? },
             "keep_shared" => Opt::KeepShared { load: arguments.load()?, pad: arguments.number_or(0)? },
@@ -323,6 +326,7 @@ mod tests {
             Opt::StageAhead { load: a, pad: b, ranges: vec![b, a] },
             Opt::Flatten { range: a, inner: b },
             Opt::MultiplyMatrices { rows: a, columns: b, terms: 7 },
+            Opt::Dot { range: a, terms: 4 },
             Opt::Group { range: b, dim: ThreadDim::X },
         ]
     }
@@ -357,7 +361,7 @@ mod tests {
         let error = |text: &str| parse_list(text).expect_err(text).to_string();
         assert_eq!(
             error("split(r0, 8), vectorise(r1, 16)"),
-            "`vectorise(r1, 16)` is no opt: there is no `vectorise`; opts are vectorize, upcast, split, split_masked, recompute, keep_shared, materialize, pack, stage, accumulate, reorder, peel, merge, outermost, thread, grid, block, lane, stage_shared, stage_padded, stage_ahead, flatten, multiply_matrices, group, frame, stage_computed"
+            "`vectorise(r1, 16)` is no opt: there is no `vectorise`; opts are vectorize, upcast, split, split_masked, recompute, keep_shared, materialize, pack, stage, accumulate, reorder, peel, merge, outermost, thread, grid, block, lane, stage_shared, stage_padded, stage_ahead, flatten, multiply_matrices, group, frame, stage_computed, dot"
         );
         let form = "it is written as in `split(r0, 8)`";
         for (text, what) in [

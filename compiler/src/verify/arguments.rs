@@ -4,7 +4,7 @@
 use super::VerifyError;
 use crate::DType;
 use crate::dtype::Scalar;
-use crate::ir::{Arg, Combiner, Component, Op, UOp, fragments, is_defined};
+use crate::ir::{Arg, Combiner, Component, DotKind, Op, UOp, fragments, is_defined};
 
 /// Whether the argument is of the kind that the op takes.
 // tidy: table
@@ -45,6 +45,7 @@ fn takes(op: Op, arg: &Arg) -> bool {
         | Op::Splat
         | Op::Stack
         | Op::MultiplyMatrices
+        | Op::DotProducts
         | Op::Update
         | Op::Final
         | Op::EndRange
@@ -102,6 +103,9 @@ pub(super) fn check_node(node: &UOp) -> Result<(), VerifyError> {
     if op == Op::MultiplyMatrices {
         return check_matrices(node);
     }
+    if op == Op::DotProducts {
+        return check_dots(node);
+    }
     if op.is_elementwise() {
         let operand = node.src()[(op == Op::Where) as usize].dtype();
         if !is_defined(op, operand.element()) {
@@ -118,6 +122,17 @@ fn check_matrices(node: &UOp) -> Result<(), VerifyError> {
     let is_half = [DType::F16, DType::BF16].contains(&left.element()) && left.element() == right.element();
     let fits = left.lanes() == fragments::LEFT && right.lanes() == fragments::RIGHT && sums == wanted;
     match is_half && fits && node.dtype() == wanted {
+        true => Ok(()),
+        false => Err(VerifyError::new(node, format!("gives {} of {left}, {right} and {sums}", node.dtype()))),
+    }
+}
+
+/// Factors are of types that an instruction multiplies, with a group of lanes for each lane of the sums, or one lane where none takes them yet.
+fn check_dots(node: &UOp) -> Result<(), VerifyError> {
+    let [left, right, sums] = [0, 1, 2].map(|operand: usize| node.src()[operand].dtype());
+    let lanes = |group: usize| left.lanes() == group * sums.lanes();
+    let fits = DotKind::of(left, right, sums).is_some_and(|kind| lanes(1) || lanes(kind.group()));
+    match fits && left.lanes() == right.lanes() && node.dtype() == sums {
         true => Ok(()),
         false => Err(VerifyError::new(node, format!("gives {} of {left}, {right} and {sums}", node.dtype()))),
     }

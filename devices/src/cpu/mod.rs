@@ -84,6 +84,15 @@ impl CpuDevice {
     }
 }
 
+/// The machine code that a program becomes for a target, as text. Nothing is loaded, so the host need not be like it.
+///
+/// # Errors
+/// As those of compiling.
+pub fn assembly_for(program: &Program, target: &Target) -> Result<String, DeviceError> {
+    llvm_threads::look_after_this_thread();
+    disassemble::disassemble(&compile::compile(program, target)?, target)
+}
+
 // SAFETY: `open` and `for_target` ask for the promises.
 unsafe impl Device for CpuDevice {
     fn name(&self) -> &str {

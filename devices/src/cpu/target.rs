@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-use warpweft_compiler::target::{Costs, Language, Target};
+use warpweft_compiler::target::{Costs, Dots, Language, Target};
 
 use super::processor;
 
@@ -32,7 +32,7 @@ pub(super) fn host(threads: Option<usize>) -> Target {
         threads: u32::try_from(threads.unwrap_or(available).max(1)).unwrap_or(u32::MAX),
         has_fma: has_fma(),
         has_masked_memory: vector_bytes == 64,
-        costs: Costs::cpu(),
+        costs: Costs { dots: dots(vector_bytes), ..Costs::cpu() },
         blocks: None,
     }
 }
@@ -55,6 +55,14 @@ fn vector_unit() -> (u32, u32) {
 
 fn has_fma() -> bool {
     is_x86_feature_detected!("fma")
+}
+
+/// The dot products of a machine whose kernels have vectors of so many bytes. `pmaddwd` is as old as SSE2. Bytes are AVX-512's where vectors are, as code generators choose
+/// between the two encodings by that alone.
+fn dots(vector_bytes: u32) -> Dots {
+    let is_wide = vector_bytes == 64;
+    let bytes = if is_wide { is_x86_feature_detected!("avx512vnni") } else { is_x86_feature_detected!("avxvnni") };
+    Dots { bf16: is_wide && is_x86_feature_detected!("avx512bf16"), i16: true, bytes }
 }
 
 /// Size of the data or unified cache of a level, from the files that Linux keeps: `index2/level`, `type` and `size`.

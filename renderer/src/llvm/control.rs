@@ -90,9 +90,12 @@ impl Writer {
         let (start, stop) = match arg.kind {
             AxisKind::Parallel => self.share_of_thread(range, &name, &integer),
             AxisKind::Grid(_) | AxisKind::Block(_) | AxisKind::Lane => bug(range, "is an index that no CPU has"),
-            AxisKind::Loop | AxisKind::Reduce | AxisKind::Serial | AxisKind::Unroll | AxisKind::Vector => {
-                ("0".to_string(), self.operand(&range.src()[0]).to_string())
-            }
+            AxisKind::Loop
+            | AxisKind::Reduce
+            | AxisKind::Serial
+            | AxisKind::Unroll
+            | AxisKind::Vector
+            | AxisKind::Dot => ("0".to_string(), self.operand(&range.src()[0]).to_string()),
         };
         // A call's share of the parallel loop may be empty, whatever the length of the whole.
         let may_be_empty = arg.kind == AxisKind::Parallel || range.src()[0].min_value() < 1;

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use warpweft_compiler::dtype::Scalar;
-use warpweft_compiler::ir::{Arg, ReduceOp};
+use warpweft_compiler::ir::{Arg, DotKind, ReduceOp};
 use warpweft_compiler::{DType, Op, UOp};
 
 use super::{Outcome, Writer, bug, spelling};
@@ -28,7 +28,39 @@ impl Writer {
                 Outcome::Instruction(format!("extractelement {}, i64 {lane}", self.typed(&node.src()[0])))
             }
             (Op::HorizontalReduce, Arg::Combine(combine)) => self.horizontal_reduce(node, *combine, name),
+            (Op::DotProducts, _) => self.dot_products(node, name),
             _ => bug(node, "lacks its argument"),
+        }
+    }
+
+    /// The instruction of the machine: code generators find few of them in plain arithmetic. That of 16 bits is a product and an addition, of which they make one where one is.
+    fn dot_products(&mut self, node: &UOp, name: &str) -> Outcome {
+        let [left, right, sums] = node.src() else { bug(node, "has the wrong number of operands") };
+        let bits = node.dtype().lanes() as u32 * node.dtype().bits();
+        let register = spelling::register(node.dtype());
+        let (a, b, total) = (self.typed(left), self.typed(right), self.typed(sums));
+        let call = |function: &str, given: &str| format!("call {register} @llvm.x86.{function}({given}{a}, {b})");
+        match DotKind::of(left.dtype(), right.dtype(), sums.dtype()) {
+            Some(DotKind::Bf16) => {
+                let vector = format!("<{} x bfloat>", left.dtype().lanes());
+                let a = self.step(name, "a", &format!("bitcast {a} to {vector}"));
+                let b = self.step(name, "b", &format!("bitcast {b} to {vector}"));
+                let function = format!("@llvm.x86.avx512bf16.dpbf16ps.{bits}");
+                Outcome::Instruction(format!("call {register} {function}({total}, {vector} {a}, {vector} {b})"))
+            }
+            Some(DotKind::Bytes) => {
+                Outcome::Instruction(call(&format!("avx512.vpdpbusd.{bits}"), &format!("{total}, ")))
+            }
+            Some(DotKind::I16) => {
+                let function = match bits {
+                    128 => "sse2.pmadd.wd",
+                    256 => "avx2.pmadd.wd",
+                    _ => "avx512.pmaddw.d.512",
+                };
+                let products = self.step(name, "products", &call(function, ""));
+                Outcome::Instruction(format!("add {total}, {products}"))
+            }
+            None => bug(node, "multiplies what no instruction does"),
         }
     }
 

@@ -39,7 +39,12 @@ impl Writer<'_> {
         let Some(arg) = range.as_range() else { bug(range, "has no number") };
         let kind = arg.kind;
         let form = match kind {
-            AxisKind::Loop | AxisKind::Reduce | AxisKind::Serial | AxisKind::Unroll | AxisKind::Vector => {
+            AxisKind::Loop
+            | AxisKind::Reduce
+            | AxisKind::Serial
+            | AxisKind::Unroll
+            | AxisKind::Vector
+            | AxisKind::Dot => {
                 return self.open_loop(range, arg.id);
             }
             AxisKind::Parallel | AxisKind::Grid(_) | AxisKind::Block(_) | AxisKind::Lane => {

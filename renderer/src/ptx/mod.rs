@@ -249,6 +249,7 @@ impl<'a> Writer<'a> {
             Op::Load | Op::Previous => self.load(node),
             Op::Store => self.store(node),
             Op::Exchange => self.exchange(node),
+            Op::DotProducts => bug(node, "should have been written out"),
             Op::Ramp | Op::Splat | Op::Stack | Op::Lane | Op::HorizontalReduce => self.vector(node),
             Op::Cast | Op::Bitcast => self.conversion(node),
             Op::Neg

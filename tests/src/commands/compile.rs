@@ -45,13 +45,18 @@ pub(super) fn linearize(words: &[String], case: &Case) -> Output {
 pub(super) fn render(words: &[String], case: &Case) -> Output {
     let target = match words.first().map(String::as_str) {
         Some("ptx") => Target::gpu_model(),
-        _ => Target::test_avx512(),
+        _ => named(words).unwrap_or_else(Target::test_avx512),
     };
     each_kernel(words, case, |schedule, number| {
         let linear = lower_for(&schedule.kernels[number].ast, words, &target)?;
         let rendered = warpweft_renderer::render(&linear, &target);
         rendered.map(|program| program.source).map_err(|error| error.to_string())
     })
+}
+
+/// The CPU that a case is for, if it says so.
+fn named(words: &[String]) -> Option<Target> {
+    words.iter().find_map(|word| Target::named(word))
 }
 
 fn lower(ast: &UOp, words: &[String]) -> Result<Linear, String> {
@@ -73,7 +78,8 @@ pub(super) fn each_kernel(
         Ok(graph) => graph,
         Err(output) => return output,
     };
-    let options = ScheduleOptions { fuse: !words.iter().any(|word| word == "unfused"), ..ScheduleOptions::default() };
+    let costs = named(words).map_or(ScheduleOptions::default().costs, |target| target.costs);
+    let options = ScheduleOptions { fuse: !words.iter().any(|word| word == "unfused"), costs };
     let schedule = match schedule_with(&UOp::sink(graph.roots), options, &mut Silent) {
         Ok(schedule) => schedule,
         Err(error) => return failed(error),

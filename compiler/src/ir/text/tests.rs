@@ -151,6 +151,16 @@ fn kernel_forms_round_trip() {
 }
 
 #[test]
+fn dot_products_round_trip() {
+    let vector = |dtype: DType, lanes: usize| UOp::constant(Scalar::one(dtype), dtype.with_lanes(lanes));
+    for kind in crate::ir::DotKind::ALL {
+        let [left, right] = kind.factors().map(|factor| vector(factor, 4 * kind.group()));
+        let sums = vector(kind.sums(), 4);
+        check_round_trip(&[UOp::new(Op::DotProducts, sums.dtype(), vec![left, right, sums], Arg::None)]);
+    }
+}
+
+#[test]
 fn constants_of_every_type_round_trip() {
     let mut roots = Vec::new();
     for dtype in DType::ALL.into_iter().chain([DType::INDEX, DType::F32.with_lanes(8)]) {

@@ -108,6 +108,13 @@ pub(super) enum Action {
         address: Address,
         is_turned: bool,
     },
+    /// Products of the lanes of two factors, those of each group added to a lane of the sums.
+    Dots {
+        left: Slot,
+        right: Slot,
+        sums: Slot,
+        dtype: DType,
+    },
     /// Matrices of which each lane holds some elements, multiplied: all lanes wait for each other.
     Matrices {
         left: Slot,
@@ -372,6 +379,10 @@ impl Maker<'_> {
                 let from = self.value(node, 0)?;
                 let lane = usize::try_from(*lane).ok().filter(|lane| *lane < from.lanes);
                 Action::Lane { from, lane: lane.ok_or_else(|| "the vector has no such lane".to_string())? }
+            }
+            (Op::DotProducts, _) => {
+                let [left, right, sums] = [self.value(node, 0)?, self.value(node, 1)?, self.value(node, 2)?];
+                Action::Dots { left, right, sums, dtype }
             }
             (Op::HorizontalReduce, Arg::Combine(combine)) => {
                 let combine = scalar_function(combine.op(), dtype, dtype);

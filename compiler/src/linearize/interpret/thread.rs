@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use super::memory::{Meeting, Memory, ScratchMemory, SharedMemory, Usage};
 use super::prepare::{Action, Address, List, Loop, Slot, Step, Target};
-use crate::dtype::Scalar;
-use crate::ir::{AxisKind, MemorySpace, ScalarFunction};
+use crate::dtype::{DType, Scalar};
+use crate::ir::{AxisKind, MemorySpace, ScalarFunction, dots};
 use crate::linearize::{Launch, Linear};
 use crate::program::Access;
 
@@ -187,6 +187,7 @@ impl Thread {
             }
             Action::Stack(lanes) => self.fill(*to, |thread, lane| thread.registers[lanes[lane].first]),
             Action::Lane { from, lane } => self.fill(*to, |thread, _| thread.registers[from.at(*lane)]),
+            Action::Dots { left, right, sums, dtype } => self.add_up([*left, *right, *sums], *dtype, *to),
             Action::HorizontalReduce { from, combine } => {
                 let mut lanes: Vec<Scalar> = (0..from.lanes).map(|lane| self.registers[from.at(lane)]).collect();
                 while lanes.len() > 1 {
@@ -228,7 +229,12 @@ impl Thread {
             AxisKind::Grid(dim) => only(world.block[dim as usize]),
             AxisKind::Block(dim) => only(self.index[dim as usize]),
             AxisKind::Lane => only(self.lane),
-            AxisKind::Loop | AxisKind::Reduce | AxisKind::Serial | AxisKind::Unroll | AxisKind::Vector => 0..len,
+            AxisKind::Loop
+            | AxisKind::Reduce
+            | AxisKind::Serial
+            | AxisKind::Unroll
+            | AxisKind::Vector
+            | AxisKind::Dot => 0..len,
         };
         let (counter, stop) = (share.start, share.end.min(len));
         if counter >= stop {
@@ -290,6 +296,15 @@ impl Thread {
                 Err(format!("lane {lane} is element {offset} of {memory}, which has {len}"))
             }
         }
+    }
+
+    /// The products of each group of lanes, added to a lane of the sums.
+    fn add_up(&mut self, [left, right, sums]: [Slot; 3], dtype: DType, to: Slot) {
+        let group = left.lanes / to.lanes;
+        self.fill(to, |thread, lane| {
+            let of = |factor: Slot| &thread.registers[factor.first + lane * group..][..group];
+            dots::multiply(thread.registers[sums.at(lane)], of(left), of(right), dtype)
+        });
     }
 
     fn load(&mut self, address: &Address, to: Slot, world: &mut World<'_>) -> Result<(), String> {

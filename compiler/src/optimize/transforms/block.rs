@@ -74,7 +74,7 @@ pub(crate) fn block(root: &UOp, range: &UOp, along: &[UOp], target: &Target) -> 
 /// The loop under a new number; lanes and copies stay what they are.
 fn renumbered((id, range): (u32, &UOp)) -> UOp {
     let kind = match range.as_range().map(|arg| arg.kind) {
-        Some(kind @ (AxisKind::Vector | AxisKind::Unroll)) => kind,
+        Some(kind @ (AxisKind::Vector | AxisKind::Unroll | AxisKind::Dot)) => kind,
         _ => AxisKind::Loop,
     };
     UOp::range(range.src()[0].clone(), id, kind)

@@ -4,6 +4,7 @@
 //! random lists of opts in the tests compare each with the kernel without opts.
 
 pub(super) mod block;
+pub(super) mod dots;
 pub(super) mod flatten;
 pub(super) mod frame;
 pub(super) mod keep_shared;

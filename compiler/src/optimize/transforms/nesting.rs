@@ -24,7 +24,7 @@ fn kind_of(range: &UOp) -> AxisKind {
 
 /// Whether a range is a loop in what the kernel becomes: lanes and copies are none.
 fn is_loop(range: &UOp) -> bool {
-    !matches!(kind_of(range), AxisKind::Vector | AxisKind::Unroll)
+    !matches!(kind_of(range), AxisKind::Vector | AxisKind::Unroll | AxisKind::Dot)
 }
 
 /// The same loop end with its ranges in another order.

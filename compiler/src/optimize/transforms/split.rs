@@ -108,14 +108,16 @@ pub(crate) fn split(root: &UOp, range: &UOp, inner: u32, kind: AxisKind, target:
     let inner = inner as i64;
     let len = &range.src()[0];
     let arg = range.as_range().ok_or("it is no range")?;
-    if matches!(arg.kind, AxisKind::Parallel | AxisKind::Unroll | AxisKind::Vector) || arg.kind.is_thread_index() {
+    if matches!(arg.kind, AxisKind::Parallel | AxisKind::Unroll | AxisKind::Vector | AxisKind::Dot)
+        || arg.kind.is_thread_index()
+    {
         return Err("the range has become something else already".into());
     }
     // What is known of a length may be less than what is known of its parts.
     if inner < 2 || inner > len.max_value() || simplify(&len.idiv(inner)).max_value() < 1 {
         return Err("the part is not between 2 and the length".into());
     }
-    if is_accumulated(root, range) && matches!(kind, AxisKind::Vector | AxisKind::Unroll) {
+    if is_accumulated(root, range) && matches!(kind, AxisKind::Vector | AxisKind::Unroll | AxisKind::Dot) {
         return Err("partial results are combined in memory one block after the other".into());
     }
     let tail = tail_of(root, range, inner)?;
@@ -253,7 +255,7 @@ fn split_reduce(root: &UOp, range: &UOp, inner: i64, kind: AxisKind, next: u32, 
     let is_one = parts.is_const(1);
     let outer = UOp::range(parts, id, AxisKind::Reduce);
     let part = UOp::range(inner, next, if kind == AxisKind::Loop { AxisKind::Reduce } else { kind });
-    let rest_part = UOp::range(left.unwrap_or(inner), next + 1, part.as_range().map_or(kind, |part| part.kind));
+    let rest_part = UOp::range(left.unwrap_or(inner), next + 1, kind_of_rest(kind));
     let mut next = next + 2;
     // The loops of what is left over, for those that it cannot share.
     let mut fresh: FxHashMap<UOp, UOp> = FxHashMap::default();
@@ -314,9 +316,14 @@ fn split_reduce(root: &UOp, range: &UOp, inner: i64, kind: AxisKind, next: u32, 
     simplify(&done.remove(root).unwrap_or_else(|| root.clone()))
 }
 
+/// What is left over of loops and of groups of terms is a loop.
+fn kind_of_rest(kind: AxisKind) -> AxisKind {
+    if matches!(kind, AxisKind::Loop | AxisKind::Dot) { AxisKind::Reduce } else { kind }
+}
+
 /// How many iterations are left over for a loop, if that is a number. Lanes and copies are as many as those of whole parts, of which some are not there.
 fn left_of_loop(len: &UOp, inner: i64, kind: AxisKind) -> Option<i64> {
-    simplify(&len.modulo(inner)).as_int().filter(|_| matches!(kind, AxisKind::Loop | AxisKind::Reduce))
+    simplify(&len.modulo(inner)).as_int().filter(|_| matches!(kind, AxisKind::Loop | AxisKind::Reduce | AxisKind::Dot))
 }
 
 /// The terms where they are there, and what changes nothing elsewhere; all of them if there is no condition.
@@ -338,7 +345,7 @@ fn nested_reduction(
     part: &UOp,
     kind: AxisKind,
 ) -> SmallVec<[UOp; 3]> {
-    if matches!(kind, AxisKind::Loop | AxisKind::Reduce) {
+    if matches!(kind, AxisKind::Loop | AxisKind::Reduce | AxisKind::Dot) {
         let own = Some(part.clone()).filter(|part| !part.src()[0].is_const(1));
         let ranges: Sources = loops.iter().cloned().chain(own).collect();
         return combining.reduce_ranges(values, &ranges);

@@ -124,6 +124,8 @@ impl Fusion<'_> {
             self.store(position, uses, "nothing is fused");
         } else if self.costs[position].is_cut {
             self.store(position, uses, "its expression grows too long");
+        } else if graph.narrow_factors.contains(&(position as u32)) {
+            self.inline(position, uses);
         } else if node.op() == Op::Reduce {
             self.decide_reduction(position, uses);
         } else {

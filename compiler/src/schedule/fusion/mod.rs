@@ -8,6 +8,7 @@ pub(in crate::schedule) mod fuse_writes;
 pub(in crate::schedule) mod groups;
 pub(in crate::schedule) mod loop_model;
 pub(in crate::schedule) mod materialize;
+pub(in crate::schedule) mod narrow_factors;
 pub(in crate::schedule) mod prices;
 pub(in crate::schedule) mod share;
 pub(in crate::schedule) mod streams;

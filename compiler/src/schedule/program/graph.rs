@@ -7,6 +7,7 @@ use super::realize::without_reshapes;
 use super::writes::Versions;
 use crate::ir::{Op, UOp};
 use crate::schedule::cost::Model;
+use crate::schedule::fusion::narrow_factors::narrow_factors;
 use crate::target::Costs;
 
 /// A program whose nodes are named by their position.
@@ -27,6 +28,8 @@ pub(in crate::schedule) struct Graph {
     pub(in crate::schedule) guards: FxHashMap<u32, SmallVec<[(usize, u32); 1]>>,
     /// What things cost.
     pub(in crate::schedule) model: Model,
+    /// Casts that stay with the products of what they widen.
+    pub(in crate::schedule) narrow_factors: FxHashSet<u32>,
     /// The write that replaces a version of some memory.
     pub(in crate::schedule) overwriters: FxHashMap<u32, u32>,
 }
@@ -64,8 +67,10 @@ impl Graph {
             outputs,
             guards: FxHashMap::default(),
             model: Model::of(costs),
+            narrow_factors: FxHashSet::default(),
             overwriters: FxHashMap::default(),
         };
+        graph.narrow_factors = narrow_factors(&graph, costs.dots);
         graph.add_versions(&positions, &asked);
         graph
     }

@@ -12,6 +12,7 @@ use warpweft_compiler::ir::text::{Graph, parse, print};
 use warpweft_compiler::linearize::Linear;
 use warpweft_compiler::optimize::Opts;
 use warpweft_compiler::pipeline::{LowerOptions, lower_kernel};
+use warpweft_compiler::program::Program;
 use warpweft_compiler::schedule::{ScheduleOptions, normalize, schedule_with};
 use warpweft_compiler::target::{Language, Target};
 use warpweft_compiler::watch::{Report, Topic, Watch};
@@ -41,7 +42,7 @@ pub(crate) struct Inspect {
     /// The device to compile for; its name in any case.
     #[arg(long)]
     device: Option<String>,
-    /// The machine to compile for, which need not be there: sm_80, sm_90 or sm_100.
+    /// The machine to compile for, which need not be there: x86-64, x86-64-v3, x86-64-v4 or sapphirerapids; sm_80, sm_90 or sm_100.
     #[arg(long, conflicts_with = "device")]
     target: Option<String>,
     /// The assembler of --stage ptxas [default: the one that `./x setup --ptxas` installs, or that of the search path].
@@ -83,8 +84,8 @@ impl Inspect {
             let executor = warpweft::registry::executor(self.device.as_deref())?;
             return Ok(Machine { target: executor.device().target().clone(), executor: Some(executor) });
         };
-        let target = Target::nvidia(name)
-            .ok_or_else(|| format!("there is no target {name}; there are {}", Target::NVIDIA.join(", ")))?;
+        let names = || [&Target::CPUS[..], &Target::NVIDIA[..]].concat().join(", ");
+        let target = Target::named(name).ok_or_else(|| format!("there is no target {name}; there are {}", names()))?;
         Ok(Machine { target, executor: None })
     }
 
@@ -198,12 +199,23 @@ fn kernel(arguments: &Inspect, machine: &Machine, name: &str, ast: &UOp) -> Resu
 }
 
 fn assembly(machine: &Machine, linear: &Linear) -> Result<String, Box<dyn Error>> {
-    let Some(executor) = &machine.executor else {
-        return Err("machine code is shown by a device that has it; what a GPU would be given, by --stage ptxas".into());
-    };
     let program = warpweft_renderer::render(linear, &machine.target)?;
+    let Some(executor) = &machine.executor else {
+        return code_for(&program, &machine.target);
+    };
     let device = executor.device();
     Ok(device.disassemble(&device.compile(&program)?)?)
+}
+
+/// The machine code for a CPU that need not be there.
+fn code_for(program: &Program, target: &Target) -> Result<String, Box<dyn Error>> {
+    #[cfg(all(feature = "cpu", target_arch = "x86_64", unix))]
+    if target.language == Language::Llvm {
+        return Ok(warpweft_devices::cpu::assembly_for(program, target)?);
+    }
+    let what = format!("{} of {}", program.name, target.device);
+    Err(format!("no compiler here makes machine code for {what}; what a GPU would be given is shown by --stage ptxas")
+        .into())
 }
 
 /// What ptxas says that a kernel takes.

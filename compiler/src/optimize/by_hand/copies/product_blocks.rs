@@ -12,6 +12,7 @@
 //! Always: tiles fill blocks, since partial results must not be added twice, and how terms are cut depends on their number and the target alone, so the order of
 //! a sum does not depend on threads. Tested below.
 
+use crate::ir::DotKind;
 use crate::optimize::by_hand::tile::step_cycles;
 
 /// Terms of a block, at most: a tile of columns of so many terms fills half of a first cache.
@@ -61,6 +62,15 @@ pub(crate) struct ProductSize {
     pub(crate) copies_columns: ColumnCopy,
     /// Whether no result may be computed twice.
     pub(crate) is_in_place: bool,
+    /// What an instruction multiplies and adds up of it.
+    pub(crate) dot: Option<DotKind>,
+}
+
+impl ProductSize {
+    /// Terms that a step of a tile takes.
+    fn group(&self) -> i64 {
+        self.dot.map_or(1, |kind| kind.group() as i64)
+    }
 }
 
 /// How the columns' operand is copied.
@@ -128,17 +138,24 @@ pub(crate) fn product_blocks(size: &ProductSize, room: &ProductRoom) -> Option<P
 /// with AVX2: 1.86 ms, and 1.95 by 2 by 6, whose rows are two blocks that overlap, each with a copy of the other operand.
 fn fits(size: &ProductSize, room: &ProductRoom, vectors: u32, rows: u32) -> bool {
     let beside = if size.rows == 1 { 1 } else { vectors };
-    // One is left for the element.
-    vectors * rows + beside < room.registers
+    // One is left for the element. Products of 16 bits are added by an instruction of their own, unless the machine has a longer one.
+    let product = if size.dot == Some(DotKind::I16) { 1 } else { 0 };
+    vectors * rows + beside + product < room.registers
 }
 
 /// Terms of a block: all of them, or a number that leaves the fewest over.
 fn part_of_terms(size: &ProductSize) -> i64 {
-    let most = if size.copies_columns == ColumnCopy::None { TERMS_STREAMED } else { TERMS };
+    let most = match (size.copies_columns, size.dot) {
+        (ColumnCopy::None, _) => TERMS_STREAMED,
+        // As many bytes.
+        (_, Some(_)) => TERMS * 4 / size.column_bytes,
+        _ => TERMS,
+    };
     if size.terms <= most {
         return size.terms;
     }
-    (most / 2..=most).rev().min_by_key(|part| size.terms % part).unwrap_or(most)
+    let whole_groups = (most / 2..=most).rev().filter(|part| part % size.group() == 0);
+    whole_groups.min_by_key(|part| size.terms % part).unwrap_or(most)
 }
 
 /// Lengths that a block may have of so many rows or columns, the longest first: whole tiles, and no more than there are; all of them where tiles may overlap.
@@ -184,7 +201,7 @@ fn cycles(size: &ProductSize, room: &ProductRoom, blocks: &ProductBlocks) -> f64
     let registers = blocks.tile_vectors * (blocks.tile_rows + 1) + 1;
     let full = if size.rows > 1 && registers >= room.registers { FULL_CYCLES } else { 0.0 };
     let of_step = step_cycles(blocks.tile_vectors, blocks.tile_rows) + LOOP_CYCLES + full;
-    let step = of_step / of_tile * rows_again * columns_again;
+    let step = of_step / (of_tile * size.group() as f64) * rows_again * columns_again;
     let of_columns_copy = match size.copies_columns {
         ColumnCopy::None => RUN_CYCLES / blocks.columns as f64,
         ColumnCopy::OfTile | ColumnCopy::OfBlock => COLUMN_COPY_CYCLES / blocks.rows as f64 * columns_again,
@@ -217,6 +234,7 @@ mod tests {
             copies_rows: true,
             copies_columns: ColumnCopy::OfTile,
             is_in_place: false,
+            dot: None,
         }
     }
 
@@ -249,6 +267,22 @@ mod tests {
                 .map(|(rows, columns, threads)| blocks(&size(rows, terms, columns), threads).terms)
                 .to_vec();
             assert!(parts.iter().all(|part| *part == parts[0] && terms % part < 4), "{terms}: {parts:?}");
+        }
+    }
+
+    #[test]
+    fn blocks_of_dot_products_have_whole_groups_and_room_for_a_product() {
+        for (kind, bytes) in [(DotKind::I16, 2), (DotKind::Bf16, 2), (DotKind::Bytes, 1)] {
+            for terms in [514, 1037, 4099] {
+                let size =
+                    ProductSize { row_bytes: bytes, column_bytes: bytes, dot: Some(kind), ..size(512, terms, 512) };
+                let blocks = blocks(&size, 1);
+                assert!(blocks.terms == terms || blocks.terms % kind.group() as i64 == 0, "{blocks:?}");
+                // Sums, vectors of columns, an element of a row; and the products that are added, where that is an instruction of its own.
+                let product = u32::from(kind == DotKind::I16);
+                let registers = blocks.tile_vectors * (blocks.tile_rows + 1) + 1 + product;
+                assert!(registers <= 16, "{blocks:?}");
+            }
         }
     }
 

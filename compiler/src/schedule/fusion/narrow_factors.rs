@@ -1,0 +1,142 @@
+//! Factors of matrix products that stay narrow: numbers that are widened only to be multiplied in a type that an instruction sums narrow products in ([`ir::dots`](crate::ir::dots)).
+//!
+//! ```text
+//! y = reduce (cast x: i8 -> i32) * (cast w: i8 -> i32), add            the casts are of the kernel of the product
+//! ```
+//!
+//! By its price such a cast would be stored, as it is asked for again for each row of the other factor. But the kernel copies both factors as they are and widens nothing
+//! (`optimize/by_hand/copies/product.rs`); stored, they would be twice or four times as many bytes, and no instruction could take them. Where rows are too few for that, a cast more for each
+//! product is less than another kernel.
+//!
+//! Of sums over one axis alone: windows of convolutions are copied in the type that they are multiplied in. Tested below and by `tests/filetests/schedule/dots.uop`.
+
+use rustc_hash::FxHashSet;
+
+use crate::DType;
+use crate::ir::{Arg, DotKind, Op, ReduceOp};
+use crate::schedule::graph::Graph;
+use crate::target::Dots;
+
+/// The positions of the casts that stay with the products of what they widen.
+pub(in crate::schedule) fn narrow_factors(graph: &Graph, dots: Dots) -> FxHashSet<u32> {
+    let products: Vec<u32> = (0..graph.nodes.len()).filter_map(|position| product_of_sum(graph, position)).collect();
+    let mut narrow: FxHashSet<u32> = FxHashSet::default();
+    if products.is_empty() {
+        return narrow;
+    }
+    for product in products.iter().filter(|product| !graph.must_store[**product as usize]) {
+        let casts = factors(graph, *product);
+        let types =
+            casts.map(|cast| graph.nodes[graph.src[cast as usize].first().map_or(cast, |k| *k) as usize].dtype());
+        let are_casts = casts.iter().all(|cast| graph.nodes[*cast as usize].op() == Op::Cast);
+        if are_casts && dots.takes(types, graph.nodes[*product as usize].dtype()) {
+            narrow.extend(casts.into_iter().filter(|cast| !graph.must_store[*cast as usize]));
+        }
+    }
+    if narrow.is_empty() {
+        return narrow;
+    }
+    // All who ask for it must be such products, and of a product all who ask for it sums.
+    let is_product: FxHashSet<u32> = products.iter().copied().collect();
+    for (position, node) in graph.nodes.iter().enumerate() {
+        if node.op().is_movement() && !graph.must_store[position] {
+            continue;
+        }
+        for &operand in &graph.src[position] {
+            let base = graph.below_movement(operand);
+            if is_product.contains(&base) && product_of_sum(graph, position) != Some(operand) {
+                remove(&mut narrow, factors(graph, base));
+            }
+            if !is_product.contains(&(position as u32)) {
+                narrow.remove(&base);
+            }
+        }
+    }
+    // A product takes two narrow factors or none, and what one of them is used for elsewhere may be such a product.
+    loop {
+        let count = narrow.len();
+        for casts in products.iter().map(|product| factors(graph, *product)) {
+            if !casts.iter().all(|cast| narrow.contains(cast)) {
+                remove(&mut narrow, casts);
+            }
+        }
+        if narrow.len() == count {
+            return narrow;
+        }
+    }
+}
+
+fn remove(narrow: &mut FxHashSet<u32>, casts: [u32; 2]) {
+    for cast in casts {
+        narrow.remove(&cast);
+    }
+}
+
+/// The product that a node sums along one axis.
+fn product_of_sum(graph: &Graph, position: usize) -> Option<u32> {
+    let node = &graph.nodes[position];
+    let Arg::Reduce(ReduceOp::Add, axes) = node.arg() else { return None };
+    let operand = *graph.src[position].first()?;
+    let of_operand = &graph.nodes[operand as usize];
+    let long = axes.iter().filter(|axis| !of_operand.shape()[**axis as usize].is(1)).count();
+    (of_operand.op() == Op::Mul && long == 1).then_some(operand)
+}
+
+/// What a product multiplies, before it was moved.
+fn factors(graph: &Graph, product: u32) -> [u32; 2] {
+    [0, 1].map(|factor: usize| graph.below_movement(graph.src[product as usize][factor]))
+}
+
+impl Dots {
+    /// Whether one of the instructions multiplies factors of these types, widened perhaps, and sums in that one.
+    fn takes(self, [left, right]: [DType; 2], sums: DType) -> bool {
+        let has = |left: DType, right: DType| DotKind::of(left, right, sums).is_some_and(|kind| self.has(kind));
+        let fits = |dtype: DType| [DType::I8, DType::U8, DType::I16].contains(&dtype);
+        let as_16_bits = fits(left) && fits(right) && has(DType::I16, DType::I16);
+        has(left, right) || has(right, left) || as_16_bits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ir::text::parse;
+    use crate::schedule::{ScheduleOptions, normalize, schedule_with};
+    use crate::target::{Costs, Target};
+    use crate::watch::Silent;
+
+    /// How many kernels become of a product of matrices of some type, and what is computed beside it.
+    fn kernels(dtype: &str, sums: &str, beside: &str, costs: Costs) -> usize {
+        let text = format!(
+            "graph %product(x: {dtype}[256, 512], w: {dtype}[512, 512]) {{
+  v: {sums} = cast x
+  u: {sums} = cast w
+  a = reshape v, [256, 1, 512]
+  wide = expand a, [256, 512, 512]
+  b = reshape u, [1, 512, 512]
+  tall = expand b, [256, 512, 512]
+  p = mul wide, tall
+  s = reduce p, add (2)
+{beside}
+}}"
+        );
+        let roots = parse(&text).expect("a graph").roots;
+        let normalized = normalize(&roots, |_| None).expect("a program");
+        let options = ScheduleOptions { fuse: true, costs };
+        schedule_with(&normalized.sink, options, &mut Silent).expect("a schedule").kernels.len()
+    }
+
+    #[test]
+    fn factors_that_an_instruction_takes_are_widened_by_their_product() {
+        let vnni = Target::test_vnni().costs;
+        assert_eq!(kernels("i8", "i32", "  return s", Costs::cpu()), 1);
+        assert_eq!(kernels("bf16", "f32", "  return s", vnni), 1);
+        assert_eq!(kernels("bf16", "f32", "  return s", Costs::cpu()), 3);
+        assert_eq!(kernels("i32", "i64", "  return s", vnni), 3);
+    }
+
+    #[test]
+    fn who_else_asks_for_them_gets_them_stored() {
+        let beside = "  e = add v, 1\n  f = reduce e, add (1)\n  return s, f";
+        assert!(kernels("i8", "i32", beside, Costs::cpu()) > 2);
+    }
+}
