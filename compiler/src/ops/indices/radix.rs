@@ -39,8 +39,8 @@ const FEW_ROWS: i64 = 16;
 
 /// The keys of rows `[rows, len]`, of which so many low bits count.
 pub(super) struct Keys {
-    pub(in crate::ops) keys: UOp,
-    pub(in crate::ops) bits: u32,
+    pub(super) keys: UOp,
+    pub(super) bits: u32,
 }
 
 /// The numbers of the elements of each row in the order of their keys, equal ones in their own order; `i32`.

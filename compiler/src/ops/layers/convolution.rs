@@ -66,7 +66,7 @@ impl ConvOptions {
 }
 
 /// One number for each spatial axis.
-pub(in crate::ops) fn per_axis(list: &[i64], axes: usize, least: i64, what: &str) -> Built<Vec<i64>> {
+pub(super) fn per_axis(list: &[i64], axes: usize, least: i64, what: &str) -> Built<Vec<i64>> {
     let list = if list.len() == 1 { vec![list[0]; axes] } else { list.to_vec() };
     if list.len() != axes {
         fail!("{} numbers of {what} for {axes} spatial axes", list.len());
@@ -78,13 +78,13 @@ pub(in crate::ops) fn per_axis(list: &[i64], axes: usize, least: i64, what: &str
 }
 
 /// Lengths of the operands that both convolutions need, checked.
-pub(in crate::ops) struct Checked {
+pub(super) struct Checked {
     pub(super) spatial: usize,
     pub(super) channels: i64,
-    pub(in crate::ops) weight: Vec<i64>,
+    pub(super) weight: Vec<i64>,
 }
 
-pub(in crate::ops) fn check(x: &UOp, weight: &UOp, groups: i64) -> Built<Checked> {
+pub(super) fn check(x: &UOp, weight: &UOp, groups: i64) -> Built<Checked> {
     let (rank, lengths) = (x.shape().len(), concrete(weight)?);
     if rank < 3 || lengths.len() != rank {
         fail!("x needs axes [batch, channels, ..] and the weight as many, not {} and {}", x.shape(), weight.shape());
@@ -116,7 +116,7 @@ pub fn conv(x: &UOp, weight: &UOp, bias: Option<&UOp>, options: &ConvOptions) ->
 }
 
 /// The value as what a convolution of x and a weight gives.
-pub(in crate::ops) fn marked(function: Function, value: UOp, x: &UOp, weight: &UOp, options: &ConvOptions) -> UOp {
+pub(super) fn marked(function: Function, value: UOp, x: &UOp, weight: &UOp, options: &ConvOptions) -> UOp {
     if !value.dtype().is_float() {
         return value;
     }

@@ -30,11 +30,11 @@ const SAVED_PER_KERNEL: i64 = 1 << 17;
 #[derive(Clone, Debug)]
 pub(super) struct KnownAxis {
     pub(in crate::ops) len: i64,
-    pub(in crate::ops) kernel: i64,
+    pub(super) kernel: i64,
     pub(in crate::ops) stride: i64,
-    pub(in crate::ops) padding: i64,
+    pub(super) padding: i64,
     pub(in crate::ops) dilation: i64,
-    pub(in crate::ops) result: i64,
+    pub(super) result: i64,
 }
 
 /// Neighbouring phases that take as many elements of the kernel, from windows that lie alike.
@@ -171,7 +171,7 @@ impl<'x> PhasesOfAxes<'x> {
     }
 
     /// The transposed convolution.
-    pub(in crate::ops) fn result(&self) -> Built {
+    pub(super) fn result(&self) -> Built {
         let spatial = self.axes.len();
         let Some(all) = self.joined(&self.parts()?, 0, 0)? else { fail!("no phase takes an element of the kernel") };
         // Each length is followed by its phases: [batch, channels, u0, e0, ..].

@@ -179,7 +179,7 @@ fn take_steps(x: &UOp, axis: usize, steps: Steps) -> UOp {
 }
 
 /// Elements 0, step, 2 step, ... of an axis of length (count - 1) step + 1.
-pub(in crate::ops) fn every(x: &UOp, axis: usize, step: i64, count: i64) -> UOp {
+pub(super) fn every(x: &UOp, axis: usize, step: i64, count: i64) -> UOp {
     if step == 1 || count == 1 {
         return x.clone();
     }

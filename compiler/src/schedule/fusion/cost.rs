@@ -36,7 +36,7 @@ pub(in crate::schedule) struct Model {
     pub(super) scratch_bytes_per_ns: f64,
     pub(super) ops_per_ns: f64,
     pub(super) terms_per_ns: f64,
-    pub(in crate::schedule) threads: f64,
+    pub(super) threads: f64,
     pub(super) vector_lanes: f64,
     pub(super) rows_shared: f64,
     pub(super) scratch_bytes: f64,
@@ -71,13 +71,13 @@ impl Model {
     }
 
     /// Ops that are lost because so many rows are all that the threads can share: too few leave some without work.
-    pub(in crate::schedule) fn waiting(&self, work: f64, rows: f64) -> f64 {
+    pub(super) fn waiting(&self, work: f64, rows: f64) -> f64 {
         work * (1.0 / rows.clamp(1.0, self.threads) - 1.0 / self.threads) * 2.0
     }
 }
 
 /// Simple ops that an op is worth once it is decomposed for a machine.
-pub(in crate::schedule) fn weight(op: Op) -> u64 {
+pub(super) fn weight(op: Op) -> u64 {
     match op {
         Op::Exp2 => 10,
         Op::Log2 => 14,
@@ -93,7 +93,7 @@ pub(in crate::schedule) fn weight(op: Op) -> u64 {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cost {
     /// Weighted ops for one element, down to memory or to the next reductions.
-    pub(in crate::schedule) ops: f64,
+    pub(super) ops: f64,
     /// Ops of all reductions below, each done once.
     pub(super) reduce_ops: f64,
     /// Distinct weighted ops of its expression, itself among them, even if it is stored.

@@ -76,8 +76,8 @@ fn decide(graph: &Graph, costs: Vec<Cost>, fuse: bool, watch: &mut dyn Watch) ->
     Fused { stored: stored.collect(), kept: fusion.kept }
 }
 
-pub(in crate::schedule) struct Fusion<'a> {
-    pub(in crate::schedule) graph: &'a Graph,
+pub(super) struct Fusion<'a> {
+    pub(super) graph: &'a Graph,
     pub(super) costs: Vec<Cost>,
     pub(in crate::schedule) fuse: bool,
     pub(super) groups: Groups,
@@ -305,7 +305,7 @@ impl Fusion<'_> {
         computed.any(|site| self.reads_too_late(position, &Use { group, ..site.clone() }))
     }
 
-    pub(in crate::schedule) fn tell(&mut self, position: usize, reason: &str) {
+    pub(super) fn tell(&mut self, position: usize, reason: &str) {
         let node = &self.graph.nodes[position];
         let about = match node.arg() {
             Arg::Reduce(..) | Arg::ReduceState(..) => {

@@ -18,17 +18,17 @@ const SEARCH_GROUPS_MAX: usize = 256;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Group {
     /// Its outer loops.
-    pub(in crate::schedule) outer: OuterLoops,
+    pub(super) outer: OuterLoops,
     /// Weighted ops inside.
-    pub(in crate::schedule) ops: f64,
+    pub(super) ops: f64,
     /// Ops of the largest contraction inside.
     pub(super) contraction_ops: f64,
     /// Ops of reductions and elementwise work together: how long it may run.
-    pub(in crate::schedule) work: f64,
+    pub(super) work: f64,
     /// Bytes of scratch memory.
     pub(super) scratch: f64,
     /// Values that it stores or loads.
-    pub(in crate::schedule) buffers: usize,
+    pub(super) buffers: usize,
     /// Whether its loops come in an order that no other store can share.
     pub(super) is_alone: bool,
     /// Whether it loads elements that it replaces. Then no store may be repeated, so all stand in the same loops.
@@ -50,11 +50,11 @@ pub(super) struct Groups {
 
 impl Groups {
     /// None, for a machine of these costs.
-    pub(in crate::schedule) fn new(model: Model) -> Groups {
+    pub(super) fn new(model: Model) -> Groups {
         Groups { model, parent: Vec::new(), groups: Vec::new() }
     }
 
-    pub(in crate::schedule) fn add(&mut self, outer: OuterLoops) -> u32 {
+    pub(super) fn add(&mut self, outer: OuterLoops) -> u32 {
         let number = self.groups.len() as u32;
         self.parent.push(number);
         let work = outer.count(u64::MAX >> 1);
@@ -63,7 +63,7 @@ impl Groups {
     }
 
     /// The group that `number` was merged into.
-    pub(in crate::schedule) fn find(&mut self, number: u32) -> u32 {
+    pub(super) fn find(&mut self, number: u32) -> u32 {
         let mut root = number;
         while self.parent[root as usize] != root {
             let above = self.parent[root as usize];
@@ -73,7 +73,7 @@ impl Groups {
         root
     }
 
-    pub(in crate::schedule) fn get(&mut self, number: u32) -> &mut Group {
+    pub(super) fn get(&mut self, number: u32) -> &mut Group {
         let root = self.find(number);
         &mut self.groups[root as usize]
     }
@@ -105,7 +105,7 @@ impl Groups {
     }
 
     /// Whether a group must run after another.
-    pub(in crate::schedule) fn needs(&mut self, group: u32, other: u32) -> bool {
+    pub(super) fn needs(&mut self, group: u32, other: u32) -> bool {
         let (group, other) = (self.find(group), self.find(other));
         self.reaches(group, other, true)
     }

@@ -20,13 +20,13 @@ use crate::ir::{Dim, Shape};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Dependence {
     /// Positions of outer loops, a bit each.
-    pub(in crate::schedule) outer: u64,
+    pub(super) outer: u64,
     /// Numbers of reduction loops, ascending.
-    pub(in crate::schedule) loops: SmallVec<[u32; 2]>,
+    pub(super) loops: SmallVec<[u32; 2]>,
 }
 
 impl Dependence {
-    pub(in crate::schedule) fn join(&mut self, other: &Dependence) {
+    pub(super) fn join(&mut self, other: &Dependence) {
         self.outer |= other.outer;
         for &number in &other.loops {
             if let Err(at) = self.loops.binary_search(&number) {
@@ -40,11 +40,11 @@ impl Dependence {
 #[derive(Clone, Debug)]
 pub(super) struct ReductionLoop {
     /// Iterations.
-    pub(in crate::schedule) len: f64,
+    pub(super) len: f64,
     /// Every loop that it runs inside of.
     pub(super) within: Dependence,
     /// Whether it fills scratch memory, instead of reducing.
-    pub(in crate::schedule) keeps: bool,
+    pub(super) keeps: bool,
     /// Whether it is one over blocks, which stands outside of loops over what the reduction comes to.
     pub(super) is_of_blocks: bool,
 }
@@ -53,7 +53,7 @@ pub(super) struct ReductionLoop {
 #[derive(Clone, Debug, Default)]
 pub(super) struct OuterLoops {
     /// Length of each, by position: the axes of the stored value of highest rank.
-    pub(in crate::schedule) lens: SmallVec<[Dim; 4]>,
+    pub(super) lens: SmallVec<[Dim; 4]>,
     /// Sets of positions that must be able to stand outermost: a chain, smallest first.
     pub(super) pins: SmallVec<[u64; 4]>,
 }
@@ -69,7 +69,7 @@ impl OuterLoops {
     }
 
     /// Iterations of a set of loops.
-    pub(in crate::schedule) fn count(&self, set: u64) -> f64 {
+    pub(super) fn count(&self, set: u64) -> f64 {
         (0..self.lens.len()).filter(|&k| set >> k & 1 == 1).map(|k| self.lens[k].max_value() as f64).product()
     }
 
@@ -136,7 +136,7 @@ impl OuterLoops {
 }
 
 /// The first `count` positions.
-pub(in crate::schedule) fn leading(count: usize) -> u64 {
+pub(super) fn leading(count: usize) -> u64 {
     if count >= 64 { u64::MAX } else { (1 << count) - 1 }
 }
 

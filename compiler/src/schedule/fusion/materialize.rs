@@ -26,15 +26,15 @@ use crate::ir::Axes;
 /// How a value would be kept.
 pub(super) struct MaterializePlan {
     /// Axes that are computed in one go.
-    pub(in crate::schedule) axes: Axes,
+    pub(super) axes: Axes,
     /// The loops of the other axes.
-    pub(in crate::schedule) fixed: Dependence,
+    pub(super) fixed: Dependence,
     /// How often the value is computed, over the whole kernel.
     pub(super) evaluations: f64,
     /// Bytes of scratch memory.
     pub(in crate::schedule) bytes: f64,
     /// Iterations of the loops around it.
-    pub(in crate::schedule) rows: f64,
+    pub(super) rows: f64,
     /// Bytes beside it that do not stay in the cache of one core from one iteration to the next, over the whole kernel.
     pub(super) read_again: f64,
 }

@@ -15,20 +15,20 @@ use crate::ir::{Arg, Dim, Op, Shape, UOp};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct AxisIndex {
     /// How it is made: equal for equal indices.
-    pub(in crate::schedule) key: UOp,
+    pub(super) key: UOp,
     /// The loops that it names.
-    pub(in crate::schedule) loops: Dependence,
+    pub(super) loops: Dependence,
 }
 
 /// One site where a kernel asks for a node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Use {
     /// The kernel.
-    pub(in crate::schedule) group: u32,
+    pub(super) group: u32,
     /// An index for each axis of the node.
-    pub(in crate::schedule) axes: SmallVec<[AxisIndex; 4]>,
+    pub(super) axes: SmallVec<[AxisIndex; 4]>,
     /// The condition under which the site exists, as padding makes them.
-    pub(in crate::schedule) gate: AxisIndex,
+    pub(super) gate: AxisIndex,
 }
 
 /// How an index is made, the first part of its key.
@@ -66,13 +66,13 @@ impl AxisIndex {
     }
 
     /// The index that is an outer loop.
-    pub(in crate::schedule) fn outer(position: usize) -> AxisIndex {
+    pub(super) fn outer(position: usize) -> AxisIndex {
         let loops = Dependence { outer: 1 << position, loops: SmallVec::new() };
         AxisIndex { key: key(Making::OuterLoop, [UOp::index(position as i64)], []), loops }
     }
 
     /// The index that is a reduction loop.
-    pub(in crate::schedule) fn reduction(number: u32) -> AxisIndex {
+    pub(super) fn reduction(number: u32) -> AxisIndex {
         let loops = Dependence { outer: 0, loops: smallvec![number] };
         AxisIndex { key: key(Making::ReductionLoop, [UOp::index(number as i64)], []), loops }
     }

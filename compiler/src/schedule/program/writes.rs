@@ -82,7 +82,7 @@ impl Versions {
         Versions { overwriters: writes.map(|write| (write.src()[0].clone(), write.clone())).collect() }
     }
 
-    pub(in crate::schedule) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.overwriters.is_empty()
     }
 

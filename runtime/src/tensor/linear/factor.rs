@@ -24,18 +24,14 @@ use crate::tensor::{Length, Result, Tensor};
 #[derive(Clone)]
 pub(super) struct Matrices {
     /// Of the axes before the last two.
-    pub(in crate::tensor) outer: Vec<Dim>,
-    pub(in crate::tensor) rows: i64,
-    pub(in crate::tensor) columns: i64,
+    pub(super) outer: Vec<Dim>,
+    pub(super) rows: i64,
+    pub(super) columns: i64,
 }
 
 impl Matrices {
     /// Of a tensor of floats whose last two lengths are numbers.
-    pub(in crate::tensor) fn of(
-        op: &'static str,
-        x: &Tensor,
-        location: &'static Location<'static>,
-    ) -> Result<Matrices> {
+    pub(super) fn of(op: &'static str, x: &Tensor, location: &'static Location<'static>) -> Result<Matrices> {
         let dims = x.dims()?;
         let lengths = match dims.len() {
             0 | 1 => None,
@@ -53,11 +49,7 @@ impl Matrices {
     }
 
     /// Of square matrices.
-    pub(in crate::tensor) fn square(
-        op: &'static str,
-        x: &Tensor,
-        location: &'static Location<'static>,
-    ) -> Result<Matrices> {
+    pub(super) fn square(op: &'static str, x: &Tensor, location: &'static Location<'static>) -> Result<Matrices> {
         let found = Matrices::of(op, x, location)?;
         if found.rows == found.columns {
             return Ok(found);
@@ -67,7 +59,7 @@ impl Matrices {
     }
 
     /// Others of the same batch.
-    pub(in crate::tensor) fn shape(&self, rows: i64, columns: i64) -> Shape {
+    pub(super) fn shape(&self, rows: i64, columns: i64) -> Shape {
         self.outer.iter().cloned().chain([rows.into(), columns.into()]).collect()
     }
 }
@@ -101,18 +93,18 @@ pub(super) struct Masks {
 }
 
 impl Masks {
-    pub(in crate::tensor) fn of(len: i64) -> Masks {
+    pub(super) fn of(len: i64) -> Masks {
         let line = Tensor::iota((2 * len - 1).max(0));
         Masks { len, at: line.eq(len - 1).contiguous(), after: line.gt(len - 1).contiguous() }
     }
 
     /// Whether a place is the k-th.
-    pub(in crate::tensor) fn at(&self, k: i64) -> Tensor {
+    pub(super) fn at(&self, k: i64) -> Tensor {
         self.at.narrow(0, self.len - 1 - k, self.len)
     }
 
     /// Whether a place is past the k-th.
-    pub(in crate::tensor) fn after(&self, k: i64) -> Tensor {
+    pub(super) fn after(&self, k: i64) -> Tensor {
         self.after.narrow(0, self.len - 1 - k, self.len)
     }
 }
@@ -122,7 +114,7 @@ pub(super) fn upright(mask: &Tensor) -> Tensor {
     mask.unsqueeze(-1)
 }
 
-pub(in crate::tensor) fn column(x: &Tensor, k: i64) -> Tensor {
+pub(super) fn column(x: &Tensor, k: i64) -> Tensor {
     x.narrow(-1, k, 1)
 }
 

@@ -51,7 +51,7 @@ impl CtcOptions {
     }
 }
 
-pub(in crate::tensor) fn reduced(losses: Tensor, reduction: Reduction) -> Tensor {
+pub(super) fn reduced(losses: Tensor, reduction: Reduction) -> Tensor {
     match reduction {
         Reduction::None => losses,
         Reduction::Mean => losses.mean(()),

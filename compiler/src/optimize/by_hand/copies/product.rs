@@ -20,18 +20,18 @@
 //! - Few rows, or very many terms: no tile of columns is worth a copy of all its terms, or has room for it. Of one tile of rows nothing is copied; then blocks have few
 //!   terms, and memory is read along long pieces of rows.
 //!
-//! Sizes come from `product_blocks`. All of it is made of the opts split, outermost, accumulate, stage, vectorize, upcast, reorder and thread; if one is
+//! Products of narrow numbers are copied in groups of terms (`product_groups`). Sizes come from `product_blocks`. All of it is made of the opts split, outermost, accumulate, stage, vectorize, upcast, reorder and thread; if one is
 //! refused, nothing is done.
 //!
 //! Tested below, by filetests, and against other libraries by `./x peers`.
 
 use super::pack::{PASSES_MIN, attempt_copy, copied_bytes};
 use super::product_blocks::{ColumnCopy, ProductBlocks, ProductRoom, ProductSize, product_blocks};
+use super::product_groups::{OPS_OF_DOT_MAX, copy_columns_in_groups, copy_rows_in_groups, dot_of, wants_dots};
 use crate::ir::{Combining, DotKind, Op, ReduceOp, UOp, postorder};
 use crate::kernel::effects::{memory_in_place, replaces_what_was_read};
 use crate::kernel::ranges::{Dependencies, closed_ranges, next_range_id, open_operands, range_id};
 use crate::lower::loops::is_serial;
-use crate::optimize::apply::apply;
 use crate::optimize::by_hand::Attempts;
 use crate::optimize::by_hand::survey::accumulated_in;
 use crate::optimize::by_hand::tile::{RegisterRoom, register_tile};
@@ -46,18 +46,11 @@ const ROWS_MIN_TURNED: i64 = 32;
 const ROWS_OF_ONE_TILE: i64 = 6;
 /// Ops of a term, at most: its loads are what counts.
 const OPS_OF_TERM_MAX: usize = 4;
-/// The same where factors are multiplied in groups of terms: what is computed from one operand is done while it is copied.
-const OPS_OF_DOT_MAX: usize = 8;
-/// Rows from which on both operands are copied so that groups of terms lie beside each other. Measured on rows of `i8` times 768 x 768, one core with AVX2 (`vpmaddwd`), in ms so and in lanes of 32
-/// bits: 8 rows 0.13 and 0.21 where columns are turned around, 0.12 and 0.17 where they are not; 16 rows 0.18 and 0.40, 0.17 and 0.29; 32 rows 0.38 and 0.79, 0.30 and 0.63.
-const ROWS_MIN_OF_DOTS: i64 = 8;
-/// Lanes of the sides of a tile of narrow numbers that is turned around, at most: of more its shuffles are too many nodes for a kernel.
-const LANES_TURNED_MAX: i64 = 16;
 /// Vectors that a step of the loops after the sum stores.
 const VECTORS_STORED: i64 = 4;
 
 /// One of the two loads of a product.
-struct Operand {
+pub(super) struct Operand {
     memory: UOp,
     /// Bytes of an element in memory, and of one of a copy.
     bytes: i64,
@@ -65,34 +58,34 @@ struct Operand {
     /// Whether something is computed from it alone.
     is_computed: bool,
     /// How far its elements lie apart along the terms, and along its own rows or columns.
-    term_step: i64,
-    own_step: i64,
+    pub(super) term_step: i64,
+    pub(super) own_step: i64,
 }
 
 /// A kernel that is a product of two matrices and what is computed from it.
-struct Product {
+pub(super) struct Product {
     /// The loops over results: rows, if there are any, columns, and others.
     rows: Option<UOp>,
     columns: UOp,
     terms: UOp,
     others: Vec<UOp>,
-    of_rows: Operand,
-    of_columns: Operand,
+    pub(super) of_rows: Operand,
+    pub(super) of_columns: Operand,
     result_bytes: i64,
     is_in_place: bool,
     /// What an instruction of the target multiplies and adds up of it.
-    dot: Option<DotKind>,
+    pub(super) dot: Option<DotKind>,
 }
 
 /// The loops of a product's blocks by number.
-struct Loops {
+pub(super) struct Loops {
     /// Over the columns of a block of results; where partial results are kept, other loops over rows and columns fill them.
     columns: u32,
     fill_rows: Option<u32>,
-    fill_columns: u32,
-    terms: u32,
+    pub(super) fill_columns: u32,
+    pub(super) terms: u32,
     /// Over the terms of a group, inside of these.
-    group: Option<u32>,
+    pub(super) group: Option<u32>,
     /// Whether the loop over rows that fills scratch stands around that over columns.
     rows_outside: bool,
     /// How many loops over blocks of results there are.
@@ -191,15 +184,6 @@ fn find_product(root: &UOp, target: &Target) -> Option<Product> {
     })
 }
 
-/// What an instruction multiplies and adds up of a sum over a range; of several kinds the one that takes the most terms.
-fn dot_of(root: &UOp, sum: &UOp, range: u32, target: &Target) -> Option<DotKind> {
-    let admits = |kind: &DotKind| {
-        let opt = Opt::Dot { range, terms: kind.group() as u32 };
-        kind.sums() == sum.dtype() && target.takes_dot(*kind) && apply(root, &opt, target).is_ok()
-    };
-    DotKind::ALL.into_iter().filter(admits).max_by_key(|kind| kind.group())
-}
-
 /// By how much an address grows along a range, if it moves evenly along all.
 fn step_of(index: &UOp, range: &UOp) -> Option<i64> {
     let terms = linear_terms(&index.src()[1]).0;
@@ -261,13 +245,6 @@ fn wants_blocks(product: &Product, target: &Target, lanes: i64) -> Option<Produc
         _ => return None,
     };
     Some(ProductSize { copies_rows, copies_columns, ..size })
-}
-
-/// Whether both operands lie so that groups of terms can be copied beside each other, and rows are enough for the copies to pay.
-fn wants_dots(product: &Product, rows: i64, terms: i64) -> bool {
-    let is_along = |operand: &Operand| operand.own_step == 1 || operand.term_step == 1;
-    let groups = product.dot.map_or(0, |kind| terms / kind.group() as i64);
-    rows >= ROWS_MIN_OF_DOTS && groups >= 2 && is_along(&product.of_rows) && is_along(&product.of_columns)
 }
 
 /// Applies the opts, one after the other; `None` if one is refused.
@@ -400,70 +377,12 @@ fn turn_columns(
     Some(of_tile)
 }
 
-/// Copies the rows' operand with groups of terms beside each other, in the order in which it lies.
-fn copy_rows_in_groups(
-    choice: &mut Attempts<'_>,
-    product: &Product,
-    loops: &Loops,
-    rows: u32,
-    blocks: &ProductBlocks,
-    kind: DotKind,
-) -> Option<()> {
-    let (group, lanes) = (loops.group?, narrow_lanes(choice, kind));
-    if product.of_rows.term_step == 1 {
-        let fill = stage(choice, &product.of_rows, loops, &[rows, loops.terms, group])?;
-        // Groups follow each other as terms do.
-        attempt(choice, Opt::Merge { range: fill + 1, inner: fill + 2 })?;
-        return vectorize(choice, fill + 1, lanes.min(blocks.terms));
-    }
-    let fill = stage(choice, &product.of_rows, loops, &[loops.terms, rows, group])?;
-    vectorize(choice, fill + 1, lanes.min(blocks.rows))?;
-    upcast(choice, fill + 2, kind.group() as i64)
-}
-
-/// Copies the columns' operand for a block with groups of terms beside each other, tile by tile; gives the loop over the columns of a tile.
-fn copy_columns_in_groups(
-    choice: &mut Attempts<'_>,
-    product: &Product,
-    loops: &Loops,
-    blocks: &ProductBlocks,
-    lanes: i64,
-    kind: DotKind,
-) -> Option<u32> {
-    let width = i64::from(blocks.tile_vectors) * lanes;
-    let of_tile = split(choice, loops.fill_columns, blocks.columns, width)?;
-    let mut ranges = vec![loops.terms, of_tile, loops.group?];
-    if of_tile != loops.fill_columns {
-        ranges.insert(0, loops.fill_columns);
-    }
-    let last = stage(choice, &product.of_columns, loops, &ranges)? + ranges.len() as u32 - 1;
-    let narrow = narrow_lanes(choice, kind).min(width);
-    if product.of_columns.own_step == 1 {
-        vectorize(choice, last - 1, if width % narrow == 0 { narrow } else { lanes })?;
-    } else {
-        let side = narrow.min(LANES_TURNED_MAX);
-        let side = if width % side == 0 { side } else { lanes };
-        vectorize(choice, last - 1, side)?;
-        upcast(choice, last - 1, width / side)?;
-        // As many terms as lanes: whole vectors of memory, turned around in registers.
-        let groups = side / kind.group() as i64;
-        upcast(choice, last - 2, groups.min(blocks.terms / kind.group() as i64))?;
-    }
-    upcast(choice, last, kind.group() as i64)?;
-    Some(of_tile)
-}
-
-/// Lanes of a vector of narrow numbers.
-fn narrow_lanes(choice: &Attempts<'_>, kind: DotKind) -> i64 {
-    i64::from(choice.target.vector_bytes) / kind.factors()[0].bytes() as i64
-}
-
-fn attempt(choice: &mut Attempts<'_>, opt: Opt) -> Option<()> {
+pub(super) fn attempt(choice: &mut Attempts<'_>, opt: Opt) -> Option<()> {
     choice.attempt(opt).then_some(())
 }
 
 /// The loop over what is inside of a part of a range: itself if the part is all of it.
-fn split(choice: &mut Attempts<'_>, range: u32, len: i64, part: i64) -> Option<u32> {
+pub(super) fn split(choice: &mut Attempts<'_>, range: u32, len: i64, part: i64) -> Option<u32> {
     if part == len {
         return Some(range);
     }
@@ -472,17 +391,17 @@ fn split(choice: &mut Attempts<'_>, range: u32, len: i64, part: i64) -> Option<u
     Some(inner)
 }
 
-fn vectorize(choice: &mut Attempts<'_>, range: u32, lanes: i64) -> Option<()> {
+pub(super) fn vectorize(choice: &mut Attempts<'_>, range: u32, lanes: i64) -> Option<()> {
     let lanes = u32::try_from(lanes).ok()?;
     attempt(choice, Opt::Vectorize { range, lanes: 1 << lanes.max(1).ilog2() })
 }
 
-fn upcast(choice: &mut Attempts<'_>, range: u32, times: i64) -> Option<()> {
+pub(super) fn upcast(choice: &mut Attempts<'_>, range: u32, times: i64) -> Option<()> {
     if times < 2 { Some(()) } else { attempt(choice, Opt::Upcast { range, times: u32::try_from(times).ok()? }) }
 }
 
 /// Copies an operand along ranges; gives the first loop of the copy.
-fn stage(choice: &mut Attempts<'_>, operand: &Operand, loops: &Loops, ranges: &[u32]) -> Option<u32> {
+pub(super) fn stage(choice: &mut Attempts<'_>, operand: &Operand, loops: &Loops, ranges: &[u32]) -> Option<u32> {
     let dependencies = Dependencies::of(&choice.kernel);
     // What a cut of the terms leaves over is read where it is.
     let is_meant =
@@ -571,40 +490,6 @@ mod tests {
         assert!(!has_blocks([8, 4096, 4096], "nt"), "few rows read columns in lanes of terms");
         assert!(!has_blocks([4096, 4096, 1], "nn"));
         assert!(!has_blocks([512, 512, 512], "tt"), "neither operand lies along memory where it would be copied");
-    }
-
-    /// The opts of a product of narrow numbers, columns by rows in memory, for a machine.
-    fn opts_of_narrow(types: [&str; 2], rows: i64, target: &Target) -> String {
-        let [narrow, sums] = types;
-        let text = format!(
-            "graph %product(y: {sums}[{rows}, 96], x: {narrow}[{rows}, 70], w: {narrow}[96, 70]) {{
-  v: {sums} = cast x
-  u: {sums} = cast w
-  a = reshape v, [{rows}, 1, 70]
-  wide = expand a, [{rows}, 96, 70]
-  b = reshape u, [1, 96, 70]
-  tall = expand b, [{rows}, 96, 70]
-  p = mul wide, tall
-  sum = reduce p, add (2)
-  done = store y, sum
-  k = sink done
-  return k
-}}"
-        );
-        let ast = parse(&text).expect("a graph").roots[0].clone();
-        crate::optimize::Opts::List(crate::optimize::choose(&loops_of(&ast, &mut Silent), target).applied).to_string()
-    }
-
-    #[test]
-    fn narrow_factors_of_some_rows_are_copied_in_groups_of_terms() {
-        let vnni = Target::test_vnni();
-        for (types, terms) in [(["i8", "i32"], 2), (["i16", "i32"], 2), (["bf16", "f32"], 2)] {
-            let opts = opts_of_narrow(types, 16, &vnni);
-            assert!(opts.contains(&format!("dot(r2, {terms})")) && opts.matches("stage").count() == 2, "{opts}");
-            assert!(!opts_of_narrow(types, 4, &vnni).contains("dot("), "few rows");
-        }
-        assert!(opts_of_narrow(["i8", "i32"], 16, &Target::test_avx2()).contains("dot(r2, 2)"));
-        assert!(!opts_of_narrow(["bf16", "f32"], 16, &Target::test_avx512()).contains("dot("), "no instruction");
     }
 
     #[test]

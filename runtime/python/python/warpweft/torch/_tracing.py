@@ -5,7 +5,7 @@ which it would make graphs over tensors without elements. So their files are on 
 of PyTorch's own, which it looks into as it would into those.
 
 Nor does it see streams: the device has none. Where PyTorch has an accelerator, Dynamo looks the current stream up and compares it at each call of each compiled program, on
-the CPU too; that takes some 5 us. It does so no longer if the accelerator is this device. Tests: tests/test_torch.py.
+the CPU too; that takes some 10 us. It does so no longer if the accelerator is this device. Tests: tests/test_torch.py.
 """
 
 from __future__ import annotations
