@@ -6,7 +6,7 @@
 use warpweft_compiler::DType;
 use warpweft_compiler::dtype::Scalar;
 use warpweft_compiler::ir::interpret::Value;
-use warpweft_compiler::ir::{Op, ReduceOp, UOp};
+use warpweft_compiler::ir::{DotKind, Op, ReduceOp, UOp};
 use warpweft_compiler::linearize::Linear;
 use warpweft_compiler::optimize::{Opts, choose, text::parse_list, text::print_list};
 use warpweft_compiler::pipeline::{LowerOptions, loops_of, lower_kernel};
@@ -66,7 +66,7 @@ fn check(ast: &UOp, target: &Target) -> (String, Linear) {
     let wanted = reference(ast, &inputs).expect("a kernel of numbers");
     let as_list = lists::run_kernel(ast, &linear, &inputs).unwrap_or_else(|why| panic!("{list}: as a list: {why}"));
     compare(&wanted, &as_list).unwrap_or_else(|why| panic!("{list}: as a list: {why}"));
-    if let Some(device) = (target.vector_bytes < 64).then(|| guarded::lesser_cpu(target)).flatten() {
+    if let Some(device) = guarded::lesser_cpu(target) {
         let found = run_on(&*device, ast, &linear, &inputs).unwrap_or_else(|why| panic!("{list}: {why}"));
         compare(&wanted, &found).unwrap_or_else(|why| panic!("{list}: as machine code: {why}"));
     }
@@ -74,18 +74,22 @@ fn check(ast: &UOp, target: &Target) -> (String, Linear) {
 }
 
 const I8: [DType; 3] = [DType::I8, DType::I8, DType::I32];
+const U8: [DType; 3] = [DType::U8, DType::U8, DType::I32];
 const BYTES: [DType; 3] = [DType::U8, DType::I8, DType::I32];
 const I16: [DType; 3] = [DType::I16, DType::I16, DType::I32];
 const BF16: [DType; 3] = [DType::BF16, DType::BF16, DType::F32];
 
-/// The machines, and the types that each multiplies.
+/// The machines, and the types that each multiplies. The host is one of them: of what it has machine code is run.
 fn machines() -> Vec<(Target, Vec<[DType; 3]>)> {
-    let integers = || vec![I8, BYTES, I16];
+    let integers = || vec![I8, U8, BYTES, I16];
+    let host = guarded::cpu().target().clone();
+    let has_bf16 = host.takes_dot(DotKind::Bf16);
     vec![
+        (host, if has_bf16 { vec![I8, U8, BYTES, I16, BF16] } else { integers() }),
         (Target::test_sse2(), integers()),
         (Target::test_avx2(), integers()),
         (Target::test_avx512(), integers()),
-        (Target::test_vnni(), vec![I8, BYTES, I16, BF16]),
+        (Target::test_vnni(), vec![I8, U8, BYTES, I16, BF16]),
     ]
 }
 

@@ -37,14 +37,20 @@ pub fn open(name: &str, threads: Option<usize>) -> Result<Arc<dyn Device>, Devic
     unsafe { warpweft_devices::open(name, threads) }
 }
 
-/// The CPU as if it were a lesser one, with guarded memory. None where the host lacks what such a one has.
+/// The CPU as if it were a lesser one, or as it is, with guarded memory. None where the host lacks what such a one has.
 ///
 /// # Panics
 /// When there is no compiler for it.
 #[allow(unsafe_code, reason = "makes the promise of opening a device")]
 pub fn lesser_cpu(target: &Target) -> Option<Arc<dyn Device>> {
     guard::protect_all();
-    let host_has_it = target.vector_bytes == 16 || is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+    let has_avx2 = || is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+    let host_has_it = match target.vector_bytes {
+        16 => true,
+        32 => has_avx2(),
+        // The processor's name lets the compiler take any instruction that one of that name has.
+        _ => *target == *cpu().target(),
+    };
     // SAFETY: as in `open`; the host has what the target says.
     host_has_it.then(|| Arc::new(unsafe { CpuDevice::for_target(target.clone()) }.expect("there is a compiler")) as _)
 }

@@ -11,6 +11,15 @@
 //! The product becomes one of narrow numbers, which stay narrow in whatever copies later opts make of them. A factor of integers is narrow if it was widened, or if its bounds say so: so
 //! the difference of a byte and a zero point is a factor of 16 bits. What the length leaves over stays as it was, a loop of its own.
 //!
+//! The instruction of bytes takes one factor without a sign and one with it. Of two that are alike one is shifted by 128, and what that adds is taken away again:
+//!
+//! ```text
+//! sum of a * b     =     sum of (a + 128) * b  -  sum of 128 * b            two signed factors, `a + 128` in `u8`
+//! sum of a * b     =     sum of (a - 128) * b  -  sum of -128 * b           two without a sign, `a - 128` in `i8`
+//! ```
+//!
+//! The second sum is another dot product over the same loop. `b` is the factor that moves along the columns of the result, so all rows share that sum.
+//!
 //! The instruction takes vectors whose neighbouring lanes are terms. It gets whole ones where memory lies so: a copy along the loop of terms, one of columns, and the new loop, in that
 //! order, has pairs of terms beside each other. Elsewhere lanes are shuffled.
 //!
@@ -24,11 +33,14 @@ use smallvec::smallvec;
 use super::split::{is_reduce, split};
 use crate::DType;
 use crate::dtype::Scalar;
-use crate::ir::{Arg, AxisKind, DotKind, Op, ReduceOp, UOp, postorder, substitute};
+use crate::ir::{Arg, AxisKind, DotKind, Op, ReduceOp, Sources, UOp, postorder, substitute};
 use crate::kernel::ranges::{closed_ranges, is_loop_end, next_range_id, open_operands};
 use crate::optimize::opt::Reason;
-use crate::symbolic::simplify;
+use crate::symbolic::{linear_terms, simplify};
 use crate::target::{Feature, Target};
+
+/// What takes the bytes of one kind to the other.
+const BYTE_SHIFT: i64 = 128;
 
 /// The kernel in which `terms` of a range are multiplied and added up at once.
 ///
@@ -39,15 +51,22 @@ pub(crate) fn add_up_terms(root: &UOp, range: &UOp, terms: u32, target: &Target)
         return Err("only terms of a reduction are added up".into());
     }
     // Each of its products is looked at before the loop is taken apart, so that the reason names what is in the way.
-    sums_over(root, |other| other == range)?.iter().try_for_each(|sum| product_of(sum, terms, target).map(drop))?;
+    let columns = columns_of(root);
+    let meant = sums_over(root, |other| other == range)?;
+    meant.iter().try_for_each(|sum| product_of(sum, terms, target, columns.as_ref()).map(drop))?;
     let apart = split(root, range, terms, AxisKind::Dot, target)?;
     let fresh = next_range_id(root);
     let is_new = |other: &UOp| other.as_range().is_some_and(|arg| arg.id == fresh);
     let mut map: FxHashMap<UOp, UOp> = FxHashMap::default();
     for sum in sums_over(&apart, is_new)? {
-        let product = product_of(&sum, terms, target)?;
-        let ranges = closed_ranges(&sum).iter().cloned();
-        map.insert(sum.clone(), sum.with_src(std::iter::once(product).chain(ranges).collect::<crate::ir::Sources>()));
+        let Product { dots, shift } = product_of(&sum, terms, target, columns.as_ref())?;
+        let total = |dots: UOp| {
+            let ranges = closed_ranges(&sum).iter().cloned();
+            sum.with_src(std::iter::once(dots).chain(ranges).collect::<Sources>())
+        };
+        let shift = shift.map(total);
+        let sum_of_dots = total(dots);
+        map.insert(sum.clone(), shift.map_or(sum_of_dots.clone(), |shift| sum_of_dots - shift));
     }
     Ok(simplify(&substitute(&apart, &map)))
 }
@@ -65,35 +84,63 @@ fn sums_over(root: &UOp, is_meant: impl Fn(&UOp) -> bool) -> Result<Vec<UOp>, Re
     Ok(found)
 }
 
+/// The products of a sum.
+struct Product {
+    dots: UOp,
+    /// What is to be taken away from their sum, of the same terms.
+    shift: Option<UOp>,
+}
+
+/// The loop along which the first result lies in memory.
+fn columns_of(root: &UOp) -> Option<UOp> {
+    let store = root.src().iter().find(|store| store.op() == Op::Store)?;
+    let steps = linear_terms(&store.src()[0].src()[1]).0;
+    steps.into_iter().find(|(term, step)| *step == 1 && term.op() == Op::Range).map(|(term, _)| term)
+}
+
 /// What a sum adds up, as a product of narrow numbers of which an instruction takes so many.
-fn product_of(sum: &UOp, terms: u32, target: &Target) -> Result<UOp, Reason> {
+fn product_of(sum: &UOp, terms: u32, target: &Target, columns: Option<&UOp>) -> Result<Product, Reason> {
     let value = &open_operands(sum)[0];
     let [left, right] = value.src() else { return Err("what is added up is no product".into()) };
     if value.op() != Op::Mul || value.dtype() != sum.dtype() || value.dtype().lanes() != 1 {
         return Err("what is added up is no product".into());
     }
-    let kinds = DotKind::ALL.into_iter().filter(|kind| kind.sums() == value.dtype());
-    let factors = |kind: DotKind| {
+    let zero = UOp::constant(Scalar::zero(value.dtype()), value.dtype());
+    let dots = |a: UOp, b: UOp| UOp::new(Op::DotProducts, value.dtype(), smallvec![a, b, zero.clone()], Arg::None);
+    let mut lacks = None;
+    for kind in DotKind::ALL.into_iter().filter(|kind| kind.sums() == value.dtype() && kind.group() == terms as usize) {
         let [a, b] = kind.factors();
         let pair = |x: &UOp, y: &UOp| Some([narrow(x, a)?, narrow(y, b)?]);
-        pair(left, right).or_else(|| pair(right, left))
-    };
-    let mut lacks = None;
-    for (kind, [a, b]) in kinds.filter_map(|kind| Some((kind, factors(kind)?))) {
-        if kind.group() != terms as usize {
-            continue;
+        let plain = pair(left, right).or_else(|| pair(right, left)).map(|[a, b]| Product { dots: dots(a, b), shift: None });
+        let is_of_columns = |factor: &UOp| columns.is_some_and(|columns| postorder(std::slice::from_ref(factor)).contains(columns));
+        let (of_rows, of_columns) = if is_of_columns(left) { (right, left) } else { (left, right) };
+        let shifted = || (kind == DotKind::Bytes).then(|| shifted(of_rows, of_columns, dots)).flatten();
+        let Some(product) = plain.or_else(shifted) else { continue };
+        if target.takes_dot(kind) {
+            return Ok(product);
         }
-        if !target.takes_dot(kind) {
-            lacks = Some(kind);
-            continue;
-        }
-        let zero = UOp::constant(Scalar::zero(value.dtype()), value.dtype());
-        return Ok(UOp::new(Op::DotProducts, value.dtype(), smallvec![a, b, zero], Arg::None));
+        lacks = Some(kind);
     }
     match lacks {
         Some(kind) => Err(Reason::Lacks(Feature::Dot(kind))),
         None => Err("no instruction takes so many terms of such factors".into()),
     }
+}
+
+/// The product of two bytes that are both signed or both not: the one of rows is shifted to the other kind.
+fn shifted(of_rows: &UOp, of_columns: &UOp, dots: impl Fn(UOp, UOp) -> UOp) -> Option<Product> {
+    let by = |shift: i64, dtype: DType| {
+        let wide = of_rows.dtype();
+        let other = simplify(&(of_rows + &UOp::constant(Scalar::from_i64(shift, wide), wide)));
+        Some((narrow(&other, dtype)?, UOp::constant(Scalar::from_i64(shift, dtype), dtype)))
+    };
+    if let (Some(_), Some(columns)) = (narrow(of_rows, DType::I8), narrow(of_columns, DType::I8)) {
+        let (rows, shift) = by(BYTE_SHIFT, DType::U8)?;
+        return Some(Product { dots: dots(rows, columns.clone()), shift: Some(dots(shift, columns)) });
+    }
+    let columns = narrow(of_rows, DType::U8).and(narrow(of_columns, DType::U8))?;
+    let (rows, shift) = by(-BYTE_SHIFT, DType::I8)?;
+    Some(Product { dots: dots(columns.clone(), rows), shift: Some(dots(columns, shift)) })
 }
 
 /// A factor as a number of a narrow type, if it is one.
@@ -165,6 +212,17 @@ mod tests {
     }
 
     #[test]
+    fn bytes_of_one_kind_are_shifted() {
+        let target = Target::test_vnni();
+        let bytes = [DType::U8, DType::I8];
+        assert_eq!(factors(&product(["i8", "i8", "i32"], PLAIN), 4, &target), Ok(vec![bytes; 2]));
+        assert_eq!(factors(&product(["u8", "u8", "i32"], PLAIN), 4, &target), Ok(vec![bytes; 2]));
+        // A zero point may do it.
+        let centred = product(["u8", "i8", "i32"], "  c = sub v, 128");
+        assert_eq!(factors(&centred, 4, &target), Ok(vec![bytes; 2]));
+    }
+
+    #[test]
     fn bounds_tell_what_is_narrow() {
         let shifted = |zero: i64| product(["u8", "i8", "i32"], &format!("  c = sub v, {zero}"));
         let target = Target::test_avx2();
@@ -179,7 +237,7 @@ mod tests {
         let of =
             |types: [&str; 3], terms: u32, target: &Target| factors(&product(types, PLAIN), terms, target).unwrap_err();
         assert_eq!(of(["f32", "f32", "f32"], 2, &target), "no instruction takes so many terms of such factors");
-        assert_eq!(of(["i8", "i8", "i32"], 4, &target), "no instruction takes so many terms of such factors");
+        assert_eq!(of(["i8", "i16", "i32"], 4, &target), "no instruction takes so many terms of such factors");
         assert_eq!(of(["i32", "i8", "i32"], 2, &target), "no instruction takes so many terms of such factors");
         assert_eq!(of(["i8", "u8", "i32"], 4, &Target::test_avx2()), "this target has no dot products of u8 by i8");
         assert_eq!(of(["bf16", "bf16", "f32"], 2, &Target::gpu_model()), "this target has no dot products of bf16");

@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn narrow_factors_of_some_rows_are_copied_in_groups_of_terms() {
         let vnni = Target::test_vnni();
-        for (types, terms) in [(["i8", "i32"], 2), (["i16", "i32"], 2), (["bf16", "f32"], 2)] {
+        for (types, terms) in [(["i8", "i32"], 4), (["u8", "i32"], 4), (["i16", "i32"], 2), (["bf16", "f32"], 2)] {
             let opts = opts_of_narrow(types, 16, &vnni);
             assert!(opts.contains(&format!("dot(r2, {terms})")) && opts.matches("stage").count() == 2, "{opts}");
             assert!(!opts_of_narrow(types, 4, &vnni).contains("dot("), "few rows");

@@ -6,8 +6,9 @@
 //!
 //! Tested by filetests, and by the kernels that the choice by hand gives.
 
-use crate::ir::{Op, UOp, postorder};
+use crate::ir::{DotKind, Op, UOp, postorder};
 use crate::kernel::ranges::{closed_ranges, range_id};
+use crate::optimize::apply::apply;
 use crate::optimize::by_hand::survey::{AccessPattern, InnerLoops, Survey};
 use crate::optimize::by_hand::tile::{RegisterRoom, even_part, tile_of_two, vectors_beside};
 use crate::optimize::by_hand::{Attempts, UNROLLED_OPS_MAX};
@@ -36,6 +37,7 @@ pub(crate) fn vectorize_inner(
     // Where lanes are registers, what a tile of them leaves over would take as many again.
     let leaves_rest = target.blocks.is_some() && rows.len() > 1 && len % i64::from(lanes) != 0;
     let lanes = if leaves_rest { 1 } else { lanes };
+    let terms = add_up_neighbours(choice, survey, inner, id, lanes);
     if !leaves_rest && !choice.attempt(Opt::Vectorize { range: id, lanes }) {
         return;
     }
@@ -73,7 +75,7 @@ pub(crate) fn vectorize_inner(
     // What is left over of a local buffer's loop is a vector that overlaps the one before.
     let vectors = match inner.is_local_buffer {
         true => (survey.len(id) as u32).div_ceil(lanes),
-        false => survey.len(id) as u32 / lanes,
+        false => survey.len(id) as u32 / (lanes * terms),
     };
     let holds_reductions = survey.inner.iter().any(|other| !other.is_local_buffer && other.is_inside(id));
     let most = match (inner.is_local_buffer, holds_reductions) {
@@ -86,6 +88,25 @@ pub(crate) fn vectorize_inner(
     if wanted >= 2 {
         choice.attempt(Opt::Upcast { range: id, times: even_part(vectors, wanted) });
     }
+}
+
+/// Where both factors of a sum of narrow numbers lie along its terms, neighbouring terms are multiplied and added up by one instruction, in each lane; gives how many, one where
+/// it is not so. Nothing is copied for it: so it is for products of few rows, which read each factor where it is.
+fn add_up_neighbours(choice: &mut Attempts<'_>, survey: &Survey, inner: &InnerLoops, id: u32, lanes: u32) -> u32 {
+    let is_along = |access: &AccessPattern| access.steps.get(&id) == Some(&1) && !access.irregular.contains(id);
+    if inner.is_local_buffer || !survey.accesses.iter().filter(|access| inner.holds(access)).all(is_along) {
+        return 1;
+    }
+    let kinds = DotKind::ALL.iter().filter(|kind| choice.target.takes_dot(**kind));
+    let mut groups: Vec<u32> = kinds.map(|kind| kind.group() as u32).collect();
+    groups.sort_unstable();
+    groups.dedup();
+    let has_vectors = |terms: &u32| survey.len(id) >= i64::from(*terms * lanes);
+    let found = groups.into_iter().rev().filter(has_vectors).find(|terms| {
+        let opt = Opt::Dot { range: id, terms: *terms };
+        apply(&choice.kernel, &opt, choice.target).is_ok() && choice.attempt(opt)
+    });
+    found.unwrap_or(1)
 }
 
 /// Rows of a part that was cut off, up to four by four: they are copies of the largest part's tile, too, which has the loops around in common with it.
@@ -254,6 +275,39 @@ mod tests {
             let opts = sums(dtype, "cast x");
             assert!(opts.starts_with("vectorize(r1, 16)"), "{dtype}: {opts}");
         }
+    }
+
+    #[test]
+    fn few_rows_of_narrow_factors_add_up_neighbouring_terms() {
+        let product = |rows: i64, narrow: &str, sums: &str, target: &Target| {
+            let text = format!(
+                "graph %product(y: {sums}[{rows}, 96], x: {narrow}[{rows}, 512], w: {narrow}[96, 512]) {{
+  v: {sums} = cast x
+  u: {sums} = cast w
+  a = reshape v, [{rows}, 1, 512]
+  wide = expand a, [{rows}, 96, 512]
+  b = reshape u, [1, 96, 512]
+  tall = expand b, [{rows}, 96, 512]
+  p = mul wide, tall
+  s = reduce p, add (2)
+  done = store y, s
+  k = sink done
+  return k
+}}"
+            );
+            let ast = parse(&text).expect("a graph").roots[0].clone();
+            crate::optimize::Opts::List(crate::optimize::choose(&loops_of(&ast, &mut Silent), target).applied)
+                .to_string()
+        };
+        let vnni = Target::test_vnni();
+        for (narrow, sums, opt) in [("bf16", "f32", "dot(r2, 2)"), ("i8", "i32", "dot(r2, 4)"), ("i16", "i32", "dot(r2, 2)")] {
+            for rows in [1, 4] {
+                let opts = product(rows, narrow, sums, &vnni);
+                assert!(opts.starts_with(&format!("{opt}, vectorize(r2, 16)")), "{rows} rows of {narrow}: {opts}");
+            }
+        }
+        assert!(!product(1, "bf16", "f32", &Target::test_avx2()).contains("dot("), "no instruction");
+        assert!(!product(1, "f32", "f32", &vnni).contains("dot("), "no narrow factors");
     }
 
     #[test]
