@@ -184,7 +184,8 @@ fn machine_code_has_the_instruction() {
     for (types, target, instruction) in [
         (BF16, vnni(), "vdpbf16ps"),
         (I16, vnni(), "vpdpwssd"),
-        (I8, vnni(), "vpdpwssd"),
+        (I8, vnni(), "vpdpbusd"),
+        (U8, vnni(), "vpdpbusd"),
         (BYTES, vnni(), "vpdpbusd"),
         (I8, Target::test_avx512(), "vpmaddwd"),
         (I8, Target::test_avx2(), "vpmaddwd"),
