@@ -13,6 +13,7 @@ pub mod half_floats;
 pub mod index_types;
 pub mod interleaved;
 pub mod pairs;
+mod remainder;
 mod sine;
 pub mod states;
 pub mod strided;

@@ -15,7 +15,7 @@
 //!
 //! Sines and cosines are in `sine`. Tested here against `libm` in higher precision, and by machine code over all `f32` values.
 
-use super::sine;
+use super::{remainder, sine};
 use crate::dtype::{DType, Scalar, ScalarType};
 use crate::ir::UOp;
 use crate::rules;
@@ -36,6 +36,7 @@ rules! {
     "log2-fused":  [x]  x.log2()  => Math::of(x, true).log2(x);
     "sin-fused":   [x]  x.sin()   => sine::sin(&Math::of(x, true), x);
     "cos-fused":   [x]  x.cos()   => sine::cos(&Math::of(x, true), x);
+    "fmod-single": [a, b]  a.cmod(b)  => remainder::fmod(a, b), if a.dtype().scalar() == ScalarType::F32;
 }
 
 fn is_native(dtype: DType) -> bool {
@@ -246,7 +247,7 @@ impl Math {
 
 /// A float leaf for tests of graphs of one argument.
 #[cfg(test)]
-fn argument(dtype: DType) -> UOp {
+pub(super) fn argument(dtype: DType) -> UOp {
     use crate::ir::{Arg, Op};
     let index = UOp::new(Op::Index, dtype, [UOp::param(0, dtype, 1), UOp::index(0)].to_vec(), Arg::None);
     UOp::new(Op::Load, dtype, [index].to_vec(), Arg::None)

@@ -27,6 +27,7 @@
 mod blocks_outside;
 pub(super) mod contraction;
 mod copies;
+mod crossing;
 pub(super) mod cuts;
 mod gpu;
 mod groups;
@@ -49,6 +50,7 @@ use copies::product::make_blocks;
 use copies::row_blocks::pack_for_row_blocks;
 use copies::term_blocks::make_term_blocks;
 use copies::windows::tile_windows;
+use crossing::{fill_lines, lanes_of_square, score_of_turned};
 use cuts::{cut_decided, vectorize_parts};
 use gpu::blocks::{map_onto_blocks, overlaps, work_together};
 use groups::split_groups;
@@ -151,7 +153,10 @@ pub fn choose(root: &UOp, target: &Target) -> Choice {
             fill_between(&mut choice, &survey, id);
         }
         match tile.row.filter(|_| of_few_threads) {
-            Some((row, rows)) if tile.crosses => walk_in_blocks(&mut choice, &survey, [(row, rows), (id, lanes)]),
+            Some((row, rows)) if tile.crosses => {
+                fill_lines(&mut choice, &survey, row, (id, lanes));
+                walk_in_blocks(&mut choice, &survey, [(row, rows), (id, lanes)]);
+            }
             Some((row, rows)) => {
                 let width = i64::from(lanes * tile.vectors);
                 let passes = survey.len(row) / i64::from(rows);
@@ -236,7 +241,7 @@ fn choose_vector(survey: &Survey, target: &Target) -> VectorChoice {
         .filter(|(score, id)| {
             *score >= worth_inside(*id, &|_| false) || saves_more_outside(survey, target, *id, &wishes)
         })
-        .map(|(_, id)| (id, survey.lanes(target, id, survey.most(id))));
+        .map(|(_, id)| (id, lanes_of_square(survey, target, id, survey.lanes(target, id, survey.most(id)))));
     let mut lanes: Vec<u32> = output.iter().map(|(id, _)| *id).collect();
     let mut choice = VectorChoice { output, inner: Vec::new() };
     for &number in &order {
@@ -289,7 +294,8 @@ fn best_output_range(survey: &Survey, target: &Target) -> Option<(f64, u32)> {
             continue;
         }
         let fullness = fullness(survey, target, id, most);
-        let score = survey.lane_score(id, |access| survey.is_concerned(access, id)) * fullness;
+        let in_order = survey.lane_score(id, |access| survey.is_concerned(access, id));
+        let score = (in_order + score_of_turned(survey, target, id)) * fullness;
         // Of what crosses memory, stores go along it: a tile turns loads around.
         let is_stored_along = survey.accesses.iter().any(|access| access.is_store && access.steps.get(&id) == Some(&1));
         if score > 0.0

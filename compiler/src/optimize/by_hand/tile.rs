@@ -6,6 +6,7 @@
 //!
 //! Tested below for the register files of common machines, and by the kernels that the choice by hand gives (filetests).
 
+use super::crossing::square;
 use super::survey::{AccessPattern, InnerLoops, Survey};
 use crate::ir::{AxisKind, UOp};
 use crate::kernel::ranges::range_id;
@@ -47,7 +48,7 @@ pub(crate) fn choose_tile(survey: &Survey, target: &Target, vector_id: u32, lane
     let Some(reduction) = main else {
         let kept = rows_of_kept(survey, target, Some(vector_id));
         return kept.map_or_else(
-            || copy_tile(survey, vector_id, lanes),
+            || copy_tile(survey, target, vector_id, lanes),
             |row| Tile { vectors: 1, row: Some(row), crosses: false },
         );
     };
@@ -156,29 +157,14 @@ fn registers_of_vectors(target: &Target) -> u32 {
     }
 }
 
-/// The tile of a kernel without reductions on the vector range.
-///
-/// Where a load walks memory along another output range, as in a transpose, as many steps along that range as there are lanes: the
-/// tile then uses the whole of each cache line that its gathers touch. Else a few vectors, which hide the loop.
-fn copy_tile(survey: &Survey, vector_id: u32, lanes: u32) -> Tile {
-    let vectors = (survey.len(vector_id) as u32).div_ceil(lanes);
-    let crossed = |id: u32| {
-        let crosses = |access: &&AccessPattern| {
-            let strided = access.steps.get(&vector_id).is_some_and(|step| step.abs() > 1);
-            !access.is_store && strided && access.steps.get(&id).is_some_and(|step| step.abs() == 1)
-        };
-        survey.accesses.iter().any(|access| crosses(&access))
-    };
-    let across =
-        survey.outputs.iter().map(range_id).find(|id| *id != vector_id && survey.len(*id) >= 2 && crossed(*id));
-    match across {
-        Some(id) => Tile { vectors: 1, row: Some((id, lanes.min(survey.len(id) as u32))), crosses: true },
-        None => {
-            // A long body hides the loop by itself, and code generation takes time by its length.
-            let most = (UNROLLED_OPS_MAX / survey.body_ops.max(1)).clamp(1, 4);
-            Tile { vectors: vectors.min(most), row: None, crosses: false }
-        }
-    }
+/// The tile of a kernel without reductions on the vector range: a square where memory is crossed (`crossing`), else a few vectors, which hide the loop.
+fn copy_tile(survey: &Survey, target: &Target, vector_id: u32, lanes: u32) -> Tile {
+    square(survey, target, vector_id, lanes).unwrap_or_else(|| {
+        let vectors = (survey.len(vector_id) as u32).div_ceil(lanes);
+        // A long body hides the loop by itself, and code generation takes time by its length.
+        let most = (UNROLLED_OPS_MAX / survey.body_ops.max(1)).clamp(1, 4);
+        Tile { vectors: vectors.min(most), row: None, crosses: false }
+    })
 }
 
 /// A part of at most `most` that divides `len`, if there is one not much smaller; else `most`.

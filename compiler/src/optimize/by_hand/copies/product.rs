@@ -16,7 +16,7 @@
 //! where rows lie in order and terms are not too many. Blocks are made where it is not (`wants_blocks`):
 //!
 //! - Rows that lie side by side (a transposed operand): each term is in another line of memory.
-//! - Columns whose terms lie side by side (`x @ w.t()`), from some rows on: they are turned around while they are copied.
+//! - Columns whose terms lie side by side (`x @ w.t()`), from some rows on (`is_worth_turning`): they are turned around while they are copied.
 //! - Few rows, or very many terms: no tile of columns is worth a copy of all its terms, or has room for it. Of one tile of rows nothing is copied; then blocks have few
 //!   terms, and memory is read along long pieces of rows.
 //!
@@ -26,6 +26,7 @@
 //! Tested below, by filetests, and against other libraries by `./x peers`.
 
 use super::pack::{PASSES_MIN, attempt_copy, copied_bytes};
+use super::panels::is_worth_turning;
 use super::product_blocks::{ColumnCopy, ProductBlocks, ProductRoom, ProductSize, product_blocks};
 use super::product_groups::{OPS_OF_DOT_MAX, copy_columns_in_groups, copy_rows_in_groups, dot_of, wants_dots};
 use crate::ir::{Combining, DotKind, Op, ReduceOp, UOp, postorder};
@@ -40,8 +41,6 @@ use crate::optimize::transforms::stage::{computed_from, loads_of};
 use crate::symbolic::linear_terms;
 use crate::target::{CACHE_LINE_BYTES, Target};
 
-/// Rows from which on columns are turned around. Fewer read them in lanes of terms, where they are.
-const ROWS_MIN_TURNED: i64 = 32;
 /// Rows of one tile, beside two vectors of columns.
 const ROWS_OF_ONE_TILE: i64 = 6;
 /// Ops of a term, at most: its loads are what counts.
@@ -241,7 +240,7 @@ fn wants_blocks(product: &Product, target: &Target, lanes: i64) -> Option<Produc
             let is_near = 2 * lines <= target.cache_l1_bytes as i64;
             (!fits && !is_near && is_far && !is_one_tile).then_some(ColumnCopy::OfTile)?
         }
-        (_, 1) if !rows_apart && rows >= ROWS_MIN_TURNED && terms >= lanes => ColumnCopy::OfBlock,
+        (_, 1) if !rows_apart && is_worth_turning(rows, terms, lanes) && terms >= lanes => ColumnCopy::OfBlock,
         _ => return None,
     };
     Some(ProductSize { copies_rows, copies_columns, ..size })

@@ -8,7 +8,11 @@
 
 use crate::ir::{DotKind, Op, UOp, postorder};
 use crate::kernel::ranges::{closed_ranges, range_id};
+<<<<<<< HEAD
 use crate::optimize::apply::apply;
+=======
+use crate::optimize::by_hand::crossing::square_of_fill;
+>>>>>>> cpu
 use crate::optimize::by_hand::survey::{AccessPattern, InnerLoops, Survey};
 use crate::optimize::by_hand::tile::{RegisterRoom, even_part, tile_of_two, vectors_beside};
 use crate::optimize::by_hand::{Attempts, UNROLLED_OPS_MAX};
@@ -33,6 +37,12 @@ pub(crate) fn vectorize_inner(
 ) {
     let len = survey.inner_len(inner, id);
     let lanes = survey.lanes(target, id, len);
+    if let Some((across, side)) = square_of_fill(survey, target, inner, id, lanes)
+        && choice.attempt(Opt::Vectorize { range: id, lanes: side })
+    {
+        choice.attempt(Opt::Upcast { range: across, times: side });
+        return;
+    }
     let rows = if inner.is_local_buffer { Vec::new() } else { rows_that_share(survey, target, inner, id) };
     // Where lanes are registers, what a tile of them leaves over would take as many again.
     let leaves_rest = target.blocks.is_some() && rows.len() > 1 && len % i64::from(lanes) != 0;
