@@ -65,6 +65,9 @@ fn module(linear: &Linear, target: &Target, entry: &str, body: &Writer) -> Strin
         text +=
             &format!("  %zeros = alloca {zeros}, align 64\n  store {zeros} zeroinitializer, ptr %zeros, align 64\n");
     }
+    if body.dropped_bytes > 0 {
+        text += &format!("  %dropped = alloca [{} x i8], align 64\n", body.dropped_bytes);
+    }
     for line in &body.lines {
         text += line;
         text.push('\n');
@@ -149,6 +152,8 @@ struct Writer {
     block: String,
     /// Bytes of memory that holds zeros, for loads of what is not there.
     zeros_bytes: usize,
+    /// Bytes of memory that takes what is not stored.
+    dropped_bytes: usize,
     /// How often loops go on for each time that they end: metadata by number.
     weights: Vec<i64>,
 }
@@ -162,6 +167,7 @@ impl Writer {
             loops,
             block: "entry".to_string(),
             zeros_bytes: 0,
+            dropped_bytes: 0,
             weights: Vec::new(),
         }
     }

