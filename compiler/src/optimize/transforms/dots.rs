@@ -111,8 +111,10 @@ fn product_of(sum: &UOp, terms: u32, target: &Target, columns: Option<&UOp>) -> 
     for kind in DotKind::ALL.into_iter().filter(|kind| kind.sums() == value.dtype() && kind.group() == terms as usize) {
         let [a, b] = kind.factors();
         let pair = |x: &UOp, y: &UOp| Some([narrow(x, a)?, narrow(y, b)?]);
-        let plain = pair(left, right).or_else(|| pair(right, left)).map(|[a, b]| Product { dots: dots(a, b), shift: None });
-        let is_of_columns = |factor: &UOp| columns.is_some_and(|columns| postorder(std::slice::from_ref(factor)).contains(columns));
+        let plain =
+            pair(left, right).or_else(|| pair(right, left)).map(|[a, b]| Product { dots: dots(a, b), shift: None });
+        let is_of_columns =
+            |factor: &UOp| columns.is_some_and(|columns| postorder(std::slice::from_ref(factor)).contains(columns));
         let (of_rows, of_columns) = if is_of_columns(left) { (right, left) } else { (left, right) };
         let shifted = || (kind == DotKind::Bytes).then(|| shifted(of_rows, of_columns, dots)).flatten();
         let Some(product) = plain.or_else(shifted) else { continue };

@@ -8,11 +8,8 @@
 
 use crate::ir::{DotKind, Op, UOp, postorder};
 use crate::kernel::ranges::{closed_ranges, range_id};
-<<<<<<< HEAD
 use crate::optimize::apply::apply;
-=======
 use crate::optimize::by_hand::crossing::square_of_fill;
->>>>>>> cpu
 use crate::optimize::by_hand::survey::{AccessPattern, InnerLoops, Survey};
 use crate::optimize::by_hand::tile::{RegisterRoom, even_part, tile_of_two, vectors_beside};
 use crate::optimize::by_hand::{Attempts, UNROLLED_OPS_MAX};
@@ -310,7 +307,9 @@ mod tests {
                 .to_string()
         };
         let vnni = Target::test_vnni();
-        for (narrow, sums, opt) in [("bf16", "f32", "dot(r2, 2)"), ("i8", "i32", "dot(r2, 4)"), ("i16", "i32", "dot(r2, 2)")] {
+        for (narrow, sums, opt) in
+            [("bf16", "f32", "dot(r2, 2)"), ("i8", "i32", "dot(r2, 4)"), ("i16", "i32", "dot(r2, 2)")]
+        {
             for rows in [1, 4] {
                 let opts = product(rows, narrow, sums, &vnni);
                 assert!(opts.starts_with(&format!("{opt}, vectorize(r2, 16)")), "{rows} rows of {narrow}: {opts}");
