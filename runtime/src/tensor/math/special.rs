@@ -291,29 +291,108 @@ fn zeta(s: &Tensor, q: &Tensor) -> Tensor {
     is_endless.where_(0.0, total)
 }
 
+/// Quantiles of the normal distribution: by 0.425^2 - (p - 1/2)^2 in the middle, further out by the root of -ln p less 1.6, and beyond 5 by what it is more.
+const NORMAL_MIDDLE: [[f64; 8]; 2] = [
+    [
+        2509.0809287301227,
+        33430.57558358813,
+        67265.7709270087,
+        45921.95393154987,
+        13731.69376550946,
+        1971.5909503065514,
+        133.14166789178438,
+        3.3871328727963665,
+    ],
+    [
+        5226.495278852546,
+        28729.085735721943,
+        39307.89580009271,
+        21213.794301586597,
+        5394.196021424751,
+        687.1870074920579,
+        42.31333070160091,
+        1.0,
+    ],
+];
+const NORMAL_TAIL: [[f64; 8]; 2] = [
+    [
+        7.745450142783414e-4,
+        0.022723844989269184,
+        0.2417807251774506,
+        1.2704582524523684,
+        3.6478483247632045,
+        5.769497221460691,
+        4.630337846156546,
+        1.4234371107496835,
+    ],
+    [
+        1.0507500716444169e-9,
+        5.475938084995345e-4,
+        0.015198666563616457,
+        0.14810397642748008,
+        0.6897673349851,
+        1.6763848301838038,
+        2.053191626637759,
+        1.0,
+    ],
+];
+const NORMAL_FAR: [[f64; 8]; 2] = [
+    [
+        2.0103343992922881e-7,
+        2.7115555687434876e-5,
+        0.0012426609473880784,
+        0.026532189526576124,
+        0.29656057182850487,
+        1.7848265399172913,
+        5.463784911164114,
+        6.657904643501103,
+    ],
+    [
+        2.0442631033899397e-15,
+        1.421511758316446e-7,
+        1.8463183175100548e-5,
+        7.868691311456133e-4,
+        0.014875361290850615,
+        0.1369298809227358,
+        0.599832206555888,
+        1.0,
+    ],
+];
+
 fn erfinv(x: &Tensor) -> Tensor {
     erfinv_beside(x, &(1.0 - x.abs()))
 }
 
-/// Of x, and of what its size is short of 1, which may be less than x can say. By Winitzki's approximation, which needs no derivative, and steps of
-/// Halley's method, which give one.
+/// Of x, and of what its size is short of 1, which may be less than x can say: rational functions (Wichura, "The percentage points of the normal distribution", 1988), which
+/// need no derivative, and two steps of Halley's method from the exact place, which give the first eight.
 fn erfinv_beside(x: &Tensor, rest: &Tensor) -> Tensor {
     let is_inside = rest.gt(0.0);
     let (inner, rest_inside) = (inside(x, &is_inside, 0.0), inside(rest, &is_inside, 1.0));
     let (fixed, fixed_rest) = (inner.detach(), rest_inside.detach());
-    let logarithm = (&fixed_rest * (2.0 - &fixed_rest)).log();
-    let first = &logarithm * 0.5 + 2.0 / (PI * 0.147);
-    let mut y = ((first.square() - logarithm / 0.147).sqrt() - first).maximum(0.0).sqrt().copysign(&fixed).detach();
-    for _ in 0..4 {
-        let size = y.abs();
-        // Near 1 the difference is that of the small rests.
-        let error = size.gt(1.0).where_((&rest_inside - erfc(&size)) * y.sign(), y.erf() - &inner);
-        let step = error * (0.5 * PI.sqrt()) * y.square().exp();
+    let half = &fixed * 0.5;
+    let middle = &half * ratio(&(0.180625 - half.square()), &NORMAL_MIDDLE);
+    let far = (-(&fixed_rest * 0.5).log()).sqrt();
+    let is_far = far.gt(5.0);
+    let tail = is_far.where_(ratio(&(&far - 5.0), &NORMAL_FAR), ratio(&(&far - 1.6), &NORMAL_TAIL)).copysign(&fixed);
+    let mut y = (fixed.abs().le(0.85).where_(middle, tail) * 0.5f64.sqrt()).detach();
+    // What is missing is zero; its derivatives are not.
+    let mut missing = &fixed - &inner;
+    for _ in 0..2 {
+        let step = missing * (0.5 * PI.sqrt()) * y.square().exp();
         y = &y - &step / (1.0 + &y * &step);
+        missing = y.erf() - y.detach().erf() + (&fixed - &inner);
     }
     let is_end = rest.eq(0.0);
     // At the ends the value is infinite, and so is the derivative.
     is_end.where_(inside(x, &is_end, 1.0) * f64::INFINITY, rest.lt(0.0).where_(f64::NAN, y))
+}
+
+/// A polynomial divided by another, coefficients of the highest powers first.
+fn ratio(x: &Tensor, [above, below]: &[[f64; 8]; 2]) -> Tensor {
+    let value = |coefficients: &[f64; 8]| {
+        coefficients[1..].iter().fold(x.full_like(coefficients[0]), |sum, coefficient| sum * x + *coefficient)
+    };
+    value(above) / value(below)
 }
 
 /// exp(x^2) erfc(x) of x from 2 on, by its continued fraction.
