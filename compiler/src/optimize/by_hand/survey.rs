@@ -5,7 +5,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::DType;
 use crate::dtype::ScalarType;
-use crate::ir::{Combining, Op, UOp};
+use crate::ir::{Combining, Op, UOp, postorder};
 use crate::kernel::ranges::{Dependencies, RangeSet, closed_ranges, is_further_component, range_id};
 use crate::lower::loops::{is_serial, ranges_by_id, trip_count};
 use crate::symbolic::linear_terms;
@@ -55,6 +55,8 @@ pub(crate) struct InnerLoops {
     /// What the values depend on, their own ranges included.
     pub(crate) depends: RangeSet,
     pub(crate) is_local_buffer: bool,
+    /// Whether the largest store is computed from it: not so of what a cut of a range left beside it.
+    pub(crate) is_of_largest: bool,
     pub(crate) count: usize,
     pub(crate) weight: f64,
     /// Bytes of the widest accumulator of one value: of half floats they are wider than what is loaded.
@@ -115,9 +117,19 @@ impl Survey {
         survey.ops_after_reductions = ops_after_reductions(&dependencies, root);
         // Of stores that a cut made, the part that was most of the range.
         let trips = |ranges: &[UOp]| ranges.iter().map(|range| range.src()[0].max_value() as f64).product::<f64>();
-        let nests = root.src().iter().map(closed_ranges);
-        let largest = nests.max_by(|a, b| trips(a).total_cmp(&trips(b)).then(a.len().cmp(&b.len())));
-        survey.outputs = largest.unwrap_or(&[]).iter().filter(|range| !is_serial(range)).cloned().collect();
+        let by_size = |a: &&UOp, b: &&UOp| {
+            let (a, b) = (closed_ranges(a), closed_ranges(b));
+            trips(a).total_cmp(&trips(b)).then(a.len().cmp(&b.len()))
+        };
+        if let Some(largest) = root.src().iter().max_by(by_size) {
+            survey.outputs = closed_ranges(largest).iter().filter(|range| !is_serial(range)).cloned().collect();
+            let below = postorder(std::slice::from_ref(largest));
+            let reductions: FxHashSet<&[UOp]> =
+                below.iter().filter(|node| node.op() == Op::ReduceRange).map(closed_ranges).collect();
+            for inner in survey.inner.iter_mut().filter(|inner| !inner.is_local_buffer) {
+                inner.is_of_largest = reductions.contains(inner.ranges.as_slice());
+            }
+        }
         survey
     }
 
@@ -173,7 +185,12 @@ impl Survey {
                 inner.weight += weight;
                 inner.accumulator_bytes = inner.accumulator_bytes.max(accumulator_bytes);
             }
-            None => self.inner.push(InnerLoops { ranges, depends, is_local_buffer, count, weight, accumulator_bytes }),
+            None => {
+                let is_of_largest = true;
+                let inner =
+                    InnerLoops { ranges, depends, is_local_buffer, is_of_largest, count, weight, accumulator_bytes };
+                self.inner.push(inner);
+            }
         }
     }
 

@@ -6,8 +6,8 @@
 //!
 //! Tested by filetests, and by the kernels that the choice by hand gives.
 
-use crate::ir::{DotKind, Op, UOp, postorder};
-use crate::kernel::ranges::{closed_ranges, range_id};
+use crate::ir::DotKind;
+use crate::kernel::ranges::range_id;
 use crate::optimize::apply::apply;
 use crate::optimize::by_hand::crossing::square_of_fill;
 use crate::optimize::by_hand::survey::{AccessPattern, InnerLoops, Survey};
@@ -63,10 +63,13 @@ pub(crate) fn vectorize_inner(
     let registers = if rows.len() > 1 { all * 3 / 4 } else { all / 2 };
     let budget = (registers / inner.count as u32).max(1);
     let mut accumulators: u32 = tiled.iter().map(|(_, times)| times).product();
-    let of_part = !is_of_largest(choice, survey, inner);
-    let tile = match of_part {
-        true => tile_of_part(survey, &rows, budget / accumulators),
-        false => tile_of_rows(survey, target, inner, &rows, accumulators * of_value),
+    let is_output = |id: u32| survey.outputs.iter().any(|range| range_id(range) == id);
+    let has_tile = choice.applied.iter().any(|opt| matches!(opt, Opt::Vectorize { range, .. } if is_output(*range)));
+    let tile = match inner.is_of_largest {
+        true => tile_of_rows(survey, target, inner, &rows, accumulators * of_value),
+        // The loops around are those of the largest part, too, whose tile has its registers.
+        false if has_tile => Vec::new(),
+        false => tile_of_part(survey, &rows, budget / accumulators),
     };
     for (row, times) in tile {
         let is_new = tiled.iter().all(|(range, _)| *range != row);
@@ -79,6 +82,22 @@ pub(crate) fn vectorize_inner(
     {
         accumulators = times;
     }
+    let vectors = Vectors { lanes, terms, all, budget, accumulators };
+    repeat_along(choice, survey, inner, id, &vectors);
+}
+
+/// What a loop has when it is in lanes: these, the terms of a lane that are added up at once, registers of a vector in all and for accumulators, and accumulators.
+struct Vectors {
+    lanes: u32,
+    terms: u32,
+    all: u32,
+    budget: u32,
+    accumulators: u32,
+}
+
+/// Several vectors along the range of lanes beside each other, as registers are left.
+fn repeat_along(choice: &mut Attempts<'_>, survey: &Survey, inner: &InnerLoops, id: u32, vectors: &Vectors) {
+    let Vectors { lanes, terms, all, budget, accumulators } = *vectors;
     // What is left over of a local buffer's loop is a vector that overlaps the one before.
     let vectors = match inner.is_local_buffer {
         true => (survey.len(id) as u32).div_ceil(lanes),
@@ -125,22 +144,6 @@ fn tile_of_part(survey: &Survey, rows: &[Rows], mut room: u32) -> Vec<(u32, u32)
         tile.push((rows.range, times));
     }
     tile
-}
-
-/// Whether loops stand in the largest store.
-fn is_of_largest(choice: &Attempts<'_>, survey: &Survey, inner: &InnerLoops) -> bool {
-    let number = |ranges: &[UOp]| ranges.iter().map(range_id).collect::<Vec<u32>>();
-    let (largest, own) = (number(&survey.outputs), number(&inner.ranges));
-    let holds_all = |store: &&UOp| {
-        let around = number(closed_ranges(store));
-        largest.iter().all(|id| around.contains(id))
-    };
-    let stores = choice.kernel.src();
-    let largest: Vec<UOp> = stores.iter().filter(holds_all).cloned().collect();
-    stores.len() == 1 || largest.is_empty() || {
-        let closes = |node: &UOp| own.iter().all(|id| closed_ranges(node).iter().any(|range| range_id(range) == *id));
-        postorder(&largest).iter().any(|node| node.op() == Op::ReduceRange && closes(node))
-    }
 }
 
 /// How many rows of each range go beside each other, where the tile that the reduction stands in already accumulates so many values: of two ranges those that take the
