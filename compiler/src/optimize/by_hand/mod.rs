@@ -15,7 +15,8 @@
 //! 3. The register tile: along the vector range several vectors, and along one more output range several rows, when some load does not
 //!    depend on that range and so is reused. The tile's accumulators fit three quarters of the vector registers. Rows too many for the last cache are walked in
 //!    blocks (`row_blocks`). Without reductions, a loop that much does not depend on moves inside (`repeated`).
-//! 4. A reduction over lanes gets several accumulators (`inner_lanes`).
+//!    What crosses memory, as a transposed copy does, goes by squares (`crossing`).
+//! 4. A reduction over lanes gets several accumulators, and takes neighbouring terms of narrow numbers at once, where an instruction adds them up (`inner_lanes`).
 //!    Scans without lanes are done for several lines in turn (`interleave`); parts that were cut off get lanes of their own (`cuts`).
 //! 5. Threads share the outermost loop, where there is work for them; loops over outputs become blocks of threads, where the machine has them (`gpu`).
 //!
