@@ -364,7 +364,7 @@ fn erfinv(x: &Tensor) -> Tensor {
 }
 
 /// Of x, and of what its size is short of 1, which may be less than x can say: rational functions (Wichura, "The percentage points of the normal distribution", 1988), which
-/// need no derivative, and two steps of Halley's method from the exact place, which give the first eight.
+/// need no derivative, and Taylor's series around what x is, of which the first term alone is not zero: it has the first derivatives.
 fn erfinv_beside(x: &Tensor, rest: &Tensor) -> Tensor {
     let is_inside = rest.gt(0.0);
     let (inner, rest_inside) = (inside(x, &is_inside, 0.0), inside(rest, &is_inside, 1.0));
@@ -374,17 +374,42 @@ fn erfinv_beside(x: &Tensor, rest: &Tensor) -> Tensor {
     let far = (-(&fixed_rest * 0.5).log()).sqrt();
     let is_far = far.gt(5.0);
     let tail = is_far.where_(ratio(&(&far - 5.0), &NORMAL_FAR), ratio(&(&far - 1.6), &NORMAL_TAIL)).copysign(&fixed);
-    let mut y = (fixed.abs().le(0.85).where_(middle, tail) * 0.5f64.sqrt()).detach();
-    // What is missing is zero; its derivatives are not.
-    let mut missing = &fixed - &inner;
-    for _ in 0..2 {
-        let step = missing * (0.5 * PI.sqrt()) * y.square().exp();
-        y = &y - &step / (1.0 + &y * &step);
-        missing = y.erf() - y.detach().erf() + (&fixed - &inner);
-    }
+    let y = (fixed.abs().le(0.85).where_(middle, tail) * 0.5f64.sqrt()).detach();
+    // The first derivative, times what is zero and has derivatives.
+    let step = (&inner - &fixed) * (0.5 * PI.sqrt()) * y.square().exp();
+    let powers = |coefficients: &Vec<f64>| {
+        coefficients.iter().rev().fold(y.full_like(0.0), |sum, coefficient| sum * &y + *coefficient)
+    };
+    let series = erfinv_series();
+    let terms = series.iter().rev().fold(y.full_like(0.0), |sum, coefficients| sum * &step + powers(coefficients));
+    let y = &y + step * terms;
     let is_end = rest.eq(0.0);
     // At the ends the value is infinite, and so is the derivative.
     is_end.where_(inside(x, &is_end, 1.0) * f64::INFINITY, rest.lt(0.0).where_(f64::NAN, y))
+}
+
+/// Derivatives of erfinv that can be taken.
+const ERFINV_DERIVATIVES: usize = 8;
+
+/// The derivatives of y = erfinv(x), each divided by its factorial and by a power of the first one, as polynomials in y, lowest powers first. The first is 1; as y' is a multiple of
+/// exp(y^2), y'' is 2 y y'^2, and what follows p y'^k is (p' + 2 k y p) y'^(k + 1).
+fn erfinv_series() -> Vec<Vec<f64>> {
+    let mut derivative = vec![1.0];
+    let mut factorial = 1.0;
+    let mut series = Vec::new();
+    for order in 1..=ERFINV_DERIVATIVES {
+        factorial *= order as f64;
+        series.push(derivative.iter().map(|coefficient| coefficient / factorial).collect());
+        let mut next = vec![0.0; derivative.len() + 1];
+        for (power, coefficient) in derivative.iter().enumerate() {
+            if power > 0 {
+                next[power - 1] += power as f64 * coefficient;
+            }
+            next[power + 1] += 2.0 * order as f64 * coefficient;
+        }
+        derivative = next;
+    }
+    series
 }
 
 /// A polynomial divided by another, coefficients of the highest powers first.

@@ -310,16 +310,36 @@ mod tests {
                 .to_string()
         };
         let vnni = Target::test_vnni();
-        for (narrow, sums, opt) in
-            [("bf16", "f32", "dot(r2, 2)"), ("i8", "i32", "dot(r2, 4)"), ("i16", "i32", "dot(r2, 2)")]
-        {
-            for rows in [1, 4] {
+        for (narrow, sums, terms) in [("bf16", "f32", 2), ("i8", "i32", 4), ("i16", "i32", 2)] {
+            // One row has no loop.
+            for (rows, range) in [(1, "r1"), (4, "r2")] {
                 let opts = product(rows, narrow, sums, &vnni);
-                assert!(opts.starts_with(&format!("{opt}, vectorize(r2, 16)")), "{rows} rows of {narrow}: {opts}");
+                let wanted = format!("dot({range}, {terms}), vectorize({range}, 16)");
+                assert!(opts.starts_with(&wanted), "{rows} rows of {narrow}: {opts}");
             }
         }
         assert!(!product(1, "bf16", "f32", &Target::test_avx2()).contains("dot("), "no instruction");
         assert!(!product(1, "f32", "f32", &vnni).contains("dot("), "no narrow factors");
+    }
+
+    #[test]
+    fn ends_of_rows_have_no_tile_beside_that_of_their_middle() {
+        // A window of 5 x 5 places in steps of two, padded by two, of each channel by itself.
+        let opts = opts(
+            "graph %windows(y: f32[2, 64, 28, 28], x: f32[2, 64, 56, 56], w: f32[64, 5, 5]) {
+  p = pad x, [0:0, 0:0, 2:2, 2:2]
+  v = as_strided p, [2, 64, 28, 28, 5, 5] strides [230400, 3600, 120, 2, 60, 1] offset 0
+  f = reshape w, [1, 64, 1, 1, 5, 5]
+  g = expand f, [2, 64, 28, 28, 5, 5]
+  m = mul v, g
+  s = reduce m, add (4, 5)
+  done = store y, s
+  k = sink done
+  return k
+}",
+        );
+        assert!(opts.starts_with("peel(r3, 1, 27), vectorize(r3, 16), upcast(r3, 2)"), "{opts}");
+        assert!(!opts.contains("upcast(r0") && !opts.contains("upcast(r2"), "{opts}");
     }
 
     #[test]
