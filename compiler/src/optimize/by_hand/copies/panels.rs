@@ -33,21 +33,11 @@ pub(crate) const ROWS_MIN: i64 = 8;
 /// lanes and twice the loads of a tile of four by four cost its multiply-adds. Measured on x times the transpose of a matrix of 4096 x 4096, two cores with AVX2:
 /// 8 rows take 18 ms with a copy and 5 without, 16 rows 23 and 11, 32 rows 29 and 29, 64 rows 41 and 50.
 pub(crate) const ROWS_MIN_IN_ORDER: i64 = 32;
-/// Whether so many rows are worth a copy that turns an operand around, of which the terms lie in order. A copied element costs two steps of shuffles in halves of a vector
-/// for each doubling of lanes, and a load and a store. Without the copy, terms are lanes: each result is a sum across them, and a tile of four by four waits for loads; or, of
-/// one vector of rows, these are lanes and the other operand is packed: results are stored one by one. Measured on one core with AVX-512: of 512 terms, 16 rows of 1024 columns
-/// take 120 us turned and 94 as lanes, 24 rows 162 and 250.
-pub(crate) fn is_worth_turning(rows: i64, terms: i64, lanes: i64) -> bool {
-    let (terms, width) = (terms as f64, lanes.max(1) as f64);
-    let copied = terms * (width.log2() + LOAD_AND_STORE) / width;
-    let of_terms = ACROSS + terms / width * LOADS_OF_TERMS;
-    let saved = if rows == lanes { of_terms.min(STORED_APART) } else { of_terms };
-    rows >= ROWS_MIN_IN_ORDER || rows >= ROWS_MIN && copied / rows as f64 <= saved
-}
-
-/// Cycles of a load and a store of a vector; those that loads of a tile of terms take beside its multiply-adds, for each of these; those of a lane that is stored by itself.
+/// Cycles of a load and a store of a vector.
 const LOAD_AND_STORE: f64 = 1.5;
+/// Cycles of a lane that is stored by itself.
 const STORED_APART: f64 = 1.5;
+/// Cycles that the loads of a tile in lanes of terms take beside its multiply-adds, for each of these.
 const LOADS_OF_TERMS: f64 = 0.125;
 /// Rows of results that are short: three quarters of a vector.
 const SHORT_ROWS: (i64, i64) = (4, 3);
@@ -141,6 +131,18 @@ struct Room {
     /// Those that share the panel, and the registers of their tile.
     rows: i64,
     registers: u32,
+}
+
+/// Whether so many rows are worth a copy that turns an operand around, of which the terms lie in order. A copied element costs two steps of shuffles in halves of a vector
+/// for each doubling of lanes, and a load and a store. Without the copy, terms are lanes: each result is a sum across them, and a tile of four by four waits for loads; or, of
+/// one vector of rows, these are lanes and the other operand is packed: results are stored one by one. Measured on one core with AVX-512: of 512 terms, 16 rows of 1024 columns
+/// take 120 us turned and 94 as lanes, 24 rows 162 and 250.
+pub(crate) fn is_worth_turning(rows: i64, terms: i64, lanes: i64) -> bool {
+    let (terms, width) = (terms as f64, lanes.max(1) as f64);
+    let copied = terms * (width.log2() + LOAD_AND_STORE) / width;
+    let of_terms = ACROSS + terms / width * LOADS_OF_TERMS;
+    let saved = if rows == lanes { of_terms.min(STORED_APART) } else { of_terms };
+    rows >= ROWS_MIN_IN_ORDER || rows >= ROWS_MIN && copied / rows as f64 <= saved
 }
 
 impl Contraction<'_> {
