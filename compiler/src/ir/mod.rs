@@ -41,7 +41,7 @@ pub use infer::IrError;
 pub use op::{Class, Op};
 pub use scalar_op::{Evaluator, ScalarFunction, evaluate, fold_constants, is_defined, scalar_function, scalar_op};
 pub use uop::{Sources, UOp, steps};
-pub use walk::{Substitution, postorder, postorder_until, rebuild, substitute, with_mapped_sources};
+pub use walk::{Substitution, postorder, postorder_until, rebuild, substitute, substitute_nested, with_mapped_sources};
 
 #[cfg(test)]
 mod tests {

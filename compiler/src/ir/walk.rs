@@ -69,6 +69,18 @@ pub fn substitute(root: &UOp, map: &FxHashMap<UOp, UOp>) -> UOp {
     Substitution { exchanged: Cow::Borrowed(map), done: FxHashMap::default() }.apply(root)
 }
 
+/// As [`substitute`], and what replaces a node is searched for nodes further down: each is exchanged wherever it stands.
+pub fn substitute_nested(root: &UOp, map: &FxHashMap<UOp, UOp>) -> UOp {
+    let mut substitution = Substitution { exchanged: Cow::Owned(FxHashMap::default()), done: FxHashMap::default() };
+    for node in postorder(std::slice::from_ref(root)) {
+        if let Some(new) = map.get(&node) {
+            let new = substitution.apply(new);
+            substitution.exchanged.to_mut().insert(node, new);
+        }
+    }
+    substitution.apply(root)
+}
+
 /// An exchange of nodes in several graphs: what they share is rebuilt once.
 #[derive(Debug)]
 pub struct Substitution<'m> {

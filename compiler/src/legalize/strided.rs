@@ -17,7 +17,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
 
-use crate::ir::{Arg, Op, Sources, UOp, postorder, substitute};
+use crate::ir::{Arg, Op, Sources, UOp, postorder, substitute_nested};
 use crate::symbolic::{linear_terms, simplify};
 use crate::target::Target;
 
@@ -57,7 +57,7 @@ pub fn load_between(root: &UOp, target: &Target) -> UOp {
             map.insert(node.clone(), new);
         }
     }
-    if map.is_empty() { root.clone() } else { substitute(root, &map) }
+    if map.is_empty() { root.clone() } else { substitute_nested(root, &map) }
 }
 
 /// A load in steps.

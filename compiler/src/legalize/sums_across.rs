@@ -14,7 +14,7 @@
 use rustc_hash::FxHashMap;
 use smallvec::smallvec;
 
-use crate::ir::{Arg, Op, ReduceOp, Sources, UOp, postorder, substitute};
+use crate::ir::{Arg, Op, ReduceOp, Sources, UOp, postorder, substitute_nested};
 use crate::kernel::ranges::{Dependencies, RangeSet, closed_ranges};
 
 /// Least lanes for which sums are better taken together.
@@ -57,7 +57,7 @@ pub fn sum_together(root: &UOp) -> UOp {
             first += count;
         }
     }
-    if map.is_empty() { root.clone() } else { substitute(root, &map) }
+    if map.is_empty() { root.clone() } else { substitute_nested(root, &map) }
 }
 
 /// The largest power of two that is no more.

@@ -16,7 +16,7 @@
 use rustc_hash::FxHashMap;
 use smallvec::smallvec;
 
-use crate::ir::{Arg, Op, Sources, UOp, postorder, substitute};
+use crate::ir::{Arg, Op, Sources, UOp, postorder, substitute_nested};
 use crate::symbolic::{linear_terms, simplify};
 
 /// Least number of lanes for which rows and shuffles are cheaper than gathers.
@@ -60,7 +60,7 @@ pub fn transpose_tiles(root: &UOp) -> UOp {
         members.dedup_by_key(|member| member.constant);
         replace_tiles(&family, &members, &mut map);
     }
-    if map.is_empty() { root.clone() } else { substitute(root, &map) }
+    if map.is_empty() { root.clone() } else { substitute_nested(root, &map) }
 }
 
 fn strided(node: &UOp) -> Option<(Family, Member)> {
@@ -184,5 +184,25 @@ mod tests {
         assert_eq!(gathers(&transpose_tiles(&root(&[0, 1, 2, 4]))), 4);
         assert_eq!(gathers(&transpose_tiles(&root(&[3, 1, 2, 0, 9]))), 1);
         assert_eq!(gathers(&transpose_tiles(&root(&[0, 5, 6, 7, 8, 9]))), 2);
+    }
+
+    #[test]
+    fn tiles_of_what_tiles_are_loaded_from_are_replaced_too() {
+        let dtype = DType::F32.with_lanes(4);
+        let tile = |memory: &UOp| -> Vec<UOp> {
+            let load = |constant: i64| {
+                let base = simplify(&(UOp::variable("i", 0, 100) * 8 + constant));
+                let ramp = UOp::new(Op::Ramp, DType::INDEX.with_lanes(4), smallvec![base], Arg::Number(32));
+                let index = UOp::new(Op::Index, dtype, smallvec![memory.clone(), ramp], Arg::None);
+                UOp::new(Op::Load, dtype, smallvec![index], Arg::None)
+            };
+            (0..4).map(load).collect()
+        };
+        let kept = UOp::new(Op::LocalBuffer, dtype, tile(&UOp::param(1, DType::F32, 4096)), Arg::None);
+        let root = transpose_tiles(&UOp::sink(tile(&kept)));
+        let nodes = postorder(std::slice::from_ref(&root));
+        assert!(!nodes.iter().any(|node| strided(node).is_some()));
+        // And there is one of what is kept.
+        assert_eq!(nodes.iter().filter(|node| node.op() == Op::LocalBuffer).count(), 1);
     }
 }

@@ -83,7 +83,7 @@ pub enum Opt {
     /// combined in scratch, in an element for each iteration of those loops.
     ///
     /// The loops that fill scratch get the next free numbers, in the order given, inside of the loop of blocks, which keeps its number. What follows the
-    /// reduction stays in the loops that are named.
+    /// reduction stays in the loops that are named. Where these are the loops that fill scratch already, the loop becomes one more of blocks, with no new numbers.
     Accumulate {
         /// Number of the range of the reduction.
         range: u32,

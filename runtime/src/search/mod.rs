@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 use rustc_hash::FxHashSet;
 use warpweft_compiler::UOp;
 use warpweft_compiler::cost_model;
-use warpweft_compiler::optimize::{Opt, Opts, choose};
+use warpweft_compiler::optimize::{Opt, Opts, apply, choose};
 use warpweft_compiler::pipeline::{LowerOptions, loops_of, lower_kernel};
 use warpweft_compiler::watch::Silent;
 
@@ -151,7 +151,34 @@ pub fn search(
 ) -> Result<Found, ExecuteError> {
     let _alone = SEARCHING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut search = Search::begin(executor, ast, budget, told)?;
+    search.try_starts();
     while search.round() {}
+    search.end()
+}
+
+/// Times given lists of opts for a kernel beside the hand choice, each checked as a search checks its own. What became of a list that an opt of it refuses says why.
+///
+/// # Errors
+/// As [`search`].
+pub fn try_lists(
+    executor: &Executor,
+    ast: &UOp,
+    lists: &[Vec<Opt>],
+    budget: Budget,
+    told: &mut dyn FnMut(Progress),
+) -> Result<Found, ExecuteError> {
+    let _alone = SEARCHING.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut search = Search::begin(executor, ast, budget, told)?;
+    let (kernel, target) = (search.kernel.clone(), executor.device().target());
+    for opts in lists {
+        match opts.iter().try_fold(kernel.clone(), |kernel, opt| apply(&kernel, opt, target)) {
+            Ok(kernel) => {
+                let ranked = search.ranked(vec![Candidate { opts: opts.clone(), kernel }]);
+                search.try_out(ranked);
+            }
+            Err(refused) => search.note(opts.clone(), f64::INFINITY, Outcome::Failed(refused.to_string())),
+        }
+    }
     search.end()
 }
 
@@ -184,7 +211,7 @@ impl<'s> Search<'s> {
         let hand = bench.compile(&choice.applied)?;
         let seconds = bench.time(&hand, f64::INFINITY)?;
         let by_hand = Member { opts: choice.applied, seconds };
-        let mut search = Search {
+        Ok(Search {
             executor,
             ast,
             bench,
@@ -195,15 +222,19 @@ impl<'s> Search<'s> {
             by_hand,
             tried: Vec::new(),
             seen: [choice.kernel].into_iter().collect(),
-            kernel: kernel.clone(),
-        };
-        let mut starts = executor.lists_of_like_kernels(&kernel);
+            kernel,
+        })
+    }
+
+    /// Tries what was found for kernels like this one, and the bare kernel.
+    fn try_starts(&mut self) {
+        let mut starts = self.executor.lists_of_like_kernels(&self.kernel);
         starts.push(Vec::new());
-        let applied = starts.iter().filter_map(|opts| candidates::applied(&kernel, opts, target));
-        let fresh: Vec<Candidate> = applied.filter(|start| search.seen.insert(start.kernel.clone())).collect();
-        let ranked = search.ranked(fresh);
-        search.try_out(ranked);
-        Ok(search)
+        let target = self.executor.device().target();
+        let applied = starts.iter().filter_map(|opts| candidates::applied(&self.kernel, opts, target));
+        let fresh: Vec<Candidate> = applied.filter(|start| self.seen.insert(start.kernel.clone())).collect();
+        let ranked = self.ranked(fresh);
+        self.try_out(ranked);
     }
 
     fn is_over(&self) -> bool {

@@ -4,7 +4,7 @@
 //! often it runs. Then, in this order:
 //!
 //! 0. Loops over groups become two (`groups`). Products of matrices by blocks, where these are better than what follows (`product`), and contractions of more terms than caches
-//!    hold by blocks of these (`panel_blocks`, `term_blocks`): then nothing else is done.
+//!    hold by blocks of these (`panel_blocks`, `term_blocks`), those whose results lie in short rows with the other operand's rows as lanes (`row_lanes`): then nothing else is done.
 //!    Loops over blocks outside of the loops that what they keep does not depend on (`blocks_outside`). Panels of what many rows read awkwardly (`panels`), frames of
 //!    windows that few read (`windows`). Loops are cut where something is decided (`cuts`), and split where iterations take turns (`turns`). Vectors go on into the next
 //!    row where rows are shorter (`short_rows`): then nothing else is done but 5.
@@ -49,6 +49,7 @@ use copies::panel_blocks::make_panel_blocks;
 use copies::panels::{ACROSS, copy_panel};
 use copies::product::make_blocks;
 use copies::row_blocks::pack_for_row_blocks;
+use copies::row_lanes::make_row_lanes;
 use copies::term_blocks::make_term_blocks;
 use copies::windows::tile_windows;
 use crossing::{fill_lines, lanes_of_square, score_of_turned};
@@ -199,7 +200,7 @@ fn prepare(choice: &mut Attempts<'_>, survey: &mut Survey) -> bool {
         return false;
     }
     let has_groups = split_groups(choice);
-    if make_blocks(choice) || make_panel_blocks(choice) || make_term_blocks(choice) {
+    if make_blocks(choice) || make_row_lanes(choice) || make_panel_blocks(choice) || make_term_blocks(choice) {
         return true;
     }
     let has_copies = move_blocks_outside(choice) || copy_panel(choice) || tile_windows(choice);

@@ -16,6 +16,8 @@
 //! computed from the reduction is a loop nest of its own behind that, so it runs once. All reductions over the loop move together, each along those of the named loops that
 //! it depends on. What a split left over is a reduction of its own and stays where it is.
 //!
+//! A loop of what is accumulated already, along the same loops, becomes one more loop of blocks: no partial results of their own.
+//!
 //! Refused: loops that threads share, reductions that need each other, lengths that depend on other loops, memory that the kernel replaces.
 //!
 //! Always: the same values are combined, in another order. Tested by random lists of opts on random kernels in the test crate.
@@ -46,6 +48,9 @@ pub(crate) fn block(root: &UOp, range: &UOp, along: &[UOp], target: &Target) -> 
     }
     let dependencies = Dependencies::of(root);
     check_loops(range, along, &dependencies)?;
+    if let Some(blocks) = more_blocks(range, along, &dependencies) {
+        return Ok(simplify(&substitute(root, &blocks)));
+    }
     let loop_ends =
         || dependencies.order.iter().filter(|node| is_loop_end(node) && closed_ranges(node).contains(range));
     if loop_ends().any(|loop_end| loop_end.op() == Op::Store) {
@@ -69,6 +74,39 @@ pub(crate) fn block(root: &UOp, range: &UOp, along: &[UOp], target: &Target) -> 
         return Err("no reduction over the loop stands in one that is named".into());
     }
     Ok(simplify(&substitute(root, &map)))
+}
+
+/// What becomes of a store that accumulates a reduction over the loop in an element for each iteration of the named loops: it does so for each iteration of this one, too.
+fn more_blocks(range: &UOp, along: &[UOp], dependencies: &Dependencies) -> Option<FxHashMap<UOp, UOp>> {
+    let mut loop_ends =
+        dependencies.order.iter().filter(|node| is_loop_end(node) && closed_ranges(node).contains(range));
+    let (Some(reduction), None) = (loop_ends.next(), loop_ends.next()) else { return None };
+    let combining = Combining::of(reduction).filter(|combining| matches!(combining, Combining::One(_)))?;
+    let mut users = dependencies.order.iter().filter(|node| node.src().contains(reduction));
+    let (Some(store), None) = (users.next(), users.next()) else { return None };
+    let is_along = |other: &UOp| along.contains(other);
+    let is_same = store.op() == Op::Store
+        && store.src()[0].src()[0].op() == Op::Scratch
+        && store.src().get(1) == Some(reduction)
+        && Combining::of(store) == Some(combining)
+        && closed_ranges(store).iter().filter(|other| is_along(other)).count() == along.len()
+        && closed_ranges(store).iter().all(|other| is_along(other) || is_reduce(other));
+    // Of no iterations nothing would be stored.
+    if !is_same || range.src()[0].min_value() < 1 {
+        return None;
+    }
+    let inner: Vec<UOp> = closed_ranges(reduction).iter().filter(|other| *other != range).cloned().collect();
+    let value = combining.reduce_range(open_operands(reduction), &inner);
+    let (blocks, loops): (Vec<UOp>, Vec<UOp>) = closed_ranges(store).iter().cloned().partition(is_reduce);
+    let waits = open_operands(store).iter().skip(2).cloned();
+    let src: Sources = [store.src()[0].clone(), value]
+        .into_iter()
+        .chain(waits)
+        .chain(blocks)
+        .chain([range.clone()])
+        .chain(loops)
+        .collect();
+    Some([(store.clone(), UOp::new(Op::Store, DType::VOID, src, store.arg().clone()))].into_iter().collect())
 }
 
 /// The loop under a new number; lanes and copies stay what they are.

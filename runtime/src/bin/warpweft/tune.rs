@@ -7,10 +7,11 @@ use std::time::Duration;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use warpweft::execute::{ExecuteError, Executor};
-use warpweft::search::{Budget, Found, Outcome, Progress, Trial, launches_of};
+use warpweft::search::{Budget, Found, Outcome, Progress, Trial, launches_of, try_lists};
 use warpweft_compiler::UOp;
 use warpweft_compiler::ir::Op;
 use warpweft_compiler::ir::text::parse;
+use warpweft_compiler::optimize::text::{OptTextError, parse_list};
 use warpweft_compiler::optimize::{Opt, Opts};
 use warpweft_compiler::schedule::{ScheduleOptions, normalize, schedule_with};
 use warpweft_compiler::target::Language;
@@ -26,6 +27,7 @@ is kept in the cache's folder: programs use it with BEAM=n, for n up to the widt
   warpweft tune --case matmul_1024                     at most 30 seconds for each kernel
   warpweft tune program.uop --width 8 --budget 120     a wider and longer search
   warpweft tune program.uop --total 60                 a minute for all kernels, most for those that take most of the time
+  warpweft tune kernel.uop --opts \"...\"                what lists are worth, beside the choice by hand
   warpweft inspect kernel.uop --opts \"...\"             what a list does to the loops, and what it compiles to (--stage assembly)";
 
 /// Arguments of `warpweft tune`.
@@ -50,6 +52,9 @@ pub(crate) struct Tune {
     /// The kernel to tune, by its number, where the program becomes several; all if not given.
     #[arg(long)]
     kernel: Option<usize>,
+    /// A list of opts to time beside the choice by hand, in place of a search; may be given several times.
+    #[arg(long, conflicts_with = "total", value_parser = parse_list_of_opts)]
+    opts: Vec<ListOfOpts>,
     /// How many of the lists that were tried are printed, the fastest first.
     #[arg(long, default_value_t = 15)]
     rows: usize,
@@ -59,6 +64,14 @@ pub(crate) struct Tune {
     /// Print a JSON line for each kernel.
     #[arg(long)]
     json: bool,
+}
+
+/// Opts as one argument of the command line.
+#[derive(Clone)]
+struct ListOfOpts(Vec<Opt>);
+
+fn parse_list_of_opts(text: &str) -> Result<ListOfOpts, OptTextError> {
+    parse_list(text).map(ListOfOpts)
 }
 
 /// Searches for each kernel of the program.
@@ -88,9 +101,13 @@ pub(crate) fn run(arguments: &Tune) -> Result<(), Box<dyn Error>> {
             continue;
         }
         let bar = ProgressBar::new(time.as_millis() as u64).with_style(style(&format!("kernel {number}")));
-        let found = executor.search(ast, Budget { width: arguments.width as usize, time }, &mut |progress| {
-            show(&bar, "", Duration::ZERO, progress);
-        });
+        let budget = Budget { width: arguments.width as usize, time };
+        let mut told = |progress| show(&bar, "", Duration::ZERO, progress);
+        let lists: Vec<Vec<Opt>> = arguments.opts.iter().map(|list| list.0.clone()).collect();
+        let found = match lists.as_slice() {
+            [] => executor.search(ast, budget, &mut told),
+            lists => try_lists(&executor, ast, lists, budget, &mut told),
+        };
         bar.finish_and_clear();
         print(arguments, number, &found?);
     }

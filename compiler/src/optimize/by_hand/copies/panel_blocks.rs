@@ -8,16 +8,17 @@
 //!
 //! A convolution of many channels sums thousands of terms. A panel of all of them (`panels`) has room for few columns, so that the other operand is read again
 //! and again, or lies in a far cache. Of some terms it is near, with as many columns as leave little over, and partial results stay in scratch between one
-//! block of terms and the next. Rows of results that nearly fill vectors are lengthened: what is beyond their ends is not stored.
+//! block of terms and the next.
 //!
 //! Partial results must not be added twice, so tiles divide blocks: where lengths admit none, nothing is done. How terms are cut depends on their numbers alone.
 //!
-//! Always: made of the opts split, split_masked, reorder, outermost, accumulate, stage, merge, peel, vectorize, upcast and thread; if one that it needs is refused, nothing is done.
+//! Always: made of the opts split, reorder, outermost, accumulate, stage, merge, peel, vectorize, upcast and thread; if one that it needs is refused, nothing is done.
 //! Tested below, by filetests of convolutions, and by the gradients that the test crate compares.
 
 use super::pack::{attempt_copy, copied_bytes};
 use super::panels::ROWS_MIN_IN_ORDER;
-use super::product::share_blocks;
+use super::product::{attempt, share_blocks};
+use super::terms::{Cut, open_terms};
 use crate::ir::{Op, UOp, postorder};
 use crate::kernel::ranges::{closed_ranges, next_range_id, open_operands, range_id};
 use crate::optimize::by_hand::Attempts;
@@ -44,19 +45,15 @@ const TILE_VECTORS_MAX: u32 = 4;
 /// Cycles for a copied element, and those of a tile's step beside its multiply-adds.
 const COPY_CYCLES: f64 = 1.0;
 const LOOP_CYCLES: f64 = 1.0;
-/// The longest rows that are lengthened: of longer ones parts fill vectors.
-const WIDTH_MAX: i64 = 64;
 /// Blocks for each thread, at least.
 const SHARES: i64 = 2;
 /// Columns of a block, at most.
 const COLUMNS_MAX: i64 = 512;
-/// How much longer rows may become so that they fill vectors: 8 of 7.
-const MOST_OF_VECTORS: (i64, i64) = (7, 8);
 
 /// Blocks of a contraction: a range and how many of its iterations belong to one, for the terms and for the outermost loop over columns.
 #[derive(Debug, PartialEq, Eq)]
 struct Blocks {
-    terms: (usize, i64),
+    terms: Cut,
     rows: u32,
     /// Loops over columns, outermost first.
     columns: Vec<u32>,
@@ -80,11 +77,8 @@ struct Room {
 /// Makes blocks of a contraction that wants some; whether it did.
 pub(crate) fn make_panel_blocks(choice: &mut Attempts<'_>) -> bool {
     let (before, applied) = (choice.kernel.clone(), choice.applied.len());
-    let mut found = find_blocks(choice);
-    if found.is_none() && fill_vectors(choice) {
-        found = find_blocks(choice);
-    }
-    let is_done = found.is_some_and(|(blocks, terms, load)| make(choice, &blocks, &terms, &load).is_some());
+    let is_done =
+        find_blocks(choice).is_some_and(|(blocks, terms, load)| make(choice, &blocks, &terms, &load).is_some());
     if !is_done {
         choice.kernel = before;
         choice.applied.truncate(applied);
@@ -99,20 +93,6 @@ fn find_blocks(choice: &Attempts<'_>) -> Option<(Blocks, Vec<u32>, LoadPlace)> {
         let terms = closed_ranges(contraction.reduction).iter().map(range_id).collect();
         Some((blocks, terms, contraction.place()?))
     })
-}
-
-/// Lengthens rows of results that fill no vectors, as of 7 x 7: what is beyond their ends is computed and not stored.
-fn fill_vectors(choice: &mut Attempts<'_>) -> bool {
-    let wanted = contractions(&choice.kernel, |contraction| {
-        let lanes = lanes_of(contraction, choice.target);
-        let is_far = terms_of(contraction).is_some_and(|terms| terms.iter().product::<i64>() > TERMS_AT_ONCE);
-        let lane = contraction.lane_of_results().filter(|_| is_far)?;
-        let width = lane.src()[0].as_int()?;
-        let full = (width + lanes - 1) / lanes * lanes;
-        let is_most = full * MOST_OF_VECTORS.0 <= width * MOST_OF_VECTORS.1;
-        (full != width && is_most && width <= WIDTH_MAX).then_some((range_id(lane), u32::try_from(full).ok()?))
-    });
-    wanted.is_some_and(|(range, len)| choice.attempt(Opt::SplitMasked { range, len }))
 }
 
 /// The lengths of all loops of a reduction.
@@ -195,7 +175,7 @@ fn columns_in_order(contraction: &Contraction<'_>, lanes: i64) -> Option<Vec<(u3
 }
 
 /// Which loop of the terms is cut, and in parts of how many iterations: the outermost one that leaves blocks of about as many terms as are enough.
-fn cut_of_terms(lengths: &[i64]) -> Option<(usize, i64)> {
+fn cut_of_terms(lengths: &[i64]) -> Option<Cut> {
     let all: i64 = lengths.iter().product();
     let cuts = lengths.iter().enumerate().filter(|(_, len)| **len > 1).flat_map(|(number, &len)| {
         let parts = (1..=len / 2).filter(move |part| len % part == 0);
@@ -266,7 +246,7 @@ fn make(choice: &mut Attempts<'_>, blocks: &Blocks, terms: &[u32], load: &LoadPl
     for range in outside.iter().rev() {
         attempt(choice, Opt::Outermost { range: *range })?;
     }
-    let inner_terms = open_terms(choice, blocks, terms)?;
+    let inner_terms = open_terms(choice, blocks.terms, terms)?;
     let fresh = next_range_id(&choice.kernel);
     let along = [blocks.rows].into_iter().chain(columns.iter().copied()).collect();
     attempt(choice, Opt::Accumulate { range: terms[blocks.terms.0], along })?;
@@ -294,26 +274,6 @@ fn make(choice: &mut Attempts<'_>, blocks: &Blocks, terms: &[u32], load: &LoadPl
     }
     share_blocks(choice, outside.len());
     Some(())
-}
-
-/// Cuts the terms; gives the loops inside of a block, outermost first.
-fn open_terms(choice: &mut Attempts<'_>, blocks: &Blocks, terms: &[u32]) -> Option<Vec<u32>> {
-    let (number, part) = blocks.terms;
-    let others: Vec<u32> = terms.iter().copied().filter(|id| *id != terms[number]).collect();
-    if part == 1 {
-        return Some(others);
-    }
-    let inner = next_range_id(&choice.kernel);
-    attempt(choice, Opt::Split { range: terms[number], len: u32::try_from(part).ok()? })?;
-    // A part of a split reduction stands innermost.
-    for range in others[number..].iter().rev() {
-        attempt(choice, Opt::Reorder { range: *range, inner })?;
-    }
-    Some(others[..number].iter().copied().chain([inner]).chain(others[number..].iter().copied()).collect())
-}
-
-fn attempt(choice: &mut Attempts<'_>, opt: Opt) -> Option<()> {
-    choice.attempt(opt).then_some(())
 }
 
 fn upcast(choice: &mut Attempts<'_>, range: u32, times: u32) -> Option<()> {
@@ -372,14 +332,6 @@ mod tests {
         assert!(eight.contains("accumulate"), "{eight}");
         assert!(lanes(&four).iter().any(|lane| lane.ends_with(", 8")), "{four}");
         assert!(lanes(&eight).iter().all(|lane| lane.ends_with(", 4") || lane.ends_with(", 2")), "{eight}");
-    }
-
-    #[test]
-    fn rows_that_nearly_fill_vectors_are_lengthened() {
-        let lengthened = opts(288, 7, 64, 1);
-        assert!(lengthened.contains("split_masked(r3, 8)") && lengthened.contains("accumulate"), "{lengthened}");
-        // An eighth is the most.
-        assert!(!opts(288, 9, 64, 1).contains("split_masked"));
     }
 
     #[test]

@@ -15,7 +15,8 @@
 
 use super::pack::{attempt_copy, copied_bytes};
 use super::panels::{ROWS_MIN, ROWS_MIN_IN_ORDER};
-use super::product::share_blocks;
+use super::product::{attempt, share_blocks};
+use super::terms::{Cut, open_terms};
 use crate::ir::{Op, UOp, postorder};
 use crate::kernel::ranges::{closed_ranges, next_range_id, open_operands, range_id};
 use crate::optimize::by_hand::Attempts;
@@ -32,8 +33,6 @@ const COLUMNS_MAX: i64 = 64;
 
 /// A loop over columns and its length.
 type Column = (u32, i64);
-/// Which loop of the terms is cut, and how many of its iterations a block has.
-type Cut = (usize, i64);
 
 /// How a contraction is cut.
 struct Blocks {
@@ -137,7 +136,7 @@ fn make(choice: &mut Attempts<'_>, blocks: &Blocks) -> Option<()> {
     for range in outside.iter().rev() {
         attempt(choice, Opt::Outermost { range: *range })?;
     }
-    let inner_terms = open_terms(choice, blocks)?;
+    let inner_terms = open_terms(choice, blocks.cut, &blocks.terms)?;
     let fresh = next_range_id(&choice.kernel);
     let along = [blocks.row.0].into_iter().chain(columns.iter().copied()).collect();
     attempt(choice, Opt::Accumulate { range: blocks.terms[blocks.cut.0], along })?;
@@ -178,28 +177,6 @@ fn make(choice: &mut Attempts<'_>, blocks: &Blocks) -> Option<()> {
     }
     share_blocks(choice, outside.len());
     Some(())
-}
-
-/// Cuts the terms; gives the loops inside of a block, outermost first.
-fn open_terms(choice: &mut Attempts<'_>, blocks: &Blocks) -> Option<Vec<u32>> {
-    let (number, part) = blocks.cut;
-    let mut inside: Vec<u32> = blocks.terms.clone();
-    let cut = inside.remove(number);
-    if part == 1 {
-        return Some(inside);
-    }
-    let inner = next_range_id(&choice.kernel);
-    attempt(choice, Opt::Split { range: cut, len: u32::try_from(part).ok()? })?;
-    // A part of a split reduction stands innermost.
-    for range in inside[number..].iter().rev() {
-        attempt(choice, Opt::Reorder { range: *range, inner })?;
-    }
-    inside.insert(number, inner);
-    Some(inside)
-}
-
-fn attempt(choice: &mut Attempts<'_>, opt: Opt) -> Option<()> {
-    choice.attempt(opt).then_some(())
 }
 
 #[cfg(test)]

@@ -1,0 +1,248 @@
+//! The sizes of the blocks of a contraction whose rows become lanes (`row_lanes`): lanes, columns and terms that lie in scratch together, and the register tile that walks them.
+//!
+//! ```text
+//! blocks of lanes and columns { blocks of terms { copy a [terms, lanes]; copy b [columns, terms]; tiles of lanes { tiles of columns { terms { .. } } } } }
+//! ```
+//!
+//! A copied element of the lanes' operand serves all columns of a block, one of the columns' operand all lanes; partial results stay in scratch while the blocks of terms pass. Of the sizes that
+//! have room, those are taken for which a multiply-add costs the least (`cycles`). Of several loops one is cut: those inside of it belong to a block as a whole, those outside stand outside.
+//!
+//! Tested below.
+
+use super::terms::Cut;
+use crate::optimize::by_hand::tile::step_cycles;
+use crate::target::Target;
+
+/// Terms of a block: fewer are not worth loading and storing what they come to, more leave no room for results.
+const TERMS_MIN: i64 = 64;
+const TERMS_MAX: i64 = 512;
+/// Terms of a block that are enough: of so many, two vectors of lanes stay in the nearest cache with the columns that pass, and results are loaded and stored seldom.
+const TERMS_ENOUGH: i64 = 160;
+/// Columns of a block, at least: each element of the lanes' operand is turned around once for them.
+const COLUMNS_MIN: i64 = 32;
+/// Vectors and columns of a register tile, at most.
+const TILE_VECTORS_MAX: i64 = 4;
+const TILE_COLUMNS_MAX: i64 = 14;
+/// Into how many parts a loop is cut, of those that are tried: few exactly, many roughly.
+const PARTS: [i64; 20] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 20, 24, 32, 48, 64, 96, 128];
+/// Cycles of a step of a tile beside its multiply-adds and loads.
+const LOOP_CYCLES: f64 = 1.0;
+/// Cycles that a vector of lanes takes beside its own where a tile of them does not stay in the nearest cache. Measured on 256 channels of 14 x 14, one core with AVX-512: of 144 terms,
+/// four vectors by four columns take 9.4 ms and two by fourteen 8.3.
+const FAR_LOAD_CYCLES: f64 = 1.0;
+/// Cycles of a load and a store of a vector, of one under a mask that is computed for it, and of an element that is copied by itself. Measured on windows of images of 14 x 14 with padding, one
+/// core with AVX-512: 0.5 cycles for an element in vectors of 8, 3 by itself.
+const LOAD_AND_STORE: f64 = 1.5;
+const MASKED_LOAD_AND_STORE: f64 = 4.0;
+const COPIED_APART: f64 = 3.0;
+/// Shares of each thread that balance what else the machine does, and what fewer cost.
+const SHARES: i64 = 4;
+const FEW_SHARES: f64 = 1.02;
+/// A loop and its length.
+pub(super) type Loop = (u32, i64);
+
+/// What is known of a contraction whose rows may become lanes.
+pub(super) struct Sizes {
+    pub(super) lanes: Loop,
+    /// Outermost first.
+    pub(super) columns: Vec<Loop>,
+    pub(super) terms: Vec<Loop>,
+    /// Iterations of the loops that stand outside.
+    pub(super) repeated: i64,
+    /// Bytes of an element of each copy, of lanes and of columns, and of a partial result.
+    pub(super) bytes: [i64; 3],
+    /// Elements that lie side by side in memory: of the lanes' operand along the lanes and along the terms, of the columns' operand along the terms and along the columns.
+    pub(super) lanes_in_order: [i64; 2],
+    pub(super) columns_in_order: [i64; 2],
+    /// Whether the columns' operand is loaded under a condition.
+    pub(super) is_gated: bool,
+    pub(super) is_in_place: bool,
+}
+
+/// Sizes of blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Blocks {
+    pub(super) lanes: i64,
+    /// Which loop over columns is cut, and how many of its iterations a block has; what is inside of it is whole, and what is outside stands outside of blocks.
+    pub(super) columns: Cut,
+    /// The same of the terms.
+    pub(super) terms: Cut,
+    pub(super) tile_vectors: i64,
+    pub(super) tile_columns: i64,
+}
+
+/// The machine.
+pub(super) struct Room {
+    pub(super) registers: i64,
+    /// Of a vector in which no type needs more than one.
+    pub(super) lanes: i64,
+    pub(super) scratch_bytes: i64,
+    /// What a tile of lanes may take to stay in the nearest cache while columns pass.
+    pub(super) near_bytes: i64,
+    pub(super) threads: i64,
+}
+
+impl Room {
+    pub(super) fn of(sizes: &Sizes, target: &Target, threads: i64) -> Room {
+        let widest = sizes.bytes.into_iter().max().unwrap_or(1);
+        Room {
+            registers: i64::from(target.vector_registers),
+            lanes: i64::from(target.vector_bytes) / widest,
+            scratch_bytes: target.scratch_bytes.min(target.cache_l2_bytes / 4 * 3) as i64,
+            near_bytes: target.cache_l1_bytes as i64 / 2,
+            threads,
+        }
+    }
+}
+
+/// The blocks for which a multiply-add costs the least, if any fit.
+pub(super) fn best_blocks(sizes: &Sizes, room: &Room) -> Option<Blocks> {
+    let lengths = |loops: &[Loop]| loops.iter().map(|(_, len)| *len).collect::<Vec<_>>();
+    let (columns, terms) = (lengths(&sizes.columns), lengths(&sizes.terms));
+    if columns.iter().product::<i64>() < COLUMNS_MIN {
+        return None;
+    }
+    let of_columns = cuts_of_columns(&columns, sizes.is_in_place);
+    let terms = cut_of_terms(&terms)?;
+    let mut best: Option<(f64, Blocks)> = None;
+    for tile_vectors in 1..=TILE_VECTORS_MAX {
+        let width = tile_vectors * room.lanes;
+        // A column needs no register beside the element that is multiplied.
+        let most = TILE_COLUMNS_MAX.min((room.registers - 1 - tile_vectors) / tile_vectors);
+        for lanes in lengths_of_lanes(sizes.lanes.1, width, sizes.is_in_place) {
+            for (columns, count) in of_columns.iter().filter(|(_, count)| *count >= COLUMNS_MIN) {
+                for tile_columns in (1..=most).filter(|tile| count % tile == 0) {
+                    let blocks = Blocks { lanes, columns: *columns, terms, tile_vectors, tile_columns };
+                    let cost = cycles(sizes, room, &blocks, *count);
+                    if cost.is_some_and(|cost| best.is_none_or(|(least, _)| cost < least)) {
+                        best = cost.map(|cost| (cost, blocks));
+                    }
+                }
+            }
+        }
+    }
+    best.map(|(_, blocks)| blocks)
+}
+
+/// Lengths of blocks of lanes: whole tiles, no longer than there are.
+fn lengths_of_lanes(len: i64, width: i64, is_in_place: bool) -> Vec<i64> {
+    let part = |count: &i64| (len + count - 1) / count;
+    let mut lengths: Vec<i64> = PARTS.iter().map(|count| (part(count) + width - 1) / width * width).collect();
+    lengths.push(len / width * width);
+    lengths.retain(|part| *part > 0 && *part <= len && (!is_in_place || len % part == 0));
+    lengths.sort_unstable();
+    lengths.dedup();
+    lengths
+}
+
+/// How columns may be cut, and how many a block then has.
+fn cuts_of_columns(lengths: &[i64], is_in_place: bool) -> Vec<(Cut, i64)> {
+    let mut cuts = Vec::new();
+    let mut inside = 1;
+    for (number, &len) in lengths.iter().enumerate().rev() {
+        let mut parts: Vec<i64> = PARTS.iter().map(|count| (len + count - 1) / count).collect();
+        parts.dedup();
+        parts.retain(|part| !is_in_place || len % part == 0);
+        cuts.extend(parts.into_iter().map(|part| ((number, part), part * inside)));
+        inside *= len;
+    }
+    cuts
+}
+
+/// How terms are cut: without a rest, and so that a block has the most of those that are enough, or the fewest that are more. It depends on their numbers alone, as the order of sums does.
+fn cut_of_terms(lengths: &[i64]) -> Option<Cut> {
+    let inside = |number: usize| lengths[number + 1..].iter().product::<i64>();
+    let cuts = lengths.iter().enumerate().flat_map(|(number, &len)| {
+        let parts = (1..=len / 2).filter(move |part| len % part == 0);
+        parts.map(move |part| ((number, part), part * inside(number)))
+    });
+    let fits = cuts.filter(|(_, terms)| (TERMS_MIN..=TERMS_MAX).contains(terms));
+    let rank = |terms: i64| if terms <= TERMS_ENOUGH { (0, TERMS_ENOUGH - terms) } else { (1, terms) };
+    fits.min_by_key(|(_, terms)| rank(*terms)).map(|(cut, _)| cut)
+}
+
+/// Cycles of a multiply-add that is asked for, of blocks that have so many columns; `None` if they have no room.
+fn cycles(sizes: &Sizes, room: &Room, blocks: &Blocks, columns: i64) -> Option<f64> {
+    let count = |len: i64, part: i64| (len + part - 1) / part;
+    let terms = of_cut(&sizes.terms, blocks.terms);
+    let elements = [blocks.lanes * terms, columns * terms, blocks.lanes * columns];
+    let bytes: i64 = elements.iter().zip(sizes.bytes).map(|(elements, bytes)| elements * bytes).sum();
+    if bytes > room.scratch_bytes {
+        return None;
+    }
+    let (cut, part) = blocks.columns;
+    let parts = |len: i64, part: i64| count(len, part) * part;
+    let lanes_again = parts(sizes.lanes.1, blocks.lanes) as f64 / sizes.lanes.1 as f64;
+    let columns_again = parts(sizes.columns[cut].1, part) as f64 / sizes.columns[cut].1 as f64;
+    let of_tile = (blocks.tile_vectors * blocks.tile_columns * room.lanes) as f64;
+    let is_near = blocks.tile_vectors * room.lanes * terms * sizes.bytes[0] <= room.near_bytes;
+    let from_far = if is_near { 0.0 } else { FAR_LOAD_CYCLES * blocks.tile_vectors as f64 };
+    let step = step_cycles(blocks.tile_vectors as u32, blocks.tile_columns as u32) + LOOP_CYCLES + from_far;
+    let [along, across] = sizes.lanes_in_order;
+    let turned = LOAD_AND_STORE + (room.lanes as f64).log2();
+    let lanes_copy = copy_cycles(along, LOAD_AND_STORE, room.lanes).min(copy_cycles(across, turned, room.lanes));
+    let in_order = sizes.columns_in_order.into_iter().max().unwrap_or(1);
+    let load_and_store = if sizes.is_gated { MASKED_LOAD_AND_STORE } else { LOAD_AND_STORE };
+    let columns_copy = copy_cycles(in_order, load_and_store, room.lanes);
+    let copies = lanes_copy / columns as f64 + columns_copy / blocks.lanes as f64;
+    let of_results = LOAD_AND_STORE / (room.lanes * terms) as f64;
+    let outside: i64 = sizes.columns[..cut].iter().map(|(_, len)| len).product();
+    let shares = sizes.repeated * count(sizes.lanes.1, blocks.lanes) * count(sizes.columns[cut].1, part) * outside;
+    let uneven = (count(shares, room.threads) * room.threads) as f64 / shares as f64;
+    let few = if room.threads > 1 && shares < SHARES * room.threads { FEW_SHARES } else { 1.0 };
+    let again = lanes_again * columns_again;
+    Some((step / of_tile + copies + of_results) * again * uneven * few)
+}
+
+/// Cycles for an element of a copy of which so many elements lie in order, where a vector takes some.
+fn copy_cycles(in_order: i64, of_vector: f64, lanes: i64) -> f64 {
+    let in_vector = 1 << in_order.min(lanes).max(1).ilog2();
+    (of_vector / f64::from(in_vector)).min(COPIED_APART)
+}
+
+/// Iterations inside of a block, of loops of which one is cut.
+pub(super) fn of_cut(loops: &[Loop], (number, part): Cut) -> i64 {
+    part * loops[number + 1..].iter().map(|(_, len)| len).product::<i64>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn terms_are_cut_without_a_rest() {
+        assert_eq!(cut_of_terms(&[8, 14, 14]), Some((1, 7)));
+        assert_eq!(cut_of_terms(&[8, 28, 28]), Some((1, 4)));
+        assert_eq!(cut_of_terms(&[8, 7, 7]), Some((0, 2)));
+        assert_eq!(cut_of_terms(&[256, 3, 3]), Some((0, 16)));
+        // No part has few enough terms, or enough.
+        assert_eq!(cut_of_terms(&[2, 19, 19]), Some((0, 1)));
+        assert_eq!([cut_of_terms(&[1, 31]), cut_of_terms(&[2, 1031])], [None, None]);
+    }
+
+    #[test]
+    fn blocks_fit_scratch() {
+        for threads in [1, 2, 7] {
+            let (lanes, columns, terms) = ((7, 256), vec![(1, 256), (2, 3), (3, 3)], vec![(4, 8), (5, 14), (6, 14)]);
+            let sizes = Sizes {
+                lanes,
+                columns,
+                terms,
+                repeated: 1,
+                bytes: [4; 3],
+                lanes_in_order: [1, 196],
+                columns_in_order: [14, 1],
+                is_gated: true,
+                is_in_place: false,
+            };
+            let room = Room { registers: 32, lanes: 16, scratch_bytes: 512 << 10, near_bytes: 24 << 10, threads };
+            let blocks = best_blocks(&sizes, &room).expect("blocks");
+            let (columns, terms) = (of_cut(&sizes.columns, blocks.columns), of_cut(&sizes.terms, blocks.terms));
+            assert!(4 * (blocks.lanes * terms + columns * terms + blocks.lanes * columns) <= 512 << 10);
+            assert_eq!([blocks.lanes % (16 * blocks.tile_vectors), columns % blocks.tile_columns], [0, 0]);
+            // Each thread has as much to do.
+            let shares = (256 / blocks.lanes) * (2304 / columns);
+            assert!(shares % threads == 0 || threads == 7, "{blocks:?}");
+        }
+    }
+}

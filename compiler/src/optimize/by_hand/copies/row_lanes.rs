@@ -1,0 +1,308 @@
+//! Contractions whose results lie in rows shorter than a vector: the rows of the other operand become lanes, and both operands are copied, block by block.
+//!
+//! ```text
+//! for o, c, i, j { reduce b, y, x }                                             the gradient of a convolution by its weight: j has three iterations, o has many
+//!
+//! for o / 128, c / 32 {                                                         blocks of results
+//!   reduce b / 2 {                                                              blocks of terms
+//!     fill 2, y, x, 128 { s0[b, y, x, o] = g[b, o, y, x] }                      the lanes' operand, turned around
+//!     fill 32, i, j, 2, y, x { s1[c, i, j, b, y, x] = x[b, c, y + i, x + j] }   the columns' operand: windows
+//!     for 128 / 32 { for 32 * i * j / 12 { reduce 2 * y * x ; accumulate } }
+//!   }
+//!   for 128, 32, i, j { store }
+//! }
+//! ```
+//!
+//! Such are the gradients of convolutions by their weights, whose results are windows, and convolutions of small images. Lanes along the results would be masked, and lanes along the terms
+//! load two vectors for few multiply-adds and add up each result across lanes. Here a step loads a few vectors of one copy and one element of the other for each column, as in a product of matrices.
+//!
+//! *Lanes* is the one loop over results that the copied load does not vary with, *columns* are those that it alone varies with, *terms* the loops of the reduction. What both operands vary with stands
+//! outside. Sizes come from `row_lane_blocks`. Partial results must not be added twice, so tiles divide blocks and blocks of terms divide the terms; blocks of results may overlap.
+//!
+//! Always: made of the opts split, outermost, reorder, accumulate, stage, merge, vectorize, upcast and thread; if one that it needs is refused, nothing is done. Tested below, by filetests, and by the
+//! values of convolutions and their gradients in the test crate.
+
+use super::pack::{attempt_copy, copied_bytes};
+use super::product::{attempt, share_blocks, split, upcast, vectorize};
+use super::row_lane_blocks::{Blocks, Loop, Room, Sizes, best_blocks, of_cut};
+use super::terms::open_terms;
+use crate::ir::{Op, UOp, postorder};
+use crate::kernel::effects::replaces_what_was_read;
+use crate::kernel::ranges::{closed_ranges, next_range_id, open_operands, range_id};
+use crate::optimize::by_hand::Attempts;
+use crate::optimize::by_hand::contraction::{Contraction, LoadPlace, contractions, number_of_load, step_of_load};
+use crate::optimize::by_hand::survey::accumulated_in;
+use crate::optimize::opt::Opt;
+use crate::target::{CACHE_LINE_BYTES, Target};
+
+/// Copies of neighbouring columns that lie a multiple of so many lines apart are in one set of the nearest cache.
+const LINES_OF_SETS: i64 = 64;
+
+/// A contraction whose rows may become lanes, with the loads by which its operands are found again.
+struct Shape {
+    columns_load: LoadPlace,
+    lanes_load: LoadPlace,
+    sizes: Sizes,
+}
+
+/// Makes blocks of a contraction that wants some; whether it did.
+pub(crate) fn make_row_lanes(choice: &mut Attempts<'_>) -> bool {
+    let (before, applied) = (choice.kernel.clone(), choice.applied.len());
+    let threads = i64::from(choice.threads);
+    let found = contractions(&choice.kernel, |contraction| {
+        let shape = shape_of(contraction, choice.target)?;
+        let room = Room::of(&shape.sizes, choice.target, threads);
+        best_blocks(&shape.sizes, &room).map(|blocks| (shape, blocks, room.lanes))
+    });
+    let is_done = found.is_some_and(|(shape, blocks, lanes)| make(choice, &shape, &blocks, lanes).is_some());
+    if !is_done {
+        choice.kernel = before;
+        choice.applied.truncate(applied);
+    }
+    is_done
+}
+
+fn loop_of(range: &UOp) -> Option<Loop> {
+    Some((range_id(range), range.src()[0].as_int()?))
+}
+
+/// A contraction of which results that lie side by side are too few for lanes, and rows of the other operand are not.
+fn shape_of(contraction: &Contraction<'_>, target: &Target) -> Option<Shape> {
+    let own = closed_ranges(contraction.reduction);
+    let terms: Vec<Loop> = own.iter().map(loop_of).collect::<Option<_>>()?;
+    let below = postorder(open_operands(contraction.reduction));
+    let mut others = below.iter().filter(|node| node.op() == Op::Load && *node != contraction.load);
+    let (Some(other), None) = (others.next(), others.next()) else { return None };
+    let of_lanes = Contraction { load: other, ..*contraction };
+    let vary = |range: &UOp| contraction.varies_with(range) && of_lanes.varies_with(range);
+    let mut all_rows = contraction.rows();
+    let (Some(row), None) = (all_rows.next(), all_rows.next()) else { return None };
+    let lanes = loop_of(row)?;
+    if !own.iter().all(vary) || other.src()[0].src()[0] == contraction.load.src()[0].src()[0] {
+        return None;
+    }
+    let bytes = [
+        copied_bytes(contraction.dependencies, other),
+        copied_bytes(contraction.dependencies, contraction.load),
+        accumulated_in(contraction.reduction.dtype()).bytes() as i64,
+    ];
+    let width = i64::from(target.vector_bytes) / bytes.into_iter().max()?;
+    // Others have lanes along their results.
+    let results = loop_of(contraction.lane_of_results()?)?;
+    if results.1 >= width || lanes.1 < width {
+        return None;
+    }
+    let is_column = |range: &&UOp| *range != row && contraction.varies_with(range) && !of_lanes.varies_with(range);
+    let columns: Vec<Loop> = contraction.outputs.iter().filter(is_column).map(loop_of).collect::<Option<_>>()?;
+    let outside = contraction.outputs.iter().filter(|range| *range != row && !is_column(range));
+    let repeated = outside.map(|range| range.src()[0].max_value()).product();
+    let last_column = contraction.outputs.iter().rfind(is_column)?;
+    let sizes = Sizes {
+        lanes,
+        repeated,
+        bytes,
+        lanes_in_order: [run(other, &[row]), run(other, &own.iter().collect::<Vec<_>>())],
+        columns_in_order: [run(contraction.load, &[own.last()?]), run(contraction.load, &[last_column])],
+        is_gated: contraction.load.src()[0].src().len() > 2,
+        is_in_place: contraction.root.src().iter().any(replaces_what_was_read),
+        columns,
+        terms,
+    };
+    Some(Shape { columns_load: contraction.place()?, lanes_load: of_lanes.place()?, sizes })
+}
+
+/// How many elements a load finds side by side in memory along loops, the innermost last.
+fn run(load: &UOp, ranges: &[&UOp]) -> i64 {
+    let mut total = 1;
+    for range in ranges.iter().rev() {
+        let Some(len) = range.src()[0].as_int().filter(|_| step_of_load(load, range) == Some(total)) else { break };
+        total *= len;
+    }
+    total
+}
+
+/// Applies the opts, one after the other; `None` if one is refused.
+fn make(choice: &mut Attempts<'_>, shape: &Shape, blocks: &Blocks, lanes: i64) -> Option<()> {
+    let lane = split(choice, shape.sizes.lanes.0, shape.sizes.lanes.1, blocks.lanes)?;
+    let (cut, part) = blocks.columns;
+    let cut_column = split(choice, shape.sizes.columns[cut].0, shape.sizes.columns[cut].1, part)?;
+    let whole = shape.sizes.columns[cut + 1..].iter().map(|(id, _)| *id);
+    let columns: Vec<u32> = [cut_column].into_iter().chain(whole).collect();
+    let nest = closed_ranges(&choice.kernel.src()[0]).iter().map(range_id);
+    let outside: Vec<u32> = nest.filter(|id| !columns.contains(id) && *id != lane).collect();
+    for range in outside.iter().rev() {
+        attempt(choice, Opt::Outermost { range: *range })?;
+    }
+    let terms: Vec<u32> = shape.sizes.terms.iter().map(|(id, _)| *id).collect();
+    let (cut, _) = blocks.terms;
+    let inner_terms = open_terms(choice, blocks.terms, &terms)?.split_off(cut);
+    let fresh = next_range_id(&choice.kernel);
+    let filled: Vec<u32> = (0..columns.len() as u32).map(|number| fresh + number).collect();
+    let filled_lane = fresh + columns.len() as u32;
+    let mut along: Vec<u32> = columns.iter().copied().chain([lane]).collect();
+    for range in &terms[..=cut] {
+        attempt(choice, Opt::Accumulate { range: *range, along: std::mem::take(&mut along) })?;
+        along = filled.iter().copied().chain([filled_lane]).collect();
+    }
+    let terms_of_block = of_cut(&shape.sizes.terms, blocks.terms);
+    let copied_lanes = copy(choice, &shape.lanes_load, &[&inner_terms, &[filled_lane]])?;
+    let copied_columns = match terms_last(shape, terms_of_block, lanes) {
+        true => copy(choice, &shape.columns_load, &[&filled, &inner_terms])?,
+        false => copy(choice, &shape.columns_load, &[&inner_terms, &filled])?,
+    };
+    for loops in [&inner_terms, &filled, &columns, &copied_lanes[..inner_terms.len()].to_vec()] {
+        merge(choice, loops);
+    }
+    vectorize(choice, filled_lane, lanes)?;
+    upcast(choice, filled_lane, blocks.tile_vectors)?;
+    upcast(choice, filled[0], blocks.tile_columns)?;
+    // The tile of lanes stays in the first cache while columns pass.
+    choice.attempt(Opt::Reorder { range: filled[0], inner: filled_lane });
+    fill_in_vectors(choice, shape, &copied_lanes, &copied_columns, lanes);
+    store_in_squares(choice, &columns, lane, lanes);
+    share_blocks(choice, outside.len());
+    Some(())
+}
+
+/// Whether the columns' copy lies along its terms: as the operand does, unless neighbouring columns would then be in one set of the nearest cache.
+fn terms_last(shape: &Shape, terms: i64, lanes: i64) -> bool {
+    let [along_terms, along_columns] = shape.sizes.columns_in_order;
+    let crowds = terms * shape.sizes.bytes[1] % (LINES_OF_SETS * CACHE_LINE_BYTES) == 0;
+    along_terms.min(lanes) > along_columns.min(lanes) && !crowds
+}
+
+/// Copies a load along loops; gives the loops of the copy.
+fn copy(choice: &mut Attempts<'_>, load: &LoadPlace, loops: &[&[u32]]) -> Option<Vec<u32>> {
+    let load = number_of_load(&choice.kernel, load)?;
+    let first = next_range_id(&choice.kernel);
+    let ranges = loops.concat();
+    let copied = (0..ranges.len() as u32).map(|number| first + number).collect();
+    attempt_copy(choice, load, ranges).then_some(copied)
+}
+
+/// Makes one loop of neighbouring ones where memory is walked as one.
+fn merge(choice: &mut Attempts<'_>, loops: &[u32]) {
+    for pair in loops.windows(2).rev() {
+        choice.attempt(Opt::Merge { range: pair[0], inner: pair[1] });
+    }
+}
+
+/// Lanes of the loops that fill the copies.
+fn fill_in_vectors(choice: &mut Attempts<'_>, shape: &Shape, of_lanes: &[u32], of_columns: &[u32], lanes: i64) {
+    let [along, across] = shape.sizes.lanes_in_order;
+    if let [terms @ .., lane] = of_lanes
+        && vectorize(choice, *lane, lanes).is_some()
+        && across > along
+    {
+        // As many terms as lanes: whole vectors of memory, turned around in registers. The innermost loop that is left of them is the one that lies in order, and is walked so.
+        let left = terms.iter().rev().find(|id| has_range(choice, **id)).copied();
+        if let Some(id) = left.filter(|id| upcast(choice, *id, lanes.min(across)).is_some()) {
+            choice.attempt(Opt::Reorder { range: id, inner: *lane });
+        }
+    }
+    if let Some(last) = of_columns.last() {
+        let fits = [lanes, lanes / 2, lanes / 4]
+            .into_iter()
+            .any(|lanes| lanes >= 2 && vectorize(choice, *last, lanes).is_some());
+        let _ = fits.then(|| upcast(choice, *last, 2));
+    }
+}
+
+fn has_range(choice: &Attempts<'_>, id: u32) -> bool {
+    crate::kernel::ranges::all_ranges(&choice.kernel).iter().any(|range| range_id(range) == id)
+}
+
+/// Results are stored in whole vectors of memory, turned around in registers.
+fn store_in_squares(choice: &mut Attempts<'_>, columns: &[u32], lane: u32, lanes: i64) {
+    let in_order = columns.iter().rev().find(|id| has_range(choice, **id)).copied();
+    if in_order.is_some_and(|column| vectorize(choice, column, lanes).is_some()) {
+        let _ = upcast(choice, lane, lanes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::text::parse;
+    use crate::pipeline::loops_of;
+    use crate::watch::Silent;
+
+    /// The opts by hand of the gradient by a weight of 3 x 3: of images, their channels, the places along a side, and channels of the result.
+    fn gradient([images, channels, side, rows]: [i64; 4], threads: u32) -> String {
+        let width = side + 2;
+        opts(
+            &format!(
+                "graph %g(z: f32[{rows}, {channels}, 3, 3], x: f32[{images}, {channels}, {side}, {side}], g: f32[{images}, {rows}, {side}, {side}]) {{
+  p = pad x, [0:0, 0:0, 1:1, 1:1]
+  v = as_strided p, [{images}, 1, {channels}, {side}, {side}, 3, 3] strides [{}, 0, {}, {width}, 1, {width}, 1] offset 0
+  e = expand v, [{images}, {rows}, {channels}, {side}, {side}, 3, 3]
+  f = reshape g, [{images}, {rows}, 1, {side}, {side}, 1, 1]
+  h = expand f, [{images}, {rows}, {channels}, {side}, {side}, 3, 3]
+  m = mul e, h
+  y = reduce m, add (0, 3, 4)
+  done = store z, y
+  k = sink done
+  return k
+}}",
+                channels * width * width,
+                width * width,
+            ),
+            threads,
+        )
+    }
+
+    /// The same of a convolution of 3 x 3.
+    fn convolution([images, channels, side, rows]: [i64; 4], threads: u32) -> String {
+        let width = side + 2;
+        opts(
+            &format!(
+                "graph %c(z: f32[{images}, {rows}, {side}, {side}], x: f32[{images}, {channels}, {side}, {side}], w: f32[{rows}, {channels}, 3, 3]) {{
+  p = pad x, [0:0, 0:0, 1:1, 1:1]
+  v = as_strided p, [{images}, 1, {side}, {side}, {channels}, 3, 3] strides [{}, 0, {width}, 1, {}, {width}, 1] offset 0
+  e = expand v, [{images}, {rows}, {side}, {side}, {channels}, 3, 3]
+  f = reshape w, [1, {rows}, 1, 1, {channels}, 3, 3]
+  h = expand f, [{images}, {rows}, {side}, {side}, {channels}, 3, 3]
+  m = mul e, h
+  y = reduce m, add (4, 5, 6)
+  done = store z, y
+  k = sink done
+  return k
+}}",
+                channels * width * width,
+                width * width,
+            ),
+            threads,
+        )
+    }
+
+    fn opts(text: &str, threads: u32) -> String {
+        let ast = parse(text).expect("a graph").roots[0].clone();
+        let target = Target { threads, ..Target::test_avx512() };
+        let choice = crate::optimize::choose(&loops_of(&ast, &mut Silent), &target);
+        crate::optimize::Opts::List(choice.applied).to_string()
+    }
+
+    #[test]
+    fn gradients_by_weights_have_lanes_along_channels_of_the_result() {
+        let opts = gradient([8, 64, 28, 64], 1);
+        // The images stand outside of the rows that a block has: both are loops of blocks.
+        assert!(opts.contains("accumulate(r4, ") && opts.contains("accumulate(r5, "), "{opts}");
+        assert_eq!(opts.matches("stage(").count(), 2, "{opts}");
+        // Fewer channels than lanes.
+        assert!(!gradient([8, 64, 28, 8], 1).contains("accumulate(r5, "));
+    }
+
+    #[test]
+    fn small_images_have_lanes_along_channels_and_wide_ones_do_not() {
+        let both_copied = |opts: String| opts.matches("stage(").count() == 2;
+        assert!(both_copied(convolution([2, 256, 14, 256], 1)));
+        assert!(both_copied(convolution([4, 512, 7, 512], 1)));
+        assert!(!both_copied(convolution([2, 256, 28, 256], 1)));
+    }
+
+    #[test]
+    fn threads_share_blocks() {
+        let opts = gradient([8, 64, 28, 64], 2);
+        assert!(opts.contains("thread"), "{opts}");
+    }
+}
