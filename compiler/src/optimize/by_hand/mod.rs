@@ -6,7 +6,7 @@
 //! 0. Loops over groups become two (`groups`). Products of matrices by blocks, where these are better than what follows (`product`), and contractions of more terms than caches
 //!    hold by blocks of these (`panel_blocks`, `term_blocks`), those whose results lie in short rows with the other operand's rows as lanes (`row_lanes`): then nothing else is done.
 //!    Loops over blocks outside of the loops that what they keep does not depend on (`blocks_outside`). Panels of what many rows read awkwardly (`panels`), frames of
-//!    windows that few read (`windows`). Loops are cut where something is decided (`cuts`), and split where iterations take turns (`turns`). Vectors go on into the next
+//!    windows that few read (`windows`) or some rows share (`frames`). Loops are cut where something is decided (`cuts`), and split where iterations take turns (`turns`). Vectors go on into the next
 //!    row where rows are shorter (`short_rows`): then nothing else is done but 5.
 //! 1. Stages that let loops run in lanes which they could not have otherwise (`local_buffers`).
 //! 2. The vector ranges: the output range along which most accesses (by weight) are consecutive or constant, unless the loops inside
@@ -44,6 +44,7 @@ use crate::optimize::opt::Opt;
 use crate::optimize::transforms::split::is_reduce;
 use crate::target::Target;
 use blocks_outside::move_blocks_outside;
+use copies::frames::frame_for_rows;
 use copies::pack::{TileLoops, compute_rows};
 use copies::panel_blocks::make_panel_blocks;
 use copies::panels::{ACROSS, copy_panel};
@@ -203,7 +204,8 @@ fn prepare(choice: &mut Attempts<'_>, survey: &mut Survey) -> bool {
     if make_blocks(choice) || make_row_lanes(choice) || make_panel_blocks(choice) || make_term_blocks(choice) {
         return true;
     }
-    let has_copies = move_blocks_outside(choice) || copy_panel(choice) || tile_windows(choice);
+    let has_copies =
+        move_blocks_outside(choice) || frame_for_rows(choice) || copy_panel(choice) || tile_windows(choice);
     let has_parts = cut_decided(choice, target);
     if split_turns(choice) || has_groups || has_copies || has_parts {
         *survey = Survey::of(&choice.kernel);

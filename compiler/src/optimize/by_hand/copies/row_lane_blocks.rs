@@ -32,8 +32,8 @@ const LOOP_CYCLES: f64 = 1.0;
 const FAR_LOAD_CYCLES: f64 = 1.0;
 /// Cycles of a load and a store of a vector, of one under a mask that is computed for it, and of an element that is copied by itself. Measured on windows of images of 14 x 14 with padding, one
 /// core with AVX-512: 0.5 cycles for an element in vectors of 8, 3 by itself.
-const LOAD_AND_STORE: f64 = 1.5;
-const MASKED_LOAD_AND_STORE: f64 = 4.0;
+pub(super) const LOAD_AND_STORE: f64 = 1.5;
+pub(super) const MASKED_LOAD_AND_STORE: f64 = 4.0;
 const COPIED_APART: f64 = 3.0;
 /// Shares of each thread that balance what else the machine does, and what fewer cost.
 const SHARES: i64 = 4;

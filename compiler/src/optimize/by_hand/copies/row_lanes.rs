@@ -108,6 +108,10 @@ fn shape_of(contraction: &Contraction<'_>, target: &Target) -> Option<Shape> {
         columns,
         terms,
     };
+    // Element by element the lanes' operand is not worth turning around.
+    if sizes.lanes_in_order.into_iter().all(|len| len < width / 2) {
+        return None;
+    }
     Some(Shape { columns_load: contraction.place()?, lanes_load: of_lanes.place()?, sizes })
 }
 

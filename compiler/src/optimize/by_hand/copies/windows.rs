@@ -41,19 +41,19 @@ const SHARED_MOST: f64 = 0.75;
 const PART_MIN: i64 = 8;
 
 /// A window of a load: a loop over results, one of the reduction, and how the load walks them.
-struct Walk {
-    results: UOp,
-    places: UOp,
+pub(super) struct Walk {
+    pub(super) results: UOp,
+    pub(super) places: UOp,
     steps: [i64; 2],
 }
 
 impl Walk {
-    fn window(&self, results: i64) -> Option<Window> {
+    pub(super) fn window(&self, results: i64) -> Option<Window> {
         let part = UOp::range(results, range_id(&self.results), crate::ir::AxisKind::Loop);
         Window::of([&part, &self.places], self.steps).ok()
     }
 
-    fn len(&self) -> i64 {
+    pub(super) fn len(&self) -> i64 {
         self.results.src()[0].max_value()
     }
 }
@@ -166,19 +166,29 @@ impl Contraction<'_> {
         Some(Plan { load: self.place()?, framed, part, rows }).filter(|_| has_work)
     }
 
-    /// Each loop of the reduction that walks windows with one over results, in the order of the latter: of several the one whose windows overlap the most.
-    fn walks(&self) -> Vec<Walk> {
+    /// Each loop of the reduction that walks windows with one over results, in the order of the latter: of several pairs those whose windows overlap the most.
+    pub(super) fn walks(&self) -> Vec<Walk> {
+        let overlapping = |results: &UOp, places: &UOp| {
+            let steps = [step_of_load(self.load, results)?, step_of_load(self.load, places)?];
+            let walk = Walk { results: results.clone(), places: places.clone(), steps };
+            let len = Window::of([results, places], steps).ok()?.len() as f64;
+            let of_all = len / (walk.len() * places.src()[0].max_value()) as f64;
+            // Places that no two windows share are no walk of windows, but of a matrix.
+            (of_all < 1.0).then_some((of_all, walk))
+        };
+        let results: Vec<&UOp> = self.outputs.iter().filter(|range| self.varies_with(range)).collect();
+        let places = closed_ranges(self.reduction).iter().filter(|range| self.varies_with(range));
+        let mut found: Vec<(f64, Walk)> = places
+            .flat_map(|places| results.iter().map(move |results| (*results, places)))
+            .filter_map(|(results, places)| overlapping(results, places))
+            .collect();
+        found.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut walks: Vec<Walk> = Vec::new();
-        for places in closed_ranges(self.reduction).iter().filter(|places| self.varies_with(places)) {
-            let of = |results: &UOp| {
-                let steps = [step_of_load(self.load, results)?, step_of_load(self.load, places)?];
-                let walk = Walk { results: results.clone(), places: places.clone(), steps };
-                let len = Window::of([results, places], steps).ok()?.len();
-                Some((len, walk))
-            };
-            let results = self.outputs.iter().filter(|range| self.varies_with(range));
-            let best = results.filter_map(of).min_by_key(|(len, _)| *len).map(|(_, walk)| walk);
-            walks.extend(best.filter(|walk| walks.iter().all(|other| other.results != walk.results)));
+        for (_, walk) in found {
+            let is_taken = |other: &Walk| other.results == walk.results || other.places == walk.places;
+            if !walks.iter().any(is_taken) {
+                walks.push(walk);
+            }
         }
         let position = |walk: &Walk| self.outputs.iter().position(|range| *range == walk.results);
         walks.sort_by_key(position);
