@@ -90,6 +90,17 @@ fn convolutions_of_many_channels_and_their_gradients() -> Result<()> {
 }
 
 #[test]
+fn results_in_short_rows_have_lanes_along_the_other_operand() -> Result<()> {
+    // Of images and of their weights; blocks that overlap (40 and 72 rows, 13 x 13 columns), several images in a block, and rows of a single vector.
+    for (batch, channels, side, rows, groups) in
+        [(3, 24, 13, 40, 1), (4, 40, 6, 72, 2), (8, 4, 28, 16, 1), (5, 33, 3, 48, 1), (2, 64, 14, 64, 1)]
+    {
+        Case { batch, channels, side, rows, groups }.check()?;
+    }
+    Ok(())
+}
+
+#[test]
 fn terms_that_blocks_leave_over() -> Result<()> {
     // One term is left over of blocks of terms, and several are.
     for (rows, terms, columns) in [(70, 333, 75), (65, 777, 130), (64, 523, 64)] {

@@ -3,7 +3,7 @@
 use warpweft_compiler::DType;
 use warpweft_compiler::error::CompileError;
 use warpweft_compiler::ir::text::parse;
-use warpweft_compiler::ir::{Arg, Dim, Op, ReduceOp, UOp};
+use warpweft_compiler::ir::{Arg, Dim, Op, ReduceOp, UOp, postorder};
 use warpweft_compiler::kernel::ranges::{closed_ranges, range_id};
 use warpweft_compiler::optimize::{Limit, Opt, Opts, Reason, apply, choose, legal_opts, outline};
 use warpweft_compiler::pipeline::{LowerOptions, loops_of, lower_kernel};
@@ -178,6 +178,59 @@ fn blocks_of_a_contraction_stand_outside_of_its_outputs() {
                 .unwrap_or_else(|why| panic!("{rows} x {terms} x {columns}, {list}: {why}"));
         }
     }
+}
+
+/// Sums over images and places: of `n` images, or of all six.
+fn sums_of_two(is_variable: bool) -> UOp {
+    let (variable, part) = if is_variable {
+        (", n: index 0..6", "shrink p, [0:n, 0:12, 0:32, 0:8]")
+    } else {
+        ("", "reshape p, [6, 12, 32, 8]")
+    };
+    let text = format!(
+        "graph %sums(y: f32[12, 32], x: f32[6, 12, 8], w: f32[6, 32, 8]{variable}) {{
+  a = reshape x, [6, 12, 1, 8]
+  wide = expand a, [6, 12, 32, 8]
+  b = reshape w, [6, 1, 32, 8]
+  tall = expand b, [6, 12, 32, 8]
+  p = mul wide, tall
+  part = {part}
+  sum = reduce part, add (0, 3)
+  done = store y, sum
+  k = sink done
+  return k
+}}"
+    );
+    warpweft_compiler::ir::text::parse(&text).expect("a graph").roots[0].clone()
+}
+
+#[test]
+fn loops_of_what_is_accumulated_become_loops_of_blocks_too() {
+    let target = Target::test_avx512();
+    let both = "accumulate(r2, r0, r1), accumulate(r3, r4, r5)";
+    for list in [
+        both,
+        "accumulate(r3, r0, r1), accumulate(r2, r4, r5)",
+        "split(r3, 4), accumulate(r2, r0, r1), accumulate(r3, r5, r6)",
+        "split(r3, 4), accumulate(r2, r0, r1), accumulate(r3, r5, r6), stage(l1, r4, r6), vectorize(r6, 16), upcast(r5, 4), thread(r0)",
+        // Along other loops than those that fill scratch, which are one less.
+        "accumulate(r2, r1), accumulate(r3, r0, r4)",
+        "accumulate(r2, r0, r1), accumulate(r3, r5)",
+    ] {
+        opt_lists::check_list(&sums_of_two(false), None, list, &target).unwrap_or_else(|why| panic!("{list}: {why}"));
+        for images in [0, 1, 5] {
+            opt_lists::check_list(&sums_of_two(true), Some(images), list, &target)
+                .unwrap_or_else(|why| panic!("{list} of {images}: {why}"));
+        }
+    }
+    // There is one buffer of partial results, and both loops stand around what fills it.
+    let list = both.parse::<Opts>().expect("opts");
+    let Opts::List(list) = list else { panic!("a list") };
+    let kernel = list
+        .iter()
+        .fold(loops_of(&sums_of_two(false), &mut Silent), |kernel, opt| apply(&kernel, opt, &target).expect("an opt"));
+    let buffers = postorder(std::slice::from_ref(&kernel)).iter().filter(|node| node.op() == Op::LocalBuffer).count();
+    assert_eq!(buffers, 1);
 }
 
 fn opts(text: &str) -> LowerOptions {

@@ -36,6 +36,12 @@ const CASES: &[Case] = &[
     Case { image: &[1, 2, 40, 40], window: &[2, 1, 1, 9], stride: &[1], padding: &[0, 4], dilation: &[1], groups: 2 },
     Case { image: &[2, 3, 200], window: &[3, 1, 31], stride: &[1], padding: &[15], dilation: &[1], groups: 3 },
     Case { image: &[2, 3, 200], window: &[3, 1, 17], stride: &[1], padding: &[20], dilation: &[3], groups: 3 },
+    // Rows that share a frame.
+    Case { image: &[2, 6, 30, 31], window: &[16, 6, 3, 3], stride: &[1], padding: &[1], dilation: &[1], groups: 1 },
+    Case { image: &[1, 4, 50, 40], window: &[12, 4, 5, 5], stride: &[1], padding: &[0], dilation: &[2], groups: 1 },
+    Case { image: &[2, 8, 33, 32], window: &[20, 4, 3, 3], stride: &[1], padding: &[2], dilation: &[1], groups: 2 },
+    Case { image: &[1, 16, 90, 64], window: &[8, 16, 3, 2], stride: &[1], padding: &[1], dilation: &[1], groups: 1 },
+    Case { image: &[3, 5, 80], window: &[9, 5, 4], stride: &[1], padding: &[3], dilation: &[1], groups: 1 },
     Case {
         image: &[1, 2, 9, 20, 24],
         window: &[2, 1, 3, 3, 3],
