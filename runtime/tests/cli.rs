@@ -157,6 +157,27 @@ fn inspect_shows_kernels_of_machines_that_are_not_there() {
 }
 
 #[test]
+fn a_reader_that_stops_ends_the_program() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_warpweft"));
+    let output = command.arg("debug").stdout(writer).stderr(std::process::Stdio::piped()).output().unwrap();
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(141), String::new()));
+}
+
+#[test]
+fn tune_times_given_lists() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = program(&folder);
+    let table = prints(&["tune", &file, "--opts", "vectorize(r1, 8)", "--opts", "outermost(r7)"]);
+    assert!(table.contains("2 lists tried") && table.contains("  vectorize(r1, 8)"), "{table}");
+    // What is refused says why.
+    assert!(table.contains("failed") && table.contains("r7"), "{table}");
+    assert!(fails(&["tune", &file, "--opts", "vectorise(r1)"]).contains("vectorise"));
+    assert!(fails(&["tune", &file, "--opts", "", "--total", "3"]).contains("--total"));
+}
+
+#[test]
 fn tune_prints_what_was_tried() {
     let folder = tempfile::tempdir().unwrap();
     let file = program(&folder);
