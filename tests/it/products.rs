@@ -1,6 +1,6 @@
 //! Products of matrices against sums in `f64`: transposed either side, few rows, many terms, odd sizes, batches, and what is computed from them.
 //!
-//! Numbers are small integers, of which all sums are exact in `f32`: so results must be equal, whichever blocks a kernel makes (`optimize/by_hand/copies/product.rs`), and a
+//! Numbers are small integers, of which all sums are exact in `f32`: so results must be equal, whichever blocks a kernel makes (`optimize/by_hand/copies/product`), and a
 //! part that is added twice, left out or read before it is copied shows.
 
 use warpweft::Tensor;

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! By its price such a cast would be stored, as it is asked for again for each row of the other factor. But the kernel copies both factors as they are and widens nothing
-//! (`optimize/by_hand/copies/product.rs`); stored, they would be twice or four times as many bytes, and no instruction could take them. Where rows are too few for that, a cast more for each
+//! (`optimize/by_hand/copies/product`); stored, they would be twice or four times as many bytes, and no instruction could take them. Where rows are too few for that, a cast more for each
 //! product is less than another kernel.
 //!
 //! Of sums over one axis alone: windows of convolutions are copied in the type that they are multiplied in. Tested below and by `tests/filetests/schedule/dots.uop`.

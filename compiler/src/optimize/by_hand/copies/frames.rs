@@ -12,9 +12,9 @@
 //!
 //! Always: made of the opts outermost, split and frame; if one that it needs is refused, nothing is done. Tested below, by filetests, and by the values of convolutions in the test crate.
 
+use super::pack::{LOAD_AND_STORE, MASKED_LOAD_AND_STORE};
 use super::panels::ROWS_MIN;
 use super::product::{attempt, split};
-use super::row_lane_blocks::{LOAD_AND_STORE, MASKED_LOAD_AND_STORE};
 use super::windows::Walk;
 use crate::ir::UOp;
 use crate::kernel::ranges::{closed_ranges, range_id};

@@ -17,7 +17,7 @@
 //!
 //! Always: made of the opts split, outermost, stage, merge; if the copy is refused, nothing is done. Tested by filetests of convolutions.
 
-use super::pack::{attempt_copy, copied_bytes};
+use super::pack::{LOAD_AND_STORE, attempt_copy, copied_bytes};
 use crate::ir::{Op, UOp, postorder};
 use crate::kernel::ranges::{closed_ranges, next_range_id, open_operands, range_id};
 use crate::optimize::by_hand::Attempts;
@@ -33,8 +33,6 @@ pub(crate) const ROWS_MIN: i64 = 8;
 /// lanes and twice the loads of a tile of four by four cost its multiply-adds. Measured on x times the transpose of a matrix of 4096 x 4096, two cores with AVX2:
 /// 8 rows take 18 ms with a copy and 5 without, 16 rows 23 and 11, 32 rows 29 and 29, 64 rows 41 and 50.
 pub(crate) const ROWS_MIN_IN_ORDER: i64 = 32;
-/// Cycles of a load and a store of a vector.
-const LOAD_AND_STORE: f64 = 1.5;
 /// Cycles of a lane that is stored by itself.
 const STORED_APART: f64 = 1.5;
 /// Cycles that the loads of a tile in lanes of terms take beside its multiply-adds, for each of these.

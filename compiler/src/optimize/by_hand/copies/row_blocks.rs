@@ -22,7 +22,7 @@ use crate::optimize::transforms::stage::loads_of;
 
 /// A block is this part of the last cache: other cores and what passes by have the rest.
 const PART_OF_LAST_CACHE: u64 = 8;
-/// Rows of a block, at least. A copied element costs as much as some 14 multiply-adds of a tile (`product_blocks`).
+/// Rows of a block, at least. A copied element costs as much as some 14 multiply-adds of a tile (`product::blocks`).
 const ROWS_MIN: i64 = 256;
 
 /// Packs the operand that the rows of a tile share, for blocks of rows if these are too many for the last cache.

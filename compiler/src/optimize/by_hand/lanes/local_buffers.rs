@@ -4,9 +4,10 @@
 //! more than the way through scratch; with them those that are part of their terms, where the rest asks for these, too. Loads are packed when a reduction has lanes of its own only because they cross the better lanes in steps,
 //! and other loops read them over and over.
 
+use super::ranges::VectorChoice;
 use crate::kernel::ranges::range_id;
+use crate::optimize::by_hand::Attempts;
 use crate::optimize::by_hand::survey::{AccessPattern, InnerLoops, Survey};
-use crate::optimize::by_hand::{Attempts, VectorChoice};
 use crate::optimize::opt::Opt;
 use crate::optimize::transforms::split::is_reduce;
 use crate::target::Costs;

@@ -8,10 +8,11 @@
 //! Both operands are copied, in the types that the instruction takes, so that it reads whole vectors. How an operand lies in memory decides how it is copied: along its terms, groups
 //! follow each other as they are; across them, as many rows of memory as a group has terms are interleaved (`legalize::interleaved`), or tiles are turned around in registers.
 //!
-//! Not here: the sizes of blocks (`product_blocks`), their loops and all that comes after the copies (`product`). Tested below and in tests/it/dot_products.rs.
+//! Not here: the sizes of blocks (`product_blocks`), their loops and all that comes after the copies ([`super`]). Tested below and in tests/it/dot_products.rs.
 
-use super::product::{Loops, Operand, Product, attempt, split, stage, upcast, vectorize};
-use super::product_blocks::ProductBlocks;
+use super::blocks::ProductBlocks;
+use super::operands::{Operand, Product};
+use super::{Loops, attempt, split, stage, upcast, vectorize};
 use crate::ir::{DotKind, UOp};
 use crate::optimize::apply::apply;
 use crate::optimize::by_hand::Attempts;

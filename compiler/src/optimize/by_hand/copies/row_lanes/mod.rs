@@ -17,14 +17,15 @@
 //! load two vectors for few multiply-adds and add up each result across lanes. Here a step loads a few vectors of one copy and one element of the other for each column, as in a product of matrices.
 //!
 //! *Lanes* is the one loop over results that the copied load does not vary with, *columns* are those that it alone varies with, *terms* the loops of the reduction. What both operands vary with stands
-//! outside. Sizes come from `row_lane_blocks`. Partial results must not be added twice, so tiles divide blocks and blocks of terms divide the terms; blocks of results may overlap.
+//! outside. Sizes come from `blocks`. Partial results must not be added twice, so tiles divide blocks and blocks of terms divide the terms; blocks of results may overlap.
 //!
 //! Always: made of the opts split, outermost, reorder, accumulate, stage, merge, vectorize, upcast and thread; if one that it needs is refused, nothing is done. Tested below, by filetests, and by the
 //! values of convolutions and their gradients in the test crate.
 
+mod blocks;
+
 use super::pack::{attempt_copy, copied_bytes};
 use super::product::{attempt, share_blocks, split, upcast, vectorize};
-use super::row_lane_blocks::{Blocks, Loop, Room, Sizes, best_blocks, of_cut};
 use super::terms::open_terms;
 use crate::ir::{Op, UOp, postorder};
 use crate::kernel::effects::replaces_what_was_read;
@@ -34,6 +35,7 @@ use crate::optimize::by_hand::contraction::{Contraction, LoadPlace, contractions
 use crate::optimize::by_hand::survey::accumulated_in;
 use crate::optimize::opt::Opt;
 use crate::target::{CACHE_LINE_BYTES, Target};
+use blocks::{Blocks, Loop, Room, Sizes, best_blocks, of_cut};
 
 /// Copies of neighbouring columns that lie a multiple of so many lines apart are in one set of the nearest cache.
 const LINES_OF_SETS: i64 = 64;

@@ -1,4 +1,4 @@
-//! The sizes of the blocks of a contraction whose rows become lanes (`row_lanes`): lanes, columns and terms that lie in scratch together, and the register tile that walks them.
+//! The sizes of the blocks of a contraction whose rows become lanes ([`super`]): lanes, columns and terms that lie in scratch together, and the register tile that walks them.
 //!
 //! ```text
 //! blocks of lanes and columns { blocks of terms { copy a [terms, lanes]; copy b [columns, terms]; tiles of lanes { tiles of columns { terms { .. } } } } }
@@ -9,7 +9,8 @@
 //!
 //! Tested below.
 
-use super::terms::Cut;
+use crate::optimize::by_hand::copies::pack::{LOAD_AND_STORE, MASKED_LOAD_AND_STORE};
+use crate::optimize::by_hand::copies::terms::Cut;
 use crate::optimize::by_hand::tile::step_cycles;
 use crate::target::Target;
 
@@ -30,10 +31,7 @@ const LOOP_CYCLES: f64 = 1.0;
 /// Cycles that a vector of lanes takes beside its own where a tile of them does not stay in the nearest cache. Measured on 256 channels of 14 x 14, one core with AVX-512: of 144 terms,
 /// four vectors by four columns take 9.4 ms and two by fourteen 8.3.
 const FAR_LOAD_CYCLES: f64 = 1.0;
-/// Cycles of a load and a store of a vector, of one under a mask that is computed for it, and of an element that is copied by itself. Measured on windows of images of 14 x 14 with padding, one
-/// core with AVX-512: 0.5 cycles for an element in vectors of 8, 3 by itself.
-pub(super) const LOAD_AND_STORE: f64 = 1.5;
-pub(super) const MASKED_LOAD_AND_STORE: f64 = 4.0;
+/// Cycles of an element that is copied by itself. Measured with [`MASKED_LOAD_AND_STORE`].
 const COPIED_APART: f64 = 3.0;
 /// Shares of each thread that balance what else the machine does, and what fewer cost.
 const SHARES: i64 = 4;

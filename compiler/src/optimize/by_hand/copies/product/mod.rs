@@ -20,64 +20,35 @@
 //! - Few rows, or very many terms: no tile of columns is worth a copy of all its terms, or has room for it. Of one tile of rows nothing is copied; then blocks have few
 //!   terms, and memory is read along long pieces of rows.
 //!
-//! Products of narrow numbers are copied in groups of terms (`product_groups`). Sizes come from `product_blocks`. All of it is made of the opts split, outermost, accumulate, stage, vectorize, upcast, reorder and thread; if one is
+//! Products of narrow numbers are copied in groups of terms (`groups`). What a product is says `operands`, sizes come from `blocks`. All of it is made of the opts split, outermost, accumulate, stage, vectorize, upcast, reorder and thread; if one is
 //! refused, nothing is done.
 //!
 //! Tested below, by filetests, and against other libraries by `./x peers`.
 
-use super::pack::{PASSES_MIN, attempt_copy, copied_bytes};
+mod blocks;
+mod groups;
+mod operands;
+
+use super::pack::{PASSES_MIN, attempt_copy};
 use super::panels::is_worth_turning;
-use super::product_blocks::{ColumnCopy, ProductBlocks, ProductRoom, ProductSize, product_blocks};
-use super::product_groups::{OPS_OF_DOT_MAX, copy_columns_in_groups, copy_rows_in_groups, dot_of, wants_dots};
-use crate::ir::{Combining, DotKind, Op, ReduceOp, UOp, postorder};
-use crate::kernel::effects::{memory_in_place, replaces_what_was_read};
-use crate::kernel::ranges::{Dependencies, closed_ranges, next_range_id, open_operands, range_id};
-use crate::lower::loops::is_serial;
+use crate::ir::UOp;
+use crate::kernel::ranges::{Dependencies, closed_ranges, next_range_id, range_id};
 use crate::optimize::by_hand::Attempts;
-use crate::optimize::by_hand::survey::accumulated_in;
 use crate::optimize::by_hand::tile::{RegisterRoom, register_tile};
 use crate::optimize::opt::Opt;
-use crate::optimize::transforms::stage::{computed_from, loads_of};
-use crate::symbolic::linear_terms;
+use crate::optimize::transforms::stage::loads_of;
 use crate::target::{CACHE_LINE_BYTES, Target};
+use blocks::{ColumnCopy, ProductBlocks, ProductRoom, ProductSize, product_blocks};
+use groups::{copy_columns_in_groups, copy_rows_in_groups, wants_dots};
+use operands::{Operand, Product, find_product, len};
 
 /// Rows of one tile, beside two vectors of columns.
 const ROWS_OF_ONE_TILE: i64 = 6;
-/// Ops of a term, at most: its loads are what counts.
-const OPS_OF_TERM_MAX: usize = 4;
 /// Vectors that a step of the loops after the sum stores.
 const VECTORS_STORED: i64 = 4;
 
-/// One of the two loads of a product.
-pub(super) struct Operand {
-    memory: UOp,
-    /// Bytes of an element in memory, and of one of a copy.
-    bytes: i64,
-    copied_bytes: i64,
-    /// Whether something is computed from it alone.
-    is_computed: bool,
-    /// How far its elements lie apart along the terms, and along its own rows or columns.
-    pub(super) term_step: i64,
-    pub(super) own_step: i64,
-}
-
-/// A kernel that is a product of two matrices and what is computed from it.
-pub(super) struct Product {
-    /// The loops over results: rows, if there are any, columns, and others.
-    rows: Option<UOp>,
-    columns: UOp,
-    terms: UOp,
-    others: Vec<UOp>,
-    pub(super) of_rows: Operand,
-    pub(super) of_columns: Operand,
-    result_bytes: i64,
-    is_in_place: bool,
-    /// What an instruction of the target multiplies and adds up of it.
-    pub(super) dot: Option<DotKind>,
-}
-
 /// The loops of a product's blocks by number.
-pub(super) struct Loops {
+struct Loops {
     /// Over the columns of a block of results; where partial results are kept, other loops over rows and columns fill them.
     columns: u32,
     fill_rows: Option<u32>,
@@ -111,83 +82,6 @@ pub(crate) fn make_blocks(choice: &mut Attempts<'_>) -> bool {
         choice.applied.truncate(applied);
     }
     is_done
-}
-
-fn len(range: &UOp) -> Option<i64> {
-    range.src()[0].as_int()
-}
-
-/// The product that a kernel computes, if it is one and no more than what is computed from each result.
-fn find_product(root: &UOp, target: &Target) -> Option<Product> {
-    let [store, others @ ..] = root.src() else { return None };
-    if !root.contains(Op::ReduceRange) {
-        return None;
-    }
-    let dependencies = Dependencies::of(root);
-    let outputs = closed_ranges(store);
-    let is_other = |node: &UOp| node.op() == Op::LocalBuffer || node.op() == Op::Range && is_serial(node);
-    if others.iter().any(|other| closed_ranges(other) != outputs) || dependencies.order.iter().any(is_other) {
-        return None;
-    }
-    let mut reductions = dependencies.order.iter().filter(|node| node.op() == Op::ReduceRange);
-    let (Some(reduction), None) = (reductions.next(), reductions.next()) else { return None };
-    let ([terms], Some(Combining::One(ReduceOp::Add))) = (closed_ranges(reduction), Combining::of(reduction)) else {
-        return None;
-    };
-    let below = postorder(open_operands(reduction));
-    let ops = below.iter().filter(|node| node.op().is_elementwise() && !node.dtype().is_index()).count();
-    let loads: Vec<&UOp> = below.iter().filter(|node| node.op() == Op::Load).collect();
-    let [first, second] = loads.as_slice() else { return None };
-    let columns = outputs.iter().find(|range| step_of(&store.src()[0], range) == Some(1))?;
-    let on_columns = |load: &UOp| dependencies.get(load).contains(range_id(columns));
-    let (of_columns, of_rows) = match (on_columns(first), on_columns(second)) {
-        (true, false) => (*first, *second),
-        (false, true) => (*second, *first),
-        _ => return None,
-    };
-    let is_row = |range: &&UOp| {
-        let id = range_id(range);
-        dependencies.get(of_rows).contains(id) && !dependencies.get(of_columns).contains(id) && len(range).is_some()
-    };
-    let rows = outputs.iter().filter(is_row).max_by_key(|range| len(range)).cloned();
-    let replaced = memory_in_place(root);
-    let operand = |load: &UOp, own: Option<&UOp>| -> Option<Operand> {
-        let [memory, _] = load.src()[0].src() else { return None };
-        let is_plain = memory.op() == Op::Param && !replaced.contains(memory);
-        let (term_step, own_step) =
-            (step_of(&load.src()[0], terms)?, own.map_or(Some(0), |own| step_of(&load.src()[0], own))?);
-        is_plain.then(|| Operand {
-            memory: memory.clone(),
-            bytes: load.dtype().bytes() as i64,
-            copied_bytes: copied_bytes(&dependencies, load),
-            is_computed: computed_from(&dependencies, load) != *load,
-            term_step,
-            own_step,
-        })
-    };
-    let is_apart = |other: &&UOp| *other != columns && Some(*other) != rows.as_ref();
-    let dot = dot_of(root, reduction, range_id(terms), target);
-    let ops_max = if dot.is_some() { OPS_OF_DOT_MAX } else { OPS_OF_TERM_MAX };
-    let fits = ops <= ops_max && len(terms).is_some() && len(columns).is_some();
-    let (of_rows, of_columns) = (operand(of_rows, rows.as_ref())?, operand(of_columns, Some(columns))?);
-    (fits && of_rows.memory != of_columns.memory).then(|| Product {
-        others: outputs.iter().filter(is_apart).cloned().collect(),
-        result_bytes: accumulated_in(reduction.dtype()).bytes() as i64,
-        is_in_place: root.src().iter().any(replaces_what_was_read),
-        rows: rows.clone(),
-        columns: columns.clone(),
-        terms: terms.clone(),
-        of_rows,
-        of_columns,
-        dot,
-    })
-}
-
-/// By how much an address grows along a range, if it moves evenly along all.
-fn step_of(index: &UOp, range: &UOp) -> Option<i64> {
-    let terms = linear_terms(&index.src()[1]).0;
-    let is_regular = terms.iter().all(|(term, _)| term.op() == Op::Range);
-    is_regular.then(|| terms.iter().filter(|(term, _)| term == range).map(|(_, step)| step).sum())
 }
 
 /// The size of a product that blocks are better for, with the copies that they make.
@@ -400,7 +294,7 @@ pub(super) fn upcast(choice: &mut Attempts<'_>, range: u32, times: i64) -> Optio
 }
 
 /// Copies an operand along ranges; gives the first loop of the copy.
-pub(super) fn stage(choice: &mut Attempts<'_>, operand: &Operand, loops: &Loops, ranges: &[u32]) -> Option<u32> {
+fn stage(choice: &mut Attempts<'_>, operand: &Operand, loops: &Loops, ranges: &[u32]) -> Option<u32> {
     let dependencies = Dependencies::of(&choice.kernel);
     // What a cut of the terms leaves over is read where it is.
     let is_meant =
