@@ -38,6 +38,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     every = {**decomposition_table, **core_aten_decompositions(), **own}
     found.update({op: _of_variables(every[op]) for op in images.resampling() if op in every})
     found.update({op: _of_windows(every[op]) for op in images.windows() if op in every})
+    found[aten.grid_sampler_2d.default] = _of_samples(every[aten.grid_sampler_2d.default])
     return found
 
 
@@ -93,12 +94,21 @@ def _of_windows(how: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def _of_samples(how: Callable[..., Any]) -> Callable[..., Any]:
+    """A decomposition of images one of whose lengths is a variable, or of half floats: it rounds where PyTorch does."""
+
+    def call(x: Any, *args: Any, **kwargs: Any) -> Any:
+        return how(x, *args, **kwargs) if _has_variable(x, args) or x.element_size() < 4 else NotImplemented
+
+    return call
+
+
 def _has_variable(x: Any, args: tuple[Any, ...]) -> bool:
     """Whether a length of a tensor, or in a list among arguments, is a variable."""
     import torch
 
-    lengths = [*x.shape, *(length for found in args if isinstance(found, (list, tuple)) for length in found)]
-    return any(isinstance(length, torch.SymInt) for length in lengths)
+    lists = [found if isinstance(found, (list, tuple)) else getattr(found, "shape", ()) for found in (x, *args)]
+    return any(isinstance(length, torch.SymInt) for lengths in lists for length in lengths)
 
 
 def shrink_backward(gradient: Any, x: Any, bound: float) -> Any:
