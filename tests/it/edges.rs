@@ -82,3 +82,16 @@ fn ranges_and_random_integers_take_the_type_that_holds_them() {
     let far = Tensor::randint(1 << 40, (1 << 40) + 5, [50]).to_vec::<i64>().unwrap();
     assert!(far.iter().all(|value| (1 << 40..(1 << 40) + 5).contains(value)));
 }
+
+#[test]
+fn the_gamma_function_has_a_logarithm_where_it_has_no_value() {
+    for large in [171.7f64, 1e15, 1e25, 1e60, 1e300] {
+        let x = Tensor::from_vec(vec![large], [1]);
+        let (found, slope) = (x.lgamma(), gradient(&x, &x.lgamma()).item::<f64>().unwrap());
+        // By Stirling.
+        let exact = (large - 0.5) * large.ln() - large + 0.5 * std::f64::consts::TAU.ln() + 1.0 / (12.0 * large);
+        let found = found.item::<f64>().unwrap();
+        assert!((found - exact).abs() <= 1e-12 * exact, "log gamma({large}) is {found} and not {exact}");
+        assert!((slope - large.ln()).abs() <= 0.01, "its slope is {slope} and not {}", large.ln());
+    }
+}

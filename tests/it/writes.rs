@@ -342,3 +342,18 @@ fn large_updates_touch_each_element_once() {
         assert_eq!(address(&x), before);
     }
 }
+
+/// Long fills are calls of `memset`, shared among threads: all of a view is zeros then, and nothing beside it.
+#[test]
+fn fills_end_where_views_end() {
+    for (len, begin, end) in [(1025, 1, 1025), (5000, 0, 5000), (5003, 3, 4990), (400_009, 17, 400_001)] {
+        let x = Tensor::from_vec(vec![1f32; len as usize], [len]);
+        x.get(begin..end).assign(0.0f32).unwrap();
+        let expected: Vec<f32> = (0..len).map(|k| if (begin..end).contains(&k) { 0.0 } else { 1.0 }).collect();
+        assert_eq!(x.to_vec::<f32>().unwrap(), expected, "{begin}..{end} of {len}");
+    }
+    let rows = Tensor::from_vec(vec![1i64; 7 * 3000], [7, 3000]);
+    rows.get((2..5, 10..2999)).assign(0i64).unwrap();
+    let sums = rows.sum(()).to_vec::<i64>().unwrap();
+    assert_eq!(sums, [7 * 3000 - 3 * 2989]);
+}

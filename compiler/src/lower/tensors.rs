@@ -371,18 +371,21 @@ impl Lowering {
         Ok(UOp::new(Op::Exchange, node.dtype(), smallvec![index, value, order], arg))
     }
 
-    /// A load from scratch. What may not exist is not kept: it would be computed where its own loads are not allowed.
+    /// A load from scratch. What may not exist for all that is known of the other axes is not kept: it would be computed where its own loads are not allowed.
     fn attempt_materialize(&mut self, node: &UOp, multi_index: &MultiIndex) -> Attempt {
         let Arg::Axes(axes) = node.arg() else { panic!("bug in the compiler: keep without axes") };
         let (operand, shape) = (&node.src()[0], node.shape());
         let kept: SmallVec<[usize; 4]> =
             axes.iter().map(|&axis| axis as usize).filter(|&axis| !shape[axis].is(1)).collect();
-        if multi_index.gate.is_some() || kept.is_empty() {
+        let is_fixed = |axis: &usize| !kept.contains(axis);
+        let exists = |axis: usize| inside_of(&multi_index.indices[axis], &shape[axis]).is_const(1);
+        let may_not_exist = multi_index.gate.is_some() && !(0..shape.len()).filter(is_fixed).all(exists);
+        if may_not_exist || kept.is_empty() {
             let [value] = self.all([(operand.clone(), multi_index.clone())])?;
             return Ok(value);
         }
         // All indices that differ along the kept axes alone share one local buffer; its ranges are remembered under the index at 0.
-        let mut first = multi_index.clone();
+        let mut first = MultiIndex { gate: None, ..multi_index.clone() };
         kept.iter().for_each(|&axis| first.indices[axis] = UOp::index(0));
         let marker = (UOp::sink([node.clone()]), first.clone());
         let ranges: Sources = match self.answers.get(&marker) {
@@ -399,7 +402,7 @@ impl Lowering {
         let kept_shape: Shape = kept.iter().map(|&axis| shape[axis].clone()).collect();
         let at: SmallVec<[UOp; 4]> = kept.iter().map(|&axis| multi_index.indices[axis].clone()).collect();
         let memory = stage(&value, &ranges, &kept_shape);
-        Ok(load(&memory, &flatten(&at, &kept_shape), None))
+        Ok(load(&memory, &flatten(&at, &kept_shape), multi_index.gate.as_ref()))
     }
 
     fn attempt_gather(&mut self, node: &UOp, multi_index: &MultiIndex) -> Attempt {

@@ -87,16 +87,7 @@ impl Writer {
         let Some(arg) = range.as_range() else { bug(range, "has no number") };
         let integer = spelling::register(range.dtype());
         let (name, label) = (format!("%r{}", arg.id), format!("loop{}", arg.id));
-        let (start, stop) = match arg.kind {
-            AxisKind::Parallel => self.share_of_thread(range, &name, &integer),
-            AxisKind::Grid(_) | AxisKind::Block(_) | AxisKind::Lane => bug(range, "is an index that no CPU has"),
-            AxisKind::Loop
-            | AxisKind::Reduce
-            | AxisKind::Serial
-            | AxisKind::Unroll
-            | AxisKind::Vector
-            | AxisKind::Dot => ("0".to_string(), self.operand(&range.src()[0]).to_string()),
-        };
+        let (start, stop) = self.bounds(range, &name, &integer);
         // A call's share of the parallel loop may be empty, whatever the length of the whole.
         let may_be_empty = arg.kind == AxisKind::Parallel || range.src()[0].min_value() < 1;
         if may_be_empty {
@@ -135,6 +126,21 @@ impl Writer {
         }
         if let Some(open) = self.loops.open.last_mut() {
             open.carried = carried;
+        }
+    }
+
+    /// Where a loop begins and stops.
+    pub(super) fn bounds(&mut self, range: &UOp, name: &str, integer: &str) -> (String, String) {
+        let kind = range.as_range().map_or(AxisKind::Loop, |arg| arg.kind);
+        match kind {
+            AxisKind::Parallel => self.share_of_thread(range, name, integer),
+            AxisKind::Grid(_) | AxisKind::Block(_) | AxisKind::Lane => bug(range, "is an index that no CPU has"),
+            AxisKind::Loop
+            | AxisKind::Reduce
+            | AxisKind::Serial
+            | AxisKind::Unroll
+            | AxisKind::Vector
+            | AxisKind::Dot => ("0".to_string(), self.operand(&range.src()[0]).to_string()),
         }
     }
 

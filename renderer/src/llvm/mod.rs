@@ -19,6 +19,7 @@
 
 mod control;
 mod convert;
+mod fills;
 mod memory;
 mod names;
 mod ops;
@@ -46,8 +47,18 @@ pub(crate) struct Rendered {
 pub(crate) fn render(linear: &Linear, target: &Target) -> Rendered {
     let entry = symbol(&linear.name);
     let mut writer = Writer::new(Loops::find(&linear.ops));
-    for op in &linear.ops {
-        writer.micro_op(op);
+    let mut rest = linear.ops.as_slice();
+    while let Some((op, behind)) = rest.split_first() {
+        rest = match fills::find(rest) {
+            Some(fill) => {
+                writer.fill(&fill);
+                &rest[fill.len..]
+            }
+            None => {
+                writer.micro_op(op);
+                behind
+            }
+        };
     }
     let source = module(linear, target, &entry, &writer);
     Rendered { entry, source }

@@ -94,6 +94,8 @@ pub(super) fn weight(op: Op) -> u64 {
 pub(super) struct Cost {
     /// Weighted ops for one element, down to memory or to the next reductions.
     pub(super) ops: f64,
+    /// Loads from memory for one element.
+    pub(super) loads: f64,
     /// Ops of all reductions below, each done once.
     pub(super) reduce_ops: f64,
     /// Distinct weighted ops of its expression, itself among them, even if it is stored.
@@ -126,8 +128,14 @@ pub(super) fn costs(graph: &Graph, earlier: Option<(&[Cost], &[bool])>) -> Vec<C
         let (mut cost, start) = pricing.price(position);
         cost.own_ops = if start == u64::MAX { 1.0 } else { (pricing.counter - start) as f64 };
         let bytes = graph.bytes(position);
-        let in_memory =
-            Cost { ops: 1.0, input_bytes: bytes, leaf_bytes: bytes, own_ops: cost.own_ops, ..Cost::default() };
+        let in_memory = Cost {
+            ops: 1.0,
+            loads: 1.0,
+            input_bytes: bytes,
+            leaf_bytes: bytes,
+            own_ops: cost.own_ops,
+            ..Cost::default()
+        };
         if graph.must_store[position] {
             cost = in_memory;
         }
@@ -168,13 +176,13 @@ impl Pricing<'_> {
         };
         let mut start = u64::MAX;
         if graph.is_memory(position) {
-            cost.ops = 1.0;
+            (cost.ops, cost.loads) = (1.0, 1.0);
             cost.input_bytes = graph.bytes(position);
             cost.leaf_bytes = cost.input_bytes;
         } else if node.op().is_movement() || node.op() == Op::Contiguous {
             let k = src[0] as usize;
             let operand = self.for_users[k];
-            cost.ops = operand.ops;
+            (cost.ops, cost.loads) = (operand.ops, operand.loads);
             cost.input_bytes = operand.input_bytes.min(graph.bytes(position));
             cost.leaf_bytes = operand.leaf_bytes.min(graph.bytes(position));
             cost.is_reduction = operand.is_reduction && graph.numel[k] * 2.0 > elements;
@@ -221,6 +229,7 @@ impl Pricing<'_> {
         let span = (self.counter - start) as f64;
         let costs = || src.iter().map(|&k| &self.for_users[k as usize]);
         cost.ops = (costs().map(|cost| cost.ops).sum::<f64>() + own as f64).min(span + src.len() as f64);
+        cost.loads = costs().map(|cost| cost.loads).sum::<f64>().min(cost.ops);
         cost.input_bytes = costs().map(|cost| cost.input_bytes).sum::<f64>().min(64.0 * elements.max(1.0));
         cost.leaf_bytes = costs().map(|cost| cost.leaf_bytes).sum::<f64>().min(64.0 * elements.max(1.0));
         cost.is_reduction =

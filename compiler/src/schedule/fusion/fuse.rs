@@ -17,7 +17,7 @@ use smallvec::SmallVec;
 use super::cost::{self, Cost};
 use super::groups::Groups;
 use super::loop_model::{Dependence, OuterLoops, ReductionLoop};
-use super::use_site::{AxisIndex, Use};
+use super::use_site::{AxisIndex, Use, WHOLE};
 use crate::ir::{Arg, Axes, Op, UOp};
 use crate::schedule::graph::Graph;
 use crate::watch::{Report, Silent, Topic, Watch};
@@ -146,6 +146,11 @@ impl Fusion<'_> {
         self.count(site.group, &open)
     }
 
+    /// As [`Fusion::evaluations`], without those that are padding.
+    pub(super) fn evaluations_within(&mut self, site: &Use) -> f64 {
+        self.evaluations(site) * site.share as f64 / WHOLE as f64
+    }
+
     /// The loops that are open where a value asked for at this site is computed.
     pub(super) fn open_around(&mut self, site: &Use) -> Dependence {
         let needed = site.dependence();
@@ -225,7 +230,7 @@ impl Fusion<'_> {
         group.ops += 1.0;
         group.work += work;
         group.contraction_ops = group.contraction_ops.max(contraction);
-        let below = Use { group: site.group, axes, gate: site.gate.clone() };
+        let below = Use { group: site.group, axes, gate: site.gate.clone(), share: site.share };
         if let Some(state) = state {
             self.states.insert(state, below.clone());
         }

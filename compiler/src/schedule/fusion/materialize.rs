@@ -10,7 +10,7 @@
 //!
 //! A loop over the blocks of a reduction may stand outside of outer loops too (`streams`): then a value is kept for one block.
 //!
-//! It may be kept where the fixed loops can stand outermost, the sites always exist (no padding in between), and the memory is
+//! It may be kept where the fixed loops can stand outermost, the sites always exist (no padding in between; a gather may say where along the kept axes), and the memory is
 //! small. Because everything inside is walked once for each iteration of the fixed loops, what is read there again and again has a price if it
 //! does not stay in cache: the *working set*, as many bytes as the kept value has, times the length of the contraction that makes or uses it.
 //!
@@ -50,7 +50,7 @@ impl Fusion<'_> {
         if uses.iter().any(|site| site.group != first.group) {
             return Err("several kernels ask for it");
         }
-        if uses.iter().any(|site| !site.gate.is_zero()) {
+        if uses.iter().any(|site| site.gate.is_padded) {
             return Err("padding stands between");
         }
         if self.graph.guards.contains_key(&(position as u32)) {
@@ -61,6 +61,11 @@ impl Fusion<'_> {
             return Err("all sites are the same");
         }
         plan.bytes *= kept_len;
+        // What is asked for where a tensor says is kept whole, along that axis.
+        let mut fixed = (0..first.axes.len()).filter(|axis| !plan.axes.contains(&(*axis as u8)));
+        if !first.gate.is_zero() && fixed.any(|axis| !first.axes[axis].always_exists()) {
+            return Err("a tensor says which of it there are");
+        }
         let outer = &self.groups.get(first.group).outer;
         if !outer.can_pin(plan.fixed.outer) {
             return Err("its loops cannot stand outermost");
@@ -123,7 +128,7 @@ impl Fusion<'_> {
     /// Keeps the node: opens the loops that compute it, and hands the one site inside of them down to its operands.
     pub(super) fn materialize(&mut self, position: usize, uses: &[Use], plan: MaterializePlan) {
         let graph = self.graph;
-        let mut site = uses[0].clone();
+        let mut site = Use { gate: AxisIndex::zero(), ..uses[0].clone() };
         let group = self.groups.get(site.group);
         group.outer.pin(plan.fixed.outer);
         group.scratch += plan.bytes;

@@ -53,17 +53,31 @@ impl Fusion<'_> {
         if cost.is_reduction {
             self.pin(&uses);
         }
-        let evaluations: f64 = uses.iter().map(|site| self.evaluations(site)).sum();
+        // A loop with a reduction in it is not cut at padding everywhere.
+        let evaluations: f64 = match cost.is_reduction {
+            true => uses.iter().map(|site| self.evaluations(site)).sum(),
+            false => uses.iter().map(|site| self.evaluations_within(site)).sum(),
+        };
         let repeats = if cost.is_reduction { evaluations / elements } else { 1.0 };
         // One op of each evaluation is spent on the load when the value is stored.
         let ops = (cost.ops - 1.0).max(0.0);
-        let computing = evaluations * ops + repeats.max(1.0) * cost.reduce_ops;
+        let gathered: f64 = uses.iter().map(|site| self.gathered_loads(position, site)).sum();
+        let computing = evaluations * ops + gathered + repeats.max(1.0) * cost.reduce_ops;
         let once = elements * ops + cost.reduce_ops;
         if uses.len() == 1 && evaluations <= 1.25 * elements {
             return self.inline(position, uses);
         }
         let prices = self.prices(position, &uses, computing, once);
         self.take_cheapest(position, uses, prices);
+    }
+
+    /// What loads cost more where a tensor says which elements of rows they are, so that they do not lie beside each other.
+    fn gathered_loads(&mut self, position: usize, site: &Use) -> f64 {
+        if !site.axes.last().is_some_and(|index| index.is_gathered) {
+            return 0.0;
+        }
+        let apart = (cost::weight(Op::Gather) - 1) as f64;
+        self.evaluations_within(site) * self.costs[position].loads * apart
     }
 
     pub(super) fn decide_reduction(&mut self, position: usize, mut uses: SmallVec<[Use; 1]>) {

@@ -18,6 +18,10 @@ pub(super) struct AxisIndex {
     pub(super) key: UOp,
     /// The loops that it names.
     pub(super) loops: Dependence,
+    /// Whether a tensor says what it is, at least in part; the key says so, too.
+    pub(super) is_gathered: bool,
+    /// Whether padding shifted it, or the condition is of padding, at least in part; the key says so, too.
+    pub(super) is_padded: bool,
 }
 
 /// One site where a kernel asks for a node.
@@ -29,7 +33,12 @@ pub(super) struct Use {
     pub(super) axes: SmallVec<[AxisIndex; 4]>,
     /// The condition under which the site exists, as padding makes them.
     pub(super) gate: AxisIndex,
+    /// The part of its iterations that are not padding, in shares of [`WHOLE`]. The condition says what it is.
+    pub(super) share: u32,
 }
+
+/// All iterations.
+pub(super) const WHOLE: u32 = 1 << 16;
 
 /// How an index is made, the first part of its key.
 #[derive(Clone, Copy)]
@@ -57,7 +66,7 @@ fn key(how: Making, parts: impl IntoIterator<Item = UOp>, of: impl IntoIterator<
 impl AxisIndex {
     /// The constant 0, as of an axis of length 1.
     pub(super) fn zero() -> AxisIndex {
-        AxisIndex { key: UOp::index(0), loops: Dependence::default() }
+        AxisIndex { key: UOp::index(0), loops: Dependence::default(), is_gathered: false, is_padded: false }
     }
 
     /// Whether it is the constant 0.
@@ -68,20 +77,32 @@ impl AxisIndex {
     /// The index that is an outer loop.
     pub(super) fn outer(position: usize) -> AxisIndex {
         let loops = Dependence { outer: 1 << position, loops: SmallVec::new() };
-        AxisIndex { key: key(Making::OuterLoop, [UOp::index(position as i64)], []), loops }
+        AxisIndex { loops, ..AxisIndex::made(Making::OuterLoop, [UOp::index(position as i64)], &[]) }
     }
 
     /// The index that is a reduction loop.
     pub(super) fn reduction(number: u32) -> AxisIndex {
         let loops = Dependence { outer: 0, loops: smallvec![number] };
-        AxisIndex { key: key(Making::ReductionLoop, [UOp::index(number as i64)], []), loops }
+        AxisIndex { loops, ..AxisIndex::made(Making::ReductionLoop, [UOp::index(number as i64)], &[]) }
     }
 
     /// An index made of others.
     fn made(how: Making, parts: impl IntoIterator<Item = UOp>, of: &[AxisIndex]) -> AxisIndex {
         let mut loops = Dependence::default();
         of.iter().for_each(|index| loops.join(&index.loops));
-        AxisIndex { key: key(how, parts, of.iter().map(|index| index.key.clone())), loops }
+        let is_gathered = matches!(how, Making::Gather | Making::GatherGate | Making::Fetch);
+        let is_padded = matches!(how, Making::Pad | Making::PadGate);
+        AxisIndex {
+            key: key(how, parts, of.iter().map(|index| index.key.clone())),
+            loops,
+            is_gathered: is_gathered || of.iter().any(|index| index.is_gathered),
+            is_padded: is_padded || of.iter().any(|index| index.is_padded),
+        }
+    }
+
+    /// Whether it names an element wherever loops are, so that nothing needs to ask.
+    pub(super) fn always_exists(&self) -> bool {
+        !self.is_gathered && !self.is_padded
     }
 
     /// One of the indices that an index is taken apart into.
@@ -101,7 +122,7 @@ impl Use {
             position += 1;
             AxisIndex::outer(position - 1)
         });
-        Use { group, axes: axes.collect(), gate: AxisIndex::zero() }
+        Use { group, axes: axes.collect(), gate: AxisIndex::zero(), share: WHOLE }
     }
 
     /// Every loop that the place depends on.
@@ -147,6 +168,7 @@ impl Use {
 
     fn moved(&self, node: &UOp, from: &Shape) -> Use {
         let mut gate = self.gate.clone();
+        let mut share = self.share;
         let axes = match (node.op(), node.arg()) {
             (Op::Reshape, Arg::Shape(to)) => self.reshaped(from, to),
             (Op::Permute, Arg::Axes(order)) => {
@@ -182,6 +204,7 @@ impl Use {
                     let lens = from.iter().map(Dim::to_uop);
                     let rank = UOp::index(from.len() as i64);
                     gate = AxisIndex::made(Making::PadGate, std::iter::once(rank).chain(ends).chain(lens), &gated);
+                    share = share_within(share, from, node.shape());
                 }
                 pairs.map(|(index, (before, _))| shifted(Making::Pad, index, before)).collect()
             }
@@ -190,7 +213,7 @@ impl Use {
                 (0..from.len()).map(|axis| all.part(axis)).collect()
             }
         };
-        Use { group: self.group, axes, gate }
+        Use { group: self.group, axes, gate, share }
     }
 
     fn reshaped(&self, from: &Shape, to: &Shape) -> SmallVec<[AxisIndex; 4]> {
@@ -210,6 +233,13 @@ impl Use {
         }
         axes
     }
+}
+
+/// What is left of a share where axes are padded. Loops are cut where padding begins (`by_hand/cuts`), so that it costs next to nothing.
+fn share_within(share: u32, from: &Shape, to: &Shape) -> u32 {
+    let axes = from.iter().zip(to.iter()).filter_map(|(from, to)| Some((from.as_const()?, to.as_const()?)));
+    let share = axes.fold(share as f64, |share, (from, to)| share * from as f64 / to.max(1) as f64);
+    (share as u32).max(1)
 }
 
 fn shifted(how: Making, index: &AxisIndex, by: &Dim) -> AxisIndex {
@@ -272,6 +302,15 @@ mod tests {
         let base = below.of_operand(&moved.src()[0], 0);
         assert_eq!(base.axes.iter().map(|index| index.loops.outer).collect::<Vec<_>>(), [0b10, 0b10, 0b01]);
         assert_ne!(base.axes[0].key, base.axes[1].key);
+    }
+
+    #[test]
+    fn padding_takes_its_share() {
+        let x = UOp::param(0, DType::F32, 8).exp2();
+        let padded = x.pad(&[(0.into(), 24.into())]).reshape([4, 8]);
+        let below = Use::of_store(0, &[4, 8].into()).of_operand(&padded, 0);
+        assert_eq!(below.share, WHOLE);
+        assert_eq!(below.of_operand(&padded.src()[0], 0).share, WHOLE / 4);
     }
 
     #[test]

@@ -147,6 +147,8 @@ def padding_and_folding(device: Any, compiled: Compile) -> list[Any]:
         columns = F.unfold(padded[:, :1], 3)
         return (
             F.fold(columns, padded.shape[-2:], 3),
+            F.fold(F.unfold(x, (2, 3), (1, 2), (0, 2), (2, 1)), x.shape[-2:], (2, 3), (1, 2), (0, 2), (2, 1)),
+            F.unfold(x[0], 2, stride=3),
             F.pad(x, (2, 2, 1, 1), mode="circular"),
             x.roll((1, -1), (-1, -2)),
             padded.rot90(1, (2, 3)),

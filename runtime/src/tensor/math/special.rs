@@ -26,6 +26,10 @@ const LANCZOS: [f64; 9] = [
     9.984_369_578_019_572e-6,
     1.505_632_735_149_311_6e-7,
 ];
+/// From here on Lanczos' sum is its first term, to the last place of a float of 64 bits times what it is added to.
+const LANCZOS_FAR: f64 = 1e20;
+/// Of the sine's series, for angles up to pi / 2: the next one is less than 1e-18 of it.
+const SINE_TERMS: usize = 12;
 /// B(2k) / (2k)! for k from 1.
 const BERNOULLI: [f64; 7] = [
     1.0 / 12.0,
@@ -234,18 +238,63 @@ fn infinity(x: &Tensor) -> Tensor {
 }
 
 /// Reflected below 1/2.
+///
+/// The sum of Lanczos' approximation is a quotient of two polynomials, so that it takes one division; both the logarithm of it and that of the sine are one.
 fn lgamma(x: &Tensor) -> Tensor {
     let below = x.lt(0.5);
     let y = inside(&below.where_(1.0 - x, x), &x.isfinite(), 1.0) - 1.0;
-    let terms = LANCZOS[1..].iter().zip(1i64..);
-    let total = terms.fold(y.full_like(LANCZOS[0]), |total, (coefficient, place)| total + *coefficient / (&y + place));
+    let [above, under] = lanczos_quotient();
+    // From there on the sum is its first term, and the powers would overflow.
+    let near = y.minimum(LANCZOS_FAR);
+    let (above, under) = (polynomial(&near, &above), polynomial(&near, &under));
     let t = &y + 7.5;
-    let found = (&y + 0.5) * t.log() - &t + total.log() + 0.5 * (2.0 * PI).ln();
+    let power = (&y + 0.5) * t.log() - &t + 0.5 * (2.0 * PI).ln();
     let pole = x.le(0.0).logical_and(is_whole(x));
     let part = inside(x, &below.logical_and(x.isfinite()).logical_and(pole.logical_not()), 0.25);
-    let sine = ((&part - part.round()) * PI).sin().abs();
-    let found = below.where_(PI.ln() - sine.log() - &found, &found);
+    let sine = sine_of_half_turns(&(&part - part.round()).abs());
+    let factor = (below.where_(&under * PI, &above) / below.where_(&sine * &above, &under)).log();
+    let found = below.where_(&factor - &power, &factor + &power);
     pole.logical_or(x.isinf()).where_(f64::INFINITY, found)
+}
+
+/// The constant coefficient first.
+fn polynomial(x: &Tensor, coefficients: &[f64]) -> Tensor {
+    let (last, rest) = coefficients.split_last().unwrap_or((&0.0, &[]));
+    rest.iter().rev().fold(x.full_like(*last), |sum, coefficient| sum * x + *coefficient)
+}
+
+/// sin(pi x) up to 1/2, by its series: nothing needs to be taken off such an angle.
+fn sine_of_half_turns(x: &Tensor) -> Tensor {
+    let angle = x * PI;
+    let next = |term: &mut f64, k: usize| {
+        let this = *term;
+        *term /= -((2 * k + 2) as f64 * (2 * k + 3) as f64);
+        Some(this)
+    };
+    let coefficients: Vec<f64> = (0..SINE_TERMS).scan(1.0, next).collect();
+    &angle * polynomial(&angle.square(), &coefficients)
+}
+
+/// The polynomials above and below the line, the constant coefficients first, whose quotient Lanczos' sum is.
+fn lanczos_quotient() -> [Vec<f64>; 2] {
+    let times = |polynomial: &[f64], root: f64| {
+        let mut product = vec![0.0; polynomial.len() + 1];
+        for (power, coefficient) in polynomial.iter().enumerate() {
+            product[power] += coefficient * root;
+            product[power + 1] += coefficient;
+        }
+        product
+    };
+    let poles = 1..LANCZOS.len();
+    let product = |left_out: usize| {
+        poles.clone().filter(|pole| *pole != left_out).fold(vec![1.0], |sum, pole| times(&sum, pole as f64))
+    };
+    let below = product(0);
+    let mut above: Vec<f64> = below.iter().map(|coefficient| coefficient * LANCZOS[0]).collect();
+    for pole in poles.clone() {
+        product(pole).iter().zip(&mut above).for_each(|(coefficient, sum)| *sum += coefficient * LANCZOS[pole]);
+    }
+    [above, below]
 }
 
 /// Reflected below 1/2, and brought up to where the asymptotic series holds.

@@ -37,6 +37,8 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     found.update({op: how for op, how in own.items() if op not in TABLE})
     every = {**decomposition_table, **core_aten_decompositions(), **own}
     found.update({op: _of_variables(every[op]) for op in images.resampling() if op in every})
+    found.update({op: _of_windows(every[op]) for op in images.windows() if op in every})
+    found[aten.grid_sampler_2d.default] = _of_samples(every[aten.grid_sampler_2d.default])
     return found
 
 
@@ -76,14 +78,37 @@ def left_whole() -> Iterator[None]:
 
 def _of_variables(how: Callable[..., Any]) -> Callable[..., Any]:
     """A decomposition of images of floats one of whose lengths is a variable."""
-    import torch
 
     def call(x: Any, *args: Any, **kwargs: Any) -> Any:
-        lengths = [*x.shape, *(length for found in args if isinstance(found, (list, tuple)) for length in found)]
-        is_variable = any(isinstance(length, torch.SymInt) for length in lengths)
-        return how(x, *args, **kwargs) if is_variable and x.is_floating_point() else NotImplemented
+        return how(x, *args, **kwargs) if _has_variable(x, args) and x.is_floating_point() else NotImplemented
 
     return call
+
+
+def _of_windows(how: Callable[..., Any]) -> Callable[..., Any]:
+    """A decomposition of images one of whose lengths is a variable, or of complex ones."""
+
+    def call(x: Any, *args: Any, **kwargs: Any) -> Any:
+        return how(x, *args, **kwargs) if _has_variable(x, args) or x.is_complex() else NotImplemented
+
+    return call
+
+
+def _of_samples(how: Callable[..., Any]) -> Callable[..., Any]:
+    """A decomposition of images one of whose lengths is a variable, or of half floats: it rounds where PyTorch does."""
+
+    def call(x: Any, *args: Any, **kwargs: Any) -> Any:
+        return how(x, *args, **kwargs) if _has_variable(x, args) or x.element_size() < 4 else NotImplemented
+
+    return call
+
+
+def _has_variable(x: Any, args: tuple[Any, ...]) -> bool:
+    """Whether a length of a tensor, or in a list among arguments, is a variable."""
+    import torch
+
+    lists = [found if isinstance(found, (list, tuple)) else getattr(found, "shape", ()) for found in (x, *args)]
+    return any(isinstance(length, torch.SymInt) for lengths in lists for length in lengths)
 
 
 def shrink_backward(gradient: Any, x: Any, bound: float) -> Any:

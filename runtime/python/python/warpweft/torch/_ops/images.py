@@ -1,4 +1,4 @@
-"""Images padded by what they show, and images resampled (`interpolate`), with the derivatives of both.
+"""Images padded by what they show, their windows as columns (`unfold`), and images resampled (`interpolate`), with the derivatives of all three.
 
 An axis is resampled by itself: each result is the sum of a few elements times weights. Lengths are numbers here, so places and weights are tables that are worked out
 with the function. The derivative is such a sum, too: of the results that an element went into. Where lengths are variables, `_decompositions` takes
@@ -23,6 +23,13 @@ _MOST_TAPS = 8
 # The ops of resampling by the names of their kinds.
 NEAREST = [f"{name}{axes}d" for name in ("upsample_nearest", "_upsample_nearest_exact") for axes in (1, 2, 3)]
 WEIGHTED = "upsample_linear1d upsample_bilinear2d upsample_trilinear3d upsample_bicubic2d".split()
+
+
+def windows() -> list[Any]:
+    """The ops of ATen's that are here for lengths that are numbers, and whose decompositions take all lengths."""
+    import torch
+
+    return [torch.ops.aten.im2col.default, torch.ops.aten.col2im.default]
 
 
 def resampling(*more: str) -> list[Any]:
@@ -65,6 +72,35 @@ def _pads(mode: str, name: str) -> None:
 
 _pads("reflect", "reflection")
 _pads("edge", "replication")
+
+
+def _windows(x: ww.Tensor, sizes: Any, dilations: Any, steps: Any) -> ww.Tensor:
+    """The windows of images [.., rows, columns]: [.., rows and columns of a window, rows and columns of windows]."""
+    first = x.ndim - 2
+    for axis, (size, dilation, step) in enumerate(zip(sizes, dilations, steps)):
+        x = x.unfold(first + axis, (size - 1) * dilation + 1, step)[..., ::dilation]
+    return x.permute([*range(first), first + 2, first + 3, first, first + 1])
+
+
+@op("im2col")
+def im2col(c: Context, x: ww.Tensor, sizes: Any, dilations: Any, pads: Any, steps: Any) -> Any:
+    """The elements of each window of an image as a column."""
+    pairs = [(0, 0)] * (x.ndim - 2) + [(pad, pad) for pad in numbers(pads)]
+    return _windows(x.pad(pairs), numbers(sizes), numbers(dilations), numbers(steps)).reshape(c.shape)
+
+
+@op("col2im")
+def col2im(c: Context, columns: ww.Tensor, lengths: Any, sizes: Any, dilations: Any, pads: Any, steps: Any) -> Any:
+    """The image whose elements are the sums of those of all windows that they are in: the derivative of `im2col`."""
+    if columns.size == 0:
+        raise Unsupported("windows of nothing")
+    pads, lengths = numbers(pads), numbers(lengths)
+    image = ww.zeros([*c.shape[:-2], *(length + 2 * pad for length, pad in zip(lengths, pads))], dtype=columns.dtype)
+    windows = _windows(image, numbers(sizes), numbers(dilations), numbers(steps))
+    image = windows.gradient_with(columns.reshape(windows.shape), [image])[0]
+    for axis, (length, pad) in enumerate(zip(lengths, pads)):
+        image = image.narrow(image.ndim - 2 + axis, pad, length)
+    return image
 
 
 def _nearest(exact: bool, length: int, outputs: int, scale: Optional[float]) -> np.ndarray:

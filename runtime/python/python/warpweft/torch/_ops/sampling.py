@@ -61,9 +61,13 @@ def _cubic(share: ww.Tensor) -> list[ww.Tensor]:
 def sampled(x: ww.Tensor, grid: ww.Tensor, interpolation: int, padding: int, align_corners: bool) -> ww.Tensor:
     """Images [batch, channels, ..] on a grid [batch, .., axes]."""
     batch, channels, *lengths = x.shape
-    axes = len(lengths)
+    axes, shape = len(lengths), grid.shape[1:-1]
+    places = math.prod(shape)
+    # All places of an image are one axis: rows of places need not fill vectors.
+    grid = grid.reshape(batch, 1, places, axes)
     raw = [_unnormalised(grid[..., axes - 1 - axis], length, align_corners) for axis, length in enumerate(lengths)]
     flat = x.reshape(batch, channels, -1)
+    whole_numbers = ww.int32 if math.prod(lengths) < 2**31 else ww.int64
 
     def at_corner(corner: Any) -> ww.Tensor:
         """Elements at whole places, and 0 outside."""
@@ -71,11 +75,10 @@ def sampled(x: ww.Tensor, grid: ww.Tensor, interpolation: int, padding: int, ali
         index: Any = None
         for at, length in zip(corner, lengths):
             here = (at >= 0) & (at <= length - 1)
-            whole = at.clip(0.0, float(length - 1)).astype(ww.int64)
+            # As floats they fit integers then; as integers they are known to be elements.
+            whole = at.clip(0.0, float(length - 1)).astype(whole_numbers).clip(0, length - 1)
             inside, index = (here, whole) if inside is None else (inside & here, index * length + whole)
-        spread = index.reshape(batch, 1, -1).expand(batch, channels, index.size // batch)
-        found = flat.gather(2, spread).reshape(batch, channels, *index.shape[1:])
-        return ww.where(inside.unsqueeze(1), found, 0.0)
+        return ww.where(inside, flat.gather(2, index.expand(batch, channels, places)), 0.0)
 
     def bounded(at: ww.Tensor, axis: int) -> ww.Tensor:
         return _within(at, lengths[axis], padding, align_corners)
@@ -98,16 +101,16 @@ def sampled(x: ww.Tensor, grid: ww.Tensor, interpolation: int, padding: int, ali
     for corner in itertools.product(*neighbours):
         found = at_corner([at for at, _ in corner])
         if interpolation != NEAREST:
-            found = found * math.prod((weight for _, weight in corner[1:]), start=corner[0][1]).unsqueeze(1)
+            found = found * math.prod((weight for _, weight in corner[1:]), start=corner[0][1])
         total = found if total is None else total + found
     assert total is not None
-    return total
+    return total.reshape(batch, channels, *shape)
 
 
-@op("grid_sampler_3d")
-def grid_sampler_3d(c: Context, x: ww.Tensor, grid: ww.Tensor, interpolation: int, padding: int, align_corners: bool) -> Any:
-    if x.size == 0 or c.first.numel() == 0 or interpolation not in (LINEAR, NEAREST):
-        raise Unsupported("samples of nothing, or cubic ones")
+@op("grid_sampler_2d", "grid_sampler_3d")
+def grid_sampler(c: Context, x: ww.Tensor, grid: ww.Tensor, interpolation: int, padding: int, align_corners: bool) -> Any:
+    if x.size == 0 or c.first.numel() == 0 or (interpolation == CUBIC and x.ndim != 4):
+        raise Unsupported("samples of nothing, or cubic ones of volumes")
     return sampled(x, grid, interpolation, padding, align_corners)
 
 

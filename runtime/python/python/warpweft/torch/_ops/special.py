@@ -6,6 +6,7 @@ Series where they converge fast, asymptotic expansions beyond, recurrences betwe
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, Callable
 
@@ -18,6 +19,10 @@ _LANCZOS = [
     0.99999999999980993, 676.5203681218851, -1259.1392167224028, 771.32342877765313, -176.61502916214059, 12.507343278686905,
     -0.13857109526572012, 9.9843695780195716e-6, 1.5056327351493116e-7,
 ]  # fmt: skip
+# From here on the sum is its first term, and the powers would overflow.
+_LANCZOS_FAR = 1e20
+# Of the sine's series, for angles up to pi / 2: the next one is less than 1e-18 of it.
+_SINE_TERMS = 12
 # B(2k) / (2k)! for k from 1.
 _BERNOULLI = [1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000, 1 / 74724249600]
 
@@ -42,18 +47,51 @@ def _inside(x: ww.Tensor, condition: ww.Tensor, other: float) -> ww.Tensor:
     return ww.where(condition, x, other)
 
 
+def _polynomial(x: ww.Tensor, coefficients: list[float]) -> ww.Tensor:
+    """The constant coefficient first."""
+    total: Any = coefficients[-1]
+    for coefficient in coefficients[-2::-1]:
+        total = total * x + coefficient
+    return total  # type: ignore[no-any-return]
+
+
+def _sine_of_half_turns(x: ww.Tensor) -> ww.Tensor:
+    """sin(pi x) up to 1/2, by its series: nothing needs to be taken off such an angle."""
+    angle = x * math.pi
+    return angle * _polynomial(angle * angle, [(-1) ** k / math.factorial(2 * k + 1) for k in range(_SINE_TERMS)])
+
+
+@functools.cache
+def _lanczos_quotient() -> tuple[list[float], list[float]]:
+    """The polynomials above and below the line whose quotient Lanczos' sum is."""
+
+    def product(poles: list[int]) -> list[float]:
+        found = [1.0]
+        for pole in poles:
+            found = [low * pole + high for low, high in zip([*found, 0.0], [0.0, *found])]
+        return found
+
+    poles = list(range(1, len(_LANCZOS)))
+    below = product(poles)
+    above = [_LANCZOS[0] * coefficient for coefficient in below]
+    for left_out in poles:
+        for power, coefficient in enumerate(product([pole for pole in poles if pole != left_out])):
+            above[power] += _LANCZOS[left_out] * coefficient
+    return above, below
+
+
 @special("lgamma", "special_gammaln", "prims::lgamma")
 def lgamma(x: ww.Tensor) -> ww.Tensor:
     """log |gamma(x)|; reflected below 1/2."""
     below = x < 0.5
     y = _inside(ww.where(below, 1 - x, x), x.isfinite(), 1.0) - 1
-    total: Any = _LANCZOS[0]
-    for place, coefficient in enumerate(_LANCZOS[1:], 1):
-        total = total + coefficient / (y + place)
+    above, under = (_polynomial(y.minimum(_LANCZOS_FAR), coefficients) for coefficients in _lanczos_quotient())
     t = y + 7.5
-    found = 0.5 * math.log(2 * math.pi) + (y + 0.5) * t.log() - t + total.log()
-    sine = ((x - x.round()) * math.pi).sin().abs()
-    found = ww.where(below, math.log(math.pi) - sine.log() - found, found)
+    power = (y + 0.5) * t.log() - t + 0.5 * math.log(2 * math.pi)
+    sine = _sine_of_half_turns((x - x.round()).abs())
+    # One division and one logarithm are enough for both the sum and the reflection.
+    factor = (ww.where(below, under * math.pi, above) / ww.where(below, sine * above, under)).log()
+    found = ww.where(below, factor - power, factor + power)
     found = ww.where((x <= 0) & x.equal(x.round()), math.inf, found)
     return ww.where(x.isinf(), math.inf, ww.where(x.isnan(), x, found))
 
