@@ -94,6 +94,33 @@ def test_random_ops_draw_what_eager_draws():
     torch.testing.assert_close(found, expected)
 
 
+DRAWS = {
+    "bernoulli of chances": lambda x: torch.bernoulli(x.sigmoid()) * x,
+    "bernoulli of chances in place": lambda x: x.exp().bernoulli_(x.sigmoid().double()) + x,
+    # In place PyTorch traces it as the other one, so it draws in another order where elements do not lie in order.
+    "bernoulli in place": lambda x: x.exp().contiguous().bernoulli_(0.3) + x,
+    "bernoulli": lambda x: torch.bernoulli(x.exp(), 0.3) * x,
+    "dropout": lambda x: F.dropout(x.exp(), 0.3) + F.dropout2d(x.exp(), 0.4) + F.alpha_dropout(x.exp().contiguous(), 0.5, True),
+    "like": lambda x: torch.rand_like(x.exp()) + torch.randn_like(x.exp()) + torch.randint_like(x.exp(), 7) + torch.randint_like(x.exp(), -3, 7) + x,
+    "in place": lambda x: x.exp().normal_(1, 2) + x.exp().uniform_(-1, 1) + x.exp().exponential_() + x.exp().log_normal_() + x.exp().cauchy_() + x.exp().geometric_(0.3),
+    "normal": lambda x: torch.normal(x, x.exp()) + torch.normal(x, 0.5) + torch.normal(2.0, x.exp()),
+    "gumbel": lambda x: F.gumbel_softmax(x.exp()),
+    "attention": lambda x: F.scaled_dot_product_attention(x.exp(), x, x, dropout_p=0.3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("draw", DRAWS)
+@pytest.mark.parametrize("layout", ["rows", "columns"])
+def test_what_is_drawn_for_a_function_does_not_cut_it(draw, layout):
+    x = torch.randn(2, 5, 20, 3).to(memory_format=torch.contiguous_format if layout == "rows" else torch.channels_last)
+    torch.manual_seed(5)
+    expected = DRAWS[draw](x)
+    torch.manual_seed(5)
+    found = compiled(DRAWS[draw])(x)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    assert counters()["graphs"] == 1
+
+
 def test_mutations_are_carried_out():
     def f(x, y):
         x.add_(y)
