@@ -121,6 +121,20 @@ def test_what_is_drawn_for_a_function_does_not_cut_it(draw, layout):
     assert counters()["graphs"] == 1
 
 
+def test_what_is_drawn_may_be_of_any_length():
+    def f(x):
+        return F.dropout(x.exp(), 0.3) + torch.bernoulli(x.sigmoid()) + torch.rand_like(x.exp())
+
+    g = compiled(f, dynamic=True)
+    for count in (3, 5, 8):
+        x = torch.randn(count, 7)
+        torch.manual_seed(count)
+        expected = f(x)
+        torch.manual_seed(count)
+        torch.testing.assert_close(g(x), expected, rtol=1e-4, atol=1e-5)
+    assert counters()["graphs"] == 1
+
+
 def test_mutations_are_carried_out():
     def f(x, y):
         x.add_(y)
