@@ -55,7 +55,7 @@ fn of_both(a: &Tensor, x: &Tensor, one: impl FnOnce((Tensor, Tensor)) -> Tensor,
     let (a, x) = (a.cast(DType::F64), x.cast(DType::F64));
     let is_inside = a.gt(0.0).logical_and(x.gt(0.0)).logical_and(a.isfinite()).logical_and(x.isfinite());
     let found = one(shares(&is_inside.where_(&a, 1.0), &is_inside.where_(&x, 1.0)));
-    // At the ends all lies on one side; at two ends at once, and outside, there is none. A product with what is not inside has its derivative NaN there, too.
+    // At the ends all lies on one side; at two ends at once, and outside, there is none.
     let all_below = a
         .eq(0.0)
         .logical_and(x.gt(0.0))
