@@ -22,6 +22,7 @@ mod gpu_by_hand;
 mod gradients;
 mod growth;
 mod guard;
+mod incomplete;
 mod indices;
 mod interchange;
 mod joins;

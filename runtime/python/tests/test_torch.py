@@ -94,6 +94,47 @@ def test_random_ops_draw_what_eager_draws():
     torch.testing.assert_close(found, expected)
 
 
+DRAWS = {
+    "bernoulli of chances": lambda x: torch.bernoulli(x.sigmoid()) * x,
+    "bernoulli of chances in place": lambda x: x.exp().bernoulli_(x.sigmoid().double()) + x,
+    # In place PyTorch traces it as the other one, so it draws in another order where elements do not lie in order.
+    "bernoulli in place": lambda x: x.exp().contiguous().bernoulli_(0.3) + x,
+    "bernoulli": lambda x: torch.bernoulli(x.exp(), 0.3) * x,
+    "dropout": lambda x: F.dropout(x.exp(), 0.3) + F.dropout2d(x.exp(), 0.4) + F.alpha_dropout(x.exp().contiguous(), 0.5, True),
+    "like": lambda x: torch.rand_like(x.exp()) + torch.randn_like(x.exp()) + torch.randint_like(x.exp(), 7) + torch.randint_like(x.exp(), -3, 7) + x,
+    "in place": lambda x: x.exp().normal_(1, 2) + x.exp().uniform_(-1, 1) + x.exp().exponential_() + x.exp().log_normal_() + x.exp().cauchy_() + x.exp().geometric_(0.3),
+    "normal": lambda x: torch.normal(x, x.exp()) + torch.normal(x, 0.5) + torch.normal(2.0, x.exp()),
+    "gumbel": lambda x: F.gumbel_softmax(x.exp()),
+    "attention": lambda x: F.scaled_dot_product_attention(x.exp(), x, x, dropout_p=0.3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("draw", DRAWS)
+@pytest.mark.parametrize("layout", ["rows", "columns"])
+def test_what_is_drawn_for_a_function_does_not_cut_it(draw, layout):
+    x = torch.randn(2, 5, 20, 3).to(memory_format=torch.contiguous_format if layout == "rows" else torch.channels_last)
+    torch.manual_seed(5)
+    expected = DRAWS[draw](x)
+    torch.manual_seed(5)
+    found = compiled(DRAWS[draw])(x)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    assert counters()["graphs"] == 1
+
+
+def test_what_is_drawn_may_be_of_any_length():
+    def f(x):
+        return F.dropout(x.exp(), 0.3) + torch.bernoulli(x.sigmoid()) + torch.rand_like(x.exp())
+
+    g = compiled(f, dynamic=True)
+    for count in (3, 5, 8):
+        x = torch.randn(count, 7)
+        torch.manual_seed(count)
+        expected = f(x)
+        torch.manual_seed(count)
+        torch.testing.assert_close(g(x), expected, rtol=1e-4, atol=1e-5)
+    assert counters()["graphs"] == 1
+
+
 def test_mutations_are_carried_out():
     def f(x, y):
         x.add_(y)
@@ -303,6 +344,52 @@ def test_numbers_beside_halves_are_not_rounded_to_halves_first(dtype):
     for found, wanted in zip(compiled(scaled)(x), scaled(x)):
         # Bit by bit.
         assert torch.equal(found, wanted)
+
+
+ODD = {
+    **{name: getattr(torch.special, name) for name in ("gammaln", "digamma", "erfcx", "log_ndtr", "i0e", "i1e")},
+    **{name: getattr(torch.special, name) for name in ("bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1")},
+    **{name: getattr(torch.special, name) for name in ("modified_bessel_k0", "modified_bessel_k1", "scaled_modified_bessel_k0", "scaled_modified_bessel_k1")},
+    # At infinity PyTorch's are NaN.
+    "polygamma": lambda x: torch.polygamma(2, x.clamp(max=50)),
+    "zeta": lambda x: torch.special.zeta(x.abs().clamp(max=50) + 1.5, x.clamp(max=50)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_special_functions_of_odd_numbers_are_eagers(name):
+    x = torch.tensor([float("nan"), float("inf"), 0.0, 1e-30, 0.3, 1.0, 7.5, 30.25, float("nan"), 3.0])
+    torch.testing.assert_close(compiled(ODD[name])(x), ODD[name](x), rtol=2e-5, atol=1e-6, equal_nan=True)
+    assert counters()["fallback_ops"] == {}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_quantiles_of_small_shares_are_eagers(dtype):
+    shares = torch.cat([2.0 ** -torch.arange(0, 140, 3, dtype=dtype), 1 - 2.0 ** -torch.arange(1, 24, dtype=dtype), torch.tensor([0.0, -1.0, 2.0, float("nan")], dtype=dtype)])
+    for function in (torch.special.ndtri, torch.erfinv):
+        torch.testing.assert_close(compiled(function)(shares), function(shares), equal_nan=True)
+    assert counters()["fallback_ops"] == {}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_incomplete_gamma_functions_are_eagers(dtype):
+    a = torch.tensor([0.1, 0.7, 1.0, 3.0, 9.0, 11.0, 40.0, 300.0, 1e5, 0.0, float("inf")], dtype=dtype)[:, None]
+    x = torch.tensor([0.0, 0.05, 0.9, 2.0, 9.5, 12.0, 38.0, 300.0, 1.001e5, float("inf"), -1.0], dtype=dtype)
+    for function in (torch.special.gammainc, torch.special.gammaincc):
+        torch.testing.assert_close(compiled(function)(a, x), function(a, x), rtol=3e-5 if dtype == torch.float32 else 1e-8, atol=1e-9, equal_nan=True)
+    assert counters()["fallback_ops"] == {}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_numbers_and_powers_of_two_are_taken_apart_and_put_together(dtype):
+    least = torch.finfo(dtype).smallest_normal
+    x = torch.tensor([1.0, -3.0, 0.0, 5e-324, least, least / 4, -least / 2 * 3, torch.finfo(dtype).max, float("inf"), float("nan"), 0.7], dtype=dtype)
+    powers = torch.tensor([-5000, -2000, -1074, -300, -150, -25, -24, -1, 0, 1, 15, 16, 127, 128, 276, 1023, 1024, 2098, 5000])[:, None]
+    for exponents in (powers, powers.int(), powers.clamp(-60, 60).float()):
+        assert torch.equal(compiled(torch.ldexp)(x, exponents).nan_to_num(nan=-7), torch.ldexp(x, exponents).nan_to_num(nan=-7))
+    for found, wanted in zip(compiled(torch.frexp)(x), torch.frexp(x)):
+        assert torch.equal(found.nan_to_num(nan=-7), wanted.nan_to_num(nan=-7))
+    assert counters()["fallback_ops"] == {}
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.float16, torch.int32, torch.float64])

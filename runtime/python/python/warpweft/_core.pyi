@@ -369,6 +369,30 @@ class Tensor:
     def batch_norm_training(self, /, weight: Optional[Tensor] = None, bias: Optional[Tensor] = None, eps: float = 1e-05) -> tuple[Tensor, Tensor, Tensor]:
         """Normalised by channel with the batch's own statistics: the result, the means, and the unbiased variances."""
 
+    def bessel_j0(self, /) -> Tensor:
+        """Bessel function of the first kind, of order 0."""
+
+    def bessel_j1(self, /) -> Tensor:
+        """Bessel function of the first kind, of order 1."""
+
+    def bessel_k0(self, /) -> Tensor:
+        """Modified Bessel function of the second kind, of order 0; NaN below 0."""
+
+    def bessel_k0e(self, /) -> Tensor:
+        """exp(x) bessel_k0(x)."""
+
+    def bessel_k1(self, /) -> Tensor:
+        """Modified Bessel function of the second kind, of order 1; NaN below 0."""
+
+    def bessel_k1e(self, /) -> Tensor:
+        """exp(x) bessel_k1(x)."""
+
+    def bessel_y0(self, /) -> Tensor:
+        """Bessel function of the second kind, of order 0; NaN below 0."""
+
+    def bessel_y1(self, /) -> Tensor:
+        """Bessel function of the second kind, of order 1; NaN below 0."""
+
     def binary_cross_entropy(self, /, target: Tensor, reduction: str = 'mean') -> Tensor:
         """Cross entropy of probabilities."""
 
@@ -456,6 +480,9 @@ class Tensor:
     def diff(self, /, axis: int = ...) -> Tensor:
         """Differences of neighbours along an axis."""
 
+    def digamma(self, /) -> Tensor:
+        """The derivative of log gamma(x)."""
+
     def dim(self, /) -> int:
         """The number of axes."""
 
@@ -477,11 +504,23 @@ class Tensor:
     def embedding(self, /, index: Tensor) -> Tensor:
         """The rows of this table that the indices name."""
 
+    def entr(self, /) -> Tensor:
+        """-x log(x); 0 at 0 and minus infinity below."""
+
     def equal(self, /, other: Operand) -> Tensor:
         """Whether equal."""
 
     def erf(self, /) -> Tensor:
         """Error function."""
+
+    def erfc(self, /) -> Tensor:
+        """1 - erf(x), exact for large x."""
+
+    def erfcx(self, /) -> Tensor:
+        """exp(x^2) erfc(x)."""
+
+    def erfinv(self, /) -> Tensor:
+        """x of which erf is this."""
 
     def exp(self, /) -> Tensor:
         """e to the power x."""
@@ -555,8 +594,26 @@ class Tensor:
     def huber_loss(self, /, target: Tensor, delta: float = 1.0, reduction: str = 'mean') -> Tensor:
         """Squared differences below `delta`, straight lines beyond."""
 
+    def i0(self, /) -> Tensor:
+        """Modified Bessel function of the first kind, of order 0."""
+
+    def i0e(self, /) -> Tensor:
+        """exp(-|x|) i0(x)."""
+
+    def i1(self, /) -> Tensor:
+        """Modified Bessel function of the first kind, of order 1."""
+
+    def i1e(self, /) -> Tensor:
+        """exp(-|x|) i1(x)."""
+
     def ifft(self, /, imaginary: Optional[Tensor] = None, axis: int = ...) -> tuple[Tensor, Tensor]:
         """What `fft` was made of: the real and the imaginary parts."""
+
+    def igamma(self, /, other: Operand) -> Tensor:
+        """The share of the integral of t^(a - 1) exp(-t) that lies below `other`, of this as a."""
+
+    def igammac(self, /, other: Operand) -> Tensor:
+        """The share of that integral that lies above `other`."""
 
     def index(self, /, axes: Sequence[int], indices: Sequence[Tensor]) -> Tensor:
         """Several axes indexed at once by tensors that broadcast."""
@@ -612,6 +669,9 @@ class Tensor:
     def less_equal(self, /, other: Operand) -> Tensor:
         """Whether less or equal."""
 
+    def lgamma(self, /) -> Tensor:
+        """log |gamma(x)|."""
+
     def linear(self, /, weight: Tensor, bias: Optional[Tensor] = None) -> Tensor:
         """This times the transpose of the weight, plus the bias."""
 
@@ -626,6 +686,9 @@ class Tensor:
 
     def log2(self, /) -> Tensor:
         """Base-2 logarithm."""
+
+    def log_ndtr(self, /) -> Tensor:
+        """The logarithm of ndtr, exact where that is near 0."""
 
     def log_softmax(self, /, axis: int = ...) -> Tensor:
         """Logarithm of the softmax."""
@@ -696,6 +759,12 @@ class Tensor:
     def narrow(self, /, axis: int, start: Length, length: Length) -> Tensor:
         """`length` elements of an axis from `start` on."""
 
+    def ndtr(self, /) -> Tensor:
+        """The share of a normal distribution below x."""
+
+    def ndtri(self, /) -> Tensor:
+        """Below which x that share of a normal distribution is."""
+
     def negative(self, /) -> Tensor:
         """Minus this."""
 
@@ -734,6 +803,9 @@ class Tensor:
 
     def permute(self, /, *shape: Axes) -> Tensor:
         """Axes in another order."""
+
+    def polygamma(self, /, n: int) -> Tensor:
+        """The n-th derivative of digamma."""
 
     def pow(self, /, other: Operand) -> Tensor:
         """To the power of the other."""
@@ -825,6 +897,9 @@ class Tensor:
 
     def sin(self, /) -> Tensor:
         """Sine."""
+
+    def sinc(self, /) -> Tensor:
+        """sin(pi x) / (pi x); 1 at 0."""
 
     def sinh(self, /) -> Tensor:
         """Hyperbolic sine."""
@@ -921,6 +996,9 @@ class Tensor:
 
     def zeros_like(self, /) -> Tensor:
         """Zeros in the shape and type of this."""
+
+    def zeta(self, /, other: Operand) -> Tensor:
+        """The sum of (other + k)^-x over k from 0, Hurwitz' zeta function; infinity at 1 and NaN below."""
 
 @final
 class Tuning:

@@ -21,6 +21,8 @@ macro_rules! unary {
     };
 }
 
+pub(super) use unary;
+
 unary! {
     /// Absolute value.
     abs;

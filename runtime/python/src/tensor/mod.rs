@@ -14,6 +14,7 @@ mod layers;
 mod movement;
 mod protocol;
 mod reduce;
+mod special;
 
 use pyo3::prelude::*;
 use warpweft::{Result, Tensor};

@@ -2,6 +2,7 @@
 
 pub(in crate::tensor) mod elementwise;
 pub(in crate::tensor) mod fourier;
+pub(in crate::tensor) mod incomplete;
 pub(in crate::tensor) mod operators;
 pub(in crate::tensor) mod reduce;
 pub(in crate::tensor) mod selecting;

@@ -117,9 +117,13 @@ special! {
     /// Bessel function of the second kind, of order 1; NaN below 0.
     bessel_y1 |x| bessel_y(x, 1);
     /// Modified Bessel function of the second kind, of order 0; NaN below 0.
-    bessel_k0 |x| bessel_k(x, 0);
+    bessel_k0 |x| bessel_k(x, 0, false);
     /// Modified Bessel function of the second kind, of order 1; NaN below 0.
-    bessel_k1 |x| bessel_k(x, 1);
+    bessel_k1 |x| bessel_k(x, 1, false);
+    /// exp(x) bessel_k0(x).
+    bessel_k0e |x| bessel_k(x, 0, true);
+    /// exp(x) bessel_k1(x).
+    bessel_k1e |x| bessel_k(x, 1, true);
 }
 
 /// Special functions with parameters.
@@ -240,7 +244,7 @@ fn infinity(x: &Tensor) -> Tensor {
 /// Reflected below 1/2.
 ///
 /// The sum of Lanczos' approximation is a quotient of two polynomials, so that it takes one division; both the logarithm of it and that of the sine are one.
-fn lgamma(x: &Tensor) -> Tensor {
+pub(super) fn lgamma(x: &Tensor) -> Tensor {
     let below = x.lt(0.5);
     let y = inside(&below.where_(1.0 - x, x), &x.isfinite(), 1.0) - 1.0;
     let [above, under] = lanczos_quotient();
@@ -481,7 +485,7 @@ fn erfcx(x: &Tensor) -> Tensor {
     near.where_(small.square().exp() * (1.0 - small.erf()), erfcx_of_large(&large))
 }
 
-fn erfc(x: &Tensor) -> Tensor {
+pub(super) fn erfc(x: &Tensor) -> Tensor {
     let near = x.lt(2.0);
     let (small, large) = (inside(x, &near, 0.0), inside(x, &x.ge(2.0), 2.0).minimum(1e100));
     let beyond = (-large.square()).exp() * erfcx_of_large(&large);
@@ -599,10 +603,11 @@ fn bessel_y(x: &Tensor, order: i64) -> Tensor {
     x.eq(0.0).where_(f64::NEG_INFINITY, x.lt(0.0).where_(f64::NAN, found))
 }
 
-fn bessel_k(x: &Tensor, order: i64) -> Tensor {
+fn bessel_k(x: &Tensor, order: i64, scaled: bool) -> Tensor {
     let (is_near, near, far) = positive_near_and_far(x, NEAR_K);
     let (even, odd) = hankel(&far, order, 1.0, 16);
-    let large = (even + odd) * (PI / 2.0 / &far).sqrt() * (-far).exp();
+    let large = (even + odd) * (PI / 2.0 / &far).sqrt();
+    let large = if scaled { large } else { large * (-far).exp() };
     let logarithm = (&near * 0.5).log();
     let plain = series(&near, order, 1.0, |_| 1.0);
     let small = if order == 1 {
@@ -611,6 +616,7 @@ fn bessel_k(x: &Tensor, order: i64) -> Tensor {
     } else {
         series(&near, 0, 1.0, harmonic) - (logarithm + EULER) * plain
     };
+    let small = if scaled { small * near.exp() } else { small };
     let found = is_near.where_(small, large);
     x.eq(0.0).where_(f64::INFINITY, x.lt(0.0).where_(f64::NAN, found))
 }

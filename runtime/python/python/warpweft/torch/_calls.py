@@ -132,7 +132,8 @@ def direct(graph: Any, part: Any, args: Sequence[Any], known: Any) -> Optional[C
 
     # Nothing but tensors that cross: what a small function costs is the way to it.
     if is_simple and not (lengths_of or moved or bound):
-        in_order, none = [place for _, place in free], []
+        in_order = [place for _, place in free]
+        none: list[Any] = []
 
         def run_free(args: Sequence[Any]) -> Optional[list[Any]]:
             return list(map(_from_dlpack, call_arrays([_to_dlpack(args[place]) for place in in_order], none)))

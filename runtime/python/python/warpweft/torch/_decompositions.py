@@ -1,6 +1,6 @@
 """Which ops AOTAutograd takes apart before a graph is ours: all that PyTorch can, but for those that the table has whole; and some that PyTorch leaves whole.
 
-Those are layers that PyTorch's modules call as one op where no gradients are wanted, derivatives (`_backwards`), ops over lists (`_lists`), and what draws random numbers for something that is ours. The device takes ops apart by the same table.
+Those are layers that PyTorch's modules call as one op where no gradients are wanted, derivatives (`_backwards`), ops over lists (`_lists`), and what draws random numbers (`_draws`). The device takes ops apart by the same table.
 Tests: tests/test_programs.py, tests/modules.py.
 """
 
@@ -18,7 +18,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     import torch
     from torch._decomp import core_aten_decompositions, decomposition_table
 
-    from warpweft.torch import _backwards, _lists, _ops
+    from warpweft.torch import _backwards, _draws, _lists, _ops
     from warpweft.torch._ops import images
     from warpweft.torch._table import TABLE
 
@@ -33,7 +33,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     found[aten._transformer_encoder_layer_fwd.default] = transformer_encoder_layer
     found[aten._cdist_backward.default] = cdist_backward
     found[aten.hardshrink_backward.default] = found[aten.softshrink_backward.default] = shrink_backward
-    own = {**_lists.entries(), **_backwards.entries()}
+    own = {**_lists.entries(), **_backwards.entries(), **_draws.entries()}
     found.update({op: how for op, how in own.items() if op not in TABLE})
     every = {**decomposition_table, **core_aten_decompositions(), **own}
     found.update({op: _of_variables(every[op]) for op in images.resampling() if op in every})
@@ -143,12 +143,13 @@ def native_dropout(x: Any, p: float, train: Optional[bool]) -> tuple[Any, Any]:
     """
     import torch
     from torch._prims_common import compute_elementwise_output_logical_to_physical_perm as order_of
+    from warpweft.torch._draws import drawn
 
     if train is False or not x.numel():
         return x.clone(), torch.ones_like(x, dtype=torch.bool)
     order: list[int] = order_of(x)[0]
-    drawn = torch.ops.aten.bernoulli.p(torch.empty([x.shape[axis] for axis in order], dtype=torch.bool, device=x.device), 1 - p)
-    mask = drawn.permute([order.index(axis) for axis in range(x.ndim)])
+    mask = drawn(torch.ops.aten.bernoulli.p, x.permute(order), 1 - p, dtype=torch.bool)
+    mask = mask.permute([order.index(axis) for axis in range(x.ndim)])
     return x * mask * (1 / (1 - p) if p < 1 else 0.0), mask
 
 

@@ -55,7 +55,7 @@ def _is_random(node: Any) -> bool:
 def _unknown(node: Any) -> Optional[str]:
     """Why a node cannot be ours, whatever its arguments; none where it may be."""
     if node.target not in TABLE:
-        return "it is not in the table"
+        return "it draws random numbers" if _is_random(node) else "it is not in the table"
     for value in [*_values(node), *(value for source in node.all_input_nodes for value in _values(source))]:
         if not isinstance(value, torch.Tensor):
             continue

@@ -290,9 +290,21 @@ def addcdiv(c: Context, x: Any, a: ww.Tensor, b: ww.Tensor, *, value: Any = 1) -
     return moved(x, dtype) + tensor_of(value, dtype) * (moved(a, dtype) / moved(b, dtype))
 
 
+def _power_of_two(exponent: ww.Tensor) -> ww.Tensor:
+    """In float64, of integers of which it has the power."""
+    return ((exponent + 1023) << 52).contiguous().bitcast(ww.float64)
+
+
 @op("ldexp.Tensor")
 def ldexp(c: Context, a: ww.Tensor, b: ww.Tensor) -> Any:
-    return moved(a, c.dtype) * moved(b, c.dtype).exp2()
+    """By powers of floats, which may be infinite where the product is not; of integers by as many as it takes, so that one product alone is rounded."""
+    if is_float(b.dtype):
+        return moved(a, c.dtype) * moved(b, c.dtype).exp2()
+    value, rest = moved(a, c.dtype).astype(ww.float64), b.astype(ww.int64).clip(-2200, 2200)
+    for _ in range(2):
+        step = ww.where(rest < -1022, -969, rest.clip(-1022, 1023))
+        value, rest = value * _power_of_two(step), rest - step
+    return (value * _power_of_two(rest.clip(-1022, 1023))).astype(c.dtype)
 
 
 # Dynamo writes `addcmul` and `addcdiv` of numbers with an op that another part of PyTorch defines once it is imported.
@@ -348,12 +360,12 @@ def nextafter(c: Context, a: ww.Tensor, b: ww.Tensor) -> Any:
 
 @op("frexp.Tensor", "prims::frexp")
 def frexp(c: Context, x: ww.Tensor) -> Any:
-    if x.dtype != ww.float32:
-        raise Unsupported("other elements than float32")
-    # In float64 nothing of float32 is subnormal.
-    bits = x.astype(ww.float64).contiguous().bitcast(ww.int64)
-    exponent = (bits.right_shift(52) & 0x7FF) - 1022
-    mantissa = ((bits & ~(0x7FF << 52)) | (1022 << 52)).bitcast(ww.float64).astype(ww.float32)
+    # What is subnormal has its exponent in its bits once it is large enough.
+    wide = x.astype(ww.float64)
+    is_small = wide.abs() < 2.0**-1022
+    bits = ww.where(is_small, wide * 2.0**54, wide).contiguous().bitcast(ww.int64)
+    exponent = (bits.right_shift(52) & 0x7FF) - ww.where(is_small, 1022 + 54, 1022)
+    mantissa = ((bits & ~(0x7FF << 52)) | (1022 << 52)).bitcast(ww.float64).astype(x.dtype)
     plain = x.isfinite() & x.not_equal(0.0)
     return ww.where(plain, mantissa, x), ww.where(plain, exponent, 0).astype(ww.int32)
 
