@@ -78,6 +78,11 @@ fn normalized(
     realised: impl Fn(&UOp) -> Option<UOp>,
     gives_way: impl Fn(&UOp) -> bool,
 ) -> Result<(State, FxHashMap<UOp, UOp>), CompileError> {
+    if let Some(value) = values.iter().find(|value| matches!(value.op(), Op::Store | Op::Sink)) {
+        let message =
+            "it gives no value; return what is stored, or a sink of stores as the only result, which is a kernel";
+        return Err(ProgramError::new(value.op(), message).into());
+    }
     let mut state = State {
         buffers: Vec::new(),
         slots: FxHashMap::default(),
@@ -276,6 +281,15 @@ mod tests {
         // One buffer twice is another structure than two buffers, and so is another length.
         assert_ne!(program(buffer(1, 6), buffer(1, 6)).sink, first.sink);
         assert_ne!(program(buffer(1, 7), buffer(2, 7)).sink, first.sink);
+    }
+
+    #[test]
+    fn a_store_is_no_value() {
+        let store = UOp::new(Op::Store, DType::VOID, smallvec![buffer(1, 6), buffer(2, 6).exp2()], Arg::None);
+        for value in [store.clone(), UOp::sink([store])] {
+            let error = normalize(&[value], |_| None).unwrap_err().to_string();
+            assert!(error.contains("a sink of stores"), "{error}");
+        }
     }
 
     #[test]
