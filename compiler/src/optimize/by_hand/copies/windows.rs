@@ -150,6 +150,11 @@ impl Contraction<'_> {
             return None;
         }
         let walks = self.walks();
+        // A frame would be made anew for each channel.
+        let is_beside = |range: &&UOp| self.varies_with(range) && walks.iter().all(|walk| walk.places != **range);
+        if closed_ranges(self.reduction).iter().any(|range| is_beside(&range)) {
+            return None;
+        }
         let lanes = i64::from(target.vector_bytes) / self.load.dtype().bytes() as i64;
         let vectors = u32::try_from((width + lanes - 1) / lanes).ok()?;
         let (framed, part) = self.frame(&walks, lane, target, threads).unwrap_or_default();
