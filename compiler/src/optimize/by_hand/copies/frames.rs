@@ -10,7 +10,7 @@
 //! element once, with its padding, but its rows are as long as those of the result: lanes beyond their ends are computed for nothing. Which is less is counted (`is_better`). Of large images a frame
 //! is made for some rows of the result at a time.
 //!
-//! Always: made of the opts outermost, split and frame; if one that it needs is refused, nothing is done. Tested below, by filetests, and by the values of convolutions in the test crate.
+//! Always: made of the opts outermost, split and frame; if one that it needs is refused, nothing is done. Tested below, and by the values of convolutions in the test crate.
 
 use super::pack::{LOAD_AND_STORE, MASKED_LOAD_AND_STORE};
 use super::panels::ROWS_MIN;
@@ -31,7 +31,6 @@ const PLACES_MIN: i64 = 4;
 const PART_MIN: i64 = 4;
 /// Frames for each thread, at least.
 const SHARES: i64 = 2;
-
 /// Cycles that a load of a frame takes beside its own: vectors begin anywhere in a line, and most go on into the next.
 const CROSSING: f64 = 0.5;
 
@@ -137,33 +136,12 @@ impl Contraction<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ir::text::parse;
-    use crate::pipeline::loops_of;
-    use crate::watch::Silent;
+    use crate::optimize::by_hand::copies::convolutions::Convolution;
 
-    /// The opts by hand of a convolution: of images, their channels, the places along a side, channels of the result, and places along a window.
+    /// The opts by hand of a convolution on a machine with AVX-512: of images, their channels, the places along a side, channels of the result, and places along a window.
     fn opts([images, channels, side, rows, places]: [i64; 5], threads: u32) -> String {
-        let (padding, width) = (places / 2, side + places / 2 * 2);
-        let text = format!(
-            "graph %c(z: f32[{images}, {rows}, {side}, {side}], x: f32[{images}, {channels}, {side}, {side}], w: f32[{rows}, {channels}, {places}, {places}]) {{
-  p = pad x, [0:0, 0:0, {padding}:{padding}, {padding}:{padding}]
-  v = as_strided p, [{images}, 1, {side}, {side}, {channels}, {places}, {places}] strides [{}, 0, {width}, 1, {}, {width}, 1] offset 0
-  e = expand v, [{images}, {rows}, {side}, {side}, {channels}, {places}, {places}]
-  f = reshape w, [1, {rows}, 1, 1, {channels}, {places}, {places}]
-  h = expand f, [{images}, {rows}, {side}, {side}, {channels}, {places}, {places}]
-  m = mul e, h
-  y = reduce m, add (4, 5, 6)
-  done = store z, y
-  k = sink done
-  return k
-}}",
-            channels * width * width,
-            width * width,
-        );
-        let ast = parse(&text).expect("a graph").roots[0].clone();
         let target = Target { threads, ..Target::test_avx512() };
-        let choice = crate::optimize::choose(&loops_of(&ast, &mut Silent), &target);
-        crate::optimize::Opts::List(choice.applied).to_string()
+        Convolution { places, ..Convolution::new([images, channels, side, rows]) }.result(&target)
     }
 
     #[test]

@@ -283,37 +283,17 @@ fn upcast(choice: &mut Attempts<'_>, range: u32, times: u32) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ir::text::parse;
-    use crate::pipeline::loops_of;
-    use crate::watch::Silent;
+    use crate::optimize::by_hand::copies::convolutions::Convolution;
 
-    /// The opts that the hand choice gives a convolution of two images with windows of 3 x 3.
+    /// The opts by hand of a convolution of two images on a machine with AVX2.
     fn opts(channels: i64, side: i64, rows: i64, threads: u32) -> String {
         opts_of("f32", channels, side, rows, threads)
     }
 
     /// The same for elements of a type.
-    fn opts_of(dtype: &str, channels: i64, side: i64, rows: i64, threads: u32) -> String {
-        let width = side + 2;
-        let text = format!(
-            "graph %c(z: {dtype}[2, {rows}, {side}, {side}], x: {dtype}[2, {channels}, {width}, {width}], w: {dtype}[{rows}, {channels}, 3, 3]) {{
-  v = as_strided x, [2, 1, {side}, {side}, {channels}, 3, 3] strides [{}, 0, {width}, 1, {}, {width}, 1] offset 0
-  e = expand v, [2, {rows}, {side}, {side}, {channels}, 3, 3]
-  f = reshape w, [1, {rows}, 1, 1, {channels}, 3, 3]
-  g = expand f, [2, {rows}, {side}, {side}, {channels}, 3, 3]
-  m = mul e, g
-  y = reduce m, add (4, 5, 6)
-  done = store z, y
-  k = sink done
-  return k
-}}",
-            channels * width * width,
-            width * width,
-        );
-        let ast = parse(&text).expect("a graph").roots[0].clone();
+    fn opts_of(dtype: &'static str, channels: i64, side: i64, rows: i64, threads: u32) -> String {
         let target = Target { threads, ..Target::test_avx2() };
-        let choice = crate::optimize::choose(&loops_of(&ast, &mut Silent), &target);
-        crate::optimize::Opts::List(choice.applied).to_string()
+        Convolution { dtype, ..Convolution::new([2, channels, side, rows]) }.result(&target)
     }
 
     #[test]

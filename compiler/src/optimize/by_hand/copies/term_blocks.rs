@@ -182,32 +182,11 @@ fn make(choice: &mut Attempts<'_>, blocks: &Blocks) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ir::text::parse;
-    use crate::pipeline::loops_of;
-    use crate::watch::Silent;
+    use crate::optimize::by_hand::copies::convolutions::Convolution;
 
-    /// The opts by hand of the gradient by a weight of 3 x 3: of images, their channels, the places along a side, and channels of the result.
+    /// The opts by hand of the gradient by a weight on a machine with AVX-512.
     fn opts(images: i64, channels: i64, side: i64, rows: i64) -> String {
-        let width = side + 2;
-        let text = format!(
-            "graph %g(z: f32[{rows}, {channels}, 3, 3], x: f32[{images}, {channels}, {side}, {side}], g: f32[{images}, {rows}, {side}, {side}]) {{
-  p = pad x, [0:0, 0:0, 1:1, 1:1]
-  v = as_strided p, [{images}, 1, {channels}, {side}, {side}, 3, 3] strides [{}, 0, {}, {width}, 1, {width}, 1] offset 0
-  e = expand v, [{images}, {rows}, {channels}, {side}, {side}, 3, 3]
-  f = reshape g, [{images}, {rows}, 1, {side}, {side}, 1, 1]
-  h = expand f, [{images}, {rows}, {channels}, {side}, {side}, 3, 3]
-  m = mul e, h
-  y = reduce m, add (0, 3, 4)
-  done = store z, y
-  k = sink done
-  return k
-}}",
-            channels * width * width,
-            width * width,
-        );
-        let ast = parse(&text).expect("a graph").roots[0].clone();
-        let choice = crate::optimize::choose(&loops_of(&ast, &mut Silent), &Target::test_avx512());
-        crate::optimize::Opts::List(choice.applied).to_string()
+        Convolution::new([images, channels, side, rows]).gradient_by_weight(&Target::test_avx512())
     }
 
     #[test]

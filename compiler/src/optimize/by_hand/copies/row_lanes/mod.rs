@@ -19,7 +19,7 @@
 //! *Lanes* is the one loop over results that the copied load does not vary with, *columns* are those that it alone varies with, *terms* the loops of the reduction. What both operands vary with stands
 //! outside. Sizes come from `blocks`. Partial results must not be added twice, so tiles divide blocks and blocks of terms divide the terms; blocks of results may overlap.
 //!
-//! Always: made of the opts split, outermost, reorder, accumulate, stage, merge, vectorize, upcast and thread; if one that it needs is refused, nothing is done. Tested below, by filetests, and by the
+//! Always: made of the opts split, outermost, reorder, accumulate, stage, merge, vectorize, upcast and thread; if one that it needs is refused, nothing is done. Tested below, and by the
 //! values of convolutions and their gradients in the test crate.
 
 mod blocks;
@@ -229,63 +229,19 @@ fn store_in_squares(choice: &mut Attempts<'_>, columns: &[u32], lane: u32, lanes
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ir::text::parse;
-    use crate::pipeline::loops_of;
-    use crate::watch::Silent;
+    use crate::optimize::by_hand::copies::convolutions::Convolution;
 
-    /// The opts by hand of the gradient by a weight of 3 x 3: of images, their channels, the places along a side, and channels of the result.
-    fn gradient([images, channels, side, rows]: [i64; 4], threads: u32) -> String {
-        let width = side + 2;
-        opts(
-            &format!(
-                "graph %g(z: f32[{rows}, {channels}, 3, 3], x: f32[{images}, {channels}, {side}, {side}], g: f32[{images}, {rows}, {side}, {side}]) {{
-  p = pad x, [0:0, 0:0, 1:1, 1:1]
-  v = as_strided p, [{images}, 1, {channels}, {side}, {side}, 3, 3] strides [{}, 0, {}, {width}, 1, {width}, 1] offset 0
-  e = expand v, [{images}, {rows}, {channels}, {side}, {side}, 3, 3]
-  f = reshape g, [{images}, {rows}, 1, {side}, {side}, 1, 1]
-  h = expand f, [{images}, {rows}, {channels}, {side}, {side}, 3, 3]
-  m = mul e, h
-  y = reduce m, add (0, 3, 4)
-  done = store z, y
-  k = sink done
-  return k
-}}",
-                channels * width * width,
-                width * width,
-            ),
-            threads,
-        )
+    fn target(threads: u32) -> Target {
+        Target { threads, ..Target::test_avx512() }
     }
 
-    /// The same of a convolution of 3 x 3.
-    fn convolution([images, channels, side, rows]: [i64; 4], threads: u32) -> String {
-        let width = side + 2;
-        opts(
-            &format!(
-                "graph %c(z: f32[{images}, {rows}, {side}, {side}], x: f32[{images}, {channels}, {side}, {side}], w: f32[{rows}, {channels}, 3, 3]) {{
-  p = pad x, [0:0, 0:0, 1:1, 1:1]
-  v = as_strided p, [{images}, 1, {side}, {side}, {channels}, 3, 3] strides [{}, 0, {width}, 1, {}, {width}, 1] offset 0
-  e = expand v, [{images}, {rows}, {side}, {side}, {channels}, 3, 3]
-  f = reshape w, [1, {rows}, 1, 1, {channels}, 3, 3]
-  h = expand f, [{images}, {rows}, {side}, {side}, {channels}, 3, 3]
-  m = mul e, h
-  y = reduce m, add (4, 5, 6)
-  done = store z, y
-  k = sink done
-  return k
-}}",
-                channels * width * width,
-                width * width,
-            ),
-            threads,
-        )
+    /// The opts by hand of the gradient by a weight, and of a convolution: of images, their channels, the places along a side, and channels of the result.
+    fn gradient(sizes: [i64; 4], threads: u32) -> String {
+        Convolution::new(sizes).gradient_by_weight(&target(threads))
     }
 
-    fn opts(text: &str, threads: u32) -> String {
-        let ast = parse(text).expect("a graph").roots[0].clone();
-        let target = Target { threads, ..Target::test_avx512() };
-        let choice = crate::optimize::choose(&loops_of(&ast, &mut Silent), &target);
-        crate::optimize::Opts::List(choice.applied).to_string()
+    fn convolution(sizes: [i64; 4], threads: u32) -> String {
+        Convolution::new(sizes).result(&target(threads))
     }
 
     #[test]
