@@ -104,6 +104,17 @@ impl Attempts<'_> {
         Choice { kernel, applied, reasons }
     }
 
+    /// Applies opts that belong together: if one of them is refused, none is applied. Whether they were.
+    pub(crate) fn all_or_none(&mut self, apply_all: impl FnOnce(&mut Self) -> Option<()>) -> bool {
+        let (before, applied) = (self.kernel.clone(), self.applied.len());
+        let is_done = apply_all(self).is_some();
+        if !is_done {
+            self.kernel = before;
+            self.applied.truncate(applied);
+        }
+        is_done
+    }
+
     pub(crate) fn attempt(&mut self, opt: Opt) -> bool {
         if self.target.blocks.is_some() && overlaps(&self.kernel, &opt) {
             self.reasons.push(format!("{opt}: two threads would store what overlaps"));

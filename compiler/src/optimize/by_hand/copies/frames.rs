@@ -13,7 +13,7 @@
 //! Always: made of the opts outermost, split and frame; if one that it needs is refused, nothing is done. Tested below, and by the values of convolutions in the test crate.
 
 use super::pack::{LOAD_AND_STORE, MASKED_LOAD_AND_STORE};
-use super::panels::ROWS_MIN;
+use super::panels::{ROWS_MIN, move_outermost};
 use super::product::{attempt, split};
 use super::windows::Walk;
 use crate::ir::UOp;
@@ -47,26 +47,16 @@ struct Plan {
 
 /// Makes a frame if there is a contraction that wants one; whether it did.
 pub(crate) fn frame_for_rows(choice: &mut Attempts<'_>) -> bool {
-    let (before, applied) = (choice.kernel.clone(), choice.applied.len());
     let threads = i64::from(choice.threads);
     let plan = contractions(&choice.kernel, |contraction| contraction.framed(choice.target, threads));
-    let is_done = plan.is_some_and(|plan| make(choice, &plan).is_some());
-    if !is_done {
-        choice.kernel = before;
-        choice.applied.truncate(applied);
-    }
-    is_done
+    plan.is_some_and(|plan| choice.all_or_none(|choice| make(choice, &plan)))
 }
 
 fn make(choice: &mut Attempts<'_>, plan: &Plan) -> Option<()> {
     let (range, len, part) = plan.part;
     let inner = split(choice, range, len, part)?;
-    let outside = plan.outside.iter().copied().chain((inner != range).then_some(range));
-    for range in outside.collect::<Vec<u32>>().into_iter().rev() {
-        if closed_ranges(&choice.kernel.src()[0]).first().is_some_and(|first| range_id(first) != range) {
-            attempt(choice, Opt::Outermost { range })?;
-        }
-    }
+    let outside: Vec<u32> = plan.outside.iter().copied().chain((inner != range).then_some(range)).collect();
+    move_outermost(choice, &outside)?;
     let load = number_of_load(&choice.kernel, &plan.load)?;
     let axes = plan.axes.iter().flatten().map(|id| if *id == range { inner } else { *id });
     attempt(choice, Opt::Frame { load, ranges: axes.collect() })

@@ -16,7 +16,7 @@
 //! Tested below, by filetests of convolutions, and by the gradients that the test crate compares.
 
 use super::pack::{attempt_copy, copied_bytes};
-use super::panels::ROWS_MIN_IN_ORDER;
+use super::panels::{ROWS_MIN_IN_ORDER, merge};
 use super::product::{attempt, share_blocks};
 use super::terms::{Cut, open_terms};
 use crate::ir::{Op, UOp, postorder};
@@ -76,14 +76,8 @@ struct Room {
 
 /// Makes blocks of a contraction that wants some; whether it did.
 pub(crate) fn make_panel_blocks(choice: &mut Attempts<'_>) -> bool {
-    let (before, applied) = (choice.kernel.clone(), choice.applied.len());
-    let is_done =
-        find_blocks(choice).is_some_and(|(blocks, terms, load)| make(choice, &blocks, &terms, &load).is_some());
-    if !is_done {
-        choice.kernel = before;
-        choice.applied.truncate(applied);
-    }
-    is_done
+    let found = find_blocks(choice);
+    found.is_some_and(|(blocks, terms, load)| choice.all_or_none(|choice| make(choice, &blocks, &terms, &load)))
 }
 
 /// The blocks of the first contraction that wants some, its terms, and the load that is copied.
@@ -256,11 +250,7 @@ fn make(choice: &mut Attempts<'_>, blocks: &Blocks, terms: &[u32], load: &LoadPl
     let ranges: Vec<u32> = inner_terms.iter().chain(&filled).copied().collect();
     let last_of_copy = copy + ranges.len() as u32 - 1;
     attempt_copy(choice, load, ranges).then_some(())?;
-    for loops in [&inner_terms, &filled, &columns] {
-        for pair in loops.windows(2).rev() {
-            choice.attempt(Opt::Merge { range: pair[0], inner: pair[1] });
-        }
-    }
+    [&inner_terms, &filled, &columns].into_iter().for_each(|loops| merge(choice, loops));
     let lanes = blocks.lanes;
     attempt(choice, Opt::Vectorize { range: filled[0], lanes })?;
     upcast(choice, filled[0], blocks.tile_vectors)?;

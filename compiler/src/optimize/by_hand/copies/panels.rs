@@ -18,6 +18,7 @@
 //! Always: made of the opts split, outermost, stage, merge; if the copy is refused, nothing is done. Tested by filetests of convolutions.
 
 use super::pack::{LOAD_AND_STORE, attempt_copy, copied_bytes};
+use super::product::attempt;
 use crate::ir::{Op, UOp, postorder};
 use crate::kernel::ranges::{closed_ranges, next_range_id, open_operands, range_id};
 use crate::optimize::by_hand::Attempts;
@@ -65,46 +66,43 @@ struct Panel {
 /// Copies a panel if there is a contraction that wants one.
 pub(crate) fn copy_panel(choice: &mut Attempts<'_>) -> bool {
     let Some(panel) = find_panel(&choice.kernel, choice.target) else { return false };
-    let (before, applied) = (choice.kernel.clone(), choice.applied.len());
-    let done = make_panel(choice, &panel);
-    if !done {
-        choice.kernel = before;
-        choice.applied.truncate(applied);
-    }
-    done
+    choice.all_or_none(|choice| make_panel(choice, &panel))
 }
 
-fn make_panel(choice: &mut Attempts<'_>, panel: &Panel) -> bool {
+fn make_panel(choice: &mut Attempts<'_>, panel: &Panel) -> Option<()> {
     let mut columns = panel.columns.clone();
     if let Some((range, len)) = panel.part {
-        let part = next_range_id(&choice.kernel);
-        if !choice.attempt(Opt::Split { range, len: len as u32 }) {
-            return false;
-        }
-        columns[0] = part;
+        columns[0] = next_range_id(&choice.kernel);
+        attempt(choice, Opt::Split { range, len: len as u32 })?;
     }
-    // What stands outermost already stays there.
-    for range in panel.outside.iter().rev() {
-        if !is_outermost(&choice.kernel, *range) && !choice.attempt(Opt::Outermost { range: *range }) {
-            return false;
-        }
-    }
-    let Some(load) = number_of_load(&choice.kernel, &panel.load) else { return false };
+    move_outermost(choice, &panel.outside)?;
+    let load = number_of_load(&choice.kernel, &panel.load)?;
     let (outer, inner) = if panel.terms_last { (&columns, &panel.terms) } else { (&panel.terms, &columns) };
     let ranges = outer.iter().chain(inner).copied().collect();
-    if !attempt_copy(choice, load, ranges) {
-        return false;
-    }
-    for loops in [&panel.terms, &columns] {
-        for pair in loops.windows(2).rev() {
-            choice.attempt(Opt::Merge { range: pair[0], inner: pair[1] });
-        }
-    }
-    true
+    attempt_copy(choice, load, ranges).then_some(())?;
+    merge(choice, &panel.terms);
+    merge(choice, &columns);
+    Some(())
 }
 
-fn is_outermost(root: &UOp, range: u32) -> bool {
-    root.src().iter().all(|store| closed_ranges(store).first().is_some_and(|first| range_id(first) == range))
+/// Moves loops over results outermost, in this order. What stands there already stays.
+pub(super) fn move_outermost(choice: &mut Attempts<'_>, ranges: &[u32]) -> Option<()> {
+    let is_outermost = |root: &UOp, range: u32| {
+        root.src().iter().all(|store| closed_ranges(store).first().is_some_and(|first| range_id(first) == range))
+    };
+    for &range in ranges.iter().rev() {
+        if !is_outermost(&choice.kernel, range) {
+            attempt(choice, Opt::Outermost { range })?;
+        }
+    }
+    Some(())
+}
+
+/// Makes one loop of neighbouring ones, outermost first, where memory is walked as one.
+pub(super) fn merge(choice: &mut Attempts<'_>, loops: &[u32]) {
+    for pair in loops.windows(2).rev() {
+        choice.attempt(Opt::Merge { range: pair[0], inner: pair[1] });
+    }
 }
 
 /// The contraction with the most terms that reads something awkwardly.

@@ -48,14 +48,8 @@ struct Blocks {
 
 /// Makes blocks of a contraction that wants some; whether it did.
 pub(crate) fn make_term_blocks(choice: &mut Attempts<'_>) -> bool {
-    let (before, applied) = (choice.kernel.clone(), choice.applied.len());
     let found = contractions(&choice.kernel, |contraction| blocks_of(contraction, choice.target));
-    let is_done = found.is_some_and(|blocks| make(choice, &blocks).is_some());
-    if !is_done {
-        choice.kernel = before;
-        choice.applied.truncate(applied);
-    }
-    is_done
+    found.is_some_and(|blocks| choice.all_or_none(|choice| make(choice, &blocks)))
 }
 
 fn blocks_of(contraction: &Contraction<'_>, target: &Target) -> Option<Blocks> {

@@ -34,13 +34,7 @@ struct Rows {
 
 /// Lets vectors go over the ends of short rows; whether there are such.
 pub(crate) fn join_short_rows(choice: &mut Attempts<'_>, survey: &Survey, target: &Target) -> bool {
-    let (before, applied) = (choice.kernel.clone(), choice.applied.len());
-    let done = join_rows(choice, survey, target).is_some();
-    if !done {
-        choice.kernel = before;
-        choice.applied.truncate(applied);
-    }
-    done
+    choice.all_or_none(|choice| join_rows(choice, survey, target))
 }
 
 fn join_rows(choice: &mut Attempts<'_>, survey: &Survey, target: &Target) -> Option<()> {

@@ -71,17 +71,11 @@ pub(crate) fn make_blocks(choice: &mut Attempts<'_>) -> bool {
     let room = ProductRoom {
         registers: choice.target.vector_registers,
         lanes,
-        scratch_bytes: choice.target.scratch_bytes.min(choice.target.cache_l2_bytes / 4 * 3) as i64,
+        scratch_bytes: scratch_of_blocks(choice.target),
         threads: i64::from(choice.threads),
     };
     let Some(blocks) = product_blocks(&size, &room) else { return false };
-    let (before, applied) = (choice.kernel.clone(), choice.applied.len());
-    let is_done = make(choice, &product, &size, &blocks, lanes).is_some();
-    if !is_done {
-        choice.kernel = before;
-        choice.applied.truncate(applied);
-    }
-    is_done
+    choice.all_or_none(|choice| make(choice, &product, &size, &blocks, lanes))
 }
 
 /// The size of a product that blocks are better for, with the copies that they make.
@@ -191,6 +185,11 @@ fn make(
     }
     share_blocks(choice, loops.blocks);
     Some(())
+}
+
+/// Scratch that the copies and partial results of a block may take together: they stay in the second cache.
+pub(super) fn scratch_of_blocks(target: &Target) -> i64 {
+    target.scratch_bytes.min(target.cache_l2_bytes / 4 * 3) as i64
 }
 
 /// Threads share the loops over blocks of results, which stand outermost: the sizes of blocks count on all of them.

@@ -10,6 +10,7 @@
 //! Tested below.
 
 use crate::optimize::by_hand::copies::pack::{LOAD_AND_STORE, MASKED_LOAD_AND_STORE};
+use crate::optimize::by_hand::copies::product::scratch_of_blocks;
 use crate::optimize::by_hand::copies::terms::Cut;
 use crate::optimize::by_hand::tile::step_cycles;
 use crate::target::Target;
@@ -89,7 +90,7 @@ impl Room {
         Room {
             registers: i64::from(target.vector_registers),
             lanes: i64::from(target.vector_bytes) / widest,
-            scratch_bytes: target.scratch_bytes.min(target.cache_l2_bytes / 4 * 3) as i64,
+            scratch_bytes: scratch_of_blocks(target),
             near_bytes: target.cache_l1_bytes as i64 / 2,
             threads,
         }

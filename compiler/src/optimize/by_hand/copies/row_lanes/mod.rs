@@ -25,6 +25,7 @@
 mod blocks;
 
 use super::pack::{attempt_copy, copied_bytes};
+use super::panels::merge;
 use super::product::{attempt, share_blocks, split, upcast, vectorize};
 use super::terms::open_terms;
 use crate::ir::{Op, UOp, postorder};
@@ -49,19 +50,13 @@ struct Shape {
 
 /// Makes blocks of a contraction that wants some; whether it did.
 pub(crate) fn make_row_lanes(choice: &mut Attempts<'_>) -> bool {
-    let (before, applied) = (choice.kernel.clone(), choice.applied.len());
     let threads = i64::from(choice.threads);
     let found = contractions(&choice.kernel, |contraction| {
         let shape = shape_of(contraction, choice.target)?;
         let room = Room::of(&shape.sizes, choice.target, threads);
         best_blocks(&shape.sizes, &room).map(|blocks| (shape, blocks, room.lanes))
     });
-    let is_done = found.is_some_and(|(shape, blocks, lanes)| make(choice, &shape, &blocks, lanes).is_some());
-    if !is_done {
-        choice.kernel = before;
-        choice.applied.truncate(applied);
-    }
-    is_done
+    found.is_some_and(|(shape, blocks, lanes)| choice.all_or_none(|choice| make(choice, &shape, &blocks, lanes)))
 }
 
 fn loop_of(range: &UOp) -> Option<Loop> {
@@ -184,13 +179,6 @@ fn copy(choice: &mut Attempts<'_>, load: &LoadPlace, loops: &[&[u32]]) -> Option
     let ranges = loops.concat();
     let copied = (0..ranges.len() as u32).map(|number| first + number).collect();
     attempt_copy(choice, load, ranges).then_some(copied)
-}
-
-/// Makes one loop of neighbouring ones where memory is walked as one.
-fn merge(choice: &mut Attempts<'_>, loops: &[u32]) {
-    for pair in loops.windows(2).rev() {
-        choice.attempt(Opt::Merge { range: pair[0], inner: pair[1] });
-    }
 }
 
 /// Lanes of the loops that fill the copies.
