@@ -126,7 +126,7 @@ impl Contraction<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::optimize::by_hand::copies::convolutions::Convolution;
+    use crate::optimize::by_hand::copies::tests::Convolution;
 
     /// The opts by hand of a convolution on a machine with AVX-512: of images, their channels, the places along a side, channels of the result, and places along a window.
     fn opts([images, channels, side, rows, places]: [i64; 5], threads: u32) -> String {

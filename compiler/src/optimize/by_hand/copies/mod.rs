@@ -4,8 +4,6 @@
 //! some terms of it at a time; [`row_lanes`] both operands of a contraction whose results lie in short rows; [`windows`] the input of overlapping windows, [`frames`] where some rows share it;
 //! [`pack`] the operand that all tiles of rows share, [`row_blocks`] for blocks of these where they are many.
 
-#[cfg(test)]
-mod convolutions;
 pub(super) mod frames;
 pub(super) mod pack;
 pub(super) mod panel_blocks;
@@ -16,3 +14,87 @@ pub(super) mod row_lanes;
 pub(super) mod term_blocks;
 mod terms;
 pub(super) mod windows;
+
+#[cfg(test)]
+mod tests {
+    //! Convolutions of which the tests of these modules ask for the choice by hand.
+
+    use crate::ir::text::parse;
+    use crate::optimize::{Opts, choose};
+    use crate::pipeline::loops_of;
+    use crate::target::Target;
+    use crate::watch::Silent;
+
+    /// A convolution of square images with square windows, padded so that the result is as long as the image: `channels` of the image, `rows` of the result, `places` along a window.
+    #[derive(Clone, Copy)]
+    pub(super) struct Convolution {
+        pub(super) dtype: &'static str,
+        pub(super) images: i64,
+        pub(super) channels: i64,
+        pub(super) side: i64,
+        pub(super) rows: i64,
+        pub(super) places: i64,
+    }
+
+    impl Convolution {
+        /// One of `f32` and windows of 3 x 3.
+        pub(super) fn new([images, channels, side, rows]: [i64; 4]) -> Convolution {
+            Convolution { dtype: "f32", images, channels, side, rows, places: 3 }
+        }
+
+        /// The opts by hand of the result.
+        pub(super) fn result(self, target: &Target) -> String {
+            let Convolution { dtype, images, channels, side, rows, places } = self;
+            let (padding, width) = (places / 2, side + places / 2 * 2);
+            opts(
+                &format!(
+                    "graph %c(z: {dtype}[{images}, {rows}, {side}, {side}], x: {dtype}[{images}, {channels}, {side}, {side}], w: {dtype}[{rows}, {channels}, {places}, {places}]) {{
+  p = pad x, [0:0, 0:0, {padding}:{padding}, {padding}:{padding}]
+  v = as_strided p, [{images}, 1, {side}, {side}, {channels}, {places}, {places}] strides [{}, 0, {width}, 1, {}, {width}, 1] offset 0
+  e = expand v, [{images}, {rows}, {side}, {side}, {channels}, {places}, {places}]
+  f = reshape w, [1, {rows}, 1, 1, {channels}, {places}, {places}]
+  h = expand f, [{images}, {rows}, {side}, {side}, {channels}, {places}, {places}]
+  m = mul e, h
+  y = reduce m, add (4, 5, 6)
+  done = store z, y
+  k = sink done
+  return k
+}}",
+                    channels * width * width,
+                    width * width,
+                ),
+                target,
+            )
+        }
+
+        /// The opts by hand of the gradient by the weight.
+        pub(super) fn gradient_by_weight(self, target: &Target) -> String {
+            let Convolution { dtype, images, channels, side, rows, places } = self;
+            let (padding, width) = (places / 2, side + places / 2 * 2);
+            opts(
+                &format!(
+                    "graph %g(z: {dtype}[{rows}, {channels}, {places}, {places}], x: {dtype}[{images}, {channels}, {side}, {side}], g: {dtype}[{images}, {rows}, {side}, {side}]) {{
+  p = pad x, [0:0, 0:0, {padding}:{padding}, {padding}:{padding}]
+  v = as_strided p, [{images}, 1, {channels}, {side}, {side}, {places}, {places}] strides [{}, 0, {}, {width}, 1, {width}, 1] offset 0
+  e = expand v, [{images}, {rows}, {channels}, {side}, {side}, {places}, {places}]
+  f = reshape g, [{images}, {rows}, 1, {side}, {side}, 1, 1]
+  h = expand f, [{images}, {rows}, {channels}, {side}, {side}, {places}, {places}]
+  m = mul e, h
+  y = reduce m, add (0, 3, 4)
+  done = store z, y
+  k = sink done
+  return k
+}}",
+                    channels * width * width,
+                    width * width,
+                ),
+                target,
+            )
+        }
+    }
+
+    fn opts(text: &str, target: &Target) -> String {
+        let ast = parse(text).expect("a graph").roots[0].clone();
+        Opts::List(choose(&loops_of(&ast, &mut Silent), target).applied).to_string()
+    }
+}

@@ -273,7 +273,7 @@ fn upcast(choice: &mut Attempts<'_>, range: u32, times: u32) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::optimize::by_hand::copies::convolutions::Convolution;
+    use crate::optimize::by_hand::copies::tests::Convolution;
 
     /// The opts by hand of a convolution of two images on a machine with AVX2.
     fn opts(channels: i64, side: i64, rows: i64, threads: u32) -> String {

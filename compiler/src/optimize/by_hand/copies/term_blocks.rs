@@ -176,7 +176,7 @@ fn make(choice: &mut Attempts<'_>, blocks: &Blocks) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::optimize::by_hand::copies::convolutions::Convolution;
+    use crate::optimize::by_hand::copies::tests::Convolution;
 
     /// The opts by hand of the gradient by a weight on a machine with AVX-512.
     fn opts(images: i64, channels: i64, side: i64, rows: i64) -> String {

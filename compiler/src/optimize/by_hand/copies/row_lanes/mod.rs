@@ -217,7 +217,7 @@ fn store_in_squares(choice: &mut Attempts<'_>, columns: &[u32], lane: u32, lanes
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::optimize::by_hand::copies::convolutions::Convolution;
+    use crate::optimize::by_hand::copies::tests::Convolution;
 
     fn target(threads: u32) -> Target {
         Target { threads, ..Target::test_avx512() }
