@@ -11,7 +11,7 @@
 //! vectors leave no gap: ordered by their constants, neighbours and their caps are at most a vector apart, and so is the first one of the next iteration from the last.
 //! Then what is filled lies between the first vector of the first iteration and the last one of the last.
 //!
-//! Tested below, by a filetest of the kernel's text, and by values in the test crate (`writes`).
+//! Tested below, and by values in the test crate (`writes`).
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use warpweft_compiler::ir::Arg;
