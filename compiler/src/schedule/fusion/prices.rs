@@ -97,15 +97,20 @@ impl Fusion<'_> {
         }
         let mut computing = 0.0;
         let mut waits = 0.0;
+        let mut lost_terms = 0.0;
         for site in &uses {
             let open = self.open_around(site);
             let evaluations = self.count(site.group, &open);
-            computing += cost.reduce_ops * (evaluations / elements).max(1.0);
+            let repeats = (evaluations / elements).max(1.0);
+            computing += cost.reduce_ops * repeats;
             let group = self.groups.get(site.group);
             waits += self.graph.model.waiting(cost.reduce_ops + group.work, group.outer.count(open.outer));
+            if self.is_nested(site) {
+                lost_terms += cost::NESTED_CONTRACTION_LOSS * repeats * self.contraction_terms(position);
+            }
         }
         let mut prices = self.prices(position, &uses, computing, cost.reduce_ops);
-        prices.inlined_ns += waits / self.graph.model.ops_per_ns;
+        prices.inlined_ns += waits / self.graph.model.ops_per_ns + lost_terms / self.graph.model.terms_per_ns;
         if uses.len() > 1 && depends_on_order(&self.graph.nodes[position]) {
             prices.inlined_ns = f64::INFINITY;
         }
@@ -207,6 +212,19 @@ impl Fusion<'_> {
         }
         let operand = self.graph.src[position][0] as usize;
         self.graph.bytes(operand) > cost::CONTRACTION_REREADS * self.costs[operand].leaf_bytes
+    }
+
+    /// Whether a site stands in the loops of another reduction, other than loops over blocks, which stand outside of tiles, and those of a kept value.
+    fn is_nested(&self, site: &Use) -> bool {
+        let loops = site.dependence().loops;
+        let mut loops = loops.iter().map(|&number| &self.loops[number as usize]);
+        !self.is_in_kept(site) && loops.any(|reduction| !reduction.is_of_blocks)
+    }
+
+    /// Terms that a contraction sums, whether it is stored or not; 0 for all else.
+    fn contraction_terms(&self, position: usize) -> f64 {
+        let is_contraction = self.graph.nodes[position].reduced_axes().is_some() && self.is_contraction(position);
+        if is_contraction { self.graph.numel[self.graph.src[position][0] as usize] } else { 0.0 }
     }
 
     /// Ops of a contraction, whether it is stored or not; 0 for all else.
