@@ -7,6 +7,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use crate::ir::{Arg, Combining, Op, Sources, UOp, postorder};
+use crate::symbolic::linear_terms;
 
 /// A set of range numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -139,6 +140,20 @@ impl Dependencies {
     pub fn get(&self, node: &UOp) -> &RangeSet {
         &self.sets[node]
     }
+}
+
+/// By how much an address grows along a range, if it grows by a constant along each of its ranges. It may begin anywhere, as a view does whose offset is a variable.
+///
+/// ```text
+/// (r0 * 64) + r1 + offset      along r0: 64, along r1: 1, along r2: 0
+/// (r0 * 64) + (r1 / 2)         None
+/// ```
+pub(crate) fn step_along(address: &UOp, range: &UOp) -> Option<i64> {
+    let terms = linear_terms(address).0;
+    let is_fixed = |node: &UOp| !matches!(node.op(), Op::Range | Op::Load);
+    let is_even =
+        terms.iter().all(|(term, _)| term.op() == Op::Range || postorder(std::slice::from_ref(term)).iter().all(is_fixed));
+    is_even.then(|| terms.iter().filter(|(term, _)| term == range).map(|(_, step)| step).sum())
 }
 
 /// Every range below a root, in order of first use.

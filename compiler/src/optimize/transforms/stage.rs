@@ -26,10 +26,10 @@ use super::split::is_reduce;
 use crate::DType;
 use crate::ir::{Arg, AxisKind, MemorySpace, Op, Sources, UOp, substitute};
 use crate::kernel::effects::memory_in_place;
-use crate::kernel::ranges::{Dependencies, closed_ranges, next_range_id, open_operands, range_id};
+use crate::kernel::ranges::{Dependencies, closed_ranges, next_range_id, open_operands, range_id, step_along};
 use crate::optimize::limits::{at_most, shared_bytes};
 use crate::optimize::opt::{Limit, Reason};
-use crate::symbolic::{linear_terms, simplify};
+use crate::symbolic::simplify;
 use crate::target::Target;
 
 /// Most places that stand unused behind a row.
@@ -113,11 +113,8 @@ pub(crate) fn pack(root: &UOp, lane: &UOp, row: &UOp) -> Result<UOp, Reason> {
         if replaced.contains(memory) {
             return false;
         }
-        let terms = linear_terms(&node.src()[0].src()[1]).0;
-        let step = |range: &UOp| terms.iter().find(|(term, _)| term == range).map_or(0, |(_, step)| *step);
-        let set = dependencies.get(node);
-        let plain = terms.iter().all(|(term, _)| term.op() == Op::Range);
-        plain && set.contains(range_id(lane)) && step(lane).abs() > 1 && step(row).abs() >= 1
+        let step = |range: &UOp| step_along(&node.src()[0].src()[1], range).map_or(0, i64::abs);
+        dependencies.get(node).contains(range_id(lane)) && step(lane) > 1 && step(row) >= 1
     };
     let loads: Vec<UOp> = dependencies.order.iter().filter(crosses).cloned().collect();
     if loads.is_empty() {

@@ -105,12 +105,17 @@ impl Fusion<'_> {
             computing += cost.reduce_ops * repeats;
             let group = self.groups.get(site.group);
             waits += self.graph.model.waiting(cost.reduce_ops + group.work, group.outer.count(open.outer));
-            if self.is_nested(site) {
-                lost_terms += cost::NESTED_CONTRACTION_LOSS * repeats * self.contraction_terms(position);
+            if self.is_scattered(site) {
+                lost_terms += cost::SCATTERED_CONTRACTION_LOSS * repeats * self.contraction_terms(position);
             }
         }
         let mut prices = self.prices(position, &uses, computing, cost.reduce_ops);
         prices.inlined_ns += waits / self.graph.model.ops_per_ns + lost_terms / self.graph.model.terms_per_ns;
+        if lost_terms > 0.0 && self.graph.bytes(position) < cost::CACHED_RESULT_BYTES {
+            let moved = (1 + Self::groups_of(&uses).len()) as f64 * self.graph.bytes(position);
+            let model = &self.graph.model;
+            prices.stored_ns += moved / model.shared_cache_bytes_per_ns - moved / model.bytes_per_ns;
+        }
         if uses.len() > 1 && depends_on_order(&self.graph.nodes[position]) {
             prices.inlined_ns = f64::INFINITY;
         }
@@ -126,7 +131,10 @@ impl Fusion<'_> {
         // is fixed by the blocks.
         let (mut gain, mut fixing) = (0.0, 0.0);
         if matches!(&prices.kept, Ok((_, plan)) if plan.fixed.loops.is_empty()) {
-            gain = cost::CONTRACTION_GAIN * self.costs[position].contraction_ops / self.graph.model.terms_per_ns;
+            // Where a contraction reads what is kept, a tile of rows is kept; where it is only reduced, each row stands alone.
+            let feeds_contraction = self.groups.get(uses[0].group).contraction_ops > 0.0;
+            let part = if feeds_contraction { cost::CONTRACTION_GAIN } else { cost::SCATTERED_CONTRACTION_LOSS };
+            gain = part * self.costs[position].contraction_ops / self.graph.model.terms_per_ns;
             fixing = KEPT_GAIN_MIN * self.groups.get(uses[0].group).work / self.graph.model.ops_per_ns;
         }
         if matches!(prices.kept, Ok((kept_ns, _)) if kept_ns + gain + fixing < best) {
@@ -214,11 +222,13 @@ impl Fusion<'_> {
         self.graph.bytes(operand) > cost::CONTRACTION_REREADS * self.costs[operand].leaf_bytes
     }
 
-    /// Whether a site stands in the loops of another reduction, other than loops over blocks, which stand outside of tiles, and those of a kept value.
-    fn is_nested(&self, site: &Use) -> bool {
+    /// Whether a tile of the results asked for at a site would be scattered: the site stands in the loops of another reduction, other than loops over blocks,
+    /// which stand outside of tiles, and those of a kept value; or in a scan or a scatter, which walks its loop step by step; or a tensor says which it is.
+    fn is_scattered(&mut self, site: &Use) -> bool {
         let loops = site.dependence().loops;
         let mut loops = loops.iter().map(|&number| &self.loops[number as usize]);
-        !self.is_in_kept(site) && loops.any(|reduction| !reduction.is_of_blocks)
+        let is_nested = !self.is_in_kept(site) && loops.any(|reduction| !reduction.is_of_blocks);
+        is_nested || self.groups.get(site.group).is_alone || site.axes.iter().any(|index| index.is_gathered)
     }
 
     /// Terms that a contraction sums, whether it is stored or not; 0 for all else.

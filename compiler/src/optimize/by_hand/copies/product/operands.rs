@@ -6,12 +6,12 @@
 use super::groups::{OPS_OF_DOT_MAX, dot_of};
 use crate::ir::{Combining, DotKind, Op, ReduceOp, UOp, postorder};
 use crate::kernel::effects::{memory_in_place, replaces_what_was_read};
-use crate::kernel::ranges::{Dependencies, closed_ranges, open_operands, range_id};
+use crate::kernel::ranges::{Dependencies, closed_ranges, open_operands, range_id, step_along};
 use crate::lower::loops::is_serial;
+use crate::optimize::by_hand::contraction::step_of_load;
 use crate::optimize::by_hand::copies::pack::copied_bytes;
 use crate::optimize::by_hand::survey::accumulated_in;
 use crate::optimize::transforms::stage::computed_from;
-use crate::symbolic::linear_terms;
 use crate::target::Target;
 
 /// Ops of a term, at most: its loads are what counts.
@@ -69,7 +69,7 @@ pub(super) fn find_product(root: &UOp, target: &Target) -> Option<Product> {
     let ops = below.iter().filter(|node| node.op().is_elementwise() && !node.dtype().is_index()).count();
     let loads: Vec<&UOp> = below.iter().filter(|node| node.op() == Op::Load).collect();
     let [first, second] = loads.as_slice() else { return None };
-    let columns = outputs.iter().find(|range| step_of(&store.src()[0], range) == Some(1))?;
+    let columns = outputs.iter().find(|range| step_along(&store.src()[0].src()[1], range) == Some(1))?;
     let on_columns = |load: &UOp| dependencies.get(load).contains(range_id(columns));
     let (of_columns, of_rows) = match (on_columns(first), on_columns(second)) {
         (true, false) => (*first, *second),
@@ -86,7 +86,7 @@ pub(super) fn find_product(root: &UOp, target: &Target) -> Option<Product> {
         let [memory, _] = load.src()[0].src() else { return None };
         let is_plain = memory.op() == Op::Param && !replaced.contains(memory);
         let (term_step, own_step) =
-            (step_of(&load.src()[0], terms)?, own.map_or(Some(0), |own| step_of(&load.src()[0], own))?);
+            (step_of_load(load, terms)?, own.map_or(Some(0), |own| step_of_load(load, own))?);
         is_plain.then(|| Operand {
             memory: memory.clone(),
             bytes: load.dtype().bytes() as i64,
@@ -112,11 +112,4 @@ pub(super) fn find_product(root: &UOp, target: &Target) -> Option<Product> {
         of_columns,
         dot,
     })
-}
-
-/// By how much an address grows along a range, if it moves evenly along all.
-fn step_of(index: &UOp, range: &UOp) -> Option<i64> {
-    let terms = linear_terms(&index.src()[1]).0;
-    let is_regular = terms.iter().all(|(term, _)| term.op() == Op::Range);
-    is_regular.then(|| terms.iter().filter(|(term, _)| term == range).map(|(_, step)| step).sum())
 }
