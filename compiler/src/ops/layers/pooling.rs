@@ -95,7 +95,7 @@ fn layout(x: &UOp, options: &PoolOptions) -> Built<Layout> {
     if lengths.len() < axes {
         fail!("{} has fewer than the {axes} axes to pool", x.shape());
     }
-    let kernel = per_axis(&options.kernel, axes, 1, "kernel size")?;
+    let mut kernel = per_axis(&options.kernel, axes, 1, "kernel size")?;
     let stride = if options.stride.is_empty() { kernel.clone() } else { per_axis(&options.stride, axes, 1, "stride")? };
     let padding = per_axis(&options.padding, axes, 0, "padding")?;
     let dilation = per_axis(&options.dilation, axes, 1, "dilation")?;
@@ -105,6 +105,9 @@ fn layout(x: &UOp, options: &PoolOptions) -> Built<Layout> {
     for k in 0..axes {
         if padding[k] > kernel[k] / 2 {
             fail!("padding {} is more than half of the kernel size {}", padding[k], kernel[k]);
+        }
+        if options.ceil_mode && dilation[k] == 1 {
+            kernel[k] = part_inside(&lengths[first + k], padding[k], kernel[k], stride[k]);
         }
         let reach = (kernel[k] - 1) * dilation[k] + 1;
         counted[first + k] = (padding[k].into(), padding[k].into());
@@ -116,6 +119,12 @@ fn layout(x: &UOp, options: &PoolOptions) -> Built<Layout> {
     }
     let conv = ConvOptions { stride, dilation, ..ConvOptions::default() };
     Ok(Layout { padding: pairs, counted, conv, kernel })
+}
+
+/// The part of a window that may hold elements: with `ceil_mode` the only window may be longer than all of x.
+fn part_inside(len: &Dim, padding: i64, kernel: i64, stride: i64) -> i64 {
+    let padded = len.as_const().map(|len| len + 2 * padding);
+    padded.filter(|padded| (1..kernel).contains(padded) && kernel - padded < stride).unwrap_or(kernel)
 }
 
 /// Padding for a last window that sticks out: one that begins within x or its left padding.

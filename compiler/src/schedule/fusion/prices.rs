@@ -223,12 +223,14 @@ impl Fusion<'_> {
     }
 
     /// Whether a tile of the results asked for at a site would be scattered: the site stands in the loops of another reduction, other than loops over blocks,
-    /// which stand outside of tiles, and those of a kept value; or in a scan or a scatter, which walks its loop step by step; or a tensor says which it is.
+    /// which stand outside of tiles, and those of a kept value; or in a scan or a scatter, which walks its loop step by step; or a tensor says which it is, or
+    /// padding whether there is any.
     fn is_scattered(&mut self, site: &Use) -> bool {
         let loops = site.dependence().loops;
         let mut loops = loops.iter().map(|&number| &self.loops[number as usize]);
         let is_nested = !self.is_in_kept(site) && loops.any(|reduction| !reduction.is_of_blocks);
-        is_nested || self.groups.get(site.group).is_alone || site.axes.iter().any(|index| index.is_gathered)
+        let is_chosen = site.gate.is_padded || site.axes.iter().any(|index| index.is_gathered);
+        is_nested || is_chosen || self.groups.get(site.group).is_alone
     }
 
     /// Terms that a contraction sums, whether it is stored or not; 0 for all else.

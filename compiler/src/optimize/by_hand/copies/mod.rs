@@ -34,17 +34,19 @@ mod tests {
         pub(super) side: i64,
         pub(super) rows: i64,
         pub(super) places: i64,
+        /// Whether the gradient of the result is part of more memory, and a variable says where it begins.
+        pub(super) is_view: bool,
     }
 
     impl Convolution {
         /// One of `f32` and windows of 3 x 3.
         pub(super) fn new([images, channels, side, rows]: [i64; 4]) -> Convolution {
-            Convolution { dtype: "f32", images, channels, side, rows, places: 3 }
+            Convolution { dtype: "f32", images, channels, side, rows, places: 3, is_view: false }
         }
 
         /// The opts by hand of the result.
         pub(super) fn result(self, target: &Target) -> String {
-            let Convolution { dtype, images, channels, side, rows, places } = self;
+            let Convolution { dtype, images, channels, side, rows, places, .. } = self;
             let (padding, width) = (places / 2, side + places / 2 * 2);
             opts(
                 &format!(
@@ -69,15 +71,17 @@ mod tests {
 
         /// The opts by hand of the gradient by the weight.
         pub(super) fn gradient_by_weight(self, target: &Target) -> String {
-            let Convolution { dtype, images, channels, side, rows, places } = self;
+            let Convolution { dtype, images, channels, side, rows, places, is_view } = self;
             let (padding, width) = (places / 2, side + places / 2 * 2);
+            let area = side * side;
+            let (begin, offset) = if is_view { (", at: index 0..1000000 named \"at\"", "at") } else { ("", "0") };
             opts(
                 &format!(
-                    "graph %g(z: {dtype}[{rows}, {channels}, {places}, {places}], x: {dtype}[{images}, {channels}, {side}, {side}], g: {dtype}[{images}, {rows}, {side}, {side}]) {{
+                    "graph %g(z: {dtype}[{rows}, {channels}, {places}, {places}], x: {dtype}[{images}, {channels}, {side}, {side}], g: {dtype}[{images}, {rows}, {side}, {side}]{begin}) {{
   p = pad x, [0:0, 0:0, {padding}:{padding}, {padding}:{padding}]
   v = as_strided p, [{images}, 1, {channels}, {side}, {side}, {places}, {places}] strides [{}, 0, {}, {width}, 1, {width}, 1] offset 0
   e = expand v, [{images}, {rows}, {channels}, {side}, {side}, {places}, {places}]
-  f = reshape g, [{images}, {rows}, 1, {side}, {side}, 1, 1]
+  f = as_strided g, [{images}, {rows}, 1, {side}, {side}, 1, 1] strides [{}, {area}, 0, {side}, 1, 0, 0] offset {offset}
   h = expand f, [{images}, {rows}, {channels}, {side}, {side}, {places}, {places}]
   m = mul e, h
   y = reduce m, add (0, 3, 4)
@@ -87,6 +91,7 @@ mod tests {
 }}",
                     channels * width * width,
                     width * width,
+                    rows * area,
                 ),
                 target,
             )

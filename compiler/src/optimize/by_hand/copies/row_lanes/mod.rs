@@ -238,6 +238,8 @@ mod tests {
         // The images stand outside of the rows that a block has: both are loops of blocks.
         assert!(opts.contains("accumulate(r4, ") && opts.contains("accumulate(r5, "), "{opts}");
         assert_eq!(opts.matches("stage(").count(), 2, "{opts}");
+        let of_view = Convolution { is_view: true, ..Convolution::new([8, 64, 28, 64]) };
+        assert_eq!(of_view.gradient_by_weight(&target(1)), opts, "it may begin anywhere");
         // Fewer channels than lanes.
         assert!(!gradient([8, 64, 28, 8], 1).contains("accumulate(r5, "));
     }
