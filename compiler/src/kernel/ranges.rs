@@ -148,7 +148,7 @@ impl Dependencies {
 /// (r0 * 64) + r1 + offset      along r0: 64, along r1: 1, along r2: 0
 /// (r0 * 64) + (r1 / 2)         None
 /// ```
-pub(crate) fn step_along(address: &UOp, range: &UOp) -> Option<i64> {
+pub(crate) fn even_step(address: &UOp, range: &UOp) -> Option<i64> {
     let terms = linear_terms(address).0;
     let is_fixed = |node: &UOp| !matches!(node.op(), Op::Range | Op::Load);
     let is_even =

@@ -5,7 +5,7 @@
 
 use crate::ir::{Combining, Op, ReduceOp, UOp, postorder};
 use crate::kernel::effects::memory_in_place;
-use crate::kernel::ranges::{Dependencies, closed_ranges, open_operands, range_id, step_along};
+use crate::kernel::ranges::{Dependencies, closed_ranges, open_operands, range_id, even_step};
 use crate::lower::loops::is_serial;
 use crate::optimize::transforms::stage::loads_of;
 use crate::symbolic::linear_terms;
@@ -61,7 +61,7 @@ pub(crate) fn number_of_load(root: &UOp, place: &LoadPlace) -> Option<u32> {
 
 /// By how much a load's address grows along a range, if it moves evenly along all.
 pub(crate) fn step_of_load(load: &UOp, range: &UOp) -> Option<i64> {
-    step_along(&load.src()[0].src()[1], range)
+    even_step(&load.src()[0].src()[1], range)
 }
 
 impl Contraction<'_> {

@@ -26,7 +26,7 @@ use super::split::is_reduce;
 use crate::DType;
 use crate::ir::{Arg, AxisKind, MemorySpace, Op, Sources, UOp, substitute};
 use crate::kernel::effects::memory_in_place;
-use crate::kernel::ranges::{Dependencies, closed_ranges, next_range_id, open_operands, range_id, step_along};
+use crate::kernel::ranges::{Dependencies, closed_ranges, next_range_id, open_operands, range_id, even_step};
 use crate::optimize::limits::{at_most, shared_bytes};
 use crate::optimize::opt::{Limit, Reason};
 use crate::symbolic::simplify;
@@ -113,7 +113,7 @@ pub(crate) fn pack(root: &UOp, lane: &UOp, row: &UOp) -> Result<UOp, Reason> {
         if replaced.contains(memory) {
             return false;
         }
-        let step = |range: &UOp| step_along(&node.src()[0].src()[1], range).map_or(0, i64::abs);
+        let step = |range: &UOp| even_step(&node.src()[0].src()[1], range).map_or(0, i64::abs);
         dependencies.get(node).contains(range_id(lane)) && step(lane) > 1 && step(row) >= 1
     };
     let loads: Vec<UOp> = dependencies.order.iter().filter(crosses).cloned().collect();

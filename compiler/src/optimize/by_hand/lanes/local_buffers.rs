@@ -91,25 +91,32 @@ fn range_to_materialize(survey: &Survey, reduction: &InnerLoops, costs: &Costs) 
     })
 }
 
-/// The range that would be better lanes for a reduction if loads did not cross it in steps, and the reduction's own lanes.
+/// The range that would be better lanes for a reduction if loads did not cross it in steps, and the reduction's own lanes. One that some load does not vary with comes first: in
+/// others, as groups of channels, lanes share nothing, and those must at least fill vectors.
 fn lane_to_pack(survey: &Survey, reduction: &InnerLoops, row: u32, choice: &Attempts<'_>) -> Option<(u32, u32)> {
-    let costs = &choice.target.costs;
+    let lanes = i64::from(choice.target.costs.vector_lanes);
     let stages = survey.inner.iter().filter(|inner| inner.is_local_buffer && !inner.has_own(row));
     let candidates = stages.flat_map(|stage| &stage.ranges).chain(&survey.outputs).map(range_id);
-    candidates.filter(|lane| reduction.is_inside(*lane) && survey.len(*lane) >= i64::from(costs.vector_lanes)).find_map(
-        |lane| {
-            let crossing = |access: &&AccessPattern| {
-                let steps = |id: u32| access.steps.get(&id).map_or(0, |step| step.abs());
-                !access.is_store && reduction.holds(access) && steps(lane) > 1 && steps(row) >= 1
-            };
-            let crossing: Vec<&AccessPattern> = survey.accesses.iter().filter(crossing).collect();
-            let bytes = survey.len(lane) * survey.len(row) * survey.element_bytes as i64;
-            let fits = bytes <= i64::from(costs.packed_bytes) && reduction.ranges.len() == 1;
-            let least = (survey.len(row) / COPIED_IN_A_SUM).clamp(*REREADS_MIN.start(), *REREADS_MIN.end());
-            let is_reread = |access: &&AccessPattern| rereads(survey, reduction, access, lane, choice.threads) >= least;
-            (fits && !crossing.is_empty() && crossing.iter().all(is_reread)).then_some((lane, row))
-        },
-    )
+    let candidates = candidates.filter(|lane| reduction.is_inside(*lane) && survey.len(*lane) >= lanes);
+    let packed: Vec<u32> = candidates.filter(|lane| is_packed_along(survey, reduction, row, *lane, choice)).collect();
+    let loads = survey.accesses.iter().filter(|access| !access.is_store && reduction.holds(access));
+    let shares = |lane: &&u32| loads.clone().any(|access| !access.depends.contains(**lane));
+    let shared = packed.iter().find(shares);
+    shared.or_else(|| packed.iter().find(|lane| survey.len(**lane) % lanes == 0)).map(|lane| (*lane, row))
+}
+
+/// Whether loads that cross a range in steps are read again so often that it pays to copy them along it.
+fn is_packed_along(survey: &Survey, reduction: &InnerLoops, row: u32, lane: u32, choice: &Attempts<'_>) -> bool {
+    let crossing = |access: &&AccessPattern| {
+        let steps = |id: u32| access.steps.get(&id).map_or(0, |step| step.abs());
+        !access.is_store && reduction.holds(access) && steps(lane) > 1 && steps(row) >= 1
+    };
+    let crossing: Vec<&AccessPattern> = survey.accesses.iter().filter(crossing).collect();
+    let bytes = survey.len(lane) * survey.len(row) * survey.element_bytes as i64;
+    let fits = bytes <= i64::from(choice.target.costs.packed_bytes) && reduction.ranges.len() == 1;
+    let least = (survey.len(row) / COPIED_IN_A_SUM).clamp(*REREADS_MIN.start(), *REREADS_MIN.end());
+    let is_reread = |access: &&AccessPattern| rereads(survey, reduction, access, lane, choice.threads) >= least;
+    fits && !crossing.is_empty() && crossing.iter().all(is_reread)
 }
 
 /// For how many iterations of loops inside of all that it depends on a load in a reduction is the same: 0 where that is not known.

@@ -6,7 +6,7 @@
 use super::groups::{OPS_OF_DOT_MAX, dot_of};
 use crate::ir::{Combining, DotKind, Op, ReduceOp, UOp, postorder};
 use crate::kernel::effects::{memory_in_place, replaces_what_was_read};
-use crate::kernel::ranges::{Dependencies, closed_ranges, open_operands, range_id, step_along};
+use crate::kernel::ranges::{Dependencies, closed_ranges, open_operands, range_id, even_step};
 use crate::lower::loops::is_serial;
 use crate::optimize::by_hand::contraction::step_of_load;
 use crate::optimize::by_hand::copies::pack::copied_bytes;
@@ -69,7 +69,7 @@ pub(super) fn find_product(root: &UOp, target: &Target) -> Option<Product> {
     let ops = below.iter().filter(|node| node.op().is_elementwise() && !node.dtype().is_index()).count();
     let loads: Vec<&UOp> = below.iter().filter(|node| node.op() == Op::Load).collect();
     let [first, second] = loads.as_slice() else { return None };
-    let columns = outputs.iter().find(|range| step_along(&store.src()[0].src()[1], range) == Some(1))?;
+    let columns = outputs.iter().find(|range| even_step(&store.src()[0].src()[1], range) == Some(1))?;
     let on_columns = |load: &UOp| dependencies.get(load).contains(range_id(columns));
     let (of_columns, of_rows) = match (on_columns(first), on_columns(second)) {
         (true, false) => (*first, *second),

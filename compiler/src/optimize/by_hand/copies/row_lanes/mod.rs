@@ -249,6 +249,8 @@ mod tests {
         let both_copied = |opts: String| opts.matches("stage(").count() == 2;
         assert!(both_copied(convolution([2, 256, 14, 256], 1)));
         assert!(both_copied(convolution([4, 512, 7, 512], 1)));
+        // One image of few places: of few terms, lanes along them would end in as many sums across lanes.
+        assert!(both_copied(convolution([1, 64, 5, 64], 1)) && !both_copied(convolution([1, 512, 5, 512], 1)));
         assert!(!both_copied(convolution([2, 256, 28, 256], 1)));
     }
 
