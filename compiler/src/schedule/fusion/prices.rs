@@ -9,8 +9,9 @@ use smallvec::SmallVec;
 
 use super::cost;
 use super::fuse::{Fusion, each_once};
+use super::loop_model::OuterLoops;
 use super::materialize::MaterializePlan;
-use super::use_site::Use;
+use super::use_site::{AxisIndex, Use};
 use crate::ir::{Arg, Op, ReduceOp, UOp};
 
 /// What keeping a value must gain at the least, of the work of its kernel: it fixes the order of the outer loops, and what else the kernel
@@ -230,7 +231,9 @@ impl Fusion<'_> {
         let mut loops = loops.iter().map(|&number| &self.loops[number as usize]);
         let is_nested = !self.is_in_kept(site) && loops.any(|reduction| !reduction.is_of_blocks);
         let is_chosen = site.gate.is_padded || site.axes.iter().any(|index| index.is_gathered);
-        is_nested || is_chosen || self.groups.get(site.group).is_alone
+        let lanes = self.graph.model.vector_lanes;
+        let group = self.groups.get(site.group);
+        is_nested || is_chosen || group.is_alone || is_interleaved(site, &group.outer, lanes)
     }
 
     /// Terms that a contraction sums, whether it is stored or not; 0 for all else.
@@ -281,6 +284,14 @@ impl Fusion<'_> {
             self.materialize(position, &uses, plan);
         }
     }
+}
+
+/// Whether results that would be lanes come in an order in which few lie beside each other, as channels that become pixels of 2 x 2 do.
+fn is_interleaved(site: &Use, outer: &OuterLoops, lanes: f64) -> bool {
+    let Some(last) = outer.lens.len().checked_sub(1) else { return false };
+    let own = 1 << last;
+    let is_part = |index: &AxisIndex| index.loops.outer & own != 0 && index.loops.outer != own;
+    outer.count(own) < lanes && site.axes.iter().any(is_part)
 }
 
 /// Whether a reduction's result depends on the order in which elements are combined: each loop nest has an order of its own, so that two
