@@ -49,6 +49,37 @@ def test_one_function_serves_all_lengths(name):
     assert counters() == {"graphs": 1, "fallback_ops": {}}
 
 
+DIAGONALS = {
+    "matrix of a diagonal": lambda x: torch.diag_embed(x[:, 0], 1),
+    "matrix of the elements": lambda x: torch.diagflat(x[:, 1]),
+    "diagonal replaced": lambda x: (x @ x.t()).diagonal_scatter(x[:, 1]),
+    "lower one replaced": lambda x: (x @ x.t()).diagonal_scatter(x[1:, 1], -1),
+    "filled": lambda x: (x @ x.t()).fill_diagonal_(2),
+}
+
+
+@pytest.mark.parametrize("name", DIAGONALS)
+def test_diagonals_of_any_length(name):
+    function = DIAGONALS[name]
+    call = compiled(function, dynamic=True)
+    for length in LENGTHS:
+        x = torch.randn(length, 3)
+        torch.testing.assert_close(call(x), function(x), rtol=1e-4, atol=1e-5)
+    assert counters()["fallback_ops"] == {}
+
+
+def test_views_by_addresses_of_variables():
+    def function(x):
+        y = x * 2
+        return y[1:].as_strided((2, 2), (1, 2)), y[x.shape[0] // 2 :].as_strided((2,), (1,)) + 1, y[2:2].as_strided((3,), (1,), 1)
+
+    call = compiled(function, dynamic=True)
+    for length in (6, 9, 4):
+        x = torch.randn(length, 3)
+        for found, expected in zip(call(x), function(x)):
+            torch.testing.assert_close(found, expected)
+
+
 def test_bounds_are_those_that_are_told():
     call = compiled(lambda x: x.exp().sum(1))
     for length in (20, 3, 40, 7):

@@ -225,6 +225,32 @@ def batch_norm_with_update(x: torch.Tensor, weight: Any, bias: Any, mean: Any, v
     return (*found, torch.empty(0, dtype=torch.uint8, device=x.device))
 
 
+def equal(self: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors have the same shape and elements."""
+    if self.shape != other.shape or not _memory.is_ours(self) or not _memory.is_ours(other):
+        found: Any = _fallback.run(aten.equal.default, (self, other), {}, "it is asked of tensors of other shapes or devices")
+        return bool(found)
+    return bool((self == other).all())
+
+
+def check(condition: torch.Tensor, message: str = "Expected Tensor with single nonzero value, but got zero") -> None:
+    """Raises where a number is zero."""
+    if not item(condition):
+        raise RuntimeError(message)
+
+
+def is_left_aligned(x: torch.Tensor, mask: torch.Tensor) -> bool:
+    """Whether a padded batch can be a nested tensor, of which the device has none: so an encoder goes on with the padded one."""
+    return False
+
+
+def convolution(x: torch.Tensor, weight: torch.Tensor, *args: Any) -> Any:
+    """With the channels last in memory where those of an argument are."""
+    found = _dispatch.dispatch_plain(aten.convolution.default, x, weight, *args)
+    forms = {torch._prims_common.suggest_memory_format(each) for each in (x, weight)} - {torch.contiguous_format}
+    return found.contiguous(memory_format=forms.pop()) if forms else found
+
+
 def register() -> None:
     """Enters them."""
     _dispatch.SPECIAL.update(
@@ -248,7 +274,12 @@ def register() -> None:
             aten._local_scalar_dense.default: item,
             aten.resize_.default: resize,
             aten.as_strided.default: as_strided,
+            aten.equal.default: equal,
+            aten._assert_async.default: check,
+            aten._assert_async.msg: check,
             aten.flip.default: flip,
+            aten.convolution.default: convolution,
+            aten._nested_tensor_from_mask_left_aligned.default: is_left_aligned,
             aten.roll.default: roll,
             aten.set_.source_Storage: set_storage,
             aten.set_.source_Storage_storage_offset: set_strided,
