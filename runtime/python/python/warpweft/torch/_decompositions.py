@@ -53,12 +53,19 @@ def _of_floats(how: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextlib.contextmanager
 def left_whole() -> Iterator[None]:
-    """While this lasts, images that are resampled reach the table of decompositions.
+    """While this lasts, images that are resampled reach the table of decompositions, and an LSTM is taken apart on the CPU as everywhere.
 
     PyTorch has these ops taken apart in Python before it looks at a table, whoever traces; so that way is closed, under the lock that compilation holds.
+    Of an LSTM it makes ops of its library for the CPU, whose derivative it cannot trace.
     """
     import torch
+    from torch._decomp import decompositions as theirs
     from warpweft.torch._ops import images
+
+    chosen: Any = getattr(theirs, "select_one_layer_lstm_function", None)
+    by_steps: Any = getattr(theirs, "one_layer_lstm", None)
+    if by_steps is not None:
+        theirs.select_one_layer_lstm_function = lambda *args: by_steps
 
     keys = (torch._C.DispatchKey.Autograd, torch._C.DispatchKey.CompositeImplicitAutograd)
     closed: list[tuple[Any, Any, Any]] = []
@@ -71,6 +78,7 @@ def left_whole() -> Iterator[None]:
     try:
         yield
     finally:
+        theirs.select_one_layer_lstm_function = chosen
         for op, key, kernel in closed:
             op.py_kernels[key] = kernel
             op._dispatch_cache.clear()

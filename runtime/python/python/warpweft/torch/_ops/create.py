@@ -28,6 +28,7 @@ def full(c: Context, a: Any, b: Any, *args: Any, **kwargs: Any) -> Any:
     "empty_permuted",
     "zero",
     "_efficientzerotensor",
+    "_new_zeros_with_same_feature_meta",
 )
 def zeros(c: Context, *args: Any, **kwargs: Any) -> Any:
     return ww.zeros(c.shape, dtype=c.dtype)
