@@ -56,6 +56,7 @@ def left_whole() -> Iterator[None]:
     """While this lasts, images that are resampled reach the table of decompositions, and an LSTM is taken apart on the CPU as everywhere.
 
     PyTorch has these ops taken apart in Python before it looks at a table, whoever traces; so that way is closed, under the lock that compilation holds.
+    Overloads that take factors become those that take sizes.
     Of an LSTM it makes ops of its library for the CPU, whose derivative it cannot trace.
     """
     import torch
@@ -74,6 +75,8 @@ def left_whole() -> Iterator[None]:
             kernels = getattr(op, "py_kernels", {})
             if key in kernels:
                 closed.append((op, key, kernels.pop(key)))
+                if op._overloadname == "vec":
+                    kernels[key] = _of_sizes(op.overloadpacket.default)
                 op._dispatch_cache.clear()
     try:
         yield
@@ -82,6 +85,20 @@ def left_whole() -> Iterator[None]:
         for op, key, kernel in closed:
             op.py_kernels[key] = kernel
             op._dispatch_cache.clear()
+
+
+def _of_sizes(op: Any) -> Callable[..., Any]:
+    """The overload of an op that takes sizes or factors, made of the one that takes sizes."""
+    from torch._decomp import decompositions as theirs
+
+    sizes_of: Any = theirs.upsample_compute_output_size
+
+    def call(x: Any, output_size: Any, *rest: Any) -> Any:
+        *options, factors = rest
+        sizes = sizes_of(x.shape, output_size, factors)
+        return op(x, sizes, *options, *(factors or [None] * len(sizes)))
+
+    return call
 
 
 def _of_variables(how: Callable[..., Any]) -> Callable[..., Any]:
