@@ -331,8 +331,9 @@ def fractional_pool(x: Any, kernel: Any, output_size: Any, samples: Any) -> tupl
         shape[k], shape[axes + k] = output_size[k], kernel[k]
         at = (starts.unsqueeze(-1) + offsets).reshape(*lead, *shape)
         flat = flat * x.shape[x.ndim - axes + k] + at
-    places = flat.reshape(*lead, -1)
-    windows = x.flatten(len(lead)).gather(-1, places).reshape(*lead, *output_size, -1)
+    elements = math.prod(kernel)
+    places = flat.reshape(*lead, math.prod(output_size) * elements)
+    windows = x.flatten(len(lead)).gather(-1, places).reshape(*lead, *output_size, elements)
     found, at = windows.max(-1)
     return found, flat.reshape(windows.shape).gather(-1, at.unsqueeze(-1)).squeeze(-1)
 
