@@ -461,6 +461,15 @@ def test_modules_move_that_somebody_refers_to(way):
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_windows_are_those_of_the_cpu():
+    for periodic in (True, False):
+        expected = torch.kaiser_window(7, periodic, beta=5.0)
+        found = torch.kaiser_window(7, periodic, beta=5.0, device="warpweft")
+        assert found.device.type == "warpweft"
+        torch.testing.assert_close(found.cpu(), expected)
+    torch.testing.assert_close(torch.kaiser_window(4, device="warpweft").cpu(), torch.kaiser_window(4))
+
+
 @pytest.mark.parametrize("of", ["images", "weights", "both"])
 def test_convolutions_lie_in_memory_as_on_the_cpu(of):
     last = torch.channels_last

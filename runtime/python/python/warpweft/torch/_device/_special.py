@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Callable
 
 import torch
@@ -251,8 +252,20 @@ def convolution(x: torch.Tensor, weight: torch.Tensor, *args: Any) -> Any:
     return found.contiguous(memory_format=forms.pop()) if forms else found
 
 
+def _windows() -> dict[Any, Callable[..., Any]]:
+    """Windows that PyTorch makes in memory of the device by a kernel that the device does not have: the host makes them."""
+    packet: Any = aten.kaiser_window
+    ops = [getattr(packet, overload) for overload in packet.overloads() if not overload.endswith("out")]
+    return {op: functools.partial(_window, op) for op in ops}
+
+
+def _window(op: Any, *args: Any, **kwargs: Any) -> Any:
+    return _fallback.run(op, args, kwargs, "it has no expression")
+
+
 def register() -> None:
     """Enters them."""
+    _dispatch.SPECIAL.update(_windows())
     _dispatch.SPECIAL.update(
         {
             aten._thnn_fused_lstm_cell.default: _cells.lstm,
