@@ -486,7 +486,7 @@ def test_convolutions_lie_in_memory_as_on_the_cpu(of):
 def test_equal_tensors_are_told_without_the_host():
     x = torch.arange(6.0, device="warpweft").reshape(2, 3)
     counters(reset=True)
-    assert torch.equal(x, x.clone()) and not torch.equal(x, x + 1) and not torch.equal(x, x.double() + 1)
+    assert torch.equal(x, x.clone()) and not torch.equal(x, x + 1) and not torch.equal(x, x[:1])
     y = torch.zeros(5, device="warpweft", dtype=torch.float64)
     y.index_fill_(0, torch.tensor([1, 3], device="warpweft"), x.double().sum())
     assert y.tolist() == [0, 15, 0, 15, 0]

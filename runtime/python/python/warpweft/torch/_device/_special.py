@@ -228,10 +228,10 @@ def batch_norm_with_update(x: torch.Tensor, weight: Any, bias: Any, mean: Any, v
 
 def equal(self: torch.Tensor, other: torch.Tensor) -> bool:
     """Whether two tensors have the same shape and elements."""
-    if self.shape != other.shape or not _memory.is_ours(self) or not _memory.is_ours(other):
-        found: Any = _fallback.run(aten.equal.default, (self, other), {}, "it is asked of tensors of other shapes or devices")
-        return bool(found)
-    return bool((self == other).all())
+    if self.dtype != other.dtype or not _memory.is_ours(self) or not _memory.is_ours(other):
+        # The host says what is wrong with them.
+        return bool(_fallback.run(aten.equal.default, (self, other), {}, "it is asked of tensors of two types or devices"))
+    return self.shape == other.shape and bool((self == other).all())
 
 
 def check(condition: torch.Tensor, message: str = "Expected Tensor with single nonzero value, but got zero") -> None:
