@@ -40,7 +40,17 @@ def squeeze(c: Context, x: ww.Tensor, dim: Any = None) -> Any:
 
 @op("slice.Tensor", "slice_copy.Tensor")
 def slice_(c: Context, x: ww.Tensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
-    return x[(slice(None),) * axis_of(dim, x.ndim) + (slice(start, end, step),)]
+    return x[_part(x, dim, start, end, step)]
+
+
+# Where ATen has a part go on to the end, of whatever length.
+_END = 2**63 - 1
+
+
+def _part(x: ww.Tensor, dim: int, start: Any, end: Any, step: int) -> tuple[slice, ...]:
+    """A part of one axis, as an index."""
+    is_end = isinstance(end, int) and end == _END
+    return (slice(None),) * axis_of(dim, x.ndim) + (slice(start, None if is_end else end, step),)
 
 
 @op("select.int", "select_copy.int")
@@ -55,7 +65,7 @@ def narrow(c: Context, x: ww.Tensor, dim: int, start: int, length: int) -> Any:
 
 @op("slice_scatter")
 def slice_scatter(c: Context, x: ww.Tensor, source: ww.Tensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
-    return _with(c, x, (slice(None),) * axis_of(dim, x.ndim) + (slice(start, end, step),), source)
+    return _with(c, x, _part(x, dim, start, end, step), source)
 
 
 @op("select_scatter")
