@@ -461,6 +461,38 @@ def test_modules_move_that_somebody_refers_to(way):
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_windows_are_those_of_the_cpu():
+    for periodic in (True, False):
+        expected = torch.kaiser_window(7, periodic, beta=5.0)
+        found = torch.kaiser_window(7, periodic, beta=5.0, device="warpweft")
+        assert found.device.type == "warpweft"
+        torch.testing.assert_close(found.cpu(), expected)
+    torch.testing.assert_close(torch.kaiser_window(4, device="warpweft").cpu(), torch.kaiser_window(4))
+
+
+@pytest.mark.parametrize("of", ["images", "weights", "both"])
+def test_convolutions_lie_in_memory_as_on_the_cpu(of):
+    last = torch.channels_last
+    x, weight = torch.randn(2, 4, 5, 6), torch.randn(4, 4, 3, 3)
+    x = x if of == "weights" else x.to(memory_format=last)
+    weight = weight if of == "images" else weight.to(memory_format=last)
+    calls = [F.conv2d, lambda x, w: F.conv2d(x, w, stride=2, padding=1).relu(), lambda x, w: F.conv2d(x, w[:, :2], groups=2)]
+    for call in calls:
+        expected, found = call(x, weight), call(x.to("warpweft"), weight.to("warpweft"))
+        assert found.stride() == expected.stride()
+        torch.testing.assert_close(found.cpu(), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_equal_tensors_are_told_without_the_host():
+    x = torch.arange(6.0, device="warpweft").reshape(2, 3)
+    counters(reset=True)
+    assert torch.equal(x, x.clone()) and not torch.equal(x, x + 1) and not torch.equal(x, x[:1])
+    y = torch.zeros(5, device="warpweft", dtype=torch.float64)
+    y.index_fill_(0, torch.tensor([1, 3], device="warpweft"), x.double().sum())
+    assert y.tolist() == [0, 15, 0, 15, 0]
+    assert counters()["fallback_ops"] == {}
+
+
 def test_what_a_compiled_function_leaves_is_run_as_it_is():
     """Dynamo compiles what it meets outside of graphs, but nothing of the package: of the device's ops it would make graphs over tensors without elements."""
     torch._dynamo.reset()

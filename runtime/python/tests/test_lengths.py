@@ -32,8 +32,12 @@ FUNCTIONS = {
     "made": lambda x: torch.zeros(x.shape[0], 2) + torch.ones(2 * x.shape[0] + 1).sum(),
     "mean by hand": lambda x: x.cumsum(0) / x.shape[0],
     "joined": lambda x: torch.cat([x, x[:1], x]),
+    "all pairs": lambda x: (x[:, None] - x[None]).abs().sum(-1),
     "product": lambda x: x @ x.t(),
     "normalised": lambda x: nn.functional.layer_norm(x, (3,)),
+    "variances": lambda x: (x.var(0), x.std(), x.var(1), torch.var_mean(x, 0, correction=0)[0], x.var((0, 1), keepdim=True)),
+    "normalised by the batch": lambda x: nn.functional.batch_norm(x, None, None, training=True),
+    "normalised by groups": lambda x: nn.functional.group_norm(x.t()[None], 3),
     "integers": lambda x: x.to(torch.int32) + x.shape[0],
     "truth": lambda x: (x > 0) * x.shape[0],
 }
@@ -47,6 +51,61 @@ def test_one_function_serves_all_lengths(name):
         x = torch.randn(length, 3)
         torch.testing.assert_close(call(x), function(x), rtol=1e-4, atol=1e-5)
     assert counters() == {"graphs": 1, "fallback_ops": {}}
+
+
+COUNTS = {
+    "taken from the end": lambda x: x.take(torch.tensor([-1, -2, 0])),
+    "put at the end": lambda x: x.put(torch.tensor([-1, 1]), x[0, :2], accumulate=True),
+    "put where a mask holds": lambda x: x.masked_scatter(x > 0, x.flip(0)),
+    "reduced by places": lambda x: torch.zeros(3, 3).index_reduce(0, torch.arange(x.shape[0]) % 3, x, "amax"),
+    "histogram": lambda x: torch.histc(x, 4, -1, 1),
+    "places": lambda x: torch.nonzero_static(x > 0, size=5),
+    "looked up": lambda x: nn.functional.embedding(torch.arange(x.shape[0]) % 2, x[:2]),
+    "resized to sizes": lambda x: nn.functional.interpolate(x.t()[None], size=x.shape[0] * 2 - 1, mode="linear", align_corners=True),
+    "resized to nearest": lambda x: nn.functional.interpolate(x[None, None], size=(x.shape[0] + 1, 5), mode="nearest"),
+    "resized by factors": lambda x: nn.functional.interpolate(x[None, None], scale_factor=(1.5, 2), mode="bilinear"),
+}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_numbers_of_elements_are_those_of_the_call(name):
+    function = COUNTS[name]
+    call = compiled(function, dynamic=True)
+    for length in LENGTHS:
+        x = torch.randn(length, 3)
+        torch.testing.assert_close(call(x), function(x), rtol=1e-4, atol=1e-5)
+    assert counters()["fallback_ops"] == {}
+
+
+DIAGONALS = {
+    "matrix of a diagonal": lambda x: torch.diag_embed(x, 1),
+    "matrix of the elements": lambda x: torch.diagflat(x),
+    "diagonal replaced": lambda x: (x[:, None] * x).diagonal_scatter(x + 1),
+    "lower one replaced": lambda x: (x[:, None] * x).diagonal_scatter(x[1:], -1),
+    "filled": lambda x: (x[:, None] * x).fill_diagonal_(2),
+}
+
+
+@pytest.mark.parametrize("name", DIAGONALS)
+def test_diagonals_of_any_length(name):
+    function = DIAGONALS[name]
+    call = compiled(function, dynamic=True)
+    for length in LENGTHS:
+        x = torch.randn(length)
+        torch.testing.assert_close(call(x), function(x), rtol=1e-4, atol=1e-5)
+    assert counters()["fallback_ops"] == {}
+
+
+def test_views_by_addresses_of_variables():
+    def function(x):
+        y = x * 2
+        return y[1:].as_strided((2, 2), (1, 2)), y[x.shape[0] // 2 :].as_strided((2,), (1,)) + 1, y[2:2].as_strided((3,), (1,), 1)
+
+    call = compiled(function, dynamic=True)
+    for length in (6, 9, 4):
+        x = torch.randn(length, 3)
+        for found, expected in zip(call(x), function(x)):
+            torch.testing.assert_close(found, expected)
 
 
 def test_bounds_are_those_that_are_told():

@@ -105,6 +105,8 @@ DRAWS = {
     "in place": lambda x: x.exp().normal_(1, 2) + x.exp().uniform_(-1, 1) + x.exp().exponential_() + x.exp().log_normal_() + x.exp().cauchy_() + x.exp().geometric_(0.3),
     "normal": lambda x: torch.normal(x, x.exp()) + torch.normal(x, 0.5) + torch.normal(2.0, x.exp()),
     "gumbel": lambda x: F.gumbel_softmax(x.exp()),
+    "places": lambda x: torch.multinomial(x.flatten(1).softmax(-1), 1) + x.flatten(1)[:, :1],
+    "places, none of them twice": lambda x: x.flatten()[torch.multinomial(x.flatten().exp().double(), 5)],
     "attention": lambda x: F.scaled_dot_product_attention(x.exp(), x, x, dropout_p=0.3),
 }  # fmt: skip
 
@@ -119,6 +121,41 @@ def test_what_is_drawn_for_a_function_does_not_cut_it(draw, layout):
     found = compiled(DRAWS[draw])(x)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
     assert counters()["graphs"] == 1
+
+
+def test_chances_that_are_none_are_refused():
+    for chances in ([0.5, -0.1, 0.6], [0.0, 0.0, 0.0], [float("inf"), 1.0, 1.0]):
+        torch._dynamo.reset()
+        with pytest.raises(RuntimeError, match="probabilit"):
+            compiled(lambda x: torch.multinomial(x, 1))(torch.tensor(chances))
+
+
+def test_what_is_drawn_is_drawn_once_where_an_op_is_refused_behind_it():
+    from torch.utils.checkpoint import checkpoint
+
+    def f(x):
+        # PyTorch's op for float64 is found out only when the function behind the draw is made.
+        dropped = checkpoint(lambda x: F.dropout(x.sin(), 0.5), x, use_reentrant=False)
+        return torch.lgamma(dropped.double() + 2) + F.dropout(x, 0.5)
+
+    x = torch.randn(40, requires_grad=True)
+    sides = []
+    for call in (f, compiled(f)):
+        torch.manual_seed(5)
+        found = call(x)
+        sides.append([found, *torch.autograd.grad(found.sum(), x), torch.rand(3)])
+    for found, expected in zip(sides[1], sides[0]):
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    assert counters()["fallback_ops"]["aten.lgamma.default"] == 1
+
+
+def test_a_result_without_elements_can_be_made_larger():
+    for call in (compiled(lambda x: x[:0] * 2), compiled(lambda x: (x[:0] * 2, x + 1))):
+        for _ in range(2):
+            found = call(torch.randn(3, 4))
+            found = found if isinstance(found, torch.Tensor) else found[0]
+            torch.cat([torch.ones(1, 4), torch.zeros(1, 4)], out=found)
+            assert found.tolist() == [[1] * 4, [0] * 4]
 
 
 def test_what_is_drawn_may_be_of_any_length():

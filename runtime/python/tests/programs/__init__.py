@@ -5,9 +5,9 @@
 Tests: `test_programs.py` runs each through two doors.
 """
 
-from programs import attention, derivatives, functions, networks, systems, updates
+from programs import attention, corners, derivatives, functions, networks, systems, updates
 from programs.common import DOORS, PROGRAMS, differences, outcome
 
 IN_HALVES = {name for name in PROGRAMS if "float16" in name}
 
-__all__ = ["DOORS", "IN_HALVES", "PROGRAMS", "attention", "derivatives", "differences", "functions", "networks", "outcome", "systems", "updates"]
+__all__ = ["DOORS", "IN_HALVES", "PROGRAMS", "attention", "corners", "derivatives", "differences", "functions", "networks", "outcome", "systems", "updates"]

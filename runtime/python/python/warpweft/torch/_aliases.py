@@ -52,8 +52,20 @@ def chain_of(node: Any) -> tuple[Any, list[Any]]:
 
 def _is_dense(meta: Any) -> bool:
     """Whether it is known that elements lie in memory one beside the other, from its start."""
-    numbers = (*meta.shape, *meta.stride(), meta.storage_offset())
-    return all(isinstance(number, int) for number in numbers) and not meta.storage_offset() and meta.is_contiguous()
+    dense: Any = 1
+    if any(_is_same(length, 0) for length in meta.shape):
+        return _is_same(meta.storage_offset(), 0)
+    for length, stride in zip(reversed(meta.shape), reversed(meta.stride())):
+        if not (_is_same(length, 1) or _is_same(stride, dense)):
+            return False
+        dense = dense * length
+    return _is_same(meta.storage_offset(), 0)
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Whether two numbers are the same whatever symbols stand for; nothing is asked of the symbols."""
+    first, second = (number.node.expr if isinstance(number, torch.SymInt) else number for number in (one, other))
+    return bool(first == second)
 
 
 def _repeats(chain: list[Any]) -> bool:
@@ -96,6 +108,27 @@ def unread(nodes: list[Any], found: dict[Any, tuple[Any, list[Any]]], output: An
         if node in chains and node not in kept and all(user is output or user in dropped for user in node.users):
             dropped.add(node)
     return dropped
+
+
+def on_roots(nodes: list[Any]) -> dict[Any, str]:
+    """Has each view by addresses in memory made of the tensor at the root, whose memory it is; that a view on the way is given or made as a value says nothing of its neighbours.
+
+    Where the first address is no number, the views on the way are PyTorch's, and so are views of its root's memory; they are given with why.
+    """
+    found = {}
+    for node in nodes:
+        if node.op != "call_function" or node.target is not _STRIDED:
+            continue
+        root, chain = chain_of(node.args[0])
+        offset = node.args[3] if len(node.args) > 3 else node.kwargs.get("storage_offset")
+        offset = node.args[0].meta["val"].storage_offset() if offset is None and chain else offset
+        if not chain:
+            continue
+        if isinstance(offset, (int, torch.fx.Node)):
+            node.args, node.kwargs = (root, *node.args[1:3], offset), {}
+        else:
+            found.update({part: "what is taken apart by addresses begins where a variable says" for part in (*chain, node)})
+    return found
 
 
 def over_strides(nodes: list[Any]) -> dict[Any, str]:

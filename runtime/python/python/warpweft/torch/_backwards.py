@@ -1,5 +1,5 @@
 """Derivatives, and a few other ops, that PyTorch leaves whole, taken apart: of images resampled, of bags of embeddings, of norms of weights, of
-margins, of distances; and numbers rounded as if they were quantised.
+margins, of distances; windows of pools that are drawn; and numbers rounded as if they were quantised.
 
 An axis is resampled by itself: a result is a sum of a few elements times weights, so the derivative adds each gradient times those weights to these
 elements. Images that are smoothed are products with a matrix of weights for each axis, and so are their derivatives. Places and weights are PyTorch's, in the
@@ -31,6 +31,9 @@ def entries() -> dict[Any, Callable[..., Any]]:
         "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams": quantised_if_enabled,
         "fake_quantize_per_channel_affine_cachemask": quantised_channels,
     }
+    for axes in (2, 3):
+        found[f"fractional_max_pool{axes}d"] = fractional_pool
+        found[f"fractional_max_pool{axes}d_backward"] = fractional_pool_backward
     for axes in (1, 2, 3):
         found[f"upsample_nearest{axes}d_backward"] = partial(nearest, False)
         found[f"_upsample_nearest_exact{axes}d_backward"] = partial(nearest, True)
@@ -296,6 +299,50 @@ def pairs(gradient: Any, x: Any, p: float, distances: Any) -> Any:
         slope = torch.where(hidden, 0.0, safe.sign() * (safe.abs() / length) ** (p - 1))
     part = factor * slope
     return torch.zeros_like(x).index_add(0, first, part).index_add(0, second, -part)
+
+
+def _starts(x: Any, axis: int, kernel: int, outputs: int, share: Any) -> Any:
+    """Where the windows of an axis start, for each channel: apart by a fraction of an element, from a share that was drawn; the last one ends where the axis ends."""
+    import torch
+
+    last = torch.full_like(share, x.shape[axis] - kernel, dtype=torch.int64).unsqueeze(-1)
+    if outputs == 1:
+        return last
+    apart = (x.shape[axis] - kernel) / (outputs - 1)
+    share = share.unsqueeze(-1)
+    places = torch.arange(outputs - 1, device=x.device, dtype=share.dtype)
+    return torch.cat([((places + share) * apart).to(torch.int64) - (share * apart).to(torch.int64), last], -1)
+
+
+def fractional_pool(x: Any, kernel: Any, output_size: Any, samples: Any) -> tuple[Any, Any]:
+    """The largest of windows whose places were drawn, and where it is."""
+    import torch
+
+    axes = len(kernel)
+    samples = samples if x.ndim == axes + 2 else samples[0]
+    lead = list(samples.shape[:-1])
+    flat = torch.zeros(1, device=x.device, dtype=torch.int64)
+    for k in range(axes):
+        # Two axes are drawn in the order of PyTorch's: the last one first.
+        share = samples[..., k if axes == 3 else 1 - k]
+        starts = _starts(x, x.ndim - axes + k, kernel[k], output_size[k], share)
+        offsets = torch.arange(kernel[k], device=x.device)
+        shape = [1] * (2 * axes)
+        shape[k], shape[axes + k] = output_size[k], kernel[k]
+        at = (starts.unsqueeze(-1) + offsets).reshape(*lead, *shape)
+        flat = flat * x.shape[x.ndim - axes + k] + at
+    elements = math.prod(kernel)
+    places = flat.reshape(*lead, math.prod(output_size) * elements)
+    windows = x.flatten(len(lead)).gather(-1, places).reshape(*lead, *output_size, elements)
+    found, at = windows.max(-1)
+    return found, flat.reshape(windows.shape).gather(-1, at.unsqueeze(-1)).squeeze(-1)
+
+
+def fractional_pool_backward(gradient: Any, x: Any, kernel: Any, output_size: Any, indices: Any) -> Any:
+    """Each gradient to the element that was the largest of its window."""
+    rank = len(kernel)
+    flat = x.new_zeros(x.shape).flatten(x.ndim - rank)
+    return flat.scatter_add(-1, indices.flatten(x.ndim - rank), gradient.flatten(x.ndim - rank)).reshape(x.shape)
 
 
 def quantised(x: Any, scale: Any, zero_point: Any, quant_min: int, quant_max: int) -> tuple[Any, Any]:

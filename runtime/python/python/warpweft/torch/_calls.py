@@ -16,6 +16,7 @@ import torch
 from torch._C import _from_dlpack, _to_dlpack
 
 import warpweft as ww
+from warpweft.torch._shapes import empty_of, is_empty
 
 # Makes an output of the arguments of a graph, the results of its function, and the variables with their values.
 Source = Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], Any]
@@ -54,6 +55,9 @@ def _is_plain(tensor: Any) -> bool:
 
 def _result_of(node: Any, part: Any, places: dict[Any, int], known: Any) -> Optional[Source]:
     """Where an output of the graph comes from, and how it is made of that; none where that takes more than a call."""
+    if node in part.results and is_empty(node.meta["val"]):
+        meta = node.meta["val"]
+        return (lambda args, results, lengths: empty_of(meta)) if meta.device.type == "cpu" else None
     if node in part.results:
         number = part.results.index(node)
         order = part.orders[number]
@@ -127,7 +131,7 @@ def direct(graph: Any, part: Any, args: Sequence[Any], known: Any) -> Optional[C
     free = [(position, place) for position, place, order in of_tensors if not is_bound[position] and not order]
     moved = [(position, place, order) for position, place, order in of_tensors if not is_bound[position] and order]
     call_arrays, blank = part.function.call_arrays, [None] * len(part.tensors)
-    is_simple = outputs == part.results and not any(part.orders)
+    is_simple = outputs == part.results and not any(part.orders) and not any(is_empty(node.meta["val"]) for node in part.results)
     lengths_of = known.lengths()
 
     # Nothing but tensors that cross: what a small function costs is the way to it.

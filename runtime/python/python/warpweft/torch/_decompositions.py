@@ -53,12 +53,20 @@ def _of_floats(how: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextlib.contextmanager
 def left_whole() -> Iterator[None]:
-    """While this lasts, images that are resampled reach the table of decompositions.
+    """While this lasts, images that are resampled reach the table of decompositions, and an LSTM is taken apart on the CPU as everywhere.
 
     PyTorch has these ops taken apart in Python before it looks at a table, whoever traces; so that way is closed, under the lock that compilation holds.
+    Overloads that take factors become those that take sizes.
+    Of an LSTM it makes ops of its library for the CPU, whose derivative it cannot trace.
     """
     import torch
+    from torch._decomp import decompositions as theirs
     from warpweft.torch._ops import images
+
+    chosen: Any = getattr(theirs, "select_one_layer_lstm_function", None)
+    by_steps: Any = getattr(theirs, "one_layer_lstm", None)
+    if by_steps is not None:
+        theirs.select_one_layer_lstm_function = lambda *args: by_steps
 
     keys = (torch._C.DispatchKey.Autograd, torch._C.DispatchKey.CompositeImplicitAutograd)
     closed: list[tuple[Any, Any, Any]] = []
@@ -67,13 +75,30 @@ def left_whole() -> Iterator[None]:
             kernels = getattr(op, "py_kernels", {})
             if key in kernels:
                 closed.append((op, key, kernels.pop(key)))
+                if op._overloadname == "vec":
+                    kernels[key] = _of_sizes(op.overloadpacket.default)
                 op._dispatch_cache.clear()
     try:
         yield
     finally:
+        theirs.select_one_layer_lstm_function = chosen
         for op, key, kernel in closed:
             op.py_kernels[key] = kernel
             op._dispatch_cache.clear()
+
+
+def _of_sizes(op: Any) -> Callable[..., Any]:
+    """The overload of an op that takes sizes or factors, made of the one that takes sizes."""
+    from torch._decomp import decompositions as theirs
+
+    sizes_of: Any = theirs.upsample_compute_output_size
+
+    def call(x: Any, output_size: Any, *rest: Any) -> Any:
+        *options, factors = rest
+        sizes = sizes_of(x.shape, output_size, factors)
+        return op(x, sizes, *options, *(factors or [None] * len(sizes)))
+
+    return call
 
 
 def _of_variables(how: Callable[..., Any]) -> Callable[..., Any]:

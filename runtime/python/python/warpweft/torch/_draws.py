@@ -2,7 +2,7 @@
 
 PyTorch draws, and so what is drawn is what eager PyTorch draws. Most of these ops take a tensor for its lengths, strides and type alone: they get memory without values in its place, which waits for nothing.
 Where chances or deviations are tensors, numbers are drawn that do not depend on them, and then compared or scaled, as PyTorch does itself.
-What is drawn depends on values in `multinomial`, `poisson` and `rrelu`: these cut a graph.
+What is drawn depends on values in `multinomial` with replacement, `poisson` and `rrelu`: these cut a graph.
 """
 
 from __future__ import annotations
@@ -72,6 +72,22 @@ def normal(mean: Any, std: Any = 1.0, generator: Any = None) -> Any:
     return torch.randn(shape, dtype=like.dtype, device=like.device, **_of(generator)) * std + mean
 
 
+def multinomial(chances: Any, count: int, replacement: bool = False, generator: Any = None) -> Any:
+    """Places by chances, none of them twice: those whose chances are the largest beside exponential numbers, as PyTorch has it."""
+    import torch
+
+    aten = torch.ops.aten
+    if replacement and count != 1 or chances.dtype not in (torch.float32, torch.float64) or not chances.numel():
+        return NotImplemented
+    numbers = drawn(aten.exponential.default, chances, 1.0, **_of(generator))
+    is_valid = (chances.max() < float("inf")) & (chances.min() >= 0)
+    aten._assert_async.msg(is_valid, "probability tensor contains either `inf`, `nan` or element < 0")
+    is_any = (chances.sum(-1) != 0).all()
+    aten._assert_async.msg(is_any, "invalid multinomial distribution (sum of probabilities <= 0)")
+    weighed = chances / numbers
+    return weighed.argmax(-1, keepdim=True) if count == 1 else weighed.topk(count)[1]
+
+
 def entries() -> dict[Any, Callable[..., Any]]:
     """Decompositions by op."""
     import torch
@@ -84,6 +100,7 @@ def entries() -> dict[Any, Callable[..., Any]]:
             op = getattr(getattr(aten, packet), overload)
             if not op._schema.is_mutable and op._schema.arguments[0].name == "self":
                 found[op] = _by_lengths(op)
+    found[aten.multinomial.default] = multinomial
     found[aten.bernoulli.default], found[aten.bernoulli.Tensor] = bernoulli, bernoulli_in
     found.update({op: normal for op in (aten.normal.Tensor_Tensor, aten.normal.Tensor_float, aten.normal.float_Tensor)})
     return found

@@ -19,7 +19,7 @@ from torch.utils.dlpack import from_dlpack, to_dlpack  # type: ignore[attr-defin
 import warpweft as ww
 from warpweft.torch import _aliases, _calls, _counters, _ops
 from warpweft.torch._device import _memory
-from warpweft.torch._shapes import Known, Shapes, Symbolic, hints
+from warpweft.torch._shapes import Known, Shapes, Symbolic, empty_of, hints, is_empty
 from warpweft.torch._table import COMPLEX, TABLE, Context, Pair, Unsupported, dtype_of, moved
 
 _ops.load()
@@ -48,8 +48,14 @@ def _is_number(node: Any) -> bool:
     return all(isinstance(value, (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool)) for value in _values(node))
 
 
+def _op_of(node: Any) -> Any:
+    """The op that a node calls, also where it is called by another that keeps the state of random numbers around it."""
+    inside = (value for value in node.args if isinstance(value, torch._ops.OpOverload))
+    return next(inside, node.target) if isinstance(node.target, torch._ops.HigherOrderOperator) else node.target
+
+
 def _is_random(node: Any) -> bool:
-    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+    return torch.Tag.nondeterministic_seeded in getattr(_op_of(node), "tags", ())
 
 
 def _unknown(node: Any) -> Optional[str]:
@@ -77,7 +83,7 @@ def _result(value: Any, meta: Any) -> Any:
         return tuple(_result(part, of) for part, of in zip(value, meta))
     if isinstance(meta, torch.Tensor) and meta.dtype in _COMPLEX:
         return _complex_result(value, meta)
-    if _is_empty(meta):
+    if is_empty(meta):
         return ww.zeros(tuple(meta.shape), dtype=dtype_of(meta.dtype))
     if not isinstance(value, ww.Tensor) or not isinstance(meta, torch.Tensor):
         return value
@@ -92,7 +98,7 @@ def _complex_result(value: Any, meta: Any) -> Pair:
     if isinstance(value, (int, float, complex)):
         value = Pair(*(ww.full(tuple(meta.shape), part, dtype=_COMPLEX[meta.dtype]) for part in (complex(value).real, complex(value).imag)))
     parts = (value.re, value.im) if isinstance(value, Pair) else (ww.zeros(tuple(meta.shape)),) * 2
-    if not isinstance(value, Pair) and not _is_empty(meta) or any(part.shape != tuple(meta.shape) for part in parts):
+    if not isinstance(value, Pair) and not is_empty(meta) or any(part.shape != tuple(meta.shape) for part in parts):
         raise Unsupported(f"it would not be complex numbers of the shape {tuple(meta.shape)}")
     return Pair(*(moved(part, _COMPLEX[meta.dtype]) for part in parts))
 
@@ -110,15 +116,6 @@ def _spec(tensor: Any, order: list[int]) -> Any:
     """Its type and shape as an argument whose axes are given in this order."""
     shape = tuple(tensor.shape[axis] for axis in order) if order else tuple(tensor.shape)
     return (_COMPLEX[tensor.dtype], (*shape, 2)) if tensor.dtype in _COMPLEX else (dtype_of(tensor.dtype), shape)
-
-
-def _is_empty(meta: Any) -> bool:
-    """Whether a result has no elements, so that nothing is to be computed."""
-    return (
-        isinstance(meta, torch.Tensor)
-        and any(isinstance(length, int) and length == 0 for length in meta.shape)
-        and all(isinstance(length, int) for length in meta.shape)
-    )
 
 
 def _order(meta: Any, rank: int) -> list[int]:
@@ -222,8 +219,11 @@ class Part:
         capsules = [_shared(tensor.permute(order) if order else tensor) for tensor, order in zip(arguments, self.given)]
         found = self.function.call_arrays(capsules, self.known.bound(symbols))
         for node, order, is_there, capsule in zip(self.results, self.orders, self.on_device, found):
-            result = from_dlpack(capsule)
-            result = torch.view_as_complex(result) if order is None else result.permute(order) if order else result
+            if is_empty(node.meta["val"]):
+                result = empty_of(node.meta["val"])
+            else:
+                result = from_dlpack(capsule)
+                result = torch.view_as_complex(result) if order is None else result.permute(order) if order else result
             values[node] = _memory.adopted(result, {}) if is_there else result
 
 
@@ -239,7 +239,7 @@ def build_node(node: Any, values: dict[Any, Any], known: Known) -> Any:
             meta = known(node.meta.get("val"))
             metas = torch.fx.node.map_arg(node.args, lambda source: known(source.meta.get("val")))
             named = torch.fx.node.map_arg(node.kwargs, lambda source: known(source.meta.get("val")))
-            if _is_empty(meta) or isinstance(meta, (tuple, list)) and meta and all(map(_is_empty, meta)):
+            if is_empty(meta) or isinstance(meta, (tuple, list)) and meta and all(map(is_empty, meta)):
                 return _result([None] * len(meta) if isinstance(meta, (tuple, list)) else ww.zeros(0), meta)
             return _result(TABLE[node.target](Context(meta, metas, named, _used(node)), *args, **kwargs), meta)
         return node.target(*args, **kwargs)
@@ -286,7 +286,8 @@ class Graph:
                 self.refused[node] = why
         if any(free_unbacked(node) or _looks_at_values(node) for node in self.nodes):
             self.refused = {node: "numbers of the graph depend on values of tensors" for node in self.calls}
-        self.refused.update({node: why for node, why in _aliases.over_strides(self.calls).items() if node not in self.refused})
+        for node, why in (_aliases.on_roots(self.calls) | _aliases.over_strides(self.calls)).items():
+            self.refused.setdefault(node, why)
         # Outputs that are made of others by views, and the views that are for those alone.
         self.replayed: dict[Any, tuple[Any, list[Any]]] = {}
         self.unread: set[Any] = set()
@@ -306,7 +307,7 @@ class Graph:
     @staticmethod
     def _tell(node: Any, why: str) -> None:
         if node.target.__name__ != "getitem" and not _is_check(node) and not (_is_number(node) and not _looks_at_values(node)):
-            _counters.fell_back(str(node.target), why)
+            _counters.fell_back(str(_op_of(node)), why)
 
     def __call__(self, *args: Any) -> Any:
         return self._general(args) if self.direct is None else self.direct(args)
@@ -401,6 +402,9 @@ class Graph:
             if _is_random(node):
                 level = random_level = max(level, random_level)
             levels[node] = level
+        # What raises, and gives nothing that is read, does so behind all functions.
+        behind = max((level + 1 for level in levels.values() if level % 2 == 0), default=1)
+        levels.update({node: behind for node in calls if node in self.refused and _is_check(node) and not node.users})
         self._delay(levels)
         users: dict[Any, set[Any]] = {}
         for node in self.nodes:

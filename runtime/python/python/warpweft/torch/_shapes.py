@@ -244,6 +244,16 @@ def hints(numbers: Sequence[Any]) -> Optional[list[int]]:
     return None if any(number is None for number in found) else [int(number) for number in found]
 
 
+def is_empty(meta: Any) -> bool:
+    """Whether a result has no elements, so that nothing is to be computed."""
+    return isinstance(meta, torch.Tensor) and all(isinstance(length, int) for length in meta.shape) and 0 in meta.shape
+
+
+def empty_of(meta: Any) -> Any:
+    """A result without elements, in memory of PyTorch's, which an op with `out=` can make larger."""
+    return torch.empty_strided(meta.shape, meta.stride(), dtype=meta.dtype)
+
+
 def _bound(value: Any, otherwise: int) -> int:
     """A bound of PyTorch's, which may be infinite."""
     return min(int(value), 2**31) if getattr(value, "is_Integer", isinstance(value, int)) else otherwise

@@ -6,6 +6,7 @@ ATen's meta function says, and a result of another shape than that is refused; s
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Callable
 
@@ -125,6 +126,11 @@ def op(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 def numbers(value: Any) -> list[int]:
     """A list of integers, of one or of several."""
     return [int(item) for item in value] if isinstance(value, (list, tuple)) else [int(value)]
+
+
+def count_of(x: ww.Tensor) -> Any:
+    """The number of elements: of a variable shape an expression, where `x.size` is the largest that it can be."""
+    return math.prod(x.shape)
 
 
 def axis_of(axis: int, rank: int) -> int:

@@ -5,7 +5,9 @@ which it would make graphs over tensors without elements. So their files are on 
 of PyTorch's own, which it looks into as it would into those.
 
 Nor does it see streams: the device has none. Where PyTorch has an accelerator, Dynamo looks the current stream up and compares it at each call of each compiled program, on
-the CPU too; that takes some 10 us. It does so no longer if the accelerator is this device. Tests: tests/test_torch.py.
+the CPU too; that takes some 10 us. It does so no longer if the accelerator is this device.
+
+Ops that keep the state of random numbers around a draw know the devices of PyTorch by name; this one draws as the CPU does. Tests: tests/test_torch.py.
 """
 
 from __future__ import annotations
@@ -23,6 +25,24 @@ def register() -> None:
     """Tells Dynamo both; another PyTorch may ask neither."""
     _skip_files()
     _skip_streams()
+    _draw_as_the_host()
+
+
+def _draw_as_the_host() -> None:
+    """Has what is computed again for gradients drawn again as on the CPU, whose state of random numbers is that of the device."""
+    try:
+        from torch._prims import rng_prims
+
+        theirs: Any = rng_prims.get_device
+    except (ImportError, AttributeError):
+        return
+
+    @functools.wraps(theirs)
+    def get_device(args: Any, kwargs: Any) -> Any:
+        found = theirs(args, kwargs)
+        return "cpu" if found == "warpweft" else found
+
+    rng_prims.get_device = get_device
 
 
 def _skip_streams() -> None:

@@ -19,7 +19,8 @@ import torch
 import warpweft as ww
 from warpweft.torch._decompositions import decompositions
 from warpweft.torch._device import _fallback, _memory, _metas
-from warpweft.torch._graph import _is_empty, _result
+from warpweft.torch._graph import _result
+from warpweft.torch._shapes import is_empty
 from warpweft.torch._table import COMPLEX, TABLE, Context, Pair, Unsupported
 
 # What a builder may raise where it does not take its arguments.
@@ -176,7 +177,10 @@ _STRICTER = {"index_select", "index_add", "index_add_", "index_copy", "index_cop
 
 def _is_stricter(op: Any, args: Any) -> bool:
     """Whether the host raises where metas do not."""
-    return op.overloadpacket.__name__ in _STRICTER and any(isinstance(value, torch.Tensor) and not value.ndim for value in args)
+    name = op.overloadpacket.__name__
+    # What fills is no index.
+    args = args[:3] if name.startswith("index_fill") else args
+    return name in _STRICTER and any(isinstance(value, torch.Tensor) and not value.ndim for value in args)
 
 
 def _plain_number(value: Any) -> Any:
@@ -337,7 +341,7 @@ def _built(op: Any, args: Any, kwargs: Any, meta: _metas.Meta) -> Any:
     is_complex = any(leaf.dtype.is_complex for leaf in (*outs, *leaves) if leaf is not None)
     if is_complex and op not in COMPLEX:
         raise Unsupported("complex numbers")
-    if all(map(_is_empty, outs)):
+    if all(map(is_empty, outs)):
         value: Any = [None] * len(outs) if isinstance(meta.out, (tuple, list)) else ww.zeros(0)
     else:
         values = _metas.mapped(_lazy, args), _metas.mapped(_lazy, kwargs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Callable
 
 import torch
@@ -225,8 +226,46 @@ def batch_norm_with_update(x: torch.Tensor, weight: Any, bias: Any, mean: Any, v
     return (*found, torch.empty(0, dtype=torch.uint8, device=x.device))
 
 
+def equal(self: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors have the same shape and elements."""
+    if self.dtype != other.dtype or not _memory.is_ours(self) or not _memory.is_ours(other):
+        # The host says what is wrong with them.
+        return bool(_fallback.run(aten.equal.default, (self, other), {}, "it is asked of tensors of two types or devices"))
+    return self.shape == other.shape and bool((self == other).all())
+
+
+def check(condition: torch.Tensor, message: str = "Expected Tensor with single nonzero value, but got zero") -> None:
+    """Raises where a number is zero."""
+    if not item(condition):
+        raise RuntimeError(message)
+
+
+def is_left_aligned(x: torch.Tensor, mask: torch.Tensor) -> bool:
+    """Whether a padded batch can be a nested tensor, of which the device has none: so an encoder goes on with the padded one."""
+    return False
+
+
+def convolution(x: torch.Tensor, weight: torch.Tensor, *args: Any) -> Any:
+    """With the channels last in memory where those of an argument are."""
+    found = _dispatch.dispatch_plain(aten.convolution.default, x, weight, *args)
+    forms = {torch._prims_common.suggest_memory_format(each) for each in (x, weight)} - {torch.contiguous_format}
+    return found.contiguous(memory_format=forms.pop()) if forms else found
+
+
+def _windows() -> dict[Any, Callable[..., Any]]:
+    """Windows that PyTorch makes in memory of the device by a kernel that the device does not have: the host makes them."""
+    packet: Any = aten.kaiser_window
+    ops = [getattr(packet, overload) for overload in packet.overloads() if not overload.endswith("out")]
+    return {op: functools.partial(_window, op) for op in ops}
+
+
+def _window(op: Any, *args: Any, **kwargs: Any) -> Any:
+    return _fallback.run(op, args, kwargs, "it has no expression")
+
+
 def register() -> None:
     """Enters them."""
+    _dispatch.SPECIAL.update(_windows())
     _dispatch.SPECIAL.update(
         {
             aten._thnn_fused_lstm_cell.default: _cells.lstm,
@@ -248,7 +287,12 @@ def register() -> None:
             aten._local_scalar_dense.default: item,
             aten.resize_.default: resize,
             aten.as_strided.default: as_strided,
+            aten.equal.default: equal,
+            aten._assert_async.default: check,
+            aten._assert_async.msg: check,
             aten.flip.default: flip,
+            aten.convolution.default: convolution,
+            aten._nested_tensor_from_mask_left_aligned.default: is_left_aligned,
             aten.roll.default: roll,
             aten.set_.source_Storage: set_storage,
             aten.set_.source_Storage_storage_offset: set_strided,

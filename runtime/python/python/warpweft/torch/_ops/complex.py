@@ -15,7 +15,7 @@ from warpweft.torch._table import COMPLEX, TABLE, Context, Pair, Unsupported, dt
 
 # The places of arguments that an op is linear in together.
 _LINEAR = {
-    "add.Tensor": (0, 1), "sub.Tensor": (0, 1), "neg": (0,), "where.self": (1, 2), "cat": (0,), "stack": (0,), "copy": (0, 1), "slice_scatter": (0, 1),
+    "add.Tensor": (0, 1), "sub.Tensor": (0, 1), "neg": (0,), "_neg_view": (0,), "where.self": (1, 2), "cat": (0,), "stack": (0,), "copy": (0, 1), "slice_scatter": (0, 1),
     "select_scatter": (0, 1), "sum": (0,), "sum.dim_IntList": (0,), "mean": (0,), "mean.dim": (0,), "cumsum": (0,), "index.Tensor": (0,), "gather": (0,),
     "index_select": (0,), "diagonal": (0,), "repeat": (0,), "unfold": (0,), "tril": (0,), "triu": (0,), "index_put": (0, 2), "index_add": (0, 3),
     "embedding": (0,), "detach": (0,), "masked_fill.Scalar": (0, 2), "masked_fill.Tensor": (0, 2), "scalar_tensor": (0,), "full": (1,), "full_like": (0, 1),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import warpweft as ww
-from warpweft.torch._table import Context, Unsupported, number, op
+from warpweft.torch._table import Context, Unsupported, count_of, number, op
 
 
 @op("full", "full_like", "new_full")
@@ -28,6 +28,7 @@ def full(c: Context, a: Any, b: Any, *args: Any, **kwargs: Any) -> Any:
     "empty_permuted",
     "zero",
     "_efficientzerotensor",
+    "_new_zeros_with_same_feature_meta",
 )
 def zeros(c: Context, *args: Any, **kwargs: Any) -> Any:
     return ww.zeros(c.shape, dtype=c.dtype)
@@ -74,7 +75,7 @@ def sym_size(c: Context, x: ww.Tensor, axis: int) -> Any:
 
 @op("sym_numel")
 def sym_numel(c: Context, x: ww.Tensor) -> Any:
-    return x.size
+    return count_of(x)
 
 
 @op("sym_stride.int", "sym_storage_offset")

@@ -35,7 +35,7 @@ for _kind, _names in (("float", _FLOAT), ("same", _SAME), ("round", _ROUND), ("a
         _unary(_name, _kind)
 
 
-@op("neg")
+@op("neg", "_neg_view")
 def neg(c: Context, x: ww.Tensor) -> Any:
     return x.negative()
 

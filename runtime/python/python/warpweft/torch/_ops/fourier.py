@@ -193,3 +193,20 @@ def _enter() -> None:
 
 
 _enter()
+
+
+def _frequencies(c: Context, n: int, d: float, start: Any) -> ww.Tensor:
+    """The frequency of each number of a transform of n elements, counted from `start` on as the elements of a ring."""
+    (length,) = c.shape
+    places = ww.arange(length, dtype=ww.int64)
+    return ww.where(places >= start, places - n, places).astype(c.dtype) * (1.0 / (n * d))
+
+
+@op("fft_fftfreq")
+def frequencies(c: Context, n: int, d: float = 1.0, **kwargs: Any) -> Any:
+    return _frequencies(c, n, d, (n + 1) // 2)
+
+
+@op("fft_rfftfreq")
+def real_frequencies(c: Context, n: int, d: float = 1.0, **kwargs: Any) -> Any:
+    return _frequencies(c, n, d, n)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import warpweft as ww
-from warpweft.torch._table import Context, Unsupported, axis_of, moved, op, tensor_of
+from warpweft.torch._table import Context, Unsupported, axis_of, count_of, moved, op, tensor_of
 
 
 def _wide(index: ww.Tensor) -> ww.Tensor:
@@ -73,7 +73,7 @@ def _put_where(x: ww.Tensor, mask: ww.Tensor, values: ww.Tensor, accumulate: boo
         rows = values.index_select(0, places)
     else:
         rows = values
-    rows = rows.expand((mask.size, *rest)).reshape(x.shape)
+    rows = rows.expand((count_of(mask), *rest)).reshape(x.shape)
     return ww.where(mask.reshape(mask.shape + (1,) * len(rest)), x + rows if accumulate else rows, x)
 
 
@@ -187,7 +187,7 @@ def embedding(c: Context, weight: ww.Tensor, index: ww.Tensor, *args: Any, **kwa
 
 @op("embedding_dense_backward")
 def embedding_backward(c: Context, cotangent: ww.Tensor, index: ww.Tensor, count: int, padding: int, scale: bool) -> Any:
-    rows, width = index.size, cotangent.shape[-1]
+    rows, width = count_of(index), cotangent.shape[-1]
     flat = cotangent.reshape(rows, width)
     places = _wide(index).reshape(rows, 1)
     if padding >= 0:
@@ -205,7 +205,7 @@ def masked_scatter(c: Context, x: ww.Tensor, mask: ww.Tensor, source: ww.Tensor)
         return x
     x, mask = x.expand(c.shape), mask.expand(c.shape)
     flat = mask.reshape(-1)
-    places = (flat.astype(ww.int64).cumsum(0) - 1).clip(0, source.size - 1)
+    places = (flat.astype(ww.int64).cumsum(0) - 1).clip(0, count_of(source) - 1)
     return ww.where(flat, source.reshape(-1).index_select(0, places), x.reshape(-1)).reshape(c.shape)
 
 
@@ -214,14 +214,14 @@ def take(c: Context, x: ww.Tensor, index: ww.Tensor) -> Any:
     if not index.size:
         return ww.zeros(c.shape, dtype=c.dtype)
     flat = x.reshape(-1)
-    return flat.index_select(0, _positive(index, x.size).reshape(-1)).reshape(c.shape)
+    return flat.index_select(0, _positive(index, count_of(x)).reshape(-1)).reshape(c.shape)
 
 
 @op("put")
 def put(c: Context, x: ww.Tensor, index: ww.Tensor, source: ww.Tensor, accumulate: bool = False) -> Any:
     if not index.size:
         return x
-    places, values = _positive(index, x.size).reshape(-1), source.reshape(-1)
+    places, values = _positive(index, count_of(x)).reshape(-1), source.reshape(-1)
     flat = x.reshape(-1)
     found = flat.scatter_reduce(0, places, values, "sum") if accumulate else flat.scatter(0, places, values)
     return found.reshape(x.shape)
@@ -271,7 +271,7 @@ def index_reduce(c: Context, x: ww.Tensor, dim: int, index: ww.Tensor, source: w
         x, source = x.reshape(1), source.reshape(1)
         return index_reduce(c, x, 0, index.reshape(-1), source, reduce, include_self=include_self).reshape(())
     shape = [1] * source.ndim
-    shape[dim] = index.size
+    shape[dim] = count_of(index)
     spread = index.reshape(shape).expand(source.shape)
     return _scattered(c, x, dim, spread, source, _HOW[reduce], include_self)
 
@@ -290,9 +290,9 @@ def nonzero_static(c: Context, x: ww.Tensor, *, size: int, fill_value: int = -1)
     # Each place goes to its number among those that hold something; all others, and those that are too many, go to one more.
     number = (held.astype(ww.int64).cumsum(0) - 1).minimum(int(size))
     target = ww.where(held, number, int(size))
-    flat = ww.zeros(int(size) + 1, dtype=ww.int64).scatter(0, target, ww.arange(x.size, dtype=ww.int64))[: int(size)]
+    flat = ww.zeros(int(size) + 1, dtype=ww.int64).scatter(0, target, ww.arange(count_of(x), dtype=ww.int64))[: int(size)]
     is_there = ww.arange(int(size), dtype=ww.int64) < count
-    stride, columns = x.size, []
+    stride, columns = count_of(x), []
     for length in x.shape:
         stride //= length
         columns.append(ww.where(is_there, (flat.floor_divide(stride)) % length, fill_value))
@@ -316,13 +316,13 @@ def histc(c: Context, x: ww.Tensor, bins: int = 100, min: Any = 0, max: Any = 0)
     place = ((flat - low) * int(bins) / (high - low)).floor()
     place = ww.where(inside, place, 0.0).astype(ww.int64).minimum(int(bins) - 1)
     target = ww.where(inside, place, int(bins))
-    return ww.zeros(int(bins) + 1, dtype=x.dtype).scatter_reduce(0, target, ww.ones(x.size, dtype=x.dtype), "sum")[: int(bins)]
+    return ww.zeros(int(bins) + 1, dtype=x.dtype).scatter_reduce(0, target, ww.ones(count_of(x), dtype=x.dtype), "sum")[: int(bins)]
 
 
 @op("embedding_renorm")
 def embedding_renorm(c: Context, weight: ww.Tensor, index: ww.Tensor, max_norm: float, norm_type: float) -> Any:
     rows = weight.shape[0]
-    used = ww.zeros(rows, dtype=ww.int64).scatter(0, _wide(index).reshape(-1), ww.ones(index.size, dtype=ww.int64))
+    used = ww.zeros(rows, dtype=ww.int64).scatter(0, _wide(index).reshape(-1), ww.ones(count_of(index), dtype=ww.int64))
     norm = weight.norm(float(norm_type), -1)
     scale = ww.where((norm > max_norm) & used.equal(1), max_norm / (norm + 1e-7), 1.0)
     return weight * scale.unsqueeze(-1)
@@ -377,7 +377,7 @@ def embedding_bag(
 ) -> Any:
     if not indices.size:
         raise Unsupported("bags of nothing")
-    bags, rows = c.shape[0], indices.size
+    bags, rows = c.shape[0], count_of(indices)
     places = ww.arange(rows, dtype=ww.int64)
     # The bag of a row is the last that begins before it or at it.
     bag = (_wide(offsets).astype(ww.int64)[:bags].unsqueeze(0) <= places.unsqueeze(1)).astype(ww.int64).sum(1) - 1
@@ -415,11 +415,11 @@ def embedding_bag(
 
 def _histogram(x: ww.Tensor, edges: ww.Tensor, weight: Any, density: bool) -> tuple[ww.Tensor, ww.Tensor]:
     """How much lies between neighbouring edges, the last edge included."""
-    flat, bins = x.reshape(-1), edges.size - 1
+    flat, bins = x.reshape(-1), count_of(edges) - 1
     place = (edges.unsqueeze(0) <= flat.unsqueeze(1)).astype(ww.int64).sum(1) - 1
     place = ww.where(flat.equal(edges[bins]), bins - 1, place)
     target = ww.where((place < 0) | (place >= bins) | flat.isnan(), bins, place)
-    weights = ww.ones(flat.size, dtype=x.dtype) if weight is None else weight.reshape(-1)
+    weights = ww.ones(count_of(flat), dtype=x.dtype) if weight is None else weight.reshape(-1)
     found = ww.zeros(bins + 1, dtype=x.dtype).scatter_reduce(0, target, weights, "sum")[:bins]
     return (found / edges.diff() / found.sum() if density else found), edges
 

@@ -249,10 +249,17 @@ op("adaptive_max_pool2d")(_adaptive_max(2))
 op("adaptive_max_pool3d")(_adaptive_max(3))
 
 
+def _shared_by_groups(q: ww.Tensor, k: ww.Tensor) -> ww.Tensor:
+    """Keys, or values, with a head for each of the queries': of fewer, each serves as many queries that follow one another."""
+    if q.ndim < 3 or isinstance(k.shape[-3], (ww.Var, ww.Dim)) or k.shape[-3] in (q.shape[-3], 1):
+        return k
+    return k.repeat_interleave(int(q.shape[-3]) // int(k.shape[-3]), k.ndim - 3)
+
+
 def _attend(q: ww.Tensor, k: ww.Tensor, v: ww.Tensor, is_causal: bool, mask: Any, scale: Any) -> ww.Tensor:
     if mask is not None and is_causal:
         raise Unsupported("a mask beside a causal one")
-    return q.attention(k, v, mask, bool(is_causal), scale)
+    return q.attention(_shared_by_groups(q, k), _shared_by_groups(q, v), mask, bool(is_causal), scale)
 
 
 @op("_scaled_dot_product_flash_attention_for_cpu")
@@ -263,7 +270,7 @@ def attention(
         raise Unsupported("dropout")
     wide = ww.float32 if q.dtype in (ww.float16, ww.bfloat16) else q.dtype
     found = _attend(moved(q, wide), moved(k, wide), moved(v, wide), is_causal, attn_mask, scale)
-    scores = moved(q, wide) @ moved(k, wide).t() * (scale if scale is not None else 1 / math.sqrt(q.shape[-1]))
+    scores = moved(q, wide) @ moved(_shared_by_groups(q, k), wide).t() * (scale if scale is not None else 1 / math.sqrt(q.shape[-1]))
     if attn_mask is not None:
         scores = ww.where(attn_mask, scores, -math.inf) if attn_mask.dtype == ww.bool_ else scores + attn_mask
     if is_causal:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import warpweft as ww
@@ -101,10 +102,12 @@ def _variance(c: Context, x: ww.Tensor, dim: Any, keepdim: bool, correction: Any
     x = _wide(c, x)
     axes = _axes(x, dim)
     mean = x.mean(axes, True)
-    count = x.size // max(mean.size, 1) if mean.size else 0
-    divisor = max(float(count) - (1.0 if correction is None else float(correction)), 0.0)
+    count: Any = math.prod(x.shape if axes is None else [x.shape[axis] for axis in axes])
     squares = ((x - mean) * (x - mean)).sum(axes, keepdim)
-    return squares / divisor if divisor else squares / 0.0
+    less = 1.0 if correction is None else float(correction)
+    if not isinstance(count, int):
+        return squares / (ww.from_dim(count).astype(x.dtype) - less).maximum(0.0)
+    return squares / max(count - less, 0.0)
 
 
 @op("var_mean.correction")

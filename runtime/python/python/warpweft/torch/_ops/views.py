@@ -40,7 +40,17 @@ def squeeze(c: Context, x: ww.Tensor, dim: Any = None) -> Any:
 
 @op("slice.Tensor", "slice_copy.Tensor")
 def slice_(c: Context, x: ww.Tensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
-    return x[(slice(None),) * axis_of(dim, x.ndim) + (slice(start, end, step),)]
+    return x[_part(x, dim, start, end, step)]
+
+
+# Where ATen has a part go on to the end, of whatever length.
+_END = 2**63 - 1
+
+
+def _part(x: ww.Tensor, dim: int, start: Any, end: Any, step: int) -> tuple[slice, ...]:
+    """A part of one axis, as an index."""
+    is_end = isinstance(end, int) and end == _END
+    return (slice(None),) * axis_of(dim, x.ndim) + (slice(start, None if is_end else end, step),)
 
 
 @op("select.int", "select_copy.int")
@@ -55,7 +65,7 @@ def narrow(c: Context, x: ww.Tensor, dim: int, start: int, length: int) -> Any:
 
 @op("slice_scatter")
 def slice_scatter(c: Context, x: ww.Tensor, source: ww.Tensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
-    return _with(c, x, (slice(None),) * axis_of(dim, x.ndim) + (slice(start, end, step),), source)
+    return _with(c, x, _part(x, dim, start, end, step), source)
 
 
 @op("select_scatter")
@@ -72,9 +82,19 @@ def _with(c: Context, x: ww.Tensor, index: Any, source: ww.Tensor) -> ww.Tensor:
 
 @op("diagonal_scatter")
 def diagonal_scatter(c: Context, x: ww.Tensor, source: ww.Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
-    changed = x.copy()
-    changed.diagonal(offset, dim1, dim2).assign(moved(source, x.dtype))
-    return changed
+    axes = [axis_of(dim1, x.ndim), axis_of(dim2, x.ndim)]
+    order = [axis for axis in range(x.ndim) if axis not in axes] + axes
+    found = _on_diagonal(x.permute(order), moved(source, x.dtype), offset)
+    return found.permute([order.index(axis) for axis in range(x.ndim)])
+
+
+def _on_diagonal(x: ww.Tensor, source: ww.Tensor, offset: int) -> ww.Tensor:
+    """Matrices with other elements on a diagonal: an expression, since a diagonal of variable length is no view that could be written to."""
+    rows, columns = x.shape[-2:]
+    before = max(-offset, 0)
+    along = source.pad([(0, 0)] * (source.ndim - 1) + [(before, rows - before - source.shape[-1])])
+    is_on = (ww.arange(rows, dtype=ww.int64) + offset).unsqueeze(-1).equal(ww.arange(columns, dtype=ww.int64))
+    return ww.where(is_on, along.unsqueeze(-1), x)
 
 
 def _plain(meta: Any) -> None:
@@ -219,14 +239,24 @@ def triu(c: Context, x: ww.Tensor, diagonal: int = 0) -> Any:
 
 @op("diag_embed")
 def diag_embed(c: Context, x: ww.Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
-    found = ww.zeros(c.shape, dtype=c.dtype).contiguous()
-    found.diagonal(offset, axis_of(dim1, len(c.shape)), axis_of(dim2, len(c.shape))).assign(x)
-    return found
+    rank, length = len(c.shape), x.shape[-1] + abs(offset)
+    found = _on_diagonal(ww.zeros((*x.shape[:-1], length, length), dtype=c.dtype), x, offset)
+    axes = [axis_of(dim1, rank), axis_of(dim2, rank)]
+    order = [axis for axis in range(rank) if axis not in axes] + axes
+    return found.permute([order.index(axis) for axis in range(rank)])
 
 
 @op("repeat_interleave.self_int")
 def repeat_interleave(c: Context, x: ww.Tensor, repeats: Any, dim: Any = None, *, output_size: Any = None) -> Any:
     return x.repeat_interleave(int(repeats), dim)
+
+
+@op("repeat_interleave.Tensor")
+def repeated_places(c: Context, repeats: ww.Tensor, *, output_size: Any = None) -> Any:
+    """Each place as often as a tensor says; how often all together is known."""
+    (length,) = c.shape
+    places = repeats.astype(ww.int64).cumsum(0).searchsorted(ww.arange(length, dtype=ww.int64), True)
+    return places.astype(ww.int64).minimum(repeats.shape[0] - 1)
 
 
 @op("copy", "fill.Scalar", "fill.Tensor")
