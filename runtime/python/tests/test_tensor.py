@@ -176,7 +176,9 @@ def test_compiled_functions_tune_themselves():
     x = ww.from_dlpack(np.arange(32 * 48, dtype=np.float32).reshape(32, 48) % 5 - 2)
     wanted = layer(x).tolist()
     tuning = layer.tune(1.0, x)
-    assert 0 < tuning.seconds <= tuning.by_hand_seconds and tuning.elapsed > 0 and "launches" in repr(tuning)
+    assert tuning.seconds > 0 and tuning.elapsed > 0 and "launches" in repr(tuning)
+    # What an earlier search found is used as it is; only what this one finds was timed beside the choice by hand.
+    assert "known" in repr(tuning) or tuning.seconds <= tuning.by_hand_seconds
     assert layer(x).tolist() == wanted and len(layer.programs) == 1
     assert tuning.tried > 0 or "known" in repr(tuning)
     for seconds in (-1.0, float("nan"), float("inf")):
