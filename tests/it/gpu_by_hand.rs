@@ -100,6 +100,25 @@ fn all_loops_of_a_softmax_are_shared_by_the_threads_of_its_row() {
     assert_eq!(count(&linear, Op::ShuffleReduce), 2, "{list}");
 }
 
+#[test]
+fn odd_sides_are_turned_around_in_shared_memory() {
+    let turned = |dtype: DType, rows: i64, columns: i64| {
+        let x = UOp::param(1, dtype, (rows * columns) as u64).reshape([rows, columns]).permute(&[1, 0]);
+        chosen(&kernel_of(&[&x + &x]), &small_gpu())
+    };
+    for (dtype, rows, columns) in
+        [(DType::F32, 33, 70), (DType::F16, 45, 31), (DType::F64, 64, 35), (DType::I32, 100, 99)]
+    {
+        let (list, linear) = turned(dtype, rows, columns);
+        assert!(list.contains("stage_padded"), "{dtype} {rows} {columns}: {list}");
+        assert_eq!((count(&linear, Op::Barrier), linear.launch().threads()), (1, 256), "{list}");
+    }
+    // Squares of vectors are turned around in registers, and of a short side there is little.
+    for (rows, columns) in [(64, 64), (7, 1001)] {
+        assert!(!turned(DType::F32, rows, columns).0.contains("stage"), "{rows} {columns}");
+    }
+}
+
 /// As a schedule has it: what the sum and the quotient need is kept.
 fn kept_softmax(x: &UOp) -> UOp {
     let row = |value: &UOp| {

@@ -19,6 +19,7 @@ mod edges;
 mod filetests;
 mod fuzz_seeds;
 mod gpu_by_hand;
+mod gpu_programs;
 mod gradients;
 mod growth;
 mod guard;

@@ -13,7 +13,7 @@ use warpweft_compiler::ir::{Arg, Op, UOp, interpret};
 use warpweft_compiler::pipeline::{LowerOptions, lower_kernel};
 use warpweft_compiler::program::{Estimate, Program};
 use warpweft_compiler::schedule::{ScheduleOptions, ScheduledKernel, schedule_with};
-use warpweft_compiler::target::Language;
+use warpweft_compiler::target::{Costs, Language, Target};
 use warpweft_compiler::watch::Silent;
 use warpweft_devices::{BufferSlice, Device, DeviceError, RawBuffer};
 
@@ -155,7 +155,30 @@ fn on_device(
     choices: Choices,
 ) -> Result<Vec<Value>, EngineError> {
     let device = device.as_ref().map_err(|error| not_opened(error, (ARCH, OS)))?;
-    let options = ScheduleOptions { fuse: choices.fuse, ..ScheduleOptions::default() };
+    // Machines with blocks of threads have schedules of their own; that of a CPU is the same on all of them.
+    let target = device.target();
+    let costs = if target.blocks.is_some() { target.costs } else { ScheduleOptions::default().costs };
+    run_scheduled(device.as_ref(), target, graph, inputs, ScheduleOptions { fuse: choices.fuse, costs }, choices)
+}
+
+/// What a program gives on the emulator of GPUs, scheduled and with opts chosen by hand for one of these costs.
+///
+/// # Errors
+/// What the compiler or the emulator says.
+pub fn on_emulator(graph: &Graph, inputs: &[Value], costs: Costs) -> Result<Vec<Value>, EngineError> {
+    let device = guarded::emulator();
+    let target = Target { costs, ..device.target().clone() };
+    run_scheduled(device, &target, graph, inputs, ScheduleOptions { fuse: true, costs }, FUSED)
+}
+
+fn run_scheduled(
+    device: &dyn Device,
+    target: &Target,
+    graph: &Graph,
+    inputs: &[Value],
+    options: ScheduleOptions,
+    choices: Choices,
+) -> Result<Vec<Value>, EngineError> {
     let sink = UOp::sink(graph.roots.iter().cloned());
     let schedule = schedule_with(&sink, options, &mut Silent).map_err(EngineError::failed)?;
     let mut memory: Vec<RawBuffer> = Vec::new();
@@ -170,11 +193,11 @@ fn on_device(
         }
     }
     for kernel in &schedule.kernels {
-        launch(device.as_ref(), graph, inputs, kernel, &memory, choices)?;
+        launch(device, target, graph, inputs, kernel, &memory, choices)?;
     }
     // A root without an output would else be an output that nobody misses.
     let outputs = both("roots and outputs", &graph.roots, &schedule.outputs).map_err(EngineError::Failed)?;
-    outputs.map(|(root, buffer)| output(device.as_ref(), graph, inputs, root, &memory[*buffer])).collect()
+    outputs.map(|(root, buffer)| output(device, graph, inputs, root, &memory[*buffer])).collect()
 }
 
 /// The schedule's buffer of each input that is a param, with the input.
@@ -215,24 +238,25 @@ pub(crate) fn shape_of(graph: &Graph, inputs: &[Value], root: &UOp) -> Result<Ve
     Ok(dims.iter().map(|dim| dim.get(0).to_i64()).collect())
 }
 
-fn program(device: &dyn Device, kernel: &UOp, choices: Choices) -> Result<Program, EngineError> {
-    if device.target().language == Language::Text {
+fn program(target: &Target, kernel: &UOp, choices: Choices) -> Result<Program, EngineError> {
+    if target.language == Language::Text {
         return Ok(warpweft_renderer::render_ast(kernel, "kernel", Estimate::default()));
     }
     let options = LowerOptions::by_hand_unless(choices.no_opt);
-    let linear = lower_kernel(kernel, device.target(), &options, &mut Silent).map_err(EngineError::failed)?;
-    warpweft_renderer::render(&linear, device.target()).map_err(EngineError::failed)
+    let linear = lower_kernel(kernel, target, &options, &mut Silent).map_err(EngineError::failed)?;
+    warpweft_renderer::render(&linear, target).map_err(EngineError::failed)
 }
 
 fn launch(
     device: &dyn Device,
+    target: &Target,
     graph: &Graph,
     inputs: &[Value],
     kernel: &ScheduledKernel,
     memory: &[RawBuffer],
     choices: Choices,
 ) -> Result<(), EngineError> {
-    let program = program(device, &kernel.ast, choices)?;
+    let program = program(target, &kernel.ast, choices)?;
     let with_source = |error: DeviceError| EngineError::Failed(format!("{error}\n{}", program.source));
     let object = device.compile(&program).map_err(with_source)?;
     let loaded = device.load(&program, &object).map_err(with_source)?;

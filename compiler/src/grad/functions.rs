@@ -31,8 +31,8 @@ pub(super) fn function(node: &UOp, g: &UOp) -> Contribution {
         | Function::SingularValues
         | Function::PseudoInverse => return matrices::of_matrix(*function, node, g),
         Function::Recomputed => return recomputed::recomputed(node, g),
-        // A leaf, and an integer.
-        Function::Own | Function::Checked => return node.src().iter().map(|_| None).collect(),
+        // A leaf, and integers.
+        Function::Own | Function::Checked | Function::Order => return node.src().iter().map(|_| None).collect(),
         _ => {}
     }
     let dtype = node.dtype();
@@ -94,6 +94,7 @@ fn of_one(function: Function, x: &UOp, y: &UOp, g: &UOp) -> UOp {
         | Function::Convolution
         | Function::TransposedConvolution
         | Function::GatherAlong
+        | Function::Order
         | Function::Inverse
         | Function::Cholesky
         | Function::Determinant
@@ -152,6 +153,7 @@ mod tests {
                 Function::SingularValues => (&line, vec![&square, &square, &square], 1),
                 Function::Own => (&x, vec![&zero], 0),
                 Function::Checked => (&index, vec![&zero, &zero, &zero], 0),
+                Function::Order => (&index, vec![&index, &zero], 0),
                 _ => (&x, vec![&x], 1),
             };
             let sources: Vec<UOp> = std::iter::once(value).chain(operands).cloned().collect();

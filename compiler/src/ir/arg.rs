@@ -194,6 +194,7 @@ functions! {
     Eigenvalues "eigenvalues" "Of each symmetric matrix; beside it the eigenvectors.";
     SingularValues "singular_values" "Of each matrix; beside it the left and right singular vectors, as columns.";
     PseudoInverse "pseudo_inverse" "The inverse of each matrix as far as it has one, of the rank that it keeps.";
+    Order "order" "The numbers of the elements of each row in the order of the second operand, unsigned keys of which so many bits count as the third says.";
     GatherAlong "gather_along" "Elements of the first operand, which the second, an index, names along the axis that the third says.";
 }
 

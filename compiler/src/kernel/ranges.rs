@@ -151,8 +151,9 @@ impl Dependencies {
 pub(crate) fn even_step(address: &UOp, range: &UOp) -> Option<i64> {
     let terms = linear_terms(address).0;
     let is_fixed = |node: &UOp| !matches!(node.op(), Op::Range | Op::Load);
-    let is_even =
-        terms.iter().all(|(term, _)| term.op() == Op::Range || postorder(std::slice::from_ref(term)).iter().all(is_fixed));
+    let is_even = terms
+        .iter()
+        .all(|(term, _)| term.op() == Op::Range || postorder(std::slice::from_ref(term)).iter().all(is_fixed));
     is_even.then(|| terms.iter().filter(|(term, _)| term == range).map(|(_, step)| step).sum())
 }
 

@@ -73,11 +73,12 @@ impl Batch {
         let src: Vec<UOp> = node.src().iter().map(|operand| self.with_axis(operand, operand.shape())).collect();
         if let (Op::Function, Arg::Function(function)) = (op, node.arg()) {
             return Ok(match function {
-                // Their gradients name axes, or look for operands in the value.
+                // Their gradients name axes or look for operands in the value, or keys are rows.
                 Function::Convolution
                 | Function::TransposedConvolution
                 | Function::Recomputed
                 | Function::GatherAlong
+                | Function::Order
                 | Function::Checked => src[0].clone(),
                 _ => UOp::new(op, node.dtype(), src, node.arg().clone()),
             });

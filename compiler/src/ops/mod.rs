@@ -25,6 +25,7 @@ mod reductions;
 mod shapes;
 
 pub use functions::{activation, elementwise, math, power};
+pub(crate) use indices::side_by_side;
 pub use indices::{indexing, scatter, sort};
 pub use layers::{attention, convolution, loss, norm, pooling, resize, transposed_convolution};
 pub use layout::{join, movement, padding, slicing};

@@ -4,4 +4,5 @@ pub mod indexing;
 pub(in crate::ops) mod radix;
 pub mod scatter;
 pub(in crate::ops) mod selection;
+pub(crate) mod side_by_side;
 pub mod sort;

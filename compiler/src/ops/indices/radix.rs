@@ -17,9 +17,10 @@
 //! Always: stable, and linear in the elements but for short rows. Tested against the standard library's sort in the test crate.
 
 use crate::dtype::Scalar;
-use crate::ir::{Dim, ReduceOp, Shape};
+use crate::ir::{Dim, Function, ReduceOp, Shape};
 use crate::ops::Built;
 use crate::ops::create::{full_like, positions};
+use crate::ops::math::known;
 use crate::ops::movement::insert_axis;
 use crate::ops::padding::pad_with;
 use crate::ops::reduce::along;
@@ -49,13 +50,19 @@ pub(super) fn order(keys: &Keys) -> Built {
     if len.max_value() <= PAIRED {
         return Ok(order_by_pairs(&keys.keys));
     }
-    if keys.bits <= 32 {
-        return order_by_digits(&keys.keys, None, keys.bits);
+    // Machines whose threads are many find the same order otherwise (`side_by_side`).
+    let order = by_halves(&keys.keys, keys.bits, order_by_digits)?;
+    Ok(known(Function::Order, order, &[&keys.keys, &UOp::index(i64::from(keys.bits))]))
+}
+
+/// The order of keys of up to 64 bits, by one of at most 32 that may begin with an order: the low halves first; the order of the high ones then keeps theirs.
+pub(super) fn by_halves(keys: &UOp, bits: u32, order: impl Fn(&UOp, Option<&UOp>, u32) -> Built) -> Built {
+    if bits <= 32 {
+        return order(keys, None, bits);
     }
-    // The low halves first; the order of the high ones then keeps theirs.
-    let half = |shift: i64| keys.keys.shr(UOp::int(shift, DType::U64)).cast(DType::U32);
-    let low = order_by_digits(&half(0), None, 32)?;
-    order_by_digits(&gathered(&half(32), &low), Some(&low), keys.bits - 32)
+    let half = |shift: i64| keys.shr(UOp::int(shift, DType::U64)).cast(DType::U32);
+    let low = order(&half(0), None, 32)?;
+    order(&gathered(&half(32), &low), Some(&low), bits - 32)
 }
 
 /// Elements of each row, by their numbers.

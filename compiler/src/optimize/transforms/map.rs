@@ -19,6 +19,7 @@ use super::stage::{Copied, materialized_along};
 use crate::ir::{Arg, AxisKind, Combining, MemorySpace, Op, ThreadDim, UOp, gcd, postorder, rebuild, substitute};
 use crate::kernel::effects::{loads_before, memory_in_place, replaces_what_was_read};
 use crate::kernel::local_buffers::{local_buffers, scratch_of};
+use crate::kernel::places::{is_named_place, is_order, reach_of_place};
 use crate::kernel::ranges::{
     Dependencies, NewRanges, all_ranges, closed_ranges, is_loop_end, next_range_id, open_operands, range_id,
     substitute_ranges,
@@ -82,8 +83,9 @@ fn threads_store_apart(store: &UOp) -> bool {
     let mut terms = linear_terms(&store.src()[0].src()[1]).0;
     let parts = take_sums_apart(&mut terms);
     let is_part = |term: &UOp| parts.iter().any(|part| part.term == *term);
-    let hides_index =
-        |term: &UOp| !is_index(term) && !is_part(term) && postorder(std::slice::from_ref(term)).iter().any(is_index);
+    // A place is a digit of the offset, whatever it depends on.
+    let is_digit = |term: &UOp| is_index(term) || is_part(term) || is_named_place(term);
+    let hides_index = |term: &UOp| !is_digit(term) && postorder(std::slice::from_ref(term)).iter().any(is_index);
     if !closed_ranges(store).iter().any(is_index) {
         return true;
     }
@@ -99,12 +101,13 @@ fn threads_store_apart(store: &UOp) -> bool {
     };
     let is_missing = |range: &UOp| is_index(range) && !range.src()[0].is_const(1) && !is_named(range);
     let is_hidden = |(term, _): &(UOp, i64)| row.is_none() && hides_index(term);
-    if closed_ranges(store).iter().any(is_missing) || terms.iter().any(is_hidden) {
+    let is_one_lost = !is_order(store) && closed_ranges(store).iter().any(is_missing);
+    if is_one_lost || terms.iter().any(is_hidden) {
         return false;
     }
     let width = |term: &UOp| match term.op() {
         Op::Range => term.src()[0].max_value().saturating_sub(1).max(0),
-        _ => term.max_value().saturating_sub(term.min_value()),
+        _ => reach_of_place(store, term).unwrap_or(term.max_value().saturating_sub(term.min_value())),
     };
     let step_of = |(term, step): &(UOp, i64)| (step.saturating_abs(), is_index(term) || is_part(term), width(term));
     if !parts.iter().all(|part| steps_apart(part.terms.iter().map(step_of).collect())) {

@@ -10,6 +10,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::for_lanes::for_lanes;
 use super::two_stages::in_two_stages;
 use crate::error::CompileError;
 use crate::ir::{Arg, Axes, Combining, Op, Shape, UOp, postorder, with_mapped_sources};
@@ -25,6 +26,8 @@ pub(in crate::schedule) fn prepare(
     stages: Option<&Costs>,
     mut origins: Option<&mut Origins>,
 ) -> Result<Vec<UOp>, CompileError> {
+    let for_lanes = stages.and_then(|costs| for_lanes(values, costs));
+    let values = for_lanes.as_ref().map_or(values, |replaced| &replaced.values);
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
     // Writes that are writes to memory of their own still, and did not become their value.
     let mut writing: FxHashSet<UOp> = FxHashSet::default();
@@ -50,8 +53,9 @@ pub(in crate::schedule) fn prepare(
             }
             _ => chains.shortened(prepare_node(mapped, stages)?),
         };
-        if let Some(origins) = &mut origins {
-            origins.note(&new, &node);
+        let origin = for_lanes.as_ref().map_or(Some(&node), |replaced| replaced.of_program.get(&node));
+        if let (Some(origins), Some(origin)) = (&mut origins, origin) {
+            origins.note(&new, origin);
         }
         done.insert(node, new);
     }

@@ -4,7 +4,7 @@
 
 use std::error::Error;
 
-use warpweft::tensor::{AttentionOptions, ConvOptions};
+use warpweft::tensor::{AttentionOptions, ConvOptions, ScatterReduce};
 use warpweft::{DType, Tensor};
 use warpweft_compiler::UOp;
 
@@ -20,6 +20,8 @@ struct GpuCase {
 const F32: DType = DType::F32;
 const BF16: DType = DType::BF16;
 const F16: DType = DType::F16;
+const I32: DType = DType::I32;
+const I64: DType = DType::I64;
 
 /// Lines of the table: a name, the inputs, and what is computed of them.
 macro_rules! cases {
@@ -112,6 +114,25 @@ cases! {
         |x| x[0].attention(&x[1], &x[2], &AttentionOptions::default());
     attention_cross [F32 [16, 4096, 40], F32 [16, 77, 40], F32 [16, 77, 40]]
         |x| x[0].attention(&x[1], &x[2], &AttentionOptions::default());
+    cumsum_long [F32 [5_000_011]] |x| x[0].cumsum(0);
+    cumsum_columns [F32 [2000, 777]] |x| x[0].cumsum(0);
+    cummax_bf16 [BF16 [512, 3001]] |x| x[0].cummax(1);
+    sort_odd [F32 [33, 30_011]] |x| sorted(&x[0]);
+    argsort_i64 [I64 [200_003]] |x| x[0].argsort(0, true);
+    index_add [F32 [5000, 64], I32 [100_000], F32 [100_000, 64]]
+        |x| scattered(&x[0], &x[1].reshape([100_000, 1]).expand([100_000, 64]), &x[2]);
+    embedding_weights [F32 [50_257, 768], I32 [4096], F32 [4096, 768]]
+        |x| scattered(&x[0], &x[1].reshape([4096, 1]).expand([4096, 768]), &x[2]);
+    histogram [I32 [256], I32 [1_000_003], I32 [1_000_003]] |x| scattered(&x[0], &x[1], &x[2]);
+    weights_bf16 [BF16 [8192, 200], BF16 [8192, 72]] |x| x[0].t().matmul(&x[1]);
+}
+
+fn sorted(x: &Tensor) -> Tensor {
+    x.sort(-1, false).expect("there is such an axis").0
+}
+
+fn scattered(x: &Tensor, index: &Tensor, source: &Tensor) -> Tensor {
+    x.scatter_reduce(0, index, source, ScatterReduce::Sum, true)
 }
 
 /// Their names.

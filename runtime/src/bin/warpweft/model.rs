@@ -22,8 +22,9 @@ use crate::{cases, gpu_cases};
 const SOURCE: &str =
     "from data sheets (compiler/src/target/costs.rs); nothing is measured, and latencies are not looked at";
 
-/// A case on paper.
+/// A case on paper, or one of its kernels.
 struct Modelled {
+    name: String,
     times: Roofline,
     kernels: usize,
     /// Of the kernel that takes most registers.
@@ -31,7 +32,24 @@ struct Modelled {
     spilled: u64,
 }
 
-/// Prints a line for each case, and writes its program to a folder if there is one.
+impl Modelled {
+    fn nothing() -> Modelled {
+        let times = Roofline { busy: 1.0, ..Roofline::default() };
+        Modelled { name: String::new(), times, kernels: 0, registers: 0, spilled: 0 }
+    }
+
+    fn and_then(self, next: &Modelled) -> Modelled {
+        Modelled {
+            name: self.name,
+            times: self.times.and_then(&next.times),
+            kernels: self.kernels + next.kernels,
+            registers: self.registers.max(next.registers),
+            spilled: self.spilled + next.spilled,
+        }
+    }
+}
+
+/// Prints a line for each case, of one alone also for each of its kernels, and writes its program to a folder if there is one.
 pub(crate) fn run(target: &str, wanted: &[String], save: Option<&Path>) -> Result<(), Box<dyn Error>> {
     let machine = Target::nvidia(target)
         .ok_or_else(|| format!("there is no target {target}; there are {}", Target::NVIDIA.join(", ")))?;
@@ -58,25 +76,16 @@ pub(crate) fn run(target: &str, wanted: &[String], save: Option<&Path>) -> Resul
             let program = Graph::new(name, [value.clone()]);
             std::fs::write(folder.join(format!("{name}.uop")), program.to_string())?;
         }
-        let Modelled { times, kernels, registers, spilled } = model(&value, &machine, ptxas.as_ref())?;
-        if spilled > 0 {
+        let of_kernels = model(&value, &machine, ptxas.as_ref())?;
+        let modelled = of_kernels.iter().fold(Modelled::nothing(), |sum, kernel| sum.and_then(kernel));
+        if modelled.spilled > 0 {
             spilling.push(name);
         }
-        let us = |ns: f64| format!("{:.1}", ns / 1e3);
-        let (registers, spilled) = match ptxas {
-            Some(_) => (registers.to_string(), spilled.to_string()),
-            None => ("-".to_string(), "-".to_string()),
-        };
-        println!(
-            "{name:22} {kernels:7} {:>9} {:>9} {:>9} {:>9} {:>9} {:8.2} {:4.0}% {registers:>9} {spilled:>6}",
-            us(times.memory_ns),
-            us(times.operations_ns),
-            us(times.sectors_ns),
-            us(times.shared_ns),
-            us(times.issue_ns),
-            times.least_ns() / times.of_any_kernel_ns().max(f64::MIN_POSITIVE),
-            times.busy * 100.0
-        );
+        // Of one case alone, each kernel as well.
+        for kernel in of_kernels.iter().filter(|_| wanted.len() == 1) {
+            print_line(&format!("  {}", kernel.name), kernel, ptxas.is_some());
+        }
+        print_line(name, &modelled, ptxas.is_some());
     }
     if ptxas.is_none() {
         println!("registers and spills: there is no ptxas (`./x setup --ptxas` installs it)");
@@ -87,23 +96,42 @@ pub(crate) fn run(target: &str, wanted: &[String], save: Option<&Path>) -> Resul
     }
 }
 
-fn model(value: &UOp, machine: &Target, ptxas: Option<&Ptxas>) -> Result<Modelled, Box<dyn Error>> {
+fn print_line(name: &str, modelled: &Modelled, is_assembled: bool) {
+    let us = |ns: f64| format!("{:.1}", ns / 1e3);
+    let Modelled { times, kernels, .. } = modelled;
+    let [registers, spilled] = [modelled.registers, modelled.spilled].map(|count| match is_assembled {
+        true => count.to_string(),
+        false => "-".to_string(),
+    });
+    println!(
+        "{name:22} {kernels:7} {:>9} {:>9} {:>9} {:>9} {:>9} {:8.2} {:4.0}% {registers:>9} {spilled:>6}",
+        us(times.memory_ns),
+        us(times.operations_ns),
+        us(times.sectors_ns),
+        us(times.shared_ns),
+        us(times.issue_ns),
+        times.least_ns() / times.of_any_kernel_ns().max(f64::MIN_POSITIVE),
+        times.busy * 100.0
+    );
+}
+
+/// Each kernel of a program.
+fn model(value: &UOp, machine: &Target, ptxas: Option<&Ptxas>) -> Result<Vec<Modelled>, Box<dyn Error>> {
     let normalized = normalize(std::slice::from_ref(value), |_| None).map_err(ExecuteError::from)?;
     let options = ScheduleOptions { fuse: true, costs: machine.costs };
     let schedule = schedule_with(&normalized.sink, options, &mut Silent).map_err(ExecuteError::from)?;
-    let mut sum =
-        Modelled { times: Roofline { busy: 1.0, ..Roofline::default() }, kernels: 0, registers: 0, spilled: 0 };
+    let mut of_kernels = Vec::new();
     for kernel in &schedule.kernels {
         let by_hand = LowerOptions::by_hand_unless(false);
         let linear = lower_kernel(&kernel.ast, machine, &by_hand, &mut Silent).map_err(ExecuteError::from)?;
-        sum.times = sum.times.and_then(&roofline(&linear, machine));
-        sum.kernels += 1;
+        let times = roofline(&linear, machine);
+        let mut modelled = Modelled { name: linear.name.to_string(), times, kernels: 1, ..Modelled::nothing() };
         if let Some(ptxas) = ptxas {
             let program = warpweft_renderer::render(&linear, machine)?;
             let Resources { registers, spill_store_bytes, .. } = ptxas.assemble(&program.source, &machine.processor)?;
-            sum.registers = sum.registers.max(registers);
-            sum.spilled += spill_store_bytes;
+            (modelled.registers, modelled.spilled) = (registers, spill_store_bytes);
         }
+        of_kernels.push(modelled);
     }
-    Ok(sum)
+    Ok(of_kernels)
 }

@@ -11,11 +11,13 @@
 
 use super::shared_reductions::share_reductions;
 use super::shared_tiles::tile_product;
+use super::turned_tiles::turn_tiles;
 use super::two_products::tile_two_products;
-use crate::ir::{AxisKind, Op, ThreadDim, UOp};
+use crate::ir::{AxisKind, Op, ThreadDim, UOp, postorder};
+use crate::kernel::places::{is_named_place, is_order, reach_of_place};
 use crate::kernel::ranges::{all_ranges, closed_ranges, next_range_id, range_id};
 use crate::optimize::by_hand::Attempts;
-use crate::optimize::by_hand::survey::{InnerLoops, Survey};
+use crate::optimize::by_hand::survey::{AccessPattern, InnerLoops, Survey};
 use crate::optimize::opt::{Opt, ThreadIndex};
 use crate::optimize::transforms::map::is_computed_along;
 use crate::optimize::transforms::split::is_reduce;
@@ -27,6 +29,13 @@ const THREADS: i64 = 256;
 
 /// Where the largest divisor of a length gives fewer than this part of the threads that there could be, the last part of them is masked instead.
 const FEW_OF_THEM: i64 = 4;
+
+/// Bytes that the second cache moves at least.
+const SECTOR: i64 = 32;
+/// Threads of neighbouring elements that fill a sector, of four bytes.
+const NEIGHBOURS_MIN: i64 = 8;
+/// A loop other than the innermost becomes the threads where that is so many times fewer sectors.
+const FEWER_SECTORS: f64 = 2.0;
 
 /// A choice as it was, to go back to.
 pub(crate) struct Mark {
@@ -50,7 +59,7 @@ impl Mark {
 /// What the threads of a block do together, where a kernel has such work: tiles of a product of matrices, or reductions. Whether it has.
 pub(crate) fn work_together(choice: &mut Attempts<'_>, blocks: &Blocks) -> bool {
     choice.kernel.src().iter().all(stores_apart)
-        && (tile_two_products(choice) || tile_product(choice) || share_reductions(choice, blocks))
+        && (tile_two_products(choice) || tile_product(choice) || share_reductions(choice, blocks) || turn_tiles(choice))
 }
 
 /// Maps loops over outputs onto blocks of threads.
@@ -60,8 +69,8 @@ pub(crate) fn map_onto_blocks(choice: &mut Attempts<'_>, blocks: &Blocks) {
         choice.reasons.push(format!("one thread: {target} is not seen to be another element for each"));
         return;
     }
-    let mut loops = loops_over_outputs(&choice.kernel);
     let mut shared = Repeated::of(&choice.kernel);
+    let mut loops = neighbours_last(loops_over_outputs(&choice.kernel), &shared.survey);
     let mut threads_left = threads_of_block(&loops, choice, blocks);
     let mut block_dims = ThreadDim::ALL.into_iter();
     let mut grid_dims = ThreadDim::ALL.into_iter();
@@ -102,6 +111,28 @@ pub(crate) fn map_onto_blocks(choice: &mut Attempts<'_>, blocks: &Blocks) {
             choice.attempt(Opt::Map { range: id, index: ThreadIndex::Grid(dim) });
         }
     }
+}
+
+/// The loops, the last of which becomes the threads of a block: the innermost, or one along which threads load and store in far fewer sectors.
+fn neighbours_last(mut loops: Vec<UOp>, survey: &Survey) -> Vec<UOp> {
+    let sectors = |range: &UOp| -> f64 {
+        let id = range_id(range);
+        let of_access = |access: &AccessPattern| match access.steps.get(&id) {
+            _ if !access.depends.contains(id) => 0.0,
+            Some(step) => (step.abs() * access.bytes as i64).min(SECTOR) as f64,
+            None => SECTOR as f64,
+        };
+        survey.accesses.iter().map(|access| access.weight * of_access(access)).sum()
+    };
+    let is_long = |at: &usize| loops[*at].src()[0].max_value() >= NEIGHBOURS_MIN;
+    let best = (0..loops.len()).filter(is_long).min_by(|a, b| sectors(&loops[*a]).total_cmp(&sectors(&loops[*b])));
+    if let (Some(best), Some(last)) = (best, loops.last())
+        && sectors(&loops[best]) * FEWER_SECTORS < sectors(last)
+    {
+        let neighbours = loops.remove(best);
+        loops.push(neighbours);
+    }
+    loops
 }
 
 /// Threads of a block: fewer where there are not so many for each multiprocessor, but whole warps.
@@ -167,17 +198,30 @@ fn is_row_major(store: &UOp) -> bool {
     simplify(&offset) == simplify(&store.src()[0].src()[1])
 }
 
-/// Whether a step is longer than all that smaller steps come to, and each loop has one.
+/// Whether a step is longer than all that smaller steps come to, and each loop has one. A place that is a number from memory is a step as well; the loops that find it have none.
 fn steps_are_nested(store: &UOp) -> bool {
     let terms = linear_terms(&store.src()[0].src()[1]).0;
     let mut steps: Vec<(i64, i64)> = Vec::new();
     for (term, step) in &terms {
-        if term.op() != Op::Range || *step == 0 {
+        let len = match term.op() {
+            Op::Range => term.src()[0].max_value(),
+            _ if is_named_place(term) => reach_of_place(store, term).map_or(i64::MAX, |reach| reach + 1),
+            _ => return false,
+        };
+        if *step == 0 {
             return false;
         }
-        steps.push((step.abs(), term.src()[0].max_value()));
+        steps.push((step.abs(), len));
     }
-    let is_named = |range: &UOp| range.src()[0].is_const(1) || terms.iter().any(|(term, _)| term == range);
+    let has_places = is_order(store);
+    let names_place = |range: &UOp| {
+        let is_serial = range.as_range().is_some_and(|arg| arg.kind == AxisKind::Serial);
+        let finds =
+            |(term, _): &(UOp, i64)| is_named_place(term) && postorder(std::slice::from_ref(term)).contains(range);
+        is_serial || has_places && terms.iter().any(finds)
+    };
+    let is_named =
+        |range: &UOp| range.src()[0].is_const(1) || terms.iter().any(|(term, _)| term == range) || names_place(range);
     steps.sort_unstable();
     let mut reach = 0i64;
     let are_nested = steps.into_iter().all(|(step, len)| {

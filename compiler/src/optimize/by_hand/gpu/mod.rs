@@ -1,5 +1,5 @@
 //! The choice by hand for machines with blocks of threads. [`blocks`] is the entry: it tries products by tiles ([`matrix_tiles`], [`shared_tiles`]), then reductions that
-//! threads share ([`shared_reductions`], [`reductions_across`]), and else gives each thread one element, vector or tile of the outputs.
+//! threads share ([`shared_reductions`], [`reductions_across`]), and tiles that turn memory around ([`turned_tiles`]), and else gives each thread one element, vector or tile of the outputs.
 
 pub(super) mod blocks;
 pub(super) mod matrix_tiles;
@@ -7,4 +7,5 @@ pub(super) mod reductions_across;
 pub(super) mod row_loops;
 pub(super) mod shared_reductions;
 pub(super) mod shared_tiles;
+pub(super) mod turned_tiles;
 pub(super) mod two_products;

@@ -5,13 +5,18 @@
 //! Tested with the choice by hand (`shared_reductions`).
 
 use super::blocks::loops_over_outputs;
+use super::shared_reductions::LANES_MIN;
 use crate::ir::{Arg, UOp, postorder};
 use crate::kernel::ranges::{closed_ranges, range_id};
 use crate::lower::loops::is_serial;
-use crate::optimize::by_hand::survey::Survey;
+use crate::optimize::by_hand::Attempts;
+use crate::optimize::by_hand::survey::{InnerLoops, Survey};
 
 /// Reductions of fewer elements may be done again for each of the outputs that they do not depend on, if they are this part of all work.
 const REPEATED_PART: f64 = 4.0;
+
+/// Outputs of a multiprocessor that are enough for each to have a thread: the block that it begins with.
+const OUTPUTS_ENOUGH: i64 = 256;
 
 /// The loops that threads may share.
 pub(crate) struct Rows {
@@ -79,7 +84,7 @@ pub(crate) fn rows_of(kernel: &UOp, survey: &Survey) -> Option<Rows> {
         }
         is_plain &= !stands_in_reduction && !inner.is_local_buffer && arounds.iter().all(|known| *known == around);
         arounds.push(around);
-        let holds_other = |other: &crate::optimize::by_hand::survey::InnerLoops| {
+        let holds_other = |other: &InnerLoops| {
             inner.ranges.iter().any(|range| other.is_inside(range_id(range)) && !other.has_own(range_id(range)))
         };
         if inner.is_local_buffer {
@@ -117,4 +122,19 @@ pub(crate) fn rows_of(kernel: &UOp, survey: &Survey) -> Option<Rows> {
     let has_states = terms.iter().any(is_leaf_state);
     let around = outputs.iter().copied().filter(|id| widest.contains(id)).collect();
     Some(Rows { around, terms, columns, has_states, is_plain })
+}
+
+/// Whether outputs are so many that each has a thread, and all along some loop reduce the same terms: threads that are neighbours along it load the same at a time.
+pub(crate) fn have_threads_each(choice: &Attempts<'_>, survey: &Survey, rows: &Rows) -> bool {
+    let outputs: i64 = rows.around.iter().map(|id| survey.most(*id)).fold(1, i64::saturating_mul);
+    let inside = |inner: &InnerLoops, id: u32| {
+        let mut held = survey.accesses.iter().filter(|access| inner.holds(access));
+        let is_same = held.clone().any(|access| !access.depends.contains(id));
+        is_same && held.all(|access| !access.depends.contains(id) || access.steps.get(&id) == Some(&1))
+    };
+    let are_same = |id: &u32| rows.terms.iter().all(|terms| inside(&survey.inner[terms.inner], *id));
+    outputs >= i64::from(choice.target.costs.few_results) * OUTPUTS_ENOUGH
+        && rows.is_plain
+        && rows.columns.is_empty()
+        && rows.around.iter().any(|id| survey.most(*id) >= LANES_MIN && are_same(id))
 }

@@ -22,7 +22,7 @@ use rustc_hash::FxHashSet;
 
 use super::blocks::{Mark, largest_divisor};
 use super::reductions_across::share_across;
-use super::row_loops::{Rows, Shared, rows_of};
+use super::row_loops::{Rows, Shared, have_threads_each, rows_of};
 use crate::ir::{Arg, AxisKind, MemorySpace, Op, ThreadDim, UOp};
 use crate::kernel::local_buffers::{local_buffers, scratch_of};
 use crate::kernel::ranges::{all_ranges, next_range_id, range_id};
@@ -37,7 +37,7 @@ pub(crate) const TERMS_OF_THREAD: i64 = 8;
 /// Terms that a lane should have before a row gets more lanes.
 const TERMS_OF_LANE: i64 = 4;
 /// The fewest lanes of a row: of four bytes, they fill a sector.
-const LANES_MIN: i64 = 8;
+pub(crate) const LANES_MIN: i64 = 8;
 /// Threads of a row, where there are rows for all multiprocessors.
 const THREADS_OF_ROW: i64 = 256;
 /// Threads of a block of short rows, or of neighbouring outputs.
@@ -82,7 +82,7 @@ fn share_rows(choice: &mut Attempts<'_>, blocks: &Blocks, is_kept: bool) -> bool
         Some((weight, &id)) if weight > 0.0 && weight >= along => {
             !is_kept && rows.is_plain && share_across(choice, blocks, &survey, &rows, id)
         }
-        _ => share_along(choice, blocks, &survey, &rows),
+        _ => !have_threads_each(choice, &survey, &rows) && share_along(choice, blocks, &survey, &rows),
     }
 }
 

@@ -18,6 +18,8 @@ use crate::target::Target;
 
 /// Rows of a tile, at most, that has rows along one range alone.
 const ROWS_OF_ONE_RANGE: u32 = 4;
+/// Of more loads beside the reduction, a thread of a block, which keeps what each row loads there while it reduces, has registers for half as many rows.
+const LOADS_BESIDE: usize = 2;
 /// Streams that are read beside each other.
 const STREAMS: u32 = 4;
 /// How far streams lie apart, and so how long they are, at least: of shorter ones, what the processor fetches ahead begins anew too often. Rows of 12 and 20 KB were
@@ -98,6 +100,10 @@ struct Vectors {
 /// Several vectors along the range of lanes beside each other, as registers are left.
 fn repeat_along(choice: &mut Attempts<'_>, survey: &Survey, inner: &InnerLoops, id: u32, vectors: &Vectors) {
     let Vectors { lanes, terms, all, budget, accumulators } = *vectors;
+    // Threads of a block wait beside each other, and rows already do: more would only take registers.
+    if choice.target.blocks.is_some() && accumulators >= ROWS_OF_ONE_RANGE {
+        return;
+    }
     // What is left over of a local buffer's loop is a vector that overlaps the one before.
     let vectors = match inner.is_local_buffer {
         true => (survey.len(id) as u32).div_ceil(lanes),
@@ -165,7 +171,13 @@ fn tile_of_rows(
             vec![(first.range, of_first), (second.range, of_second)]
         }
         [rows, ..] => {
-            let most = (target.vector_registers / 2 / values.max(1)).clamp(1, ROWS_OF_ONE_RANGE).min(rows.most);
+            let is_beside = |access: &&AccessPattern| {
+                !access.is_store && access.depends.contains(rows.range) && !inner.holds(access)
+            };
+            let beside = survey.accesses.iter().filter(is_beside).count();
+            let is_crowded = target.blocks.is_some() && beside > LOADS_BESIDE;
+            let wanted = if is_crowded { ROWS_OF_ONE_RANGE / 2 } else { ROWS_OF_ONE_RANGE };
+            let most = (target.vector_registers / 2 / values.max(1)).clamp(1, wanted).min(rows.most);
             vec![(rows.range, vectors_beside(len(rows.range), most.min(len(rows.range))))]
         }
         [] => Vec::new(),

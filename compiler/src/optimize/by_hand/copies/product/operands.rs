@@ -85,8 +85,7 @@ pub(super) fn find_product(root: &UOp, target: &Target) -> Option<Product> {
     let operand = |load: &UOp, own: Option<&UOp>| -> Option<Operand> {
         let [memory, _] = load.src()[0].src() else { return None };
         let is_plain = memory.op() == Op::Param && !replaced.contains(memory);
-        let (term_step, own_step) =
-            (step_of_load(load, terms)?, own.map_or(Some(0), |own| step_of_load(load, own))?);
+        let (term_step, own_step) = (step_of_load(load, terms)?, own.map_or(Some(0), |own| step_of_load(load, own))?);
         is_plain.then(|| Operand {
             memory: memory.clone(),
             bytes: load.dtype().bytes() as i64,
