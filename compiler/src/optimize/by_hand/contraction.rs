@@ -5,7 +5,7 @@
 
 use crate::ir::{Combining, Op, ReduceOp, UOp, postorder};
 use crate::kernel::effects::memory_in_place;
-use crate::kernel::ranges::{Dependencies, closed_ranges, open_operands, range_id, even_step};
+use crate::kernel::ranges::{Dependencies, closed_ranges, even_step, open_operands, range_id};
 use crate::lower::loops::is_serial;
 use crate::optimize::transforms::stage::loads_of;
 use crate::symbolic::linear_terms;

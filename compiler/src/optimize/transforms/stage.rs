@@ -26,7 +26,7 @@ use super::split::is_reduce;
 use crate::DType;
 use crate::ir::{Arg, AxisKind, MemorySpace, Op, Sources, UOp, substitute};
 use crate::kernel::effects::memory_in_place;
-use crate::kernel::ranges::{Dependencies, closed_ranges, next_range_id, open_operands, range_id, even_step};
+use crate::kernel::ranges::{Dependencies, closed_ranges, even_step, next_range_id, open_operands, range_id};
 use crate::optimize::limits::{at_most, shared_bytes};
 use crate::optimize::opt::{Limit, Reason};
 use crate::symbolic::simplify;

@@ -6,7 +6,7 @@
 use super::groups::{OPS_OF_DOT_MAX, dot_of};
 use crate::ir::{Combining, DotKind, Op, ReduceOp, UOp, postorder};
 use crate::kernel::effects::{memory_in_place, replaces_what_was_read};
-use crate::kernel::ranges::{Dependencies, closed_ranges, open_operands, range_id, even_step};
+use crate::kernel::ranges::{Dependencies, closed_ranges, even_step, open_operands, range_id};
 use crate::lower::loops::is_serial;
 use crate::optimize::by_hand::contraction::step_of_load;
 use crate::optimize::by_hand::copies::pack::copied_bytes;
