@@ -9,7 +9,7 @@ use warpweft::nn::{
     Activation, Adam, BatchNorm, Conv, ConvTranspose, Dropout, Embedding, InstanceNorm, KeyValueCache, Lamb, Layer,
     Linear, Module, MultiHeadAttention, Muon, Named, Optimizer, RmsProp, Schedule, Sequential, clip_by_norm,
 };
-use warpweft::tensor::{AttentionOptions, ConvOptions};
+use warpweft::tensor::{AttentionOptions, ConvOptions, PoolOptions};
 use warpweft::{DType, Tensor, Var};
 
 fn case(name: &str) -> Value {
@@ -225,4 +225,26 @@ fn schedules_give_pytorchs_rates() {
     let optimizer = RmsProp::new(vec![Tensor::ones([2])], 1.0, 0.0, 0.0).unwrap();
     Schedule::Cosine { rate: 0.5, least: 0.25, steps: 2 }.set(optimizer.rate(), 2).unwrap();
     assert_eq!(optimizer.rate().item::<f32>().unwrap(), 0.25);
+}
+
+/// The numbers are PyTorch's (`F.avg_pool2d` and `F.max_pool2d` of 1 to 6 in two rows).
+#[test]
+fn the_only_window_of_ceil_mode_may_be_longer_than_the_image() {
+    let x = Tensor::from_vec((1..7).map(|k| k as f32).collect::<Vec<_>>(), [1, 1, 2, 3]);
+    let pool = |kernel: [i64; 2], stride: i64| PoolOptions::default().kernel(kernel).stride([stride, stride]).ceil_mode(true);
+    let whole = pool([5, 5], 5);
+    let padded = whole.clone().padding([1, 1]);
+    for (name, got, want) in [
+        ("mean", x.avg_pool(&whole), 3.5),
+        ("largest", x.max_pool(&whole), 6.0),
+        ("where the largest is", x.max_pool_indices(&whole).cast(DType::F32), 5.0),
+        ("mean with padding", x.avg_pool(&padded), 1.05),
+        ("mean beside padding", x.avg_pool(&padded.count_include_pad(false)), 3.5),
+        ("mean of windows of 3 x 4", x.avg_pool(&pool([3, 4], 2)), 3.5),
+    ] {
+        assert_eq!(got.shape().unwrap(), [1usize; 4], "{name}");
+        assert_eq!(got.to_vec::<f32>().unwrap(), [want], "{name}");
+    }
+    let error = x.avg_pool(&pool([5, 5], 2)).to_vec::<f32>().unwrap_err().to_string();
+    assert!(error.contains("a window of 5 (5 with dilation) does not fit the padded length 2"), "{error}");
 }

@@ -40,6 +40,9 @@ use blocks::{Blocks, Loop, Room, Sizes, best_blocks, of_cut};
 
 /// Copies of neighbouring columns that lie a multiple of so many lines apart are in one set of the nearest cache.
 const LINES_OF_SETS: i64 = 64;
+/// Columns for which the lanes' operand is copied element by element: a copied element takes some 3 cycles (`blocks::COPIED_APART`), and has a 32nd of a cycle of multiply-adds for each
+/// column, so that of this many a copy takes less than they do.
+const COLUMNS_OF_APART_MIN: i64 = 128;
 
 /// A contraction whose rows may become lanes, with the loads by which its operands are found again.
 struct Shape {
@@ -105,8 +108,9 @@ fn shape_of(contraction: &Contraction<'_>, target: &Target) -> Option<Shape> {
         columns,
         terms,
     };
-    // Element by element the lanes' operand is not worth turning around.
-    if sizes.lanes_in_order.into_iter().all(|len| len < width / 2) {
+    // Element by element the lanes' operand is worth turning around for many columns alone.
+    let is_apart = sizes.lanes_in_order.into_iter().all(|len| len < width / 2);
+    if is_apart && sizes.columns.iter().map(|(_, len)| len).product::<i64>() < COLUMNS_OF_APART_MIN {
         return None;
     }
     Some(Shape { columns_load: contraction.place()?, lanes_load: of_lanes.place()?, sizes })
