@@ -231,7 +231,8 @@ fn schedules_give_pytorchs_rates() {
 #[test]
 fn the_only_window_of_ceil_mode_may_be_longer_than_the_image() {
     let x = Tensor::from_vec((1..7).map(|k| k as f32).collect::<Vec<_>>(), [1, 1, 2, 3]);
-    let pool = |kernel: [i64; 2], stride: i64| PoolOptions::default().kernel(kernel).stride([stride, stride]).ceil_mode(true);
+    let pool =
+        |kernel: [i64; 2], stride: i64| PoolOptions::default().kernel(kernel).stride([stride, stride]).ceil_mode(true);
     let whole = pool([5, 5], 5);
     let padded = whole.clone().padding([1, 1]);
     for (name, got, want) in [
