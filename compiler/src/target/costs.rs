@@ -57,6 +57,8 @@ pub struct Costs {
     pub scratch_bytes: u32,
     /// Bytes that may be read again for each row of a kernel at no price: they stay in the cache of one core.
     pub working_set_bytes: u32,
+    /// Results of fewer bytes are still in a cache that all cores share when the next kernel reads them.
+    pub cached_bytes: u32,
     /// Values of more bytes are in no cache when they are read, and in memory that the system may have to provide first.
     pub large_bytes: u32,
     /// Times that the bytes of such a value move besides when it is written.
@@ -89,7 +91,7 @@ impl Costs {
     ///
     /// Measured on such machines (AVX-512, 2 cores: `warpweft bench ceilings` and the cases of `warpweft bench`), and rounded: memory moved 27 GB/s of which a
     /// kernel among others gets some 10, a launch with a wake-up of threads took 1 to 2 us, the last cache gave 60 GB/s to two cores, a product of
-    /// matrices ran at 100 GFLOP/s. A reduction has work for 16 threads with 4 results for each, and partial results of 64 for each balance it. A written value above 64 MiB moves three times: its lines are fetched before, and pages are filled with zeros. Starting a
+    /// matrices ran at 100 GFLOP/s. A reduction has work for 16 threads with 4 results for each, and partial results of 64 for each balance it. Results of up to 4 MiB were read at the last cache's rate. A written value above 64 MiB moves three times: its lines are fetched before, and pages are filled with zeros. Starting a
     /// second thread is worth 20 us of work.
     pub fn cpu() -> Costs {
         Costs {
@@ -106,6 +108,7 @@ impl Costs {
             rows_shared: 4,
             scratch_bytes: 1 << 19,
             working_set_bytes: 1 << 18,
+            cached_bytes: 1 << 22,
             large_bytes: 1 << 26,
             large_writes: 2,
             few_results: 4 * 16,

@@ -27,8 +27,6 @@ pub(super) const CONTRACTION_GAIN: f64 = 0.25;
 /// the loops of another reduction or of a scan, kept for a reduction alone, or where a tensor says. Measured on AVX-512 as the time above that of two kernels: 2 for
 /// products of 64 terms and of 4, 8 for 16 terms, 0.3 for 256, 1 to 3 for convolutions over whole images, scans and scatters, 100 for windows of 2 x 2 results.
 pub(super) const SCATTERED_CONTRACTION_LOSS: f64 = 2.0;
-/// Results of a contraction of fewer bytes than this are still in the last cache when the next kernel reads them.
-pub(super) const CACHED_RESULT_BYTES: f64 = (4 << 20) as f64;
 
 /// A reduction whose operand is so many times longer than what it is made of is a contraction, as a matmul is.
 pub(super) const CONTRACTION_REREADS: f64 = 3.0;
@@ -47,6 +45,7 @@ pub(in crate::schedule) struct Model {
     pub(super) rows_shared: f64,
     pub(super) scratch_bytes: f64,
     pub(super) working_set_bytes: f64,
+    pub(super) cached_bytes: f64,
     pub(super) large_bytes: f64,
     pub(super) large_writes: f64,
     pub(super) merged_contraction_ops: f64,
@@ -68,6 +67,7 @@ impl Model {
             rows_shared: f64::from(costs.rows_shared),
             scratch_bytes: f64::from(costs.scratch_bytes),
             working_set_bytes: f64::from(costs.working_set_bytes),
+            cached_bytes: f64::from(costs.cached_bytes),
             large_bytes: f64::from(costs.large_bytes),
             large_writes: f64::from(costs.large_writes),
             merged_contraction_ops: f64::from(costs.merged_contraction_ops),

@@ -2,8 +2,9 @@
 //!
 //! Prices are nanoseconds by the model of the target ([`loop_model`](super::loop_model)): ops, bytes of memory and of caches, launches, and
 //! what kernels with little to share out among threads wait. A float sum or product that is asked for at several sites is never
-//! computed at each: the loops of each site would add in an order of their own.
-//! Tested by `tests/filetests/schedule/fusion.uop` and the counts of kernels (`it kernel_counts`).
+//! computed at each: the loops of each site would add in an order of their own. A contraction loses its register tile where its results are not asked for as
+//! neighbours (`is_scattered`); what that costs stands against the store and the launch of a kernel of its own.
+//! Tested by `tests/filetests/schedule/fusion.uop`, `contractions.uop` and the counts of kernels (`it kernel_counts`).
 
 use smallvec::SmallVec;
 
@@ -112,9 +113,9 @@ impl Fusion<'_> {
         }
         let mut prices = self.prices(position, &uses, computing, cost.reduce_ops);
         prices.inlined_ns += waits / self.graph.model.ops_per_ns + lost_terms / self.graph.model.terms_per_ns;
-        if lost_terms > 0.0 && self.graph.bytes(position) < cost::CACHED_RESULT_BYTES {
+        let model = &self.graph.model;
+        if lost_terms > 0.0 && self.graph.bytes(position) < model.cached_bytes {
             let moved = (1 + Self::groups_of(&uses).len()) as f64 * self.graph.bytes(position);
-            let model = &self.graph.model;
             prices.stored_ns += moved / model.shared_cache_bytes_per_ns - moved / model.bytes_per_ns;
         }
         if uses.len() > 1 && depends_on_order(&self.graph.nodes[position]) {

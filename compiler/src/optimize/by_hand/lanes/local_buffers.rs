@@ -229,6 +229,34 @@ mod tests {
         }
     }
 
+    /// The opts by hand of a convolution of 3 x 3 by groups of 8 channels, of an image of 5 x 5.
+    fn groups_of_channels(groups: i64) -> String {
+        let text = format!(
+            "graph %c(y: f32[{groups}, 8, 5, 5], x: f32[{groups}, 8, 5, 5], w: f32[{groups}, 8, 8, 3, 3]) {{
+  p = pad x, [0:0, 0:0, 1:1, 1:1]
+  v = as_strided p, [{groups}, 1, 5, 5, 8, 3, 3] strides [392, 0, 7, 1, 49, 7, 1] offset 0
+  e = expand v, [{groups}, 8, 5, 5, 8, 3, 3]
+  f = reshape w, [{groups}, 8, 1, 1, 8, 3, 3]
+  h = expand f, [{groups}, 8, 5, 5, 8, 3, 3]
+  m = mul e, h
+  s = reduce m, add (4, 5, 6)
+  done = store y, s
+  z = sink done
+  return z
+}}"
+        );
+        let ast = parse(&text).unwrap_or_else(|error| panic!("{error}")).roots[0].clone();
+        let choice = choose(&loops_of(&ast, &mut Silent), &Target { threads: 1, ..Target::test_avx512() });
+        Opts::List(choice.applied).to_string()
+    }
+
+    #[test]
+    fn groups_that_fill_no_vectors_are_no_lanes() {
+        // Each load varies with the groups: lanes along them share nothing.
+        assert!(groups_of_channels(32).contains("pack(r0, r4), vectorize(r0, 16)"), "{}", groups_of_channels(32));
+        assert!(!groups_of_channels(21).contains("pack("), "{}", groups_of_channels(21));
+    }
+
     #[test]
     fn what_rows_need_twice_is_kept_and_lanes_follow_the_store() {
         let text = "graph %turned(p0: f32[480000], p1: f32[8, 300, 200]) {
