@@ -6,7 +6,7 @@ mod costs;
 
 use std::fmt;
 
-use crate::ir::DotKind;
+use crate::ir::{DotKind, TileKind};
 
 pub use costs::{Costs, Dots};
 
@@ -41,12 +41,15 @@ pub enum Feature {
     Matrices,
     /// Narrow numbers of which one instruction multiplies some for each lane and adds them up.
     Dot(DotKind),
+    /// Registers that hold small matrices, which one instruction multiplies and adds up.
+    Tiles(TileKind),
 }
 
 impl fmt::Display for Feature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Feature::Dot(kind) => return write!(f, "dot products of {}", kind.name()),
+            Feature::Tiles(kind) => return write!(f, "tiles of {}", kind.name()),
             Feature::Grid => "grid of blocks",
             Feature::Block => "blocks of threads",
             Feature::Lanes => "lanes that exchange values",
@@ -72,6 +75,31 @@ pub struct Blocks {
     pub shared_bytes: u64,
     /// Whether the lanes of a warp multiply matrices together: of `f16` and `bf16`, 16 x 16 by 16 x 8.
     pub matrices: bool,
+}
+
+/// What one instruction of a CPU multiplies of tiles, and adds to a third ([`crate::ir::tiles`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Tiles {
+    /// `bf16` by `bf16`.
+    pub bf16: bool,
+    /// `f16` by `f16`.
+    pub f16: bool,
+    /// Bytes by bytes, with signs and without.
+    pub bytes: bool,
+}
+
+impl Tiles {
+    /// Whether there is an instruction for that kind.
+    pub fn has(self, kind: TileKind) -> bool {
+        match kind {
+            TileKind::Bf16 => self.bf16,
+            TileKind::F16 => self.f16,
+            TileKind::SignedBytes
+            | TileKind::SignedByUnsigned
+            | TileKind::UnsignedBySigned
+            | TileKind::UnsignedBytes => self.bytes,
+        }
+    }
 }
 
 /// A machine as the optimizer sees it.
@@ -105,6 +133,8 @@ pub struct Target {
     pub has_fma: bool,
     /// Whether loads and stores under a mask are one instruction.
     pub has_masked_memory: bool,
+    /// What it multiplies of tiles.
+    pub tiles: Tiles,
     /// What things cost on machines of its kind.
     pub costs: Costs,
     /// How it runs blocks of threads; a machine that runs none has neither grid nor lanes, shared memory or barriers.
@@ -129,20 +159,36 @@ impl Target {
             threads: 2,
             has_fma: true,
             has_masked_memory: true,
+            tiles: Tiles::default(),
             costs: Costs::cpu(),
             blocks: None,
         }
     }
 
-    /// A CPU with AVX-512 and its instructions for dot products, for tests: the fourth generation of Intel's Xeon.
+    /// A CPU with AVX-512 and its instructions for dot products, for tests: what Intel's Xeon had in its third generation.
     pub fn test_vnni() -> Target {
+        Target {
+            processor: "cooperlake".to_string(),
+            costs: Costs { dots: Dots { bf16: true, i16: true, bytes: true }, ..Costs::cpu() },
+            ..Target::test_avx512()
+        }
+    }
+
+    /// A CPU with tiles of `bf16` and bytes, too, for tests: the fourth generation of Intel's Xeon.
+    pub fn test_amx() -> Target {
         Target {
             processor: "sapphirerapids".to_string(),
             cache_l1_bytes: 48 << 10,
             cache_l2_bytes: 2 << 20,
-            costs: Costs { dots: Dots { bf16: true, i16: true, bytes: true }, ..Costs::cpu() },
-            ..Target::test_avx512()
+            tiles: Tiles { bf16: true, f16: false, bytes: true },
+            ..Target::test_vnni()
         }
+    }
+
+    /// A CPU with tiles of `f16` besides, for tests: the sixth generation of Intel's Xeon.
+    pub fn test_amx_f16() -> Target {
+        let tiles = Tiles { bf16: true, f16: true, bytes: true };
+        Target { processor: "graniterapids".to_string(), tiles, ..Target::test_amx() }
     }
 
     /// A CPU with AVX2 and fused multiply-adds, for tests.
@@ -163,13 +209,21 @@ impl Target {
 
     /// A CPU or GPU by the name that its compiler has for it: one of [`Target::CPUS`] or [`Target::NVIDIA`].
     pub fn named(name: &str) -> Option<Target> {
-        let cpus = [Target::test_sse2, Target::test_avx2, Target::test_avx512, Target::test_vnni];
+        let cpus = [
+            Target::test_sse2,
+            Target::test_avx2,
+            Target::test_avx512,
+            Target::test_vnni,
+            Target::test_amx,
+            Target::test_amx_f16,
+        ];
         let cpu = cpus.into_iter().map(|target| target()).find(|target| target.processor == name);
         cpu.or_else(|| Target::nvidia(name))
     }
 
     /// The names of CPUs that [`Target::named`] knows, oldest first.
-    pub const CPUS: [&str; 4] = ["x86-64", "x86-64-v3", "x86-64-v4", "sapphirerapids"];
+    pub const CPUS: [&str; 6] =
+        ["x86-64", "x86-64-v3", "x86-64-v4", "cooperlake", "sapphirerapids", "graniterapids"];
 
     /// A GPU by its numbers alone, for tests: no device has it, and kernels for it run on the interpreter of linear lists. It is the H100.
     pub fn gpu_model() -> Target {
@@ -206,6 +260,7 @@ impl Target {
             threads: 1,
             has_fma: true,
             has_masked_memory: true,
+            tiles: Tiles::default(),
             costs,
             blocks: Some(Blocks {
                 grid_max: [(1 << 31) - 1, 65_535, 65_535],
@@ -234,6 +289,7 @@ impl Target {
             Feature::Lanes => self.blocks.as_ref().is_some_and(|blocks| blocks.lanes > 1),
             Feature::Matrices => self.blocks.as_ref().is_some_and(|blocks| blocks.matrices),
             Feature::Dot(kind) => self.takes_dot(kind),
+            Feature::Tiles(kind) => self.tiles.has(kind),
             Feature::SharedMemory => self.blocks.as_ref().is_some_and(|blocks| blocks.shared_bytes > 0),
         }
     }

@@ -17,7 +17,7 @@ use warpweft_tests::kernels::{Random, compare, kernel_of, parameters, reference,
 use warpweft_tests::{guarded, lists};
 
 /// A product of matrices of two types, either of them perhaps transposed in memory, as a tensor program has it: factors in the type of the sums.
-fn product(types: [DType; 3], [rows, terms, columns]: [i64; 3], layout: &str) -> UOp {
+pub(crate) fn product(types: [DType; 3], [rows, terms, columns]: [i64; 3], layout: &str) -> UOp {
     let all = [rows, columns, terms];
     let matrix = |slot: u32, dtype: DType, [height, width]: [i64; 2], is_plain: bool| {
         let x = UOp::param(slot, dtype, (height * width) as u64);
@@ -30,7 +30,7 @@ fn product(types: [DType; 3], [rows, terms, columns]: [i64; 3], layout: &str) ->
 }
 
 /// Numbers of all of a type, its ends often.
-fn inputs(ast: &UOp, seed: u64) -> Vec<Value> {
+pub(crate) fn inputs(ast: &UOp, seed: u64) -> Vec<Value> {
     let mut random = Random::new(seed);
     let mut number = |dtype: DType| match dtype.integer_bounds() {
         None => (random.below(4001) as f64 - 2000.0) / 1000.0,

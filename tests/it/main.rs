@@ -58,6 +58,7 @@ mod symbolic_programs;
 mod tensors;
 mod thread_opts;
 mod tidy;
+mod tile_products;
 mod transposed_convolutions;
 mod triangles;
 mod updates;

@@ -249,6 +249,7 @@ fn takes_reduction_apart(kernel: &UOp, opt: &Opt) -> bool {
     | Opt::Group { range, .. }
     | Opt::MultiplyMatrices { terms: range, .. }
     | Opt::Dot { range, .. }
+    | Opt::MultiplyTiles { groups: range, .. }
     | Opt::Reorder { range, .. }) = opt
     else {
         return false;

@@ -109,6 +109,7 @@ pub fn rule(op: Op) -> Rule {
         | Op::LoadMatrices
         | Op::MultiplyMatrices
         | Op::DotProducts
+        | Op::MultiplyTiles
         | Op::Scratch
         | Op::Accumulator
         | Op::Update

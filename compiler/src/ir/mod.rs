@@ -2,7 +2,7 @@
 //!
 //! [`UOp`] is a node handle (`uop`), [`Op`] its operation (`op`, the table), [`Arg`] what it says beyond its operands, [`Shape`]
 //! the lengths of its axes (each a [`Dim`]), [`Facts`] what is known of its value. `build` has typed constructors, `walk` the
-//! traversals, [`fragments`] which elements of matrices lanes hold, [`dots`] which products lanes add up, `infix` a one-line print of integer expressions.
+//! traversals, [`fragments`] which elements of matrices lanes hold, [`dots`] which products lanes add up, [`tiles`] those of tiles, `infix` a one-line print of integer expressions.
 
 pub mod arg;
 mod build;
@@ -24,6 +24,7 @@ mod op_set;
 mod operators;
 mod scalar_op;
 pub mod text;
+pub mod tiles;
 mod uop;
 mod walk;
 
@@ -40,6 +41,7 @@ pub use facts::{Facts, floor_div, floor_mod, gcd};
 pub use infer::IrError;
 pub use op::{Class, Op};
 pub use scalar_op::{Evaluator, ScalarFunction, evaluate, fold_constants, is_defined, scalar_function, scalar_op};
+pub use tiles::{TileKind, TileShape};
 pub use uop::{Sources, UOp, steps};
 pub use walk::{Substitution, postorder, postorder_until, rebuild, substitute, substitute_nested, with_mapped_sources};
 

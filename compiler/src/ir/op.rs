@@ -152,6 +152,7 @@ ops! {
     MultiplyMatrices "multiply_matrices" [a b sums] Vector "sums + a * b of matrices that the lanes of a warp hold together, each of them some elements (`fragments`).";
 
     DotProducts "dot_products" [a b sums]       Vector      "sums + the products of a and b, of which each lane adds up those of as many neighbouring lanes as a has for each of its own (`dots`). Integers wrap.";
+    MultiplyTiles "multiply_tiles" [a b sums]   Vector      "sums + a * b of small matrices, each a vector with its rows one after the other, terms of b in groups (`tiles`). The argument: rows of a. Integers wrap.";
 
     Scratch   "scratch"   []                    Memory      "Memory that lives for one run of a kernel body; the argument names it.";
     Accumulator "accumulator" [init;range]      Loop        "A register that a loop updates, set to init where it stands; in a kernel what it holds in an iteration of these ranges.";

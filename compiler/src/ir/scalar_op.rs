@@ -77,6 +77,7 @@ pub fn is_defined(op: Op, operand: DType) -> bool {
         | Op::LoadMatrices
         | Op::MultiplyMatrices
         | Op::DotProducts
+        | Op::MultiplyTiles
         | Op::Scratch
         | Op::Accumulator
         | Op::Update

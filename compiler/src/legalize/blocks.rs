@@ -17,7 +17,7 @@ use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
 use crate::dtype::ScalarType;
-use crate::ir::{Arg, AxisKind, Combining, Op, ReduceOp, UOp, rebuild};
+use crate::ir::{Arg, AxisKind, Combining, Op, ReduceOp, UOp, rebuild, tiles};
 use crate::kernel::ranges::{
     Dependencies, NewRanges, closed_ranges, next_range_id, open_operands, range_id, substitute_ranges,
 };
@@ -31,6 +31,8 @@ const BLOCK_OF_PRODUCTS: i64 = 512;
 pub const TERMS_MAX: i64 = 2 * BLOCK;
 /// Products that one accumulator may take; each rounds once, with the addition.
 pub const PRODUCTS_MAX: i64 = 2 * BLOCK_OF_PRODUCTS;
+// What sums in tiles may be longer than is nobody's to cut any more.
+const _: () = assert!(tiles::PRODUCTS_MAX == PRODUCTS_MAX as u64);
 
 /// The kernel with every long float sum in blocks.
 pub fn sum_by_blocks(root: &UOp) -> UOp {
@@ -95,7 +97,7 @@ fn block_of_sum(node: &UOp, dependencies: &Dependencies) -> Option<i64> {
         a.iter().any(|id| !b.contains(id)) && b.iter().any(|id| !a.contains(id))
     };
     // Of matrices 16 products are added at once.
-    let is_contraction = is_contraction || matches!(value.op(), Op::MultiplyMatrices | Op::DotProducts);
+    let is_contraction = is_contraction || matches!(value.op(), Op::MultiplyMatrices | Op::DotProducts | Op::MultiplyTiles);
     let block = if is_contraction { BLOCK_OF_PRODUCTS } else { BLOCK };
     let is_group = |range: &&UOp| range.as_range().is_some_and(|arg| arg.kind == AxisKind::Dot);
     let group: i64 = closed_ranges(node).iter().filter(is_group).map(longest).product();

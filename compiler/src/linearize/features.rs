@@ -3,7 +3,7 @@
 //! Tested below, and by the renderer for CPUs.
 
 use crate::error::CompileError;
-use crate::ir::{Arg, AxisKind, DotKind, MemorySpace, Op, UOp};
+use crate::ir::{Arg, AxisKind, DotKind, MemorySpace, Op, TileKind, UOp};
 use crate::target::{Feature, Target};
 
 /// What a micro-op needs that only some machines have.
@@ -15,6 +15,10 @@ fn feature_of(node: &UOp) -> Option<Feature> {
         (Op::DotProducts, _) => {
             let [left, right, sums] = [0, 1, 2].map(|operand: usize| node.src()[operand].dtype());
             DotKind::of(left, right, sums).map(Feature::Dot)
+        }
+        (Op::MultiplyTiles, _) => {
+            let [left, right, sums] = [0, 1, 2].map(|operand: usize| node.src()[operand].dtype());
+            TileKind::of(left, right, sums).map(Feature::Tiles)
         }
         (Op::Scratch, Arg::Scratch(_, _, MemorySpace::Shared)) => Some(Feature::SharedMemory),
         (Op::Range, Arg::Range(range)) => match range.kind {

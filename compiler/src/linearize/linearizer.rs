@@ -238,7 +238,7 @@ impl Emitter {
         let value = self.done[&loop_end.src()[0]].clone();
         let fusable = self.has_fma && op == ReduceOp::Add && value.op() == Op::Mul && value.dtype().is_float();
         let is_zero = |sums: &UOp| sums.as_scalar().is_some_and(|zero| zero.to_f64() == 0.0);
-        let adds_itself = matches!(value.op(), Op::MultiplyMatrices | Op::DotProducts);
+        let adds_itself = matches!(value.op(), Op::MultiplyMatrices | Op::DotProducts | Op::MultiplyTiles);
         let new = if op == ReduceOp::Add && adds_itself && is_zero(&value.src()[2]) {
             let src: Sources = smallvec![value.src()[0].clone(), value.src()[1].clone(), accumulator.clone()];
             value.with_src(src)

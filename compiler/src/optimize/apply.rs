@@ -19,6 +19,7 @@ use super::transforms::peel::peel;
 use super::transforms::recompute::recompute;
 use super::transforms::split::{check_vectorizable, split};
 use super::transforms::stage;
+use super::transforms::tiles;
 use crate::ir::{AxisKind, MemorySpace, UOp};
 use crate::lower::loops::{self, is_serial, ranges_by_id};
 use crate::optimize::by_hand::Choice;
@@ -85,6 +86,10 @@ fn try_apply(root: &UOp, opt: &Opt, target: &Target) -> Result<UOp, Reason> {
         Opt::MultiplyMatrices { rows, columns, terms } => {
             let [rows, columns, terms] = [find(rows)?, find(columns)?, find(terms)?];
             matrices::multiply_matrices(root, &TileRanges { rows: &rows, columns: &columns, terms: &terms })?
+        }
+        Opt::MultiplyTiles { rows, columns, groups, terms } => {
+            let [rows, columns, groups, terms] = [find(rows)?, find(columns)?, find(groups)?, find(terms)?];
+            tiles::multiply_tiles(root, &tiles::Sides { rows, columns, groups, terms }, target)?
         }
         Opt::Map { range, index } => map::to_index(root, &find(range)?, index.kind())?,
         Opt::Group { range, dim } => map::group(root, &find(range)?, *dim)?,

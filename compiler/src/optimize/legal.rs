@@ -17,7 +17,7 @@ use super::opt::{Opt, ThreadIndex};
 use super::transforms::frame::Window;
 use super::transforms::split::is_reduce;
 use super::transforms::stage::{computed_from, loads_of};
-use crate::ir::{AxisKind, DotKind, ThreadDim, UOp, fragments};
+use crate::ir::{AxisKind, DotKind, ThreadDim, TileKind, UOp, fragments, tiles};
 use crate::kernel::ranges::{Dependencies, RangeSet, all_ranges, closed_ranges, is_loop_end, range_id};
 use crate::symbolic::linear_terms;
 use crate::target::Target;
@@ -50,6 +50,9 @@ pub fn legal_opts(kernel: &UOp, target: &Target) -> Vec<Opt> {
     try_all(&mut stages(kernel, &ranges, &dependencies).into_iter());
     try_all(&mut frames(kernel, &ranges, &dependencies).into_iter());
     try_all(&mut accumulations(kernel, &dependencies).into_iter());
+    if TileKind::ALL.into_iter().any(|kind| target.tiles.has(kind)) {
+        try_all(&mut tiles_of_terms(kernel, &ranges).into_iter());
+    }
     if target.blocks.is_some() {
         try_all(&mut of_threads(&ranges).into_iter());
         let loads = 0..loads_of(kernel).len() as u32;
@@ -131,6 +134,30 @@ fn tiles_of_matrices(ranges: &[UOp]) -> Vec<Opt> {
         for columns in of(fragments::COLUMNS, AxisKind::Loop) {
             let terms = of(fragments::TERMS, AxisKind::Reduce).into_iter();
             opts.extend(terms.map(|terms| Opt::MultiplyMatrices { rows, columns, terms }));
+        }
+    }
+    opts
+}
+
+/// Loops of lengths that tiles have. Columns may be lanes, as what follows a product has them.
+fn tiles_of_terms(kernel: &UOp, ranges: &[UOp]) -> Vec<Opt> {
+    let fits = |range: &&UOp, most: usize| {
+        range.src()[0].as_int().is_some_and(|len| (1..=most as i64).contains(&len))
+    };
+    let of_kind = |ranges: &[UOp], kind: AxisKind, most: usize| {
+        let found = ranges.iter().filter(|range| fits(range, most) && kind_of(range) == Some(kind));
+        found.map(range_id).collect::<Vec<u32>>()
+    };
+    let rows = of_kind(ranges, AxisKind::Loop, tiles::ROWS_MAX);
+    let lanes = ranges_of(kernel, |kind| kind == AxisKind::Vector);
+    let columns = [rows.clone(), of_kind(&lanes, AxisKind::Vector, tiles::ROWS_MAX)].concat();
+    let terms = of_kind(ranges, AxisKind::Reduce, tiles::ROWS_MAX);
+    let mut opts = Vec::new();
+    for (rows, columns) in rows.iter().flat_map(|row| columns.iter().map(move |column| (*row, *column))) {
+        for (groups, terms) in terms.iter().flat_map(|group| terms.iter().map(move |term| (*group, *term))) {
+            if rows != columns && groups != terms {
+                opts.push(Opt::MultiplyTiles { rows, columns, groups, terms });
+            }
         }
     }
     opts

@@ -4,7 +4,7 @@
 //! generator would sit over for minutes. A limit is not advice: what pays is the business of the choice by hand, and of search.
 
 use super::opt::{Limit, Opt, Reason, ThreadIndex};
-use crate::ir::{AxisKind, MemorySpace, Op, ThreadDim, UOp};
+use crate::ir::{AxisKind, MemorySpace, Op, ThreadDim, TileKind, UOp, tiles};
 use crate::kernel::local_buffers::scratch_bytes;
 use crate::kernel::ranges::{Dependencies, all_ranges, closed_ranges, range_id};
 use crate::lower::loops::ranges_by_id;
@@ -14,6 +14,9 @@ use crate::verify;
 
 /// Nodes that a kernel may have once its tiles are straight-line code; those of the choice by hand have some hundreds.
 const CODE_NODES_MAX: u64 = 1 << 14;
+
+/// Tiles that a reduction may sum: the registers but two, for a tile of each factor.
+const TILES_SUMMED_MAX: u64 = tiles::REGISTERS as u64 - 2;
 
 /// What can be told before an opt is applied.
 pub(super) fn check_request(root: &UOp, opt: &Opt, target: &Target) -> Result<(), Reason> {
@@ -29,6 +32,10 @@ pub(super) fn check_request(root: &UOp, opt: &Opt, target: &Target) -> Result<()
         Opt::Map { index: ThreadIndex::Block(_), .. } => needs(Feature::Block, target),
         Opt::Map { index: ThreadIndex::Lane, .. } => needs(Feature::Lanes, target),
         Opt::MultiplyMatrices { .. } => needs(Feature::Lanes, target).and_then(|()| needs(Feature::Matrices, target)),
+        Opt::MultiplyTiles { .. } => match TileKind::ALL.into_iter().any(|kind| target.tiles.has(kind)) {
+            true => Ok(()),
+            false => Err(Reason::Lacks(Feature::Tiles(TileKind::Bf16))),
+        },
         Opt::StagePadded { .. } | Opt::StageAhead { .. } => needs(Feature::SharedMemory, target),
         Opt::StageShared { .. } | Opt::KeepShared { .. } => needs(Feature::SharedMemory, target),
         Opt::Group { .. } => needs(Feature::SharedMemory, target).and_then(|()| needs(Feature::Barrier, target)),
@@ -53,6 +60,7 @@ pub(super) fn check_result(before: &UOp, after: &UOp, target: &Target) -> Result
         at_most(Limit::Code, measured.code, CODE_NODES_MAX.max(grown.saturating_add(grown / 8)))?;
     }
     at_most(Limit::Registers, measured.accumulators, u64::from(target.vector_registers))?;
+    at_most(Limit::Tiles, measured.tiles, TILES_SUMMED_MAX)?;
     at_most(Limit::Scratch, scratch_bytes(after, MemorySpace::Private), target.scratch_bytes)?;
     check_threads(after, target)
 }
@@ -94,6 +102,8 @@ struct Measured {
     code: u64,
     /// The most that one reduction takes.
     accumulators: u64,
+    /// The most tiles that one reduction sums.
+    tiles: u64,
 }
 
 impl Measured {
@@ -101,7 +111,7 @@ impl Measured {
         let nodes = crate::ir::postorder(std::slice::from_ref(root));
         let is_repeated = |kind: AxisKind| matches!(kind, AxisKind::Unroll | AxisKind::Dot);
         if !nodes.iter().any(|node| node.as_range().is_some_and(|arg| is_repeated(arg.kind))) {
-            return Measured { code: nodes.len() as u64, accumulators: 1 };
+            return Measured { code: nodes.len() as u64, accumulators: 1, tiles: 1 };
         }
         let dependencies = Dependencies::of(root);
         let ranges = ranges_by_id(root);
@@ -115,7 +125,7 @@ impl Measured {
         };
         // Terms that are added up have an accumulator together.
         let (unrolled, terms) = (of_kind(AxisKind::Unroll), of_kind(AxisKind::Dot));
-        let mut measured = Measured { code: 0, accumulators: 0 };
+        let mut measured = Measured { code: 0, accumulators: 0, tiles: 0 };
         for node in &dependencies.order {
             let set = dependencies.get(node);
             let closed = closed_ranges(node);
@@ -127,6 +137,9 @@ impl Measured {
             let copies = times(&unrolled);
             measured.code = measured.code.saturating_add(copies.saturating_mul(times(&terms)));
             // A reduction over lanes and copies alone has no loop to accumulate in.
+            if node.op() == Op::MultiplyTiles {
+                measured.tiles = measured.tiles.max(copies);
+            }
             if node.op() == Op::ReduceRange && closed.iter().any(|range| is(range, AxisKind::Reduce)) {
                 measured.accumulators = measured.accumulators.max(copies);
             }

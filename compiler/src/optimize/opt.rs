@@ -216,6 +216,18 @@ pub enum Opt {
         /// Terms of a group.
         terms: u32,
     },
+    /// Up to 16 rows, 16 columns and 16 groups of terms of a sum of products of narrow numbers become tiles that one instruction multiplies and adds up. What they come to is kept in
+    /// scratch, from where the loops over rows and columns take it.
+    MultiplyTiles {
+        /// Number of the loop over rows of results.
+        rows: u32,
+        /// Number of the loop, or lanes, over columns.
+        columns: u32,
+        /// Number of the reduction's loop over groups of terms.
+        groups: u32,
+        /// Number of its loop over the terms of a group.
+        terms: u32,
+    },
 }
 
 /// An index of threads that a range can become.
@@ -315,6 +327,10 @@ pub enum Limit {
     Code,
     /// Accumulators of one reduction.
     Registers,
+    /// Tiles that one reduction sums, beside those that it multiplies.
+    Tiles,
+    /// Products of floats that are added up in one tile.
+    Products,
     /// Lanes of a vector.
     Lanes,
     /// Threads.
@@ -337,6 +353,8 @@ impl fmt::Display for Limit {
             Limit::Scratch => "bytes of scratch memory",
             Limit::Code => "nodes of straight-line code",
             Limit::Registers => "accumulators of one reduction",
+            Limit::Tiles => "tiles that one reduction sums",
+            Limit::Products => "products that are added up in a tile",
             Limit::Lanes => "lanes of a vector",
             Limit::Threads => "threads",
             Limit::Grid => "blocks along a dimension of the grid",

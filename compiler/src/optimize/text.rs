@@ -44,6 +44,7 @@ const FORMS: &[(&str, &str)] = &[
     ("frame", "frame(l0, r0, r2, r1, r3)"),
     ("stage_computed", "stage_computed(l0, r2, r1)"),
     ("dot", "dot(r2, 2)"),
+    ("multiply_tiles", "multiply_tiles(r0, r1, r2, r3)"),
 ];
 
 /// Why a text is no opt, or no list of opts.
@@ -92,6 +93,9 @@ impl fmt::Display for Opt {
             Opt::Flatten { range, inner } => write!(f, "flatten(r{range}, r{inner})"),
             Opt::MultiplyMatrices { rows, columns, terms } => {
                 write!(f, "multiply_matrices(r{rows}, r{columns}, r{terms})")
+            }
+            Opt::MultiplyTiles { rows, columns, groups, terms } => {
+                write!(f, "multiply_tiles(r{rows}, r{columns}, r{groups}, r{terms})")
             }
             Opt::Accumulate { range, along } => {
                 write!(f, "accumulate(r{range}")?;
@@ -158,6 +162,12 @@ impl FromStr for Opt {
             "multiply_matrices" => Opt::MultiplyMatrices {
                 rows: arguments.range()?,
                 columns: arguments.range()?,
+                terms: arguments.range()?,
+            },
+            "multiply_tiles" => Opt::MultiplyTiles {
+                rows: arguments.range()?,
+                columns: arguments.range()?,
+                groups: arguments.range()?,
                 terms: arguments.range()?,
             },
             "group" => Opt::Group { range: arguments.range()?, dim: arguments.dim()? },
@@ -327,6 +337,7 @@ mod tests {
             Opt::Flatten { range: a, inner: b },
             Opt::MultiplyMatrices { rows: a, columns: b, terms: 7 },
             Opt::Dot { range: a, terms: 4 },
+            Opt::MultiplyTiles { rows: a, columns: b, groups: 7, terms: a },
             Opt::Group { range: b, dim: ThreadDim::X },
         ]
     }
@@ -361,7 +372,7 @@ mod tests {
         let error = |text: &str| parse_list(text).expect_err(text).to_string();
         assert_eq!(
             error("split(r0, 8), vectorise(r1, 16)"),
-            "`vectorise(r1, 16)` is no opt: there is no `vectorise`; opts are vectorize, upcast, split, split_masked, recompute, keep_shared, materialize, pack, stage, accumulate, reorder, peel, merge, outermost, thread, grid, block, lane, stage_shared, stage_padded, stage_ahead, flatten, multiply_matrices, group, frame, stage_computed, dot"
+            "`vectorise(r1, 16)` is no opt: there is no `vectorise`; opts are vectorize, upcast, split, split_masked, recompute, keep_shared, materialize, pack, stage, accumulate, reorder, peel, merge, outermost, thread, grid, block, lane, stage_shared, stage_padded, stage_ahead, flatten, multiply_matrices, group, frame, stage_computed, dot, multiply_tiles"
         );
         let form = "it is written as in `split(r0, 8)`";
         for (text, what) in [

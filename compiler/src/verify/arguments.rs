@@ -4,7 +4,7 @@
 use super::VerifyError;
 use crate::DType;
 use crate::dtype::Scalar;
-use crate::ir::{Arg, Combiner, Component, DotKind, Op, UOp, fragments, is_defined};
+use crate::ir::{Arg, Combiner, Component, DotKind, Op, TileShape, UOp, fragments, is_defined};
 
 /// Whether the argument is of the kind that the op takes.
 // tidy: table
@@ -32,7 +32,9 @@ fn takes(op: Op, arg: &Arg) -> bool {
         Op::HorizontalReduce | Op::ShuffleReduce => matches!(arg, Arg::Combine(_)),
         Op::Exchange => matches!(arg, Arg::None | Arg::Combine(_)),
         Op::Store => matches!(arg, Arg::None | Arg::Combine(_) | Arg::CombineState(_) | Arg::Scatter(..)),
-        Op::Ramp | Op::Lane | Op::Accumulator | Op::Barrier | Op::LoadMatrices => matches!(arg, Arg::Number(_)),
+        Op::Ramp | Op::Lane | Op::Accumulator | Op::Barrier | Op::LoadMatrices | Op::MultiplyTiles => {
+            matches!(arg, Arg::Number(_))
+        }
         Op::Scratch => matches!(arg, Arg::Scratch(..)),
         Op::Bind
         | Op::Contiguous
@@ -106,6 +108,9 @@ pub(super) fn check_node(node: &UOp) -> Result<(), VerifyError> {
     if op == Op::DotProducts {
         return check_dots(node);
     }
+    if op == Op::MultiplyTiles {
+        return check_tiles(node);
+    }
     if op.is_elementwise() {
         let operand = node.src()[(op == Op::Where) as usize].dtype();
         if !is_defined(op, operand.element()) {
@@ -135,6 +140,22 @@ fn check_dots(node: &UOp) -> Result<(), VerifyError> {
     match fits && left.lanes() == right.lanes() && node.dtype() == sums {
         true => Ok(()),
         false => Err(VerifyError::new(node, format!("gives {} of {left}, {right} and {sums}", node.dtype()))),
+    }
+}
+
+/// Vectors are of types that an instruction multiplies, and hold matrices that fit each other and tile registers.
+fn check_tiles(node: &UOp) -> Result<(), VerifyError> {
+    let [left, right, sums] = [0, 1, 2].map(|operand: usize| node.src()[operand].dtype());
+    let rows = match node.arg() {
+        Arg::Number(rows) => usize::try_from(*rows).unwrap_or(0),
+        _ => 0,
+    };
+    match TileShape::of(rows, left, right, sums).is_some() && node.dtype() == sums {
+        true => Ok(()),
+        false => {
+            let message = format!("gives {} of {left}, {right} and {sums} with {rows} rows", node.dtype());
+            Err(VerifyError::new(node, message))
+        }
     }
 }
 

@@ -24,6 +24,7 @@ mod scratch;
 mod symbols;
 mod target;
 mod threads;
+mod tiles;
 
 #[cfg(test)]
 mod process_tests;

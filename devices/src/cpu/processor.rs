@@ -14,12 +14,14 @@ macro_rules! features {
     ($($llvm:literal $detected:tt)*) => {
         /// LLVM's names of features, and whether this processor and system have them.
         fn features() -> Vec<(&'static str, bool)> {
-            vec![$(($llvm, std::arch::is_x86_feature_detected!($detected))),*]
+            let mut all = vec![$(($llvm, std::arch::is_x86_feature_detected!($detected))),*];
+            all.extend(super::tiles::features());
+            all
         }
     };
 }
 
-// In the order of their names.
+// In the order of their names; those of tiles come behind.
 features! {
     "adx" "adx"                     "aes" "aes"                         "avx" "avx"
     "avx2" "avx2"                   "avx512bf16" "avx512bf16"           "avx512bitalg" "avx512bitalg"

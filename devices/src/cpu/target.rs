@@ -9,7 +9,7 @@ use std::path::Path;
 
 use warpweft_compiler::target::{Costs, Dots, Language, Target};
 
-use super::processor;
+use super::{processor, tiles};
 
 /// Describes the host. `threads` bounds its threads; none means all that this process may use.
 pub(super) fn host(threads: Option<usize>) -> Target {
@@ -32,6 +32,7 @@ pub(super) fn host(threads: Option<usize>) -> Target {
         threads: u32::try_from(threads.unwrap_or(available).max(1)).unwrap_or(u32::MAX),
         has_fma: has_fma(),
         has_masked_memory: vector_bytes == 64,
+        tiles: tiles::of_host(),
         costs: Costs { dots: dots(vector_bytes), ..Costs::cpu() },
         blocks: None,
     }

@@ -120,7 +120,7 @@ impl Writer {
         self.line(&format!("{name} = phi {integer} [ {start}, %{before} ]"));
         self.set(range, name);
         for one in &carried {
-            let accumulator = spelling::register(one.accumulator.dtype());
+            let accumulator = self.register(&one.accumulator);
             self.line(&format!("{} = phi {accumulator} [ {}, %{before} ]", one.phi, one.before));
             self.set(&one.accumulator, one.phi.clone());
         }
@@ -188,7 +188,7 @@ impl Writer {
             for (one, value) in open.carried.iter().zip(&finals) {
                 let instruction = format!(
                     "phi {} [ {}, %{} ], [ {value}, %{last} ]",
-                    spelling::register(one.accumulator.dtype()),
+                    self.register(&one.accumulator),
                     one.before,
                     open.before
                 );
@@ -215,8 +215,10 @@ impl Writer {
     }
 
     pub(super) fn accumulator(&mut self, node: &UOp) {
-        let initial = self.operand(&node.src()[0]).to_string();
-        self.set(node, initial);
+        match self.tiles.get(node).copied() {
+            Some(size) => self.first_tile(node, size, &accumulator_name(node)),
+            None => self.set(node, self.operand(&node.src()[0]).to_string()),
+        }
     }
 
     pub(super) fn update(&mut self, node: &UOp) {

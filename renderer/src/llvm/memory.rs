@@ -33,6 +33,9 @@ impl Writer {
     }
 
     pub(super) fn load(&mut self, node: &UOp) {
+        if let Some(size) = self.tiles.get(node).copied() {
+            return self.load_tile(node, size);
+        }
         let name = self.names.next(node.op());
         let index = &node.src()[0];
         let is_consecutive = is_vector(node.dtype()) && !is_vector(index.src()[1].dtype());
@@ -139,6 +142,9 @@ impl Writer {
     }
 
     pub(super) fn store(&mut self, node: &UOp) {
+        if let Some(size) = self.tiles.get(&node.src()[1]).copied() {
+            return self.store_tile(node, size);
+        }
         let name = self.names.next(node.op());
         let index = &node.src()[0];
         let is_consecutive = is_vector(node.src()[1].dtype()) && !is_vector(index.src()[1].dtype());

@@ -24,6 +24,7 @@ mod memory;
 mod names;
 mod ops;
 mod spelling;
+mod tiles;
 mod vectors;
 
 use rustc_hash::FxHashMap;
@@ -36,6 +37,7 @@ use warpweft_compiler::{DType, Op, UOp};
 use crate::symbol::symbol;
 use control::Loops;
 use names::Counter;
+use tiles::Tiles;
 
 /// The text of a module, and the symbol of its entry point.
 pub(crate) struct Rendered {
@@ -46,7 +48,7 @@ pub(crate) struct Rendered {
 /// The module of one kernel.
 pub(crate) fn render(linear: &Linear, target: &Target) -> Rendered {
     let entry = symbol(&linear.name);
-    let mut writer = Writer::new(Loops::find(&linear.ops));
+    let mut writer = Writer::new(Loops::find(&linear.ops), tiles::find(&linear.ops));
     let mut rest = linear.ops.as_slice();
     while let Some((op, behind)) = rest.split_first() {
         rest = match fills::find(rest) {
@@ -159,6 +161,7 @@ struct Writer {
     values: FxHashMap<UOp, String>,
     names: Counter,
     loops: Loops,
+    tiles: Tiles,
     /// Label of the block that is being written.
     block: String,
     /// Bytes of memory that holds zeros, for loads of what is not there.
@@ -170,12 +173,13 @@ struct Writer {
 }
 
 impl Writer {
-    fn new(loops: Loops) -> Writer {
+    fn new(loops: Loops, tiles: Tiles) -> Writer {
         Writer {
             lines: Vec::new(),
             values: FxHashMap::default(),
             names: Counter::default(),
             loops,
+            tiles,
             block: "entry".to_string(),
             zeros_bytes: 0,
             dropped_bytes: 0,
@@ -208,7 +212,7 @@ impl Writer {
             Op::Load | Op::Previous => self.load(node),
             Op::Store => self.store(node),
             Op::Exchange => self.exchange(node),
-            Op::Ramp | Op::Splat | Op::Stack | Op::Lane | Op::HorizontalReduce | Op::DotProducts => {
+            Op::Ramp | Op::Splat | Op::Stack | Op::Lane | Op::HorizontalReduce | Op::DotProducts | Op::MultiplyTiles => {
                 let name = self.names.next(node.op());
                 let outcome = self.vector(node, &name);
                 self.finish(node, name, outcome);
@@ -291,6 +295,14 @@ impl Writer {
         match self.values.get(node) {
             Some(text) => text,
             None => bug(node, "is used before it stands in the list"),
+        }
+    }
+
+    /// The type of a value in a register.
+    fn register(&self, node: &UOp) -> String {
+        match self.tiles.contains_key(node) {
+            true => "x86_amx".to_string(),
+            false => spelling::register(node.dtype()),
         }
     }
 

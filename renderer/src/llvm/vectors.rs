@@ -29,6 +29,7 @@ impl Writer {
             }
             (Op::HorizontalReduce, Arg::Combine(combine)) => self.horizontal_reduce(node, *combine, name),
             (Op::DotProducts, _) => self.dot_products(node, name),
+            (Op::MultiplyTiles, _) => self.multiply_tiles(node, name),
             _ => bug(node, "lacks its argument"),
         }
     }

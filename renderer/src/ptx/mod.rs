@@ -250,6 +250,7 @@ impl<'a> Writer<'a> {
             Op::Store => self.store(node),
             Op::Exchange => self.exchange(node),
             Op::DotProducts => bug(node, "should have been written out"),
+            Op::MultiplyTiles => bug(node, "is of tiles that no GPU has"),
             Op::Ramp | Op::Splat | Op::Stack | Op::Lane | Op::HorizontalReduce => self.vector(node),
             Op::Cast | Op::Bitcast => self.conversion(node),
             Op::Neg

@@ -144,7 +144,7 @@ fn default_dtype(op: Op, src: &[UOp]) -> Option<DType> {
         Op::Bind => first,
         Op::Store | Op::Sink | Op::EndRange | Op::Update | Op::Barrier => Some(DType::VOID),
         Op::Lt | Op::Eq | Op::Ne => first.map(|dtype| DType::BOOL.with_lanes(dtype.lanes())),
-        Op::MultiplyMatrices | Op::DotProducts => src.get(2).map(UOp::dtype),
+        Op::MultiplyMatrices | Op::DotProducts | Op::MultiplyTiles => src.get(2).map(UOp::dtype),
         Op::Where | Op::Place => src.get(1).map(UOp::dtype),
         Op::Lane | Op::HorizontalReduce => first.map(DType::element),
         Op::Stack if (1..=u16::MAX as usize).contains(&src.len()) => first.map(|dtype| dtype.with_lanes(src.len())),

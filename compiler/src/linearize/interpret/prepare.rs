@@ -6,7 +6,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::dtype::{DType, Scalar};
-use crate::ir::{Arg, AxisKind, MemorySpace, Op, ScalarFunction, UOp, fragments, scalar_function};
+use crate::ir::{Arg, AxisKind, MemorySpace, Op, ScalarFunction, TileKind, TileShape, UOp, fragments, scalar_function};
 use crate::linearize::Linear;
 
 /// The address of an op that is wrong, and what is wrong.
@@ -114,6 +114,14 @@ pub(super) enum Action {
         right: Slot,
         sums: Slot,
         dtype: DType,
+    },
+    /// Matrices that are vectors, multiplied and added to a third.
+    Tiles {
+        left: Slot,
+        right: Slot,
+        sums: Slot,
+        kind: TileKind,
+        shape: TileShape,
     },
     /// Matrices of which each lane holds some elements, multiplied: all lanes wait for each other.
     Matrices {
@@ -383,6 +391,14 @@ impl Maker<'_> {
             (Op::DotProducts, _) => {
                 let [left, right, sums] = [self.value(node, 0)?, self.value(node, 1)?, self.value(node, 2)?];
                 Action::Dots { left, right, sums, dtype }
+            }
+            (Op::MultiplyTiles, Arg::Number(rows)) => {
+                let [left, right, sums] = [self.value(node, 0)?, self.value(node, 1)?, self.value(node, 2)?];
+                let types = [0, 1, 2].map(|operand: usize| node.src()[operand].dtype());
+                let of = |rows: usize| TileShape::of(rows, types[0], types[1], types[2]);
+                let found = usize::try_from(*rows).ok().and_then(of);
+                let (kind, shape) = found.ok_or_else(|| "multiplies tiles that do not fit".to_string())?;
+                Action::Tiles { left, right, sums, kind, shape }
             }
             (Op::HorizontalReduce, Arg::Combine(combine)) => {
                 let combine = scalar_function(combine.op(), dtype, dtype);

@@ -41,7 +41,7 @@ pub(crate) struct TileRanges<'k> {
 /// Whether an opt may follow: none after matrices are multiplied.
 pub(crate) fn check_may_follow(root: &UOp) -> Result<(), Reason> {
     let nodes = postorder(std::slice::from_ref(root));
-    match nodes.iter().any(|node| node.op() == Op::MultiplyMatrices) {
+    match nodes.iter().any(|node| matches!(node.op(), Op::MultiplyMatrices | Op::MultiplyTiles)) {
         true => Err("matrices are multiplied already, which comes last".into()),
         false => Ok(()),
     }

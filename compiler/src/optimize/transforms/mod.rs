@@ -16,3 +16,4 @@ pub(super) mod peel;
 pub(super) mod recompute;
 pub(super) mod split;
 pub(super) mod stage;
+pub(super) mod tiles;
