@@ -159,7 +159,7 @@ fn part_of_terms(size: &ProductSize) -> i64 {
 }
 
 /// Lengths that a block may have of so many rows or columns, the longest first: whole tiles, and no more than there are; all of them where tiles may overlap.
-fn parts(len: i64, tile: i64, is_even: bool, may_overlap: bool) -> Vec<i64> {
+pub(super) fn parts(len: i64, tile: i64, is_even: bool, may_overlap: bool) -> Vec<i64> {
     let mut lengths: Vec<i64> = PARTS.iter().map(|count| part(len, tile, *count)).collect();
     lengths.push(len / tile * tile);
     if may_overlap && !is_even && len >= tile {

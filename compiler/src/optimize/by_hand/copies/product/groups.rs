@@ -23,7 +23,7 @@ use crate::target::Target;
 pub(super) const OPS_OF_DOT_MAX: usize = 8;
 /// Rows from which on both operands are copied so that groups of terms lie beside each other. Measured on rows of `i8` times 768 x 768, one core with AVX2 (`vpmaddwd`), in ms so and in lanes of 32
 /// bits: 8 rows 0.13 and 0.21 where columns are turned around, 0.12 and 0.17 where they are not; 16 rows 0.18 and 0.40, 0.17 and 0.29; 32 rows 0.38 and 0.79, 0.30 and 0.63.
-const ROWS_MIN_OF_DOTS: i64 = 8;
+pub(super) const ROWS_MIN_OF_DOTS: i64 = 8;
 /// Lanes of the sides of a tile of narrow numbers that is turned around, at most: of more its shuffles are too many nodes for a kernel.
 const LANES_TURNED_MAX: i64 = 16;
 

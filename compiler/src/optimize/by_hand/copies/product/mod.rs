@@ -28,6 +28,7 @@
 mod blocks;
 mod groups;
 mod operands;
+mod tiles;
 
 use super::pack::{PASSES_MIN, attempt_copy};
 use super::panels::is_worth_turning;
@@ -41,6 +42,7 @@ use crate::target::{CACHE_LINE_BYTES, Target};
 use blocks::{ColumnCopy, ProductBlocks, ProductRoom, ProductSize, product_blocks};
 use groups::{copy_columns_in_groups, copy_rows_in_groups, wants_dots};
 use operands::{Operand, Product, find_product, len};
+use tiles::{make_tiles, tile_blocks};
 
 /// Rows of one tile, beside two vectors of columns.
 const ROWS_OF_ONE_TILE: i64 = 6;
@@ -67,6 +69,9 @@ pub(crate) fn make_blocks(choice: &mut Attempts<'_>) -> bool {
     let Some(product) = find_product(&choice.kernel, choice.target) else { return false };
     let widest = product.result_bytes.max(product.of_rows.bytes).max(product.of_columns.bytes);
     let lanes = i64::from(choice.target.vector_bytes) / widest;
+    if by_tiles(choice, &product, lanes) {
+        return true;
+    }
     let Some(size) = wants_blocks(&product, choice.target, lanes) else { return false };
     let room = ProductRoom {
         registers: choice.target.vector_registers,
@@ -78,28 +83,43 @@ pub(crate) fn make_blocks(choice: &mut Attempts<'_>) -> bool {
     choice.all_or_none(|choice| make(choice, &product, &size, &blocks, lanes))
 }
 
-/// The size of a product that blocks are better for, with the copies that they make.
-fn wants_blocks(product: &Product, target: &Target, lanes: i64) -> Option<ProductSize> {
-    let (of_rows, of_columns) = (&product.of_rows, &product.of_columns);
+/// Makes tiles of a product if the machine multiplies some, and they are better than lanes; whether it did.
+fn by_tiles(choice: &mut Attempts<'_>, product: &Product, lanes: i64) -> bool {
+    let (Some(kind), Some(size)) = (product.tile, size_of(product)) else { return false };
+    let room = (scratch_of_blocks(choice.target), i64::from(choice.threads));
+    let is_whole = lanes * product.result_bytes >= crate::ir::tiles::ROW_BYTES_MAX as i64;
+    let Some(tiled) = tile_blocks(product, &size, room, kind).filter(|_| is_whole) else { return false };
+    choice.all_or_none(|choice| make_tiles(choice, product, &size, &tiled, kind))
+}
+
+/// The size of a product, of which both operands are copied.
+fn size_of(product: &Product) -> Option<ProductSize> {
     let rows = product.rows.as_ref().map_or(Some(1), len)?;
     let (columns, terms) = (len(&product.columns)?, len(&product.terms)?);
-    if lanes < 2 || columns < lanes {
-        return None;
-    }
     let repeated = product.others.iter().map(|range| range.src()[0].max_value()).product();
-    let size = ProductSize {
+    Some(ProductSize {
         rows,
         columns,
         terms,
         repeated,
-        row_bytes: of_rows.copied_bytes,
-        column_bytes: of_columns.copied_bytes,
+        row_bytes: product.of_rows.copied_bytes,
+        column_bytes: product.of_columns.copied_bytes,
         result_bytes: product.result_bytes,
         copies_rows: true,
         copies_columns: ColumnCopy::OfBlock,
         is_in_place: product.is_in_place,
         dot: None,
-    };
+    })
+}
+
+/// The size of a product that blocks are better for, with the copies that they make.
+fn wants_blocks(product: &Product, target: &Target, lanes: i64) -> Option<ProductSize> {
+    let (of_rows, of_columns) = (&product.of_rows, &product.of_columns);
+    let size = size_of(product)?;
+    let ProductSize { rows, columns, terms, .. } = size;
+    if lanes < 2 || columns < lanes {
+        return None;
+    }
     if let Some(kind) = product.dot.filter(|_| wants_dots(product, rows, terms)) {
         let bytes = kind.factors()[0].bytes() as i64;
         return Some(ProductSize { row_bytes: bytes, column_bytes: bytes, dot: Some(kind), ..size });
@@ -294,13 +314,24 @@ pub(super) fn upcast(choice: &mut Attempts<'_>, range: u32, times: i64) -> Optio
 
 /// Copies an operand along ranges; gives the first loop of the copy.
 fn stage(choice: &mut Attempts<'_>, operand: &Operand, loops: &Loops, ranges: &[u32]) -> Option<u32> {
-    let dependencies = Dependencies::of(&choice.kernel);
-    // What a cut of the terms leaves over is read where it is.
-    let is_meant =
-        |load: &UOp| load.src()[0].src()[0] == operand.memory && dependencies.get(load).contains(loops.terms);
-    let load = loads_of(&choice.kernel).iter().position(is_meant)?;
+    let load = load_of(choice, operand, loops.terms)?;
     let fresh = next_range_id(&choice.kernel);
-    attempt_copy(choice, u32::try_from(load).ok()?, ranges.to_vec()).then_some(fresh)
+    attempt_copy(choice, load, ranges.to_vec()).then_some(fresh)
+}
+
+/// As [`stage`], of what memory has, whatever is computed from it; `terms` is a loop that the load which is meant stands in.
+fn stage_raw(choice: &mut Attempts<'_>, operand: &Operand, terms: u32, ranges: &[u32]) -> Option<u32> {
+    let load = load_of(choice, operand, terms)?;
+    let fresh = next_range_id(&choice.kernel);
+    attempt(choice, Opt::Stage { load, ranges: ranges.to_vec() })?;
+    Some(fresh)
+}
+
+/// The number of an operand's load. What a cut of the terms leaves over is read where it is.
+fn load_of(choice: &Attempts<'_>, operand: &Operand, terms: u32) -> Option<u32> {
+    let dependencies = Dependencies::of(&choice.kernel);
+    let is_meant = |load: &UOp| load.src()[0].src()[0] == operand.memory && dependencies.get(load).contains(terms);
+    loads_of(&choice.kernel).iter().position(is_meant).and_then(|load| u32::try_from(load).ok())
 }
 
 /// Whether a range is still there, and no tile of one iteration.

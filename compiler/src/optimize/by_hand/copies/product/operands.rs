@@ -4,7 +4,7 @@
 //! All is read off the kernel; nothing is changed here. Tested by what is made of it.
 
 use super::groups::{OPS_OF_DOT_MAX, dot_of};
-use crate::ir::{Combining, DotKind, Op, ReduceOp, UOp, postorder};
+use crate::ir::{Combining, DotKind, Op, ReduceOp, TileKind, UOp, postorder};
 use crate::kernel::effects::{memory_in_place, replaces_what_was_read};
 use crate::kernel::ranges::{Dependencies, closed_ranges, even_step, open_operands, range_id};
 use crate::lower::loops::is_serial;
@@ -42,6 +42,8 @@ pub(super) struct Product {
     pub(super) is_in_place: bool,
     /// What an instruction of the target multiplies and adds up of it.
     pub(super) dot: Option<DotKind>,
+    /// What it multiplies of tiles.
+    pub(super) tile: Option<TileKind>,
 }
 
 pub(super) fn len(range: &UOp) -> Option<i64> {
@@ -95,6 +97,7 @@ pub(super) fn find_product(root: &UOp, target: &Target) -> Option<Product> {
             own_step,
         })
     };
+    let tile = tile_of(reduction, of_rows, of_columns).filter(|kind| target.tiles.has(*kind));
     let is_apart = |other: &&UOp| *other != columns && Some(*other) != rows.as_ref();
     let dot = dot_of(root, reduction, range_id(terms), target);
     let ops_max = if dot.is_some() { OPS_OF_DOT_MAX } else { OPS_OF_TERM_MAX };
@@ -110,5 +113,16 @@ pub(super) fn find_product(root: &UOp, target: &Target) -> Option<Product> {
         of_rows,
         of_columns,
         dot,
+        tile,
     })
+}
+
+/// The kind of tiles that two loads have, if their elements are multiplied as they are.
+fn tile_of(reduction: &UOp, of_rows: &UOp, of_columns: &UOp) -> Option<TileKind> {
+    let value = open_operands(reduction).first().filter(|value| value.op() == Op::Mul)?;
+    let is_factor = |load: &UOp| {
+        value.src().iter().any(|factor| factor.op() == Op::Cast && factor.src()[0] == *load)
+    };
+    let kind = TileKind::of(of_rows.dtype(), of_columns.dtype(), reduction.dtype());
+    kind.filter(|_| is_factor(of_rows) && is_factor(of_columns))
 }
