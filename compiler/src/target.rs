@@ -222,8 +222,7 @@ impl Target {
     }
 
     /// The names of CPUs that [`Target::named`] knows, oldest first.
-    pub const CPUS: [&str; 6] =
-        ["x86-64", "x86-64-v3", "x86-64-v4", "cooperlake", "sapphirerapids", "graniterapids"];
+    pub const CPUS: [&str; 6] = ["x86-64", "x86-64-v3", "x86-64-v4", "cooperlake", "sapphirerapids", "graniterapids"];
 
     /// A GPU by its numbers alone, for tests: no device has it, and kernels for it run on the interpreter of linear lists. It is the H100.
     pub fn gpu_model() -> Target {

@@ -151,7 +151,9 @@ fn inspect_shows_kernels_of_machines_that_are_not_there() {
     assert!(source.contains(".visible .entry") && source.contains("ld.param.u64"), "{source}");
     assert_eq!(prints(&["inspect", &file, "--target", "sm_90", "--stage", "render"]), source);
     assert!(prints(&["inspect", &file, "--target", "sm_80", "--opts", "grid(r0, x)"]).contains("grid_x"));
-    assert!(fails(&["inspect", &file, "--target", "sm_1"]).contains("sapphirerapids, sm_80, sm_90, sm_100"));
+    assert!(
+        fails(&["inspect", &file, "--target", "sm_1"]).contains("sapphirerapids, graniterapids, sm_80, sm_90, sm_100")
+    );
     assert!(fails(&["inspect", &file, "--target", "sm_90", "--stage", "assembly"]).contains("--stage ptxas"));
     assert!(fails(&["inspect", &file, "--stage", "ptxas"]).contains("--target sm_90"));
 }

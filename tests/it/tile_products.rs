@@ -6,7 +6,7 @@
 use warpweft_compiler::DType;
 use warpweft_compiler::ir::{Op, ReduceOp, TileKind, UOp};
 use warpweft_compiler::linearize::Linear;
-use warpweft_compiler::optimize::{Opts, apply_list, choose, text::parse_list, text::print_list};
+use warpweft_compiler::optimize::{Opts, apply_list, choose, legal_opts, text::parse_list, text::print_list};
 use warpweft_compiler::pipeline::{LowerOptions, loops_of, lower_kernel};
 use warpweft_compiler::target::Target;
 use warpweft_compiler::watch::Silent;
@@ -93,7 +93,12 @@ fn a_part_of_a_product_is_a_tile() {
         for kind in kinds {
             for layout in ["nn", "nt"] {
                 let ast = kernel_of(&[product(types(kind), [32, 192, 48], layout)]);
-                let linear = check(&ast, one_tile(&ast, kind, &target), &target);
+                let opts = one_tile(&ast, kind, &target);
+                let Opts::List(list) = &opts else { continue };
+                let (last, before) = list.split_last().expect("it has opts");
+                let before = apply_list(&loops_of(&ast, &mut Silent), before, &target).expect("they fit");
+                assert!(legal_opts(&before.kernel, &target).contains(last), "{opts}");
+                let linear = check(&ast, opts.clone(), &target);
                 assert_eq!(count(&linear, Op::MultiplyTiles), 1);
             }
         }
@@ -125,7 +130,9 @@ fn sizes_that_no_tile_divides() {
     for (target, kinds) in machines() {
         // Few rows, sides that are left over, terms that fill a part of a tile, and some more.
         for (number, size) in
-            [[8, 64, 64], [16, 128, 64], [100, 64, 33], [50, 96, 70], [65, 80, 48], [40, 1056, 64], [40, 1050, 64]].into_iter().enumerate()
+            [[8, 64, 64], [16, 128, 64], [100, 64, 33], [50, 96, 70], [65, 80, 48], [40, 1056, 64], [40, 1050, 64]]
+                .into_iter()
+                .enumerate()
         {
             let kind = kinds[number % kinds.len()];
             check_by_hand(&kernel_of(&[product(types(kind), size, ["nn", "nt"][number % 2])]), &target);
@@ -138,7 +145,8 @@ fn many_terms_of_floats_go_by_blocks() {
     for (target, _) in machines() {
         let (list, _) = check_by_hand(&kernel_of(&[product(types(TileKind::Bf16), [32, 2048, 32], "nt")]), &target);
         assert!(list.contains("accumulate"), "{list}");
-        let (list, _) = check_by_hand(&kernel_of(&[product(types(TileKind::SignedBytes), [32, 2048, 32], "nt")]), &target);
+        let (list, _) =
+            check_by_hand(&kernel_of(&[product(types(TileKind::SignedBytes), [32, 2048, 32], "nt")]), &target);
         assert!(!list.contains("accumulate"), "{list}");
     }
 }
@@ -148,7 +156,8 @@ fn what_comes_after_stays_in_the_kernel_and_batches_are_loops_outside() {
     let [batch, rows, terms, columns] = [3, 32, 64, 40];
     let all = [batch, rows, columns, terms];
     let a = UOp::param(1, DType::BF16, (batch * rows * terms) as u64).reshape([batch, rows, 1, terms]).expand(all);
-    let b = UOp::param(2, DType::BF16, (batch * columns * terms) as u64).reshape([batch, 1, columns, terms]).expand(all);
+    let b =
+        UOp::param(2, DType::BF16, (batch * columns * terms) as u64).reshape([batch, 1, columns, terms]).expand(all);
     let sum = (a.cast(DType::F32) * b.cast(DType::F32)).reduce(ReduceOp::Add, &[3]).reshape([batch, rows, columns]);
     let bias = UOp::param(3, DType::F32, columns as u64).reshape([1, 1, columns]).expand([batch, rows, columns]);
     let value = (sum + bias).max(0).cast(DType::BF16);
@@ -206,15 +215,30 @@ fn what_tiles_cannot_do_is_refused() {
     assert_eq!(refused(bf16, [16, 32, 16], &format!("{whole}{tile}"), &vnni), "this target has no tiles of bf16");
     assert_eq!(of(types(TileKind::F16), [16, 32, 16], tile), "this target has no tiles of f16");
     assert_eq!(of(bf16, [17, 32, 16], tile), "a tile has at most 16 rows, 16 columns and 16 groups of terms");
-    assert_eq!(of(bf16, [16, 32, 16], "multiply_tiles(r1, r0, r2, r3)"), "a factor does not lie in memory as tiles do: rows or groups one after the other");
+    assert_eq!(
+        of(bf16, [16, 32, 16], "multiply_tiles(r1, r0, r2, r3)"),
+        "a factor does not lie in memory as tiles do: rows or groups one after the other"
+    );
     assert_eq!(of(bf16, [16, 32, 16], "multiply_tiles(r0, r0, r2, r3)"), "a range is named twice");
-    assert_eq!(of(bf16, [16, 32, 16], "multiply_tiles(r0, r2, r1, r3)"), "rows and columns are loops over results, columns perhaps lanes");
+    assert_eq!(
+        of(bf16, [16, 32, 16], "multiply_tiles(r0, r2, r1, r3)"),
+        "rows and columns are loops over results, columns perhaps lanes"
+    );
     assert_eq!(of(types(TileKind::SignedBytes), [16, 32, 16], tile), "a group has as many terms as fill 32 bits");
     assert_eq!(of([DType::F32; 3], [16, 32, 16], tile), "the factors are not narrow numbers as memory has them");
-    assert_eq!(of(bf16, [16, 32, 16], &format!("{tile}, split(r0, 2)")), "matrices are multiplied already, which comes last");
-    assert_eq!(refused(bf16, [16, 32, 16], &format!("split(r2, 2), {tile}"), &amx), "a factor does not lie in memory as tiles do: rows or groups one after the other");
+    assert_eq!(
+        of(bf16, [16, 32, 16], &format!("{tile}, split(r0, 2)")),
+        "matrices are multiplied already, which comes last"
+    );
+    assert_eq!(
+        refused(bf16, [16, 32, 16], &format!("split(r2, 2), {tile}"), &amx),
+        "a factor does not lie in memory as tiles do: rows or groups one after the other"
+    );
     let long = "split(r2, 32), split(r3, 2), stage(l0, r2, r0, r3, r4), stage(l2, r2, r3, r1, r4), multiply_tiles(r0, r1, r3, r4)";
-    assert_eq!(refused(bf16, [16, 1056, 16], long, &amx), "products that are added up in a tile: 1056 needed, the limit is 1024");
+    assert_eq!(
+        refused(bf16, [16, 1056, 16], long, &amx),
+        "products that are added up in a tile: 1056 needed, the limit is 1024"
+    );
     let many = "split(r0, 16), upcast(r0, 7), split(r2, 2), stage(l0, r3, r2, r5), stage(l2, r2, r1, r5), multiply_tiles(r3, r1, r2, r5)";
     assert_eq!(refused(bf16, [112, 32, 16], many, &amx), "tiles that one reduction sums: 7 needed, the limit is 6");
 }

@@ -57,7 +57,10 @@ pub fn named(name: &str) -> Option<Vec<Engine>> {
     let lists = |ways: &'static [lists::Way], fuse: bool| {
         ways.iter().map(move |&lists::Way { name, target, no_opt }| {
             let options = LowerOptions::by_hand_unless(no_opt);
-            let run = move |graph: &Graph, inputs: &[Value]| lists::run_graph(graph, inputs, target, &options, fuse);
+            let run = move |graph: &Graph, inputs: &[Value]| {
+                let scheduled = ScheduleOptions { fuse, ..ScheduleOptions::default() };
+                lists::run_graph(graph, inputs, target, &options, scheduled)
+            };
             Engine { name, run: Box::new(run) }
         })
     };

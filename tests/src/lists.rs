@@ -31,8 +31,8 @@ pub static AVX2: LazyLock<Target> = LazyLock::new(Target::test_avx2);
 /// A machine with vectors of 16 bytes and no fused multiply-add.
 pub static SSE2: LazyLock<Target> = LazyLock::new(Target::test_sse2);
 
-/// A machine with the instructions for dot products of all kinds.
-pub static VNNI: LazyLock<Target> = LazyLock::new(Target::test_vnni);
+/// A machine with the instructions for dot products of all kinds, and for tiles.
+pub static AMX: LazyLock<Target> = LazyLock::new(Target::test_amx);
 
 /// A machine that runs blocks of threads; the interpreter of lists alone can run its kernels.
 pub static GPU_MODEL: LazyLock<Target> = LazyLock::new(Target::gpu_model);
@@ -150,11 +150,10 @@ pub(crate) fn run_graph(
     inputs: &[Value],
     target: &Target,
     options: &LowerOptions,
-    fuse: bool,
+    scheduled: ScheduleOptions,
 ) -> Result<Vec<Value>, EngineError> {
     let sink = UOp::sink(graph.roots.iter().cloned());
-    let schedule = schedule_with(&sink, ScheduleOptions { fuse, ..ScheduleOptions::default() }, &mut Silent)
-        .map_err(EngineError::failed)?;
+    let schedule = schedule_with(&sink, scheduled, &mut Silent).map_err(EngineError::failed)?;
     let mut memory: Vec<Memory> =
         schedule.buffers.iter().map(|buffer| Memory::fresh(buffer.dtype, buffer.len as usize)).collect();
     for (buffer, input) in engines::given_buffers(graph, inputs) {

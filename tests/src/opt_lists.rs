@@ -292,7 +292,7 @@ pub fn check_for(bytes: &[u8], machine: Option<&Target>, device: Option<&dyn Dev
     let kernel = kernel(&mut choices);
     let loops = loops_of(&kernel.ast, &mut Silent);
     let chosen = match choices.between(0, 6) {
-        6 => &*lists::VNNI,
+        6 => &*lists::AMX,
         0 => &*lists::AVX2,
         1 => &*lists::SSE2,
         2 | 3 => &*lists::GPU_MODEL,

@@ -16,6 +16,8 @@ const TURN: f64 = 1.0;
 const UPDATE_LATENCY: f64 = 4.0;
 /// Cycles of storing and loading a register that is not there.
 const SPILL: f64 = 2.0;
+/// Cycles of a product of tiles; the same as of two loads of tiles, which are 16 vectors each ("Intel 64 and IA-32 Architectures Optimization Reference Manual", chapter "Intel AMX").
+const TILE: f64 = 16.0;
 /// Registers that addresses of vectors and values on their way take.
 const REGISTERS_BUSY: f64 = 3.0;
 
@@ -95,6 +97,7 @@ fn cycles_of(node: &UOp, target: &Target) -> f64 {
             let value = &node.src()[1];
             2.0 * access(node, value.dtype().lanes(), registers_of(value, target), target)
         }
+        Op::MultiplyTiles => TILE,
         Op::HorizontalReduce => 3.0 * f64::from(node.src()[0].dtype().lanes() as u32).log2(),
         Op::Stack if is_shuffle(node) => parts,
         Op::Stack => lanes,

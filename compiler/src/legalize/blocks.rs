@@ -31,7 +31,7 @@ const BLOCK_OF_PRODUCTS: i64 = 512;
 pub const TERMS_MAX: i64 = 2 * BLOCK;
 /// Products that one accumulator may take; each rounds once, with the addition.
 pub const PRODUCTS_MAX: i64 = 2 * BLOCK_OF_PRODUCTS;
-// What sums in tiles may be longer than is nobody's to cut any more.
+// A sum in tiles is not cut any more.
 const _: () = assert!(tiles::PRODUCTS_MAX == PRODUCTS_MAX as u64);
 
 /// The kernel with every long float sum in blocks.
@@ -97,7 +97,8 @@ fn block_of_sum(node: &UOp, dependencies: &Dependencies) -> Option<i64> {
         a.iter().any(|id| !b.contains(id)) && b.iter().any(|id| !a.contains(id))
     };
     // Of matrices 16 products are added at once.
-    let is_contraction = is_contraction || matches!(value.op(), Op::MultiplyMatrices | Op::DotProducts | Op::MultiplyTiles);
+    let is_contraction =
+        is_contraction || matches!(value.op(), Op::MultiplyMatrices | Op::DotProducts | Op::MultiplyTiles);
     let block = if is_contraction { BLOCK_OF_PRODUCTS } else { BLOCK };
     let is_group = |range: &&UOp| range.as_range().is_some_and(|arg| arg.kind == AxisKind::Dot);
     let group: i64 = closed_ranges(node).iter().filter(is_group).map(longest).product();

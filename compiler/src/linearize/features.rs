@@ -66,6 +66,16 @@ mod tests {
         let dots = UOp::new(Op::DotProducts, sums.dtype(), vec![bytes, signed, sums], Arg::None);
         assert_eq!(check(dots.clone()), lacks(Feature::Dot(DotKind::Bytes), Op::DotProducts));
         assert_eq!(check_features(&[dots], &Target::test_vnni()), Ok(()));
+        let tile = |kind: TileKind| {
+            let [a, b] = kind.factors().map(|factor| ones(factor, 4 * kind.group()));
+            let sums = ones(kind.sums(), 4);
+            UOp::new(Op::MultiplyTiles, sums.dtype(), vec![a, b, sums], Arg::Number(2))
+        };
+        assert_eq!(check(tile(TileKind::Bf16)), lacks(Feature::Tiles(TileKind::Bf16), Op::MultiplyTiles));
+        assert_eq!(check_features(&[tile(TileKind::SignedBytes)], &Target::test_amx()), Ok(()));
+        let lacking = check_features(&[tile(TileKind::F16)], &Target::test_amx());
+        assert_eq!(lacking, lacks(Feature::Tiles(TileKind::F16), Op::MultiplyTiles));
+        assert_eq!(check_features(&[tile(TileKind::F16)], &Target::test_amx_f16()), Ok(()));
         let scratch = |space| UOp::new(Op::Scratch, crate::DType::F32, vec![], Arg::Scratch(0, 8, space));
         assert_eq!(check(range(AxisKind::Parallel)), Ok(()));
         assert_eq!(check(range(AxisKind::Grid(ThreadDim::Z))), lacks(Feature::Grid, Op::Range));

@@ -141,9 +141,7 @@ fn tiles_of_matrices(ranges: &[UOp]) -> Vec<Opt> {
 
 /// Loops of lengths that tiles have. Columns may be lanes, as what follows a product has them.
 fn tiles_of_terms(kernel: &UOp, ranges: &[UOp]) -> Vec<Opt> {
-    let fits = |range: &&UOp, most: usize| {
-        range.src()[0].as_int().is_some_and(|len| (1..=most as i64).contains(&len))
-    };
+    let fits = |range: &&UOp, most: usize| range.src()[0].as_int().is_some_and(|len| (1..=most as i64).contains(&len));
     let of_kind = |ranges: &[UOp], kind: AxisKind, most: usize| {
         let found = ranges.iter().filter(|range| fits(range, most) && kind_of(range) == Some(kind));
         found.map(range_id).collect::<Vec<u32>>()

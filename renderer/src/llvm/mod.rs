@@ -212,7 +212,13 @@ impl Writer {
             Op::Load | Op::Previous => self.load(node),
             Op::Store => self.store(node),
             Op::Exchange => self.exchange(node),
-            Op::Ramp | Op::Splat | Op::Stack | Op::Lane | Op::HorizontalReduce | Op::DotProducts | Op::MultiplyTiles => {
+            Op::Ramp
+            | Op::Splat
+            | Op::Stack
+            | Op::Lane
+            | Op::HorizontalReduce
+            | Op::DotProducts
+            | Op::MultiplyTiles => {
                 let name = self.names.next(node.op());
                 let outcome = self.vector(node, &name);
                 self.finish(node, name, outcome);

@@ -1,4 +1,4 @@
-//! `test lower cpu|gpu`: the one kernel of a graph with a list of opts, for a CPU or for a GPU by its numbers, as a linear list; and what that computes. What is for a GPU
+//! `test lower cpu|gpu|sapphirerapids`: the one kernel of a graph with a list of opts, for a CPU, for a GPU by its numbers or for a CPU with tiles, as a linear list; and what that computes. What is for a GPU
 //! is assembled too (`assemble`).
 //!
 //! ```text
@@ -15,7 +15,7 @@ use warpweft_compiler::linearize;
 use warpweft_compiler::optimize::Opts;
 use warpweft_compiler::pipeline::{LowerOptions, lower_kernel};
 use warpweft_compiler::schedule::{ScheduleOptions, schedule_with};
-use warpweft_compiler::target::Target;
+use warpweft_compiler::target::{Costs, Target};
 use warpweft_compiler::watch::Silent;
 
 use super::{assemble, failed, graph_of, run};
@@ -25,11 +25,16 @@ use crate::filetest::{Case, Output};
 use crate::lists;
 
 /// The machines that a list of opts can be for.
-pub(super) const MACHINES: &[&str] = &["cpu", "gpu"];
+pub(super) const MACHINES: &[&str] = &["cpu", "gpu", "sapphirerapids"];
 
 /// The command.
 pub(super) fn lower(words: &[String], case: &Case) -> Output {
-    let target = if words.iter().any(|word| word == "gpu") { Target::gpu_model() } else { Target::test_avx512() };
+    let (target, costs) = match words.first().map(String::as_str) {
+        Some("gpu") => (Target::gpu_model(), Costs::cpu()),
+        // Its narrow factors stay narrow.
+        Some("sapphirerapids") => (Target::test_amx(), Target::test_amx().costs),
+        _ => (Target::test_avx512(), Costs::cpu()),
+    };
     let graph = match graph_of(case) {
         Ok(graph) => graph,
         Err(output) => return output,
@@ -40,14 +45,11 @@ pub(super) fn lower(words: &[String], case: &Case) -> Output {
         Ok(opts) => LowerOptions { opts },
         Err(error) => return failed(error),
     };
-    let schedule = match schedule_with(
-        &UOp::sink(graph.roots.clone()),
-        ScheduleOptions { fuse: true, ..ScheduleOptions::default() },
-        &mut Silent,
-    ) {
-        Ok(schedule) => schedule,
-        Err(error) => return failed(error),
-    };
+    let schedule =
+        match schedule_with(&UOp::sink(graph.roots.clone()), ScheduleOptions { fuse: true, costs }, &mut Silent) {
+            Ok(schedule) => schedule,
+            Err(error) => return failed(error),
+        };
     let [kernel] = &schedule.kernels[..] else {
         return failed(format!("opts are of one kernel, not of {}", schedule.kernels.len()));
     };
@@ -65,7 +67,8 @@ pub(super) fn lower(words: &[String], case: &Case) -> Output {
         let check = || -> Result<(), String> {
             let request = run::read_request(&expectation.text, &graph)?;
             let reference = run::reference(&graph, &request)?;
-            let found = lists::run_graph(&graph, &request.inputs, &target, &options, true);
+            let found =
+                lists::run_graph(&graph, &request.inputs, &target, &options, ScheduleOptions { fuse: true, costs });
             let found = found.map_err(|(EngineError::Failed(why) | EngineError::Skipped(why))| why)?;
             for (wanted, found) in engines::both("values of the interpreter and found", &reference, &found)? {
                 error_bound::compare(wanted, found)?;

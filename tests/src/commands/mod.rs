@@ -85,7 +85,11 @@ static COMMANDS: [Command; 11] = [
     },
     Command {
         name: "render",
-        words: Words { first: &["llvm", "ptx"], may: &["sapphirerapids", "unfused", "unoptimized"], each: None },
+        words: Words {
+            first: &["llvm", "ptx"],
+            may: &["cooperlake", "sapphirerapids", "unfused", "unoptimized"],
+            each: None,
+        },
         reads: TEXT,
         run: compile::render,
     },

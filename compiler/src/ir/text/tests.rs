@@ -161,6 +161,18 @@ fn dot_products_round_trip() {
 }
 
 #[test]
+fn products_of_tiles_round_trip() {
+    let vector = |dtype: DType, lanes: usize| UOp::constant(Scalar::one(dtype), dtype.with_lanes(lanes));
+    let shape = crate::ir::TileShape { rows: 3, columns: 5, groups: 2 };
+    for kind in crate::ir::TileKind::ALL {
+        let types = [kind.factors()[0], kind.factors()[1], kind.sums()];
+        let operands = [0, 1, 2].map(|operand: usize| vector(types[operand], shape.lanes(kind)[operand]));
+        let dtype = operands[2].dtype();
+        check_round_trip(&[UOp::new(Op::MultiplyTiles, dtype, operands.to_vec(), Arg::Number(3))]);
+    }
+}
+
+#[test]
 fn constants_of_every_type_round_trip() {
     let mut roots = Vec::new();
     for dtype in DType::ALL.into_iter().chain([DType::INDEX, DType::F32.with_lanes(8)]) {

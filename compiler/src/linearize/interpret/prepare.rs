@@ -116,13 +116,7 @@ pub(super) enum Action {
         dtype: DType,
     },
     /// Matrices that are vectors, multiplied and added to a third.
-    Tiles {
-        left: Slot,
-        right: Slot,
-        sums: Slot,
-        kind: TileKind,
-        shape: TileShape,
-    },
+    Tiles(TileProduct),
     /// Matrices of which each lane holds some elements, multiplied: all lanes wait for each other.
     Matrices {
         left: Slot,
@@ -135,6 +129,15 @@ pub(super) enum Action {
         function: ScalarFunction,
         src: Vec<Slot>,
     },
+}
+
+/// Factors and sums of a product of tiles, and how large they are.
+pub(super) struct TileProduct {
+    pub(super) left: Slot,
+    pub(super) right: Slot,
+    pub(super) sums: Slot,
+    pub(super) kind: TileKind,
+    pub(super) shape: TileShape,
 }
 
 pub(super) struct Loop {
@@ -398,7 +401,7 @@ impl Maker<'_> {
                 let of = |rows: usize| TileShape::of(rows, types[0], types[1], types[2]);
                 let found = usize::try_from(*rows).ok().and_then(of);
                 let (kind, shape) = found.ok_or_else(|| "multiplies tiles that do not fit".to_string())?;
-                Action::Tiles { left, right, sums, kind, shape }
+                Action::Tiles(TileProduct { left, right, sums, kind, shape })
             }
             (Op::HorizontalReduce, Arg::Combine(combine)) => {
                 let combine = scalar_function(combine.op(), dtype, dtype);

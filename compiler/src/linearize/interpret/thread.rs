@@ -4,9 +4,9 @@ use std::fmt::Write;
 use std::ops::Range;
 
 use super::memory::{Meeting, Memory, ScratchMemory, SharedMemory, Usage};
-use super::prepare::{Action, Address, List, Loop, Slot, Step, Target};
+use super::prepare::{Action, Address, List, Loop, Slot, Step, Target, TileProduct};
 use crate::dtype::{DType, Scalar};
-use crate::ir::{AxisKind, MemorySpace, ScalarFunction, TileKind, TileShape, dots, tiles};
+use crate::ir::{AxisKind, MemorySpace, ScalarFunction, dots, tiles};
 use crate::linearize::{Launch, Linear};
 use crate::program::Access;
 
@@ -188,9 +188,7 @@ impl Thread {
             Action::Stack(lanes) => self.fill(*to, |thread, lane| thread.registers[lanes[lane].first]),
             Action::Lane { from, lane } => self.fill(*to, |thread, _| thread.registers[from.at(*lane)]),
             Action::Dots { left, right, sums, dtype } => self.add_up([*left, *right, *sums], *dtype, *to),
-            Action::Tiles { left, right, sums, kind, shape } => {
-                self.multiply_tiles([*left, *right, *sums], *kind, *shape, *to);
-            }
+            Action::Tiles(product) => self.multiply_tiles(product, *to),
             Action::HorizontalReduce { from, combine } => {
                 let mut lanes: Vec<Scalar> = (0..from.lanes).map(|lane| self.registers[from.at(lane)]).collect();
                 while lanes.len() > 1 {
@@ -311,12 +309,11 @@ impl Thread {
     }
 
     /// Each element of a tile of sums, of a row of the left factor and a column of the right one.
-    fn multiply_tiles(&mut self, [left, right, sums]: [Slot; 3], kind: TileKind, shape: TileShape, to: Slot) {
+    fn multiply_tiles(&mut self, &TileProduct { left, right, sums, kind, shape }: &TileProduct, to: Slot) {
         let group = kind.group();
         self.fill(to, |thread, lane| {
             let (row, column) = (lane / shape.columns, lane % shape.columns);
-            let of_left =
-                |at: usize, term: usize| thread.registers[left.at((row * shape.groups + at) * group + term)];
+            let of_left = |at: usize, term: usize| thread.registers[left.at((row * shape.groups + at) * group + term)];
             let of_right =
                 |at: usize, term: usize| thread.registers[right.at((at * shape.columns + column) * group + term)];
             tiles::multiply(kind, shape.groups, thread.registers[sums.at(lane)], of_left, of_right)

@@ -163,7 +163,8 @@ fn check_products(others: &[UOp], terms: usize, dtype: DType) -> Result<(), Reas
 fn tile(load: &UOp, steps: &[(&UOp, i64)], lanes: usize, dependencies: &Dependencies) -> Result<UOp, Reason> {
     let [memory, offset] = load.src()[0].src() else { return Err("a factor is not there everywhere".into()) };
     let terms = linear_terms(offset).0;
-    let step_along = |range: &UOp| -> i64 { terms.iter().filter(|(term, _)| term == range).map(|(_, step)| step).sum() };
+    let step_along =
+        |range: &UOp| -> i64 { terms.iter().filter(|(term, _)| term == range).map(|(_, step)| step).sum() };
     let is_named = |range: &UOp| steps.iter().any(|(named, _)| *named == range);
     let is_odd = |(term, _): &(UOp, i64)| {
         !is_named(term) && postorder(std::slice::from_ref(term)).iter().any(|node| is_named(node))

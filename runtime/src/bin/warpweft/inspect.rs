@@ -42,7 +42,7 @@ pub(crate) struct Inspect {
     /// The device to compile for; its name in any case.
     #[arg(long)]
     device: Option<String>,
-    /// The machine to compile for, which need not be there: x86-64, x86-64-v3, x86-64-v4 or sapphirerapids; sm_80, sm_90 or sm_100.
+    /// The machine to compile for, which need not be there: x86-64, x86-64-v3, x86-64-v4, cooperlake, sapphirerapids or graniterapids; sm_80, sm_90 or sm_100.
     #[arg(long, conflicts_with = "device")]
     target: Option<String>,
     /// The assembler of --stage ptxas [default: the one that `./x setup --ptxas` installs, or that of the search path].

@@ -255,7 +255,9 @@ fn open_blocks(
     let (blocks_of_results, rows_first) = (nest.len() - inside.len(), nest.last() == Some(&columns));
     let outer_terms = range_id(&product.terms);
     let terms = split(choice, outer_terms, size.terms, blocks.terms)?;
-    if terms == outer_terms {
+    // One block, with all terms or all but a few, which are a loop of their own.
+    let is_there = crate::kernel::ranges::all_ranges(&choice.kernel).iter().any(|range| range_id(range) == outer_terms);
+    if terms == outer_terms || !is_there {
         let (fill_rows, fill_columns, rows_outside) = (rows, columns, rows_first);
         let blocks = blocks_of_results;
         return Some(Loops { columns, fill_rows, fill_columns, terms, group: None, rows_outside, blocks });

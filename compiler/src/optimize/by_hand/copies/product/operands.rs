@@ -120,9 +120,7 @@ pub(super) fn find_product(root: &UOp, target: &Target) -> Option<Product> {
 /// The kind of tiles that two loads have, if their elements are multiplied as they are.
 fn tile_of(reduction: &UOp, of_rows: &UOp, of_columns: &UOp) -> Option<TileKind> {
     let value = open_operands(reduction).first().filter(|value| value.op() == Op::Mul)?;
-    let is_factor = |load: &UOp| {
-        value.src().iter().any(|factor| factor.op() == Op::Cast && factor.src()[0] == *load)
-    };
+    let is_factor = |load: &UOp| value.src().iter().any(|factor| factor.op() == Op::Cast && factor.src()[0] == *load);
     let kind = TileKind::of(of_rows.dtype(), of_columns.dtype(), reduction.dtype());
     kind.filter(|_| is_factor(of_rows) && is_factor(of_columns))
 }

@@ -60,7 +60,12 @@ pub(super) struct TileBlocks {
 }
 
 /// The tiles of a product for which a multiply-add costs the least, if there is room for any and lanes cost more.
-pub(super) fn tile_blocks(product: &Product, size: &ProductSize, room: (i64, i64), kind: TileKind) -> Option<TileBlocks> {
+pub(super) fn tile_blocks(
+    product: &Product,
+    size: &ProductSize,
+    room: (i64, i64),
+    kind: TileKind,
+) -> Option<TileBlocks> {
     let (scratch_bytes, threads) = room;
     let bytes = kind.factors()[0].bytes() as i64;
     let (terms, part) = terms_of_tile(size.terms, kind, product.of_columns.own_step == 1)?;
@@ -104,13 +109,16 @@ pub(super) fn tile_blocks(product: &Product, size: &ProductSize, room: (i64, i64
 /// Terms of a tile and of a block: as many as there is room for, or fewer that leave nothing over. What is left over is added in lanes, which takes columns that lie side by side.
 fn terms_of_tile(terms: i64, kind: TileKind, may_leave: bool) -> Option<(i64, i64)> {
     let group = kind.group() as i64;
-    let tiles = (GROUPS_MIN..=tiles::ROWS_MAX as i64).rev().map(|groups| groups * group);
-    let mut parts = tiles.filter(|tile| terms >= *tile).map(|tile| (tile, part_of_terms(terms, tile, kind)));
-    let fits = |(_, part): &(i64, i64)| {
+    let whole = (GROUPS_MIN..=tiles::ROWS_MAX as i64).rev().map(|groups| groups * group);
+    let parts: Vec<(i64, i64)> =
+        whole.filter(|tile| terms >= *tile).map(|tile| (tile, part_of_terms(terms, tile, kind))).collect();
+    let leaves_few = |(_, part): &(i64, i64)| {
         let left = terms % part;
         left == 0 || may_leave && left * SIDE <= terms
     };
-    parts.find(fits)
+    let first = parts.first().filter(|part| leaves_few(part));
+    let even = || parts.iter().find(|(_, part)| terms % part == 0);
+    first.or_else(even).or_else(|| parts.iter().find(|part| leaves_few(part))).copied()
 }
 
 /// Terms of a block: all of them where one accumulator may take them, or as even a part as can be, of 1536 two of 768.
@@ -162,8 +170,8 @@ fn unevenness(size: &ProductSize, blocks: &ProductBlocks, threads: i64) -> f64 {
 fn cycles_in_lanes(product: &Product, size: &ProductSize, kind: TileKind) -> f64 {
     let bytes = kind.factors()[0].bytes() as i64;
     let of_rows = if product.of_rows.term_step == 1 { COPY_CYCLES } else { INTERLEAVE_CYCLES };
-    let of_copies = of_rows * bytes as f64 / size.columns as f64
-        + copy_cycles(&product.of_columns, true, bytes) / size.rows as f64;
+    let of_copies =
+        of_rows * bytes as f64 / size.columns as f64 + copy_cycles(&product.of_columns, true, bytes) / size.rows as f64;
     let of_copy = if size.rows < ROWS_MIN_OF_DOTS { 0.0 } else { of_copies };
     1.0 / (LANES_PER_CYCLE * kind.group() as f64) + of_copy
 }
@@ -210,12 +218,7 @@ pub(super) fn make_tiles(
 }
 
 /// Copies the rows' operand of a tile, for all terms: each row of it in one piece.
-fn copy_rows(
-    choice: &mut Attempts<'_>,
-    operand: &Operand,
-    along: &[u32],
-    tiled: &TileBlocks,
-) -> Option<()> {
+fn copy_rows(choice: &mut Attempts<'_>, operand: &Operand, along: &[u32], tiled: &TileBlocks) -> Option<()> {
     let last = stage_raw(choice, operand, along[along.len() - 1], along)? + along.len() as u32 - 1;
     let (rows, groups) = (last - 2, last - 1);
     // Groups follow each other as terms do.
@@ -255,7 +258,7 @@ mod tests {
         let of = |terms: i64| terms_of_tile(terms, TileKind::Bf16, true);
         assert_eq!((of(512), of(1024), of(1536)), (Some((32, 512)), Some((32, 1024)), Some((32, 768))));
         assert_eq!((of(1050), of(40)), (Some((32, 1024)), Some((20, 40))), "26 are few, 8 are not");
-        assert_eq!((of(15), of(17)), (None, Some((16, 16))));
+        assert_eq!((of(15), of(17), of(80)), (None, Some((16, 16)), Some((20, 80))));
         let turned = |terms: i64| terms_of_tile(terms, TileKind::Bf16, false);
         assert_eq!((turned(1050), turned(17), turned(48)), (None, None, Some((24, 48))));
         // Sums of integers are exact, however many.
