@@ -3,7 +3,7 @@
 //! It reads the kernel as *accesses*: each load or store with the step its address makes along each range, and a weight, how
 //! often it runs. Then, in this order:
 //!
-//! 0. Loops over groups become two (`groups`). Products of matrices by blocks, where these are better than what follows (`product`), and contractions of more terms than caches
+//! 0. Loops over groups become two (`groups`). Products of matrices by blocks, where these are better than what follows (`product`), convolutions of narrow numbers by panels in groups of terms (`dot_panels`), and contractions of more terms than caches
 //!    hold by blocks of these (`panel_blocks`, `term_blocks`), those whose results lie in short rows with the other operand's rows as lanes (`row_lanes`): then nothing else is done.
 //!    Loops over blocks outside of the loops that what they keep does not depend on (`blocks_outside`). Panels of what many rows read awkwardly (`panels`), frames of
 //!    windows that few read (`windows`) or some rows share (`frames`). Loops are cut where something is decided (`cuts`), and split where iterations take turns (`turns`). Vectors go on into the next
@@ -44,6 +44,7 @@ use crate::optimize::opt::Opt;
 use crate::optimize::transforms::split::is_reduce;
 use crate::target::Target;
 use blocks_outside::move_blocks_outside;
+use copies::dot_panels::copy_dot_panel;
 use copies::frames::frame_for_rows;
 use copies::pack::{TileLoops, compute_rows};
 use copies::panel_blocks::make_panel_blocks;
@@ -211,7 +212,12 @@ fn prepare(choice: &mut Attempts<'_>, survey: &mut Survey) -> bool {
         return false;
     }
     let has_groups = split_groups(choice);
-    if make_blocks(choice) || make_row_lanes(choice) || make_panel_blocks(choice) || make_term_blocks(choice) {
+    if make_blocks(choice)
+        || copy_dot_panel(choice)
+        || make_row_lanes(choice)
+        || make_panel_blocks(choice)
+        || make_term_blocks(choice)
+    {
         return true;
     }
     let has_copies =

@@ -1,7 +1,7 @@
 //! Two loops, one directly in the other, as one: its quotient and remainder by the inner length are what they counted.
 //!
-//! Threads that copy a tile want this: neighbours then have neighbouring elements of a row, and the next row where it ends. `merge` does the same
-//! where no index tells the two apart, and leaves no division.
+//! Threads that copy a tile want this: neighbours then have neighbouring elements of a row, and the next row where it ends. So do groups of terms that go on from one place of
+//! a window to the next, and to the next channel. `merge` does the same where no index tells the two apart, and leaves no division.
 //!
 //! Always: iterations come in the same order. Tested by filetests, and by random lists of opts in the test crate.
 
@@ -17,9 +17,11 @@ use crate::symbolic::simplify;
 /// # Errors
 /// Why not.
 pub(crate) fn flatten(root: &UOp, outer: &UOp, inner: &UOp) -> Result<UOp, Reason> {
-    let is_loop = |range: &UOp| range.as_range().is_some_and(|arg| arg.kind == AxisKind::Loop);
+    let kind = |range: &UOp| range.as_range().map(|arg| arg.kind);
+    let kinds = [AxisKind::Loop, AxisKind::Reduce];
+    let same = kinds.into_iter().find(|same| kind(outer) == Some(*same) && kind(inner) == Some(*same));
     let lens = [outer, inner].map(|range| range.src()[0].as_int().filter(|len| *len > 0));
-    let ([Some(outer_len), Some(inner_len)], true) = (lens, is_loop(outer) && is_loop(inner)) else {
+    let ([Some(outer_len), Some(inner_len)], Some(kind)) = (lens, same) else {
         return Err("two loops of constant lengths become one".into());
     };
     let len = outer_len.checked_mul(inner_len).filter(|len| i32::try_from(*len).is_ok());
@@ -32,7 +34,7 @@ pub(crate) fn flatten(root: &UOp, outer: &UOp, inner: &UOp) -> Result<UOp, Reaso
             _ => return Err("the one loop does not stand directly in the other wherever there is one of them".into()),
         }
     }
-    let flat = UOp::range(len, range_id(outer), AxisKind::Loop);
+    let flat = UOp::range(len, range_id(outer), kind);
     let quotient = NewRanges { value: flat.idiv(inner_len), ranges: smallvec![flat.clone()] };
     let remainder = NewRanges { value: flat.modulo(inner_len), ranges: smallvec![] };
     let map = [(outer.clone(), quotient), (inner.clone(), remainder)].into_iter().collect();

@@ -50,17 +50,33 @@ pub(crate) const ACROSS: f64 = 8.0;
 const FAR: f64 = 1.08;
 
 /// What is to be copied, and in which loops.
-struct Panel {
+pub(super) struct Panel {
     load: LoadPlace,
     /// Loops of the reduction, outermost first, and whether the copy is consecutive along these.
-    terms: Vec<u32>,
-    terms_last: bool,
+    pub(super) terms: Vec<u32>,
+    pub(super) terms_last: bool,
     /// Loops over results outside of the block, outermost first.
-    outside: Vec<u32>,
+    pub(super) outside: Vec<u32>,
     /// The outermost loop of the block, and how many of its iterations belong to it, if that is not all.
-    part: Option<(u32, i64)>,
+    pub(super) part: Option<(u32, i64)>,
     /// Loops of the block, outermost first.
-    columns: Vec<u32>,
+    pub(super) columns: Vec<u32>,
+}
+
+impl Panel {
+    /// Whether a loop over results stands outside of the block, with all of its iterations.
+    pub(super) fn is_outside(&self, id: u32) -> bool {
+        self.outside.contains(&id) && !self.columns.contains(&id)
+    }
+
+    /// Columns of a block.
+    pub(super) fn columns_of_block(&self, outputs: &[UOp]) -> Option<i64> {
+        let len = |id: &u32| match self.part {
+            Some((range, len)) if range == *id => Some(len),
+            _ => outputs.iter().find(|range| range_id(range) == *id)?.src()[0].as_int(),
+        };
+        self.columns.iter().map(len).product()
+    }
 }
 
 /// Copies a panel if there is a contraction that wants one.
@@ -107,7 +123,9 @@ pub(super) fn merge(choice: &mut Attempts<'_>, loops: &[u32]) {
 
 /// The contraction with the most terms that reads something awkwardly.
 fn find_panel(root: &UOp, target: &Target) -> Option<Panel> {
-    contractions(root, |contraction| contraction.panel(target))
+    contractions(root, |contraction| {
+        contraction.panel(target, copied_bytes(contraction.dependencies, contraction.load))
+    })
 }
 
 /// Results whose windows are copied together.
@@ -142,7 +160,8 @@ pub(crate) fn is_worth_turning(rows: i64, terms: i64, lanes: i64) -> bool {
 }
 
 impl Contraction<'_> {
-    fn panel(&self, target: &Target) -> Option<Panel> {
+    /// The panel that it wants, of elements of so many bytes.
+    pub(super) fn panel(&self, target: &Target, bytes: i64) -> Option<Panel> {
         let set = self.dependencies.get(self.load);
         let around = self.dependencies.get(self.reduction);
         let shares = |range: &&UOp| around.contains(range_id(range)) && !set.contains(range_id(range));
@@ -151,7 +170,6 @@ impl Contraction<'_> {
             closed_ranges(self.reduction).iter().filter(|range| set.contains(range_id(range))).collect();
         let lengths: Option<Vec<i64>> = own.iter().map(|range| range.src()[0].as_int()).collect();
         let terms: i64 = lengths?.iter().product();
-        let bytes = copied_bytes(self.dependencies, self.load);
         let columns_in = |room: u32| (i64::from(room) / bytes / terms.max(1)).min(COLUMNS_MAX);
         let (near, most) = (columns_in(target.costs.packed_bytes), columns_in(target.costs.scratch_bytes));
         // Inside of another reduction, the copy would be made anew in each of its steps, and be read by few.

@@ -305,34 +305,34 @@ pub(super) fn split(choice: &mut Attempts<'_>, range: u32, len: i64, part: i64) 
     Some(inner)
 }
 
-pub(super) fn vectorize(choice: &mut Attempts<'_>, range: u32, lanes: i64) -> Option<()> {
+pub(crate) fn vectorize(choice: &mut Attempts<'_>, range: u32, lanes: i64) -> Option<()> {
     let lanes = u32::try_from(lanes).ok()?;
     attempt(choice, Opt::Vectorize { range, lanes: 1 << lanes.max(1).ilog2() })
 }
 
-pub(super) fn upcast(choice: &mut Attempts<'_>, range: u32, times: i64) -> Option<()> {
+pub(crate) fn upcast(choice: &mut Attempts<'_>, range: u32, times: i64) -> Option<()> {
     if times < 2 { Some(()) } else { attempt(choice, Opt::Upcast { range, times: u32::try_from(times).ok()? }) }
 }
 
 /// Copies an operand along ranges; gives the first loop of the copy.
 fn stage(choice: &mut Attempts<'_>, operand: &Operand, loops: &Loops, ranges: &[u32]) -> Option<u32> {
-    let load = load_of(choice, operand, loops.terms)?;
+    let load = load_of(choice, &operand.memory, loops.terms)?;
     let fresh = next_range_id(&choice.kernel);
     attempt_copy(choice, load, ranges.to_vec()).then_some(fresh)
 }
 
 /// As [`stage`], of what memory has, whatever is computed from it; `terms` is a loop that the load which is meant stands in.
 fn stage_raw(choice: &mut Attempts<'_>, operand: &Operand, terms: u32, ranges: &[u32]) -> Option<u32> {
-    let load = load_of(choice, operand, terms)?;
+    let load = load_of(choice, &operand.memory, terms)?;
     let fresh = next_range_id(&choice.kernel);
     attempt(choice, Opt::Stage { load, ranges: ranges.to_vec() })?;
     Some(fresh)
 }
 
-/// The number of an operand's load. What a cut of the terms leaves over is read where it is.
-fn load_of(choice: &Attempts<'_>, operand: &Operand, terms: u32) -> Option<u32> {
+/// The number of the load of some memory that stands in a loop over terms. What a cut of the terms leaves over is read where it is.
+pub(super) fn load_of(choice: &Attempts<'_>, memory: &UOp, terms: u32) -> Option<u32> {
     let dependencies = Dependencies::of(&choice.kernel);
-    let is_meant = |load: &UOp| load.src()[0].src()[0] == operand.memory && dependencies.get(load).contains(terms);
+    let is_meant = |load: &UOp| load.src()[0].src()[0] == *memory && dependencies.get(load).contains(terms);
     loads_of(&choice.kernel).iter().position(is_meant).and_then(|load| u32::try_from(load).ok())
 }
 

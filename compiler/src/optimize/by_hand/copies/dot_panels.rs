@@ -1,0 +1,152 @@
+//! Panels of narrow numbers, whose terms an instruction multiplies and adds up in groups ([`ir::dots`](crate::ir::dots)): a convolution of `bf16` or of bytes.
+//!
+//! ```text
+//! for o, y, x { reduce c, i, j }         for y / 2 { fill k / 4, 2, x, 4 ; for o / 6 { for 2 * x { reduce k / 4 { dot of 4 } } } }          k: c, i, j as one
+//! ```
+//!
+//! The loops of the reduction become one, as the rows' operand, a weight, has them in memory. Its terms are taken in groups, which go on from one place of a window to the next, and from one channel to the
+//! next. So groups of the weight lie beside each other where they are; in the panel they do because it is copied so: as many rows of the image as a group has terms are interleaved
+//! (`legalize::interleaved`).
+//!
+//! Of what the panel has, its block and who shares it, decides [`panels`](super::panels); here an element has the bytes of the narrow type. What has no room in scratch or no instruction is done in lanes of 32 bits.
+//! Measured on one core with AVX-512 (Zen 5), in ms so and in lanes of 32 bits: see `MEASURED`.
+//!
+//! Always: made of the opts split, outermost, flatten, dot, stage, merge, vectorize, upcast and thread; if one is refused, nothing is done. Tested below and in tests/it/dot_products.rs.
+
+use super::pack::attempt_copy;
+use super::panels::{Panel, merge, move_outermost};
+use super::product::{attempt, load_of, share_blocks, upcast, vectorize};
+use crate::ir::{DotKind, Op, UOp, postorder};
+use crate::kernel::ranges::{closed_ranges, next_range_id, open_operands, range_id};
+use crate::optimize::by_hand::Attempts;
+use crate::optimize::by_hand::contraction::{Contraction, contractions, step_of_load};
+use crate::optimize::by_hand::tile::{RegisterRoom, register_tile};
+use crate::optimize::opt::Opt;
+use crate::target::Target;
+
+/// Registers that a tile leaves: one for the element of a row, and one for a product that an instruction of its own adds.
+const REGISTERS_LEFT: u32 = 2;
+
+/// What is copied, and the register tile that reads it.
+struct DotPanel {
+    panel: Panel,
+    /// What is copied of, and the rows' operand.
+    memory: UOp,
+    weights: UOp,
+    /// The loop over rows.
+    rows: u32,
+    /// Columns of the innermost loop of a block.
+    width: i64,
+    vectors: u32,
+    tile_rows: u32,
+}
+
+/// Copies a panel in groups of terms, if a contraction wants one and the machine has an instruction for it; whether it did. Of several kinds the one with the most terms.
+pub(crate) fn copy_dot_panel(choice: &mut Attempts<'_>) -> bool {
+    let mut kinds: Vec<DotKind> = DotKind::ALL.into_iter().filter(|kind| choice.target.takes_dot(*kind)).collect();
+    kinds.sort_by_key(|kind| std::cmp::Reverse(kind.group()));
+    kinds.into_iter().any(|kind| {
+        let found = contractions(&choice.kernel, |contraction| find(contraction, choice.target, kind));
+        found.is_some_and(|panel| choice.all_or_none(|choice| make(choice, &panel, kind)))
+    })
+}
+
+/// The panel that a contraction wants, if its factors may be of that kind and the other one lies along all of its terms.
+fn find(contraction: &Contraction<'_>, target: &Target, kind: DotKind) -> Option<DotPanel> {
+    let bytes = kind.factors()[0].bytes();
+    let loads: Vec<UOp> =
+        postorder(open_operands(contraction.reduction)).into_iter().filter(|node| node.op() == Op::Load).collect();
+    let [first, second] = loads.as_slice() else { return None };
+    let weights = if first == contraction.load { second } else { first };
+    let is_narrow = |load: &UOp| load.dtype().bytes() <= bytes;
+    let may_be = kind.sums() == contraction.reduction.dtype() && is_narrow(first) && is_narrow(second);
+    let is_gated = contraction.load.src()[0].src().len() > 2;
+    if !may_be || is_gated && !target.has_masked_memory || !lies_along(contraction, weights) {
+        return None;
+    }
+    let mut all_rows = contraction.rows();
+    let (Some(row), None) = (all_rows.next(), all_rows.next()) else { return None };
+    let rows = row.src()[0].as_int()?;
+    let panel = contraction.panel(target, bytes as i64)?;
+    // Rows stand outside of the columns of a block, and there is no other loop.
+    let nest: Vec<u32> = contraction.outputs.iter().map(range_id).filter(|id| !panel.is_outside(*id)).collect();
+    let is_nest = nest.first() == Some(&range_id(row)) && nest[1..].iter().all(|id| panel.columns.contains(id));
+    if !is_nest || panel.terms_last || panel.terms.len() != closed_ranges(contraction.reduction).len() {
+        return None;
+    }
+    let of_range = |id: &u32| contraction.outputs.iter().find(|range| range_id(range) == *id);
+    let width = of_range(panel.columns.last()?)?.src()[0].as_int()?;
+    let lanes = i64::from(target.vector_bytes) / kind.sums().bytes() as i64;
+    let all = panel.columns_of_block(contraction.outputs)?;
+    let registers = RegisterRoom { registers: target.vector_registers - REGISTERS_LEFT, values: 1, divides: false };
+    let most = |len: i64| u32::try_from(len).unwrap_or(u32::MAX >> 1);
+    let (vectors, tile_rows) = register_tile(&registers, most((all + lanes - 1) / lanes), most(rows));
+    let memory = contraction.load.src()[0].src()[0].clone();
+    let weights = weights.src()[0].src()[0].clone();
+    (memory != weights && all >= lanes).then_some(DotPanel {
+        panel,
+        memory,
+        weights,
+        rows: range_id(row),
+        width,
+        vectors,
+        tile_rows,
+    })
+}
+
+/// Whether a load has all terms of a reduction side by side, as its loops run.
+fn lies_along(contraction: &Contraction<'_>, load: &UOp) -> bool {
+    let mut inside = Some(1);
+    for range in closed_ranges(contraction.reduction).iter().rev() {
+        let Some(step) = inside.filter(|step| step_of_load(load, range) == Some(*step)) else { return false };
+        inside = range.src()[0].as_int().map(|len| len * step);
+    }
+    load.src()[0].src().len() == 2
+}
+
+/// Applies the opts, one after the other; `None` if one is refused.
+fn make(choice: &mut Attempts<'_>, found: &DotPanel, kind: DotKind) -> Option<()> {
+    let panel = &found.panel;
+    let mut columns = panel.columns.clone();
+    if let Some((range, len)) = panel.part {
+        columns[0] = next_range_id(&choice.kernel);
+        attempt(choice, Opt::Split { range, len: u32::try_from(len).ok()? })?;
+    }
+    move_outermost(choice, &panel.outside)?;
+    for pair in panel.terms.windows(2).rev() {
+        attempt(choice, Opt::Flatten { range: pair[0], inner: pair[1] })?;
+    }
+    let (terms, group) = (panel.terms[0], next_range_id(&choice.kernel));
+    attempt(choice, Opt::Dot { range: terms, terms: kind.group() as u32 })?;
+    let fill = next_range_id(&choice.kernel);
+    let along: Vec<u32> = [terms].into_iter().chain(columns.iter().copied()).chain([group]).collect();
+    let load = load_of(choice, &found.memory, terms)?;
+    attempt_copy(choice, load, along).then_some(())?;
+    merge(choice, &columns);
+    // The narrow rows of the image, as many beside each other as a group has terms.
+    let (of_columns, of_group) = (fill + columns.len() as u32, fill + columns.len() as u32 + 1);
+    let narrow = (i64::from(choice.target.vector_bytes) / kind.factors()[0].bytes() as i64).min(found.width);
+    let narrow = 1 << narrow.ilog2();
+    vectorize(choice, of_columns, narrow)?;
+    upcast(choice, of_columns, (found.width + narrow - 1) / narrow)?;
+    upcast(choice, of_group, kind.group() as i64)?;
+    let lanes = i64::from(choice.target.vector_bytes) / kind.sums().bytes() as i64;
+    vectorize(choice, columns[0], lanes)?;
+    upcast(choice, columns[0], i64::from(found.vectors))?;
+    upcast(choice, found.rows, i64::from(found.tile_rows))?;
+    compute_weights(choice, found, [terms, group], kind);
+    share_blocks(choice, panel.outside.len());
+    Some(())
+}
+
+/// Copies what is computed of the rows' operand alone for each tile of rows, as bytes that are shifted.
+fn compute_weights(choice: &mut Attempts<'_>, found: &DotPanel, [terms, group]: [u32; 2], kind: DotKind) {
+    let fill = next_range_id(&choice.kernel);
+    let Some(load) = load_of(choice, &found.weights, terms) else { return };
+    if choice.attempt(Opt::StageComputed { load, ranges: vec![terms, group] })
+        && choice.attempt(Opt::Merge { range: fill, inner: fill + 1 })
+    {
+        let lanes = choice.target.vector_bytes / kind.factors()[0].bytes() as u32;
+        choice.attempt(Opt::Vectorize { range: fill, lanes });
+    }
+}
