@@ -133,6 +133,8 @@ pub struct Target {
     pub has_fma: bool,
     /// Whether loads and stores under a mask are one instruction.
     pub has_masked_memory: bool,
+    /// Whether `f16` is added, subtracted, multiplied and divided, and its square root taken, by one instruction that rounds once.
+    pub has_half_arithmetic: bool,
     /// What it multiplies of tiles.
     pub tiles: Tiles,
     /// What things cost on machines of its kind.
@@ -159,6 +161,7 @@ impl Target {
             threads: 2,
             has_fma: true,
             has_masked_memory: true,
+            has_half_arithmetic: false,
             tiles: Tiles::default(),
             costs: Costs::cpu(),
             blocks: None,
@@ -174,12 +177,13 @@ impl Target {
         }
     }
 
-    /// A CPU with tiles of `bf16` and bytes, too, for tests: the fourth generation of Intel's Xeon.
+    /// A CPU with arithmetic on `f16`, and tiles of `bf16` and bytes, too, for tests: the fourth generation of Intel's Xeon.
     pub fn test_amx() -> Target {
         Target {
             processor: "sapphirerapids".to_string(),
             cache_l1_bytes: 48 << 10,
             cache_l2_bytes: 2 << 20,
+            has_half_arithmetic: true,
             tiles: Tiles { bf16: true, f16: false, bytes: true },
             ..Target::test_vnni()
         }
@@ -259,6 +263,7 @@ impl Target {
             threads: 1,
             has_fma: true,
             has_masked_memory: true,
+            has_half_arithmetic: false,
             tiles: Tiles::default(),
             costs,
             blocks: Some(Blocks {

@@ -6,6 +6,7 @@
 use warpweft_compiler::DType;
 use warpweft_compiler::dtype::Scalar;
 use warpweft_compiler::ir::interpret::Value;
+use warpweft_compiler::ir::text::parse;
 use warpweft_compiler::ir::{DotKind, Op, ReduceOp, UOp};
 use warpweft_compiler::linearize::Linear;
 use warpweft_compiler::optimize::{Opts, choose, text::parse_list, text::print_list};
@@ -27,6 +28,33 @@ pub(crate) fn product(types: [DType; 3], [rows, terms, columns]: [i64; 3], layou
     let b = matrix(2, types[1], [terms, columns], layout.ends_with('n'));
     let b = b.permute(&[1, 0]).reshape([1, columns, terms]).expand(all);
     (a.cast(types[2]) * b.cast(types[2])).reduce(ReduceOp::Add, &[2]).reshape([rows, columns])
+}
+
+/// A convolution of padded square images with square windows, as a kernel: `zero` is taken from the image's numbers.
+fn convolution(types: [DType; 3], [images, channels, side, rows, places]: [i64; 5], zero: Option<i64>) -> UOp {
+    let [image, weight, sums] = types;
+    let (padding, width) = (places / 2, side + places / 2 * 2);
+    let change = zero.map_or("detach u".to_string(), |zero| format!("sub u, {zero}"));
+    let text = format!(
+        "graph %c(z: {sums}[{images}, {rows}, {side}, {side}], x: {image}[{images}, {channels}, {side}, {side}], w: {weight}[{rows}, {channels}, {places}, {places}]) {{
+  u: {sums} = cast x
+  n = {change}
+  p = pad n, [0:0, 0:0, {padding}:{padding}, {padding}:{padding}]
+  v = as_strided p, [{images}, 1, {side}, {side}, {channels}, {places}, {places}] strides [{}, 0, {width}, 1, {}, {width}, 1] offset 0
+  e = expand v, [{images}, {rows}, {side}, {side}, {channels}, {places}, {places}]
+  g: {sums} = cast w
+  f = reshape g, [1, {rows}, 1, 1, {channels}, {places}, {places}]
+  h = expand f, [{images}, {rows}, {side}, {side}, {channels}, {places}, {places}]
+  m = mul e, h
+  y = reduce m, add (4, 5, 6)
+  done = store z, y
+  k = sink done
+  return k
+}}",
+        channels * width * width,
+        width * width,
+    );
+    parse(&text).expect("a graph").roots[0].clone()
 }
 
 /// Numbers of all of a type, its ends often.
@@ -147,6 +175,21 @@ fn batches_of_products() {
     let sum = (a.cast(DType::I32) * b.cast(DType::I32)).reduce(ReduceOp::Add, &[3]).reshape([batch, rows, columns]);
     for (target, _) in machines() {
         check(&kernel_of(&[sum.clone()]), &target);
+    }
+}
+
+#[test]
+fn convolutions_take_terms_in_groups() {
+    for (target, types) in machines().into_iter().filter(|(target, _)| target.has_masked_memory) {
+        for types in types {
+            // Of 25 channels a term is left over, and of windows of one place all is one axis.
+            for sizes in [[1, 16, 14, 16, 3], [2, 25, 10, 12, 3], [1, 8, 9, 40, 5]] {
+                check(&convolution(types, sizes, None), &target);
+            }
+        }
+        // A zero point leaves numbers of 16 bits, or of 9 of which no byte is.
+        check(&convolution(BYTES, [1, 16, 14, 16, 3], Some(128)), &target);
+        check(&convolution(BYTES, [1, 16, 14, 16, 3], Some(3)), &target);
     }
 }
 

@@ -14,11 +14,13 @@ const REWRITTEN: u64 = 12;
 const TRIED_MAX: u64 = 20_000;
 
 /// Rules for nodes that are no scalars, which only kernels hold: `half_floats_are_summed_on_every_engine` computes them.
-const OF_KERNELS: [&str; 4] = [
+const OF_KERNELS: [&str; 6] = [
     "reduce_range of HALF_FLOATS",
     "horizontal_reduce of HALF_FLOATS",
     "reduce_range of HALF_FLOATS_CAST",
     "horizontal_reduce of HALF_FLOATS_CAST",
+    "reduce_range of HALF_FLOATS_COMPUTED",
+    "horizontal_reduce of HALF_FLOATS_COMPUTED",
 ];
 
 fn bytes(random: &mut Random, len: usize) -> Vec<u8> {

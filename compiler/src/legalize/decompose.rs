@@ -1,6 +1,6 @@
 //! Ops that a target lacks become ops that it has, in stages; each stage runs to its end before the next begins.
 //!
-//! 1. *half floats*: arithmetic on `f16` and `bf16` becomes `f32` arithmetic, rounded after each op ([`HALF_FLOATS`]).
+//! 1. *half floats*: arithmetic on `f16` and `bf16` becomes `f32` arithmetic, rounded after each op ([`HALF_FLOATS`]), but for what the machine computes of `f16` itself.
 //! 2. *division*: quotients and remainders that round to minus infinity become shifts, masks, or division toward zero with a
 //!    correction where signs may differ.
 //! 3. *transcendental*: exponentials, logarithms, sines and cosines become polynomials ([`TRANSCENDENTAL`]).
@@ -9,13 +9,13 @@
 //! is stored or used beside, and one value would have two results. Fused are a `muladd` of the program, steps of polynomials, and the product that
 //! a reduction adds to its accumulator, which nobody else sees.
 //!
-//! Afterwards no `idiv`, `mod`, `exp2`, `log2` or `sin` is left, and no arithmetic on half floats. All of it
+//! Afterwards no `idiv`, `mod`, `exp2`, `log2` or `sin` is left, and no arithmetic on half floats that the target has not. All of it
 //! works on scalars and on vectors alike.
 //!
 //! Tested: division against its definition, exhaustively for 8-bit types; the stages in their files; machine code against the
 //! interpreter in the test crate.
 
-use super::half_floats::{HALF_FLOATS, HALF_FLOATS_CAST};
+use super::half_floats::{HALF_FLOATS, HALF_FLOATS_CAST, HALF_FLOATS_COMPUTED};
 use super::transcendental::{TRANSCENDENTAL, TRANSCENDENTAL_FUSED};
 use crate::ir::UOp;
 use crate::rewrite::{RuleSet, rewrite};
@@ -40,7 +40,11 @@ pub fn stages(target: &Target) -> Vec<Stage> {
             let transcendental = if target.has_fma { &TRANSCENDENTAL_FUSED } else { &TRANSCENDENTAL };
             // The first machines of NVIDIA that round to bf16.
             let casts_bf16 = target.compute_capability().is_some_and(|capability| capability >= 80);
-            let half_floats = if casts_bf16 { &HALF_FLOATS_CAST } else { &HALF_FLOATS };
+            let half_floats = match (casts_bf16, target.has_half_arithmetic) {
+                (true, _) => &HALF_FLOATS_CAST,
+                (false, true) => &HALF_FLOATS_COMPUTED,
+                (false, false) => &HALF_FLOATS,
+            };
             vec![
                 stage("half floats compute in f32", half_floats),
                 stage("division becomes simple", &DIVISION),

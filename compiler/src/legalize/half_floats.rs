@@ -10,7 +10,10 @@
 //! | `f64` | either | through `f32` *rounded to odd*, so that rounding twice is rounding once |
 //! | anything else | either, and back | through `f32` |
 //!
-//! Always: afterwards no arithmetic op has an operand or result of these types; what only moves values (`where`, loads, vectors)
+//! A sum, difference, product, quotient or square root of `f16` that is rounded to `f32` and then to `f16` is what one rounding gives: `f32` has two bits more than twice those of `f16`
+//! (Figueroa, "When is double rounding innocuous?", 1995). So on machines that compute these themselves they stay as they are, with the same values.
+//!
+//! Always: afterwards no other arithmetic op has an operand or result of these types; what only moves values (`where`, loads, vectors)
 //! keeps them. Reductions over them accumulate in `f32`. Tested: conversions for every bit pattern of the half types, and at the
 //! boundaries between them; arithmetic against the interpreter's.
 
@@ -18,13 +21,27 @@ use std::sync::LazyLock;
 
 use crate::dtype::{DType, Scalar, ScalarType};
 use crate::ir::{Arg, Op, Sources, UOp, is_defined};
+use crate::rewrite::rules::Build;
 use crate::rewrite::{Pattern, Rule, RuleSet};
 
 /// Half-float arithmetic becomes `f32` arithmetic.
 pub static HALF_FLOATS: LazyLock<RuleSet> = LazyLock::new(|| {
     let casts = Rule::new(Op::Cast.name(), &[], Pattern::any(Op::Cast, "x"), |root, _| convert(root));
-    rule_set("HALF_FLOATS", casts)
+    rule_set("HALF_FLOATS", casts, |root, _| in_f32(root))
 });
+
+/// The same for machines that compute some of `f16` themselves.
+pub static HALF_FLOATS_COMPUTED: LazyLock<RuleSet> = LazyLock::new(|| {
+    let casts = Rule::new(Op::Cast.name(), &[], Pattern::any(Op::Cast, "x"), |root, _| convert(root));
+    rule_set("HALF_FLOATS_COMPUTED", casts, |root, _| if rounds_alike(root) { None } else { in_f32(root) })
+});
+
+/// Whether an op is of `f16` alone and gives the same by one rounding as by two.
+fn rounds_alike(root: &UOp) -> bool {
+    let is_f16 = |node: &UOp| node.dtype().scalar() == ScalarType::F16;
+    let rounds_once = matches!(root.op(), Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Sqrt);
+    rounds_once && is_f16(root) && root.src().iter().all(is_f16)
+}
 
 /// The same for machines that cast between `bf16` and `f32` themselves.
 pub static HALF_FLOATS_CAST: LazyLock<RuleSet> = LazyLock::new(|| {
@@ -34,11 +51,11 @@ pub static HALF_FLOATS_CAST: LazyLock<RuleSet> = LazyLock::new(|| {
             _ => convert(root),
         }
     });
-    rule_set("HALF_FLOATS_CAST", casts)
+    rule_set("HALF_FLOATS_CAST", casts, |root, _| in_f32(root))
 });
 
-fn rule_set(name: &'static str, casts: Rule) -> RuleSet {
-    let rule = |op: Op| Rule::new(op.name(), &[], Pattern::any(op, "x"), |root, _| in_f32(root));
+fn rule_set(name: &'static str, casts: Rule, compute: Build) -> RuleSet {
+    let rule = |op: Op| Rule::new(op.name(), &[], Pattern::any(op, "x"), compute);
     let arithmetic = Op::ALL.iter().copied().filter(|op| computes(*op));
     let rules = arithmetic.map(rule).chain([casts]).collect();
     RuleSet::new(name, |root| is_half(root.dtype()) || root.src().iter().any(|x| is_half(x.dtype())), rules)
@@ -226,6 +243,37 @@ mod tests {
         let product = &half * &half;
         let expected = (half.cast(DType::F32) * half.cast(DType::F32)).cast(DType::BF16);
         assert_eq!(rewrite(&product, &[&HALF_FLOATS_CAST]).unwrap(), expected);
+    }
+
+    #[test]
+    fn what_a_machine_computes_of_f16_stays_and_is_rounded_once_either_way() {
+        let (a, b) = (leaf(0, DType::F16), leaf(1, DType::F16));
+        let computed = |root: &UOp| rewrite(root, &[&HALF_FLOATS_COMPUTED]).unwrap();
+        type Exact = fn(f64, f64) -> f64;
+        let ops: [(UOp, Exact); 5] = [
+            (&a + &b, |x, y| x + y),
+            (&a - &b, |x, y| x - y),
+            (&a * &b, |x, y| x * y),
+            (a.div(&b), |x, y| x / y),
+            (a.sqrt(), |x, _| x.sqrt()),
+        ];
+        for (op, exact) in ops {
+            assert_eq!(computed(&op), op);
+            // `f64` has the sums and products, and more bits than twice those of the others: rounded to `f16` it is what one rounding gives.
+            let mut in_f32 = Evaluator::new(&[rewritten(&op)]);
+            for x in every_half(DType::F16).step_by(61) {
+                for y in every_half(DType::F16).step_by(509) {
+                    let once = Scalar::from_f64(exact(x.to_f64(), y.to_f64()), DType::F16);
+                    let found = in_f32.evaluate(&[x, y]).unwrap()[0];
+                    let same = found == once || found.to_f64().is_nan() && once.to_f64().is_nan();
+                    assert!(same, "{} at {x:?} {y:?}: {found:?}, not {once:?}", op.infix());
+                }
+            }
+        }
+        let brain = leaf(2, DType::BF16);
+        for other in [a.max(&b), a.muladd(&b, &a), -&a, a.lt(&b), &brain + &brain] {
+            assert_eq!(computed(&other), rewritten(&other));
+        }
     }
 
     #[test]

@@ -32,6 +32,7 @@ pub(super) fn host(threads: Option<usize>) -> Target {
         threads: u32::try_from(threads.unwrap_or(available).max(1)).unwrap_or(u32::MAX),
         has_fma: has_fma(),
         has_masked_memory: vector_bytes == 64,
+        has_half_arithmetic: vector_bytes == 64 && is_x86_feature_detected!("avx512fp16"),
         tiles: tiles::of_host(),
         costs: Costs { dots: dots(vector_bytes), ..Costs::cpu() },
         blocks: None,

@@ -21,7 +21,12 @@ use crate::choices::Choices;
 /// Rule sets whose rules keep every value exactly.
 pub fn exact_sets() -> Vec<&'static RuleSet> {
     let mut sets = symbolic::all_rules().to_vec();
-    sets.extend([&*decompose::DIVISION, &*half_floats::HALF_FLOATS, &*half_floats::HALF_FLOATS_CAST]);
+    sets.extend([
+        &*decompose::DIVISION,
+        &*half_floats::HALF_FLOATS,
+        &*half_floats::HALF_FLOATS_CAST,
+        &*half_floats::HALF_FLOATS_COMPUTED,
+    ]);
     sets
 }
 

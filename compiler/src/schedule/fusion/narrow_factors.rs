@@ -8,7 +8,8 @@
 //! (`optimize/by_hand/copies/product`); stored, they would be twice or four times as many bytes, and no instruction could take them. Where rows are too few for that, a cast more for each
 //! product is less than another kernel.
 //!
-//! Of sums over one axis alone: windows of convolutions are copied in the type that they are multiplied in. Tested below and by `tests/filetests/schedule/dots.uop`.
+//! Windows of convolutions stay narrow, too, where they have many terms (`optimize/by_hand/copies/dot_panels`): of few, as in a depthwise convolution, nothing is copied that many rows would
+//! share. Tested below and by `tests/filetests/schedule/dots.uop`.
 
 use rustc_hash::FxHashSet;
 
@@ -72,14 +73,20 @@ fn remove(narrow: &mut FxHashSet<u32>, casts: [u32; 2]) {
     }
 }
 
-/// The product that a node sums along one axis.
+/// Terms of a sum over several axes, at least: windows of 7 x 7 of one channel are fewer, and those of some channels more.
+const TERMS_MIN: i64 = 64;
+
+/// The product that a node sums along one axis, or along several that have many terms.
 fn product_of_sum(graph: &Graph, position: usize) -> Option<u32> {
     let node = &graph.nodes[position];
     let Arg::Reduce(ReduceOp::Add, axes) = node.arg() else { return None };
     let operand = *graph.src[position].first()?;
     let of_operand = &graph.nodes[operand as usize];
-    let long = axes.iter().filter(|axis| !of_operand.shape()[**axis as usize].is(1)).count();
-    (of_operand.op() == Op::Mul && long == 1).then_some(operand)
+    let lengths = axes.iter().map(|axis| &of_operand.shape()[*axis as usize]).filter(|len| !len.is(1));
+    let long = lengths.clone().count();
+    let terms = lengths.map(|len| len.as_const().unwrap_or(1)).fold(1, i64::saturating_mul);
+    let is_wide = long == 1 || long > 1 && terms >= TERMS_MIN;
+    (of_operand.op() == Op::Mul && is_wide).then_some(operand)
 }
 
 /// What a product multiplies, before it was moved.
