@@ -13,14 +13,20 @@ use warpweft_tests::rules::{self, Outcome, functions, small};
 const REWRITTEN: u64 = 12;
 const TRIED_MAX: u64 = 20_000;
 
-/// Rules for nodes that are no scalars, which only kernels hold: `half_floats_are_summed_on_every_engine` computes them.
-const OF_KERNELS: [&str; 6] = [
+/// Rules for nodes that are no scalars, which only kernels hold: `half_floats_are_summed_on_every_engine` computes them. And those for `bf16` alone, where instances
+/// are of `f16`: `legalize::half_floats` tests them.
+const OF_KERNELS: [&str; 11] = [
     "reduce_range of HALF_FLOATS",
     "horizontal_reduce of HALF_FLOATS",
     "reduce_range of HALF_FLOATS_CAST",
     "horizontal_reduce of HALF_FLOATS_CAST",
     "reduce_range of HALF_FLOATS_COMPUTED",
     "horizontal_reduce of HALF_FLOATS_COMPUTED",
+    "sqrt of HALF_FLOATS_COMPUTED",
+    "add of HALF_FLOATS_COMPUTED",
+    "sub of HALF_FLOATS_COMPUTED",
+    "mul of HALF_FLOATS_COMPUTED",
+    "div of HALF_FLOATS_COMPUTED",
 ];
 
 fn bytes(random: &mut Random, len: usize) -> Vec<u8> {
