@@ -127,12 +127,15 @@ fn find_held(root: &UOp) -> Option<Held> {
         if kept.is_empty() || left.is_empty() {
             continue;
         }
-        let is_shared = |row: &u32| {
-            let loads = below.iter().filter(|node| node.op() == Op::Load && node.src()[0].src()[0].op() == Op::Param);
-            let mut sets = loads.map(|load| dependencies.get(load));
-            sets.any(|set| set.contains(id) && !set.contains(*row))
+        // Most of what a block loads is the same for all of a tile of rows; what only a mask does not ask for, as heads, are none.
+        let loads = || below.iter().filter(|node| node.op() == Op::Load && node.src()[0].src()[0].op() == Op::Param);
+        let is_shared = |load: &UOp, row: u32| {
+            let set = dependencies.get(load);
+            set.contains(id) && !set.contains(row)
         };
-        let row = same.iter().rposition(is_shared);
+        let shared: Vec<usize> = same.iter().map(|row| loads().filter(|load| is_shared(load, *row)).count()).collect();
+        let most = shared.iter().copied().max().filter(|most| *most > 0);
+        let row = most.and_then(|most| shared.iter().rposition(|count| *count == most));
         let inside_row = row.map_or_else(Vec::new, |row| same[row + 1..].to_vec());
         let row = row.and_then(|row| outputs.iter().find(|range| range_id(range) == same[row]).cloned());
         return Some(Held { blocks: id, left, row, inside_row });

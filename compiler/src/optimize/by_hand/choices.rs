@@ -9,13 +9,14 @@
 //! loads that several ask for are made once, and the loops around are left whole: for lanes, and for threads to share.
 //! A loop over parts of one length, as `cat` has it, is split into parts first. Parts of different lengths are cut apart ([`cuts`](super::cuts)).
 //!
-//! Always: made of the opts `split` and `upcast`, of lengths that leave nothing over; never around reductions. Tested below, and by `tests/filetests/optimize/choices.uop`.
+//! Always: made of the opts `split` and `upcast`, of lengths that leave nothing over; not around contractions. Tested below, and by random lists of these opts.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::cuts::decided_parts;
-use crate::ir::{Op, UOp};
-use crate::kernel::ranges::{Dependencies, closed_ranges, range_id};
+use super::cuts::parts_of;
+use crate::ir::{Op, UOp, postorder};
+use crate::kernel::ranges::{Dependencies, closed_ranges, is_loop_end, open_operands, range_id};
+use crate::lower::loops::is_serial;
 use crate::optimize::by_hand::Attempts;
 use crate::optimize::opt::Opt;
 use crate::optimize::transforms::split::is_reduce;
@@ -47,24 +48,35 @@ pub(crate) fn unroll_choices(choice: &mut Attempts<'_>) -> bool {
 /// A range, the length of its parts, and their number.
 fn find_choice(root: &UOp) -> Option<(u32, u32, u32)> {
     let dependencies = Dependencies::of(root);
-    if dependencies.order.iter().any(|node| node.op() == Op::ReduceRange) {
-        return None;
-    }
     let mut seen = FxHashSet::default();
-    let stores = dependencies.order.iter().filter(|node| node.op() == Op::Store);
-    let ranges = stores.flat_map(closed_ranges).filter(|range| !is_reduce(range) && seen.insert(range_id(range)));
+    let ends = dependencies.order.iter().filter(|node| is_loop_end(node));
+    let is_plain = |end: &UOp, range: &UOp| !is_serial(range) && (end.op() == Op::ReduceRange || !is_reduce(range));
+    let ranges = ends.flat_map(|end| closed_ranges(end).iter().filter(move |range| is_plain(end, range)));
+    let ranges = ranges.filter(|range| seen.insert(range_id(range)));
     ranges.into_iter().find_map(|range| {
         let count = range.src()[0].as_int()?;
-        let parts = decided_parts(range, &dependencies)?;
+        let parts = parts_of(range, &dependencies)?;
         let len = parts[0].1 - parts[0].0;
         let is_even = parts.len() as i64 * len == count && parts.iter().all(|(begin, end)| end - begin == len);
-        if !is_even || parts.len() > PARTS_MAX {
+        if !is_even || parts.len() > PARTS_MAX || holds_contraction(range, &dependencies) {
             return None;
         }
-        let all = dependencies.order.iter().filter(|node| is_counted(node)).count();
+        let all = ops_of_iteration(range, None, &dependencies);
         let ops = ops_of_parts(range, &parts, &dependencies);
         let is_worth = (ops as f64) < SHARE_MAX * (all * parts.len()) as f64;
         (is_worth && ops <= OPS_MAX).then_some((range_id(range), len as u32, parts.len() as u32))
+    })
+}
+
+/// Whether a sum that stands in the loop, or that closes it, reads something for several results: its register tile wants the loop as it is.
+fn holds_contraction(range: &UOp, dependencies: &Dependencies) -> bool {
+    let id = range_id(range);
+    let ends = dependencies.order.iter().filter(|node| node.op() == Op::ReduceRange);
+    let mut inside = ends.filter(|end| dependencies.get(end).contains(id) || closed_ranges(end).contains(range));
+    inside.any(|end| {
+        let around = dependencies.get(end);
+        let is_reused = |load: &UOp| around.iter().any(|other| other != id && !dependencies.get(load).contains(other));
+        postorder(open_operands(end)).iter().any(|node| node.op() == Op::Load && is_reused(node))
     })
 }
 
@@ -74,20 +86,21 @@ fn is_counted(node: &UOp) -> bool {
 
 /// Elementwise ops of one iteration of each part of a range, together.
 pub(super) fn ops_of_parts(range: &UOp, parts: &[(i64, i64)], dependencies: &Dependencies) -> usize {
-    parts.iter().map(|(begin, _)| ops_of_iteration(range, *begin, dependencies)).sum()
+    parts.iter().map(|(begin, _)| ops_of_iteration(range, Some(*begin), dependencies)).sum()
 }
 
-/// Elementwise ops that one iteration of a range asks for.
-fn ops_of_iteration(range: &UOp, iteration: i64, dependencies: &Dependencies) -> usize {
+/// Elementwise ops that stand in a loop, or those of them that one of its iterations asks for.
+pub(super) fn ops_of_iteration(range: &UOp, iteration: Option<i64>, dependencies: &Dependencies) -> usize {
     let mut numbers: FxHashMap<UOp, Option<i64>> = FxHashMap::default();
-    // Users stand behind what they use.
-    for node in &dependencies.order {
+    for node in dependencies.order.iter().filter(|_| iteration.is_some()) {
         let known = |source: &UOp| numbers.get(source).copied().flatten();
-        let number = number_of(node, range, iteration, &known);
+        let number = iteration.and_then(|iteration| number_of(node, range, iteration, &known));
         numbers.insert(node.clone(), number);
     }
-    let mut asked: FxHashSet<UOp> = dependencies.order.last().into_iter().cloned().collect();
+    let ends = dependencies.order.iter().filter(|node| closed_ranges(node).contains(range));
+    let mut asked: FxHashSet<UOp> = ends.cloned().collect();
     let mut ops = 0;
+    // Users stand behind what they use.
     for node in dependencies.order.iter().rev() {
         if !asked.contains(node) {
             continue;
@@ -211,8 +224,8 @@ mod tests {
         let range = range.expect("the loop over parts");
         // x * 0 + 1 is a number, x * 1 is x: at most a product, a sum and exp2 are asked for.
         for iteration in 0..5 {
-            assert!(ops_of_iteration(range, iteration, &dependencies) <= 3);
+            assert!(ops_of_iteration(range, Some(iteration), &dependencies) <= 3);
         }
-        assert!(dependencies.order.iter().filter(|node| is_counted(node)).count() >= 5 + 4);
+        assert!(ops_of_iteration(range, None, &dependencies) >= 5 + 4);
     }
 }

@@ -16,7 +16,7 @@
 
 use std::collections::BTreeSet;
 
-use super::choices::{OPS_MAX, PARTS_MAX, ops_of_parts};
+use super::choices::{OPS_MAX, PARTS_MAX, ops_of_iteration, ops_of_parts};
 use super::contraction::step_of_load;
 use super::survey::Survey;
 use crate::ir::{AxisKind, Op, UOp};
@@ -51,14 +51,16 @@ struct Places {
 /// The parts of a range, in order, in which each condition on it alone has one answer, each on other loops, too, holds, and each digit has one
 /// quotient; `None` if that is all of the range, or a condition asks for something else than sums and digits.
 pub(crate) fn decided_parts(range: &UOp, dependencies: &Dependencies) -> Option<Vec<(i64, i64)>> {
+    if is_reduce(range) { None } else { parts_of(range, dependencies) }
+}
+
+/// As [`decided_parts`], of the loop of a reduction, too.
+pub(super) fn parts_of(range: &UOp, dependencies: &Dependencies) -> Option<Vec<(i64, i64)>> {
     parts_and_places(range, dependencies).map(|(parts, _)| parts)
 }
 
 fn parts_and_places(range: &UOp, dependencies: &Dependencies) -> Option<(Vec<(i64, i64)>, Places)> {
     let len = range.src()[0].as_int()?;
-    if is_reduce(range) {
-        return None;
-    }
     let id = range_id(range);
     let mut places = Places::default();
     let mut holds = (0, len);
@@ -176,7 +178,7 @@ fn cut_once(choice: &mut Attempts<'_>, target: &Target) -> bool {
         false => PARTS_WITH_REDUCTIONS.max(UNROLLED_OPS_MAX as usize / ops.max(1)),
     };
     let all = walked.iter().map(|range| (range, true)).chain(around.iter().map(|range| (range, false)));
-    for (range, is_walked) in all {
+    for (range, is_walked) in all.filter(|(range, _)| !is_reduce(range)) {
         let Some((parts, places)) = parts_and_places(range, &dependencies) else { continue };
         let len = range.src()[0].max_value();
         // Loads and stores of numbers from memory are what most is worth in lanes of four bytes.
@@ -190,7 +192,8 @@ fn cut_once(choice: &mut Attempts<'_>, target: &Target) -> bool {
         };
         let ops_apart = || ops_of_parts(range, &parts, &dependencies);
         // One thread that does what is asked for, beside several that do what all parts ask for in each.
-        let needs_one = || !has_reductions && ops_apart() * choice.threads as usize <= ops * parts.len();
+        let ops_together = || ops_of_iteration(range, None, &dependencies) * parts.len();
+        let needs_one = || !has_reductions && ops_apart() * choice.threads as usize <= ops_together();
         let can_share = leaves_shares(choice, range)
             || is_walked && places.has_digits && i64::from(choice.threads) < lanes
             || parts.len() > choice.threads as usize && needs_one();
