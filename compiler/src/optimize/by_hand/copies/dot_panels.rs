@@ -22,7 +22,7 @@
 
 use super::pack::attempt_copy;
 use super::panels::{Panel, merge, move_outermost};
-use super::product::{attempt, load_of, share_blocks, upcast, vectorize};
+use super::product::{attempt, has_loop, load_of, share_blocks, upcast, vectorize};
 use crate::ir::{DotKind, Op, UOp, postorder};
 use crate::kernel::ranges::{closed_ranges, next_range_id, open_operands, range_id};
 use crate::optimize::by_hand::Attempts;
@@ -34,18 +34,17 @@ use crate::target::Target;
 /// Registers that a tile leaves: one for the element of a row, and one for a product that an instruction of its own adds.
 const REGISTERS_LEFT: u32 = 2;
 
-/// What is copied, and the register tile that reads it.
+/// What is copied, and who reads it.
 struct DotPanel {
     panel: Panel,
     /// What is copied of, and the rows' operand.
     memory: UOp,
     weights: UOp,
-    /// The loop over rows.
-    rows: u32,
-    /// Columns of the innermost loop of a block.
+    /// The loop over rows, and how many there are.
+    rows: (u32, i64),
+    /// Columns of the innermost loop of a block, and of all of it.
     width: i64,
-    vectors: u32,
-    tile_rows: u32,
+    all: i64,
 }
 
 /// Copies a panel in groups of terms, if a contraction wants one and the machine has an instruction for it; whether it did. Of several kinds the one with the most terms.
@@ -83,22 +82,10 @@ fn find(contraction: &Contraction<'_>, target: &Target, kind: DotKind) -> Option
     }
     let of_range = |id: &u32| contraction.outputs.iter().find(|range| range_id(range) == *id);
     let width = of_range(panel.columns.last()?)?.src()[0].as_int()?;
-    let lanes = i64::from(target.vector_bytes) / kind.sums().bytes() as i64;
     let all = panel.columns_of_block(contraction.outputs)?;
-    let registers = RegisterRoom { registers: target.vector_registers - REGISTERS_LEFT, values: 1, divides: false };
-    let most = |len: i64| u32::try_from(len).unwrap_or(u32::MAX >> 1);
-    let (vectors, tile_rows) = register_tile(&registers, most((all + lanes - 1) / lanes), most(rows));
     let memory = contraction.load.src()[0].src()[0].clone();
     let weights = weights.src()[0].src()[0].clone();
-    (memory != weights && all >= lanes).then_some(DotPanel {
-        panel,
-        memory,
-        weights,
-        rows: range_id(row),
-        width,
-        vectors,
-        tile_rows,
-    })
+    (memory != weights).then_some(DotPanel { panel, memory, weights, rows: (range_id(row), rows), width, all })
 }
 
 /// Whether a load has all terms of a reduction side by side, as its loops run.
@@ -137,10 +124,18 @@ fn make(choice: &mut Attempts<'_>, found: &DotPanel, kind: DotKind) -> Option<()
     vectorize(choice, of_columns, narrow)?;
     upcast(choice, of_columns, (found.width + narrow - 1) / narrow)?;
     upcast(choice, of_group, kind.group() as i64)?;
-    let lanes = i64::from(choice.target.vector_bytes) / kind.sums().bytes() as i64;
-    vectorize(choice, columns[0], lanes)?;
-    upcast(choice, columns[0], i64::from(found.vectors))?;
-    upcast(choice, found.rows, i64::from(found.tile_rows))?;
+    // Terms that are left over read the image itself, which no loop over whole blocks walks.
+    let last = columns[columns.len() - 1];
+    let is_one = columns.len() == 1 || !has_loop(&choice.kernel, last);
+    let (range, len) = if is_one { (columns[0], found.all) } else { (last, found.width) };
+    let lanes = (i64::from(choice.target.vector_bytes) / kind.sums().bytes() as i64).min(1 << len.max(1).ilog2());
+    let registers =
+        RegisterRoom { registers: choice.target.vector_registers - REGISTERS_LEFT, values: 1, divides: false };
+    let most = |len: i64| u32::try_from(len).unwrap_or(u32::MAX >> 1);
+    let (vectors, tile_rows) = register_tile(&registers, most((len + lanes - 1) / lanes), most(found.rows.1));
+    vectorize(choice, range, lanes)?;
+    upcast(choice, range, i64::from(vectors))?;
+    upcast(choice, found.rows.0, i64::from(tile_rows))?;
     compute_weights(choice, found, [terms, group], kind);
     share_blocks(choice, panel.outside.len());
     Some(())

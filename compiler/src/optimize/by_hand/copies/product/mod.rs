@@ -337,7 +337,7 @@ pub(super) fn load_of(choice: &Attempts<'_>, memory: &UOp, terms: u32) -> Option
 }
 
 /// Whether a range is still there, and no tile of one iteration.
-fn has_loop(root: &UOp, id: u32) -> bool {
+pub(crate) fn has_loop(root: &UOp, id: u32) -> bool {
     crate::kernel::ranges::all_ranges(root)
         .iter()
         .any(|range| range_id(range) == id && len(range).is_none_or(|len| len > 1))
