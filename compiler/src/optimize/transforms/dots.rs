@@ -151,6 +151,16 @@ fn narrow(factor: &UOp, dtype: DType) -> Option<UOp> {
     if let Some(source) = widened.filter(|source| source.dtype() == dtype) {
         return Some(source.clone());
     }
+    if dtype.is_float() {
+        // What is padded after it was widened.
+        return match (factor.op(), factor.src(), factor.as_scalar()) {
+            (Op::Where, [there, a, b], _) => Some(there.select(&narrow(a, dtype)?, &narrow(b, dtype)?)),
+            (_, _, Some(value)) if value.cast(dtype).cast(factor.dtype()) == value => {
+                Some(UOp::constant(value.cast(dtype), dtype))
+            }
+            _ => None,
+        };
+    }
     let (low, high) = dtype.integer_bounds()?;
     if factor.min_value() < low || factor.max_value() > high {
         return None;
