@@ -166,9 +166,7 @@ fn tile(load: &UOp, steps: &[(&UOp, i64)], lanes: usize, dependencies: &Dependen
     let step_along =
         |range: &UOp| -> i64 { terms.iter().filter(|(term, _)| term == range).map(|(_, step)| step).sum() };
     let is_named = |range: &UOp| steps.iter().any(|(named, _)| *named == range);
-    let is_odd = |(term, _): &(UOp, i64)| {
-        !is_named(term) && postorder(std::slice::from_ref(term)).iter().any(|node| is_named(node))
-    };
+    let is_odd = |(term, _): &(UOp, i64)| !is_named(term) && postorder(std::slice::from_ref(term)).iter().any(is_named);
     let lies_so = steps.iter().all(|(range, step)| range.src()[0].is_const(1) || step_along(range) == *step);
     let is_moved = steps.iter().any(|(range, _)| dependencies.get(memory).contains(range_id(range)));
     if !lies_so || is_moved || terms.iter().any(is_odd) {
