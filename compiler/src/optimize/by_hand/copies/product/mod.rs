@@ -296,8 +296,11 @@ pub(super) fn upcast(choice: &mut Attempts<'_>, range: u32, times: i64) -> Optio
 fn stage(choice: &mut Attempts<'_>, operand: &Operand, loops: &Loops, ranges: &[u32]) -> Option<u32> {
     let dependencies = Dependencies::of(&choice.kernel);
     // What a cut of the terms leaves over is read where it is.
-    let is_meant =
-        |load: &UOp| load.src()[0].src()[0] == operand.memory && dependencies.get(load).contains(loops.terms);
+    let is_meant = |load: &UOp| {
+        let depends = dependencies.get(load);
+        let is_side = depends.contains(loops.fill_columns) == operand.is_of_columns;
+        load.src()[0].src()[0] == operand.memory && depends.contains(loops.terms) && is_side
+    };
     let load = loads_of(&choice.kernel).iter().position(is_meant)?;
     let fresh = next_range_id(&choice.kernel);
     attempt_copy(choice, u32::try_from(load).ok()?, ranges.to_vec()).then_some(fresh)
