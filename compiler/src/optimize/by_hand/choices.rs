@@ -14,6 +14,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::cuts::parts_of;
+use crate::DType;
 use crate::ir::{Op, UOp, postorder};
 use crate::kernel::ranges::{Dependencies, closed_ranges, is_loop_end, open_operands, range_id};
 use crate::lower::loops::is_serial;
@@ -80,8 +81,9 @@ fn holds_contraction(range: &UOp, dependencies: &Dependencies) -> bool {
     })
 }
 
+/// Ops on numbers: what decides about loads is no work.
 fn is_counted(node: &UOp) -> bool {
-    node.op().is_elementwise() && !node.dtype().is_index()
+    node.op().is_elementwise() && !node.dtype().is_index() && node.dtype() != DType::BOOL
 }
 
 /// Elementwise ops of one iteration of each part of a range, together.
@@ -140,6 +142,8 @@ fn number_of(node: &UOp, range: &UOp, iteration: i64, known: &dyn Fn(&UOp) -> Op
         (Op::Add, Some(first), Some(second)) => first.checked_add(second),
         (Op::Mul, Some(first), Some(second)) => first.checked_mul(second),
         (Op::Lt, Some(first), Some(second)) => Some(i64::from(first < second)),
+        (Op::Eq, Some(first), Some(second)) => Some(i64::from(first == second)),
+        (Op::Ne, Some(first), Some(second)) => Some(i64::from(first != second)),
         (Op::And, Some(first), Some(second)) => Some(first & second),
         (Op::Or, Some(first), Some(second)) => Some(first | second),
         _ => None,
@@ -149,7 +153,6 @@ fn number_of(node: &UOp, range: &UOp, iteration: i64, known: &dyn Fn(&UOp) -> Op
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::DType;
     use crate::ir::Arg;
     use crate::ops::join::{cat, stack};
     use crate::optimize::choose;
@@ -158,11 +161,11 @@ mod tests {
     use crate::watch::Silent;
 
     /// What the choice by hand does to a kernel of one store.
-    fn by_hand(value: UOp) -> Vec<Opt> {
+    fn by_hand(value: UOp, threads: u32) -> Vec<Opt> {
         let len = value.shape().iter().map(|dim| dim.max_value() as u64).product();
         let store = vec![UOp::param(0, DType::F32, len), value];
         let kernel = UOp::sink([UOp::new(Op::Store, DType::VOID, store, Arg::None)]);
-        choose(&loops_of(&kernel, &mut Silent), &Target::test_avx512()).applied
+        choose(&loops_of(&kernel, &mut Silent), &Target { threads, ..Target::test_avx512() }).applied
     }
 
     fn exp2(x: UOp) -> UOp {
@@ -184,14 +187,14 @@ mod tests {
     fn parts_of_one_length_are_straight_line_code_with_lanes() {
         for count in [2, 3, 6, 12, 16] {
             for axis in [0, 1, 2] {
-                let opts = by_hand(stack(&computed(count, 100, 64), axis).expect("of equal shapes"));
+                let opts = by_hand(stack(&computed(count, 100, 64), axis).expect("of equal shapes"), 2);
                 assert_eq!(copies(&opts).first(), Some(&(count as u32)), "stack of {count} along {axis}: {opts:?}");
                 let is_cut = opts.iter().any(|opt| matches!(opt, Opt::Peel { .. }));
                 let has_lanes = opts.iter().any(|opt| matches!(opt, Opt::Vectorize { lanes: 16, .. }));
                 assert!(has_lanes && !is_cut, "stack of {count} along {axis}: {opts:?}");
             }
             for axis in [0, 1] {
-                let opts = by_hand(cat(&computed(count, 96, 64), axis).expect("of equal shapes"));
+                let opts = by_hand(cat(&computed(count, 96, 64), axis).expect("of equal shapes"), 2);
                 assert_eq!(copies(&opts).first(), Some(&(count as u32)), "cat of {count} along {axis}: {opts:?}");
                 assert!(matches!(opts.first(), Some(Opt::Split { .. })), "cat of {count} along {axis}: {opts:?}");
             }
@@ -204,11 +207,11 @@ mod tests {
         let x = UOp::param(1, DType::F32, 8 * 640).reshape([8, 640]);
         let costly = (0..20).fold(x, |x, _| exp2(x * 3));
         let number = cat(&(0..8).map(|k| UOp::float(f64::from(k), DType::F32).reshape([1, 1])).collect::<Vec<_>>(), 0);
-        let opts = by_hand(costly * number.expect("of equal shapes").expand([8, 640]));
+        let opts = by_hand(costly * number.expect("of equal shapes").expand([8, 640]), 2);
         assert!(!copies(&opts).contains(&8), "{opts:?}");
         // Parts of two lengths have loops of their own.
         let [x, y] = [200, 300].map(|rows| exp2(UOp::param(1, DType::F32, 640 * rows).reshape([rows as i64, 640])));
-        let opts = by_hand(cat(&[x, y], 0).expect("of equal widths"));
+        let opts = by_hand(cat(&[x, y], 0).expect("of equal widths"), 1);
         assert!(opts.iter().any(|opt| matches!(opt, Opt::Peel { .. })), "{opts:?}");
     }
 

@@ -6,7 +6,7 @@
 //! 0. Loops over groups become two (`groups`). Products of matrices by blocks, where these are better than what follows (`product`), convolutions of narrow numbers by panels in groups of terms (`dot_panels`), and contractions of more terms than caches
 //!    hold by blocks of these (`panel_blocks`, `term_blocks`), those whose results lie in short rows with the other operand's rows as lanes (`row_lanes`): then nothing else is done.
 //!    Loops over blocks outside of the loops that what they keep does not depend on (`blocks_outside`). Panels of what many rows read awkwardly (`panels`), frames of
-//!    windows that few read (`windows`) or some rows share (`frames`). Loops are cut where something is decided (`cuts`), and split where iterations take turns (`turns`). Vectors go on into the next
+//!    windows that few read (`windows`) or some rows share (`frames`). Loops whose iterations choose among values become straight-line code (`choices`), loops are cut where something is decided (`cuts`), and split where iterations take turns (`turns`). Vectors go on into the next
 //!    row where rows are shorter (`short_rows`): then nothing else is done but 5.
 //! 1. Stages that let loops run in lanes which they could not have otherwise (`local_buffers`).
 //! 2. The vector ranges: the output range along which most accesses (by weight) are consecutive or constant, unless the loops inside

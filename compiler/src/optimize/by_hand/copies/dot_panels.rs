@@ -114,7 +114,7 @@ fn make(choice: &mut Attempts<'_>, found: &DotPanel, kind: DotKind) -> Option<()
     attempt(choice, Opt::Dot { range: terms, terms: kind.group() as u32 })?;
     let fill = next_range_id(&choice.kernel);
     let along: Vec<u32> = [terms].into_iter().chain(columns.iter().copied()).chain([group]).collect();
-    let load = load_of(choice, &found.memory, terms)?;
+    let load = load_of(choice, &found.memory, terms, None)?;
     attempt_copy(choice, load, along).then_some(())?;
     merge(choice, &columns);
     // The narrow rows of the image, as many beside each other as a group has terms.
@@ -144,7 +144,7 @@ fn make(choice: &mut Attempts<'_>, found: &DotPanel, kind: DotKind) -> Option<()
 /// Copies what is computed of the rows' operand alone for each tile of rows, as bytes that are shifted.
 fn compute_weights(choice: &mut Attempts<'_>, found: &DotPanel, [terms, group]: [u32; 2], kind: DotKind) {
     let fill = next_range_id(&choice.kernel);
-    let Some(load) = load_of(choice, &found.weights, terms) else { return };
+    let Some(load) = load_of(choice, &found.weights, terms, None) else { return };
     if choice.attempt(Opt::StageComputed { load, ranges: vec![terms, group] })
         && choice.attempt(Opt::Merge { range: fill, inner: fill + 1 })
     {

@@ -316,23 +316,29 @@ pub(crate) fn upcast(choice: &mut Attempts<'_>, range: u32, times: i64) -> Optio
 
 /// Copies an operand along ranges; gives the first loop of the copy.
 fn stage(choice: &mut Attempts<'_>, operand: &Operand, loops: &Loops, ranges: &[u32]) -> Option<u32> {
-    let load = load_of(choice, &operand.memory, loops.terms)?;
+    let side = (loops.fill_columns, operand.is_of_columns);
+    let load = load_of(choice, &operand.memory, loops.terms, Some(side))?;
     let fresh = next_range_id(&choice.kernel);
     attempt_copy(choice, load, ranges.to_vec()).then_some(fresh)
 }
 
-/// As [`stage`], of what memory has, whatever is computed from it; `terms` is a loop that the load which is meant stands in.
-fn stage_raw(choice: &mut Attempts<'_>, operand: &Operand, terms: u32, ranges: &[u32]) -> Option<u32> {
-    let load = load_of(choice, &operand.memory, terms)?;
+/// As [`stage`], of what memory has, whatever is computed from it. The load that is meant stands in the last of the ranges, and in that loop over columns if it is theirs.
+fn stage_raw(choice: &mut Attempts<'_>, operand: &Operand, columns: u32, ranges: &[u32]) -> Option<u32> {
+    let load = load_of(choice, &operand.memory, *ranges.last()?, Some((columns, operand.is_of_columns)))?;
     let fresh = next_range_id(&choice.kernel);
     attempt(choice, Opt::Stage { load, ranges: ranges.to_vec() })?;
     Some(fresh)
 }
 
-/// The number of the load of some memory that stands in a loop over terms. What a cut of the terms leaves over is read where it is.
-pub(super) fn load_of(choice: &Attempts<'_>, memory: &UOp, terms: u32) -> Option<u32> {
+/// The number of the load of some memory that stands in a loop over terms; of a matrix that is multiplied with itself, the one that varies with a loop, or that does not. What a
+/// cut of the terms leaves over is read where it is.
+pub(super) fn load_of(choice: &Attempts<'_>, memory: &UOp, terms: u32, side: Option<(u32, bool)>) -> Option<u32> {
     let dependencies = Dependencies::of(&choice.kernel);
-    let is_meant = |load: &UOp| load.src()[0].src()[0] == *memory && dependencies.get(load).contains(terms);
+    let is_meant = |load: &UOp| {
+        let depends = dependencies.get(load);
+        let is_side = side.is_none_or(|(range, varies)| depends.contains(range) == varies);
+        load.src()[0].src()[0] == *memory && depends.contains(terms) && is_side
+    };
     loads_of(&choice.kernel).iter().position(is_meant).and_then(|load| u32::try_from(load).ok())
 }
 

@@ -18,7 +18,9 @@ use crate::target::Target;
 const OPS_OF_TERM_MAX: usize = 4;
 /// One of the two loads of a product.
 pub(super) struct Operand {
+    /// Both operands may lie in the same memory.
     pub(super) memory: UOp,
+    pub(super) is_of_columns: bool,
     /// Bytes of an element in memory, and of one of a copy.
     pub(super) bytes: i64,
     pub(super) copied_bytes: i64,
@@ -84,12 +86,13 @@ pub(super) fn find_product(root: &UOp, target: &Target) -> Option<Product> {
     };
     let rows = outputs.iter().filter(is_row).max_by_key(|range| len(range)).cloned();
     let replaced = memory_in_place(root);
-    let operand = |load: &UOp, own: Option<&UOp>| -> Option<Operand> {
+    let operand = |load: &UOp, own: Option<&UOp>, is_of_columns: bool| -> Option<Operand> {
         let [memory, _] = load.src()[0].src() else { return None };
         let is_plain = memory.op() == Op::Param && !replaced.contains(memory);
         let (term_step, own_step) = (step_of_load(load, terms)?, own.map_or(Some(0), |own| step_of_load(load, own))?);
         is_plain.then(|| Operand {
             memory: memory.clone(),
+            is_of_columns,
             bytes: load.dtype().bytes() as i64,
             copied_bytes: copied_bytes(&dependencies, load),
             is_computed: computed_from(&dependencies, load) != *load,
@@ -102,8 +105,8 @@ pub(super) fn find_product(root: &UOp, target: &Target) -> Option<Product> {
     let dot = dot_of(root, reduction, range_id(terms), target);
     let ops_max = if dot.is_some() { OPS_OF_DOT_MAX } else { OPS_OF_TERM_MAX };
     let fits = ops <= ops_max && len(terms).is_some() && len(columns).is_some();
-    let (of_rows, of_columns) = (operand(of_rows, rows.as_ref())?, operand(of_columns, Some(columns))?);
-    (fits && of_rows.memory != of_columns.memory).then(|| Product {
+    let (of_rows, of_columns) = (operand(of_rows, rows.as_ref(), false)?, operand(of_columns, Some(columns), true)?);
+    fits.then(|| Product {
         others: outputs.iter().filter(is_apart).cloned().collect(),
         result_bytes: accumulated_in(reduction.dtype()).bytes() as i64,
         is_in_place: root.src().iter().any(replaces_what_was_read),

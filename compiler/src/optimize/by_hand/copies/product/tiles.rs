@@ -193,10 +193,10 @@ pub(super) fn make_tiles(
     let tile_rows = split(choice, rows, blocks.rows, tiled.rows)?;
     let tile_columns = split(choice, loops.fill_columns, blocks.columns, SIDE)?;
     let along: Vec<u32> = steps.into_iter().chain([tile_rows, groups, terms]).collect();
-    copy_rows(choice, &product.of_rows, &along, tiled)?;
+    copy_rows(choice, &product.of_rows, tile_columns, &along, tiled)?;
     let outer = Some(loops.fill_columns).filter(|columns| *columns != tile_columns);
     let along: Vec<u32> = outer.into_iter().chain(steps).chain([groups, tile_columns, terms]).collect();
-    copy_columns(choice, &product.of_columns, &along, tiled, group)?;
+    copy_columns(choice, &product.of_columns, tile_columns, &along, tiled, group)?;
     let lanes = next_range_id(&choice.kernel);
     vectorize(choice, tile_columns, SIDE)?;
     if tile_rows != rows {
@@ -218,8 +218,14 @@ pub(super) fn make_tiles(
 }
 
 /// Copies the rows' operand of a tile, for all terms: each row of it in one piece.
-fn copy_rows(choice: &mut Attempts<'_>, operand: &Operand, along: &[u32], tiled: &TileBlocks) -> Option<()> {
-    let last = stage_raw(choice, operand, along[along.len() - 1], along)? + along.len() as u32 - 1;
+fn copy_rows(
+    choice: &mut Attempts<'_>,
+    operand: &Operand,
+    columns: u32,
+    along: &[u32],
+    tiled: &TileBlocks,
+) -> Option<()> {
+    let last = stage_raw(choice, operand, columns, along)? + along.len() as u32 - 1;
     let (rows, groups) = (last - 2, last - 1);
     // Groups follow each other as terms do.
     attempt(choice, Opt::Merge { range: groups, inner: last })?;
@@ -236,11 +242,12 @@ fn copy_rows(choice: &mut Attempts<'_>, operand: &Operand, along: &[u32], tiled:
 fn copy_columns(
     choice: &mut Attempts<'_>,
     operand: &Operand,
+    columns: u32,
     along: &[u32],
     tiled: &TileBlocks,
     group: i64,
 ) -> Option<()> {
-    let last = stage_raw(choice, operand, along[along.len() - 1], along)? + along.len() as u32 - 1;
+    let last = stage_raw(choice, operand, columns, along)? + along.len() as u32 - 1;
     vectorize(choice, last - 1, SIDE)?;
     if operand.own_step != 1 {
         // As many terms as lanes, which are turned around.
