@@ -147,16 +147,16 @@ fn places_of_digit(node: &UOp, range: &UOp, len: i64, places: &mut Places) {
 }
 
 /// Cuts loops over outputs where something is decided.
-pub(crate) fn cut_decided(choice: &mut Attempts<'_>, target: &Target) -> bool {
+pub(crate) fn cut_decided(choice: &mut Attempts<'_>) -> bool {
     let mut cut = false;
     // Each cut makes other loops, in which more may be decided.
-    while cut_once(choice, target) {
+    while cut_once(choice) {
         cut = true;
     }
     cut
 }
 
-fn cut_once(choice: &mut Attempts<'_>, target: &Target) -> bool {
+fn cut_once(choice: &mut Attempts<'_>) -> bool {
     let dependencies = Dependencies::of(&choice.kernel);
     let stores = || dependencies.order.iter().filter(|node| node.op() == Op::Store);
     let has_reductions = dependencies.order.iter().any(|node| node.op() == Op::ReduceRange);
@@ -173,35 +173,16 @@ fn cut_once(choice: &mut Attempts<'_>, target: &Target) -> bool {
         around.dedup();
     }
     let ops = dependencies.order.iter().filter(|node| node.op().is_elementwise() && !node.dtype().is_index()).count();
-    let room = match has_reductions {
+    let parts = match has_reductions {
         true => PARTS_WITH_REDUCTIONS,
         false => PARTS_WITH_REDUCTIONS.max(UNROLLED_OPS_MAX as usize / ops.max(1)),
     };
+    let room = Room { parts, is_counted: !has_reductions };
     let all = walked.iter().map(|range| (range, true)).chain(around.iter().map(|range| (range, false)));
     for (range, is_walked) in all.filter(|(range, _)| !is_reduce(range)) {
         let Some((parts, places)) = parts_and_places(range, &dependencies) else { continue };
-        let len = range.src()[0].max_value();
-        // Loads and stores of numbers from memory are what most is worth in lanes of four bytes.
-        let lanes = i64::from(target.vector_bytes) / 4;
-        let of_vectors: i64 = parts.iter().map(|(begin, end)| end - begin).filter(|len| *len >= lanes).sum();
-        // Of parts with reductions one gets a register tile, and the others no lanes.
-        let wide = parts.iter().filter(|(begin, end)| end - begin >= LANES_MIN).count();
-        let is_worth = match is_walked {
-            true => of_vectors * 2 > len && (wide == 1 || !has_reductions),
-            false => !places.of_others && chooses_among_loads(range, &dependencies),
-        };
-        let ops_apart = || ops_of_parts(range, &parts, &dependencies);
-        // One thread that does what is asked for, beside several that do what all parts ask for in each.
-        let ops_together = || ops_of_iteration(range, None, &dependencies) * parts.len();
-        let needs_one = || !has_reductions && ops_apart() * choice.threads as usize <= ops_together();
-        let can_share = leaves_shares(choice, range)
-            || is_walked && places.has_digits && i64::from(choice.threads) < lanes
-            || parts.len() > choice.threads as usize && needs_one();
-        let has_room = parts.len() <= room || !has_reductions && parts.len() <= PARTS_MAX && ops_apart() <= OPS_MAX;
-        let is_masked = is_walked && !places.has_digits && loads_under_masks(range, len, &dependencies, target);
-        let is_masked =
-            is_masked || has_reductions && fills_scratch_under_masks_of_outer_loops(range, &places, &dependencies);
-        if !is_worth || is_masked || !has_room || !can_share {
+        let cut = Cut { range, is_walked, parts: &parts, places: &places };
+        if !is_worth_cutting(choice, &dependencies, &cut, has_reductions) || !has_room(&dependencies, &cut, room) {
             continue;
         }
         let longest = parts.iter().rev().max_by_key(|(begin, end)| end - begin);
@@ -213,6 +194,58 @@ fn cut_once(choice: &mut Attempts<'_>, target: &Target) -> bool {
         }
     }
     false
+}
+
+/// Parts that a kernel may have whatever they compute, and whether more may be if that is little.
+#[derive(Clone, Copy)]
+struct Room {
+    parts: usize,
+    is_counted: bool,
+}
+
+/// A range that may be cut, and where.
+#[derive(Clone, Copy)]
+struct Cut<'k> {
+    range: &'k UOp,
+    /// Whether stores walk memory along it.
+    is_walked: bool,
+    parts: &'k [(i64, i64)],
+    places: &'k Places,
+}
+
+/// Whether parts have lanes or choose among loads, threads have enough to share all the same, and masks are no better.
+fn is_worth_cutting(choice: &Attempts<'_>, dependencies: &Dependencies, cut: &Cut<'_>, has_reductions: bool) -> bool {
+    let Cut { range, is_walked, parts, places } = *cut;
+    let len = range.src()[0].max_value();
+    // Loads and stores of numbers from memory are what most is worth in lanes of four bytes.
+    let lanes = i64::from(choice.target.vector_bytes) / 4;
+    let of_vectors: i64 = parts.iter().map(|(begin, end)| end - begin).filter(|len| *len >= lanes).sum();
+    // Of parts with reductions one gets a register tile, and the others no lanes.
+    let wide = parts.iter().filter(|(begin, end)| end - begin >= LANES_MIN).count();
+    let is_worth = match is_walked {
+        true => of_vectors * 2 > len && (wide == 1 || !has_reductions),
+        false => !places.of_others && chooses_among_loads(range, dependencies),
+    };
+    let is_masked = is_walked && !places.has_digits && loads_under_masks(range, len, dependencies, choice.target)
+        || has_reductions && fills_scratch_under_masks_of_outer_loops(range, places, dependencies);
+    // One thread that does what is asked for, beside several that do what all parts ask for in each.
+    let threads = choice.threads as usize;
+    let needs_one = || {
+        let is_counted = !has_reductions && (threads + 1..=PARTS_MAX).contains(&parts.len());
+        let together = || ops_of_iteration(range, None, dependencies) * parts.len();
+        is_counted && ops_of_parts(range, parts, dependencies) * threads <= together()
+    };
+    is_worth
+        && !is_masked
+        && (leaves_shares(choice, range)
+            || is_walked && places.has_digits && i64::from(choice.threads) < lanes
+            || needs_one())
+}
+
+/// Whether the parts are no more than a kernel may have, or what they compute is no more than one may.
+fn has_room(dependencies: &Dependencies, cut: &Cut<'_>, room: Room) -> bool {
+    let is_counted = room.is_counted && cut.parts.len() <= PARTS_MAX;
+    cut.parts.len() <= room.parts || is_counted && ops_of_parts(cut.range, cut.parts, dependencies) <= OPS_MAX
 }
 
 /// Whether a loop that fills scratch is better off with masks than with parts: what is left over at the ends of a short row costs more than a mask for each vector. Not where
@@ -368,7 +401,7 @@ mod tests {
         let target = Target::test_avx512();
         let (applied, reasons) = (Vec::new(), Vec::new());
         let mut choice = Attempts { target: &target, threads: 1, kernel, applied, reasons };
-        assert!(!cut_decided(&mut choice, &target), "{:?}", choice.applied);
+        assert!(!cut_decided(&mut choice), "{:?}", choice.applied);
     }
 
     #[test]

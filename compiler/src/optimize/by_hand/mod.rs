@@ -224,7 +224,7 @@ fn prepare(choice: &mut Attempts<'_>, survey: &mut Survey) -> bool {
     }
     let has_copies =
         move_blocks_outside(choice) || frame_for_rows(choice) || copy_panel(choice) || tile_windows(choice);
-    let has_parts = unroll_choices(choice) | cut_decided(choice, target);
+    let has_parts = unroll_choices(choice) | cut_decided(choice);
     if split_turns(choice) || has_groups || has_copies || has_parts {
         *survey = Survey::of(&choice.kernel);
     }

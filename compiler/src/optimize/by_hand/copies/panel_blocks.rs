@@ -255,8 +255,7 @@ fn make(choice: &mut Attempts<'_>, blocks: &Blocks, terms: &[u32], load: &LoadPl
     attempt(choice, Opt::Vectorize { range: filled[0], lanes })?;
     upcast(choice, filled[0], blocks.tile_vectors)?;
     upcast(choice, fresh, blocks.tile_rows)?;
-    let target = choice.target;
-    cut_decided(choice, target);
+    cut_decided(choice);
     for range in [last_of_copy, *columns.last()?, columns[0]] {
         // Of what is shorter than a vector some is better than nothing.
         let fits = [lanes, lanes / 2].into_iter().any(|lanes| choice.attempt(Opt::Vectorize { range, lanes }));
