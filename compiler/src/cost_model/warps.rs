@@ -96,6 +96,17 @@ impl<'l> Warp<'l> {
         Some((sectors.len() as i64 * SECTOR) as f64)
     }
 
+    /// Steps of the first cache until the warp's access to memory is done: each of a line of 128 bytes.
+    pub(super) fn line_steps(&self, index: &UOp) -> Option<f64> {
+        let width = index.dtype().bytes() as i64;
+        let addresses = self.addresses(index)?;
+        let line = STEP as i64;
+        let lines: FxHashSet<i64> =
+            addresses.iter().flat_map(|at| at.div_euclid(line)..=(at + width - 1).div_euclid(line)).collect();
+        let whole = (addresses.len() as f64 * width as f64 / STEP).ceil();
+        Some(if lines.is_empty() { 0.0 } else { (lines.len() as f64).max(whole) })
+    }
+
     /// Steps of the banks until rows of 16 bytes of matrices are loaded, of each matrix those that eight lanes name.
     pub(super) fn matrix_steps(&self, index: &UOp, count: usize) -> Option<f64> {
         let addresses = self.addresses(index)?;

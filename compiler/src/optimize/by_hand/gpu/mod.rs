@@ -9,3 +9,4 @@ pub(super) mod shared_reductions;
 pub(super) mod shared_tiles;
 pub(super) mod turned_tiles;
 pub(super) mod two_products;
+pub(super) mod window_rows;

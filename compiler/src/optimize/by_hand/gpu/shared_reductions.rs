@@ -38,6 +38,8 @@ pub(crate) const TERMS_OF_THREAD: i64 = 8;
 const TERMS_OF_LANE: i64 = 4;
 /// The fewest lanes of a row: of four bytes, they fill a sector.
 pub(crate) const LANES_MIN: i64 = 8;
+/// Terms of a thread at most where a row could have more threads: it asks for some of them at a time.
+const TERMS_OF_THREAD_MAX: i64 = 40;
 /// Threads of a row, where there are rows for all multiprocessors.
 const THREADS_OF_ROW: i64 = 256;
 /// Threads of a block of short rows, or of neighbouring outputs.
@@ -182,6 +184,9 @@ fn share_along(choice: &mut Attempts<'_>, blocks: &Blocks, survey: &Survey, rows
     while threads <= warp && threads > LANES_MIN && threads * TERMS_OF_LANE > row && chunk.is_none() {
         threads /= 2;
     }
+    if chunk.is_none() {
+        threads = fewer_threads(choice, survey, rows, [count, threads]);
+    }
     let enough = i64::from(choice.target.costs.few_results) * THREADS_ENOUGH;
     let team = match rows.has_states {
         true => Team::of_states(count, terms, most, enough),
@@ -213,6 +218,30 @@ fn share_along(choice: &mut Attempts<'_>, blocks: &Blocks, survey: &Survey, rows
         }
     }
     map_grid(choice, &around)
+}
+
+/// Threads of a row, fewer where that leaves enough of them: those of one warp meet by shuffles alone, and of a row that more do not divide into vectors fewer may have vectors.
+fn fewer_threads(choice: &Attempts<'_>, survey: &Survey, rows: &Rows, [count, most]: [i64; 2]) -> i64 {
+    let warp = choice.target.blocks.as_ref().map_or(1, |blocks| blocks.lanes as i64);
+    let loops = || rows.terms.iter().map(|terms| terms.shared).chain(rows.columns.iter().copied());
+    let longest = loops().map(|shared| shared.len).max().unwrap_or(1);
+    let has_vectors = |threads: i64| {
+        loops().all(|shared| {
+            shared.is_divided_by(threads * i64::from(survey.lanes_of_widest(choice.target, shared.len)))
+        })
+    };
+    let enough = i64::from(choice.target.costs.threads);
+    let halves = std::iter::successors(Some(most), |threads| Some(threads / 2));
+    let admitted = |threads: &i64| {
+        *threads == most || *threads >= warp && count * threads >= enough && longest <= threads * TERMS_OF_THREAD_MAX
+    };
+    let candidates: Vec<i64> = halves.take_while(admitted).collect();
+    let with_vectors = candidates.iter().copied().find(|threads| has_vectors(*threads));
+    let of_one_warp = candidates.last().copied().filter(|threads| *threads == warp);
+    match with_vectors {
+        Some(threads) if !of_one_warp.is_some_and(has_vectors) => threads,
+        _ => of_one_warp.or(with_vectors).unwrap_or(most),
+    }
 }
 
 /// Outputs of a row that a block computes, where rows are few and a block's reductions are little beside that.
@@ -264,7 +293,9 @@ fn keep_rows(choice: &mut Attempts<'_>) -> bool {
 fn share_block(choice: &mut Attempts<'_>, survey: &Survey, rows: &Rows, team: &Team) {
     let Some(&row) = rows.around.last() else { return };
     let len = survey.ranges.get(&row).and_then(|range| range.src()[0].as_int()).unwrap_or(1);
-    let most = (THREADS_OF_BLOCK / team.all()).max(1);
+    let count: i64 = rows.around.iter().map(|id| survey.most(*id)).fold(1, i64::saturating_mul);
+    let for_each = count / i64::from(choice.target.costs.few_results);
+    let most = (THREADS_OF_BLOCK / team.all()).min(for_each).max(1);
     let several = largest_divisor(len, most);
     let mark = Mark::of(choice);
     let index = ThreadIndex::Block(team.dim_of_rows());

@@ -1,0 +1,356 @@
+//! Bodies of innermost loops of GPUs are repeated, so that a turn has several iterations: they ask memory for several elements before they wait for the first, and count and
+//! compare once for all of them.
+//!
+//! ```text
+//! r2 in 0..12                          r2 in 0..3
+//!   v0 = load p0[b + r2 * 64]            v0 = load p0[b + r2 * 256]
+//!   a0 += v0                      =>     v1 = load p0[b + r2 * 256 + 64]
+//!                                        v2, v3 = ...
+//!                                        a0 += v0;  a0 += v1;  a0 += v2;  a0 += v3
+//! ```
+//!
+//! Iterations stand beside each other op by op, but for what updates accumulators: that comes in the order in which the loop would do it, so values stay to the bit. Iterations that are left over come before the
+//! loop. Addresses of further iterations are those of the first and a constant (`addresses`).
+//!
+//! Indices of threads are no loops: where a body has them, its ops are repeated inside.
+//!
+//! Nothing is done with a loop of variable length, or one that holds loops, places where threads meet, exchanges, or accumulators that begin there; nor where it stores to a memory that it loads.
+//!
+//! Always: the list's rules (`check`). Tested below, and by every kernel that runs on the emulator of GPUs.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::smallvec;
+
+use super::linearizer::without_unused;
+use super::short_loops::folded;
+use crate::ir::{Arg, AxisKind, Op, Sources, UOp};
+
+/// Elements that a thread loads in a turn, about: registers for these, and for what is made of them.
+const ELEMENTS: usize = 16;
+/// Most iterations of a turn.
+const COPIES_MAX: i64 = 8;
+/// Most ops that a body becomes; the same where iterations load what others do.
+const OPS_MAX: usize = 384;
+const OPS_SHARED_MAX: usize = 2048;
+
+/// The list with repeated bodies.
+pub fn repeat_bodies(list: Vec<UOp>) -> Vec<UOp> {
+    let (mut list, mut repeated) = (list, FxHashSet::default());
+    // Where a loop is gone, the one around it may be innermost.
+    while repeat_innermost(&mut list, &mut repeated) {}
+    list
+}
+
+/// Repeats innermost loops but those that were; whether one of them is gone.
+fn repeat_innermost(list: &mut Vec<UOp>, repeated: &mut FxHashSet<u32>) -> bool {
+    let mut plans: FxHashMap<usize, Plan> = FxHashMap::default();
+    for end in (0..list.len()).filter(|at| list[*at].op() == Op::EndRange) {
+        let id = list[end].src()[0].as_range().map(|arg| arg.id);
+        if let Some((begin, plan)) = Plan::of(list, end).filter(|_| !id.is_some_and(|id| repeated.contains(&id))) {
+            repeated.extend(id);
+            plans.insert(begin, plan);
+        }
+    }
+    if plans.is_empty() {
+        return false;
+    }
+    let is_one_gone = plans.values().any(|plan| !plan.is_named && plan.rest == 0);
+    *list = with_plans(std::mem::take(list), &plans);
+    is_one_gone
+}
+
+fn with_plans(list: Vec<UOp>, plans: &FxHashMap<usize, Plan>) -> Vec<UOp> {
+    let mut writer = Writer {
+        known: list.iter().cloned().collect(),
+        now: FxHashMap::default(),
+        constants: Vec::new(),
+        written: Vec::new(),
+    };
+    let mut at = 0;
+    while at < list.len() {
+        if let Some(plan) = plans.get(&at)
+            && writer.repeat(&list[at..=plan.end], plan)
+        {
+            at = plan.end + 1;
+            continue;
+        }
+        let node = writer.renewed(&list[at]);
+        writer.written.push(node);
+        at += 1;
+    }
+    let Writer { mut constants, written, .. } = writer;
+    constants.extend(written);
+    without_unused(constants)
+}
+
+/// How a loop is repeated.
+struct Plan {
+    /// Where it ends.
+    end: usize,
+    /// Iterations of a turn.
+    copies: i64,
+    /// Those before the loop.
+    rest: i64,
+    /// What differs from iteration to iteration.
+    varying: FxHashSet<UOp>,
+    /// What is made of accumulators.
+    accumulated: FxHashSet<UOp>,
+    /// Whether the body has indices of threads.
+    has_threads: bool,
+    /// Whether its end is asked for.
+    is_named: bool,
+}
+
+impl Plan {
+    fn of(list: &[UOp], end: usize) -> Option<(usize, Plan)> {
+        let range = &list[end].src()[0];
+        let is_loop = range.as_range().is_some_and(|arg| matches!(arg.kind, AxisKind::Loop | AxisKind::Reduce));
+        let turns = range.src()[0].as_int().filter(|turns| is_loop && *turns >= 2)?;
+        let begin = list[..end].iter().rposition(|node| node == range)?;
+        let body = &list[begin + 1..end];
+        let mut varying: FxHashSet<UOp> = [range.clone()].into_iter().collect();
+        let mut accumulated: FxHashSet<UOp> = FxHashSet::default();
+        let (mut has_threads, mut lanes) = (false, 1);
+        let mut stored: Vec<&UOp> = Vec::new();
+        for node in body {
+            let varies = node.src().iter().any(|operand| varying.contains(operand));
+            let is_accumulated =
+                node.src().iter().any(|operand| operand.op() == Op::Accumulator || accumulated.contains(operand));
+            match node.op() {
+                Op::Range if node.as_range().is_some_and(|arg| arg.kind.is_thread_index()) => has_threads = true,
+                Op::EndRange => continue,
+                Op::Range | Op::Exchange | Op::Barrier | Op::ShuffleReduce | Op::Final | Op::Previous => return None,
+                Op::Accumulator | Op::LoadMatrices | Op::MultiplyMatrices => return None,
+                Op::Store if node.src()[0].src()[0].op() == Op::Param && varies => stored.push(&node.src()[0].src()[0]),
+                Op::Store => return None,
+                Op::Update if !varies => return None,
+                Op::Load => lanes = lanes.max(node.dtype().lanes()),
+                _ => {}
+            }
+            if is_accumulated && !varies {
+                return None;
+            }
+            if varies {
+                varying.insert(node.clone());
+            }
+            if is_accumulated {
+                accumulated.insert(node.clone());
+            }
+        }
+        let is_replaced = |node: &&UOp| node.op() == Op::Load && stored.contains(&&node.src()[0].src()[0]);
+        if body.iter().any(|node| is_replaced(&node)) || has_threads && !accumulated.is_empty() {
+            return None;
+        }
+        let most = (ELEMENTS / lanes).min(OPS_SHARED_MAX / varying.len()) as i64;
+        let copies = copies_of(turns, most.min(COPIES_MAX), !has_threads)?;
+        let rest = turns % copies;
+        let is_named = list[end + 1..].iter().any(|node| node.src().contains(&list[end]));
+        Some((begin, Plan { end, copies, rest, varying, accumulated, has_threads, is_named }))
+    }
+}
+
+/// Iterations of a turn, of so many at most: one that divides the turns, unless some may be left over and it would be much less.
+fn copies_of(turns: i64, most: i64, may_leave_rest: bool) -> Option<i64> {
+    if turns <= most {
+        return Some(turns);
+    }
+    let divisor = (2..=most).rev().find(|copies| turns % copies == 0);
+    match divisor {
+        Some(copies) if !may_leave_rest || 2 * copies >= most => Some(copies),
+        _ if may_leave_rest && most >= 2 => Some(most),
+        _ => divisor,
+    }
+}
+
+/// Writes a list anew.
+struct Writer {
+    /// All ops of the list, and all that were written.
+    known: FxHashSet<UOp>,
+    /// What ops of the list are now.
+    now: FxHashMap<UOp, UOp>,
+    /// Constants that the list did not have.
+    constants: Vec<UOp>,
+    written: Vec<UOp>,
+}
+
+impl Writer {
+    /// An op over what its operands are now.
+    fn renewed(&mut self, node: &UOp) -> UOp {
+        if !node.src().iter().any(|operand| self.now.contains_key(operand)) {
+            return node.clone();
+        }
+        let src: Sources =
+            node.src().iter().map(|operand| self.now.get(operand).unwrap_or(operand).clone()).collect();
+        let new = node.with_src(src);
+        self.now.insert(node.clone(), new.clone());
+        self.known.insert(new.clone());
+        new
+    }
+
+    /// Writes a loop, given from its beginning to its end; false, and nothing is written, if an op would stand in the list twice.
+    fn repeat(&mut self, list: &[UOp], plan: &Plan) -> bool {
+        let (range, body) = (self.renewed(&list[0]), &list[1..list.len() - 1]);
+        let turns = range.src()[0].as_int().unwrap_or(0);
+        let int = |value: i64| UOp::int(value, range.dtype());
+        let mut copies = Copies { writer: self, plan, constants: Vec::new(), ops: Vec::new(), fresh: FxHashSet::default() };
+        if !plan.has_threads {
+            for node in body.iter().filter(|node| !plan.varying.contains(*node)) {
+                let node = copies.writer.renewed(node);
+                copies.ops.push(node);
+            }
+        }
+        let rest: Vec<UOp> = (0..plan.rest).map(int).collect();
+        if !(rest.is_empty() || copies.write(body, &list[0], &rest, None)) {
+            return false;
+        }
+        let count = int((turns - plan.rest) / plan.copies);
+        let is_gone = !plan.is_named && turns == plan.copies;
+        let shorter = UOp::new(Op::Range, range.dtype(), smallvec![count.clone()], range.arg().clone());
+        let ended = UOp::new(Op::EndRange, list[list.len() - 1].dtype(), smallvec![shorter.clone()], Arg::None);
+        let numbers: Vec<UOp> = if turns == plan.copies {
+            (0..turns).map(int).collect()
+        } else {
+            let scaled = folded(&UOp::binary(Op::Mul, &shorter, &int(plan.copies)));
+            let first = folded(&UOp::binary(Op::Add, &scaled, &int(plan.rest)));
+            (0..plan.copies).map(|copy| folded(&UOp::binary(Op::Add, &first, &int(copy)))).collect()
+        };
+        let begins = is_gone || copies.put(&count) && copies.put(&shorter);
+        let asked = body.iter().filter(|node| node.op() == Op::Load).count() * plan.copies as usize;
+        if !begins || !copies.write(body, &list[0], &numbers, Some(&shorter)) {
+            return false;
+        }
+        let Copies { constants, mut ops, .. } = copies;
+        let loads = ops.iter().filter(|node| node.op() == Op::Load).count();
+        if ops.len() > OPS_MAX && 4 * loads > 3 * asked {
+            return false;
+        }
+        if !is_gone {
+            ops.push(ended.clone());
+        }
+        for node in constants.iter().chain(&ops) {
+            self.known.insert(node.clone());
+        }
+        self.constants.extend(constants);
+        self.written.extend(ops);
+        self.now.insert(list[list.len() - 1].clone(), ended);
+        true
+    }
+}
+
+/// A loop as it is written.
+struct Copies<'w> {
+    writer: &'w mut Writer,
+    plan: &'w Plan,
+    constants: Vec<UOp>,
+    ops: Vec<UOp>,
+    /// What was written of it.
+    fresh: FxHashSet<UOp>,
+}
+
+impl Copies<'_> {
+    /// Puts an op behind the others, unless it is among them; false if it stands elsewhere.
+    fn put(&mut self, node: &UOp) -> bool {
+        if self.fresh.contains(node) {
+            return true;
+        }
+        let is_known = self.writer.known.contains(node);
+        if node.op() == Op::Const {
+            if !is_known {
+                self.fresh.insert(node.clone());
+                self.constants.push(node.clone());
+            }
+            return true;
+        }
+        if is_known {
+            return false;
+        }
+        self.fresh.insert(node.clone());
+        self.ops.push(node.clone());
+        true
+    }
+
+    /// Puts an op behind what it is made of besides a range.
+    fn put_all(&mut self, node: &UOp, range: Option<&UOp>) -> bool {
+        Some(node) == range || node.src().iter().all(|operand| self.put_all(operand, range)) && self.put(node)
+    }
+
+    /// Writes iterations of these numbers.
+    fn write(&mut self, body: &[UOp], range: &UOp, numbers: &[UOp], of_loop: Option<&UOp>) -> bool {
+        let mut steps: FxHashMap<&UOp, i64> = [(range, 1)].into_iter().collect();
+        let mut made: Vec<FxHashMap<&UOp, UOp>> =
+            numbers.iter().map(|number| [(range, number.clone())].into_iter().collect()).collect();
+        for number in numbers {
+            if !self.put_all(number, of_loop) {
+                return false;
+            }
+        }
+        let is_late = |node: &UOp| self.plan.accumulated.contains(node);
+        let (late, early): (Vec<&UOp>, Vec<&UOp>) = body.iter().partition(|node| is_late(node));
+        for node in early {
+            if !self.plan.varying.contains(node) {
+                if self.plan.has_threads {
+                    let node = self.writer.renewed(node);
+                    self.ops.push(node);
+                }
+                continue;
+            }
+            if let Some(step) = step_of(node, &self.plan.varying, &steps) {
+                steps.insert(node, step);
+            }
+            for copy in 0..numbers.len() {
+                let new = self.copy_of(node, copy, &made, steps.get(node).copied());
+                if !self.put_made(&new) {
+                    return false;
+                }
+                made[copy].insert(node, new);
+            }
+        }
+        for of_copy in &mut made {
+            for node in &late {
+                let new = self.over(node, of_copy);
+                if !self.put_made(&new) {
+                    return false;
+                }
+                of_copy.insert(node, new);
+            }
+        }
+        true
+    }
+
+    /// Puts an op behind constants that it is made of.
+    fn put_made(&mut self, node: &UOp) -> bool {
+        let constants: Vec<UOp> = node.src().iter().filter(|operand| operand.op() == Op::Const).cloned().collect();
+        constants.iter().all(|operand| self.put(operand)) && self.put(node)
+    }
+
+    /// An op in a copy: of integers that step evenly, that of the first copy and a constant.
+    fn copy_of(&mut self, node: &UOp, copy: usize, made: &[FxHashMap<&UOp, UOp>], step: Option<i64>) -> UOp {
+        let distance = step.and_then(|step| step.checked_mul(copy as i64));
+        match (distance, made[0].get(node)) {
+            (Some(distance), Some(first)) if copy > 0 => {
+                folded(&UOp::binary(Op::Add, first, &UOp::int(distance, first.dtype())))
+            }
+            _ => self.over(node, &made[copy]),
+        }
+    }
+
+    fn over(&self, node: &UOp, made: &FxHashMap<&UOp, UOp>) -> UOp {
+        let operand = |operand: &UOp| made.get(operand).or_else(|| self.writer.now.get(operand)).unwrap_or(operand).clone();
+        folded(&node.with_src(node.src().iter().map(operand).collect::<Sources>()))
+    }
+}
+
+/// How far an integer moves with each iteration, if evenly.
+fn step_of(node: &UOp, varying: &FxHashSet<UOp>, steps: &FxHashMap<&UOp, i64>) -> Option<i64> {
+    if !node.dtype().is_integer() || node.dtype().lanes() > 1 || node.dtype().bytes() < 4 {
+        return None;
+    }
+    let step = |operand: &UOp| steps.get(operand).copied();
+    match (node.op(), node.src()) {
+        (Op::Add, [a, b]) if varying.contains(a) && varying.contains(b) => step(a)?.checked_add(step(b)?),
+        (Op::Add, [a, b]) => step(if varying.contains(a) { a } else { b }),
+        (Op::Mul, [a, b]) => step(a)?.checked_mul(b.as_int()?),
+        (Op::Cast, [a]) if a.dtype().bytes() >= 4 && a.dtype().is_integer() => step(a),
+        _ => None,
+    }
+}
