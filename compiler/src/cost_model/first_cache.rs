@@ -107,10 +107,9 @@ impl<'l> Regions<'l> {
         }
     }
 
-    /// Bytes that a block loads from the second cache, if its part of the first one has so many.
-    pub(super) fn bytes_of_block(&self, cache: f64) -> f64 {
-        let turns: Vec<f64> = Vec::new();
-        self.open.first().map_or(0.0, |all| all.bytes(cache, &turns))
+    /// Bytes that a block loads from the second cache, if its part of the first one has so many, and so many blocks run beside each other.
+    pub(super) fn bytes_of_block(&self, cache: f64, beside: f64) -> f64 {
+        self.open.first().map_or(0.0, |all| all.bytes([cache, beside], &[]))
     }
 }
 
@@ -120,17 +119,21 @@ fn turns_of(range: &UOp) -> f64 {
 
 impl Region {
     /// Bytes from the second cache while it is done once, in loops of so many turns.
-    fn bytes(&self, cache: f64, around: &[f64]) -> f64 {
+    fn bytes(&self, [cache, beside]: [f64; 2], around: &[f64]) -> f64 {
         let mut touched: Vec<Touched<'_>> = Vec::new();
         let unknown = self.touch(around.len(), &mut Vec::new(), 1.0, &mut touched);
-        let kept = union_of(touched);
+        // What is the same for all blocks is in the cache once.
+        let (own, of_all): (Vec<_>, Vec<_>) =
+            touched.into_iter().partition(|touched| touched.load.along_grid.iter().any(|step| *step != 0.0));
+        let (own, of_all) = (union_of(own), union_of(of_all));
+        let kept = own + of_all;
         let by_warps: f64 = self.loads.iter().map(|load| load.by_warps).sum();
         let parts = self.parts.iter().map(|part| {
             let inside: Vec<f64> = around.iter().copied().chain([part.turns]).collect();
-            part.turns * part.bytes(cache, &inside)
+            part.turns * part.bytes([cache, beside], &inside)
         });
         let apart = by_warps + parts.sum::<f64>();
-        if kept + unknown <= cache { apart.min(kept + unknown) } else { apart }
+        if own + of_all / beside + unknown <= cache { apart.min(kept + unknown) } else { apart }
     }
 
     /// Notes what each load touches in loops from a depth on; what those load that are not known, in all turns of these.
@@ -227,21 +230,21 @@ mod tests {
     fn what_is_loaded_again_comes_once() {
         let row = || load(0, 0.0, 128.0, 32.0);
         let twice = kernel(vec![row(), row()]);
-        assert_eq!(twice.bytes(1280.0, &[]), 1280.0);
+        assert_eq!(twice.bytes([1280.0, 1.0], &[]), 1280.0);
         // Where the cache does not hold the row, both loops load it.
-        assert_eq!(twice.bytes(1279.0, &[]), 2560.0);
+        assert_eq!(twice.bytes([1279.0, 1.0], &[]), 2560.0);
         // Another memory, or another part of the row.
-        assert_eq!(kernel(vec![row(), load(1, 0.0, 128.0, 32.0)]).bytes(1e9, &[]), 2560.0);
-        assert_eq!(kernel(vec![row(), load(0, 1280.0, 128.0, 32.0)]).bytes(1e9, &[]), 2560.0);
+        assert_eq!(kernel(vec![row(), load(1, 0.0, 128.0, 32.0)]).bytes([1e9, 1.0], &[]), 2560.0);
+        assert_eq!(kernel(vec![row(), load(0, 1280.0, 128.0, 32.0)]).bytes([1e9, 1.0], &[]), 2560.0);
         // Neighbours that overlap.
-        assert_eq!(kernel(vec![row(), load(0, 4.0, 128.0, 32.0)]).bytes(1e9, &[]), 1312.0);
+        assert_eq!(kernel(vec![row(), load(0, 4.0, 128.0, 32.0)]).bytes([1e9, 1.0], &[]), 1312.0);
     }
 
     #[test]
     fn what_stays_the_same_in_a_loop_comes_once() {
         let same = kernel(vec![load(0, 0.0, 0.0, 32.0)]);
-        assert_eq!([same.bytes(1e9, &[]), same.bytes(0.0, &[])], [128.0, 1280.0]);
+        assert_eq!([same.bytes([1e9, 1.0], &[]), same.bytes([0.0, 1.0], &[])], [128.0, 1280.0]);
         let unknown = MemoryLoad { steps: vec![None], ..load(0, 0.0, 0.0, 32.0) };
-        assert_eq!(kernel(vec![unknown]).bytes(1e9, &[]), 1280.0);
+        assert_eq!(kernel(vec![unknown]).bytes([1e9, 1.0], &[]), 1280.0);
     }
 }

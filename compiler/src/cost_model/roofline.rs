@@ -101,7 +101,8 @@ pub fn roofline(linear: &Linear, target: &Target) -> Roofline {
     let products = counted.matrices * warps * (fragments::ROWS * fragments::COLUMNS * fragments::TERMS) as f64;
     let of_matrices = products / f64::from(costs.matrix_ops_per_ns.max(1));
     let others = (linear.estimate.operations - 2.0 * products).max(0.0);
-    let loaded = counted.loaded.bytes_of_block(first_cache_of_block(linear, target, blocks / multiprocessors));
+    let [cache, beside] = first_cache_of_block(linear, target, blocks / multiprocessors);
+    let loaded = counted.loaded.bytes_of_block(cache, beside);
     let sector_bytes = blocks * loaded + counted.stored_bytes * warps;
     let issued_per_ns = f64::from(costs.instructions_per_ns.max(1));
     Roofline {
@@ -114,8 +115,8 @@ pub fn roofline(linear: &Linear, target: &Target) -> Roofline {
     }
 }
 
-/// Bytes of the first cache that a block has, of so many for each multiprocessor: those that run beside each other share it, and it is what their shared memory leaves.
-fn first_cache_of_block(linear: &Linear, target: &Target, of_multiprocessor: f64) -> f64 {
+/// Bytes of the first cache that a block has, of so many for each multiprocessor, and how many run beside each other there: these share it, and it is what their shared memory leaves.
+fn first_cache_of_block(linear: &Linear, target: &Target, of_multiprocessor: f64) -> [f64; 2] {
     let shared = |node: &UOp| match node.arg() {
         Arg::Scratch(_, len, MemorySpace::Shared) => *len as f64 * node.dtype().element().bytes() as f64,
         _ => 0.0,
@@ -124,7 +125,8 @@ fn first_cache_of_block(linear: &Linear, target: &Target, of_multiprocessor: f64
     let all = target.cache_l1_bytes as f64;
     let threads = (linear.launch().threads() as f64 / WARP as f64).ceil() * WARP as f64;
     let beside = (THREADS_OF_MULTIPROCESSOR / threads).min(BLOCKS_OF_MULTIPROCESSOR).min(all / shared.max(1.0));
-    (all / beside.min(of_multiprocessor).floor().max(1.0) - shared).max(0.0)
+    let beside = beside.min(of_multiprocessor).floor().max(1.0);
+    [(all / beside - shared).max(0.0), beside]
 }
 
 fn count(linear: &Linear, warps_of_block: f64) -> Counted<'_> {

@@ -23,12 +23,14 @@ use smallvec::smallvec;
 
 use super::linearizer::without_unused;
 use super::short_loops::folded;
+use crate::DType;
+use crate::dtype::Scalar;
 use crate::ir::{Arg, AxisKind, Op, Sources, UOp};
 
-/// Elements that a thread loads in a turn, about: registers for these, and for what is made of them.
-const ELEMENTS: usize = 16;
-/// Most iterations of a turn.
-const COPIES_MAX: i64 = 8;
+/// Bytes that a thread loads in a turn, at most: registers for these, and for what is made of them.
+const BYTES_MAX: usize = 128;
+/// Iterations of a turn that are tried.
+const COPIES: [i64; 3] = [8, 4, 2];
 /// Most ops that a body becomes; the same where iterations load what others do.
 const OPS_MAX: usize = 384;
 const OPS_SHARED_MAX: usize = 2048;
@@ -54,9 +56,9 @@ fn repeat_innermost(list: &mut Vec<UOp>, repeated: &mut FxHashSet<u32>) -> bool 
     if plans.is_empty() {
         return false;
     }
-    let is_one_gone = plans.values().any(|plan| !plan.is_named && plan.rest == 0);
+    let before = list.iter().filter(|node| node.op() == Op::EndRange).count();
     *list = with_plans(std::mem::take(list), &plans);
-    is_one_gone
+    list.iter().filter(|node| node.op() == Op::EndRange).count() < before
 }
 
 fn with_plans(list: Vec<UOp>, plans: &FxHashMap<usize, Plan>) -> Vec<UOp> {
@@ -65,17 +67,18 @@ fn with_plans(list: Vec<UOp>, plans: &FxHashMap<usize, Plan>) -> Vec<UOp> {
         now: FxHashMap::default(),
         constants: Vec::new(),
         written: Vec::new(),
+        open: vec![FxHashSet::default()],
     };
     let mut at = 0;
     while at < list.len() {
         if let Some(plan) = plans.get(&at)
-            && writer.repeat(&list[at..=plan.end], plan)
+            && plan.ways.iter().any(|copies| writer.repeat(&list[at..=plan.end], plan, *copies))
         {
             at = plan.end + 1;
             continue;
         }
         let node = writer.renewed(&list[at]);
-        writer.written.push(node);
+        writer.push(node);
         at += 1;
     }
     let Writer { mut constants, written, .. } = writer;
@@ -87,10 +90,8 @@ fn with_plans(list: Vec<UOp>, plans: &FxHashMap<usize, Plan>) -> Vec<UOp> {
 struct Plan {
     /// Where it ends.
     end: usize,
-    /// Iterations of a turn.
-    copies: i64,
-    /// Those before the loop.
-    rest: i64,
+    /// Iterations of a turn that are tried, one after the other.
+    ways: Vec<i64>,
     /// What differs from iteration to iteration.
     varying: FxHashSet<UOp>,
     /// What is made of accumulators.
@@ -110,7 +111,7 @@ impl Plan {
         let body = &list[begin + 1..end];
         let mut varying: FxHashSet<UOp> = [range.clone()].into_iter().collect();
         let mut accumulated: FxHashSet<UOp> = FxHashSet::default();
-        let (mut has_threads, mut lanes) = (false, 1);
+        let mut has_threads = false;
         let mut stored: Vec<&UOp> = Vec::new();
         for node in body {
             let varies = node.src().iter().any(|operand| varying.contains(operand));
@@ -124,7 +125,6 @@ impl Plan {
                 Op::Store if node.src()[0].src()[0].op() == Op::Param && varies => stored.push(&node.src()[0].src()[0]),
                 Op::Store => return None,
                 Op::Update if !varies => return None,
-                Op::Load => lanes = lanes.max(node.dtype().lanes()),
                 _ => {}
             }
             if is_accumulated && !varies {
@@ -141,11 +141,9 @@ impl Plan {
         if body.iter().any(|node| is_replaced(&node)) || has_threads && !accumulated.is_empty() {
             return None;
         }
-        let most = (ELEMENTS / lanes).min(OPS_SHARED_MAX / varying.len()) as i64;
-        let copies = copies_of(turns, most.min(COPIES_MAX), !has_threads)?;
-        let rest = turns % copies;
+        let ways: Vec<i64> = COPIES.iter().filter_map(|most| copies_of(turns, *most, !has_threads)).collect();
         let is_named = list[end + 1..].iter().any(|node| node.src().contains(&list[end]));
-        Some((begin, Plan { end, copies, rest, varying, accumulated, has_threads, is_named }))
+        Some((begin, Plan { end, ways, varying, accumulated, has_threads, is_named }))
     }
 }
 
@@ -171,9 +169,23 @@ struct Writer {
     /// Constants that the list did not have.
     constants: Vec<UOp>,
     written: Vec<UOp>,
+    /// What was written in each open loop.
+    open: Vec<FxHashSet<UOp>>,
 }
 
 impl Writer {
+    fn push(&mut self, node: UOp) {
+        match node.op() {
+            Op::EndRange => drop(self.open.pop()),
+            Op::Range => self.open.push(FxHashSet::default()),
+            _ => {}
+        }
+        if let Some(innermost) = self.open.last_mut() {
+            innermost.insert(node.clone());
+        }
+        self.written.push(node);
+    }
+
     /// An op over what its operands are now.
     fn renewed(&mut self, node: &UOp) -> UOp {
         if !node.src().iter().any(|operand| self.now.contains_key(operand)) {
@@ -188,40 +200,41 @@ impl Writer {
     }
 
     /// Writes a loop, given from its beginning to its end; false, and nothing is written, if an op would stand in the list twice.
-    fn repeat(&mut self, list: &[UOp], plan: &Plan) -> bool {
+    fn repeat(&mut self, list: &[UOp], plan: &Plan, copies_of_turn: i64) -> bool {
         let (range, body) = (self.renewed(&list[0]), &list[1..list.len() - 1]);
         let turns = range.src()[0].as_int().unwrap_or(0);
+        let rest_of_turns = turns % copies_of_turn;
         let int = |value: i64| UOp::int(value, range.dtype());
         let mut copies = Copies { writer: self, plan, constants: Vec::new(), ops: Vec::new(), fresh: FxHashSet::default() };
         if !plan.has_threads {
-            for node in body.iter().filter(|node| !plan.varying.contains(*node)) {
-                let node = copies.writer.renewed(node);
-                copies.ops.push(node);
-            }
+            body.iter().filter(|node| !plan.varying.contains(*node)).for_each(|node| copies.keep(node));
         }
-        let rest: Vec<UOp> = (0..plan.rest).map(int).collect();
-        if !(rest.is_empty() || copies.write(body, &list[0], &rest, None)) {
+        let rest: Vec<UOp> = (0..rest_of_turns).map(int).collect();
+        if !(rest.is_empty() || copies.write(body, &list[0], &rest)) {
             return false;
         }
-        let count = int((turns - plan.rest) / plan.copies);
-        let is_gone = !plan.is_named && turns == plan.copies;
+        let count = int((turns - rest_of_turns) / copies_of_turn);
+        let is_gone = !plan.is_named && turns == copies_of_turn;
         let shorter = UOp::new(Op::Range, range.dtype(), smallvec![count.clone()], range.arg().clone());
         let ended = UOp::new(Op::EndRange, list[list.len() - 1].dtype(), smallvec![shorter.clone()], Arg::None);
-        let numbers: Vec<UOp> = if turns == plan.copies {
+        let numbers: Vec<UOp> = if turns == copies_of_turn {
             (0..turns).map(int).collect()
         } else {
-            let scaled = folded(&UOp::binary(Op::Mul, &shorter, &int(plan.copies)));
-            let first = folded(&UOp::binary(Op::Add, &scaled, &int(plan.rest)));
-            (0..plan.copies).map(|copy| folded(&UOp::binary(Op::Add, &first, &int(copy)))).collect()
+            let scaled = folded(&UOp::binary(Op::Mul, &shorter, &int(copies_of_turn)));
+            let first = folded(&UOp::binary(Op::Add, &scaled, &int(rest_of_turns)));
+            (0..copies_of_turn).map(|copy| folded(&UOp::binary(Op::Add, &first, &int(copy)))).collect()
         };
         let begins = is_gone || copies.put(&count) && copies.put(&shorter);
-        let asked = body.iter().filter(|node| node.op() == Op::Load).count() * plan.copies as usize;
-        if !begins || !copies.write(body, &list[0], &numbers, Some(&shorter)) {
+        let of_turn = (copies_of_turn + rest_of_turns) as usize;
+        let asked = body.iter().filter(|node| node.op() == Op::Load).count() * of_turn;
+        if !begins || !copies.write(body, &list[0], &numbers) {
             return false;
         }
         let Copies { constants, mut ops, .. } = copies;
-        let loads = ops.iter().filter(|node| node.op() == Op::Load).count();
-        if ops.len() > OPS_MAX && 4 * loads > 3 * asked {
+        let loads: Vec<&UOp> = ops.iter().filter(|node| node.op() == Op::Load).collect();
+        let bytes = loads.iter().map(|load| load.dtype().bytes()).sum::<usize>() * copies_of_turn as usize / of_turn;
+        let is_shared = 4 * loads.len() <= 3 * asked;
+        if ops.len() > if is_shared { OPS_SHARED_MAX } else { OPS_MAX } || bytes > BYTES_MAX && !is_shared {
             return false;
         }
         if !is_gone {
@@ -231,7 +244,7 @@ impl Writer {
             self.known.insert(node.clone());
         }
         self.constants.extend(constants);
-        self.written.extend(ops);
+        ops.into_iter().for_each(|node| self.push(node));
         self.now.insert(list[list.len() - 1].clone(), ended);
         true
     }
@@ -248,9 +261,10 @@ struct Copies<'w> {
 }
 
 impl Copies<'_> {
-    /// Puts an op behind the others, unless it is among them; false if it stands elsewhere.
+    /// Puts an op behind what it is made of, unless it was written where it is seen from here; false if it stands elsewhere.
     fn put(&mut self, node: &UOp) -> bool {
-        if self.fresh.contains(node) {
+        let is_open = || node.op() != Op::Update && self.writer.open.iter().any(|scope| scope.contains(node));
+        if self.fresh.contains(node) || is_open() {
             return true;
         }
         let is_known = self.writer.known.contains(node);
@@ -261,7 +275,7 @@ impl Copies<'_> {
             }
             return true;
         }
-        if is_known {
+        if is_known && node.op() != Op::Update || !node.src().iter().all(|operand| self.put(operand)) {
             return false;
         }
         self.fresh.insert(node.clone());
@@ -269,18 +283,20 @@ impl Copies<'_> {
         true
     }
 
-    /// Puts an op behind what it is made of besides a range.
-    fn put_all(&mut self, node: &UOp, range: Option<&UOp>) -> bool {
-        Some(node) == range || node.src().iter().all(|operand| self.put_all(operand, range)) && self.put(node)
+    /// Puts an op of the list that stays one.
+    fn keep(&mut self, node: &UOp) {
+        let node = self.writer.renewed(node);
+        self.fresh.insert(node.clone());
+        self.ops.push(node);
     }
 
     /// Writes iterations of these numbers.
-    fn write(&mut self, body: &[UOp], range: &UOp, numbers: &[UOp], of_loop: Option<&UOp>) -> bool {
+    fn write(&mut self, body: &[UOp], range: &UOp, numbers: &[UOp]) -> bool {
         let mut steps: FxHashMap<&UOp, i64> = [(range, 1)].into_iter().collect();
         let mut made: Vec<FxHashMap<&UOp, UOp>> =
             numbers.iter().map(|number| [(range, number.clone())].into_iter().collect()).collect();
         for number in numbers {
-            if !self.put_all(number, of_loop) {
+            if !self.put(number) {
                 return false;
             }
         }
@@ -289,8 +305,7 @@ impl Copies<'_> {
         for node in early {
             if !self.plan.varying.contains(node) {
                 if self.plan.has_threads {
-                    let node = self.writer.renewed(node);
-                    self.ops.push(node);
+                    self.keep(node);
                 }
                 continue;
             }
@@ -299,7 +314,7 @@ impl Copies<'_> {
             }
             for copy in 0..numbers.len() {
                 let new = self.copy_of(node, copy, &made, steps.get(node).copied());
-                if !self.put_made(&new) {
+                if !self.put(&new) {
                     return false;
                 }
                 made[copy].insert(node, new);
@@ -308,19 +323,13 @@ impl Copies<'_> {
         for of_copy in &mut made {
             for node in &late {
                 let new = self.over(node, of_copy);
-                if !self.put_made(&new) {
+                if !self.put(&new) {
                     return false;
                 }
                 of_copy.insert(node, new);
             }
         }
         true
-    }
-
-    /// Puts an op behind constants that it is made of.
-    fn put_made(&mut self, node: &UOp) -> bool {
-        let constants: Vec<UOp> = node.src().iter().filter(|operand| operand.op() == Op::Const).cloned().collect();
-        constants.iter().all(|operand| self.put(operand)) && self.put(node)
     }
 
     /// An op in a copy: of integers that step evenly, that of the first copy and a constant.
@@ -336,7 +345,34 @@ impl Copies<'_> {
 
     fn over(&self, node: &UOp, made: &FxHashMap<&UOp, UOp>) -> UOp {
         let operand = |operand: &UOp| made.get(operand).or_else(|| self.writer.now.get(operand)).unwrap_or(operand).clone();
-        folded(&node.with_src(node.src().iter().map(operand).collect::<Sources>()))
+        decided(&folded(&node.with_src(node.src().iter().map(operand).collect::<Sources>())))
+    }
+}
+
+/// A condition that bounds of integers decide, or one side of it; anything else as it is.
+fn decided(node: &UOp) -> UOp {
+    let is = |operand: &UOp, value: bool| operand.as_scalar() == Some(Scalar::Bool(value));
+    let constant = |value: bool| UOp::constant(Scalar::Bool(value), DType::BOOL);
+    match (node.op(), node.src()) {
+        (Op::Lt, [a, b]) if a.dtype().is_integer() && a.dtype().lanes() == 1 => {
+            match (a.max_value() < b.min_value(), a.min_value() >= b.max_value()) {
+                (true, _) => constant(true),
+                (_, true) => constant(false),
+                _ => node.clone(),
+            }
+        }
+        (Op::And, [a, b]) if node.dtype() == DType::BOOL => match () {
+            () if is(a, true) => b.clone(),
+            () if is(b, true) => a.clone(),
+            () if is(a, false) || is(b, false) => constant(false),
+            () => node.clone(),
+        },
+        // A gate that holds is none.
+        (Op::Index, [memory, offset, gate]) if is(gate, true) => {
+            UOp::new(Op::Index, node.dtype(), smallvec![memory.clone(), offset.clone()], Arg::None)
+        }
+        (Op::Where, [condition, yes, _]) if is(condition, true) => yes.clone(),
+        _ => node.clone(),
     }
 }
 

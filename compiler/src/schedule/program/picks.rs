@@ -10,7 +10,7 @@
 
 use crate::DType;
 use crate::dtype::Scalar;
-use crate::ir::{Arg, Dim, Op, ReduceOp, Shape, UOp};
+use crate::ir::{Arg, Dim, Op, ReduceOp, Shape, UOp, postorder};
 
 /// Such a sum as the element that is picked.
 pub(super) fn picked(node: &UOp) -> Option<UOp> {
@@ -32,7 +32,10 @@ pub(super) fn picked(node: &UOp) -> Option<UOp> {
     let picked = element_of(value, &index, axis)?;
     // The casts that stand outside of the choice.
     let picked = if operand.dtype() == picked.dtype() { picked } else { picked.cast(operand.dtype()) };
-    Some(picked.reshape(node.shape().clone()))
+    let picked = picked.reshape(node.shape().clone());
+    // What is found of a whole row for it belongs to threads that share the row.
+    let has_rows = postorder(std::slice::from_ref(value)).iter().any(|node| node.op() == Op::Reduce);
+    Some(if has_rows { picked.contiguous() } else { picked })
 }
 
 /// The elements of a value that an index names along an axis, where it has a length of one; 0 where it names none.

@@ -46,6 +46,8 @@ const THREADS_OF_ROW: i64 = 256;
 pub(crate) const THREADS_OF_BLOCK: i64 = 256;
 /// Turns of a loop, about, that it takes to put a state into shared memory and to meet there.
 const TURNS_OF_MEETING: i64 = 4;
+/// Threads that a multiprocessor runs at once.
+const THREADS_OF_MULTIPROCESSOR: i64 = 2048;
 /// Threads of a multiprocessor that hide each other's waiting.
 const THREADS_ENOUGH: i64 = 1024;
 /// Simple ops from which on a value of a row is kept rather than computed again: it is stored once, and loaded instead.
@@ -171,6 +173,16 @@ fn share_along(choice: &mut Attempts<'_>, blocks: &Blocks, survey: &Survey, rows
     let kept: i64 = local_buffers(&choice.kernel).iter().map(bytes_of_row).sum();
     // Blocks that fit beside each other have threads enough.
     while most < blocks.threads_max as i64 && kept * (THREADS_ENOUGH / most) > blocks.shared_bytes as i64 {
+        most *= 2;
+    }
+    // Rows that are gone through again should still be in the first cache, beside their outputs and what all rows share.
+    let bytes_of_rows = |most: i64| row * survey.element_bytes as i64 * (THREADS_OF_MULTIPROCESSOR / most);
+    while rows.is_plain
+        && rows.terms.len() + rows.columns.len() > 1
+        && most < blocks.threads_max as i64
+        && bytes_of_rows(most) > choice.target.cache_l1_bytes as i64 / 2
+        && bytes_of_rows(blocks.threads_max as i64) <= choice.target.cache_l1_bytes as i64 / 2
+    {
         most *= 2;
     }
     let chunk = chunk_of_outputs(choice, survey, rows, (count, most.min(THREADS_OF_ROW)));
