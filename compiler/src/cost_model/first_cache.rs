@@ -14,6 +14,8 @@ use crate::ir::{Arg, AxisKind, UOp};
 
 /// Bytes that the second cache moves at least.
 const SECTOR: f64 = 32.0;
+/// Pieces of memory that a load touches, which are looked at one by one.
+const PIECES_MAX: f64 = 64.0;
 
 /// A load of a tensor's memory.
 struct MemoryLoad {
@@ -96,7 +98,7 @@ impl<'l> Regions<'l> {
         let load = MemoryLoad {
             memory: parameter.slot,
             offset: moved.first() * bytes,
-            width: index.dtype().bytes() as f64,
+            width: (index.dtype().bytes() * index.dtype().lanes()) as f64,
             steps: self.loops.iter().map(step).collect(),
             along_threads,
             along_grid: grid.unwrap_or_default(),
@@ -127,13 +129,30 @@ impl Region {
             touched.into_iter().partition(|touched| touched.load.along_grid.iter().any(|step| *step != 0.0));
         let (own, of_all) = (union_of(own), union_of(of_all));
         let kept = own + of_all;
-        let by_warps: f64 = self.loads.iter().map(|load| load.by_warps).sum();
+        let by_warps = self.bytes_in_a_row(around.len());
         let parts = self.parts.iter().map(|part| {
             let inside: Vec<f64> = around.iter().copied().chain([part.turns]).collect();
             part.turns * part.bytes([cache, beside], &inside)
         });
         let apart = by_warps + parts.sum::<f64>();
         if own + of_all / beside + unknown <= cache { apart.min(kept + unknown) } else { apart }
+    }
+
+    /// What warps load by themselves here, where loads that follow each other and touch the same sectors find them there.
+    fn bytes_in_a_row(&self, depth: usize) -> f64 {
+        let mut runs: Vec<(Vec<Touched<'_>>, f64)> = Vec::new();
+        let mut unknown = 0.0;
+        for load in &self.loads {
+            match (load.touches(depth, &[]), runs.last_mut()) {
+                (Some(place), Some((run, by_warps))) if run.last().is_some_and(|last| last.meets(&place)) => {
+                    run.push(place);
+                    *by_warps += load.by_warps;
+                }
+                (Some(place), _) => runs.push((vec![place], load.by_warps)),
+                (None, _) => unknown += load.by_warps,
+            }
+        }
+        unknown + runs.into_iter().map(|(run, by_warps)| union_of(run).min(by_warps)).sum::<f64>()
     }
 
     /// Notes what each load touches in loops from a depth on; what those load that are not known, in all turns of these.
@@ -154,14 +173,14 @@ impl Region {
     }
 }
 
-/// What a load touches while some loops run.
+/// What a load touches while some loops run: pieces of memory that lie apart.
 struct Touched<'r> {
     load: &'r MemoryLoad,
     depth: usize,
-    /// From the first byte to behind the last one.
-    place: [f64; 2],
-    /// Bytes of the sectors among these.
-    bytes: f64,
+    /// Of each piece the first byte, and what is behind its last one.
+    pieces: Vec<[f64; 2]>,
+    /// How far apart all of these are again, and how many there are of each distance.
+    apart: Vec<(f64, f64)>,
 }
 
 impl MemoryLoad {
@@ -171,41 +190,67 @@ impl MemoryLoad {
         let moves: Option<Vec<(f64, f64)>> = of_loops.chain(self.along_threads.iter().copied()).collect();
         let mut moves: Vec<(f64, f64)> = moves?.into_iter().filter(|(step, _)| *step != 0.0).collect();
         moves.sort_by(|a, b| a.0.abs().total_cmp(&b.0.abs()));
-        let (mut pieces, mut width) = (1.0, self.width);
-        let mut place = [self.offset, self.offset + self.width];
+        let mut piece = [self.offset, self.offset + self.width];
+        let (mut pieces, mut apart) = (Vec::new(), Vec::new());
         for (step, turns) in moves {
-            let reach = step * (turns - 1.0).max(0.0);
-            place[usize::from(reach > 0.0)] += reach;
-            if step.abs() <= width.max(SECTOR) && pieces == 1.0 {
-                width += reach.abs();
+            if step.abs() <= (piece[1] - piece[0]).max(SECTOR) && pieces.is_empty() {
+                let reach = step * (turns - 1.0).max(0.0);
+                piece[usize::from(reach > 0.0)] += reach;
+                continue;
+            }
+            if pieces.is_empty() {
+                pieces.push(piece);
+            }
+            if apart.is_empty() && pieces.len() as f64 * turns <= PIECES_MAX {
+                let moved = |turn: usize| move |piece: &[f64; 2]| piece.map(|end| end + step * turn as f64);
+                pieces =
+                    (0..turns as usize).flat_map(|turn| pieces.iter().map(moved(turn)).collect::<Vec<_>>()).collect();
             } else {
-                pieces *= turns;
+                apart.push((step, turns));
             }
         }
-        let bytes = pieces * (width / SECTOR).ceil() * SECTOR;
-        Some(Touched { load: self, depth, place, bytes })
+        if pieces.is_empty() {
+            pieces.push(piece);
+        }
+        Some(Touched { load: self, depth, pieces, apart })
     }
 }
 
-/// Bytes that are touched by any of several loads.
+impl Touched<'_> {
+    /// Whether it keeps its distance from another one, whatever moves.
+    fn is_like(&self, other: &Touched<'_>) -> bool {
+        self.load.memory == other.load.memory
+            && self.apart == other.apart
+            && self.load.along_grid == other.load.along_grid
+            && self.load.steps[..self.depth] == other.load.steps[..other.depth]
+    }
+}
+
+impl Touched<'_> {
+    /// Whether another one touches what this one does, or what lies beside it.
+    fn meets(&self, other: &Touched<'_>) -> bool {
+        let ([begin, end], [other_begin, _]) = (self.pieces[0], other.pieces[0]);
+        self.is_like(other) && self.pieces.len() == other.pieces.len() && (begin - other_begin).abs() <= end - begin
+    }
+}
+
+/// Bytes that are touched by any of several loads, in sectors.
 fn union_of(mut touched: Vec<Touched<'_>>) -> f64 {
-    touched.sort_by(|a, b| a.place[0].total_cmp(&b.place[0]));
     let mut total = 0.0;
-    while let Some(first) = touched.first() {
-        // What moves alike with all that stands outside keeps its distance.
-        let key = |touched: &Touched<'_>| {
-            (touched.load.memory, touched.load.steps[..touched.depth].to_vec(), touched.load.along_grid.clone())
-        };
-        let wanted = key(first);
-        let (alike, others): (Vec<_>, Vec<_>) = touched.into_iter().partition(|touched| key(touched) == wanted);
+    while let Some(first) = touched.pop() {
+        let (mut alike, others): (Vec<_>, Vec<_>) = touched.into_iter().partition(|other| other.is_like(&first));
         touched = others;
-        let (mut places, mut end) = (0.0, f64::MIN);
-        for one in &alike {
-            places += (one.place[1] - one.place[0].max(end)).max(0.0);
-            end = end.max(one.place[1]);
+        let pieces: f64 = first.apart.iter().map(|(_, turns)| turns).product();
+        alike.push(first);
+        let sectors = |[from, to]: &[f64; 2]| [(from / SECTOR).floor(), (to / SECTOR).ceil()];
+        let mut all: Vec<[f64; 2]> = alike.iter().flat_map(|one| one.pieces.iter().map(sectors)).collect();
+        all.sort_by(|a, b| a[0].total_cmp(&b[0]));
+        let (mut count, mut end) = (0.0, f64::MIN);
+        for [from, to] in all {
+            count += (to - from.max(end)).max(0.0);
+            end = end.max(to);
         }
-        let sectors = (places / SECTOR).ceil() * SECTOR;
-        total += sectors.min(alike.iter().map(|one| one.bytes).sum());
+        total += pieces * count * SECTOR;
     }
     total
 }

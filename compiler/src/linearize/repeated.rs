@@ -26,9 +26,15 @@ use super::short_loops::folded;
 use crate::DType;
 use crate::dtype::Scalar;
 use crate::ir::{Arg, AxisKind, Op, Sources, UOp};
+use crate::program::Launch;
 
-/// Bytes that a thread loads in a turn, at most: registers for these, and for what is made of them.
+/// Bytes that a thread loads in a turn, at most.
 const BYTES_MAX: usize = 128;
+/// Registers of four bytes that a multiprocessor has, and that a thread may have ("Compute Capabilities" of the CUDA C++ Programming Guide, the same for 8.0, 9.0 and 10.0).
+const REGISTERS: u64 = 1 << 16;
+const REGISTERS_OF_THREAD: u64 = 255;
+/// Registers that addresses, indices and values on their way take, about.
+const REGISTERS_BUSY: u64 = 32;
 /// Iterations of a turn that are tried.
 const COPIES: [i64; 3] = [8, 4, 2];
 /// Most ops that a body becomes; the same where iterations load what others do.
@@ -68,6 +74,7 @@ fn with_plans(list: Vec<UOp>, plans: &FxHashMap<usize, Plan>) -> Vec<UOp> {
         constants: Vec::new(),
         written: Vec::new(),
         open: vec![FxHashSet::default()],
+        registers: registers_left(&list),
     };
     let mut at = 0;
     while at < list.len() {
@@ -147,6 +154,19 @@ impl Plan {
     }
 }
 
+/// Bytes of a value, of all its lanes.
+fn bytes_of(node: &UOp) -> usize {
+    node.dtype().bytes() * node.dtype().lanes()
+}
+
+/// Registers of a thread that are left, where accumulators have theirs, and as many again what is added to them.
+fn registers_left(list: &[UOp]) -> usize {
+    let registers = |node: &UOp| bytes_of(node).div_ceil(4) as u64;
+    let held: u64 = list.iter().filter(|node| node.op() == Op::Accumulator).map(registers).sum();
+    let of_thread = (REGISTERS / Launch::of(list).threads().max(1)).min(REGISTERS_OF_THREAD);
+    of_thread.saturating_sub(REGISTERS_BUSY + 2 * held) as usize
+}
+
 /// Iterations of a turn, of so many at most: one that divides the turns, unless some may be left over and it would be much less.
 fn copies_of(turns: i64, most: i64, may_leave_rest: bool) -> Option<i64> {
     if turns <= most {
@@ -171,6 +191,8 @@ struct Writer {
     written: Vec<UOp>,
     /// What was written in each open loop.
     open: Vec<FxHashSet<UOp>>,
+    /// Registers of a thread that nothing has in all of a loop.
+    registers: usize,
 }
 
 impl Writer {
@@ -191,8 +213,7 @@ impl Writer {
         if !node.src().iter().any(|operand| self.now.contains_key(operand)) {
             return node.clone();
         }
-        let src: Sources =
-            node.src().iter().map(|operand| self.now.get(operand).unwrap_or(operand).clone()).collect();
+        let src: Sources = node.src().iter().map(|operand| self.now.get(operand).unwrap_or(operand).clone()).collect();
         let new = node.with_src(src);
         self.now.insert(node.clone(), new.clone());
         self.known.insert(new.clone());
@@ -205,7 +226,8 @@ impl Writer {
         let turns = range.src()[0].as_int().unwrap_or(0);
         let rest_of_turns = turns % copies_of_turn;
         let int = |value: i64| UOp::int(value, range.dtype());
-        let mut copies = Copies { writer: self, plan, constants: Vec::new(), ops: Vec::new(), fresh: FxHashSet::default() };
+        let mut copies =
+            Copies { writer: self, plan, constants: Vec::new(), ops: Vec::new(), fresh: FxHashSet::default() };
         if !plan.has_threads {
             body.iter().filter(|node| !plan.varying.contains(*node)).for_each(|node| copies.keep(node));
         }
@@ -232,9 +254,14 @@ impl Writer {
         }
         let Copies { constants, mut ops, .. } = copies;
         let loads: Vec<&UOp> = ops.iter().filter(|node| node.op() == Op::Load).collect();
-        let bytes = loads.iter().map(|load| load.dtype().bytes()).sum::<usize>() * copies_of_turn as usize / of_turn;
+        let bytes = loads.iter().map(|load| bytes_of(load)).sum::<usize>() * copies_of_turn as usize / of_turn;
         let is_shared = 4 * loads.len() <= 3 * asked;
-        if ops.len() > if is_shared { OPS_SHARED_MAX } else { OPS_MAX } || bytes > BYTES_MAX && !is_shared {
+        // Each element is in a register, and as many have what is made of them; of elements that several iterations load, few are asked for at a time.
+        let [ops_max, bytes_max] = match is_shared {
+            true => [OPS_SHARED_MAX, self.registers * 4],
+            false => [OPS_MAX, (self.registers * 2).min(BYTES_MAX)],
+        };
+        if ops.len() > ops_max || bytes > bytes_max {
             return false;
         }
         if !is_gone {
@@ -344,7 +371,8 @@ impl Copies<'_> {
     }
 
     fn over(&self, node: &UOp, made: &FxHashMap<&UOp, UOp>) -> UOp {
-        let operand = |operand: &UOp| made.get(operand).or_else(|| self.writer.now.get(operand)).unwrap_or(operand).clone();
+        let operand =
+            |operand: &UOp| made.get(operand).or_else(|| self.writer.now.get(operand)).unwrap_or(operand).clone();
         decided(&folded(&node.with_src(node.src().iter().map(operand).collect::<Sources>())))
     }
 }
@@ -388,5 +416,97 @@ fn step_of(node: &UOp, varying: &FxHashSet<UOp>, steps: &FxHashMap<&UOp, i64>) -
         (Op::Mul, [a, b]) => step(a)?.checked_mul(b.as_int()?),
         (Op::Cast, [a]) if a.dtype().bytes() >= 4 && a.dtype().is_integer() => step(a),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::linearize::check;
+    use crate::linearize::text::{parse, print};
+
+    /// A sum of every eighth number, of as many as there are turns, under a condition that holds of all but the last.
+    const SUM: &str = "p0: f32 = param #0 [8]
+      p1: f32 = param #1 [1024]
+      zero: f32 = const 0.0
+      turns: i32 = const 12
+      eight: i32 = const 8
+      most: i32 = const 95
+      r0: i32 = range eight, block_x #0
+      a0 = accumulator zero, #0
+      r1: i32 = range turns, reduce #1
+      v0 = mul r1, eight
+      v1 = add v0, r0
+      v2 = lt v1, most
+      v3 = index p1, v1, v2
+      v4 = load v3
+      v5 = add a0, v4
+      v6 = update a0, v5
+      v7 = end r1
+      v8 = final a0, v7
+      v9 = index p0, r0
+      v10 = store v9, v8
+      v11 = end r0\n";
+
+    fn repeated(body: &str) -> String {
+        let text = format!("linear %k(f32[8] write, f32[1024] read) grid 1 {{\n{body}}}");
+        let mut linear = parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        linear.ops = repeat_bodies(linear.ops);
+        check::check(&linear.ops).unwrap_or_else(|error| panic!("{error}\n{}", print(&linear)));
+        print(&linear)
+    }
+
+    fn count(text: &str, what: &str) -> usize {
+        text.lines().filter(|line| line.contains(what)).count()
+    }
+
+    #[test]
+    fn a_turn_has_several_iterations() {
+        let text = repeated(SUM);
+        // Of twelve, six at a time: so none is left over.
+        assert_eq!((count(&text, " load "), count(&text, "update "), count(&text, "range ")), (6, 6, 2), "{text}");
+        // All of eight, of which the last one alone may be beyond the end; the loop remains, for its end is asked for.
+        let all = repeated(&SUM.replace("const 12", "const 8").replace("const 95", "const 63"));
+        assert_eq!((count(&all, " load "), count(&all, "= lt ")), (8, 1), "{all}");
+        // Thirteen leave five over, which come first.
+        let rest = repeated(&SUM.replace("const 12", "const 13"));
+        assert_eq!((count(&rest, " load "), count(&rest, "update ")), (13, 13), "{rest}");
+        assert!(rest.find("update") < rest.find("reduce"), "{rest}");
+    }
+
+    #[test]
+    fn what_is_stored_is_repeated_inside_of_indices_of_threads() {
+        let copy = "p0: f32 = param #0 [1024]
+          p1: f32 = param #1 [1024]
+          turns: i32 = const 15
+          eight: i32 = const 8
+          r1: i32 = range turns, loop #1
+          v0 = mul r1, eight
+          r0: i32 = range eight, block_x #0
+          v1 = add v0, r0
+          v2 = index p1, v1
+          v3 = load v2
+          v4 = index p0, v1
+          v5 = store v4, v3
+          v6 = end r0
+          v7 = end r1\n";
+        let text = repeated(copy);
+        assert_eq!((count(&text, " load "), count(&text, " store "), count(&text, "block_x")), (5, 5, 1), "{text}");
+        // Nothing may be left over there, and what is loaded may not be what another iteration stores.
+        assert_eq!(count(&repeated(&copy.replace("const 15", "const 17")), " load "), 1);
+        assert_eq!(count(&repeated(&copy.replace("index p1", "index p0")), " load "), 1);
+    }
+
+    #[test]
+    fn what_updates_in_each_iteration_alike_is_left() {
+        for (from, to) in [
+            ("v5 = add a0, v4", "v5 = add a0, zero"),
+            ("v5 = add a0, v4", "v12 = neg a0\n v5 = add v12, v4"),
+            ("v6 = update a0, v5\n", "v6 = update a0, v5\n b0 = barrier #0\n"),
+        ] {
+            assert!(SUM.contains(from));
+            let text = repeated(&SUM.replace(from, to));
+            assert_eq!(count(&text, "update "), 1, "{text}");
+        }
     }
 }

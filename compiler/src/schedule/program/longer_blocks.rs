@@ -8,8 +8,8 @@
 use crate::ir::{Arg, Combiner, Op, ReduceOp, UOp};
 use crate::ops::by_blocks::exponentials_in_blocks;
 
-/// Elements of a block: sixteen of each of 256 threads. Eight such blocks beside each other stay in the first cache of a multiprocessor.
-const BLOCK: i64 = 4096;
+/// Bytes of a block: eight such beside each other, of 256 threads each, stay in the first cache of a multiprocessor.
+const BLOCK_BYTES: i64 = 16 << 10;
 
 /// A state of blocks of exponents, as that of longer blocks.
 pub(super) fn in_longer_blocks(node: &UOp) -> Option<UOp> {
@@ -27,11 +27,21 @@ pub(super) fn in_longer_blocks(node: &UOp) -> Option<UOp> {
     let x = &largest.src()[0];
     let lens = x.shape().as_const()?;
     let (parts, block) = (lens[axis], lens[axis + 1]);
-    if lens.len() != axis + 2 || block >= BLOCK || parts * block < 2 * BLOCK || sum.src()[0].shape() != x.shape() {
+    let longer = BLOCK_BYTES / bytes_in_memory(x);
+    if lens.len() != axis + 2 || block >= longer || parts * block < 2 * longer || sum.src()[0].shape() != x.shape() {
         return None;
     }
     let mut row = lens[..axis].to_vec();
     row.push(parts * block);
-    let states = exponentials_in_blocks(&x.reshape(row), axis, BLOCK);
+    let states = exponentials_in_blocks(&x.reshape(row), axis, longer);
     states.into_iter().nth(usize::from(component.number))
+}
+
+/// Bytes of an element before it was cast to what it is computed in.
+fn bytes_in_memory(x: &UOp) -> i64 {
+    let mut node = x;
+    while node.op().is_movement() || matches!(node.op(), Op::Cast | Op::Detach) {
+        node = &node.src()[0];
+    }
+    node.dtype().bytes().clamp(2, 4) as i64
 }

@@ -92,7 +92,9 @@ fn counts_along(value: &UOp, axis: usize) -> bool {
     while node.op() == Op::Cast && node.dtype().is_integer() || node.op() == Op::Expand {
         node = &node.src()[0];
     }
-    let holds = |shape: &Shape| (0..shape.len()).all(|k| if k == axis { shape[k] == value.shape()[k] } else { shape[k] == Dim::Const(1) });
+    let holds = |shape: &Shape| {
+        (0..shape.len()).all(|k| if k == axis { shape[k] == value.shape()[k] } else { shape[k] == Dim::Const(1) })
+    };
     match node.op() {
         Op::Reshape => {
             let is_line = node.shape().len() == value.shape().len() && holds(node.shape());

@@ -32,6 +32,8 @@ use crate::optimize::opt::{Opt, ThreadIndex};
 use crate::optimize::transforms::stage::loads_of;
 use crate::target::Blocks;
 
+/// Turns of a loop that are written out (`linearize::repeated`).
+const TURNS_AT_ONCE: i64 = 8;
 /// Terms that a thread should have before a row gets more threads.
 pub(crate) const TERMS_OF_THREAD: i64 = 8;
 /// Terms that a lane should have before a row gets more lanes.
@@ -238,9 +240,8 @@ fn fewer_threads(choice: &Attempts<'_>, survey: &Survey, rows: &Rows, [count, mo
     let loops = || rows.terms.iter().map(|terms| terms.shared).chain(rows.columns.iter().copied());
     let longest = loops().map(|shared| shared.len).max().unwrap_or(1);
     let has_vectors = |threads: i64| {
-        loops().all(|shared| {
-            shared.is_divided_by(threads * i64::from(survey.lanes_of_widest(choice.target, shared.len)))
-        })
+        loops()
+            .all(|shared| shared.is_divided_by(threads * i64::from(survey.lanes_of_widest(choice.target, shared.len))))
     };
     let enough = i64::from(choice.target.costs.threads);
     let halves = std::iter::successors(Some(most), |threads| Some(threads / 2));
@@ -387,9 +388,11 @@ fn share_columns(choice: &mut Attempts<'_>, survey: &Survey, team: &Team, column
     if columns.is_divided_by(all) {
         return part_of(choice, range, all).is_some_and(|part| share_part(choice, team, part, vector, false));
     }
+    // Of a long row some turns by themselves: so these are written out, whatever the number of all turns.
     let part = next_range_id(&choice.kernel);
-    let masked = Opt::SplitMasked { range, len: all as u32 };
-    choice.attempt(masked) && share_part(choice, team, part, vector, false)
+    let turns = if columns.len >= 2 * TURNS_AT_ONCE * all { TURNS_AT_ONCE } else { 1 };
+    choice.attempt(Opt::SplitMasked { range, len: (all * turns) as u32 })
+        && part_of(choice, part, all).is_some_and(|part| share_part(choice, team, part, vector, false))
 }
 
 /// A loop of as many vectors as there are threads, one for each of them.

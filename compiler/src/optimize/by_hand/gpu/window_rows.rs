@@ -25,8 +25,9 @@ pub(crate) fn share_windows(choice: &mut Attempts<'_>, survey: &Survey) -> bool 
     if window.is_local_buffer || window.ranges.len() < 2 || terms > WINDOW_MAX {
         return false;
     }
-    let is_stored_along =
-        |id: &u32| survey.accesses.iter().filter(|access| access.is_store).all(|access| access.steps.get(id) == Some(&1));
+    let is_stored_along = |id: &u32| {
+        survey.accesses.iter().filter(|access| access.is_store).all(|access| access.steps.get(id) == Some(&1))
+    };
     let Some(columns) = outputs.iter().copied().find(is_stored_along) else { return false };
     let loads = || survey.accesses.iter().filter(|access| !access.is_store && window.holds(access));
     // A step along a loop of the window, of which some come to one along the outputs.
@@ -44,7 +45,9 @@ pub(crate) fn share_windows(choice: &mut Attempts<'_>, survey: &Survey) -> bool 
         return false;
     }
     let shares_row = |id: &u32| {
-        let is_shared = |access: &AccessPattern| if is_window(access) { overlaps(access, *id) } else { !access.depends.contains(*id) };
+        let is_shared = |access: &AccessPattern| {
+            if is_window(access) { overlaps(access, *id) } else { !access.depends.contains(*id) }
+        };
         *id != columns && loads().all(is_shared)
     };
     let Some(row) = outputs.iter().copied().rev().find(shares_row) else { return false };
