@@ -87,6 +87,22 @@ struct Counted<'l> {
     matrices: f64,
 }
 
+impl<'l> Counted<'l> {
+    /// An access to memory, done so often, by so many warps of a block; each line of it passes through the first cache so often: what is copied passes that by.
+    ///
+    /// Where addresses are not known, each element lies in a sector of its own, and in a line.
+    fn memory(&mut self, node: &'l UOp, warp: &Warp<'_>, times: f64, [warps, of_line]: [f64; 2]) {
+        let index = &node.src()[0];
+        let apart = index.dtype().lanes() as f64 * WARP as f64;
+        let sectors = warp.sector_bytes(index).unwrap_or(SECTOR as f64 * apart);
+        self.shared_bytes += of_line * times * warp.line_steps(index).unwrap_or(apart) * STEP;
+        match node.op() {
+            Op::Load => self.loaded.load(index, sectors * warps),
+            _ => self.stored_bytes += times * sectors,
+        }
+    }
+}
+
 /// The times of a kernel on a GPU.
 pub fn roofline(linear: &Linear, target: &Target) -> Roofline {
     let launch = linear.launch();
@@ -179,23 +195,14 @@ fn count(linear: &Linear, warps_of_block: f64) -> Counted<'_> {
                 // A copy is one instruction, that of its store.
                 let at_once =
                     node.src().get(1).and_then(|value| copied.get(value)).map_or(ACCESS, |bytes| *bytes as f64);
-                counted.instructions += if copied.contains_key(node) { 0.0 } else { now * (width / at_once).ceil() };
-                // Where addresses are not known, each element lies in a sector of its own, and in a bank that is free.
-                let threads = WARP as f64;
+                let is_copied = copied.contains_key(node);
+                counted.instructions += if is_copied { 0.0 } else { now * (width / at_once).ceil() };
                 match index.src()[0].arg() {
                     Arg::Param(_) => {
-                        let sectors = warp.sector_bytes(index).unwrap_or(SECTOR as f64 * lanes * threads);
-                        // What is copied passes the first cache by.
-                        if !copied.contains_key(node) {
-                            counted.shared_bytes += now * warp.line_steps(index).unwrap_or(lanes * threads) * STEP;
-                        }
-                        match node.op() {
-                            Op::Load => counted.loaded.load(index, sectors * warps_of_block),
-                            _ => counted.stored_bytes += now * sectors,
-                        }
+                        counted.memory(node, &warp, now, [warps_of_block, if is_copied { 0.0 } else { 1.0 }])
                     }
                     Arg::Scratch(_, _, MemorySpace::Shared) => {
-                        let free = (width * threads / STEP).ceil();
+                        let free = (width * WARP as f64 / STEP).ceil();
                         counted.shared_bytes += now * warp.steps(index).unwrap_or(free) * STEP;
                     }
                     _ => {}
@@ -250,8 +257,8 @@ mod tests {
         let compulsory = 2.0 * f64::from(1 << 22);
         assert!((side_by_side.memory_ns * 3350.0 / compulsory - 1.0).abs() < 1e-9, "{side_by_side:?}");
         assert!((side_by_side.sectors_ns * 6700.0 / compulsory - 1.0).abs() < 1e-9, "{side_by_side:?}");
-        // Each thread has 256 elements in a row: every access of a warp is of 32 sectors.
-        let apart = of(DOUBLE, "split(r0, 256), split(r0, 256), block(r2, x), grid(r0, x)");
+        // Each thread has 512 elements in a row, more than the first cache holds of all: every access of a warp is of 32 sectors.
+        let apart = of(DOUBLE, "split(r0, 512), split(r0, 256), block(r2, x), grid(r0, x)");
         assert!((apart.sectors_ns * apart.busy / side_by_side.sectors_ns - 8.0).abs() < 1e-9, "{apart:?}");
     }
 
@@ -263,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn tiles_in_shared_memory_need_less_of_the_second_cache() {
+    fn tiles_in_shared_memory_need_less_of_the_first_cache() {
         let text = "graph %product(y: f32[256, 256], x: f32[256, 256], w: f32[256, 256]) {
   a = reshape x, [256, 1, 256]
   wide = expand a, [256, 256, 256]
@@ -281,7 +288,11 @@ mod tests {
             "split(r0, 16), split(r1, 16), reorder(r3, r1), grid(r0, y), grid(r1, x), block(r3, y), block(r4, x)",
         );
         let tile = of(text, "by hand");
-        assert!(naive.shared_ns == 0.0 && tile.shared_ns > 0.0, "{naive:?} {tile:?}");
-        assert!(tile.issue_ns < naive.issue_ns / 1.5 && tile.sectors_ns < naive.sectors_ns / 4.0, "{naive:?} {tile:?}");
+        // What the first cache gives again it gives line by line.
+        assert!(tile.issue_ns * tile.busy < naive.issue_ns / 1.5, "{naive:?} {tile:?}");
+        assert!(
+            tile.shared_ns < naive.shared_ns / 4.0 && tile.sectors_ns < 2.0 * naive.sectors_ns,
+            "{naive:?} {tile:?}"
+        );
     }
 }

@@ -119,14 +119,14 @@ pub fn selu(x: &UOp) -> UOp {
 /// x P(X <= x) for a standard normal X, exactly by the error function or approximately by tanh.
 pub fn gelu(x: &UOp, by_tanh: bool) -> UOp {
     in_single(&to_float(x), |x| {
-        if by_tanh {
-            // (1 + tanh(u)) / 2 is sigmoid(2 u), which keeps the digits of what is small.
-            let twice = 2.0 * std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::FRAC_1_SQRT_2;
-            let slope = (x * x).muladd(&number(twice * 0.044715, x), &number(twice, x));
-            return x * sigmoid(&(x * slope));
-        }
         let (half, one) = (number(0.5, x), number(1.0, x));
-        x * half * (one + erf(&(x * number(std::f64::consts::FRAC_1_SQRT_2, x))))
+        let inner = if by_tanh {
+            let slope = std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::FRAC_1_SQRT_2;
+            tanh(&(x * (x * x).muladd(&number(slope * 0.044715, x), &number(slope, x))))
+        } else {
+            erf(&(x * number(std::f64::consts::FRAC_1_SQRT_2, x)))
+        };
+        x * half * (one + inner)
     })
 }
 

@@ -170,23 +170,7 @@ fn share_along(choice: &mut Attempts<'_>, blocks: &Blocks, survey: &Survey, rows
     if row < warp || rows.terms.is_empty() || terms < warp && outputs < THREADS_OF_ROW {
         return false;
     }
-    let is_few = count < i64::from(choice.target.costs.few_results);
-    let mut most = if is_few { blocks.threads_max as i64 } else { THREADS_OF_ROW };
-    let kept: i64 = local_buffers(&choice.kernel).iter().map(bytes_of_row).sum();
-    // Blocks that fit beside each other have threads enough.
-    while most < blocks.threads_max as i64 && kept * (THREADS_ENOUGH / most) > blocks.shared_bytes as i64 {
-        most *= 2;
-    }
-    // Rows that are gone through again should still be in the first cache, beside their outputs and what all rows share.
-    let bytes_of_rows = |most: i64| row * survey.element_bytes as i64 * (THREADS_OF_MULTIPROCESSOR / most);
-    while rows.is_plain
-        && rows.terms.len() + rows.columns.len() > 1
-        && most < blocks.threads_max as i64
-        && bytes_of_rows(most) > choice.target.cache_l1_bytes as i64 / 2
-        && bytes_of_rows(blocks.threads_max as i64) <= choice.target.cache_l1_bytes as i64 / 2
-    {
-        most *= 2;
-    }
+    let mut most = most_threads(choice, blocks, survey, rows, [count, row]);
     let chunk = chunk_of_outputs(choice, survey, rows, (count, most.min(THREADS_OF_ROW)));
     if chunk.is_some() {
         most = THREADS_OF_ROW;
@@ -232,6 +216,26 @@ fn share_along(choice: &mut Attempts<'_>, blocks: &Blocks, survey: &Survey, rows
         }
     }
     map_grid(choice, &around)
+}
+
+/// Threads that a row may have: more of few rows, and of those of which a multiprocessor should hold what is kept, or gone through again.
+fn most_threads(choice: &Attempts<'_>, blocks: &Blocks, survey: &Survey, rows: &Rows, [count, row]: [i64; 2]) -> i64 {
+    let all = blocks.threads_max as i64;
+    let is_few = count < i64::from(choice.target.costs.few_results);
+    let mut most = if is_few { all } else { THREADS_OF_ROW };
+    let kept: i64 = local_buffers(&choice.kernel).iter().map(bytes_of_row).sum();
+    // Blocks that fit beside each other have threads enough.
+    while most < all && kept * (THREADS_ENOUGH / most) > blocks.shared_bytes as i64 {
+        most *= 2;
+    }
+    // Rows in half of the first cache, beside their outputs and what all rows share.
+    let cache = choice.target.cache_l1_bytes as i64 / 2;
+    let bytes_of_rows = |most: i64| row * survey.element_bytes as i64 * (THREADS_OF_MULTIPROCESSOR / most);
+    let is_read_again = rows.is_plain && rows.terms.len() + rows.columns.len() > 1 && bytes_of_rows(all) <= cache;
+    while is_read_again && most < all && bytes_of_rows(most) > cache {
+        most *= 2;
+    }
+    most
 }
 
 /// Threads of a row, fewer where that leaves enough of them: those of one warp meet by shuffles alone, and of a row that more do not divide into vectors fewer may have vectors.
