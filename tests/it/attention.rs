@@ -3,7 +3,9 @@
 
 use warpweft::tensor::AttentionOptions;
 use warpweft::{DType, Dim, Result, Tensor};
-use warpweft_compiler::pipeline::{LowerOptions, lower_kernel};
+use warpweft_compiler::kernel::estimate::estimate;
+use warpweft_compiler::optimize::choose;
+use warpweft_compiler::pipeline::{LowerOptions, loops_of, lower_kernel};
 use warpweft_compiler::schedule::{ScheduleOptions, normalize, schedule_with};
 use warpweft_compiler::target::Target;
 use warpweft_compiler::watch::{Notes, Silent, Topic};
@@ -205,5 +207,34 @@ fn many_keys_take_one_kernel_whose_memory_does_not_grow_with_them() {
     // Of lengths that no block divides, too: little or much is left over.
     for keys in [1025, 1031, 2047, 4099, 5119] {
         assert!(bytes(100, keys) <= 512 << 10, "{keys} keys");
+    }
+}
+
+/// Operations of the kernel of attention before and after the choice by hand.
+fn operations_before_and_after(value: &Tensor) -> [f64; 2] {
+    let normalized = normalize(&[warpweft::compiler::graph(value).expect("a graph")], |_| None).expect("a program");
+    let schedule = schedule_with(&normalized.sink, ScheduleOptions::default(), &mut Silent).expect("a schedule");
+    let loops = loops_of(&schedule.kernels.last().expect("a kernel").ast, &mut Silent);
+    let chosen = choose(&loops, &Target::test_avx512());
+    [estimate(&loops).operations, estimate(&chosen.kernel).operations]
+}
+
+#[test]
+fn no_score_is_computed_again_whatever_the_order_of_results_and_whatever_a_mask_shares() {
+    let input = |shape: [i64; 4]| Tensor::from_vec(vec![0.5f32; shape.iter().product::<i64>() as usize], shape);
+    for (rows, heads, width) in [(1025, 4, 64), (1500, 6, 64), (1031, 16, 32), (2049, 3, 80)] {
+        let [q, k, v] = [(); 3].map(|()| input([2, rows, heads, width]).transpose(1, 2));
+        let mask = Tensor::from_vec(vec![0.5f32; (rows * rows) as usize], [rows, rows]);
+        for mask in [None, Some(mask)] {
+            let value = q.attention(&k, &v, &AttentionOptions::default().mask(mask.clone()));
+            for value in [value.transpose(1, 2).contiguous(), value] {
+                let [before, after] = operations_before_and_after(&value);
+                let case = format!("{rows} rows of {heads} heads, with a mask: {}", mask.is_some());
+                // The last tile of rows overlaps the one before it by an eighth at most; scores of each row serve all columns, which they do not before.
+                assert!(after < before / 4.0, "{case}: {before} and {after} operations");
+                let exact = (2 * heads * rows * rows) as f64 * (4 * width + 12) as f64;
+                assert!(after < 1.25 * exact, "{case}: {after} operations, not some {exact}");
+            }
+        }
     }
 }

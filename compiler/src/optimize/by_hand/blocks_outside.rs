@@ -33,6 +33,8 @@ struct Held {
     left: Vec<u32>,
     /// An output loop that loads inside do not all depend on.
     row: Option<UOp>,
+    /// Other output loops that stand inside of that one, outermost first.
+    inside_row: Vec<u32>,
 }
 
 /// Moves loops over blocks outside, one after the other; whether there were any.
@@ -57,6 +59,10 @@ fn move_outside(choice: &mut Attempts<'_>, held: &Held) -> bool {
     for (row, rows) in tiles {
         let part = next_range_id(&choice.kernel);
         let (before, applied) = (choice.kernel.clone(), choice.applied.len());
+        // Partial results are kept for the innermost loops: what stands between, as heads do inside of rows, would be done for each row of the tile.
+        for inner in &held.inside_row {
+            choice.attempt(Opt::Reorder { range: range_id(row), inner: *inner });
+        }
         let is_whole = row.src()[0].is_const(i64::from(rows));
         let row = range_id(row);
         let tile = if is_whole { row } else { part };
@@ -121,14 +127,18 @@ fn find_held(root: &UOp) -> Option<Held> {
         if kept.is_empty() || left.is_empty() {
             continue;
         }
-        let is_shared = |row: &u32| {
-            let loads = below.iter().filter(|node| node.op() == Op::Load && node.src()[0].src()[0].op() == Op::Param);
-            let mut sets = loads.map(|load| dependencies.get(load));
-            sets.any(|set| set.contains(id) && !set.contains(*row))
+        // Most of what a block loads is the same for all of a tile of rows; what only a mask does not ask for, as heads, are none.
+        let loads = || below.iter().filter(|node| node.op() == Op::Load && node.src()[0].src()[0].op() == Op::Param);
+        let is_shared = |load: &UOp, row: u32| {
+            let set = dependencies.get(load);
+            set.contains(id) && !set.contains(row)
         };
-        let row = same.into_iter().rev().find(is_shared);
-        let row = row.and_then(|row| outputs.iter().find(|range| range_id(range) == row).cloned());
-        return Some(Held { blocks: id, left, row });
+        let shared: Vec<usize> = same.iter().map(|row| loads().filter(|load| is_shared(load, *row)).count()).collect();
+        let most = shared.iter().copied().max().filter(|most| *most > 0);
+        let row = most.and_then(|most| shared.iter().rposition(|count| *count == most));
+        let inside_row = row.map_or_else(Vec::new, |row| same[row + 1..].to_vec());
+        let row = row.and_then(|row| outputs.iter().find(|range| range_id(range) == same[row]).cloned());
+        return Some(Held { blocks: id, left, row, inside_row });
     }
     None
 }

@@ -16,10 +16,11 @@
 
 use std::collections::BTreeSet;
 
+use super::choices::{OPS_MAX, PARTS_MAX, ops_of_iteration, ops_of_parts};
 use super::contraction::step_of_load;
 use super::survey::Survey;
 use crate::ir::{AxisKind, Op, UOp};
-use crate::kernel::ranges::{Dependencies, closed_ranges, range_id};
+use crate::kernel::ranges::{Dependencies, RangeSet, closed_ranges, range_id};
 use crate::optimize::by_hand::{Attempts, SHARES_PER_THREAD, UNROLLED_OPS_MAX, fill_between};
 use crate::optimize::opt::Opt;
 use crate::optimize::transforms::split::is_reduce;
@@ -43,19 +44,23 @@ struct Places {
     has_digits: bool,
     /// Whether a condition or a digit depends on other loops, too.
     of_others: bool,
+    /// The other loops of conditions.
+    others: RangeSet,
 }
 
 /// The parts of a range, in order, in which each condition on it alone has one answer, each on other loops, too, holds, and each digit has one
 /// quotient; `None` if that is all of the range, or a condition asks for something else than sums and digits.
 pub(crate) fn decided_parts(range: &UOp, dependencies: &Dependencies) -> Option<Vec<(i64, i64)>> {
+    if is_reduce(range) { None } else { parts_of(range, dependencies) }
+}
+
+/// As [`decided_parts`], of the loop of a reduction, too.
+pub(super) fn parts_of(range: &UOp, dependencies: &Dependencies) -> Option<Vec<(i64, i64)>> {
     parts_and_places(range, dependencies).map(|(parts, _)| parts)
 }
 
 fn parts_and_places(range: &UOp, dependencies: &Dependencies) -> Option<(Vec<(i64, i64)>, Places)> {
     let len = range.src()[0].as_int()?;
-    if is_reduce(range) {
-        return None;
-    }
     let id = range_id(range);
     let mut places = Places::default();
     let mut holds = (0, len);
@@ -88,12 +93,14 @@ fn place_of_condition(node: &UOp, range: &UOp, places: &mut Places, holds: &mut 
     let (terms, constant) = linear_terms(&(&node.src()[1] - &node.src()[0]));
     let (mut step, mut rest, mut of_others) = (0i64, constant, false);
     for (term, factor) in &terms {
+        let own = Dependencies::of(term);
         if term == range {
             step = *factor;
-        } else if Dependencies::of(term).get(term).contains(id) {
+        } else if own.get(term).contains(id) {
             return false;
         } else {
             of_others = true;
+            places.others.union_with(own.get(term));
             let least = if *factor > 0 { term.min_value() } else { term.max_value() };
             let Some(sum) = least.checked_mul(*factor).and_then(|part| rest.checked_add(part)) else { return false };
             rest = sum;
@@ -171,7 +178,7 @@ fn cut_once(choice: &mut Attempts<'_>, target: &Target) -> bool {
         false => PARTS_WITH_REDUCTIONS.max(UNROLLED_OPS_MAX as usize / ops.max(1)),
     };
     let all = walked.iter().map(|range| (range, true)).chain(around.iter().map(|range| (range, false)));
-    for (range, is_walked) in all {
+    for (range, is_walked) in all.filter(|(range, _)| !is_reduce(range)) {
         let Some((parts, places)) = parts_and_places(range, &dependencies) else { continue };
         let len = range.src()[0].max_value();
         // Loads and stores of numbers from memory are what most is worth in lanes of four bytes.
@@ -183,10 +190,18 @@ fn cut_once(choice: &mut Attempts<'_>, target: &Target) -> bool {
             true => of_vectors * 2 > len && (wide == 1 || !has_reductions),
             false => !places.of_others && chooses_among_loads(range, &dependencies),
         };
-        let can_share =
-            leaves_shares(choice, range) || is_walked && places.has_digits && i64::from(choice.threads) < lanes;
+        let ops_apart = || ops_of_parts(range, &parts, &dependencies);
+        // One thread that does what is asked for, beside several that do what all parts ask for in each.
+        let ops_together = || ops_of_iteration(range, None, &dependencies) * parts.len();
+        let needs_one = || !has_reductions && ops_apart() * choice.threads as usize <= ops_together();
+        let can_share = leaves_shares(choice, range)
+            || is_walked && places.has_digits && i64::from(choice.threads) < lanes
+            || parts.len() > choice.threads as usize && needs_one();
+        let has_room = parts.len() <= room || !has_reductions && parts.len() <= PARTS_MAX && ops_apart() <= OPS_MAX;
         let is_masked = is_walked && !places.has_digits && loads_under_masks(range, len, &dependencies, target);
-        if !is_worth || parts.len() > room || !can_share || is_masked {
+        let is_masked =
+            is_masked || has_reductions && fills_scratch_under_masks_of_outer_loops(range, &places, &dependencies);
+        if !is_worth || is_masked || !has_room || !can_share {
             continue;
         }
         let longest = parts.iter().rev().max_by_key(|(begin, end)| end - begin);
@@ -211,6 +226,17 @@ fn loads_under_masks(range: &UOp, len: i64, dependencies: &Dependencies, target:
     let mut loads = dependencies.order.iter().filter(varies);
     let is_short = target.has_masked_memory && len <= MASKED_VECTORS * lanes;
     is_short && fills_scratch && loads.all(|load| step_of_load(load, range) == Some(1))
+}
+
+/// Whether a loop fills scratch with results of reductions, and only loops around decide which of them are there, as blocks of keys do of which the last is not full. A mask costs
+/// little once for each result, and a cut would leave the register tile a rest.
+fn fills_scratch_under_masks_of_outer_loops(range: &UOp, places: &Places, dependencies: &Dependencies) -> bool {
+    let closes = |node: &&UOp| node.op() == Op::Store && closed_ranges(node).contains(range);
+    let mut stores = dependencies.order.iter().filter(closes);
+    let is_outer = |store: &UOp| places.others.iter().all(|other| dependencies.get(store).contains(other));
+    !places.others.is_empty()
+        && !places.has_digits
+        && stores.all(|store| store.src()[0].src()[0].op() == Op::Scratch && is_outer(store))
 }
 
 /// Whether two loads are there under conditions on a range: without a cut both are asked for in every iteration.

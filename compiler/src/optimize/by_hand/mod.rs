@@ -26,6 +26,7 @@
 //! work. The model's numbers are those of `Target`; times are measured by the benchmark, not here.
 
 mod blocks_outside;
+mod choices;
 pub(super) mod contraction;
 mod copies;
 mod crossing;
@@ -44,6 +45,7 @@ use crate::optimize::opt::Opt;
 use crate::optimize::transforms::split::is_reduce;
 use crate::target::Target;
 use blocks_outside::move_blocks_outside;
+use choices::unroll_choices;
 use copies::frames::frame_for_rows;
 use copies::pack::{TileLoops, compute_rows};
 use copies::panel_blocks::make_panel_blocks;
@@ -220,7 +222,7 @@ fn prepare(choice: &mut Attempts<'_>, survey: &mut Survey) -> bool {
     }
     let has_copies =
         move_blocks_outside(choice) || frame_for_rows(choice) || copy_panel(choice) || tile_windows(choice);
-    let has_parts = cut_decided(choice, target);
+    let has_parts = unroll_choices(choice) | cut_decided(choice, target);
     if split_turns(choice) || has_groups || has_copies || has_parts {
         *survey = Survey::of(&choice.kernel);
     }

@@ -43,7 +43,8 @@ impl Fusion<'_> {
     pub(super) fn decide_elementwise(&mut self, position: usize, mut uses: SmallVec<[Use; 1]>) {
         let cost = self.costs[position];
         let elements = self.graph.numel[position].max(1.0);
-        if uses.len() == 1 && self.evaluations(&uses[0]) <= 1.25 * elements {
+        let has_lanes = !uses.iter().any(|site| self.groups.get(site.group).is_step_by_step);
+        if uses.len() == 1 && has_lanes && self.evaluations(&uses[0]) <= 1.25 * elements {
             return self.inline(position, uses);
         }
         if Self::groups_of(&uses).len() > 1 {
@@ -64,9 +65,10 @@ impl Fusion<'_> {
         // One op of each evaluation is spent on the load when the value is stored.
         let ops = (cost.ops - 1.0).max(0.0);
         let gathered: f64 = uses.iter().map(|site| self.gathered_loads(position, site)).sum();
-        let computing = evaluations * ops + gathered + repeats.max(1.0) * cost.reduce_ops;
+        let loss = if has_lanes { 1.0 } else { cost::SCAN_OPS_LOSS };
+        let computing = evaluations * ops * loss + gathered + repeats.max(1.0) * cost.reduce_ops;
         let once = elements * ops + cost.reduce_ops;
-        if uses.len() == 1 && evaluations <= 1.25 * elements {
+        if uses.len() == 1 && has_lanes && evaluations <= 1.25 * elements {
             return self.inline(position, uses);
         }
         let prices = self.prices(position, &uses, computing, once);
