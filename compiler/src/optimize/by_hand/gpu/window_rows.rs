@@ -6,6 +6,7 @@
 //!
 //! Tested in the test crate, with the choice by hand for GPUs.
 
+use crate::kernel::ranges::range_id;
 use crate::optimize::by_hand::Attempts;
 use crate::optimize::by_hand::survey::{AccessPattern, Survey};
 use crate::optimize::opt::Opt;
@@ -21,7 +22,7 @@ const THREADS_ENOUGH: i64 = 1024;
 pub(crate) fn share_windows(choice: &mut Attempts<'_>, survey: &Survey) -> bool {
     let [window] = survey.inner.as_slice() else { return false };
     let terms: i64 = window.ranges.iter().map(|range| range.src()[0].max_value()).product();
-    let outputs: Vec<u32> = survey.outputs.iter().map(crate::kernel::ranges::range_id).collect();
+    let outputs: Vec<u32> = survey.outputs.iter().map(range_id).collect();
     if window.is_local_buffer || window.ranges.len() < 2 || terms > WINDOW_MAX {
         return false;
     }
@@ -34,7 +35,7 @@ pub(crate) fn share_windows(choice: &mut Attempts<'_>, survey: &Survey) -> bool 
     let overlaps = |access: &AccessPattern, id: u32| {
         let step = access.steps.get(&id).copied().unwrap_or(0);
         window.ranges.iter().any(|range| {
-            let of_window = access.steps.get(&crate::kernel::ranges::range_id(range)).copied().unwrap_or(0);
+            let of_window = access.steps.get(&range_id(range)).copied().unwrap_or(0);
             of_window > 0 && step > 0 && step % of_window == 0 && step / of_window < range.src()[0].max_value()
         })
     };
