@@ -10,7 +10,7 @@ use crate::legalize::{
     blocks, decompose, dot_products, expand, first_thread, index_types, interleaved, pairs, states, strided,
     sums_across, transpose,
 };
-use crate::linearize::{self, Linear, ahead, barriers, check, linearizer, reassociate, short_loops};
+use crate::linearize::{self, Linear, ahead, barriers, check, linearizer, reassociate, repeated, short_loops};
 use crate::lower::{loops, reduction_order, tensors};
 use crate::optimize::{self, Opts};
 use crate::program::{Access, Parameter};
@@ -106,7 +106,10 @@ pub fn lower_kernel(
 /// What becomes of a list on machines with blocks of threads.
 fn with_blocks(ops: Vec<UOp>) -> Vec<UOp> {
     let (ops, ahead) = ahead::copy_ahead(ops);
-    barriers::place_but(short_loops::write_out(ops), &ahead)
+    let ops = short_loops::write_out(ops);
+    // What is copied ahead is asked for early enough.
+    let ops = if ahead.is_empty() { repeated::repeat_bodies(ops) } else { ops };
+    barriers::place_but(ops, &ahead)
 }
 
 struct Passes<'w> {

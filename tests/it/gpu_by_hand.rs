@@ -402,3 +402,48 @@ fn no_choice_by_hand_spills() {
         }
     }
 }
+
+/// Windows of 3 x 3 of an image for each channel, with a weight for each place and channel.
+fn depthwise(channels: i64, [rows, columns]: [i64; 2]) -> UOp {
+    let (wide, tall) = (columns + 2, rows + 2);
+    let shape = Shape::from(vec![channels, rows, columns, 3, 3]);
+    let strides = Shape::from(vec![wide * tall, wide, 1, wide, 1]);
+    let windows = StridedArg { shape: shape.clone(), strides, offset: Dim::Const(0) };
+    let x = UOp::param(1, DType::F32, (channels * wide * tall) as u64);
+    let windows = UOp::new(Op::AsStrided, DType::F32, vec![x], Arg::Strided(windows.into()));
+    let weights = UOp::param(2, DType::F32, (channels * 9) as u64).reshape([channels, 1, 1, 3, 3]).expand(shape);
+    kernel_of(&[(windows * weights).reduce(ReduceOp::Add, &[3, 4]).reshape([channels, rows, columns])])
+}
+
+#[test]
+fn threads_have_rows_of_windows_that_overlap() {
+    let (list, linear) = chosen(&depthwise(600, [16, 40]), &small_gpu());
+    assert!(list.contains("upcast(r1, 8)") && !list.contains("vectorize"), "{list}");
+    // Ten rows of three places, and nine weights, each loaded once.
+    assert_eq!(count(&linear, Op::Load), 39, "{list}");
+    // Too few for that: each thread has fewer rows, or one.
+    let (list, _) = chosen(&depthwise(3, [16, 40]), &Target::gpu_model());
+    assert!(!list.contains("upcast") && !list.contains("vectorize"), "{list}");
+}
+
+#[test]
+fn fewer_threads_have_a_row_where_that_leaves_enough() {
+    let costs = Costs { threads: 64, few_results: 1, ..Costs::gpu_model() };
+    let target = Target { costs, ..Target::gpu_model() };
+    // One warp, which needs no shared memory; two vectors of each thread, where more threads would have none.
+    for (rows, columns, threads) in [(64, 1000, 32), (64, 768, 32), (64, 5120, 256)] {
+        let (list, linear) = chosen(&row_sums(rows, columns), &target);
+        let launch = linear.launch();
+        let of_row = launch.threads() / launch.block[1].max(1);
+        assert_eq!(of_row, threads, "{rows} {columns}: {list}");
+    }
+}
+
+#[test]
+fn turns_of_loops_are_several_iterations() {
+    let (list, linear) = chosen(&row_sums(3, 8192), &small_gpu());
+    let loads: Vec<usize> =
+        linear.ops.iter().filter(|node| node.op() == Op::Load).map(|node| node.dtype().lanes()).collect();
+    // Eight vectors of each thread, all of which are asked for at once; then what each warp has.
+    assert_eq!(loads.iter().filter(|lanes| **lanes == 4).count(), 8, "{list}");
+}

@@ -208,3 +208,61 @@ fn the_places_of_an_order_and_of_a_scatter_are_shared_by_threads() {
     let inputs = [drawn(DType::F32, &[rows * columns], 1), index, drawn(DType::F32, &[40 * columns], 2)];
     check("a scatter", value, &inputs, Costs::gpu_model());
 }
+
+/// The kernels of a program on a machine, as text.
+fn text_of_kernels(value: &UOp, costs: Costs) -> String {
+    let program = normalize(std::slice::from_ref(value), |_| None).expect("a program");
+    let schedule =
+        schedule_with(&program.sink, ScheduleOptions { fuse: true, costs }, &mut Silent).expect("a schedule");
+    let asts: Vec<UOp> = schedule.kernels.iter().map(|kernel| kernel.ast.clone()).collect();
+    Graph::new("kernels", asts).to_string()
+}
+
+/// Rows of which an index picks an element, as losses over classes do; some indices name none.
+#[test]
+fn what_an_index_picks_of_a_row_is_asked_for() {
+    let (rows, classes) = (9, 203);
+    let mut random = Random::new(3);
+    let mut places: Vec<f64> = (0..rows).map(|_| random.below(classes as usize) as f64).collect();
+    // Beside either end, and at them.
+    places[..4].copy_from_slice(&[-1.0, classes as f64, 0.0, classes as f64 - 1.0]);
+    let index = Value::from_f64(DType::I32, vec![rows], &places).expect("as many numbers");
+    for (dtype, is_of_rows) in [(DType::F32, false), (DType::F32, true), (DType::BF16, true), (DType::I32, false)] {
+        let x = input(0, dtype, &[rows, classes]);
+        let wide = |value: &UOp| value.reshape([rows, 1]).expand([rows, classes]);
+        let place = UOp::iota(classes).reshape([1, classes]).expand([rows, classes]).cast(DType::I32);
+        let is_picked = wide(&input(1, DType::I32, &[rows])).equals(&place);
+        let value = if is_of_rows { &x - wide(&x.reduce(ReduceOp::Max, &[1])) } else { &x + &x };
+        let zero = UOp::int(0, dtype).reshape([1, 1]).expand([rows, classes]);
+        let picked = is_picked.select(&value, &zero);
+        let accumulated = if dtype == DType::BF16 { picked.cast(DType::F32) } else { picked };
+        let sum = accumulated.reduce(ReduceOp::Add, &[1]);
+        let kernel = |costs: Costs| text_of_kernels(&sum, costs);
+        // The CPU's loop runs over what its mask lets it see.
+        assert!(kernel(Costs::gpu_model()).contains("gather"), "{}", kernel(Costs::gpu_model()));
+        assert!(!kernel(Costs::cpu()).contains("gather"));
+        let inputs = [drawn(dtype, &[rows * classes], 7), index.clone()];
+        check(&format!("{dtype} {is_of_rows}"), sum, &inputs, Costs::gpu_model());
+    }
+}
+
+/// Long rows of exponents: several of the longer blocks, what is left over of these, and rows of nothing but minus infinity.
+#[test]
+fn long_rows_of_exponents_go_by_longer_blocks() {
+    for (dtype, rows, columns) in [(DType::F32, 5, 17_001), (DType::F16, 3, 40_000), (DType::F32, 132, 20_480)] {
+        let x = input(0, dtype, &[rows, columns]);
+        let value = ops::reduce::logsumexp(&x, &[1], false).expect("a sum");
+        let lowered = |costs: Costs| text_of_kernels(&value, costs);
+        let longer = format!(", {}]", 16_384 / dtype.bytes());
+        if rows >= 132 {
+            assert!(lowered(Costs::gpu_model()).contains(&longer), "{}", lowered(Costs::gpu_model()));
+        }
+        assert!(!lowered(Costs::cpu()).contains(&longer), "{}", lowered(Costs::cpu()));
+        let mut random = Random::new(11);
+        let mut numbers: Vec<f64> = (0..rows * columns).map(|_| random.below(400) as f64 / 16.0 - 12.0).collect();
+        numbers[..columns as usize].fill(f64::NEG_INFINITY);
+        numbers[columns as usize..columns as usize + 4200].fill(f64::NEG_INFINITY);
+        let inputs = [Value::from_f64(dtype, vec![rows * columns], &numbers).expect("as many numbers")];
+        check(&format!("{dtype} {rows} {columns}"), value, &inputs, Costs::gpu_model());
+    }
+}

@@ -103,8 +103,8 @@ fn the_last_part_of_a_row_that_is_kept_ends_with_the_row() {
     let is_bound = |line: &str| line.contains("setp.lt") && line.ends_with(", 1009;");
     let lines = program.source.lines().enumerate();
     let bounds: Vec<(usize, &str)> = lines.filter(|(_, line)| is_bound(line)).collect();
-    // Where the row is kept, and where it is stored.
-    assert_eq!(bounds.len(), 2, "{}", program.source);
+    // Where the row is kept, and where it is stored: in several turns, of which the last may go beyond it.
+    assert!(bounds.len() >= 2, "{}", program.source);
     for (number, line) in bounds {
         let error = with_line(&program, number, &line.replace(", 1009;", ", 1024;"));
         assert!(error.contains("failed at line"), "{error}");

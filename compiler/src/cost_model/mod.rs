@@ -9,6 +9,7 @@
 //!
 //! Always: the same list and target give the same numbers. Tested below: what is known to be faster is predicted to be.
 
+mod first_cache;
 mod instructions;
 pub mod roofline;
 mod traffic;

@@ -150,6 +150,11 @@ pub(super) struct Moved<'a> {
 }
 
 impl Moved<'_> {
+    /// What it is in the first turn of all loops.
+    pub(super) fn first(&self) -> f64 {
+        self.number
+    }
+
     /// How far it moves with a range; none where that is not a constant.
     pub(super) fn step(&self, range: &UOp) -> Option<f64> {
         if self.otherwise.contains(&range) { None } else { Some(self.constant.get(range).copied().unwrap_or(0.0)) }

@@ -96,6 +96,17 @@ impl<'l> Warp<'l> {
         Some((sectors.len() as i64 * SECTOR) as f64)
     }
 
+    /// Steps of the first cache until the warp's access to memory is done: each of a line of 128 bytes.
+    pub(super) fn line_steps(&self, index: &UOp) -> Option<f64> {
+        let width = width_of(index);
+        let addresses = self.addresses(index)?;
+        let parts = |bytes: i64| {
+            let of_thread = |at: &i64| at.div_euclid(bytes)..=(at + width - 1).div_euclid(bytes);
+            addresses.iter().flat_map(of_thread).collect::<FxHashSet<i64>>().len() as f64
+        };
+        Some(parts(STEP as i64).max((parts(SECTOR) * SECTOR as f64 / STEP).ceil()))
+    }
+
     /// Steps of the banks until rows of 16 bytes of matrices are loaded, of each matrix those that eight lanes name.
     pub(super) fn matrix_steps(&self, index: &UOp, count: usize) -> Option<f64> {
         let addresses = self.addresses(index)?;
@@ -116,6 +127,11 @@ impl<'l> Warp<'l> {
         });
         Some(steps.sum::<i64>() as f64)
     }
+}
+
+/// Bytes that a thread accesses at once.
+fn width_of(index: &UOp) -> i64 {
+    (index.dtype().bytes() * index.dtype().lanes()) as i64
 }
 
 /// Steps for threads that access so many bytes each: as many as the bank has words to move that has most.

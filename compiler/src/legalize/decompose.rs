@@ -3,7 +3,8 @@
 //! 1. *half floats*: arithmetic on `f16` and `bf16` becomes `f32` arithmetic, rounded after each op ([`HALF_FLOATS`]), but for what the machine computes of `f16` itself.
 //! 2. *division*: quotients and remainders that round to minus infinity become shifts, masks, or division toward zero with a
 //!    correction where signs may differ.
-//! 3. *transcendental*: exponentials, logarithms, sines and cosines become polynomials ([`TRANSCENDENTAL`]).
+//! 3. *powers of e*: for GPUs polynomials of their own ([`EXPONENTIALS`]).
+//! 4. *transcendental*: exponentials, logarithms, sines and cosines become polynomials ([`TRANSCENDENTAL`]).
 //!
 //! What a program writes as a product and a sum is never made one fused multiply-add: it would round once here and twice where the product
 //! is stored or used beside, and one value would have two results. Fused are a `muladd` of the program, steps of polynomials, and the product that
@@ -15,6 +16,7 @@
 //! Tested: division against its definition, exhaustively for 8-bit types; the stages in their files; machine code against the
 //! interpreter in the test crate.
 
+use super::exponentials::EXPONENTIALS;
 use super::half_floats::{HALF_FLOATS, HALF_FLOATS_CAST, HALF_FLOATS_COMPUTED};
 use super::transcendental::{TRANSCENDENTAL, TRANSCENDENTAL_FUSED};
 use crate::ir::UOp;
@@ -45,11 +47,14 @@ pub fn stages(target: &Target) -> Vec<Stage> {
                 (false, true) => &HALF_FLOATS_COMPUTED,
                 (false, false) => &HALF_FLOATS,
             };
-            vec![
-                stage("half floats compute in f32", half_floats),
-                stage("division becomes simple", &DIVISION),
-                stage("transcendental functions become polynomials", transcendental),
-            ]
+            let mut stages =
+                vec![stage("half floats compute in f32", half_floats), stage("division becomes simple", &DIVISION)];
+            // Vectors of CPUs wait for memory; lanes of GPUs for each other's instructions.
+            if target.language == Language::Ptx {
+                stages.push(stage("powers of e become polynomials", &EXPONENTIALS));
+            }
+            stages.push(stage("transcendental functions become polynomials", transcendental));
+            stages
         }
     }
 }

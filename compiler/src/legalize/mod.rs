@@ -8,6 +8,7 @@ pub mod blocks;
 pub mod decompose;
 pub mod dot_products;
 pub mod expand;
+pub mod exponentials;
 pub mod first_thread;
 pub mod half_floats;
 pub mod index_types;

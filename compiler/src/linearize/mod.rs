@@ -38,6 +38,7 @@ pub mod linearizer;
 mod loop_tree;
 pub mod races;
 pub mod reassociate;
+pub mod repeated;
 mod scopes;
 mod scratch;
 pub mod short_loops;

@@ -31,7 +31,7 @@ pub use layers::{attention, convolution, loss, norm, pooling, resize, transposed
 pub use layout::{join, movement, padding, slicing};
 pub use reductions::{extreme, reduce, scan, statistics};
 
-use reductions::by_blocks;
+pub(crate) use reductions::by_blocks;
 
 use std::fmt;
 

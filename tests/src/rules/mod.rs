@@ -12,7 +12,7 @@ pub mod small;
 
 use warpweft_compiler::dtype::Scalar;
 use warpweft_compiler::ir::{Evaluator, UOp};
-use warpweft_compiler::legalize::{decompose, half_floats, transcendental};
+use warpweft_compiler::legalize::{decompose, exponentials, half_floats, transcendental};
 use warpweft_compiler::rewrite::{Rule, RuleSet, instance};
 use warpweft_compiler::symbolic;
 
@@ -31,8 +31,8 @@ pub fn exact_sets() -> Vec<&'static RuleSet> {
 }
 
 /// Rule sets whose rules approximate: their errors are counted in last places.
-pub fn approximate_sets() -> [&'static RuleSet; 2] {
-    [&transcendental::TRANSCENDENTAL, &transcendental::TRANSCENDENTAL_FUSED]
+pub fn approximate_sets() -> [&'static RuleSet; 3] {
+    [&transcendental::TRANSCENDENTAL, &transcendental::TRANSCENDENTAL_FUSED, &exponentials::EXPONENTIALS]
 }
 
 /// Every rule that keeps values exactly, with its set.

@@ -121,8 +121,8 @@ pub fn gelu(x: &UOp, by_tanh: bool) -> UOp {
     in_single(&to_float(x), |x| {
         let (half, one) = (number(0.5, x), number(1.0, x));
         let inner = if by_tanh {
-            let cubic = x * x * x * number(0.044715, x);
-            tanh(&((x + cubic) * number(std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::FRAC_1_SQRT_2, x)))
+            let slope = std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::FRAC_1_SQRT_2;
+            tanh(&(x * (x * x).muladd(&number(slope * 0.044715, x), &number(slope, x))))
         } else {
             erf(&(x * number(std::f64::consts::FRAC_1_SQRT_2, x)))
         };

@@ -178,12 +178,6 @@ pub(super) fn with_sign(value: &UOp, sign: &UOp) -> UOp {
     value.bitcast(bits).or(&sign).bitcast(value.dtype())
 }
 
-/// Rounded to the nearest integer, ties away from zero or off by the last bit: for splitting arguments, where either will do.
-fn near_integer(x: &UOp) -> UOp {
-    let half = x.lt(&number(0.0, x)).select(number(-0.5, x), number(0.5, x));
-    (x + half).trunc()
-}
-
 /// exp2 of `hi + lo`, where hi is x / ln(2) as rounded and lo what rounding lost: e * 2^lo = e + e * lo * ln(2).
 ///
 /// `x` is clamped below, where the result is 0, and hi above, just under the point where exp2 overflows; past it lo grows, and the sum
@@ -204,17 +198,25 @@ fn log_value(x: &UOp) -> UOp {
     x.log2() * number(std::f64::consts::LN_2, x)
 }
 
-/// x = k ln(2) + r; gives 2^(k-1), halved so that it stays finite as long as the result does, and exp(r) - 1.
+/// x = k ln(2) + r, for x no less than -80; gives 2^(k-1), halved so that it stays finite as long as the result does, and exp(r) - 1.
+///
+/// Adding a large number rounds to integers, which then stand in its lowest bits: with the bias of exponents they are shifted to where these are.
 fn exp_parts(x: &UOp) -> (UOp, UOp) {
     let dtype = x.dtype();
     let [ln2, ln2_rest] = tables::ln2_parts(dtype);
-    let largest = if dtype == DType::F64 { 1024.0 } else { 128.0 };
-    let k = near_integer(&(x * number(std::f64::consts::LOG2_E, x))).min(number(largest, x));
+    let (bits, fraction, bias, largest) = match dtype {
+        DType::F64 => (DType::I64, 52i64, 1023.0, 1024.0),
+        _ => (DType::I32, 23, 127.0, 128.0),
+    };
+    let rounder = 1.5 * (1i64 << fraction) as f64 + bias - 1.0;
+    let rounded = x.muladd(&number(std::f64::consts::LOG2_E, x), &number(rounder, x));
+    let rounded = rounded.min(number(rounder + largest, x));
+    let k = &rounded - number(rounder, x);
     let r = k.muladd(&number(-ln2, x), x);
     let r = k.muladd(&number(-ln2_rest, x), &r);
     let series = polynomial(&tables::expm1_series(dtype), &r);
     let rest = (&r * &r).muladd(&series, &r);
-    ((k - number(1.0, x)).exp2(), rest)
+    (rounded.bitcast(bits).shl(fraction).bitcast(dtype), rest)
 }
 
 /// (exp(x) - 1) / 2.

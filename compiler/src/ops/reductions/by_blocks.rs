@@ -174,18 +174,33 @@ pub(super) fn moments(x: &UOp, axes: &[usize], least: i64) -> Option<[UOp; 2]> {
 
 /// The largest, and the sum of powers of e relative to it; through neither a gradient flows.
 pub(super) fn exponentials(x: &UOp, axes: &[usize], least: i64) -> Option<[UOp; 2]> {
-    let of_block = |x: &UOp, axes: &[usize]| {
-        let largest = along(x, ReduceOp::Max, axes, true);
-        // Minus infinity has no difference from itself; what is relative to it is 0.
-        let lowest = crate::ops::number(f64::NEG_INFINITY, x);
-        let base = largest.equals(&lowest).select(crate::ops::number(0.0, x), &largest);
-        let power = crate::ops::math::exp(&(x - base.expand(x.shape().clone())));
-        let sum = along(&power, ReduceOp::Add, axes, false);
-        vec![largest.reshape(sum.shape().clone()), sum]
-    };
-    let mut states = by_blocks(&x.detach(), axes, least, Combiner::LogSumExp, &of_block)?;
+    let mut states = by_blocks(&x.detach(), axes, least, Combiner::LogSumExp, &exponentials_of_block)?;
     let sum = states.swap_remove(1);
     Some([states.swap_remove(0), sum])
+}
+
+/// The largest of a block's elements, and the sum of powers of e relative to it.
+fn exponentials_of_block(x: &UOp, axes: &[usize]) -> States {
+    let largest = along(x, ReduceOp::Max, axes, true);
+    // Minus infinity has no difference from itself; what is relative to it is 0.
+    let lowest = crate::ops::number(f64::NEG_INFINITY, x);
+    let base = largest.equals(&lowest).select(crate::ops::number(0.0, x), &largest);
+    let power = crate::ops::math::exp(&(x - base.expand(x.shape().clone())));
+    let sum = along(&power, ReduceOp::Add, axes, false);
+    vec![largest.reshape(sum.shape().clone()), sum]
+}
+
+/// The same of an axis in blocks of just so many elements, and what is left over.
+pub(crate) fn exponentials_in_blocks(x: &UOp, axis: usize, block: i64) -> Vec<UOp> {
+    let len = x.shape()[axis].max_value();
+    let parts = Parts { len: block, covered: Dim::Const(len / block * block) };
+    let of_blocks = exponentials_of_block(&parts.main(x, axis), &[axis + 1]);
+    let state = UOp::reduce_states(Combiner::LogSumExp, &of_blocks, &[axis]);
+    if len % block == 0 {
+        return state;
+    }
+    let rest = exponentials_of_block(&parts.rest(x, axis), &[axis]);
+    Combiner::LogSumExp.combine(&state, &rest).into_vec()
 }
 
 /// Takes a piece of an axis of as many elements as there are weights, and cuts it into parts: [.., parts, n, ..].

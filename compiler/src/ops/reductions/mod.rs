@@ -1,6 +1,6 @@
 //! Many elements become one, or each becomes what those before it come to: sums, extremes, scans, spread.
 
-pub(in crate::ops) mod by_blocks;
+pub(crate) mod by_blocks;
 pub mod extreme;
 pub mod reduce;
 pub mod scan;

@@ -59,6 +59,7 @@ use copies::windows::tile_windows;
 use crossing::fill_lines;
 use cuts::{cut_decided, vectorize_parts};
 use gpu::blocks::{map_onto_blocks, overlaps, work_together};
+use gpu::window_rows::share_windows;
 use groups::split_groups;
 use lanes::inner_lanes::vectorize_inner;
 use lanes::interleave::interleave_scans;
@@ -152,6 +153,9 @@ pub fn choose(root: &UOp, target: &Target) -> Choice {
     }
     let of_few_threads = target.blocks.is_none();
     let mut vector = choose_vector(&survey, target);
+    if !of_few_threads && share_windows(&mut choice, &survey) {
+        vector.output = None;
+    }
     // A local buffer more makes a kernel of other loops: everything is asked anew.
     for _ in 0..if of_few_threads { STAGES_MAX } else { 0 } {
         if !add_local_buffer(&mut choice, &survey, &vector) {

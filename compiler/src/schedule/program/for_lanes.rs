@@ -5,13 +5,15 @@
 //! | an order of rows | by counting (`ops::side_by_side`) |
 //! | a running total | by parts: what each comes to, running totals of these, and those within each part |
 //! | a scatter | by parts of the sources and segments of the places |
+//! | a sum over what an index picks | the one element |
+//! | the largest and the sum of powers of a long row | in longer blocks |
 //! | a product of matrices of few results and many terms | by parts of the terms |
 //!
 //! Always: orders are the same; totals are combined in another order, which is the same each time. Tested in the test crate, on the emulator of GPUs.
 
 use rustc_hash::FxHashMap;
 
-use super::{scan_parts, scatter_parts, term_parts};
+use super::{longer_blocks, picks, scan_parts, scatter_parts, term_parts};
 use crate::ir::{Arg, Function, Op, UOp, postorder, with_mapped_sources};
 use crate::ops::side_by_side;
 use crate::target::Costs;
@@ -34,7 +36,10 @@ pub(super) fn for_lanes(values: &[UOp], costs: &Costs) -> Option<ForLanes> {
     let summed = replaced(&ordered.values, |node| match node.op() {
         Op::Scan => scan_parts::by_parts(node, costs),
         Op::Scatter => scatter_parts::by_parts(node, costs),
-        Op::Reduce => term_parts::by_parts(node, costs),
+        Op::Reduce => {
+            let others = || picks::picked(node).or_else(|| longer_blocks::in_longer_blocks(node));
+            term_parts::by_parts(node, costs).or_else(others)
+        }
         _ => None,
     });
     let of_program = summed.of_program.iter().filter_map(|(new, node)| {

@@ -4,7 +4,7 @@
 
 use std::error::Error;
 
-use warpweft::tensor::{AttentionOptions, ConvOptions, ScatterReduce};
+use warpweft::tensor::{AttentionOptions, ClassOptions, ConvOptions, ScatterReduce};
 use warpweft::{DType, Tensor};
 use warpweft_compiler::UOp;
 
@@ -22,6 +22,7 @@ const BF16: DType = DType::BF16;
 const F16: DType = DType::F16;
 const I32: DType = DType::I32;
 const I64: DType = DType::I64;
+const I8: DType = DType::I8;
 
 /// Lines of the table: a name, the inputs, and what is computed of them.
 macro_rules! cases {
@@ -62,6 +63,17 @@ cases! {
     double_bf16 [BF16 [16_777_216]] |x| &x[0] * 2.0;
     gelu_bf16 [BF16 [16_777_216]] |x| x[0].gelu_tanh();
     gelu_16M [F32 [16_777_216]] |x| x[0].gelu_tanh();
+    gelu_f16_odd [F16 [10_000_019]] |x| x[0].gelu_tanh();
+    gelu_erf_bf16 [BF16 [16_777_216]] |x| x[0].gelu();
+    exp_bf16_odd [BF16 [10_000_019]] |x| x[0].exp();
+    add_f16_odd [F16 [10_000_019], F16 [10_000_019]] |x| &x[0] + &x[1];
+    add_i8_odd [I8 [10_000_019], I8 [10_000_019]] |x| &x[0] + &x[1];
+    add_i8 [I8 [16_777_216], I8 [16_777_216]] |x| &x[0] + &x[1];
+    bias_bf16 [BF16 [8192, 3001], BF16 [3001]] |x| (&x[0] + &x[1]).relu();
+    narrowed [F32 [16_777_216]] |x| x[0].cast(BF16);
+    widened_odd [F16 [10_000_019]] |x| x[0].cast(F32);
+    gated_bf16 [BF16 [4096, 11_008], BF16 [4096, 11_008]] |x| x[0].silu() * &x[1];
+    tanh_16M [F32 [16_777_216]] |x| x[0].tanh();
     rowsum_odd [F32 [4096, 1009]] |x| x[0].sum(1);
     rowsum_50000 [F32 [256, 50_000]] |x| x[0].sum(1);
     rowsum_few [F32 [4, 4_000_000]] |x| x[0].sum(1);
@@ -76,6 +88,13 @@ cases! {
     channels [F32 [32, 64, 56, 56]] |x| x[0].sum([0, 2, 3]);
     max_50000 [F32 [256, 50_000]] |x| x[0].max(1);
     argmax_1000 [F32 [4096, 1000]] |x| x[0].argmax(1, false);
+    argmax_50257 [F32 [256, 50_257]] |x| x[0].argmax(1, false);
+    argmax_bf16 [BF16 [64, 128_256]] |x| x[0].argmax(1, false);
+    argmax_columns [F32 [1000, 4097]] |x| x[0].argmax(0, false);
+    rowmax_i8 [I8 [4096, 4096]] |x| x[0].max(1);
+    colsum_bf16 [BF16 [4096, 4097]] |x| x[0].sum(0);
+    colmean_2000 [F32 [2000, 30_000]] |x| x[0].mean(0);
+    sum_bf16 [BF16 [67_108_864]] |x| x[0].sum(0);
     mean_bf16 [BF16 [4096, 4096]] |x| x[0].mean(1);
     var_rows [F32 [4096, 1000]] |x| x[0].var(1, 1, false);
     logsumexp_50257 [F32 [256, 50_257]] |x| x[0].logsumexp(1);
@@ -90,7 +109,24 @@ cases! {
     softmax_columns [F32 [1000, 4096]] |x| x[0].softmax(0);
     softmax_bf16 [BF16 [4096, 4096]] |x| x[0].softmax(1);
     log_softmax_1000 [F32 [4096, 1000]] |x| x[0].log_softmax(1);
+    softmax_4096 [F32 [8192, 4096]] |x| x[0].softmax(1);
+    softmax_30000 [F32 [512, 30_000]] |x| x[0].softmax(1);
+    softmax_128256 [F32 [256, 128_256]] |x| x[0].softmax(1);
+    softmax_bf16_50257 [BF16 [512, 50_257]] |x| x[0].softmax(1);
+    softmax_f16_1001 [F16 [16_384, 1001]] |x| x[0].softmax(1);
+    log_softmax_50257 [F32 [512, 50_257]] |x| x[0].log_softmax(1);
+    log_softmax_bf16 [BF16 [512, 128_256]] |x| x[0].log_softmax(1);
+    cross_entropy [F32 [4096, 50_257], I32 [4096]] |x| x[0].cross_entropy(&x[1], &ClassOptions::default());
+    cross_entropy_bf16 [BF16 [2048, 128_256], I32 [2048]] |x| x[0].cross_entropy(&x[1], &ClassOptions::default());
     layernorm_768 [F32 [4096, 768], F32 [768], F32 [768]] |x| x[0].layer_norm(&[768], Some(&x[1]), Some(&x[2]), 1e-5);
+    layernorm_512 [F32 [16_384, 512], F32 [512], F32 [512]] |x| x[0].layer_norm(&[512], Some(&x[1]), Some(&x[2]), 1e-5);
+    layernorm_1023 [F32 [8192, 1023], F32 [1023], F32 [1023]] |x| x[0].layer_norm(&[1023], Some(&x[1]), Some(&x[2]), 1e-5);
+    layernorm_2048 [F32 [4096, 2048], F32 [2048], F32 [2048]] |x| x[0].layer_norm(&[2048], Some(&x[1]), Some(&x[2]), 1e-5);
+    layernorm_8192 [F32 [2048, 8192], F32 [8192], F32 [8192]] |x| x[0].layer_norm(&[8192], Some(&x[1]), Some(&x[2]), 1e-5);
+    layernorm_bf16_768 [BF16 [16_384, 768], BF16 [768], BF16 [768]] |x| x[0].layer_norm(&[768], Some(&x[1]), Some(&x[2]), 1e-5);
+    layernorm_f16_5120 [F16 [4096, 5120], F16 [5120], F16 [5120]] |x| x[0].layer_norm(&[5120], Some(&x[1]), Some(&x[2]), 1e-5);
+    rmsnorm_bf16 [BF16 [8192, 4096], BF16 [4096]] |x| x[0].rms_norm(Some(&x[1]), 1e-5);
+    rmsnorm_bf16_odd [BF16 [8192, 3001], BF16 [3001]] |x| x[0].rms_norm(Some(&x[1]), 1e-5);
     layernorm_50000 [F32 [64, 50_000]] |x| x[0].layer_norm(&[50_000], None, None, 1e-5);
     layernorm_bf16 [BF16 [4096, 4096]] |x| x[0].layer_norm(&[4096], None, None, 1e-5);
     rmsnorm_4096 [F32 [4096, 4096], F32 [4096]] |x| x[0].rms_norm(Some(&x[1]), 1e-5);
@@ -100,6 +136,10 @@ cases! {
         |x| x[0].conv(&x[1], None, &ConvOptions::default().stride(vec![2]).padding(vec![3]));
     conv_depthwise [F32 [16, 128, 56, 56], F32 [128, 1, 3, 3]]
         |x| x[0].conv(&x[1], None, &ConvOptions::default().padding(vec![1]).groups(128));
+    conv_depthwise_5 [F32 [16, 96, 112, 112], F32 [96, 1, 5, 5]]
+        |x| x[0].conv(&x[1], None, &ConvOptions::default().padding(vec![2]).groups(96).stride(vec![2]));
+    conv_depthwise_bf16 [BF16 [32, 96, 56, 56], BF16 [96, 1, 7, 7]]
+        |x| x[0].conv(&x[1], None, &ConvOptions::default().padding(vec![3]).groups(96));
     conv_bf16 [BF16 [16, 64, 56, 56], BF16 [64, 64, 3, 3]]
         |x| x[0].conv(&x[1], None, &ConvOptions::default().padding(vec![1]));
     attention_bf16 [BF16 [96, 1024, 64], BF16 [96, 1024, 64], BF16 [96, 1024, 64]]

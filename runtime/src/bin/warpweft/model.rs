@@ -62,10 +62,24 @@ pub(crate) fn run(target: &str, wanted: &[String], save: Option<&Path>) -> Resul
         costs.scratch_bytes_per_ns,
         costs.few_results
     );
-    println!("times in us; `of bound`: the longest of them by that of bytes or flops, which no kernel is below");
     println!(
-        "{:22} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8} {:>5} {:>9} {:>6}",
-        "case", "kernels", "bytes", "flops", "sectors", "shared", "issue", "of bound", "busy", "registers", "spills"
+        "times in us; `of bound`: the longest of them by that of bytes or flops, which no kernel is below; `launch`, which comes to that: {} us for each kernel",
+        f64::from(costs.launch_ns) / 1e3
+    );
+    println!(
+        "{:22} {:>7} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8} {:>5} {:>9} {:>6}",
+        "case",
+        "kernels",
+        "launch",
+        "bytes",
+        "flops",
+        "sectors",
+        "shared",
+        "issue",
+        "of bound",
+        "busy",
+        "registers",
+        "spills"
     );
     let mut spilling: Vec<&str> = Vec::new();
     let names = gpu_cases::names().chain(cases::NAMES.iter().copied());
@@ -83,9 +97,9 @@ pub(crate) fn run(target: &str, wanted: &[String], save: Option<&Path>) -> Resul
         }
         // Of one case alone, each kernel as well.
         for kernel in of_kernels.iter().filter(|_| wanted.len() == 1) {
-            print_line(&format!("  {}", kernel.name), kernel, ptxas.is_some());
+            print_line(&format!("  {}", kernel.name), kernel, &machine, ptxas.is_some());
         }
-        print_line(name, &modelled, ptxas.is_some());
+        print_line(name, &modelled, &machine, ptxas.is_some());
     }
     if ptxas.is_none() {
         println!("registers and spills: there is no ptxas (`./x setup --ptxas` installs it)");
@@ -96,7 +110,7 @@ pub(crate) fn run(target: &str, wanted: &[String], save: Option<&Path>) -> Resul
     }
 }
 
-fn print_line(name: &str, modelled: &Modelled, is_assembled: bool) {
+fn print_line(name: &str, modelled: &Modelled, machine: &Target, is_assembled: bool) {
     let us = |ns: f64| format!("{:.1}", ns / 1e3);
     let Modelled { times, kernels, .. } = modelled;
     let [registers, spilled] = [modelled.registers, modelled.spilled].map(|count| match is_assembled {
@@ -104,7 +118,8 @@ fn print_line(name: &str, modelled: &Modelled, is_assembled: bool) {
         false => "-".to_string(),
     });
     println!(
-        "{name:22} {kernels:7} {:>9} {:>9} {:>9} {:>9} {:>9} {:8.2} {:4.0}% {registers:>9} {spilled:>6}",
+        "{name:22} {kernels:7} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:8.2} {:4.0}% {registers:>9} {spilled:>6}",
+        us(f64::from(machine.costs.launch_ns) * *kernels as f64),
         us(times.memory_ns),
         us(times.operations_ns),
         us(times.sectors_ns),

@@ -1,5 +1,5 @@
 //! The choice by hand for machines with blocks of threads. [`blocks`] is the entry: it tries products by tiles ([`matrix_tiles`], [`shared_tiles`]), then reductions that
-//! threads share ([`shared_reductions`], [`reductions_across`]), and tiles that turn memory around ([`turned_tiles`]), and else gives each thread one element, vector or tile of the outputs.
+//! threads share ([`shared_reductions`], [`reductions_across`]), and tiles that turn memory around ([`turned_tiles`]), and else gives each thread rows of windows ([`window_rows`]), one element, vector or tile of the outputs.
 
 pub(super) mod blocks;
 pub(super) mod matrix_tiles;
@@ -9,3 +9,4 @@ pub(super) mod shared_reductions;
 pub(super) mod shared_tiles;
 pub(super) mod turned_tiles;
 pub(super) mod two_products;
+pub(super) mod window_rows;

@@ -32,18 +32,24 @@ use crate::optimize::opt::{Opt, ThreadIndex};
 use crate::optimize::transforms::stage::loads_of;
 use crate::target::Blocks;
 
+/// Turns of a loop that are written out (`linearize::repeated`).
+const TURNS_AT_ONCE: i64 = 8;
 /// Terms that a thread should have before a row gets more threads.
 pub(crate) const TERMS_OF_THREAD: i64 = 8;
 /// Terms that a lane should have before a row gets more lanes.
 const TERMS_OF_LANE: i64 = 4;
 /// The fewest lanes of a row: of four bytes, they fill a sector.
 pub(crate) const LANES_MIN: i64 = 8;
+/// Terms of a thread at most where a row could have more threads: it asks for some of them at a time.
+const TERMS_OF_THREAD_MAX: i64 = 40;
 /// Threads of a row, where there are rows for all multiprocessors.
 const THREADS_OF_ROW: i64 = 256;
 /// Threads of a block of short rows, or of neighbouring outputs.
 pub(crate) const THREADS_OF_BLOCK: i64 = 256;
 /// Turns of a loop, about, that it takes to put a state into shared memory and to meet there.
 const TURNS_OF_MEETING: i64 = 4;
+/// Threads that a multiprocessor runs at once.
+const THREADS_OF_MULTIPROCESSOR: i64 = 2048;
 /// Threads of a multiprocessor that hide each other's waiting.
 const THREADS_ENOUGH: i64 = 1024;
 /// Simple ops from which on a value of a row is kept rather than computed again: it is stored once, and loaded instead.
@@ -164,13 +170,7 @@ fn share_along(choice: &mut Attempts<'_>, blocks: &Blocks, survey: &Survey, rows
     if row < warp || rows.terms.is_empty() || terms < warp && outputs < THREADS_OF_ROW {
         return false;
     }
-    let is_few = count < i64::from(choice.target.costs.few_results);
-    let mut most = if is_few { blocks.threads_max as i64 } else { THREADS_OF_ROW };
-    let kept: i64 = local_buffers(&choice.kernel).iter().map(bytes_of_row).sum();
-    // Blocks that fit beside each other have threads enough.
-    while most < blocks.threads_max as i64 && kept * (THREADS_ENOUGH / most) > blocks.shared_bytes as i64 {
-        most *= 2;
-    }
+    let mut most = most_threads(choice, blocks, survey, rows, [count, row]);
     let chunk = chunk_of_outputs(choice, survey, rows, (count, most.min(THREADS_OF_ROW)));
     if chunk.is_some() {
         most = THREADS_OF_ROW;
@@ -181,6 +181,9 @@ fn share_along(choice: &mut Attempts<'_>, blocks: &Blocks, survey: &Survey, rows
     }
     while threads <= warp && threads > LANES_MIN && threads * TERMS_OF_LANE > row && chunk.is_none() {
         threads /= 2;
+    }
+    if chunk.is_none() {
+        threads = fewer_threads(choice, survey, rows, [count, threads]);
     }
     let enough = i64::from(choice.target.costs.few_results) * THREADS_ENOUGH;
     let team = match rows.has_states {
@@ -213,6 +216,49 @@ fn share_along(choice: &mut Attempts<'_>, blocks: &Blocks, survey: &Survey, rows
         }
     }
     map_grid(choice, &around)
+}
+
+/// Threads that a row may have: more of few rows, and of those of which a multiprocessor should hold what is kept, or gone through again.
+fn most_threads(choice: &Attempts<'_>, blocks: &Blocks, survey: &Survey, rows: &Rows, [count, row]: [i64; 2]) -> i64 {
+    let all = blocks.threads_max as i64;
+    let is_few = count < i64::from(choice.target.costs.few_results);
+    let mut most = if is_few { all } else { THREADS_OF_ROW };
+    let kept: i64 = local_buffers(&choice.kernel).iter().map(bytes_of_row).sum();
+    // Blocks that fit beside each other have threads enough.
+    while most < all && kept * (THREADS_ENOUGH / most) > blocks.shared_bytes as i64 {
+        most *= 2;
+    }
+    // Rows in half of the first cache, beside their outputs and what all rows share.
+    let cache = choice.target.cache_l1_bytes as i64 / 2;
+    let bytes_of_rows = |most: i64| row * survey.element_bytes as i64 * (THREADS_OF_MULTIPROCESSOR / most);
+    let is_read_again = rows.is_plain && rows.terms.len() + rows.columns.len() > 1 && bytes_of_rows(all) <= cache;
+    while is_read_again && most < all && bytes_of_rows(most) > cache {
+        most *= 2;
+    }
+    most
+}
+
+/// Threads of a row, fewer where that leaves enough of them: those of one warp meet by shuffles alone, and of a row that more do not divide into vectors fewer may have vectors.
+fn fewer_threads(choice: &Attempts<'_>, survey: &Survey, rows: &Rows, [count, most]: [i64; 2]) -> i64 {
+    let warp = choice.target.blocks.as_ref().map_or(1, |blocks| blocks.lanes as i64);
+    let loops = || rows.terms.iter().map(|terms| terms.shared).chain(rows.columns.iter().copied());
+    let longest = loops().map(|shared| shared.len).max().unwrap_or(1);
+    let has_vectors = |threads: i64| {
+        loops()
+            .all(|shared| shared.is_divided_by(threads * i64::from(survey.lanes_of_widest(choice.target, shared.len))))
+    };
+    let enough = i64::from(choice.target.costs.threads);
+    let halves = std::iter::successors(Some(most), |threads| Some(threads / 2));
+    let admitted = |threads: &i64| {
+        *threads == most || *threads >= warp && count * threads >= enough && longest <= threads * TERMS_OF_THREAD_MAX
+    };
+    let candidates: Vec<i64> = halves.take_while(admitted).collect();
+    let with_vectors = candidates.iter().copied().find(|threads| has_vectors(*threads));
+    let of_one_warp = candidates.last().copied().filter(|threads| *threads == warp);
+    match with_vectors {
+        Some(threads) if !of_one_warp.is_some_and(has_vectors) => threads,
+        _ => of_one_warp.or(with_vectors).unwrap_or(most),
+    }
 }
 
 /// Outputs of a row that a block computes, where rows are few and a block's reductions are little beside that.
@@ -264,7 +310,9 @@ fn keep_rows(choice: &mut Attempts<'_>) -> bool {
 fn share_block(choice: &mut Attempts<'_>, survey: &Survey, rows: &Rows, team: &Team) {
     let Some(&row) = rows.around.last() else { return };
     let len = survey.ranges.get(&row).and_then(|range| range.src()[0].as_int()).unwrap_or(1);
-    let most = (THREADS_OF_BLOCK / team.all()).max(1);
+    let count: i64 = rows.around.iter().map(|id| survey.most(*id)).fold(1, i64::saturating_mul);
+    let for_each = count / i64::from(choice.target.costs.few_results);
+    let most = (THREADS_OF_BLOCK / team.all()).min(for_each).max(1);
     let several = largest_divisor(len, most);
     let mark = Mark::of(choice);
     let index = ThreadIndex::Block(team.dim_of_rows());
@@ -344,9 +392,11 @@ fn share_columns(choice: &mut Attempts<'_>, survey: &Survey, team: &Team, column
     if columns.is_divided_by(all) {
         return part_of(choice, range, all).is_some_and(|part| share_part(choice, team, part, vector, false));
     }
+    // Of a long row some turns by themselves: so these are written out, whatever the number of all turns.
     let part = next_range_id(&choice.kernel);
-    let masked = Opt::SplitMasked { range, len: all as u32 };
-    choice.attempt(masked) && share_part(choice, team, part, vector, false)
+    let turns = if columns.len >= 2 * TURNS_AT_ONCE * all { TURNS_AT_ONCE } else { 1 };
+    choice.attempt(Opt::SplitMasked { range, len: (all * turns) as u32 })
+        && part_of(choice, part, all).is_some_and(|part| share_part(choice, team, part, vector, false))
 }
 
 /// A loop of as many vectors as there are threads, one for each of them.

@@ -1,0 +1,126 @@
+//! Powers of e as one polynomial, on machines that begin an instruction for each op: there they are bound by their instructions.
+//!
+//! A program says e^x as 2^(hi + lo), where hi is x / ln(2) as rounded and lo what rounding lost (`ops::math::exp`). By itself that is 22 ops once `exp2` is a polynomial,
+//! of which seven take x apart and put the small part back, and two clamp what is clamped already. Taken apart in terms of ln(2) it is 16:
+//!
+//! ```text
+//! h = x / (2 ln 2), rounded    r = x - 2 h ln(2), in two steps    e^x = p(r) 2^h 2^h
+//! ```
+//!
+//! The error is at most 1.75 units in the last place. Other machines keep what they have: their vectors wait for memory first.
+//!
+//! Always: NaN stays NaN, and what is beyond either end is 0 or infinity. Tested here, against `libm` in higher precision.
+
+use std::sync::LazyLock;
+
+use super::transcendental::Math;
+use crate::dtype::ScalarType;
+use crate::ir::{Op, UOp};
+use crate::rewrite::{Pattern, Rule, RuleSet};
+
+/// Powers of e in `f32`.
+pub static EXPONENTIALS: LazyLock<RuleSet> = LazyLock::new(|| {
+    let rule = Rule::new("power-of-e", &[], Pattern::any(Op::MulAdd, "x"), |root, _| {
+        exponent_of(root).map(|x| power_of_e(&x))
+    });
+    RuleSet::new("EXPONENTIALS", |root| root.dtype().scalar() == ScalarType::F32, vec![rule])
+});
+
+/// e^r for |r| <= ln(2): fitted for the least relative error, 2^-26, each coefficient rounded to `f32` before the next ones are fitted again.
+const POLYNOMIAL: [f64; 8] = [
+    1.0,
+    1.0,
+    0.5000003576278687,
+    0.166666179895401,
+    0.041661228984594345,
+    0.008335934951901436,
+    0.0014104777947068214,
+    0.00019629749294836074,
+];
+
+/// 2 ln(2) in two parts, the first as rounded to `f32`.
+const TWICE_LN_2: [f64; 2] = [1.3862943649291992, -3.809308424251867e-9];
+
+/// Beyond these ends the result is 0 or infinity.
+const ENDS: [f64; 2] = [-104.0, 89.0];
+/// The largest number in `f32` below 128: what is 2^128 and more overflows.
+const BELOW_OVERFLOW: f64 = 127.99999237060547;
+
+/// x, if a node is e^x as a program says it, x being clamped below.
+fn exponent_of(root: &UOp) -> Option<UOp> {
+    let [power, rest, last] = root.src() else { return None };
+    let (hi, x, scale) = (power.src().first()?, root_of_rest(rest)?, std::f64::consts::LOG2_E as f32);
+    let is_clamped = |node: &UOp, op: Op, bound: f64| node.op() == op && is_number(&node.src()[1], bound);
+    let is_hi = is_clamped(hi, Op::Min, BELOW_OVERFLOW) && is_product(&hi.src()[0], &x, f64::from(scale));
+    let is_power = power == last && power.op() == Op::Exp2 && is_clamped(&x, Op::Max, ENDS[0]);
+    // What rounding lost of hi, then what the factor lost.
+    let [_, _, lost] = rest.src()[0].src() else { return None };
+    let is_lost = lost.op() == Op::MulAdd
+        && lost.src()[0] == x
+        && is_number(&lost.src()[1], f64::from(scale))
+        && lost.src()[2].op() == Op::Neg
+        && lost.src()[2].src()[0] == *hi;
+    (is_power && is_hi && is_lost).then_some(x)
+}
+
+/// x of `(x * c + ...) * ln(2)`.
+fn root_of_rest(rest: &UOp) -> Option<UOp> {
+    let is_it = rest.op() == Op::Mul
+        && rest.src()[0].op() == Op::MulAdd
+        && is_number(&rest.src()[1], f64::from(std::f64::consts::LN_2 as f32));
+    is_it.then(|| rest.src()[0].src()[0].clone())
+}
+
+fn is_number(node: &UOp, value: f64) -> bool {
+    node.as_scalar().is_some_and(|scalar| scalar.to_f64() == value)
+}
+
+fn is_product(node: &UOp, x: &UOp, factor: f64) -> bool {
+    node.op() == Op::Mul && node.src()[0] == *x && is_number(&node.src()[1], factor)
+}
+
+/// e^x of an x that is clamped below.
+fn power_of_e(x: &UOp) -> UOp {
+    let math = Math::of(x, true);
+    let x = x.min(&math.number(ENDS[1]));
+    let rounder = math.number(math.rounder() + 127.0);
+    let rounded = x.muladd(&math.number(0.5 * std::f64::consts::LOG2_E), &rounder);
+    let h = &rounded - &rounder;
+    let r = h.muladd(&math.number(-TWICE_LN_2[0]), &x);
+    let r = h.muladd(&math.number(-TWICE_LN_2[1]), &r);
+    // The integer, with the bias, moves into the exponent field; the rounder's own bits leave at the top.
+    let scale = math.float_of(&math.bits_of(&rounded).shl(23));
+    math.polynomial(&r, &POLYNOMIAL) * &scale * scale
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::transcendental::{TRANSCENDENTAL_FUSED, argument};
+    use super::*;
+    use crate::dtype::{DType, Scalar, error_in_last_places};
+    use crate::ir::{Evaluator, postorder};
+    use crate::ops::math;
+    use crate::rewrite::rewrite;
+
+    #[test]
+    fn powers_of_e_are_accurate_and_shorter() {
+        let x = argument(DType::F32);
+        let root = math::exp(&x).src()[0].clone();
+        let short = rewrite(&root, &[&EXPONENTIALS]).unwrap();
+        let long = rewrite(&root, &[&TRANSCENDENTAL_FUSED]).unwrap();
+        let ops = |root: &UOp| postorder(std::slice::from_ref(root)).iter().filter(|n| n.op().is_elementwise()).count();
+        assert!(ops(&short) + 5 < ops(&long), "{} {}", short.infix(), long.infix());
+        let special = [0.0, -0.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e-45, 88.7228, 88.7229, 89.0, 1e30];
+        let low = [-87.3365, -87.4, -100.0, -103.0, -103.97, -103.98, -104.0, -1e30];
+        let range = (0..200_000).map(|k| -105.0 + 195.0 * f64::from(k) / 200_000.0);
+        let small = (1..60).flat_map(|k| [(-f64::from(k)).exp2(), -(-f64::from(k)).exp2()]);
+        let mut evaluator = Evaluator::new(&[short]);
+        for value in special.into_iter().chain(low).chain(range).chain(small) {
+            let x = Scalar::from_f64(value, DType::F32);
+            let got = evaluator.evaluate(&[x]).unwrap()[0].to_f64();
+            let exact = libm::exp(x.to_f64());
+            let error = error_in_last_places(got, exact, DType::F32);
+            assert!(error <= 1.75, "{value:e}: {got:e}, not {exact:e}: {error} ulp");
+        }
+    }
+}
