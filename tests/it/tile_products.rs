@@ -179,7 +179,7 @@ fn lines_between_jumps(code: &str, word: &str) -> Vec<String> {
     let at = lines.iter().position(|line| line.contains(word)).expect("the word stands in the code");
     let is_jump = |line: &&str| line.split_whitespace().any(|word| word.starts_with('j') && word.len() < 4);
     let first = lines[..at].iter().rposition(is_jump).map_or(0, |jump| jump + 1);
-    let end = at + lines[at..].iter().position(|line| is_jump(line)).expect("a loop ends in a jump");
+    let end = at + lines[at..].iter().position(is_jump).expect("a loop ends in a jump");
     lines[first..=end].iter().map(|line| (*line).to_string()).collect()
 }
 
