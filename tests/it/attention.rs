@@ -5,7 +5,8 @@ use warpweft::tensor::AttentionOptions;
 use warpweft::{DType, Dim, Result, Tensor};
 use warpweft_compiler::ir::Op;
 use warpweft_compiler::linearize::Linear;
-use warpweft_compiler::pipeline::{LowerOptions, lower_kernel};
+use warpweft_compiler::optimize::{Opt, choose};
+use warpweft_compiler::pipeline::{LowerOptions, loops_of, lower_kernel};
 use warpweft_compiler::schedule::{ScheduleOptions, normalize, schedule_with};
 use warpweft_compiler::target::Target;
 use warpweft_compiler::watch::{Notes, Silent, Topic};
@@ -210,19 +211,21 @@ fn many_keys_take_one_kernel_whose_memory_does_not_grow_with_them() {
     }
 }
 
-/// Float operations that a list of micro-ops does, lanes of vectors counted each: those in a loop as often as it runs.
-fn operations(linear: &Linear) -> f64 {
-    let (mut runs, mut total) = (vec![linear.grid as f64], 0.0);
+/// Float operations that a list of micro-ops does, and elements of parameters that it loads, lanes of vectors counted each: those in a loop as often as it runs.
+fn operations_and_loads(linear: &Linear) -> [f64; 2] {
+    let (mut runs, mut operations, mut loads) = (vec![linear.grid as f64], 0.0, 0.0);
     for op in &linear.ops {
         let now = *runs.last().expect("ends follow ranges");
+        let count = now * op.dtype().lanes() as f64;
         match op.op() {
             Op::Range => runs.push(now * op.src()[0].max_value() as f64),
             Op::EndRange => drop(runs.pop()),
-            kind if kind.is_elementwise() && op.dtype().is_float() => total += now * op.dtype().lanes() as f64,
+            Op::Load if op.src()[0].src()[0].op() == Op::Param => loads += count,
+            kind if kind.is_elementwise() && op.dtype().is_float() => operations += count,
             _ => {}
         }
     }
-    total
+    [operations, loads]
 }
 
 #[test]
@@ -243,13 +246,16 @@ fn no_score_is_computed_again_whatever_the_order_of_results_and_whatever_a_mask_
                 let linear = lower_kernel(ast, &target, &LowerOptions::default(), &mut Silent).expect("a list");
                 // A product for each score and for each weight along the width, and some thirty ops for the power of a score.
                 let needed = (2 * heads * rows * rows) as f64 * (2 * width + 30) as f64;
-                let ratio = operations(&linear) / needed;
+                let [operations, loads] = operations_and_loads(&linear);
+                let ratio = operations / needed;
                 // Some for the last tile of rows, which overlaps the one before it, and for the last block of keys.
-                assert!(
-                    (0.5..1.5).contains(&ratio),
-                    "{rows} rows of {heads} heads, a mask: {}: {ratio}",
-                    mask.is_some()
-                );
+                let case = format!("{rows} rows of {heads} heads, a mask: {}", mask.is_some());
+                assert!((0.5..1.5).contains(&ratio), "{case}: {ratio}");
+                // What a block of keys loads serves a tile of rows.
+                assert!(loads < 0.1 * needed, "{case}: {loads} elements for {needed} operations");
+                // The last block, which keys do not fill, leaves no register tile a rest.
+                let chosen = choose(&loops_of(ast, &mut Silent), &target).applied;
+                assert!(!chosen.iter().any(|opt| matches!(opt, Opt::Peel { .. })), "{case}: {chosen:?}");
             }
         }
     }

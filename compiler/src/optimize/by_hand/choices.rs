@@ -111,8 +111,6 @@ pub(super) fn ops_of_iteration(range: &UOp, iteration: Option<i64>, dependencies
         match (node.op(), node.src().first().and_then(|_| number(0))) {
             (Op::Where, Some(0)) => drop(asked.insert(node.src()[2].clone())),
             (Op::Where, Some(_)) => drop(asked.insert(node.src()[1].clone())),
-            // What a gate keeps from being loaded is zero.
-            (Op::Load, _) if is_gated_off(node, &numbers) => {}
             _ => {
                 ops += usize::from(is_counted(node));
                 asked.extend(node.src().iter().cloned());
@@ -120,11 +118,6 @@ pub(super) fn ops_of_iteration(range: &UOp, iteration: Option<i64>, dependencies
         }
     }
     ops
-}
-
-fn is_gated_off(load: &UOp, numbers: &FxHashMap<UOp, Option<i64>>) -> bool {
-    let gate = load.src()[0].src().get(2).filter(|_| load.src()[0].op() == Op::Index);
-    gate.is_some_and(|gate| numbers.get(gate).copied().flatten() == Some(0))
 }
 
 /// What an index or a condition comes to in an iteration, where that is known; a condition is 0 or 1.
