@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use warpweft_compiler::target::Target;
+use warpweft_compiler::target::{Target, Tiles};
 use warpweft_devices::cpu::CpuDevice;
 use warpweft_devices::{Device, DeviceError, guard};
 
@@ -48,8 +48,12 @@ pub fn lesser_cpu(target: &Target) -> Option<Arc<dyn Device>> {
     let host_has_it = match target.vector_bytes {
         16 => true,
         32 => has_avx2(),
-        // The processor's name lets the compiler take any instruction that one of that name has.
-        _ => *target == *cpu().target(),
+        // The processor's name lets the compiler take any instruction that one of that name has. Tiles are taken only where opts ask for them.
+        _ => {
+            let host = cpu().target().clone();
+            *target == Target { tiles: target.tiles, ..host.clone() }
+                && [Tiles::default(), host.tiles].contains(&target.tiles)
+        }
     };
     // SAFETY: as in `open`; the host has what the target says.
     host_has_it.then(|| Arc::new(unsafe { CpuDevice::for_target(target.clone()) }.expect("there is a compiler")) as _)

@@ -278,18 +278,16 @@ mod loaded {
 
         /// The files of the crate that is built against.
         fn llvm_sys_sources() -> Vec<String> {
-            let mut cargo = std::process::Command::new(env!("CARGO"));
             let platform = "x86_64-unknown-linux-gnu"; // what others need is not downloaded
-            cargo.args([
-                "metadata",
-                "--offline",
-                "--format-version",
-                "1",
-                "--filter-platform",
-                platform,
-                "--manifest-path",
-            ]);
-            let output = cargo.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).output().unwrap();
+            let metadata = |more: &[&str]| {
+                let mut cargo = std::process::Command::new(env!("CARGO"));
+                cargo.args(["metadata", "--format-version", "1", "--filter-platform", platform]).args(more);
+                let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+                cargo.arg("--manifest-path").arg(manifest).output().unwrap()
+            };
+            // Where only parts were built, some crates were not downloaded yet.
+            let output = Some(metadata(&["--offline"])).filter(|output| output.status.success());
+            let output = output.unwrap_or_else(|| metadata(&[]));
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
             let manifests = text.split("\"manifest_path\":\"").skip(1).filter_map(|rest| rest.split('"').next());
             let manifest = manifests
