@@ -80,9 +80,9 @@ pub struct Costs {
     pub second_thread_ops: u32,
     /// Most bytes of results of reductions that are kept for each of a tile's rows: they stay in the first cache.
     pub kept_bytes: u32,
-    /// Most bytes that loads are packed in: they stay in the nearest caches.
+    /// Most bytes that loads are packed in: they stay in the nearest caches. Of the machine, as `dots` are: choices of opts alone look at it.
     pub packed_bytes: u32,
-    /// The dot products that it has: the one thing here that is of the machine, as programs widen narrow factors where it has none.
+    /// The dot products that it has: of the machine, as programs widen narrow factors where it has none.
     pub dots: Dots,
 }
 

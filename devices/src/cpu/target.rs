@@ -28,15 +28,25 @@ pub(super) fn host(threads: Option<usize>) -> Target {
         cache_l1_bytes: cache(1, 32 << 10),
         cache_l2_bytes: cache(2, 512 << 10),
         cache_l3_bytes: cache(3, 4 << 20),
-        scratch_bytes: 512 << 10,
+        scratch_bytes: scratch_bytes(cache(2, 512 << 10)),
         threads: u32::try_from(threads.unwrap_or(available).max(1)).unwrap_or(u32::MAX),
         has_fma: has_fma(),
         has_masked_memory: vector_bytes == 64,
         has_half_arithmetic: vector_bytes == 64 && is_x86_feature_detected!("avx512fp16"),
         tiles: tiles::of_host(),
-        costs: Costs { dots: dots(vector_bytes), ..Costs::cpu() },
+        costs: Costs { dots: dots(vector_bytes), packed_bytes: packed_bytes(cache(2, 512 << 10)), ..Costs::cpu() },
         blocks: None,
     }
+}
+
+/// Scratch that a kernel may have where the second cache has so many bytes: half of it, as what is read beside passes through the other half, but no less than the least that kernels count on.
+fn scratch_bytes(second_cache: u64) -> u64 {
+    (second_cache / 2).max(512 << 10)
+}
+
+/// Bytes of a copy that stays in a second cache of so many while what it is multiplied by and its results pass: a quarter.
+fn packed_bytes(second_cache: u64) -> u32 {
+    (second_cache / 4).clamp(128 << 10, 1 << 20) as u32
 }
 
 /// Bytes of a vector register and how many there are.

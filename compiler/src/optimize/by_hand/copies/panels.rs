@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The copy costs some cycles for an element, and without it each multiply-add would pay: from a few rows on it is worth it (`ROWS_MIN`). How many columns a
-//! block has follows from scratch memory (`Costs::scratch_bytes`), from the caches that it should stay in (`Costs::packed_bytes`), and from how evenly columns fill
+//! block has follows from scratch memory (`Target::scratch_bytes`), from the caches that it should stay in (`Costs::packed_bytes`), and from how evenly columns fill
 //! the tile's vectors.
 //!
 //! Where results that lie side by side are too few for lanes, as those of the gradient by a weight, terms of the reduction become lanes: then the copy is
@@ -170,8 +170,8 @@ impl Contraction<'_> {
             closed_ranges(self.reduction).iter().filter(|range| set.contains(range_id(range))).collect();
         let lengths: Option<Vec<i64>> = own.iter().map(|range| range.src()[0].as_int()).collect();
         let terms: i64 = lengths?.iter().product();
-        let columns_in = |room: u32| (i64::from(room) / bytes / terms.max(1)).min(COLUMNS_MAX);
-        let (near, most) = (columns_in(target.costs.packed_bytes), columns_in(target.costs.scratch_bytes));
+        let columns_in = |room: u64| (room as i64 / bytes / terms.max(1)).min(COLUMNS_MAX);
+        let (near, most) = (columns_in(target.costs.packed_bytes.into()), columns_in(target.scratch_bytes));
         // Inside of another reduction, the copy would be made anew in each of its steps, and be read by few.
         let is_nested = around.iter().any(|id| self.outputs.iter().all(|range| range_id(range) != id));
         // Of accumulators, where these are wider.
