@@ -39,6 +39,8 @@ pub(crate) struct Survey {
     pub(crate) outputs: Vec<UOp>,
     pub(crate) inner: Vec<InnerLoops>,
     pub(crate) ranges: FxHashMap<u32, UOp>,
+    /// Scans: running totals whose steps come one after the other.
+    pub(crate) scans: usize,
     pub(crate) work: f64,
     /// Elementwise ops, each counted once however often it runs.
     pub(crate) body_ops: u32,
@@ -88,6 +90,7 @@ impl Survey {
             outputs: Vec::new(),
             inner: Vec::new(),
             ranges: ranges.clone(),
+            scans: 0,
             work: 0.0,
             body_ops: 0,
             ops: Vec::new(),
@@ -98,6 +101,7 @@ impl Survey {
         for node in &dependencies.order {
             match node.op() {
                 Op::Load | Op::Store => survey.add_access(node, &dependencies, &trips),
+                Op::Running => survey.scans += 1,
                 Op::ReduceRange if !is_further_component(node, &mut states) => {
                     survey.add_inner(node, &dependencies, &trips)
                 }

@@ -7,6 +7,7 @@
 //! Tested below for the register files of common machines, and by the kernels that the choice by hand gives (filetests).
 
 use super::crossing::square;
+use super::lanes::interleave::lines_together;
 use super::survey::{AccessPattern, InnerLoops, Survey};
 use crate::ir::{AxisKind, UOp};
 use crate::kernel::ranges::range_id;
@@ -162,8 +163,9 @@ fn copy_tile(survey: &Survey, target: &Target, vector_id: u32, lanes: u32) -> Ti
     square(survey, target, vector_id, lanes).unwrap_or_else(|| {
         let vectors = (survey.len(vector_id) as u32).div_ceil(lanes);
         // A long body hides the loop by itself, and code generation takes time by its length.
-        let most = (UNROLLED_OPS_MAX / survey.body_ops.max(1)).clamp(1, 4);
-        Tile { vectors: vectors.min(most), row: None, crosses: false }
+        let most = (UNROLLED_OPS_MAX / survey.body_ops.max(1)).clamp(1, 4).min(vectors);
+        let vectors = lines_together(survey, target, vector_id, lanes * most) / lanes;
+        Tile { vectors: vectors.max(1), row: None, crosses: false }
     })
 }
 

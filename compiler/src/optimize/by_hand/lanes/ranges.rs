@@ -8,6 +8,7 @@
 use crate::kernel::ranges::range_id;
 use crate::optimize::by_hand::copies::panels::ACROSS;
 use crate::optimize::by_hand::crossing::{lanes_of_square, score_of_turned};
+use crate::optimize::by_hand::lanes::interleave::lines_together;
 use crate::optimize::by_hand::survey::{AccessPattern, InnerLoops, Survey};
 use crate::optimize::transforms::split::is_reduce;
 use crate::target::Target;
@@ -43,7 +44,10 @@ pub(crate) fn choose_vector(survey: &Survey, target: &Target) -> VectorChoice {
         .filter(|(score, id)| {
             *score >= worth_inside(*id, &|_| false) || saves_more_outside(survey, target, *id, &wishes)
         })
-        .map(|(_, id)| (id, lanes_of_square(survey, target, id, survey.lanes(target, id, survey.most(id)))));
+        .map(|(_, id)| {
+            let lanes = lanes_of_square(survey, target, id, survey.lanes(target, id, survey.most(id)));
+            (id, lines_together(survey, target, id, lanes))
+        });
     let mut lanes: Vec<u32> = output.iter().map(|(id, _)| *id).collect();
     let mut choice = VectorChoice { output, inner: Vec::new() };
     for &number in &order {
