@@ -21,7 +21,7 @@ pub(crate) struct AccessPattern {
     pub(crate) depends: RangeSet,
     pub(crate) is_store: bool,
     /// Whether it loads from a tensor's memory, of which neighbours can be loaded besides.
-    is_load_of_memory: bool,
+    pub(crate) is_load_of_memory: bool,
     pub(crate) bytes: usize,
     pub(crate) weight: f64,
 }

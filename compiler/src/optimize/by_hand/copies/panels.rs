@@ -24,7 +24,7 @@ use crate::kernel::ranges::{closed_ranges, next_range_id, open_operands, range_i
 use crate::optimize::by_hand::Attempts;
 use crate::optimize::by_hand::contraction::{Contraction, LoadPlace, contractions, number_of_load, step_of_load};
 use crate::optimize::by_hand::survey::accumulated_in;
-use crate::optimize::by_hand::tile::{RegisterRoom, best_tile};
+use crate::optimize::by_hand::tile::{RegisterRoom, best_tile_of_panel, near_vectors};
 use crate::optimize::opt::Opt;
 use crate::target::Target;
 
@@ -47,7 +47,7 @@ const COLUMNS_MAX: i64 = 512;
 /// Cycles in which the lanes of a vector are added to each other: a shuffle and an addition for each of their halves, quarters, and so on.
 pub(crate) const ACROSS: f64 = 8.0;
 /// How much longer a multiply-add takes where the panel does not stay in near caches, but comes in order from the next.
-const FAR: f64 = 1.08;
+pub(crate) const FAR: f64 = 1.08;
 
 /// What is to be copied, and in which loops.
 pub(super) struct Panel {
@@ -145,6 +145,8 @@ struct Room {
     /// Those that share the panel, and the registers of their tile.
     rows: i64,
     registers: u32,
+    /// Vectors of which all terms stay in the nearest cache.
+    near_vectors: u32,
 }
 
 /// Whether so many rows are worth a copy that turns an operand around, of which the terms lie in order. A copied element costs two steps of shuffles in halves of a vector
@@ -186,7 +188,8 @@ impl Contraction<'_> {
         }
         let threads = i64::from(target.threads);
         let registers = target.vector_registers;
-        let room = Room { near, most, threads, tile: VECTORS * lanes, lanes, rows, registers };
+        let near_vectors = near_vectors(target, terms);
+        let room = Room { near, most, threads, tile: VECTORS * lanes, lanes, rows, registers, near_vectors };
         let of_results = || self.columns(&room).map(|block| (block, false));
         let of_terms = || self.columns_of_terms(&own, &room).map(|block| (block, true));
         // Of results far shorter than a vector, as those of the gradient by a weight, a copy would go element by element; unless terms come in no longer rows.
@@ -297,7 +300,7 @@ fn best_part(len: i64, each: i64, outside: i64, room: &Room) -> i64 {
         let vectors = again(columns, room.lanes) / room.lanes;
         let registers = RegisterRoom { registers: room.registers, values: 1, divides: false };
         let most = |count: i64| u32::try_from(count).unwrap_or(u32::MAX);
-        let (cycles, ..) = best_tile(&registers, most(vectors), most(room.rows));
+        let (cycles, ..) = best_tile_of_panel(&registers, room.near_vectors, most(vectors), most(room.rows));
         shares * reads * blocks * cycles * (vectors * room.lanes) as f64 / columns as f64
     };
     // A percent is as good as nothing.
@@ -391,7 +394,9 @@ mod tests {
 
     #[test]
     fn few_terms_are_added_in_lanes_of_results() {
-        let room = Room { near: 100, most: 400, threads: 1, tile: 32, lanes: 16, rows: 64, registers: 32 };
+        let near_vectors = u32::MAX;
+        let room =
+            Room { near: 100, most: 400, threads: 1, tile: 32, lanes: 16, rows: 64, registers: 32, near_vectors };
         let fill = |results: i64, terms: i64| results_fill_lanes(results, terms, &room);
         assert!(fill(16, 16) && fill(16, 100_000) && fill(20, 16) && fill(8, 64));
         assert!(!fill(3, 100_000) && !fill(8, 4096) && !fill(20, 4096));
@@ -400,8 +405,17 @@ mod tests {
     #[test]
     fn blocks_leave_little_over() {
         // Two vectors by six rows are a tile of 16 registers.
-        let (lanes, rows, registers) = (8, 66, 16);
-        let room = |near: i64, most: i64, threads: i64| Room { near, most, threads, tile: 16, lanes, rows, registers };
+        let (lanes, rows, registers, near_vectors) = (8, 66, 16, u32::MAX);
+        let room = |near: i64, most: i64, threads: i64| Room {
+            near,
+            most,
+            threads,
+            tile: 16,
+            lanes,
+            rows,
+            registers,
+            near_vectors,
+        };
         // 4 of 28 rows of 28 are seven tiles of 16; all of 14 x 14 leave less over than 7 rows would; 7 x 7 fill four tiles in no way.
         let part = |len: i64, near: i64, most: i64| best_part(len, len, 1, &room(near, most, 1));
         assert_eq!(part(28, 200, 400), 4);
@@ -418,5 +432,8 @@ mod tests {
             best_part(28, 28, 1, &Room { lanes: 16, tile: 32, rows: 32, registers: 32, ..room(222, 455, 1) }),
             4
         );
+        // Not so where vectors come from the second cache, few at a time: five rows are three times three.
+        let of_far = Room { lanes: 16, tile: 32, rows: 64, registers: 32, near_vectors: 0, ..room(222, 455, 1) };
+        assert_eq!(best_part(28, 28, 1, &of_far), 5);
     }
 }

@@ -16,7 +16,7 @@ use crate::ir::DotKind;
 use crate::optimize::by_hand::tile::step_cycles;
 
 /// Terms of a block, at most: a tile of columns of so many terms fills half of a first cache.
-const TERMS: i64 = 256;
+pub(super) const TERMS: i64 = 256;
 /// The same where nothing is used again: so many rows of the columns' operand are read side by side, as many streams as processors fetch ahead. Measured on
 /// one row times matrices of 9 to 16 million floats, one core with AVX-512: 14 to 18 GB/s of 15 rows, 19 to 23 of 8, 15 to 20 of 4.
 const TERMS_STREAMED: i64 = 8;

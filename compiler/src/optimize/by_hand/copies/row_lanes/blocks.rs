@@ -12,7 +12,7 @@
 use crate::optimize::by_hand::copies::pack::{LOAD_AND_STORE, MASKED_LOAD_AND_STORE};
 use crate::optimize::by_hand::copies::product::scratch_of_blocks;
 use crate::optimize::by_hand::copies::terms::Cut;
-use crate::optimize::by_hand::tile::step_cycles;
+use crate::optimize::by_hand::tile::{FAR_LOAD_CYCLES, step_cycles};
 use crate::target::Target;
 
 /// Terms of a block: fewer are not worth loading and storing what they come to, more leave no room for results.
@@ -36,9 +36,6 @@ const LANES_AGAIN_MAX: f64 = 1.25;
 const PARTS: [i64; 20] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 20, 24, 32, 48, 64, 96, 128];
 /// Cycles of a step of a tile beside its multiply-adds and loads.
 const LOOP_CYCLES: f64 = 1.0;
-/// Cycles that a vector of lanes takes beside its own where a tile of them does not stay in the nearest cache. Measured on 256 channels of 14 x 14, one core with AVX-512: of 144 terms,
-/// four vectors by four columns take 9.4 ms and two by fourteen 8.3.
-const FAR_LOAD_CYCLES: f64 = 1.0;
 /// Cycles of an element that is copied by itself. Measured with [`MASKED_LOAD_AND_STORE`].
 const COPIED_APART: f64 = 3.0;
 /// Shares of each thread that balance what else the machine does, and what fewer cost.
