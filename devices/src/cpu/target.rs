@@ -115,6 +115,15 @@ mod tests {
     }
 
     #[test]
+    fn scratch_and_copies_are_parts_of_the_second_cache() {
+        assert_eq!([256 << 10, 1 << 20, 2 << 20].map(scratch_bytes), [512 << 10, 512 << 10, 1 << 20]);
+        assert_eq!(
+            [256 << 10, 1 << 20, 2 << 20, 64 << 20].map(packed_bytes),
+            [128 << 10, 256 << 10, 512 << 10, 1 << 20]
+        );
+    }
+
+    #[test]
     fn the_host_is_a_machine_one_can_compile_for() {
         let target = host(None);
         assert_eq!(target, host(None));

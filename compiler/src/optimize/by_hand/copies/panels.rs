@@ -393,6 +393,35 @@ mod tests {
     }
 
     #[test]
+    fn a_panel_of_many_terms_is_read_by_tiles_of_many_rows() {
+        let tile = |channels: i64| {
+            let text = format!(
+                "graph %c(z: f32[8, 64, 54, 56], x: f32[8, {channels}, 56, 58], w: f32[64, {channels}, 3, 3]) {{
+  v = as_strided x, [8, 1, 54, 56, {channels}, 3, 3] strides [{}, 0, 58, 1, 3248, 58, 1] offset 0
+  e = expand v, [8, 64, 54, 56, {channels}, 3, 3]
+  f = reshape w, [1, 64, 1, 1, {channels}, 3, 3]
+  g = expand f, [8, 64, 54, 56, {channels}, 3, 3]
+  m = mul e, g
+  y = reduce m, add (4, 5, 6)
+  done = store z, y
+  k = sink done
+  return k
+}}",
+                channels * 3248
+            );
+            let ast = parse(&text).expect("a graph").roots[0].clone();
+            let choice = crate::optimize::choose(&loops_of(&ast, &mut Silent), &Target::test_avx512());
+            let times = choice.applied.iter().filter_map(|opt| match opt {
+                Opt::Upcast { times, .. } => Some(*times),
+                _ => None,
+            });
+            times.take(2).collect::<Vec<_>>()
+        };
+        // Vectors, and rows: of 64 channels they come from the second cache.
+        assert_eq!([tile(1), tile(64)], [vec![3, 8], vec![2, 13]]);
+    }
+
+    #[test]
     fn few_terms_are_added_in_lanes_of_results() {
         let near_vectors = u32::MAX;
         let room =

@@ -75,13 +75,18 @@ mod tests {
     use crate::target::Target;
     use crate::watch::Silent;
 
-    fn copies(lines: i64, len: i64, threads: u32) -> Vec<Opt> {
+    /// The opts for running totals of lines, of what `computed` makes of them.
+    fn opts(lines: i64, len: i64, threads: u32, computed: impl Fn(UOp) -> UOp) -> Vec<Opt> {
         let x = UOp::param(1, DType::F32, (lines * len) as u64).reshape([lines, len]);
-        let store = [UOp::param(0, DType::F32, (lines * len) as u64), x.scan(ReduceOp::Add, 1)];
+        let store = [UOp::param(0, DType::F32, (lines * len) as u64), computed(x).scan(ReduceOp::Add, 1)];
         let ast = UOp::sink([UOp::new(Op::Store, DType::VOID, store.into_iter().collect::<Vec<_>>(), Arg::None)]);
         let target = Target { threads, ..Target::test_avx512() };
+        choose(&loops_of(&ast, &mut Silent), &target).applied
+    }
+
+    fn copies(lines: i64, len: i64, threads: u32) -> Vec<Opt> {
         let is_copy = |opt: &Opt| matches!(opt, Opt::Upcast { .. });
-        choose(&loops_of(&ast, &mut Silent), &target).applied.into_iter().filter(is_copy).collect()
+        opts(lines, len, threads, |x| x).into_iter().filter(is_copy).collect()
     }
 
     #[test]
@@ -100,5 +105,15 @@ mod tests {
         // In two sets, and in one of 64.
         assert_eq!(copies(64, 4096 + 512, 1), [Opt::Upcast { range: 0, times: 8 }]);
         assert_eq!(copies(64, 8208, 1), [Opt::Upcast { range: 0, times: 8 }]);
+    }
+
+    #[test]
+    fn lanes_of_what_is_computed_are_lines_that_have_room() {
+        let opts = |len: i64| opts(1024, len, 1, |x| x.exp2());
+        // Loads and stores of eight lines of a set; and sixteen where lines lie in many sets, but no more pages than that.
+        assert_eq!(opts(1024), [Opt::Vectorize { range: 0, lanes: 4 }]);
+        assert_eq!(opts(1040), [Opt::Vectorize { range: 0, lanes: 16 }]);
+        // Lines of less than a page.
+        assert_eq!(opts(264), [Opt::Vectorize { range: 0, lanes: 16 }, Opt::Upcast { range: 0, times: 4 }]);
     }
 }

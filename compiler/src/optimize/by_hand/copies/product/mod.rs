@@ -368,6 +368,10 @@ mod tests {
 
     /// The opts that the hand choice gives a product, and what is done with it, of operands that lie as letters say: `n` plainly, `t` transposed.
     fn opts(sizes: [i64; 3], layout: &str, after: &str) -> String {
+        opts_for(&Target::test_avx2(), sizes, layout, after)
+    }
+
+    fn opts_for(target: &Target, sizes: [i64; 3], layout: &str, after: &str) -> String {
         let [rows, terms, columns] = sizes;
         let plain = |shape: [i64; 2], is_plain: bool| {
             if is_plain {
@@ -405,7 +409,7 @@ mod tests {
             view("w", !w_plain, [columns, terms]),
         );
         let ast = parse(&text).expect("a graph").roots[0].clone();
-        let choice = crate::optimize::choose(&loops_of(&ast, &mut Silent), &Target::test_avx2());
+        let choice = crate::optimize::choose(&loops_of(&ast, &mut Silent), target);
         crate::optimize::Opts::List(choice.applied).to_string()
     }
 
@@ -431,6 +435,18 @@ mod tests {
         assert!(!has_blocks([8, 4096, 4096], "nt"), "few rows read columns in lanes of terms");
         assert!(!has_blocks([4096, 4096, 1], "nn"));
         assert!(!has_blocks([512, 512, 512], "tt"), "neither operand lies along memory where it would be copied");
+    }
+
+    #[test]
+    fn panels_of_all_terms_are_larger_where_the_last_cache_is_slow() {
+        let costs = crate::target::Costs { packed_bytes: 512 << 10, ..crate::target::Costs::cpu() };
+        let machine = |cache_l3_bytes: u64| Target { cache_l3_bytes, costs, ..Target::test_avx512() };
+        let has_blocks = |target: &Target, terms: i64| {
+            opts_for(target, [2048, terms, 2048], "nn", "value = exp2 sum").contains("accumulate")
+        };
+        let (near, slow) = (machine(32 << 20), machine(480 << 20));
+        assert!(has_blocks(&near, 2048) && !has_blocks(&slow, 2048));
+        assert!(!has_blocks(&near, 1024) && has_blocks(&slow, 4096));
     }
 
     #[test]
