@@ -18,9 +18,9 @@
 //! Tested at the end of this file.
 
 /// Most blocks of a launch.
-pub(super) const BLOCKS_MAX: u64 = (1 << 23) - 1;
+pub(in crate::emulator) const BLOCKS_MAX: u64 = (1 << 23) - 1;
 /// Most threads of a block.
-pub(super) const THREADS_MAX: u64 = 1024;
+pub(in crate::emulator) const THREADS_MAX: u64 = 1024;
 
 const SEVERAL_BLOCKS: u64 = (1 << 23) - 1;
 const ONE: u64 = 1;
@@ -29,17 +29,17 @@ const SEVERAL: u64 = 3;
 
 /// An access: who, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stamp(pub(super) u64);
+pub(in crate::emulator) struct Stamp(pub(in crate::emulator) u64);
 
 impl Stamp {
     /// Of a thread of a block, at these clocks.
-    pub(super) fn new(block: u64, thread: u32, block_clock: u32, warp_clock: u32) -> Stamp {
+    pub(in crate::emulator) fn new(block: u64, thread: u32, block_clock: u32, warp_clock: u32) -> Stamp {
         let (clock, warp) = (u64::from(block_clock) & 0xf_ffff, u64::from(warp_clock) & 0xff);
         Stamp(ONE << 62 | block << 38 | u64::from(thread) << 28 | clock << 8 | warp)
     }
 
     /// The same access, atomic.
-    pub(super) fn atomic(self) -> Stamp {
+    pub(in crate::emulator) fn atomic(self) -> Stamp {
         Stamp(self.0 | 1 << 61)
     }
 
@@ -52,13 +52,13 @@ impl Stamp {
     }
 
     /// The block; none where there are several.
-    pub(super) fn block(self) -> Option<u64> {
+    pub(in crate::emulator) fn block(self) -> Option<u64> {
         let block = self.0 >> 38 & SEVERAL_BLOCKS;
         (block != SEVERAL_BLOCKS).then_some(block)
     }
 
     /// The last thread.
-    pub(super) fn thread(self) -> u32 {
+    pub(in crate::emulator) fn thread(self) -> u32 {
         (self.0 >> 28 & 0x3ff) as u32
     }
 
@@ -75,7 +75,7 @@ impl Stamp {
     }
 
     /// Whether all that this stands for came before a later access, in the order that barriers give.
-    pub(super) fn is_before(self, later: Stamp) -> bool {
+    pub(in crate::emulator) fn is_before(self, later: Stamp) -> bool {
         let is_same_block = self.block().is_some() && self.block() == later.block();
         if self.form() == 0 || is_same_block && self.block_clock() != later.block_clock() {
             return true;
@@ -88,12 +88,12 @@ impl Stamp {
     }
 
     /// Whether a later access races with this one, one of the two writing.
-    pub(super) fn races_with(self, later: Stamp) -> bool {
+    pub(in crate::emulator) fn races_with(self, later: Stamp) -> bool {
         !(self.is_before(later) || self.is_atomic() && later.is_atomic())
     }
 
     /// What is remembered after a later access of the same kind.
-    pub(super) fn and(self, later: Stamp) -> Stamp {
+    pub(in crate::emulator) fn and(self, later: Stamp) -> Stamp {
         if self.is_before(later) {
             return later;
         }
@@ -108,7 +108,7 @@ impl Stamp {
 }
 
 /// What to remember after a write, given the words of a place; else the access that it races with.
-pub(super) fn write(writes: Stamp, reads: Stamp, now: Stamp) -> Result<Stamp, Stamp> {
+pub(in crate::emulator) fn write(writes: Stamp, reads: Stamp, now: Stamp) -> Result<Stamp, Stamp> {
     match () {
         () if writes.races_with(now) => Err(writes),
         () if reads.races_with(now) => Err(reads),
@@ -117,7 +117,7 @@ pub(super) fn write(writes: Stamp, reads: Stamp, now: Stamp) -> Result<Stamp, St
 }
 
 /// What to remember after a read, as [`write`] does.
-pub(super) fn read(writes: Stamp, reads: Stamp, now: Stamp) -> Result<Stamp, Stamp> {
+pub(in crate::emulator) fn read(writes: Stamp, reads: Stamp, now: Stamp) -> Result<Stamp, Stamp> {
     if writes.races_with(now) { Err(writes) } else { Ok(reads.and(now)) }
 }
 
