@@ -1,10 +1,18 @@
 //! Random graphs and inputs. Everything made here is valid: the verifier accepts it, and the interpreter gives it a value.
 
+mod indices;
+mod inputs;
+mod views;
+
+pub use indices::{index_expression, positions};
+pub use inputs::{random_inputs, random_value};
+pub use views::movement_chain;
+
+use views::movement;
 use warpweft_compiler::DType;
 use warpweft_compiler::dtype::Scalar;
-use warpweft_compiler::ir::interpret::Value;
 use warpweft_compiler::ir::text::Graph;
-use warpweft_compiler::ir::{Arg, Combiner, Dim, Op, ReduceOp, Shape, StridedArg, UOp, is_defined};
+use warpweft_compiler::ir::{Arg, Combiner, Dim, Op, ReduceOp, UOp, is_defined};
 use warpweft_compiler::region::view_overlaps_itself;
 use warpweft_compiler::view::ViewSpec;
 
@@ -14,96 +22,6 @@ use crate::choices::Choices;
 const TYPES: [DType; 6] = [DType::F32, DType::I32, DType::BOOL, DType::U8, DType::I64, DType::F64];
 /// Elements that a value of a program may have.
 const ELEMENTS_MAX: i64 = 4096;
-
-/// An expression of single integers and bools over a few variables, as index arithmetic is made of.
-pub fn index_expression(choices: &mut Choices<'_>) -> Graph {
-    let mut integers: Vec<UOp> = Vec::new();
-    for (number, name) in ["a", "b", "c"].into_iter().enumerate() {
-        if number == 0 || choices.once_in(2) {
-            let low = choices.between(-9, 9);
-            let high = low + choices.between(0, 20);
-            integers.push(UOp::variable(name, low, high));
-        }
-    }
-    let mut bools: Vec<UOp> = Vec::new();
-    for _ in 0..choices.between(1, 12) {
-        let operand = |choices: &mut Choices<'_>, integers: &[UOp]| match choices.once_in(3) {
-            true => UOp::index(choices.between(-12, 12)),
-            false => choices.one_of(integers).clone(),
-        };
-        let a = operand(choices, &integers);
-        let b = operand(choices, &integers);
-        match choices.between(0, 14) {
-            number @ 0..=8 => {
-                let ops = [Op::Add, Op::Mul, Op::IDiv, Op::Mod, Op::Sub, Op::Max, Op::Min, Op::CDiv, Op::CMod];
-                integers.push(UOp::binary(ops[number as usize], &a, &b));
-            }
-            number @ 9..=11 => bools.push(UOp::binary([Op::Lt, Op::Eq, Op::Ne][number as usize - 9], &a, &b)),
-            12 if bools.len() > 1 => {
-                let op = *choices.one_of(&[Op::And, Op::Or, Op::Xor]);
-                let (c, d) = (choices.one_of(&bools).clone(), choices.one_of(&bools).clone());
-                bools.push(UOp::binary(op, &c, &d));
-            }
-            13 if !bools.is_empty() => {
-                let condition = choices.one_of(&bools).clone();
-                integers.push(condition.select(&a, &b));
-            }
-            _ if !bools.is_empty() => bools.push(choices.one_of(&bools).not()),
-            _ => integers.push(a.negate()),
-        }
-    }
-    let roots: Vec<UOp> = integers.last().into_iter().chain(bools.last()).cloned().collect();
-    Graph::new("expression", roots)
-}
-
-/// A position put together from digits and taken apart by another shape, again and again, with paddings, gaps and mirrored axes, as views of
-/// views do: the position, and a digit of it where gates hold.
-pub fn positions(choices: &mut Choices<'_>) -> Graph {
-    let mut lens: Vec<i64> = (0..choices.between(1, 4)).map(|_| choices.between(2, 9)).collect();
-    let names = ["a", "b", "c", "d"];
-    let mut digits: Vec<UOp> = lens.iter().zip(names).map(|(len, name)| UOp::variable(name, 0, len - 1)).collect();
-    let mut position = UOp::index(0);
-    for _ in 0..choices.between(1, 4) {
-        for axis in 1..digits.len() {
-            let other = choices.between(0, axis as i64) as usize;
-            digits.swap(axis, other);
-            lens.swap(axis, other);
-        }
-        position = UOp::index(if choices.once_in(2) { choices.between(-6, 12) } else { 0 });
-        let mut stride = 1;
-        for (digit, len) in digits.iter().zip(&lens) {
-            let own = if choices.once_in(6) { choices.between(-8, 8) } else { stride };
-            position = position + digit * own;
-            stride *= len;
-        }
-        lens = (0..choices.between(1, 4)).map(|_| choices.between(2, 9)).collect();
-        let mut inner = 1;
-        digits.clear();
-        for (axis, len) in lens.iter().enumerate() {
-            let quotient = position.idiv(inner);
-            let is_outermost = axis + 1 == lens.len() && !choices.once_in(3);
-            let digit = if is_outermost { quotient } else { quotient.modulo(*len) };
-            digits.push(match choices.between(0, 11) {
-                0..=3 => digit + choices.between(-3, 3),
-                4 => UOp::index(choices.between(0, len - 1)),
-                5 => UOp::index(len - 1) - digit,
-                _ => digit,
-            });
-            inner *= len;
-        }
-    }
-    let gate = |digit: &UOp, choices: &mut Choices<'_>| {
-        let limit = UOp::index(choices.between(0, 6));
-        if choices.once_in(2) { digit.lt(&limit) } else { limit.lt(digit) }
-    };
-    let gates: Vec<UOp> = digits.iter().map(|digit| gate(digit, choices)).collect();
-    let valid = gates.into_iter().reduce(|valid, gate| valid.and(&gate)).unwrap_or_else(|| UOp::bool(true));
-    let shown = valid.select(
-        &digits.iter().cloned().reduce(|sum, digit| sum * 3 + digit).unwrap_or(position.clone()),
-        &UOp::index(0),
-    );
-    Graph::new("positions", [position, shown])
-}
 
 /// A program of a few tensors: elementwise ops, movement, casts, reductions, scans, gathers, scatters, fetches, orders, writes; one or two roots.
 pub fn tensor_program(choices: &mut Choices<'_>) -> Graph {
@@ -190,31 +108,6 @@ fn elementwise(choices: &mut Choices<'_>, values: &[UOp], a: &UOp) -> Option<UOp
     Some(result)
 }
 
-fn movement(choices: &mut Choices<'_>, x: &UOp) -> Option<UOp> {
-    let shape = x.shape().as_const()?;
-    let rank = shape.len();
-    match choices.between(0, 6) {
-        0 => Some(x.reshape(reshaped(choices, &shape))),
-        1 => {
-            let mut order: Vec<usize> = (0..rank).collect();
-            for axis in 1..rank {
-                order.swap(axis, choices.between(0, axis as i64) as usize);
-            }
-            Some(x.permute(&order))
-        }
-        2 => Some(x.expand(
-            shape.iter().map(|dim| if *dim == 1 { choices.between(1, 4) } else { *dim }).collect::<Vec<i64>>(),
-        )),
-        3 => Some(x.pad(&bounds(rank, |_| (choices.between(0, 2), choices.between(0, 2))))),
-        4 => Some(x.shrink(&bounds(rank, |axis| {
-            let start = choices.between(0, shape[axis] - 1);
-            (start, choices.between(start + 1, shape[axis]))
-        }))),
-        5 => Some(x.flip(&(0..rank).filter(|_| choices.once_in(2)).collect::<Vec<usize>>())),
-        _ => as_strided(choices, x),
-    }
-}
-
 /// A write into a view of x, of another value of its shape or of one made of what is replaced.
 fn write(choices: &mut Choices<'_>, values: &[UOp], x: &UOp) -> Option<UOp> {
     let mut target = x.clone();
@@ -239,44 +132,6 @@ fn write(choices: &mut Choices<'_>, values: &[UOp], x: &UOp) -> Option<UOp> {
         (*choices.one_of(&partners)).clone()
     };
     Some(x.write(&steps, &value))
-}
-
-fn bounds(rank: usize, mut each: impl FnMut(usize) -> (i64, i64)) -> Vec<(Dim, Dim)> {
-    (0..rank).map(&mut each).map(|(low, high)| (low.into(), high.into())).collect()
-}
-
-/// Another shape of as many elements: factors taken from one end.
-fn reshaped(choices: &mut Choices<'_>, shape: &[i64]) -> Vec<i64> {
-    let mut left = shape.iter().product::<i64>();
-    let mut to = Vec::new();
-    while left > 1 && to.len() < 3 {
-        let divisors: Vec<i64> = (1..=left).filter(|divisor| left % divisor == 0).collect();
-        let divisor = *choices.one_of(&divisors);
-        to.push(divisor);
-        left /= divisor;
-    }
-    to.push(left);
-    to
-}
-
-fn as_strided(choices: &mut Choices<'_>, x: &UOp) -> Option<UOp> {
-    let len = x.shape().numel().as_const().filter(|len| *len > 0)?;
-    let mut offset = choices.between(0, len - 1);
-    let (mut shape, mut strides) = (Vec::new(), Vec::new());
-    let (mut low, mut high) = (offset, offset);
-    for _ in 0..choices.between(0, 2) {
-        let stride = choices.between(-3, 3);
-        let dim = choices.between(1, 4);
-        let span = stride * (dim - 1);
-        if low + span.min(0) >= 0 && high + span.max(0) < len {
-            (low, high) = (low + span.min(0), high + span.max(0));
-            shape.push(dim);
-            strides.push(stride);
-        }
-    }
-    offset = offset.clamp(0, len - 1);
-    let arg = StridedArg { shape: Shape::from(shape), strides: Shape::from(strides), offset: Dim::Const(offset) };
-    Some(UOp::new(Op::AsStrided, x.dtype(), vec![x.clone()], Arg::Strided(arg.into())))
 }
 
 fn reduce(choices: &mut Choices<'_>, x: &UOp) -> Option<UOp> {
@@ -388,50 +243,4 @@ fn scatter(choices: &mut Choices<'_>, values: &[UOp], x: &UOp) -> Option<UOp> {
         return Some(x.fetch(&index, &source, op, axis));
     }
     Some(x.scatter(&index, &source, op, axis))
-}
-
-/// A chain of movement ops over one param of element numbers.
-pub fn movement_chain(choices: &mut Choices<'_>) -> Graph {
-    let shape: Vec<i64> = (0..choices.between(1, 3)).map(|_| choices.between(1, 6)).collect();
-    let len = shape.iter().product::<i64>() as u64;
-    let mut node = UOp::param(0, DType::I32, len).reshape(shape);
-    for _ in 0..choices.between(1, 8) {
-        let new = movement(choices, &node);
-        node = new.filter(|new| new.shape().numel().as_const().is_some_and(|len| len <= ELEMENTS_MAX)).unwrap_or(node);
-    }
-    Graph::new("chain", [node])
-}
-
-/// Inputs for a graph: for each parameter, small numbers made from the seed.
-pub fn random_inputs(graph: &Graph, seed: u64) -> Vec<Value> {
-    let inputs = graph.parameters.iter().zip(seed..);
-    inputs.map(|(parameter, seed)| random_value(&parameter.node, seed)).collect()
-}
-
-/// A value for a param or variable: floats of a few digits within -4 and 4, integers of a small range.
-pub fn random_value(node: &UOp, seed: u64) -> Value {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1234_5678_9abc_def0;
-    let mut next = || {
-        // xorshift64*: Marsaglia's generator, good enough for test data.
-        state ^= state >> 12;
-        state ^= state << 25;
-        state ^= state >> 27;
-        state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33
-    };
-    if let Arg::Variable(variable) = node.arg() {
-        let span = (variable.max.saturating_sub(variable.min) as u64).saturating_add(1);
-        return Value::index(variable.min + (next() % span.max(1)) as i64);
-    }
-    let dtype = node.dtype();
-    let shape = node.shape().as_const().unwrap_or_default();
-    let len = shape.iter().product::<i64>().max(0);
-    let mut number = || match dtype {
-        dtype if dtype.is_float() => (next() % 8192) as f64 / 1024.0 - 4.0,
-        dtype if dtype.is_bool() => (next() % 2) as f64,
-        dtype if dtype.is_unsigned() => (next() % 100) as f64,
-        _ => (next() % 41) as f64 - 20.0,
-    };
-    let numbers: Vec<f64> = (0..len).map(|_| number()).collect();
-    // As many numbers as the shape says were just made.
-    Value::from_f64(dtype, shape, &numbers).unwrap_or_else(|| Value::index(0))
 }
