@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use smallvec::smallvec;
 
-use super::arg::{Arg, Axes, AxisKind, BufferArg, ParamArg, RangeArg, ReduceOp, VariableArg};
+use super::arg::{Arg, Axes, BufferArg, ParamArg, RangeArg, ReduceOp, VariableArg};
+use super::axis::AxisKind;
 use super::combiner::{Combiner, Component};
 use super::dim::{Dim, Shape};
 use super::op::Op;

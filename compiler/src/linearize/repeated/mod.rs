@@ -16,27 +16,25 @@
 //!
 //! Nothing is done with a loop of variable length, or one that holds loops, places where threads meet, exchanges, or accumulators that begin there; nor where it stores to a memory that it loads.
 //!
+//! Which loops are repeated, and how often, is said in `plan`; iterations beside each other are written in `copies`; here they take the place of the loop.
+//!
 //! Always: the list's rules (`check`). Tested below, and by every kernel that runs on the emulator of GPUs.
+
+mod copies;
+mod plan;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
 
+use copies::Copies;
+use plan::{Plan, registers_left};
+
 use super::linearizer::without_unused;
 use super::short_loops::folded;
-use crate::DType;
-use crate::dtype::Scalar;
-use crate::ir::{Arg, AxisKind, Op, Sources, UOp};
-use crate::program::Launch;
+use crate::ir::{Arg, Op, Sources, UOp};
 
 /// Bytes that a thread loads in a turn, at most.
 const BYTES_MAX: usize = 128;
-/// Registers of four bytes that a multiprocessor has, and that a thread may have ("Compute Capabilities" of the CUDA C++ Programming Guide, the same for 8.0, 9.0 and 10.0).
-const REGISTERS: u64 = 1 << 16;
-const REGISTERS_OF_THREAD: u64 = 255;
-/// Registers that addresses, indices and values on their way take, about.
-const REGISTERS_BUSY: u64 = 32;
-/// Iterations of a turn that are tried.
-const COPIES: [i64; 3] = [8, 4, 2];
 /// Most ops that a body becomes; the same where iterations load what others do.
 const OPS_MAX: usize = 384;
 const OPS_SHARED_MAX: usize = 2048;
@@ -93,91 +91,9 @@ fn with_plans(list: Vec<UOp>, plans: &FxHashMap<usize, Plan>) -> Vec<UOp> {
     without_unused(constants)
 }
 
-/// How a loop is repeated.
-struct Plan {
-    /// Where it ends.
-    end: usize,
-    /// Iterations of a turn that are tried, one after the other.
-    ways: Vec<i64>,
-    /// What differs from iteration to iteration.
-    varying: FxHashSet<UOp>,
-    /// What is made of accumulators.
-    accumulated: FxHashSet<UOp>,
-    /// Whether the body has indices of threads.
-    has_threads: bool,
-    /// Whether its end is asked for.
-    is_named: bool,
-}
-
-impl Plan {
-    fn of(list: &[UOp], end: usize) -> Option<(usize, Plan)> {
-        let range = &list[end].src()[0];
-        let is_loop = range.as_range().is_some_and(|arg| matches!(arg.kind, AxisKind::Loop | AxisKind::Reduce));
-        let turns = range.src()[0].as_int().filter(|turns| is_loop && *turns >= 2)?;
-        let begin = list[..end].iter().rposition(|node| node == range)?;
-        let body = &list[begin + 1..end];
-        let mut varying: FxHashSet<UOp> = [range.clone()].into_iter().collect();
-        let mut accumulated: FxHashSet<UOp> = FxHashSet::default();
-        let mut has_threads = false;
-        let mut stored: Vec<&UOp> = Vec::new();
-        for node in body {
-            let varies = node.src().iter().any(|operand| varying.contains(operand));
-            let is_accumulated =
-                node.src().iter().any(|operand| operand.op() == Op::Accumulator || accumulated.contains(operand));
-            match node.op() {
-                Op::Range if node.as_range().is_some_and(|arg| arg.kind.is_thread_index()) => has_threads = true,
-                Op::EndRange => continue,
-                Op::Range | Op::Exchange | Op::Barrier | Op::ShuffleReduce | Op::Final | Op::Previous => return None,
-                Op::Accumulator | Op::LoadMatrices | Op::MultiplyMatrices => return None,
-                Op::Store if node.src()[0].src()[0].op() == Op::Param && varies => stored.push(&node.src()[0].src()[0]),
-                Op::Store => return None,
-                Op::Update if !varies => return None,
-                _ => {}
-            }
-            if is_accumulated && !varies {
-                return None;
-            }
-            if varies {
-                varying.insert(node.clone());
-            }
-            if is_accumulated {
-                accumulated.insert(node.clone());
-            }
-        }
-        let is_replaced = |node: &&UOp| node.op() == Op::Load && stored.contains(&&node.src()[0].src()[0]);
-        if body.iter().any(|node| is_replaced(&node)) || has_threads && !accumulated.is_empty() {
-            return None;
-        }
-        let ways: Vec<i64> = COPIES.iter().filter_map(|most| copies_of(turns, *most, !has_threads)).collect();
-        let is_named = list[end + 1..].iter().any(|node| node.src().contains(&list[end]));
-        Some((begin, Plan { end, ways, varying, accumulated, has_threads, is_named }))
-    }
-}
-
 /// Bytes of a value, of all its lanes.
 fn bytes_of(node: &UOp) -> usize {
     node.dtype().bytes() * node.dtype().lanes()
-}
-
-/// Registers of a thread that are left, where accumulators have theirs, and as many again what is added to them.
-fn registers_left(list: &[UOp]) -> usize {
-    let registers = |node: &UOp| bytes_of(node).div_ceil(4) as u64;
-    let held: u64 = list.iter().filter(|node| node.op() == Op::Accumulator).map(registers).sum();
-    let of_thread = (REGISTERS / Launch::of(list).threads().max(1)).min(REGISTERS_OF_THREAD);
-    of_thread.saturating_sub(REGISTERS_BUSY + 2 * held) as usize
-}
-
-/// Iterations of a turn, of so many at most: one that divides the turns, unless some may be left over and it would be much less.
-fn copies_of(turns: i64, most: i64, may_leave_rest: bool) -> Option<i64> {
-    if turns <= most {
-        return Some(turns);
-    }
-    let divisor = (2..=most).rev().find(|copies| turns % copies == 0);
-    match divisor {
-        Some(copies) if !may_leave_rest || 2 * copies >= most => Some(copies),
-        _ if may_leave_rest && most >= 2 => Some(most),
-        _ => divisor,
-    }
 }
 
 /// Writes a list anew.
@@ -274,148 +190,6 @@ impl Writer {
         ops.into_iter().for_each(|node| self.push(node));
         self.now.insert(list[list.len() - 1].clone(), ended);
         true
-    }
-}
-
-/// A loop as it is written.
-struct Copies<'w> {
-    writer: &'w mut Writer,
-    plan: &'w Plan,
-    constants: Vec<UOp>,
-    ops: Vec<UOp>,
-    /// What was written of it.
-    fresh: FxHashSet<UOp>,
-}
-
-impl Copies<'_> {
-    /// Puts an op behind what it is made of, unless it was written where it is seen from here; false if it stands elsewhere.
-    fn put(&mut self, node: &UOp) -> bool {
-        let is_open = || node.op() != Op::Update && self.writer.open.iter().any(|scope| scope.contains(node));
-        if self.fresh.contains(node) || is_open() {
-            return true;
-        }
-        let is_known = self.writer.known.contains(node);
-        if node.op() == Op::Const {
-            if !is_known {
-                self.fresh.insert(node.clone());
-                self.constants.push(node.clone());
-            }
-            return true;
-        }
-        if is_known && node.op() != Op::Update || !node.src().iter().all(|operand| self.put(operand)) {
-            return false;
-        }
-        self.fresh.insert(node.clone());
-        self.ops.push(node.clone());
-        true
-    }
-
-    /// Puts an op of the list that stays one.
-    fn keep(&mut self, node: &UOp) {
-        let node = self.writer.renewed(node);
-        self.fresh.insert(node.clone());
-        self.ops.push(node);
-    }
-
-    /// Writes iterations of these numbers.
-    fn write(&mut self, body: &[UOp], range: &UOp, numbers: &[UOp]) -> bool {
-        let mut steps: FxHashMap<&UOp, i64> = [(range, 1)].into_iter().collect();
-        let mut made: Vec<FxHashMap<&UOp, UOp>> =
-            numbers.iter().map(|number| [(range, number.clone())].into_iter().collect()).collect();
-        for number in numbers {
-            if !self.put(number) {
-                return false;
-            }
-        }
-        let is_late = |node: &UOp| self.plan.accumulated.contains(node);
-        let (late, early): (Vec<&UOp>, Vec<&UOp>) = body.iter().partition(|node| is_late(node));
-        for node in early {
-            if !self.plan.varying.contains(node) {
-                if self.plan.has_threads {
-                    self.keep(node);
-                }
-                continue;
-            }
-            if let Some(step) = step_of(node, &self.plan.varying, &steps) {
-                steps.insert(node, step);
-            }
-            for copy in 0..numbers.len() {
-                let new = self.copy_of(node, copy, &made, steps.get(node).copied());
-                if !self.put(&new) {
-                    return false;
-                }
-                made[copy].insert(node, new);
-            }
-        }
-        for of_copy in &mut made {
-            for node in &late {
-                let new = self.over(node, of_copy);
-                if !self.put(&new) {
-                    return false;
-                }
-                of_copy.insert(node, new);
-            }
-        }
-        true
-    }
-
-    /// An op in a copy: of integers that step evenly, that of the first copy and a constant.
-    fn copy_of(&mut self, node: &UOp, copy: usize, made: &[FxHashMap<&UOp, UOp>], step: Option<i64>) -> UOp {
-        let distance = step.and_then(|step| step.checked_mul(copy as i64));
-        match (distance, made[0].get(node)) {
-            (Some(distance), Some(first)) if copy > 0 => {
-                folded(&UOp::binary(Op::Add, first, &UOp::int(distance, first.dtype())))
-            }
-            _ => self.over(node, &made[copy]),
-        }
-    }
-
-    fn over(&self, node: &UOp, made: &FxHashMap<&UOp, UOp>) -> UOp {
-        let operand =
-            |operand: &UOp| made.get(operand).or_else(|| self.writer.now.get(operand)).unwrap_or(operand).clone();
-        decided(&folded(&node.with_src(node.src().iter().map(operand).collect::<Sources>())))
-    }
-}
-
-/// A condition that bounds of integers decide, or one side of it; anything else as it is.
-fn decided(node: &UOp) -> UOp {
-    let is = |operand: &UOp, value: bool| operand.as_scalar() == Some(Scalar::Bool(value));
-    let constant = |value: bool| UOp::constant(Scalar::Bool(value), DType::BOOL);
-    match (node.op(), node.src()) {
-        (Op::Lt, [a, b]) if a.dtype().is_integer() && a.dtype().lanes() == 1 => {
-            match (a.max_value() < b.min_value(), a.min_value() >= b.max_value()) {
-                (true, _) => constant(true),
-                (_, true) => constant(false),
-                _ => node.clone(),
-            }
-        }
-        (Op::And, [a, b]) if node.dtype() == DType::BOOL => match () {
-            () if is(a, true) => b.clone(),
-            () if is(b, true) => a.clone(),
-            () if is(a, false) || is(b, false) => constant(false),
-            () => node.clone(),
-        },
-        // A gate that holds is none.
-        (Op::Index, [memory, offset, gate]) if is(gate, true) => {
-            UOp::new(Op::Index, node.dtype(), smallvec![memory.clone(), offset.clone()], Arg::None)
-        }
-        (Op::Where, [condition, yes, _]) if is(condition, true) => yes.clone(),
-        _ => node.clone(),
-    }
-}
-
-/// How far an integer moves with each iteration, if evenly.
-fn step_of(node: &UOp, varying: &FxHashSet<UOp>, steps: &FxHashMap<&UOp, i64>) -> Option<i64> {
-    if !node.dtype().is_integer() || node.dtype().lanes() > 1 || node.dtype().bytes() < 4 {
-        return None;
-    }
-    let step = |operand: &UOp| steps.get(operand).copied();
-    match (node.op(), node.src()) {
-        (Op::Add, [a, b]) if varying.contains(a) && varying.contains(b) => step(a)?.checked_add(step(b)?),
-        (Op::Add, [a, b]) => step(if varying.contains(a) { a } else { b }),
-        (Op::Mul, [a, b]) => step(a)?.checked_mul(b.as_int()?),
-        (Op::Cast, [a]) if a.dtype().bytes() >= 4 && a.dtype().is_integer() => step(a),
-        _ => None,
     }
 }
 

@@ -7,7 +7,7 @@
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
-use super::expand::{kind_of, reclose};
+use super::{kind_of, reclose};
 use crate::ir::{Arg, AxisKind, Combining, DotKind, Op, Sources, Substitution, UOp, postorder};
 use crate::kernel::ranges::{closed_ranges, is_loop_end, open_operands};
 use crate::symbolic::simplify;
