@@ -38,6 +38,7 @@ mod parse;
 mod queue;
 mod rounding;
 mod scalar;
+mod syntax;
 #[cfg(test)]
 mod tests;
 mod thread;
@@ -59,8 +60,8 @@ use counters::{Counters, Taken};
 use lex::Wrong;
 use memory::{Global, shadow};
 use micro::Code;
-use parse::Space;
 use queue::EmulatedQueue;
+use syntax::Space;
 
 /// The architecture whose kernels are run.
 const ARCHITECTURE: &str = "sm_90";

@@ -13,7 +13,7 @@ pub(super) use shadow::Stamp;
 pub(super) use shared_memory::Shared;
 
 use super::micro::{FIRST_ADDRESS, Place};
-use super::parse::Space;
+use super::syntax::Space;
 
 /// What an access did that none may.
 pub(super) type Refused = String;
