@@ -7,6 +7,7 @@
 pub mod arg;
 pub mod axis;
 mod build;
+mod build_tensors;
 mod combiner;
 mod content;
 mod dim;

@@ -14,15 +14,15 @@
 //! A loop is written out that has at most so many iterations, no other loop in it, no store and no place where threads meet, and of which all that it holds differs from
 //! iteration to iteration: an op stands in a list once. So a loop stays as it is, too, where what would be written stands elsewhere already.
 //!
-//! Loads become one where they are of one memory, without a mask, one behind the other from a place that is aligned to all of them.
+//! Which loads become one is said in `neighbours`.
 //!
 //! Always: the list's rules (`check`). Tested below, by every kernel that runs on the emulator of GPUs, and by convolutions.
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use smallvec::smallvec;
 
-use super::addresses::split_offset;
-use crate::ir::{Arg, AxisKind, Op, Sources, UOp};
+use super::folded::folded;
+use super::neighbours::with_neighbours;
+use crate::ir::{AxisKind, Op, Sources, UOp};
 
 /// Most iterations of a loop that is written out.
 const TURNS_MAX: i64 = 4;
@@ -30,10 +30,6 @@ const TURNS_MAX: i64 = 4;
 const SHARED_TURNS_MAX: i64 = 11;
 /// Most ops that a loop becomes.
 const OPS_MAX: usize = 2048;
-/// The most bytes that one load moves.
-const ACCESS_BYTES: usize = 16;
-/// The most elements that one load moves.
-const ELEMENTS_MAX: usize = 8;
 
 /// The list with its short loops written out.
 pub fn write_out(list: Vec<UOp>) -> Vec<UOp> {
@@ -220,129 +216,6 @@ fn shares_loads(ops: &[UOp]) -> bool {
     let loads = || ops.iter().filter(|node| node.op() == Op::Load);
     let different: FxHashSet<&UOp> = loads().collect();
     different.len() * 4 <= loads().count() * 3
-}
-
-/// Sums and products of integers with what is known of their operands; constants of sums come last. Integers wrap, so all of this is exact.
-pub(super) fn folded(node: &UOp) -> UOp {
-    if !node.dtype().is_integer() || node.dtype().lanes() > 1 {
-        return node.clone();
-    }
-    let int = |value: i64| UOp::int(value, node.dtype());
-    match (node.op(), node.src()) {
-        (Op::Mul, [a, b]) => match (a.as_int(), b.as_int()) {
-            (Some(a), Some(b)) => a.checked_mul(b).filter(|product| fits(*product, node)).map_or(node.clone(), int),
-            (Some(0), _) | (_, Some(0)) => int(0),
-            (Some(1), _) => b.clone(),
-            (_, Some(1)) => a.clone(),
-            _ => node.clone(),
-        },
-        (Op::Add, [a, b]) => sum(a, b).unwrap_or_else(|| node.clone()),
-        (Op::Cast, [a]) => match a.as_int().filter(|value| fits(*value, node)) {
-            Some(value) => int(value),
-            None => node.clone(),
-        },
-        _ => node.clone(),
-    }
-}
-
-/// A sum with its constant last, if that does not leave its type.
-fn sum(a: &UOp, b: &UOp) -> Option<UOp> {
-    let ((base, first), (other, second)) = (split_offset(a), split_offset(b));
-    let constant = first.checked_add(second)?;
-    if !fits(constant, a) {
-        return None;
-    }
-    let base = match (base, other) {
-        (Some(base), Some(other)) => Some(UOp::binary(Op::Add, base, other)),
-        (one, None) | (None, one) => one.cloned(),
-    };
-    let constant_node = UOp::int(constant, a.dtype());
-    Some(match base {
-        None => constant_node,
-        Some(base) if constant == 0 => base,
-        Some(base) => UOp::binary(Op::Add, &base, &constant_node),
-    })
-}
-
-/// Whether the type of an op has a number.
-fn fits(value: i64, node: &UOp) -> bool {
-    node.dtype().bytes() >= 8 || i32::try_from(value).is_ok() && node.dtype().bytes() == 4
-}
-
-/// A memory, and what is added to a constant to make places in it.
-type Base = (UOp, Option<UOp>);
-
-/// Straight-line code without stores, in which what lies side by side is loaded at once.
-fn with_neighbours(ops: &[UOp]) -> Vec<UOp> {
-    let mut groups: FxHashMap<Base, Vec<(i64, UOp)>> = FxHashMap::default();
-    let mut order: Vec<Base> = Vec::new();
-    for load in ops.iter().filter(|node| node.op() == Op::Load && node.dtype().lanes() == 1) {
-        let index = load.src()[0].src();
-        if index.len() == 2 && !load.dtype().is_bool() {
-            let (base, constant) = split_offset(&index[1]);
-            let key = (index[0].clone(), base.cloned());
-            let group = groups.entry(key.clone()).or_insert_with(|| {
-                order.push(key);
-                Vec::new()
-            });
-            if !group.iter().any(|(_, other)| other == load) {
-                group.push((constant, load.clone()));
-            }
-        }
-    }
-    let mut lanes: FxHashMap<UOp, UOp> = FxHashMap::default();
-    for key in order {
-        let Some(mut group) = groups.remove(&key) else { continue };
-        group.sort_by_key(|(constant, _)| *constant);
-        load_together(&group, &mut lanes);
-    }
-    if lanes.is_empty() {
-        return ops.to_vec();
-    }
-    let mut new: Vec<UOp> = Vec::with_capacity(ops.len());
-    for node in ops {
-        let now = match lanes.get(node) {
-            Some(lane) => lane.clone(),
-            None => {
-                let src: Sources =
-                    node.src().iter().map(|operand| lanes.get(operand).unwrap_or(operand).clone()).collect();
-                if src[..] == *node.src() { node.clone() } else { node.with_src(src) }
-            }
-        };
-        if now != *node {
-            lanes.insert(node.clone(), now.clone());
-        }
-        new.push(now);
-    }
-    new
-}
-
-/// Loads of one memory from one base, in the order of their places, as lanes of as few loads as can be.
-fn load_together(loads: &[(i64, UOp)], lanes: &mut FxHashMap<UOp, UOp>) {
-    let mut at = 0;
-    while at < loads.len() {
-        let (first, load) = &loads[at];
-        let dtype = load.dtype();
-        let index = load.src()[0].src();
-        let facts = index[1].facts();
-        let zeros = (facts.modulus | facts.remainder).trailing_zeros().min(8);
-        let mut count = (ACCESS_BYTES / dtype.bytes()).min(ELEMENTS_MAX).min(1 << zeros);
-        let follows = |number: usize| loads.get(at + number).is_some_and(|(place, _)| *place == first + number as i64);
-        while count > 1 && !(1..count).all(follows) {
-            count /= 2;
-        }
-        if count > 1 {
-            let vector = dtype.with_lanes(count);
-            let place: Sources = index.iter().cloned().collect();
-            let together =
-                UOp::new(Op::Load, vector, smallvec![UOp::new(Op::Index, vector, place, Arg::None)], Arg::None);
-            for (number, (_, one)) in loads[at..at + count].iter().enumerate() {
-                let lane = UOp::new(Op::Lane, dtype, smallvec![together.clone()], Arg::Number(number as i64));
-                lanes.insert(one.clone(), lane);
-            }
-        }
-        at += count.max(1);
-    }
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ pub mod random;
 mod reductions;
 mod shapes;
 
-pub use functions::{activation, elementwise, math, power};
+pub use functions::{activation, bits, elementwise, math, power};
 pub(crate) use indices::side_by_side;
 pub use indices::{indexing, scatter, sort};
 pub use layers::{attention, convolution, loss, norm, pooling, resize, transposed_convolution};

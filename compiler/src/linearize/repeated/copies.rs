@@ -10,7 +10,7 @@ use super::plan::Plan;
 use crate::DType;
 use crate::dtype::Scalar;
 use crate::ir::{Arg, Op, Sources, UOp};
-use crate::linearize::short_loops::folded;
+use crate::linearize::folded::folded;
 
 /// A loop as it is written.
 pub(super) struct Copies<'w> {

@@ -29,8 +29,8 @@ use smallvec::smallvec;
 use copies::Copies;
 use plan::{Plan, registers_left};
 
+use super::folded::folded;
 use super::linearizer::without_unused;
-use super::short_loops::folded;
 use crate::ir::{Arg, Op, Sources, UOp};
 
 /// Bytes that a thread loads in a turn, at most.

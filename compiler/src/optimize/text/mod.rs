@@ -9,11 +9,14 @@
 //! A range is `r` and its number, a load `l` and its number, a dimension of a grid or block `x`, `y` or `z`. Words are matched exactly; spaces may stand between any two of them.
 //! An error names the opt, what is wrong with it, and the form that would be right. Tested below.
 
+mod arguments;
+
 use std::fmt;
 use std::str::FromStr;
 
-use super::opt::{Opt, Opts, ThreadIndex};
-use crate::ir::ThreadDim;
+use arguments::Arguments;
+
+use crate::optimize::opt::{Opt, Opts, ThreadIndex};
 
 /// Each opt's name with an example of its form.
 const FORMS: &[(&str, &str)] = &[
@@ -130,8 +133,7 @@ impl FromStr for Opt {
         let Some(inside) = rest.trim_end().strip_suffix(')') else {
             return Err(wrong(format!("its arguments stand in parentheses: `{form}`")));
         };
-        let mut arguments = Arguments { text, form, left: inside.split(',').map(str::trim).collect() };
-        arguments.left.reverse();
+        let mut arguments = Arguments::of(text, form, inside);
         let opt = match name {
             "vectorize" => Opt::Vectorize { range: arguments.range()?, lanes: arguments.number()? },
             "upcast" => Opt::Upcast { range: arguments.range()?, times: arguments.number()? },
@@ -173,7 +175,7 @@ impl FromStr for Opt {
             "group" => Opt::Group { range: arguments.range()?, dim: arguments.dim()? },
             "stage_shared" => Opt::StageShared { load: arguments.load()?, ranges: arguments.ranges()? },
             "outermost" => Opt::Outermost { range: arguments.range()? },
-            _ => match (arguments.range()?, arguments.left.is_empty()) {
+            _ => match (arguments.range()?, arguments.is_empty()) {
                 (range, true) => Opt::Thread { range },
                 (range, false) => Opt::ThreadPair { range, inner: arguments.range()? },
             },
@@ -184,78 +186,6 @@ impl FromStr for Opt {
 
 fn names() -> String {
     FORMS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
-}
-
-/// What stands in an opt's parentheses, the first last.
-struct Arguments<'t> {
-    text: &'t str,
-    form: &'t str,
-    left: Vec<&'t str>,
-}
-
-impl Arguments<'_> {
-    fn wrong(&self, what: String) -> OptTextError {
-        OptTextError { text: self.text.to_string(), reason: format!("{what}; it is written as in `{}`", self.form) }
-    }
-
-    fn next(&mut self) -> Result<&str, OptTextError> {
-        match self.left.pop() {
-            Some(argument) if !argument.is_empty() => Ok(argument),
-            _ => Err(self.wrong("an argument is missing".to_string())),
-        }
-    }
-
-    fn digits(&self, digits: &str, argument: &str, what: &str) -> Result<u32, OptTextError> {
-        let number = if digits.bytes().all(|byte| byte.is_ascii_digit()) { digits.parse().ok() } else { None };
-        number.ok_or_else(|| self.wrong(format!("`{argument}` is no {what}")))
-    }
-
-    fn number(&mut self) -> Result<u32, OptTextError> {
-        let argument = self.next()?.to_string();
-        self.digits(&argument, &argument, "number")
-    }
-
-    /// A number, if there is one more argument.
-    fn number_or(&mut self, otherwise: u32) -> Result<u32, OptTextError> {
-        if self.left.is_empty() { Ok(otherwise) } else { self.number() }
-    }
-
-    /// A number behind a letter.
-    fn named(&mut self, letter: char, what: &str) -> Result<u32, OptTextError> {
-        let argument = self.next()?.to_string();
-        let digits = argument.strip_prefix(letter).filter(|digits| !digits.is_empty()).unwrap_or("?");
-        self.digits(digits, &argument, what)
-    }
-
-    fn range(&mut self) -> Result<u32, OptTextError> {
-        self.named('r', "range")
-    }
-
-    /// All that are left, at least one.
-    fn ranges(&mut self) -> Result<Vec<u32>, OptTextError> {
-        let mut ranges = vec![self.range()?];
-        while !self.left.is_empty() {
-            ranges.push(self.range()?);
-        }
-        Ok(ranges)
-    }
-
-    fn dim(&mut self) -> Result<ThreadDim, OptTextError> {
-        let argument = self.next()?.to_string();
-        let found = ThreadDim::ALL.into_iter().find(|dim| dim.name() == argument);
-        found.ok_or_else(|| self.wrong(format!("`{argument}` is no dimension, which are x, y and z")))
-    }
-
-    fn load(&mut self) -> Result<u32, OptTextError> {
-        self.named('l', "load")
-    }
-
-    fn end(&self) -> Result<(), OptTextError> {
-        match self.left.last() {
-            None => Ok(()),
-            Some(argument) => Err(self.wrong(format!("`{argument}` is one argument too many"))),
-        }
-    }
 }
 
 impl fmt::Display for Opts {
@@ -304,6 +234,7 @@ pub fn parse_list(text: &str) -> Result<Vec<Opt>, OptTextError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ir::ThreadDim;
 
     /// Every kind of opt, with these numbers.
     fn every(a: u32, b: u32) -> Vec<Opt> {
