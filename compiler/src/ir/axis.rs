@@ -1,4 +1,6 @@
 //! What a loop is: of which kind, and where among the threads of a machine with blocks its iterations are.
+//!
+//! Tested with the text form of graphs, which names both.
 
 /// One of the three directions in which a grid has blocks, and a block has threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

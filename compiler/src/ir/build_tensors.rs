@@ -1,4 +1,6 @@
 //! Constructors of ops of tensors: movement, reductions, running totals, scatters and writes. Those of single values are in `build`.
+//!
+//! They panic on operands that do not fit, as those do. Tested by all that builds graphs.
 
 use smallvec::smallvec;
 

@@ -1,4 +1,6 @@
 //! Integers of a list with what is known of their operands: addresses of further iterations become those of the first and a constant (`addresses`).
+//!
+//! Tested by the passes that copy iterations (`short_loops`, `repeated`, `ahead`).
 
 use super::addresses::split_offset;
 use crate::ir::{Op, UOp};

@@ -1,6 +1,8 @@
 //! [`BufferSlice`]: a range of bytes of a buffer, as kernels take it, and the copies of the host.
 //!
 //! Always: every copy is checked against the length, and memory of another device is not looked at.
+//!
+//! Tested with buffers ([`super`]).
 #![allow(unsafe_code, reason = "copies bytes of buffers by address")]
 
 use std::fmt::Debug;

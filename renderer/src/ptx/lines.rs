@@ -1,4 +1,6 @@
 //! Lines of a kernel, and what stands for values in them: registers, constants, and the lanes of vectors.
+//!
+//! Tested by the goldens.
 
 use registers::Kind;
 use warpweft_compiler::UOp;

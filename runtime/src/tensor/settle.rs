@@ -1,4 +1,6 @@
 //! Writes through views that are pending: carried out before memory is read, all that belong together in one program.
+//!
+//! Tested in tests/it/writes.rs, and by random programs with effects.
 
 use std::sync::Arc;
 

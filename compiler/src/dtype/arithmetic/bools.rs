@@ -1,4 +1,6 @@
 //! Bools, of which a sum is "or" and a product "and".
+//!
+//! Tested with the other types ([`super`]).
 
 use super::Element;
 use crate::dtype::Scalar;

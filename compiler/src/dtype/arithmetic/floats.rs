@@ -1,4 +1,6 @@
 //! Floats: half floats compute in `f32` and are rounded after each operation, transcendental functions in `f64` by `libm`.
+//!
+//! Tested with the other types ([`super`]).
 
 use half::{bf16, f16};
 

@@ -1,4 +1,6 @@
 //! Integers: they wrap, and a division by zero gives 0.
+//!
+//! Tested with the other types ([`super`]).
 
 use super::Element;
 use crate::dtype::{DType, Scalar};

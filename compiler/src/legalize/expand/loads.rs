@@ -1,4 +1,6 @@
 //! Loads over lanes: vectors of memory, one element for all lanes, an element for each, and terms of dot products. Their addresses are those of stores, too.
+//!
+//! Tested with the whole ([`super`]).
 
 use smallvec::smallvec;
 

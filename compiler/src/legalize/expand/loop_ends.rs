@@ -1,4 +1,6 @@
 //! Ends of loops over lanes: a store that closes a vector range stores a vector, and a reduction that closes one combines its lanes.
+//!
+//! Always: a store keeps the loops that are no lanes. Tested with the whole ([`super`]).
 
 use smallvec::smallvec;
 

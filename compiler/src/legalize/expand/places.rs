@@ -1,4 +1,6 @@
 //! Index arithmetic over lanes: by how much it grows from lane to lane, and what it is in one of them.
+//!
+//! Tested with the whole ([`super`]).
 
 use smallvec::smallvec;
 

@@ -1,4 +1,6 @@
 //! Vectors made of values: the same value in all lanes, a ramp, one lane.
+//!
+//! Tested with the whole ([`super`]).
 
 use smallvec::smallvec;
 

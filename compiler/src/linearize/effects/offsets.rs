@@ -1,4 +1,6 @@
 //! Offsets as sums of loop variables with factors, and what gates say of loop variables, for given values of the list's variables.
+//!
+//! Tested with the whole ([`super`]).
 
 use rustc_hash::FxHashMap;
 

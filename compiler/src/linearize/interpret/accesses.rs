@@ -1,4 +1,6 @@
 //! Every access to memory of an interpreted thread: it is within bounds, of something that was written, as the header says, and in no race with another thread.
+//!
+//! Tested with lists that are wrong, in `tests` and `thread_tests`.
 
 use super::memory::Meeting;
 use super::steps::{Address, List, Slot, Target};

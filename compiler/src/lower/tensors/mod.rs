@@ -13,6 +13,8 @@
 //! several reductions stand side by side in one kernel.
 //!
 //! No recursion: a question whose answer needs others is put back on the stack behind them.
+//!
+//! Stores and their loops are in `stores`, and what runs in order in `ordered`. Tested by filetests, and by random programs against the interpreter.
 
 mod ordered;
 mod stores;

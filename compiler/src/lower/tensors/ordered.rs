@@ -1,4 +1,6 @@
 //! What runs in order, in the loop of the store that asks for it: running totals, and elements that are found where others were put before.
+//!
+//! Tested with the whole ([`super`]).
 
 use smallvec::smallvec;
 

@@ -2,6 +2,8 @@
 //!
 //! Most stores go in any order. Those of running totals have a loop in order, which stands inside of the others; those of a scatter too, for of two elements of one place the later one
 //! counts. A place that an index names is gated by the length of its axis.
+//!
+//! Tested with the whole ([`super`]).
 
 use smallvec::SmallVec;
 

@@ -1,4 +1,6 @@
 //! Bits of numbers: as those of another type, and as integers that are in the order of the numbers.
+//!
+//! Tested with sorting, and by values of PyTorch.
 
 use super::elementwise::isnan;
 use super::math::bits_dtype;

@@ -1,4 +1,6 @@
 //! Diagonals of matrices, and matrices of diagonals.
+//!
+//! Tested by values of PyTorch, and `conformance views`.
 
 use super::movement::{merge_axes, pad_axis, reorder, shrink_axis};
 use crate::UOp;

@@ -1,4 +1,6 @@
 //! Views that show elements more than once, or not all of them: windows along axes, and any strides.
+//!
+//! Tested by values of PyTorch, and `conformance views`.
 
 use crate::UOp;
 use crate::ir::{Arg, Dim, Op, Shape, StridedArg};

@@ -1,4 +1,6 @@
 //! Arguments of an opt, one after the other: numbers, ranges, loads and dimensions. An error says what is wrong with one, and the form that would be right.
+//!
+//! Tested with whole opts ([`super`]).
 
 use super::OptTextError;
 use crate::ir::ThreadDim;

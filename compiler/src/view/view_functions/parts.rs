@@ -1,4 +1,6 @@
 //! Parts of a tensor: slices, windows, diagonals, the reverse, and whatever strides say.
+//!
+//! Tests: `conformance views`.
 
 use super::{ViewError, axis_of, with_replaced, without, wrong};
 use crate::ir::Dim;

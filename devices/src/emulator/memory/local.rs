@@ -1,4 +1,6 @@
 //! The memory of one thread: what of it was written.
+//!
+//! Tested by kernels that are wrong, in `emulator/tests`.
 
 use super::{Refused, element, put_element};
 

@@ -1,6 +1,8 @@
 //! Global, shared and local memory, as the threads of a launch see them: every access is within bounds, aligned, of something written, and ordered.
 //!
 //! What is remembered of accesses (`shadow`) is kept by pieces of the smallest element that a buffer, or the shared accesses of a kernel, have.
+//!
+//! Tested by kernels that are wrong, in `emulator/tests`.
 
 mod global;
 mod local;

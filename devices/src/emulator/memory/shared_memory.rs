@@ -1,4 +1,6 @@
 //! The shared memory of a block: what is written, by whom, and which of it copies are still on their way to.
+//!
+//! Tested by kernels that are wrong, in `emulator/tests`.
 
 use super::shadow::{self, Stamp};
 use super::{Refused, element, put_element, raced};

@@ -2,6 +2,8 @@
 //!
 //! Bytes are hostile: lengths must fit the data that is there before anything is made of them, and names of other files stay below the model's folder.
 //! Always: an error names the file and the place in it; no bytes panic (fuzz target `onnx_model`).
+//!
+//! Data of tensors is read in `tensors`, and tested there; the rest by the cases of the package.
 
 mod tensors;
 

@@ -1,4 +1,6 @@
 //! Parts of loops as indices of threads and blocks: the innermost part of a loop, of a length that divides it or under a mask, and what is left outside as the grid.
+//!
+//! Tested with the choices that use them.
 
 use crate::ir::{AxisKind, Op, ThreadDim, UOp};
 use crate::kernel::ranges::{all_ranges, next_range_id, range_id};

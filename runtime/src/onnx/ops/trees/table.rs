@@ -1,6 +1,8 @@
 //! The table of all nodes of all trees, leaves among them, which lead to themselves; how rows go down it, and what leaves give to targets.
 //!
 //! Always: places in the table are checked before a row goes down, so no step leaves it.
+//!
+//! Tested with the ops ([`super`]).
 
 use crate::DType;
 use crate::onnx::error::{Failure, wrong};
