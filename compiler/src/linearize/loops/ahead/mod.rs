@@ -22,11 +22,11 @@ use found::{Body, Found, find, half_of, take_apart};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
 
+use super::short_loops::Writer;
 use crate::DType;
 use crate::ir::{Arg, AxisKind, Op, RangeArg, Sources, UOp};
 use crate::linearize::addresses::split_offset;
-use crate::linearize::folded::folded;
-use crate::linearize::short_loops::Writer;
+use crate::linearize::loops::folded::folded;
 
 /// The list with what is copied ahead, and the numbers of the scratches for which threads meet where they must already.
 pub fn copy_ahead(list: Vec<UOp>) -> (Vec<UOp>, FxHashSet<u32>) {

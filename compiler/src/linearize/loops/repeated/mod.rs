@@ -30,8 +30,8 @@ use copies::Copies;
 use plan::{Plan, registers_left};
 
 use super::folded::folded;
-use super::linearizer::without_unused;
 use crate::ir::{Arg, Op, Sources, UOp};
+use crate::linearize::linearizer::without_unused;
 
 /// Bytes that a thread loads in a turn, at most.
 const BYTES_MAX: usize = 128;

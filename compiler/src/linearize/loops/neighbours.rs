@@ -5,8 +5,8 @@
 use rustc_hash::FxHashMap;
 use smallvec::smallvec;
 
-use super::addresses::split_offset;
 use crate::ir::{Arg, Op, Sources, UOp};
+use crate::linearize::addresses::split_offset;
 
 /// The most bytes that one load moves.
 const ACCESS_BYTES: usize = 16;

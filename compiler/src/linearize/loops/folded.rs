@@ -2,8 +2,8 @@
 //!
 //! Tested by the passes that copy iterations (`short_loops`, `repeated`, `ahead`).
 
-use super::addresses::split_offset;
 use crate::ir::{Op, UOp};
+use crate::linearize::addresses::split_offset;
 
 /// Sums and products of integers with what is known of their operands; constants of sums come last. Integers wrap, so all of this is exact.
 pub(super) fn folded(node: &UOp) -> UOp {

@@ -118,7 +118,7 @@ impl Writer {
     pub(super) fn finished(self) -> Vec<UOp> {
         let Writer { mut constants, written, .. } = self;
         constants.extend(written);
-        super::linearizer::without_unused(constants)
+        crate::linearize::linearizer::without_unused(constants)
     }
 
     /// Whether an op was written where it is seen from here.

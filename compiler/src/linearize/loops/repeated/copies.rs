@@ -10,7 +10,7 @@ use super::plan::Plan;
 use crate::DType;
 use crate::dtype::Scalar;
 use crate::ir::{Arg, Op, Sources, UOp};
-use crate::linearize::folded::folded;
+use crate::linearize::loops::folded::folded;
 
 /// A loop as it is written.
 pub(super) struct Copies<'w> {
