@@ -5,14 +5,15 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
 
-use std::error::Error;
 use std::path::{Path, PathBuf};
 
-use indicatif::{ProgressBar, ProgressStyle};
 use tokenizers::{Tokenizer, TruncationParams};
 use warpweft::formats::{self, Dictionary};
 use warpweft::nn::{SentenceEncoder, SentenceSizes};
 use warpweft::{Result, Tensor};
+
+mod terminal;
+use terminal::{Failure, bar, parsed};
 
 const USAGE: &str = "\
 usage: minilm --model DIR [--json] [--positions N] SENTENCE...
@@ -44,9 +45,10 @@ fn arguments() -> std::result::Result<Option<Arguments>, String> {
             "--json" => json = true,
             "--model" => model = Some(PathBuf::from(words.next().ok_or("--model wants a folder")?)),
             "--positions" => {
-                let number = words.next().ok_or("--positions wants a number")?;
-                positions =
-                    number.parse().ok().filter(|&n| n >= 2).ok_or(format!("{number} is no number of positions"))?;
+                positions = parsed("--positions", words.next())?;
+                if positions < 2 {
+                    return Err("--positions wants 2 or more".to_string());
+                }
             }
             _ if word.starts_with("--") => return Err(format!("there is no option {word}")),
             _ => sentences.push(word),
@@ -60,7 +62,7 @@ fn arguments() -> std::result::Result<Option<Arguments>, String> {
 }
 
 /// The sizes that a `config.json` says.
-fn sizes(path: &Path) -> std::result::Result<SentenceSizes, Box<dyn Error>> {
+fn sizes(path: &Path) -> std::result::Result<SentenceSizes, Failure> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let config: serde_json::Value =
         serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -77,11 +79,6 @@ fn sizes(path: &Path) -> std::result::Result<SentenceSizes, Box<dyn Error>> {
     })
 }
 
-fn bar(len: u64, what: &str) -> ProgressBar {
-    let style = ProgressStyle::with_template(&format!("{what} {{bar:32}} {{pos}}/{{len}} {{elapsed}}"));
-    ProgressBar::new(len).with_style(style.unwrap_or(ProgressStyle::default_bar()))
-}
-
 fn load(folder: &Path) -> Result<Dictionary> {
     let single = folder.join("model.safetensors");
     let weights = formats::load(if single.is_file() { single } else { folder.join("model.safetensors.index.json") })?;
@@ -91,8 +88,13 @@ fn load(folder: &Path) -> Result<Dictionary> {
     Ok(weights)
 }
 
+fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
+    print(arguments, &embed(arguments)?);
+    Ok(())
+}
+
 /// The embeddings, a row for each sentence.
-fn embed(arguments: &Arguments) -> std::result::Result<Vec<Vec<f32>>, Box<dyn Error>> {
+fn embed(arguments: &Arguments) -> std::result::Result<Vec<Vec<f32>>, Failure> {
     let sizes = sizes(&arguments.model.join("config.json"))?;
     let mut tokenizer =
         Tokenizer::from_file(arguments.model.join("tokenizer.json")).map_err(|error| error.to_string())?;
@@ -150,25 +152,5 @@ fn print(arguments: &Arguments, rows: &[Vec<f32>]) {
 }
 
 fn main() -> std::process::ExitCode {
-    let arguments = match arguments() {
-        Ok(Some(arguments)) => arguments,
-        Ok(None) => {
-            println!("{USAGE}");
-            return std::process::ExitCode::SUCCESS;
-        }
-        Err(why) => {
-            eprintln!("minilm: {why}\n\n{USAGE}");
-            return std::process::ExitCode::from(2);
-        }
-    };
-    match embed(&arguments) {
-        Ok(rows) => {
-            print(&arguments, &rows);
-            std::process::ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("minilm: {error}");
-            std::process::ExitCode::FAILURE
-        }
-    }
+    terminal::program("minilm", USAGE, arguments(), run)
 }

@@ -62,6 +62,23 @@ fn llama_writes_with_models_of_both_formats() {
     assert!(run(&llama, &["--top-p", "2"]).2.contains("top_p 2 is out of range"));
 }
 
+/// What is printed by `println!`, and what a program flushes to show it at once.
+#[test]
+fn a_reader_that_stops_ends_examples_without_a_word() {
+    let model = data("decoder");
+    let runs: [(&str, &[&str]); 2] = [("gpt", &["--help"]), ("llama", &["--model", &model, "--tokens", "8", "the"])];
+    for (name, arguments) in runs {
+        let Some(example) = example(name) else { return };
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = Command::new(example);
+        command.args(arguments).env("CACHELEVEL", "0").stdout(writer).stderr(std::process::Stdio::piped());
+        let output = command.output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), told.as_str()), (Some(141), ""), "{name}");
+    }
+}
+
 #[test]
 fn gpt_learns_from_a_text() {
     let Some(gpt) = example("gpt") else { return };

@@ -110,5 +110,6 @@ fn the_example_prints_embeddings_of_sentences() {
     let (_, table, _) = run(&sentences[..2]);
     assert!(table.contains("similarity (cosine)\n 1.000 "), "{table}");
     assert!(run(&["--help"]).1.starts_with("usage: minilm --model DIR"));
-    assert!(run(&["--positions", "none", "x"]).2.contains("none is no number of positions"));
+    assert!(run(&["--positions", "none", "x"]).2.contains("--positions cannot be none"));
+    assert!(run(&["--positions", "1", "x"]).2.contains("--positions wants 2 or more"));
 }

@@ -25,11 +25,14 @@ fn weights(part: &str) -> String {
     (0..).take_while(is_named).map(line).collect()
 }
 
-/// The goldens of a language, in these files of its folder.
-fn goldens_of(language: &str, files: &[&str]) -> Vec<String> {
+/// The goldens of a language, in all files of its tests.
+fn goldens_of(language: &str) -> Vec<String> {
     let folder = format!("{}/../renderer/src/{language}", env!("CARGO_MANIFEST_DIR"));
-    let read =
-        |file: &&str| std::fs::read_to_string(format!("{folder}/{file}")).expect("the renderer has golden tests");
+    let beside = std::fs::read_dir(format!("{folder}/tests")).expect("the renderer has golden tests");
+    let mut files: Vec<_> = beside.map(|entry| entry.expect("a file").path()).collect();
+    files.push(format!("{folder}/tests.rs").into());
+    files.sort();
+    let read = |file: &std::path::PathBuf| std::fs::read_to_string(file).expect("a file of tests");
     files.iter().map(read).flat_map(|text| goldens(&text)).collect()
 }
 
@@ -52,7 +55,7 @@ fn ptx_module(golden: &str) -> String {
 
 #[test]
 fn ptxas_reads_every_golden() {
-    let goldens = goldens_of("ptx", &["tests.rs", "tests/arithmetic.rs", "tests/casts.rs"]);
+    let goldens = goldens_of("ptx");
     assert!(goldens.len() > 25, "{} goldens were found", goldens.len());
     let Some(ptxas) = &*warpweft_tests::assembler::PTXAS else {
         let text = format!("{} goldens: {}\n", goldens.len(), warpweft_tests::assembler::NO_PTXAS);
@@ -67,7 +70,7 @@ fn ptxas_reads_every_golden() {
 
 #[test]
 fn llvm_reads_every_golden() {
-    let goldens = goldens_of("llvm", &["tests.rs", "tests/arithmetic.rs"]);
+    let goldens = goldens_of("llvm");
     assert!(goldens.len() > 15, "{} goldens were found", goldens.len());
     let device = warpweft_tests::guarded::open("CPU", Some(1)).expect("the CPU is always there");
     for golden in goldens {

@@ -5,7 +5,9 @@
 //! traversals, [`fragments`] which elements of matrices lanes hold, [`dots`] which products lanes add up, [`tiles`] those of tiles, `infix` a one-line print of integer expressions.
 
 pub mod arg;
+pub mod axis;
 mod build;
+mod build_tensors;
 mod combiner;
 mod content;
 mod dim;
@@ -28,10 +30,8 @@ pub mod tiles;
 mod uop;
 mod walk;
 
-pub use arg::{
-    Arg, Axes, AxisKind, BufferArg, Function, MemorySpace, ParamArg, RangeArg, ReduceOp, StridedArg, ThreadDim,
-    VariableArg,
-};
+pub use arg::{Arg, Axes, BufferArg, Function, MemorySpace, ParamArg, RangeArg, ReduceOp, StridedArg, VariableArg};
+pub use axis::{AxisKind, ThreadDim};
 pub use build::Operand;
 pub use combiner::{Combiner, Combining, Component};
 pub use content::content;

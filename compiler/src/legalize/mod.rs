@@ -21,4 +21,3 @@ pub mod strided;
 pub mod sums_across;
 pub mod transcendental;
 pub mod transpose;
-mod unroll;

@@ -21,12 +21,13 @@ mod accumulations;
 mod equation;
 mod exchanges;
 mod iterations;
+mod offsets;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
-use crate::dtype::Scalar;
-use crate::ir::{Arg, AxisKind, Op, UOp};
+use crate::ir::{AxisKind, Op, UOp};
 use equation::{Found, Sum, Term, search};
+use offsets::{Values, fixed_value, length, offset_of};
 
 /// A load or store of memory that the list both loads and stores.
 struct MemoryAccess<'a> {
@@ -58,9 +59,6 @@ pub fn check(list: &[UOp]) -> Result<(), String> {
     }
     Ok(())
 }
-
-/// Values of the variables of a list.
-type Values<'a> = FxHashMap<&'a UOp, i128>;
 
 /// Values for all variables at once: the ends of their bounds, and numbers in between that differ from variable to variable.
 fn assignments(list: &[UOp]) -> Vec<Values<'_>> {
@@ -106,24 +104,6 @@ fn accesses_of<'a>(list: &'a [UOp], memory: &FxHashSet<UOp>, values: &Values<'_>
     accesses
 }
 
-/// The number that an expression has in every iteration, if it has one.
-fn fixed_value(node: &UOp, values: &Values<'_>) -> Option<i128> {
-    if let Some(number) = node.as_int() {
-        return Some(number as i128);
-    }
-    let order = crate::ir::postorder(std::slice::from_ref(node));
-    if order.iter().any(|part| matches!(part.op(), Op::Range | Op::Load)) {
-        return None;
-    }
-    let leaf = |leaf: &UOp| values.get(leaf).map(|value| Scalar::Int(*value as i64));
-    crate::ir::evaluate(node, leaf).map(|value| value.to_i64() as i128)
-}
-
-/// Iterations of a loop.
-fn length(range: &UOp, values: &Values<'_>) -> i128 {
-    fixed_value(&range.src()[0], values).unwrap_or(range.src()[0].max_value() as i128).max(0)
-}
-
 fn check_pair(load: &MemoryAccess, store: &MemoryAccess, values: &Values<'_>) -> Result<(), String> {
     if load.loops.iter().chain(&store.loops).any(|range| length(range, values) == 0) {
         return Ok(());
@@ -158,115 +138,11 @@ fn check_pair(load: &MemoryAccess, store: &MemoryAccess, values: &Values<'_>) ->
     }
 }
 
-/// The offset of an access as a sum; `None` if it is none.
-fn offset_of(index: &UOp, values: &Values<'_>) -> Option<Sum> {
-    let mut sum = Sum { is_gated: index.src().len() > 2, ..Sum::default() };
-    let gate = Gate::of(index, values);
-    let mut pending: Vec<(&UOp, i128)> = vec![(&index.src()[1], 1)];
-    while let Some((node, factor)) = pending.pop() {
-        if node.dtype().lanes() == 1
-            && let Some(number) = fixed_value(node, values)
-        {
-            sum.constant += factor * number;
-            continue;
-        }
-        match (node.op(), node.src()) {
-            (Op::Const, _) => sum.constant += factor * node.as_int()? as i128,
-            (Op::Add, [a, b]) => pending.extend([(a, factor), (b, factor)]),
-            (Op::Sub, [a, b]) => pending.extend([(a, factor), (b, -factor)]),
-            (Op::Neg, [a]) => pending.push((a, -factor)),
-            (Op::Splat | Op::Cast, [a]) if a.dtype().element().is_integer() => pending.push((a, factor)),
-            (Op::Mul, [a, b]) => match (fixed_value(a, values), fixed_value(b, values)) {
-                (_, Some(number)) => pending.push((a, factor * number)),
-                (Some(number), _) => pending.push((b, factor * number)),
-                _ => return None,
-            },
-            (Op::Shl, [a, b]) => pending.push((a, factor << b.as_int().filter(|bits| (0..48).contains(bits))?)),
-            (Op::Ramp, [base]) => {
-                let Arg::Number(step) = node.arg() else { return None };
-                sum.add(Term::Lane, factor * *step as i128, (0, gate.lanes - 1));
-                pending.push((base, factor));
-            }
-            (Op::Range, _) => {
-                let id = node.as_range()?.id;
-                let most = gate.loops.get(&id).copied().unwrap_or(i128::MAX);
-                sum.add(Term::Loop(id), factor, (0, length(node, values).min(most) - 1));
-            }
-            (Op::IDiv | Op::CDiv | Op::Mod | Op::CMod | Op::Shr | Op::And, [a, b]) => {
-                let (range, number) = (without_casts(a).as_range()?.id, fixed_value(b, values)?);
-                let most = length(without_casts(a), values) - 1;
-                let is_quotient = matches!(node.op(), Op::IDiv | Op::CDiv | Op::Shr);
-                let base = match node.op() {
-                    Op::Shr if (0..48).contains(&number) => 1 << number,
-                    Op::And if (number + 1).count_ones() == 1 => number + 1,
-                    Op::Shr | Op::And => return None,
-                    _ => number,
-                };
-                match is_quotient {
-                    _ if base < 1 => return None,
-                    true => sum.add(Term::Quotient(range, base), factor, (0, most / base)),
-                    false => sum.add(Term::Remainder(range, base), factor, (0, most.min(base - 1))),
-                }
-            }
-            _ => return None,
-        }
-    }
-    // A vector at one offset is that many elements in a row.
-    if index.dtype().lanes() > 1 && index.src()[1].dtype().lanes() == 1 {
-        sum.add(Term::Lane, 1, (0, gate.lanes - 1));
-    }
-    Some(sum)
-}
-
-/// What the gate of an access says of lanes and loop variables: the access is made where they are less than these numbers.
-struct Gate {
-    lanes: i128,
-    loops: FxHashMap<u32, i128>,
-}
-
-impl Gate {
-    fn of(index: &UOp, values: &Values<'_>) -> Gate {
-        let mut gate = Gate { lanes: index.dtype().lanes() as i128, loops: FxHashMap::default() };
-        let mut pending: Vec<&UOp> = index.src().get(2).into_iter().collect();
-        while let Some(part) = pending.pop() {
-            match (part.op(), part.src()) {
-                (Op::And, [a, b]) => pending.extend([a, b]),
-                (Op::Splat, [one]) => pending.push(one),
-                (Op::Lt, [number, limit]) => {
-                    let limit = if limit.op() == Op::Splat { &limit.src()[0] } else { limit };
-                    let limit = fixed_value(limit, values).map(|limit| limit.max(1));
-                    match (limit, without_casts(number).as_range()) {
-                        (Some(limit), Some(range)) => drop(gate.loops.insert(range.id, limit)),
-                        (Some(limit), None) if is_number_of_lane(number) => gate.lanes = gate.lanes.min(limit),
-                        _ => {}
-                    }
-                }
-                _ => {}
-            }
-        }
-        gate
-    }
-}
-
-/// Whether a vector is 0, 1, 2, ...
-fn is_number_of_lane(node: &UOp) -> bool {
-    let is_zero = |base: &UOp| base.as_int() == Some(0);
-    node.op() == Op::Ramp && *node.arg() == Arg::Number(1) && is_zero(&node.src()[0])
-}
-
-fn without_casts(node: &UOp) -> &UOp {
-    let mut node = node;
-    while node.op() == Op::Cast && node.src()[0].dtype().is_integer() {
-        node = &node.src()[0];
-    }
-    node
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::DType;
-    use crate::ir::{Dim, Sources};
+    use crate::ir::{Arg, Dim, Sources};
     use crate::pipeline::{LowerOptions, lower_kernel};
     use crate::target::Target;
     use crate::watch::Silent;

@@ -26,7 +26,6 @@
 //! after it was replaced, and [`races::check`] that the threads of a block meet between accesses of what they share.
 
 pub mod addresses;
-pub mod ahead;
 pub mod barriers;
 pub mod check;
 pub mod copies;
@@ -36,12 +35,11 @@ pub mod interpret;
 mod lengths;
 pub mod linearizer;
 mod loop_tree;
+mod loops;
 pub mod races;
 pub mod reassociate;
-pub mod repeated;
 mod scopes;
 mod scratch;
-pub mod short_loops;
 pub mod text;
 
 use std::sync::Arc;
@@ -51,6 +49,7 @@ pub use crate::program::Launch;
 use crate::program::{Estimate, Parameter};
 pub use features::check_features;
 pub use lengths::take_out_lengths;
+pub use loops::{ahead, repeated, short_loops};
 pub use scratch::{ScratchLayout, ScratchPlace};
 
 /// One kernel, ready to be rendered.

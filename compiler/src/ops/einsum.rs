@@ -3,8 +3,9 @@
 //! Letters name axes; one that the result lacks is summed over, one that an operand names twice takes its diagonal, `...` stands for
 //! axes that broadcast. Operands are joined two at a time from the left, each pair summed over what no later one needs.
 
+use super::diagonals::diagonal;
 use super::matmul::sum_of_products;
-use super::movement::{diagonal, reorder};
+use super::movement::reorder;
 use super::reduce::along;
 use super::shapes::{broadcast_only, common_dtype};
 use super::{Built, fail};

@@ -24,11 +24,11 @@ pub mod random;
 mod reductions;
 mod shapes;
 
-pub use functions::{activation, elementwise, math, power};
+pub use functions::{activation, bits, elementwise, math, power};
 pub(crate) use indices::side_by_side;
 pub use indices::{indexing, scatter, sort};
 pub use layers::{attention, convolution, loss, norm, pooling, resize, transposed_convolution};
-pub use layout::{join, movement, padding, slicing};
+pub use layout::{diagonals, join, movement, padding, slicing, windows};
 pub use reductions::{extreme, reduce, scan, statistics};
 
 pub(crate) use reductions::by_blocks;

@@ -13,7 +13,7 @@
 //! 5. A condition asks a fact by name; one that needs a paragraph is a handler function with a doc comment. A handler answers
 //!    `None` for "not me, ask the next rule"; giving back the node that it was given means the same.
 //! 6. Every rule is instantiated at random and checked against the interpreter (`warpweft-tests`, `it/rules.rs`, which fails for a rule
-//!    that no instance ever made rewrite); every rule over integers also on each instance of a small domain (`rules/small.rs` there).
+//!    that no instance ever made rewrite); every rule over integers also on each instance of a small domain (`rules/small` there).
 
 use std::fmt;
 

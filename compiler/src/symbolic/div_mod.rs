@@ -11,7 +11,7 @@
 //! [`Measure`]: digits that are cut off here may be joined again to a division of another sum, and two such would turn into each
 //! other without end.
 //!
-//! Tested: on every instance of a small domain (`rules/small.rs` of the test crate, as all rules of integers are), and on positions of
+//! Tested: on every instance of a small domain (`rules/small` of the test crate, as all rules of integers are), and on positions of
 //! views of views (`rewrite_keeps_value` there).
 
 use smallvec::SmallVec;

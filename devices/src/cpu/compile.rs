@@ -8,7 +8,7 @@
 //! is plain bytes. The same program and target give the same bytes. LLVM is called on threads of its own (`llvm_threads`); what it
 //! reports of a module comes to a handler of the context, and makes the call an error.
 //!
-//! Not here: caching (`runtime`), loading (`loader`). Tested in `cpu/tests.rs`.
+//! Not here: caching (`runtime`), loading (`loader`). Tested in `cpu/tests`.
 #![allow(unsafe_code, reason = "parsing keeps the buffer that inkwell would leak, which takes LLVM's C interface")]
 
 use std::cell::{Cell, RefCell};

@@ -15,7 +15,7 @@
 //! globals are refused: a kernel has no state.
 //!
 //! Not here: what the outside functions are (`symbols`), the call itself (`kernel`). No unsafe code: what is in the object can
-//! do harm only when it is called. Tested in `cpu/tests.rs`, damaged objects among it.
+//! do harm only when it is called. Tested in `cpu/tests`, damaged objects among it.
 
 use std::collections::BTreeMap;
 

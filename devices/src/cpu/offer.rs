@@ -13,7 +13,7 @@
 //! Always: a thread touches the caller's work only between taking its seat and leaving, and after closing nobody takes a seat;
 //! so the work can live on the caller's stack, and a thread that comes late costs nothing but its own time.
 //!
-//! Tested with the pool, in `threads.rs` and `cpu/tests.rs`.
+//! Tested with the pool, in `threads.rs` and `cpu/tests`.
 #![allow(unsafe_code, reason = "shares a caller's stack between threads and calls machine code")]
 
 use std::ptr::NonNull;

@@ -4,7 +4,7 @@
 //! thread. So threads never wait for each other, stacks stay small, and a kernel that needs none costs nothing.
 //!
 //! Always: memory that was handed out stays where it is until the same thread asks for more of it than there is.
-//! Tested in `cpu/tests.rs`.
+//! Tested in `cpu/tests`.
 #![allow(unsafe_code, reason = "owns memory by address")]
 
 use std::alloc::{Layout, alloc, dealloc};

@@ -3,7 +3,7 @@
 //! Copying and filling memory, the remainders and elementary functions of C's mathematics library, and conversions of half
 //! floats for processors that have none. A kernel that calls anything else is refused by the loader.
 //!
-//! Tested by kernels in `cpu/tests.rs` and at the end of this file.
+//! Tested by kernels in `cpu/tests` and at the end of this file.
 #![allow(unsafe_code, reason = "names functions of the C library")]
 
 use std::ffi::{c_int, c_void};

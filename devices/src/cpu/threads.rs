@@ -11,7 +11,7 @@
 //! Always: threads that find nothing spin for [`SPIN`] and then sleep; an offer is never overlooked by who goes to sleep. A child of `fork` has
 //! none of its parent's threads: it makes a pool of its own when it first needs one, whatever the parent's was at.
 //!
-//! Not here: how a thread joins and leaves a job (`offer`). Tested in `cpu/tests.rs` and at the end of this file.
+//! Not here: how a thread joins and leaves a job (`offer`). Tested in `cpu/tests` and at the end of this file.
 #![allow(unsafe_code, reason = "calls machine code from several threads")]
 
 use std::ptr::NonNull;

@@ -6,9 +6,8 @@
 //! Tested in `tests/warps.rs` and `tests/faults.rs`.
 
 use super::counters::Counters;
-use super::memory::{Global, Refused, Shared};
+use super::memory::{Global, Refused, Shared, Stamp};
 use super::micro::{Code, Micro, Special, Together};
-use super::shadow::Stamp;
 use super::thread::{Stop, Thread, World};
 use super::together::Members;
 use super::{Fault, Grid};

@@ -7,8 +7,8 @@
 //! Always: jumps stay within the list, slots within the words, and the last micro-instruction leaves the kernel.
 
 use super::convert::Conversion;
-use super::parse::Space;
 use super::scalar::Type;
+use super::syntax::Space;
 
 /// Number of a word of a thread.
 pub(super) type Slot = u32;

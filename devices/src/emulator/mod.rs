@@ -16,7 +16,7 @@
 //! | `scalar`, `integer`, `float`, `rounding`, `convert` | what instructions compute |
 //! | `decode`, `flow`, `micro` | statements to micro-instructions over slots |
 //! | `thread`, `block`, `together` | running them |
-//! | `memory`, `shadow` | memory, and who accessed it |
+//! | `memory` | memory, and who accessed it |
 //! | `counters` | sectors and banks |
 //! | `queue` | memory that the host cannot look at, and launches that wait |
 //!
@@ -38,7 +38,7 @@ mod parse;
 mod queue;
 mod rounding;
 mod scalar;
-mod shadow;
+mod syntax;
 #[cfg(test)]
 mod tests;
 mod thread;
@@ -58,10 +58,10 @@ use crate::registry::DeviceName;
 use block::{Random, Runner};
 use counters::{Counters, Taken};
 use lex::Wrong;
-use memory::Global;
+use memory::{Global, shadow};
 use micro::Code;
-use parse::Space;
 use queue::EmulatedQueue;
+use syntax::Space;
 
 /// The architecture whose kernels are run.
 const ARCHITECTURE: &str = "sm_90";

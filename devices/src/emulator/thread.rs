@@ -3,11 +3,10 @@
 //! Tested by all kernels that run.
 
 use super::counters::Counters;
-use super::memory::{Global, Local, Refused, Shared, locate_in};
+use super::memory::{Global, Local, Refused, Shared, Stamp, locate_in};
 use super::micro::{Access, Atomic, Code, Copy, Memory, Micro, Slot};
-use super::parse::Space;
 use super::scalar::{low, signed};
-use super::shadow::Stamp;
+use super::syntax::Space;
 
 /// Branches that a thread takes at the most: more is an endless loop.
 const BRANCHES_MAX: u64 = 1 << 40;

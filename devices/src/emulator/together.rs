@@ -9,11 +9,10 @@
 //! Tested in `tests/warps.rs`.
 
 use super::float::{of_single, single};
-use super::memory::Refused;
+use super::memory::{Refused, Stamp};
 use super::micro::{Memory, Multiply, Shuffle, ShuffleMode, Slot, Vote};
 use super::rounding::{BF16, F16, F32, Mode, round, value_of};
 use super::scalar::{Class, Type, low};
-use super::shadow::Stamp;
 use super::thread::{Thread, World, locate_shared};
 
 const LANES: usize = 32;

@@ -60,6 +60,7 @@ mod control;
 mod convert;
 mod division;
 mod lanes;
+mod lines;
 mod memory;
 mod registers;
 
@@ -307,78 +308,6 @@ impl<'a> Writer<'a> {
             | Op::ReduceRange
             | Op::LocalBuffer => bug(node, "has no place in a linear kernel"),
         }
-    }
-
-    /// Records what stands for the lanes of a node.
-    fn set(&mut self, node: &UOp, lanes: Vec<String>) {
-        self.values.insert(node.clone(), lanes);
-    }
-
-    /// What stands for the lanes of a node.
-    fn lanes(&self, node: &UOp) -> &[String] {
-        match self.values.get(node) {
-            Some(lanes) => lanes,
-            None => bug(node, "is used before it stands in the list"),
-        }
-    }
-
-    /// What stands for one lane of a node; scalars have the same in each.
-    fn lane(&self, node: &UOp, lane: usize) -> String {
-        let lanes = self.lanes(node);
-        lanes[lane.min(lanes.len() - 1)].clone()
-    }
-
-    /// A register that nothing has been written to.
-    fn register(&mut self, kind: Kind) -> String {
-        let count = &mut self.counts[kind as usize];
-        *count += 1;
-        format!("{}{}", kind.prefix(), *count - 1)
-    }
-
-    /// Writes an instruction with a result of its own, and gives the register.
-    fn compute(&mut self, kind: Kind, instruction: &str, operands: &[&str]) -> String {
-        let result = self.register(kind);
-        self.line(&format!("{instruction} {result}, {};", operands.join(", ")));
-        result
-    }
-
-    /// The operand in a register.
-    fn in_register(&mut self, kind: Kind, operand: String) -> String {
-        if registers::is_register(&operand) {
-            return operand;
-        }
-        self.compute(kind, &format!("mov.{}", kind.plain()), &[&operand])
-    }
-
-    /// The operand as it is now, whatever is written to its register later.
-    fn kept(&mut self, kind: Kind, operand: String) -> String {
-        if !self.renewed.contains(&operand) {
-            return operand;
-        }
-        self.compute(kind, &format!("mov.{}", kind.plain()), &[&operand])
-    }
-
-    /// One instruction, indented by the loops around it.
-    fn line(&mut self, text: &str) {
-        let depth = self.open.len();
-        self.lines.push(format!("{:1$}{text}", "", 2 * depth + 2));
-    }
-
-    fn label(&mut self, label: &str) {
-        let depth = self.open.len();
-        self.lines.push(format!("{:1$}{label}:", "", 2 * depth));
-    }
-
-    /// A number for labels that are of no range.
-    fn next_label(&mut self) -> u32 {
-        self.labels += 1;
-        self.labels
-    }
-
-    /// Notes that an instruction needs at least these.
-    fn need(&mut self, version: (u32, u32), target: u32) {
-        self.needs.version = self.needs.version.max(version);
-        self.needs.target = self.needs.target.max(target);
     }
 
     fn parameter(&mut self, node: &UOp) {

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::str::FromStr;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use warpweft::debug::{PIPE_CLOSED, end_with_the_reader, is_closed_pipe};
 
 pub(crate) type Failure = Box<dyn Error>;
 
@@ -27,6 +28,7 @@ pub(crate) fn program<A>(
     options: Result<Option<A>, String>,
     run: impl FnOnce(&A) -> Result<(), Failure>,
 ) -> ExitCode {
+    end_with_the_reader();
     match options {
         Ok(None) => {
             println!("{usage}");
@@ -38,6 +40,7 @@ pub(crate) fn program<A>(
         }
         Ok(Some(options)) => match run(&options) {
             Ok(()) => ExitCode::SUCCESS,
+            Err(error) if is_closed_pipe(&*error) => ExitCode::from(PIPE_CLOSED),
             Err(error) => {
                 eprintln!("{name}: {error}");
                 ExitCode::FAILURE

@@ -17,6 +17,7 @@
 //!
 //! Always: what is told, and in which order, depends on the program alone; only times differ from run to run. Tested in `runtime/tests/debug.rs`.
 
+mod closed_pipe;
 mod lines;
 mod origins;
 mod progress;
@@ -27,6 +28,7 @@ mod subscriber;
 mod totals;
 pub mod trace;
 
+pub use closed_pipe::{PIPE_CLOSED, end_with_the_reader, is_closed_pipe};
 pub use lines::{kernel_line, memory_line};
 pub(crate) use origins::{note_origin, origin_of};
 pub(crate) use progress::Progress;

@@ -22,6 +22,7 @@ mod memory;
 mod network;
 mod precision;
 mod read;
+mod settle;
 mod show;
 pub(crate) mod trace;
 mod var;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use rustc_hash::FxHashSet;
 use warpweft_compiler::dtype::arithmetic::{self, WithElement, with_element};
 use warpweft_compiler::dtype::{Elements, Scalar};
+use warpweft_compiler::ir::Shape;
 use warpweft_compiler::ir::text::Graph;
-use warpweft_compiler::ir::{Op, Shape};
 use warpweft_compiler::schedule::normalize;
 use warpweft_compiler::{DType, UOp};
 use warpweft_devices::{BufferSlice, DeviceError, elements};
@@ -16,6 +16,7 @@ use warpweft_devices::{BufferSlice, DeviceError, elements};
 use super::convert::TensorElement;
 use super::errors::CallError;
 use super::gradient::{is_constant, note_memory};
+use super::settle::{carry_out, writes_to_memory};
 use super::{Error, Result, Storage, Tensor, View, at, trace};
 use crate::execute::{self, ExecuteError};
 use crate::search::Tuning;
@@ -326,85 +327,5 @@ impl WithElement for Typed<'_> {
     type Output = std::result::Result<Option<Elements>, DeviceError>;
     fn with<E: arithmetic::Element>(self) -> Self::Output {
         Ok(elements::to_vec::<E>(self.0)?.map(E::wrap))
-    }
-}
-
-impl Tensor {
-    /// Carries out what is still to be written to its memory, if anything is.
-    pub(crate) fn settle(&self) -> Result<()> {
-        match self.storage() {
-            Some(storage) => storage.settled().map(|_| ()),
-            None => Ok(()),
-        }
-    }
-}
-
-impl Storage {
-    /// What it holds, whatever a trace says, once what is still to be written to its memory was.
-    pub(crate) fn settled(self: &Arc<Storage>) -> Result<UOp> {
-        let value = self.peek();
-        if !writes_to_memory(&value) {
-            return Ok(value);
-        }
-        drop(value);
-        carry_out(vec![self])?;
-        Ok(self.peek())
-    }
-}
-
-/// Whether a value is memory that is still to be written to.
-fn writes_to_memory(value: &UOp) -> bool {
-    value.op() == Op::Write && execute::computed_buffer(value).is_none() && written_memory(value).is_some()
-}
-
-/// The memory, under a shape, that a chain of writes begins with.
-fn written_memory(value: &UOp) -> Option<&UOp> {
-    let mut base = value;
-    while base.op() == Op::Write && execute::computed_buffer(base).is_none() {
-        base = &base.src()[0];
-    }
-    execute::computed_buffer(base).is_some().then_some(base)
-}
-
-/// Computes what storages hold, and carries out the writes to their memory, in place where nobody else needs what is replaced.
-///
-/// Meanwhile nobody else can look at the storages. If a single storage's writes cannot be carried out, it holds what it did before them.
-fn carry_out(mut storages: Vec<&Arc<Storage>>) -> Result<()> {
-    let mut seen: Vec<*const Storage> = Vec::new();
-    storages.retain(|storage| {
-        let is_new = !seen.contains(&Arc::as_ptr(storage));
-        seen.push(Arc::as_ptr(storage));
-        is_new
-    });
-    // Threads that need some of the same storages lock them in one order; the program has them in the caller's, whatever their addresses.
-    let mut order: Vec<usize> = (0..storages.len()).collect();
-    order.sort_by_key(|&number| Arc::as_ptr(storages[number]).addr());
-    // Dropped after the locks: it may be the last owner of much.
-    let mut forgotten: Vec<UOp> = Vec::new();
-    let mut held: Vec<(usize, _)> = order.into_iter().map(|number| (number, storages[number].lock())).collect();
-    held.sort_by_key(|(number, _)| *number);
-    // Another thread may have been first.
-    held.retain(|(_, value)| execute::base_memory(value).is_none());
-    let values: Vec<UOp> = held.iter().map(|(_, value)| (**value).clone()).collect();
-    if values.is_empty() {
-        return Ok(());
-    }
-    let outcome = execute::realize_in_place(&values);
-    forgotten.extend(values);
-    match outcome {
-        Ok(stored) => {
-            for ((_, value), stored) in held.iter_mut().zip(stored) {
-                forgotten.push(std::mem::replace(&mut **value, stored));
-            }
-            Ok(())
-        }
-        Err(error) => {
-            if let [(_, value)] = &mut held[..]
-                && let Some(before) = written_memory(value).cloned()
-            {
-                forgotten.push(std::mem::replace(&mut **value, before));
-            }
-            Err(error.into())
-        }
     }
 }

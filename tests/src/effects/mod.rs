@@ -10,6 +10,7 @@
 //! Values are whole numbers where they can be, and then exact. Elsewhere each tensor has a bound of how far rounding may take
 //! it, which grows by each op ([`values`]); what would be too far off, or jumps with the last bit, is not made.
 
+pub mod array;
 pub mod make;
 pub mod model;
 pub mod program;

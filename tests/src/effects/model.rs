@@ -8,8 +8,9 @@ use std::rc::Rc;
 
 use warpweft::DType;
 
+use super::array::Array;
 use super::program::{Compute, Function, Id, Len, Start, Step, View, Write, numbers_of, values_of};
-use super::values::{Array, compute};
+use super::values::compute;
 use super::views::{places, position};
 
 /// What a tensor shows.

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use warpweft::tensor::{Index, ScatterReduce};
 use warpweft::{DType, Tensor, Var, compile_with, spec};
 
+use super::array::Array;
 use super::model::{Model, numbers};
 use super::program::{Binary, Compute, Function, Id, Program, Reducer, Step, Unary, Write, values_of};
 use super::text::statement;
-use super::values::Array;
 
 /// Runs a program on a device and compares; the seeds of its storages are moved on by a number.
 ///

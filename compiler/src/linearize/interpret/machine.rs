@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::memory::{Memory, SharedMemory, Usage};
-use super::prepare::{Action, Address, List, Slot, Step};
+use super::steps::{Action, Address, List, Slot, Step};
 use super::thread::{State, Thread, World};
 use crate::DType;
 use crate::dtype::Scalar;

@@ -20,9 +20,11 @@
 //! barrier to barrier, in an order that a seed gives. It shares no code with the passes. Tested in `tests.rs` and `thread_tests.rs`, and by
 //! every kernel that the test crate runs.
 
+mod accesses;
 mod machine;
 mod memory;
 mod prepare;
+mod steps;
 #[cfg(test)]
 mod tests;
 mod thread;

@@ -3,6 +3,7 @@
 #[cfg(test)]
 pub(in crate::ops) mod accuracy;
 pub mod activation;
+pub mod bits;
 pub(in crate::ops) mod coefficients;
 pub mod elementwise;
 pub mod math;

@@ -8,7 +8,7 @@ use super::radix::{self, Keys};
 use super::selection;
 use crate::dtype::Scalar;
 use crate::ir::{Dim, Shape};
-use crate::ops::elementwise::order_key;
+use crate::ops::bits::order_key;
 use crate::ops::extreme::stored_once;
 use crate::ops::movement::move_axis;
 use crate::ops::{Built, fail, resolve_axis};

@@ -8,9 +8,10 @@ use crate::dtype::Scalar;
 use crate::ir::{Dim, Function, Shape};
 use crate::ops::math::known;
 use crate::ops::matmul::sum_of_products;
-use crate::ops::movement::{Window, reorder, windows};
+use crate::ops::movement::reorder;
 use crate::ops::padding::{PadMode, pad};
 use crate::ops::shapes::{check_size, common_dtype, concrete, concrete_axis};
+use crate::ops::windows::{Window, windows};
 use crate::ops::{AxisList, Built, Length, broadcast_to, elementwise, fail};
 use crate::view::dims::{at_most, simplified};
 

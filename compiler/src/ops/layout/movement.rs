@@ -1,11 +1,10 @@
 //! Other orders, shapes and repetitions of the same elements.
 
 use crate::UOp;
-use crate::ir::{Arg, Dim, Op, Shape, StridedArg};
-use crate::ops::create::positions;
-use crate::ops::shapes::{ELEMENT_LIMIT, check_size, common_length, concrete_axis, resolve_axes, settled};
+use crate::ir::{Dim, Shape};
+use crate::ops::shapes::{check_size, common_length, concrete_axis, resolve_axes, settled};
 use crate::ops::{Built, broadcast_to, fail, resolve_axis};
-use crate::view::dims::{at_most, divide_exactly, simplified};
+use crate::view::dims::{at_most, divide_exactly};
 
 /// The elements under another shape; one length may be -1, and is then computed.
 pub fn reshape(x: &UOp, lengths: &[Dim]) -> Built {
@@ -320,125 +319,4 @@ pub(in crate::ops) fn check_within(start: &Dim, end: &Dim, len: &Dim, axis: usiz
         most(end),
         most(len)
     )
-}
-
-/// A diagonal of two axes, as a new last axis.
-pub fn diagonal(x: &UOp, offset: i64, a: i64, b: i64) -> Built {
-    let rank = x.shape().len();
-    let (a, b) = (resolve_axis(a, rank)?, resolve_axis(b, rank)?);
-    if a == b {
-        fail!("a diagonal needs two axes, and both are axis {a}");
-    }
-    let (row, column) = if offset < 0 { (offset.saturating_neg(), 0) } else { (0, offset) };
-    if x.shape()[a].as_const().is_none() || x.shape()[b].as_const().is_none() {
-        return diagonal_any(x, (a, row), (b, column));
-    }
-    let (rows, columns) = (concrete_axis(x, a)?, concrete_axis(x, b)?);
-    let len = rows.saturating_sub(row).min(columns.saturating_sub(column)).max(0);
-    let (row, column) = if len == 0 { (0, 0) } else { (row, column) };
-    let square = shrink_axis(&shrink_axis(x, a, row, row + len), b, column, column + len);
-    Ok(whole_diagonal(&square, a, b, Dim::Const(len)))
-}
-
-/// A diagonal of axes of which one has a variable length, from these places on, where it is known which one ends it.
-fn diagonal_any(x: &UOp, (a, row): (usize, i64), (b, column): (usize, i64)) -> Built {
-    let (rows, columns) = (&x.shape()[a], &x.shape()[b]);
-    if !at_most(&Dim::Const(row), rows) || !at_most(&Dim::Const(column), columns) {
-        fail!("axes of length {rows} and {columns} are not known to reach the diagonal");
-    }
-    let (below, beside) = (rows - row, columns - column);
-    let len = match (at_most(&below, &beside), at_most(&beside, &below)) {
-        (true, _) => below,
-        (_, true) => beside,
-        _ => fail!("which of the lengths {below} and {beside} ends the diagonal is not known"),
-    };
-    let square = shrink_axis(&shrink_axis(x, a, row, &len + row), b, column, &len + column);
-    Ok(whole_diagonal(&square, a, b, len))
-}
-
-/// The diagonal of two axes of one length, from corner to corner.
-fn whole_diagonal(square: &UOp, a: usize, b: usize, len: Dim) -> UOp {
-    let rank = square.shape().len();
-    let order: Vec<usize> = (0..rank).filter(|&k| k != a && k != b).chain([a, b]).collect();
-    // Rows of len + 1 elements put the diagonal into column 0.
-    let flat = merge_axes(&reorder(square, &order), rank - 2, rank);
-    let padded = pad_axis(&flat, rank - 2, 0, len.clone());
-    let mut lengths = padded.shape()[..rank - 2].to_vec();
-    lengths.extend([len.clone(), &len + 1]);
-    let column = shrink_axis(&padded.reshape(lengths), rank - 1, 0, 1);
-    column.reshape(column.shape()[..rank - 1].to_vec())
-}
-
-/// A matrix with x on a diagonal, or the diagonal of a matrix.
-pub fn diag(x: &UOp, offset: i64) -> Built {
-    match x.shape().len() {
-        1 => {
-            let len = x.shape()[0].clone();
-            if offset.saturating_abs() > ELEMENT_LIMIT {
-                fail!("a diagonal so far out as {offset} needs a matrix with more elements than memory can hold");
-            }
-            let size = &len + offset.abs();
-            let shape = Shape::from([size.clone(), size.clone()]);
-            check_size(&shape)?;
-            let (row, column) = if offset < 0 { (-offset, 0) } else { (0, offset) };
-            let along = pad_axis(x, 0, row, offset.abs() - row);
-            let on = (positions(&shape, 0) + UOp::index(column - row)).equals(positions(&shape, 1));
-            Ok(on.select(along.reshape([size, Dim::Const(1)]).expand(shape), x.const_like(0)))
-        }
-        2 => diagonal(x, offset, 0, 1),
-        rank => fail!("takes one or two axes, and {} has {rank}", x.shape()),
-    }
-}
-
-/// One window of an axis: `count` windows of `len` elements, `dilation` apart, beginning every `stride` elements.
-#[derive(Clone, Debug)]
-pub(in crate::ops) struct Window {
-    /// The axis.
-    pub(in crate::ops) axis: usize,
-    /// Elements in a window.
-    pub(in crate::ops) len: i64,
-    /// Elements between the beginnings of neighbouring windows.
-    pub(in crate::ops) stride: i64,
-    /// Elements between neighbours in a window.
-    pub(in crate::ops) dilation: i64,
-    /// Windows.
-    pub(in crate::ops) count: Dim,
-}
-
-/// Windows of axes: each axis becomes the windows' number, and their elements are new last axes, in the order given.
-pub(in crate::ops) fn windows(x: &UOp, list: &[Window]) -> UOp {
-    let strides = x.shape().row_major_strides();
-    let (mut shape, mut steps) = (x.shape().to_vec(), strides.clone());
-    for window in list {
-        shape[window.axis] = window.count.clone();
-        steps[window.axis] = &strides[window.axis] * &Dim::Const(window.stride);
-    }
-    for window in list {
-        shape.push(window.len.into());
-        steps.push(&strides[window.axis] * &Dim::Const(window.dilation));
-    }
-    as_strided(x, shape.into(), steps.into(), Dim::Const(0))
-}
-
-/// Element (i, j, ...) is element `offset + i stride0 + j stride1 + ...` of x, counted row-major; the caller knows all to exist.
-pub(super) fn as_strided(x: &UOp, shape: Shape, strides: Shape, offset: Dim) -> UOp {
-    let arg = Arg::Strided(std::sync::Arc::new(StridedArg { shape, strides, offset }));
-    UOp::new(Op::AsStrided, x.dtype(), vec![x.clone()], arg)
-}
-
-/// Windows of `size` elements along an axis, one every `step`, as a new last axis.
-pub fn unfold(x: &UOp, axis: i64, size: i64, step: i64) -> Built {
-    if x.shape().is_empty() {
-        // One element counts as one of one axis, which the windows take the place of.
-        resolve_axes(&[axis], 0)?;
-        let windows = unfold(&x.reshape([1]), 0, size, step)?;
-        return Ok(windows.reshape(windows.shape()[1..].to_vec()));
-    }
-    let axis = resolve_axis(axis, x.shape().len())?;
-    let len = &x.shape()[axis];
-    if size < 0 || !at_most(&size.into(), len) || step < 1 {
-        fail!("windows of {size} every {step} do not fit an axis of length {len}: 0 <= size <= length, step > 0");
-    }
-    let count = simplified((len - size).floor_div(&step.into()) + 1);
-    Ok(windows(x, &[Window { axis, len: size, stride: step, dilation: 1, count }]))
 }

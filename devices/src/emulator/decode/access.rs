@@ -2,8 +2,8 @@
 
 use super::super::float::{of_single, single};
 use super::super::micro::{Access, Atomic, Copy, Memory, Micro, Slot};
-use super::super::parse::Operand;
 use super::super::scalar::{Class, Type, low, signed};
+use super::super::syntax::Operand;
 use super::{Decoder, Known, Step};
 
 /// The most bytes that one access moves.

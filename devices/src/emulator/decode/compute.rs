@@ -4,8 +4,8 @@ use super::super::convert::conversion;
 use super::super::float;
 use super::super::integer::{self, Function};
 use super::super::micro::{Micro, Slot};
-use super::super::parse::Operand;
 use super::super::scalar::{Class, Type};
+use super::super::syntax::Operand;
 use super::{Decoder, Known, Step};
 
 /// A function with the types of its result and operands.

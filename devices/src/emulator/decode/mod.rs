@@ -20,8 +20,8 @@ use std::collections::HashMap;
 use super::flow;
 use super::lex::{Literal, Wrong};
 use super::micro::{Code, FIRST_ADDRESS, GAP, Micro, Place, Slot, Special};
-use super::parse::{Item, Module, Operand, Space, Statement};
 use super::scalar::{Class, Type, low};
+use super::syntax::{Item, Module, Operand, Space, Statement};
 
 /// A statement as micro-instructions, with what is known of its registers.
 #[derive(Debug, Default)]
@@ -307,7 +307,7 @@ fn constant_bits(literal: Literal, wanted: Type) -> Result<u64, String> {
 /// The variables of each space one behind the other, with gaps.
 fn places(module: &Module) -> Vec<Place> {
     let mut ends = [FIRST_ADDRESS; 2];
-    let place = |variable: &super::parse::Variable| {
+    let place = |variable: &super::syntax::Variable| {
         let end = &mut ends[variable.space as usize];
         let start = end.next_multiple_of(variable.alignment);
         *end = (start + variable.bytes.unwrap_or(0)).next_multiple_of(GAP) + GAP;

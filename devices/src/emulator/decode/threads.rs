@@ -1,8 +1,8 @@
 //! Statements that several threads run together.
 
 use super::super::micro::{Memory, Micro, Multiply, Shuffle, ShuffleMode, Slot, Together, Vote};
-use super::super::parse::Operand;
 use super::super::scalar::{Class, Type};
+use super::super::syntax::Operand;
 use super::{Decoder, Step};
 
 impl<'m> Decoder<'m> {

@@ -144,23 +144,8 @@ fn show_progress(made: usize, of: usize) {
     }
 }
 
-/// The exit code of a program that writes to a pipe which nobody reads any more: 128 and the number of SIGPIPE.
-const PIPE_CLOSED: i32 = 141;
-
-/// Whoever reads what is printed may stop, as `head` does: then this ends without a word.
-fn end_with_the_reader() {
-    let others = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        let said = panic.payload().downcast_ref::<String>();
-        if said.is_some_and(|said| said.starts_with("failed printing to stdout") && said.contains("Broken pipe")) {
-            std::process::exit(PIPE_CLOSED);
-        }
-        others(panic);
-    }));
-}
-
 fn main() -> ExitCode {
-    end_with_the_reader();
+    warpweft::debug::end_with_the_reader();
     warpweft::debug::show_progress(show_progress);
     warpweft::debug::install(config().debug);
     tell_ignored();

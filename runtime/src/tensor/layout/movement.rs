@@ -1,7 +1,7 @@
 //! Views: other orders, shapes and repetitions of the same elements; and joining and cutting.
 
 use warpweft_compiler::ir::{Dim, Shape};
-use warpweft_compiler::ops::{create, join, movement as ops, padding};
+use warpweft_compiler::ops::{create, diagonals, join, movement as ops, padding, windows};
 use warpweft_compiler::view::ViewSpec;
 
 use crate::tensor::convert::Literal;
@@ -113,7 +113,7 @@ impl Tensor {
         let offset = offset.length();
         let a = a.length();
         let b = b.length();
-        self.viewed("diagonal", |x| ops::diagonal(x, offset, a, b), |spec| spec.diagonal(offset, a, b))
+        self.viewed("diagonal", |x| diagonals::diagonal(x, offset, a, b), |spec| spec.diagonal(offset, a, b))
     }
 
     /// Windows of `size` elements along an axis, one every `step`, as a new last axis.
@@ -121,7 +121,7 @@ impl Tensor {
     pub fn unfold(&self, axis: impl Length, size: impl Length, step: impl Length) -> Tensor {
         let axis = axis.length();
         let (size, step) = (size.length(), step.length());
-        self.viewed("unfold", |x| ops::unfold(x, axis, size, step), |spec| spec.unfold(axis, size, step))
+        self.viewed("unfold", |x| windows::unfold(x, axis, size, step), |spec| spec.unfold(axis, size, step))
     }
 
     /// Rotated along axes; as if flat for `()`.
@@ -147,7 +147,7 @@ impl Tensor {
     #[track_caller]
     pub fn diag(&self, offset: impl Length) -> Tensor {
         let offset = offset.length();
-        Tensor::compute("diag", [self], |[x]| ops::diag(x, offset))
+        Tensor::compute("diag", [self], |[x]| diagonals::diag(x, offset))
     }
 
     /// Padded with zeros by `(before, after)` of each axis; negative amounts cut off. A new tensor, also where nothing is added.

@@ -4,7 +4,7 @@
 
 use warpweft_compiler::DType;
 use warpweft_compiler::ir::Op;
-use warpweft_compiler::ops::{activation, elementwise as ops, math, power};
+use warpweft_compiler::ops::{activation, bits, elementwise as ops, math, power};
 
 use crate::tensor::convert::{Given, Literal};
 use crate::tensor::{Operand, Rounding, Tensor};
@@ -312,7 +312,7 @@ impl Tensor {
     /// The same bits as another type of the same width.
     #[track_caller]
     pub fn bitcast(&self, dtype: DType) -> Tensor {
-        Tensor::compute("bitcast", [self], |[x]| ops::bitcast(x, dtype))
+        Tensor::compute("bitcast", [self], |[x]| bits::bitcast(x, dtype))
     }
 
     /// Stored in memory of its own, in row-major order: what comes after cannot be computed together with what comes before.

@@ -12,7 +12,7 @@ use std::panic::Location;
 
 use warpweft_compiler::ir::{Dim, Shape};
 
-use super::selecting::any_line_of;
+use super::order::any_line_of;
 use crate::DType;
 use crate::tensor::errors::{CallError, within};
 use crate::tensor::factor::built;

@@ -7,7 +7,7 @@ use std::panic::Location;
 
 use crate::DType;
 use crate::tensor::errors::{CallError, within};
-use crate::tensor::selecting::line_of;
+use crate::tensor::math::order::line_of;
 use crate::tensor::{Length, Result, Tensor};
 use warpweft_compiler::dtype::{Elements, Scalar};
 

@@ -3,10 +3,12 @@
 
 pub(super) mod blocks;
 pub(super) mod matrix_tiles;
+pub(super) mod parts;
 pub(super) mod reductions_across;
 pub(super) mod row_loops;
 pub(super) mod shared_reductions;
 pub(super) mod shared_tiles;
+pub(super) mod team;
 pub(super) mod turned_tiles;
 pub(super) mod two_products;
 pub(super) mod window_rows;

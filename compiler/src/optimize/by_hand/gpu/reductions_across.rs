@@ -6,10 +6,9 @@
 //! Always: each element is stored once. Tested in the test crate, with the choice by hand for GPUs.
 
 use super::blocks::{Mark, largest_divisor};
+use super::parts::{exists, map_grid, map_masked_part, map_part, part_of};
 use super::row_loops::{Rows, Shared};
-use super::shared_reductions::{
-    TERMS_OF_THREAD, THREADS_OF_BLOCK, exists, map_grid, map_masked_part, map_part, part_of,
-};
+use super::shared_reductions::{TERMS_OF_THREAD, THREADS_OF_BLOCK};
 use crate::ir::ThreadDim;
 use crate::kernel::ranges::next_range_id;
 use crate::optimize::by_hand::Attempts;

@@ -21,11 +21,13 @@
 use rustc_hash::FxHashSet;
 
 use super::blocks::{Mark, largest_divisor};
+use super::parts::{exists, map_grid, map_masked_part, map_part, part_of};
 use super::reductions_across::share_across;
 use super::row_loops::{Rows, Shared, have_threads_each, rows_of};
-use crate::ir::{Arg, AxisKind, MemorySpace, Op, ThreadDim, UOp};
+use super::team::{THREADS_ENOUGH, THREADS_OF_ROW, Team, chunk_of_outputs, fewer_threads, most_threads};
+use crate::ir::{Arg, MemorySpace, Op, ThreadDim, UOp};
 use crate::kernel::local_buffers::{local_buffers, scratch_of};
-use crate::kernel::ranges::{all_ranges, next_range_id, range_id};
+use crate::kernel::ranges::next_range_id;
 use crate::optimize::by_hand::Attempts;
 use crate::optimize::by_hand::survey::{InnerLoops, Survey};
 use crate::optimize::opt::{Opt, ThreadIndex};
@@ -40,22 +42,10 @@ pub(crate) const TERMS_OF_THREAD: i64 = 8;
 const TERMS_OF_LANE: i64 = 4;
 /// The fewest lanes of a row: of four bytes, they fill a sector.
 pub(crate) const LANES_MIN: i64 = 8;
-/// Terms of a thread at most where a row could have more threads: it asks for some of them at a time.
-const TERMS_OF_THREAD_MAX: i64 = 40;
-/// Threads of a row, where there are rows for all multiprocessors.
-const THREADS_OF_ROW: i64 = 256;
 /// Threads of a block of short rows, or of neighbouring outputs.
 pub(crate) const THREADS_OF_BLOCK: i64 = 256;
-/// Turns of a loop, about, that it takes to put a state into shared memory and to meet there.
-const TURNS_OF_MEETING: i64 = 4;
-/// Threads that a multiprocessor runs at once.
-const THREADS_OF_MULTIPROCESSOR: i64 = 2048;
-/// Threads of a multiprocessor that hide each other's waiting.
-const THREADS_ENOUGH: i64 = 1024;
 /// Simple ops from which on a value of a row is kept rather than computed again: it is stored once, and loaded instead.
 const OPS_KEPT: f64 = 6.0;
-/// What blocks compute each again may be this part of their work.
-const REPEATED_PART: i64 = 4;
 
 /// Shares out the reductions of a kernel among the threads of blocks; whether it did.
 pub(crate) fn share_reductions(choice: &mut Attempts<'_>, blocks: &Blocks) -> bool {
@@ -124,42 +114,6 @@ fn ops_of(store: &UOp) -> f64 {
     ops
 }
 
-/// Threads that have a row, and how.
-struct Team {
-    /// Lanes of a group that exchange what they have, if they can.
-    lanes: i64,
-    /// Threads along the block's first index, and along its second one: of lanes, groups.
-    threads: [i64; 2],
-}
-
-impl Team {
-    fn all(&self) -> i64 {
-        self.lanes * self.threads[0] * self.threads[1]
-    }
-
-    /// Threads that share a reduction of states: what each has is combined by all, one after the other, along the first index, then once more along the second one.
-    ///
-    /// By the turns of a thread's loops, which wait for each other where there are more threads than machines do at once.
-    fn of_states(rows: i64, terms: i64, most: i64, enough: i64) -> Team {
-        let turns = |threads: [i64; 2]| {
-            let all = threads[0] * threads[1];
-            let meetings = threads.map(|along| if along > 1 { along + TURNS_OF_MEETING } else { 0 });
-            let of_thread = (terms + all - 1) / all + meetings[0] + meetings[1];
-            of_thread.saturating_mul(rows.saturating_mul(all).max(enough))
-        };
-        let powers = || std::iter::successors(Some(1i64), |threads| Some(threads * 2)).take_while(|len| *len <= most);
-        let pairs = powers().flat_map(|first| powers().map(move |second| [first, second]));
-        let admitted = |[first, second]: &[i64; 2]| (LANES_MIN..=most).contains(&(first * second)) && second <= first;
-        let threads = pairs.filter(admitted).min_by_key(|threads| turns(*threads));
-        Team { lanes: 1, threads: threads.unwrap_or([LANES_MIN, 1]) }
-    }
-
-    /// The index of the block that several rows have.
-    fn dim_of_rows(&self) -> ThreadDim {
-        if self.threads[1] > 1 { ThreadDim::Z } else { ThreadDim::Y }
-    }
-}
-
 fn share_along(choice: &mut Attempts<'_>, blocks: &Blocks, survey: &Survey, rows: &Rows) -> bool {
     let warp = blocks.lanes as i64;
     let count: i64 = rows.around.iter().map(|id| survey.most(*id)).fold(1, i64::saturating_mul);
@@ -218,79 +172,6 @@ fn share_along(choice: &mut Attempts<'_>, blocks: &Blocks, survey: &Survey, rows
     map_grid(choice, &around)
 }
 
-/// Threads that a row may have: more of few rows, and of those of which a multiprocessor should hold what is kept, or gone through again.
-fn most_threads(choice: &Attempts<'_>, blocks: &Blocks, survey: &Survey, rows: &Rows, [count, row]: [i64; 2]) -> i64 {
-    let all = blocks.threads_max as i64;
-    let is_few = count < i64::from(choice.target.costs.few_results);
-    let mut most = if is_few { all } else { THREADS_OF_ROW };
-    let kept: i64 = local_buffers(&choice.kernel).iter().map(bytes_of_row).sum();
-    // Blocks that fit beside each other have threads enough.
-    while most < all && kept * (THREADS_ENOUGH / most) > blocks.shared_bytes as i64 {
-        most *= 2;
-    }
-    // Rows in half of the first cache, beside their outputs and what all rows share.
-    let cache = choice.target.cache_l1_bytes as i64 / 2;
-    let bytes_of_rows = |most: i64| row * survey.element_bytes as i64 * (THREADS_OF_MULTIPROCESSOR / most);
-    let is_read_again = rows.is_plain && rows.terms.len() + rows.columns.len() > 1 && bytes_of_rows(all) <= cache;
-    while is_read_again && most < all && bytes_of_rows(most) > cache {
-        most *= 2;
-    }
-    most
-}
-
-/// Threads of a row, fewer where that leaves enough of them: those of one warp meet by shuffles alone, and of a row that more do not divide into vectors fewer may have vectors.
-fn fewer_threads(choice: &Attempts<'_>, survey: &Survey, rows: &Rows, [count, most]: [i64; 2]) -> i64 {
-    let warp = choice.target.blocks.as_ref().map_or(1, |blocks| blocks.lanes as i64);
-    let loops = || rows.terms.iter().map(|terms| terms.shared).chain(rows.columns.iter().copied());
-    let longest = loops().map(|shared| shared.len).max().unwrap_or(1);
-    let has_vectors = |threads: i64| {
-        loops()
-            .all(|shared| shared.is_divided_by(threads * i64::from(survey.lanes_of_widest(choice.target, shared.len))))
-    };
-    let enough = i64::from(choice.target.costs.threads);
-    let halves = std::iter::successors(Some(most), |threads| Some(threads / 2));
-    let admitted = |threads: &i64| {
-        *threads == most || *threads >= warp && count * threads >= enough && longest <= threads * TERMS_OF_THREAD_MAX
-    };
-    let candidates: Vec<i64> = halves.take_while(admitted).collect();
-    let with_vectors = candidates.iter().copied().find(|threads| has_vectors(*threads));
-    let of_one_warp = candidates.last().copied().filter(|threads| *threads == warp);
-    match with_vectors {
-        Some(threads) if !of_one_warp.is_some_and(has_vectors) => threads,
-        _ => of_one_warp.or(with_vectors).unwrap_or(most),
-    }
-}
-
-/// Outputs of a row that a block computes, where rows are few and a block's reductions are little beside that.
-fn chunk_of_outputs(choice: &Attempts<'_>, survey: &Survey, rows: &Rows, (count, threads): (i64, i64)) -> Option<i64> {
-    let [columns] = rows.columns.as_slice() else { return None };
-    let wanted = i64::from(choice.target.costs.partial_results);
-    let is_kept = !local_buffers(&choice.kernel).is_empty();
-    if is_kept || columns.is_symbolic || count >= i64::from(choice.target.costs.few_results) {
-        return None;
-    }
-    // What threads do not share, each of them does.
-    let warp = choice.target.blocks.as_ref().map_or(1, |blocks| blocks.lanes as i64);
-    let repeated: i64 =
-        rows.terms.iter().map(|terms| terms.shared.len * if terms.shared.len < warp { threads } else { 1 }).sum();
-    let whole = threads * i64::from(survey.lanes_of_widest(choice.target, columns.len));
-    let least = (repeated * REPEATED_PART).max(whole);
-    let even = columns.len * count / wanted;
-    let chunk = even.max(least);
-    let chunk = (chunk + whole - 1) / whole * whole;
-    // One that divides the row, if there is one that is not much longer.
-    let divides = (chunk / whole..=4 * chunk / whole).map(|parts| parts * whole).find(|part| columns.len % part == 0);
-    Some(divides.unwrap_or(chunk)).filter(|chunk| *chunk * 2 <= columns.len)
-}
-
-fn bytes_of_row(buffer: &UOp) -> i64 {
-    let scratch = scratch_of(buffer);
-    match scratch.arg() {
-        Arg::Scratch(_, len, _) => (*len as i64).saturating_mul(scratch.dtype().bytes() as i64),
-        _ => 0,
-    }
-}
-
 /// What is kept of rows is kept by all threads of the block; whether all of it is.
 fn keep_rows(choice: &mut Attempts<'_>) -> bool {
     let is_own = |load: &UOp| {
@@ -323,35 +204,6 @@ fn share_block(choice: &mut Attempts<'_>, survey: &Survey, rows: &Rows, team: &T
     if !is_shared {
         mark.restore(choice);
     }
-}
-
-/// The innermost part of a loop as an index: of all of it, where it is no longer than that.
-pub(crate) fn map_part(choice: &mut Attempts<'_>, range: u32, len: i64, index: ThreadIndex) -> bool {
-    part_of(choice, range, len).is_some_and(|part| choice.attempt(Opt::Map { range: part, index }))
-}
-
-/// As [`map_part`], of a length that the part does not divide.
-pub(crate) fn map_masked_part(choice: &mut Attempts<'_>, range: u32, len: i64, index: ThreadIndex) -> bool {
-    let part = next_range_id(&choice.kernel);
-    choice.attempt(Opt::SplitMasked { range, len: len as u32 }) && choice.attempt(Opt::Map { range: part, index })
-}
-
-/// The number of a loop over the innermost part of another.
-pub(crate) fn part_of(choice: &mut Attempts<'_>, range: u32, len: i64) -> Option<u32> {
-    if length_of(&choice.kernel, range) == Some(len) {
-        return Some(range);
-    }
-    let part = next_range_id(&choice.kernel);
-    choice.attempt(Opt::Split { range, len: u32::try_from(len).ok()? }).then_some(part)
-}
-
-fn length_of(kernel: &UOp, id: u32) -> Option<i64> {
-    let range = all_ranges(kernel).into_iter().find(|range| range_id(range) == id)?;
-    range.src()[0].as_int()
-}
-
-pub(crate) fn exists(kernel: &UOp, id: u32) -> bool {
-    all_ranges(kernel).iter().any(|range| range_id(range) == id)
 }
 
 /// Elements of a loop that a thread takes at once: as many as fill the widest access, where all threads have as many and they lie so in memory.
@@ -423,23 +275,4 @@ fn share_part(choice: &mut Attempts<'_>, team: &Team, range: u32, vector: i64, i
     of_threads
         && lanes.is_none_or(|range| choice.attempt(Opt::Map { range, index: ThreadIndex::Lane }))
         && vectors.is_none_or(|range| choice.attempt(Opt::Vectorize { range, lanes: vector as u32 }))
-}
-
-/// The loops that are left of the outer ones as the grid, the innermost first; those for which no index is left stay loops.
-pub(crate) fn map_grid(choice: &mut Attempts<'_>, around: &[u32]) -> bool {
-    let is_loop = |kernel: &UOp, id: u32| {
-        let found = all_ranges(kernel).into_iter().find(|range| range_id(range) == id);
-        found.is_some_and(|range| {
-            range.op() == Op::Range && range.as_range().is_some_and(|arg| arg.kind == AxisKind::Loop)
-        })
-    };
-    let mut dims = ThreadDim::ALL.into_iter();
-    for &id in around.iter().rev() {
-        if is_loop(&choice.kernel, id)
-            && let Some(dim) = dims.next()
-        {
-            choice.attempt(Opt::Map { range: id, index: ThreadIndex::Grid(dim) });
-        }
-    }
-    true
 }

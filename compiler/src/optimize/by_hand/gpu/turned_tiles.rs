@@ -14,7 +14,7 @@
 //! Always: what lies beyond the end of a side is masked. Tested in the test crate, on the interpreter of linear lists and on the emulator of GPUs.
 
 use super::blocks::{Mark, loops_over_outputs};
-use super::shared_reductions::map_grid;
+use super::parts::map_grid;
 use super::shared_tiles::{loop_of, split};
 use crate::ir::{Op, ThreadDim, UOp};
 use crate::kernel::ranges::{all_ranges, next_range_id, range_id};

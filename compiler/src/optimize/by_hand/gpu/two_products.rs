@@ -22,7 +22,7 @@
 //! Always: a row belongs to 16 lanes of one warp. Tested in the test crate, by attention of several types, lengths and masks on the emulator of GPUs.
 
 use super::blocks::{Mark, loops_over_outputs};
-use super::shared_reductions::map_grid;
+use super::parts::map_grid;
 use super::shared_tiles::{loop_of, split};
 use crate::ir::{Arg, AxisKind, MemorySpace, Op, ReduceOp, ThreadDim, UOp, postorder};
 use crate::kernel::local_buffers::{local_buffers, scratch_of};
