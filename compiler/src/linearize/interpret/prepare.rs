@@ -6,7 +6,9 @@
 use rustc_hash::FxHashMap;
 
 use crate::dtype::{DType, Scalar};
-use crate::ir::{Arg, AxisKind, MemorySpace, Op, ScalarFunction, TileKind, TileShape, UOp, fragments, scalar_function};
+use crate::ir::{
+    Arg, AxisKind, MemorySpace, Op, ScalarFunction, TileKind, TileShape, UOp, fragments, scalar_function, tiles,
+};
 use crate::linearize::Linear;
 
 /// The address of an op that is wrong, and what is wrong.
@@ -39,6 +41,8 @@ pub(super) struct Address {
     pub(super) target: Target,
     pub(super) offset: Slot,
     pub(super) lanes: usize,
+    /// Elements of a row and from one row to the next, where these lie apart.
+    pub(super) rows: Option<(usize, i64)>,
     pub(super) gate: Option<Slot>,
     /// The type of an element.
     pub(super) dtype: DType,
@@ -428,7 +432,9 @@ impl Maker<'_> {
         };
         let gate = if node.src().len() > 2 { Some(self.value(node, 2)?) } else { None };
         let dtype = node.dtype();
-        Ok(Address { target, offset: self.value(node, 1)?, lanes: dtype.lanes(), gate, dtype: dtype.element() })
+        let offset = self.value(node, 1)?;
+        let rows = tiles::rows_apart(node);
+        Ok(Address { target, offset, lanes: dtype.lanes(), rows, gate, dtype: dtype.element() })
     }
 
     fn open_loop(&mut self, node: &UOp) -> Result<Action, String> {
