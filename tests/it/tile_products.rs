@@ -225,6 +225,46 @@ fn convolutions_are_done_by_tiles() {
     }
 }
 
+/// The gradient of a convolution by its weight, of padded images and windows of 3 x 3.
+fn gradient_by_weight(kind: TileKind, [images, channels, side, rows]: [i64; 4]) -> UOp {
+    let ([image, gradient], sums) = (kind.factors(), kind.sums());
+    let (width, area) = (side + 2, side * side);
+    let all = format!("{images}, {rows}, {channels}, {side}, {side}, 3, 3");
+    let text = format!(
+        "graph %g(z: {sums}[{rows}, {channels}, 3, 3], x: {image}[{images}, {channels}, {side}, {side}], g: {gradient}[{images}, {rows}, {side}, {side}]) {{
+  p = pad x, [0:0, 0:0, 1:1, 1:1]
+  u: {sums} = cast p
+  v = as_strided u, [{images}, 1, {channels}, {side}, {side}, 3, 3] strides [{}, 0, {}, {width}, 1, {width}, 1] offset 0
+  e = expand v, [{all}]
+  c: {sums} = cast g
+  f = as_strided c, [{images}, {rows}, 1, {side}, {side}, 1, 1] strides [{}, {area}, 0, {side}, 1, 0, 0] offset 0
+  h = expand f, [{all}]
+  m = mul e, h
+  y = reduce m, add (0, 3, 4)
+  done = store z, y
+  k = sink done
+  return k
+}}",
+        channels * width * width,
+        width * width,
+        rows * area,
+    );
+    parse(&text).expect("a graph").roots[0].clone()
+}
+
+#[test]
+fn gradients_by_weights_are_done_by_tiles() {
+    for (target, kinds) in machines() {
+        for kind in kinds {
+            // All terms of an image are a block, or some rows of it; columns of a block that overlap those of the one before; several tiles of lanes.
+            for sizes in [[2, 16, 8, 16], [1, 16, 20, 32], [3, 48, 12, 64], [2, 33, 16, 16]] {
+                let (list, _) = check_by_hand(&gradient_by_weight(kind, sizes), &target);
+                assert!(list.contains("accumulate") && list.matches("stage(").count() == 2, "{list}");
+            }
+        }
+    }
+}
+
 #[test]
 fn what_leaves_many_terms_over_is_not_done_by_tiles() {
     let list = |sizes: [i64; 5]| {
