@@ -4,7 +4,8 @@
 //! Integers must be exact, at the ends of their types too; floats are held against sums worked out in `f64` with what their rounding admits.
 
 use warpweft_compiler::DType;
-use warpweft_compiler::ir::{Op, ReduceOp, TileKind, UOp};
+use warpweft_compiler::ir::text::parse;
+use warpweft_compiler::ir::{Op, ReduceOp, TileKind, UOp, tiles};
 use warpweft_compiler::linearize::Linear;
 use warpweft_compiler::optimize::{Opts, apply_list, choose, legal_opts, text::parse_list, text::print_list};
 use warpweft_compiler::pipeline::{LowerOptions, loops_of, lower_kernel};
@@ -128,7 +129,10 @@ fn products_in_every_layout_are_done_by_tiles() {
     for (target, kinds) in machines() {
         for kind in kinds {
             for layout in ["nn", "nt", "tn", "tt"] {
-                check_by_hand(&kernel_of(&[product(types(kind), [64, 128, 128], layout)]), &target);
+                let (list, _) = check_by_hand(&kernel_of(&[product(types(kind), [64, 128, 128], layout)]), &target);
+                // Rows are read where their terms lie beside each other.
+                let copies = if layout.starts_with('n') { 1 } else { 2 };
+                assert_eq!(list.matches("stage(").count(), copies, "{list}");
             }
         }
     }
@@ -171,6 +175,117 @@ fn what_comes_after_stays_in_the_kernel_and_batches_are_loops_outside() {
     let bias = UOp::param(3, DType::F32, columns as u64).reshape([1, 1, columns]).expand([batch, rows, columns]);
     let value = (sum + bias).max(0).cast(DType::BF16);
     check_by_hand(&kernel_of(&[value]), &Target::test_amx());
+}
+
+/// A convolution of square images of narrow numbers, which are padded as they are, with square windows.
+fn convolution(kind: TileKind, [images, channels, side, rows, places]: [i64; 5], stride: i64) -> UOp {
+    let ([weight, image], sums) = (kind.factors(), kind.sums());
+    let (padding, width) = (places / 2, side + places / 2 * 2);
+    let results = (width - places) / stride + 1;
+    let windows = format!("{results}, {results}, {channels}, {places}, {places}");
+    let text = format!(
+        "graph %c(z: {sums}[{images}, {rows}, {results}, {results}], x: {image}[{images}, {channels}, {side}, {side}], w: {weight}[{rows}, {channels}, {places}, {places}]) {{
+  p = pad x, [0:0, 0:0, {padding}:{padding}, {padding}:{padding}]
+  u: {sums} = cast p
+  v = as_strided u, [{images}, 1, {windows}] strides [{}, 0, {}, {stride}, {}, {width}, 1] offset 0
+  e = expand v, [{images}, {rows}, {windows}]
+  g: {sums} = cast w
+  f = reshape g, [1, {rows}, 1, 1, {channels}, {places}, {places}]
+  h = expand f, [{images}, {rows}, {windows}]
+  m = mul e, h
+  y = reduce m, add (4, 5, 6)
+  done = store z, y
+  k = sink done
+  return k
+}}",
+        channels * width * width,
+        stride * width,
+        width * width,
+    );
+    parse(&text).expect("a graph").roots[0].clone()
+}
+
+/// The padded image is copied in groups of terms, the weight is read where it is.
+#[test]
+fn convolutions_are_done_by_tiles() {
+    for (target, kinds) in machines() {
+        for kind in kinds {
+            // Rows of a result that tiles go on from, or that are longer than a block; tiles that overlap; few rows; terms that fill a part of a tile.
+            for sizes in [[1, 32, 14, 32, 3], [2, 64, 7, 40, 3], [1, 16, 40, 24, 3], [1, 64, 9, 8, 3]] {
+                let (list, linear) = check_by_hand(&convolution(kind, sizes, 1), &target);
+                assert_eq!(list.matches("stage(").count(), 1, "{list}");
+                let is_apart = |node: &&UOp| node.op() == Op::Index && tiles::rows_apart(node).is_some();
+                assert!(linear.ops.iter().filter(is_apart).count() >= 2, "{list}");
+            }
+            check_by_hand(&convolution(kind, [1, 32, 17, 32, 3], 2), &target);
+            // Three terms are left over, of 135 and of 147.
+            check_by_hand(&convolution(kind, [1, 15, 20, 16, 3], 1), &target);
+            check_by_hand(&convolution(kind, [1, 3, 32, 24, 7], 2), &target);
+        }
+    }
+}
+
+/// The gradient of a convolution by its weight, of padded images and windows of 3 x 3.
+fn gradient_by_weight(kind: TileKind, [images, channels, side, rows]: [i64; 4]) -> UOp {
+    let ([image, gradient], sums) = (kind.factors(), kind.sums());
+    let (width, area) = (side + 2, side * side);
+    let all = format!("{images}, {rows}, {channels}, {side}, {side}, 3, 3");
+    let text = format!(
+        "graph %g(z: {sums}[{rows}, {channels}, 3, 3], x: {image}[{images}, {channels}, {side}, {side}], g: {gradient}[{images}, {rows}, {side}, {side}]) {{
+  p = pad x, [0:0, 0:0, 1:1, 1:1]
+  u: {sums} = cast p
+  v = as_strided u, [{images}, 1, {channels}, {side}, {side}, 3, 3] strides [{}, 0, {}, {width}, 1, {width}, 1] offset 0
+  e = expand v, [{all}]
+  c: {sums} = cast g
+  f = as_strided c, [{images}, {rows}, 1, {side}, {side}, 1, 1] strides [{}, {area}, 0, {side}, 1, 0, 0] offset 0
+  h = expand f, [{all}]
+  m = mul e, h
+  y = reduce m, add (0, 3, 4)
+  done = store z, y
+  k = sink done
+  return k
+}}",
+        channels * width * width,
+        width * width,
+        rows * area,
+    );
+    parse(&text).expect("a graph").roots[0].clone()
+}
+
+#[test]
+fn gradients_by_weights_are_done_by_tiles() {
+    for (target, kinds) in machines() {
+        for kind in kinds {
+            // All terms of an image are a block, or some rows of it; columns of a block that overlap those of the one before; several tiles of lanes.
+            for sizes in [[2, 16, 8, 16], [1, 16, 20, 32], [3, 48, 12, 64], [2, 33, 16, 16]] {
+                let (list, _) = check_by_hand(&gradient_by_weight(kind, sizes), &target);
+                assert!(list.contains("accumulate") && list.matches("stage(").count() == 2, "{list}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_leaves_many_terms_over_is_not_done_by_tiles() {
+    let list = |sizes: [i64; 5]| {
+        let kernel = loops_of(&convolution(TileKind::Bf16, sizes, 1), &mut Silent);
+        print_list(&choose(&kernel, &Target::test_amx()).applied)
+    };
+    // Of nine terms a tile would leave many over.
+    assert!(!list([1, 1, 32, 32, 3]).contains("multiply_tiles"));
+    assert!(list([1, 4, 32, 32, 3]).contains("split(r3, 18)"), "two tiles of 18");
+}
+
+/// Each block of columns reads all rows. Where these are more than the second cache holds, wider blocks are worth columns that are computed twice.
+#[test]
+fn many_rows_have_few_blocks_of_columns() {
+    let target = Target { threads: 1, scratch_bytes: 1 << 20, ..Target::test_amx() };
+    let list = |rows: i64| {
+        let ast = kernel_of(&[product(types(TileKind::Bf16), [rows, 1024, 1024], "nn")]);
+        print_list(&choose(&loops_of(&ast, &mut Silent), &target).applied)
+    };
+    assert!(list(1024).contains("split(r1, 352)"), "{}", list(1024));
+    assert!(list(256).contains("split(r1, 256)"), "{}", list(256));
 }
 
 /// Lines of the loop around the first line with a word: from the last label-like jump target on is not known, so the nearest conditional jumps bound it.
@@ -226,7 +341,7 @@ fn what_tiles_cannot_do_is_refused() {
     assert_eq!(of(bf16, [17, 32, 16], tile), "a tile has at most 16 rows, 16 columns and 16 groups of terms");
     assert_eq!(
         of(bf16, [16, 32, 16], "multiply_tiles(r1, r0, r2, r3)"),
-        "a factor does not lie in memory as tiles do: rows or groups one after the other"
+        "a factor does not lie in memory as tiles do: the elements of a row one after the other"
     );
     assert_eq!(of(bf16, [16, 32, 16], "multiply_tiles(r0, r0, r2, r3)"), "a range is named twice");
     assert_eq!(
@@ -241,12 +356,33 @@ fn what_tiles_cannot_do_is_refused() {
     );
     assert_eq!(
         refused(bf16, [16, 32, 16], &format!("split(r2, 2), {tile}"), &amx),
-        "a factor does not lie in memory as tiles do: rows or groups one after the other"
+        "a factor does not lie in memory as tiles do: the elements of a row one after the other"
     );
-    let long = "split(r2, 32), split(r3, 2), stage(l0, r2, r0, r3, r4), stage(l2, r2, r3, r1, r4), multiply_tiles(r0, r1, r3, r4)";
+    let long = "split(r2, 32), split(r3, 2), stage(l1, r3, r1, r4), multiply_tiles(r0, r1, r3, r4)";
     assert_eq!(
-        refused(bf16, [16, 1056, 16], long, &amx),
-        "products that are added up in a tile: 1056 needed, the limit is 1024"
+        refused(bf16, [16, 1009 * 32, 16], long, &amx),
+        "products of tiles that are added to one: 1009 needed, the limit is 1008"
+    );
+    let windows = "graph %windows(y: f32[16, 16], x: bf16[47], w: bf16[32, 16]) {
+  v = as_strided x, [16, 1, 32] strides [1, 0, 1] offset 0
+  a: f32 = cast v
+  wide = expand a, [16, 16, 32]
+  t = permute w, (1, 0)
+  b = reshape t, [1, 16, 32]
+  u: f32 = cast b
+  tall = expand u, [16, 16, 32]
+  p = mul wide, tall
+  s = reduce p, add (2)
+  done = store y, s
+  k = sink done
+  return k
+}";
+    let kernel = loops_of(&parse(windows).expect("a graph").roots[0], &mut Silent);
+    let list = parse_list("split(r2, 2), stage(l1, r2, r1, r3), multiply_tiles(r0, r1, r2, r3)").expect("opts");
+    let refused_windows = apply_list(&kernel, &list, &amx).map(|choice| print_list(&choice.applied));
+    assert_eq!(
+        refused_windows.map_err(|refused| refused.reason.to_string()),
+        Err("a factor does not lie in memory as tiles do: the elements of a row one after the other".to_string())
     );
     let many = "split(r0, 16), upcast(r0, 7), split(r2, 2), stage(l0, r3, r2, r5), stage(l2, r2, r1, r5), multiply_tiles(r3, r1, r2, r5)";
     assert_eq!(refused(bf16, [112, 32, 16], many, &amx), "tiles that one reduction sums: 7 needed, the limit is 6");

@@ -50,7 +50,7 @@ pub enum Arg {
     Axes(Axes),
     /// `(before, after)` of each axis of a `Pad`; `(start, end)` of each axis of a `Shrink`.
     Bounds(Arc<[(Dim, Dim)]>),
-    /// Shape, strides and offset of an `AsStrided`, in elements.
+    /// Shape, strides and offset of an `AsStrided`, in elements, or of an `Index` of rows that lie apart.
     Strided(Arc<StridedArg>),
     /// What a `Reduce` does, and along which axes, ascending.
     Reduce(ReduceOp, Axes),

@@ -137,7 +137,7 @@ ops! {
     Running   "running"   [value;range]         Loop        "value combined over the iterations of a serial range so far, this one among them; or several values, of which a combiner gives one component.";
     Exchange  "exchange"  [index value;range]   Loop        "What scratch memory holds at an index, before value is put there or combined into it, in each iteration of a serial range, in order.";
     Store     "store"     [index value;more]    Memory      "value written at an index, after the loads that stand behind it, for all of the ranges at the end, which it closes.";
-    Index     "index"     [buffer offset;gate]  Memory      "The place of one element, or with a ramp of several; no access where the gate is false.";
+    Index     "index"     [buffer offset;gate]  Memory      "The place of one element, or with a ramp of several; no access where the gate is false. The argument: rows that lie apart (`tiles`).";
     Load      "load"      [index]               Memory      "The value at an index; zero where its gate is false.";
     Previous  "previous"  [index;range]         Memory      "What memory holds at the index of a store that replaces it in the same iteration of these ranges.";
     LocalBuffer "local_buffer"  [;store]              Memory      "The scratch memory that these stores write, once they have been done.";

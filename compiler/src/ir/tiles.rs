@@ -4,7 +4,7 @@
 //! sums[r, c] + sum over g, t of left[r, g, t] * right[g, c, t]          r rows, c columns, g groups of terms, t terms of a group
 //! ```
 //!
-//! A *tile* is a register of up to 16 rows of 64 bytes. Here it is a vector with the rows one after the other, and so it lies in memory. The terms of a *group* are those that the
+//! A *tile* is a register of up to 16 rows of 64 bytes. Here it is a vector with the rows one after the other. So it lies in memory, too, or with its rows apart ([`place_of_rows`]). The terms of a *group* are those that the
 //! factors of one element of 32 bits have, as in a dot product ([`dots`](super::dots)): so the right factor has a row for each group, in which the columns follow each other.
 //!
 //! | kind | factors | sums | group | instruction of x86 |
@@ -22,6 +22,11 @@
 //!
 //! Tested below, and in the test crate against products worked out otherwise.
 
+use std::sync::Arc;
+
+use smallvec::smallvec;
+
+use super::{Arg, Op, Shape, StridedArg, UOp};
 use crate::DType;
 use crate::dtype::{Scalar, ScalarType};
 
@@ -31,8 +36,9 @@ pub const ROWS_MAX: usize = 16;
 pub const ROW_BYTES_MAX: usize = 64;
 /// Tile registers of a machine.
 pub const REGISTERS: usize = 8;
-/// Most products of floats that an element of a tile adds up, as many as any accumulator may take (`legalize::blocks`): no instruction adds tiles.
-pub const PRODUCTS_MAX: u64 = 1024;
+/// Most products of tiles of floats that are added to one tile. Each rounds an element once more, and the products of its own terms up to 16 times before: together no more often
+/// than any accumulator may (`legalize::blocks`). No instruction adds tiles, so they cannot be cut later.
+pub const STEPS_MAX: u64 = 1024 - ROWS_MAX as u64;
 
 /// What an instruction multiplies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -164,6 +170,30 @@ impl TileShape {
         let is_whole = shape.lanes(kind) == [left, right, sums].map(DType::lanes);
         (is_whole && shape.fits()).then_some((kind, shape))
     }
+}
+
+/// The place of so many elements in rows, each of which begins `pitch` elements behind the one before it; the first is at the offset.
+pub fn place_of_rows(memory: &UOp, offset: UOp, dtype: DType, row: i64, pitch: i64) -> UOp {
+    let rows = dtype.lanes() as i64 / row.max(1);
+    let arg = match row == pitch || rows == 1 {
+        true => Arg::None,
+        false => {
+            let [shape, strides] = [[rows, row], [pitch, 1]].map(Shape::from);
+            Arg::Strided(Arc::new(StridedArg { shape, strides, offset: 0.into() }))
+        }
+    };
+    UOp::new(Op::Index, dtype, smallvec![memory.clone(), offset], arg)
+}
+
+/// Elements of a row, and from one row to the next, of an index whose rows lie apart.
+pub fn rows_apart(index: &UOp) -> Option<(usize, i64)> {
+    let Arg::Strided(view) = index.arg() else { return None };
+    let of = |dims: &Shape, axis: usize| dims.get(axis).and_then(super::Dim::as_const);
+    let (rows, row) = (of(&view.shape, 0)?, of(&view.shape, 1)?);
+    let (pitch, step) = (of(&view.strides, 0)?, of(&view.strides, 1)?);
+    let is_whole = view.shape.len() == 2 && rows.checked_mul(row) == Some(index.dtype().lanes() as i64);
+    let is_so = is_whole && row > 0 && pitch >= row && step == 1 && view.offset.as_const() == Some(0);
+    is_so.then(|| usize::try_from(row).ok().map(|row| (row, pitch))).flatten()
 }
 
 /// One element of the sums: what it was, and the products of its terms. `left` and `right` give a term of a group.

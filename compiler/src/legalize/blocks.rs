@@ -32,7 +32,7 @@ pub const TERMS_MAX: i64 = 2 * BLOCK;
 /// Products that one accumulator may take; each rounds once, with the addition.
 pub const PRODUCTS_MAX: i64 = 2 * BLOCK_OF_PRODUCTS;
 // A sum in tiles is not cut any more.
-const _: () = assert!(tiles::PRODUCTS_MAX == PRODUCTS_MAX as u64);
+const _: () = assert!(tiles::STEPS_MAX + tiles::ROWS_MAX as u64 == PRODUCTS_MAX as u64);
 
 /// The kernel with every long float sum in blocks.
 pub fn sum_by_blocks(root: &UOp) -> UOp {

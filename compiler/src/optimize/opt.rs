@@ -329,8 +329,8 @@ pub enum Limit {
     Registers,
     /// Tiles that one reduction sums, beside those that it multiplies.
     Tiles,
-    /// Products of floats that are added up in one tile.
-    Products,
+    /// Products of tiles of floats that are added to one tile.
+    Steps,
     /// Lanes of a vector.
     Lanes,
     /// Threads.
@@ -354,7 +354,7 @@ impl fmt::Display for Limit {
             Limit::Code => "nodes of straight-line code",
             Limit::Registers => "accumulators of one reduction",
             Limit::Tiles => "tiles that one reduction sums",
-            Limit::Products => "products that are added up in a tile",
+            Limit::Steps => "products of tiles that are added to one",
             Limit::Lanes => "lanes of a vector",
             Limit::Threads => "threads",
             Limit::Grid => "blocks along a dimension of the grid",

@@ -36,12 +36,12 @@ fn takes(op: Op, arg: &Arg) -> bool {
             matches!(arg, Arg::Number(_))
         }
         Op::Scratch => matches!(arg, Arg::Scratch(..)),
+        Op::Index => matches!(arg, Arg::None | Arg::Strided(_)),
         Op::Bind
         | Op::Contiguous
         | Op::Detach
         | Op::Previous
         | Op::LocalBuffer
-        | Op::Index
         | Op::Load
         | Op::Sink
         | Op::Splat

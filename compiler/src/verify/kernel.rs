@@ -5,7 +5,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::VerifyError;
 use super::arguments::check_node;
 use crate::DType;
-use crate::ir::{Arg, AxisKind, Class, MemorySpace, Op, UOp, fragments, postorder};
+use crate::ir::{Arg, AxisKind, Class, MemorySpace, Op, UOp, fragments, postorder, tiles};
 
 /// Checks a kernel in loop form.
 ///
@@ -83,6 +83,11 @@ pub(super) fn check_memory(node: &UOp) -> Result<(), VerifyError> {
             }
             if src[1].dtype().lanes() != 1 && src[1].dtype().lanes() != node.dtype().lanes() {
                 return fail(format!("{} offsets for {}", src[1].dtype().lanes(), node.dtype()));
+            }
+            if *node.arg() != Arg::None
+                && (tiles::rows_apart(node).is_none() || src.len() > 2 || src[1].dtype().lanes() > 1)
+            {
+                return fail(format!("has no rows of {} from one place on", node.dtype()));
             }
             match src.get(2) {
                 Some(gate) if !gate.dtype().is_bool() => fail(format!("the gate is {}, not bool", gate.dtype())),

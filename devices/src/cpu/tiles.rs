@@ -4,7 +4,7 @@
 //! are eight kilobytes a thread, so Linux gives them to processes that ask (`arch_prctl`, in the kernel's Documentation/arch/x86/xstate.rst). It is asked once; the answer holds
 //! for all threads of the process and those of its children. It is no where a stack for signals was given that has no room for them.
 //!
-//! Always: the same answer within a process. Tested below; what there is has not been run on such a machine.
+//! Always: the same answer within a process. Tested below; and where there are tiles, by all that multiplies them.
 #![allow(unsafe_code, reason = "reads a register of the processor and asks the system")]
 
 use std::arch::x86_64::{__cpuid, __cpuid_count, _xgetbv};

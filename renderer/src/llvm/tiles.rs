@@ -11,6 +11,7 @@
 //! Always: what else asks for a tile finds it in memory. Tested by tests/filetests/render/tiles.uop and, in the test crate, by the machine code of products.
 
 use rustc_hash::FxHashMap;
+use warpweft_compiler::ir::tiles::rows_apart;
 use warpweft_compiler::ir::{Arg, TileKind, TileShape};
 use warpweft_compiler::{Op, UOp};
 
@@ -105,7 +106,7 @@ impl Writer {
         self.set(accumulator, zeros);
     }
 
-    /// Loads a tile that lies in one piece.
+    /// Loads a tile that lies in one piece, or row by row.
     pub(super) fn load_tile(&mut self, node: &UOp, size: TileSize) {
         let name = self.names.next(node.op());
         let index = &node.src()[0];
@@ -113,10 +114,13 @@ impl Writer {
             bug(node, "loads a tile under a gate");
         }
         let address = self.operand(index).to_string();
+        let pitch_bytes = match rows_apart(index) {
+            Some((_, pitch)) => pitch * index.dtype().element().bytes() as i64,
+            None => size.row_bytes as i64,
+        };
         self.line(&format!(
-            "{name} = call x86_amx @llvm.x86.tileloadd64.internal({}, ptr {address}, i64 {})",
+            "{name} = call x86_amx @llvm.x86.tileloadd64.internal({}, ptr {address}, i64 {pitch_bytes})",
             size.text(),
-            size.row_bytes
         ));
         self.set(node, name);
     }
@@ -124,8 +128,8 @@ impl Writer {
     /// Stores a tile in one piece.
     pub(super) fn store_tile(&mut self, node: &UOp, size: TileSize) {
         let (index, value) = (&node.src()[0], &node.src()[1]);
-        if index.src().len() != 2 {
-            bug(node, "stores a tile under a gate");
+        if index.src().len() != 2 || rows_apart(index).is_some() {
+            bug(node, "stores a tile under a gate, or row by row");
         }
         let (address, value) = (self.operand(index), self.operand(value));
         self.line(&format!(

@@ -170,6 +170,10 @@ fn products_of_tiles_round_trip() {
         let dtype = operands[2].dtype();
         check_round_trip(&[UOp::new(Op::MultiplyTiles, dtype, operands.to_vec(), Arg::Number(3))]);
     }
+    let memory = UOp::param(1, DType::BF16, 96);
+    let apart = crate::ir::tiles::place_of_rows(&memory, UOp::index(4), DType::BF16.with_lanes(24), 8, 32);
+    assert_eq!(crate::ir::tiles::rows_apart(&apart), Some((8, 32)));
+    check_round_trip(&[UOp::new(Op::Load, DType::BF16.with_lanes(24), vec![apart], Arg::None)]);
 }
 
 #[test]

@@ -25,7 +25,10 @@ impl Thread {
             return Ok(None);
         }
         let offset = match address.offset.lanes {
-            1 => self.integer(address.offset, 0).wrapping_add(lane as i64),
+            1 => self.integer(address.offset, 0).wrapping_add(match address.rows {
+                Some((row, pitch)) => (lane / row) as i64 * pitch + (lane % row) as i64,
+                None => lane as i64,
+            }),
             _ => self.integer(address.offset, lane),
         };
         let len = match address.target {

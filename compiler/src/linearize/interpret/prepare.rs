@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::steps::{Action, Address, List, Loop, ScratchArg, Slot, Step, Target, TileProduct};
 use crate::dtype::DType;
-use crate::ir::{Arg, AxisKind, Op, TileShape, UOp, fragments, scalar_function};
+use crate::ir::{Arg, AxisKind, Op, TileShape, UOp, fragments, scalar_function, tiles};
 use crate::linearize::Linear;
 
 /// The address of an op that is wrong, and what is wrong.
@@ -278,7 +278,9 @@ impl Maker<'_> {
         };
         let gate = if node.src().len() > 2 { Some(self.value(node, 2)?) } else { None };
         let dtype = node.dtype();
-        Ok(Address { target, offset: self.value(node, 1)?, lanes: dtype.lanes(), gate, dtype: dtype.element() })
+        let offset = self.value(node, 1)?;
+        let rows = tiles::rows_apart(node);
+        Ok(Address { target, offset, lanes: dtype.lanes(), rows, gate, dtype: dtype.element() })
     }
 
     fn open_loop(&mut self, node: &UOp) -> Result<Action, String> {

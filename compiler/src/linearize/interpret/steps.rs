@@ -32,6 +32,8 @@ pub(super) struct Address {
     pub(super) target: Target,
     pub(super) offset: Slot,
     pub(super) lanes: usize,
+    /// Elements of a row and from one row to the next, where these lie apart.
+    pub(super) rows: Option<(usize, i64)>,
     pub(super) gate: Option<Slot>,
     /// The type of an element.
     pub(super) dtype: DType,

@@ -3,7 +3,7 @@
 //! It reads the kernel as *accesses*: each load or store with the step its address makes along each range, and a weight, how
 //! often it runs. Then, in this order:
 //!
-//! 0. Loops over groups become two (`groups`). Products of matrices by blocks, where these are better than what follows (`product`), convolutions of narrow numbers by panels in groups of terms (`dot_panels`), and contractions of more terms than caches
+//! 0. Loops over groups become two (`groups`). Products of matrices by blocks, where these are better than what follows (`product`), convolutions of narrow numbers by panels in groups of terms (`tile_panels`, `dot_panels`), and contractions of more terms than caches
 //!    hold by blocks of these (`panel_blocks`, `term_blocks`), those whose results lie in short rows with the other operand's rows as lanes (`row_lanes`): then nothing else is done.
 //!    Loops over blocks outside of the loops that what they keep does not depend on (`blocks_outside`). Panels of what many rows read awkwardly (`panels`), frames of
 //!    windows that few read (`windows`) or some rows share (`frames`). Loops whose iterations choose among values become straight-line code (`choices`), loops are cut where something is decided (`cuts`), and split where iterations take turns (`turns`). Vectors go on into the next
@@ -55,6 +55,7 @@ use copies::product::make_blocks;
 use copies::row_blocks::pack_for_row_blocks;
 use copies::row_lanes::make_row_lanes;
 use copies::term_blocks::make_term_blocks;
+use copies::tile_panels::copy_tile_panel;
 use copies::windows::tile_windows;
 use crossing::fill_lines;
 use cuts::{cut_decided, vectorize_parts};
@@ -219,6 +220,7 @@ fn prepare(choice: &mut Attempts<'_>, survey: &mut Survey) -> bool {
     }
     let has_groups = split_groups(choice);
     if make_blocks(choice)
+        || copy_tile_panel(choice)
         || copy_dot_panel(choice)
         || make_row_lanes(choice)
         || make_panel_blocks(choice)

@@ -13,11 +13,12 @@
 //!
 //! The sums are tiles over all of the loop of terms. Afterwards they lie in scratch, one element after the other: registers of tiles and of vectors exchange nothing but by memory.
 //!
-//! A tile is loaded in one piece. So an operand must lie in memory with its rows one after the other (groups of the right operand): copies along these ranges do.
+//! A tile is loaded row by row. So the elements of an operand's row must lie beside each other (of the right operand those of a group, for all columns), and its rows as far from
+//! each other everywhere: matrices in memory do whose rows have the terms beside each other, and so do copies along these ranges.
 //!
 //! It is the last opt: tiles stand for elements afterwards.
 //!
-//! Refused: reductions of which none is a sum of products of such numbers that lie so, longer sides than a register has, and sums of floats of more products than an accumulator may take.
+//! Refused: reductions of which none is a sum of products of such numbers that lie so, longer sides than a register has, and sums of floats of more tiles than an accumulator may take.
 //!
 //! Always: sums of integers are the same; those of floats are of the same products in another order. Tested below, and in the test crate on the interpreter of lists, by random
 //! lists of opts, and as machine code where there is such a machine.
@@ -27,9 +28,11 @@ use smallvec::smallvec;
 
 use crate::DType;
 use crate::dtype::Scalar;
+use crate::ir::tiles::place_of_rows;
 use crate::ir::{
     Arg, AxisKind, MemorySpace, Op, ReduceOp, Sources, TileKind, TileShape, UOp, postorder, substitute, tiles,
 };
+use crate::kernel::effects::memory_in_place;
 use crate::kernel::ranges::{Dependencies, closed_ranges, is_loop_end, open_operands, range_id};
 use crate::optimize::limits::at_most;
 use crate::optimize::opt::{Limit, Reason};
@@ -73,7 +76,12 @@ pub(crate) fn multiply_tiles(root: &UOp, sides: &Sides, target: &Target) -> Resu
         is_loop_end(node) && [&sides.groups, &sides.terms].iter().any(|range| closed_ranges(node).contains(range))
     };
     let mut map: FxHashMap<UOp, UOp> = FxHashMap::default();
+    let replaced = memory_in_place(root);
     for reduction in dependencies.order.iter().filter(closes) {
+        let reads = postorder(open_operands(reduction));
+        if reads.iter().any(|node| node.op() == Op::Load && replaced.contains(&node.src()[0].src()[0])) {
+            return Err("a factor could be replaced before".into());
+        }
         let sums = sums_of(reduction, sides, shape, &dependencies, target)?;
         map.insert(reduction.clone(), kept(&sums, sides, shape));
     }
@@ -129,13 +137,13 @@ fn sums_of(
     }
     let others: Vec<UOp> =
         closed.iter().filter(|range| **range != sides.groups && **range != sides.terms).cloned().collect();
-    check_products(&others, shape.groups * kind.group(), reduction.dtype())?;
+    check_steps(&others, reduction.dtype())?;
     let [group, row] = [kind.group() as i64, (shape.groups * kind.group()) as i64];
     let [left_lanes, right_lanes, sum_lanes] = shape.lanes(kind);
-    let left = tile(left, &[(&sides.rows, row), (&sides.groups, group), (&sides.terms, 1)], left_lanes, dependencies)?;
+    let left = tile(left, &sides.rows, [(&sides.groups, group), (&sides.terms, 1)], (row, left_lanes), dependencies)?;
     let across = shape.columns as i64 * group;
-    let right =
-        tile(right, &[(&sides.groups, across), (&sides.columns, group), (&sides.terms, 1)], right_lanes, dependencies)?;
+    let of_columns = [(&sides.columns, group), (&sides.terms, 1)];
+    let right = tile(right, &sides.groups, of_columns, (across, right_lanes), dependencies)?;
     let dtype = reduction.dtype().with_lanes(sum_lanes);
     let zeros = UOp::constant(Scalar::zero(reduction.dtype()), dtype);
     let product = UOp::new(Op::MultiplyTiles, dtype, smallvec![left, right, zeros], Arg::Number(shape.rows as i64));
@@ -149,33 +157,39 @@ fn loaded_narrow(factor: &UOp) -> Option<&UOp> {
     (load.op() == Op::Load && load.dtype().lanes() == 1).then_some(load)
 }
 
-/// Whether an accumulator may take all products of floats: there is no instruction that adds tiles, so they cannot go by blocks.
-fn check_products(others: &[UOp], terms: usize, dtype: DType) -> Result<(), Reason> {
+/// Whether an accumulator may take all products of tiles of floats: there is no instruction that adds tiles, so they cannot go by blocks.
+fn check_steps(others: &[UOp], dtype: DType) -> Result<(), Reason> {
     if !dtype.is_float() {
         return Ok(());
     }
     let longest = |range: &UOp| range.src()[0].max_value().max(1) as u64;
-    let products = others.iter().map(longest).fold(terms as u64, u64::saturating_mul);
-    at_most(Limit::Products, products, tiles::PRODUCTS_MAX)
+    at_most(Limit::Steps, others.iter().map(longest).fold(1, u64::saturating_mul), tiles::STEPS_MAX)
 }
 
-/// A load of one element as that of a tile, in which the element is so many places behind the first for each iteration of the ranges.
-fn tile(load: &UOp, steps: &[(&UOp, i64)], lanes: usize, dependencies: &Dependencies) -> Result<UOp, Reason> {
+/// A load of one element as that of a tile, in rows of so many elements, where the element is so many places behind the first of its row for each iteration of the ranges inside of one.
+fn tile(
+    load: &UOp,
+    rows: &UOp,
+    inside: [(&UOp, i64); 2],
+    (row, lanes): (i64, usize),
+    dependencies: &Dependencies,
+) -> Result<UOp, Reason> {
     let [memory, offset] = load.src()[0].src() else { return Err("a factor is not there everywhere".into()) };
     let terms = linear_terms(offset).0;
     let step_along =
         |range: &UOp| -> i64 { terms.iter().filter(|(term, _)| term == range).map(|(_, step)| step).sum() };
-    let is_named = |range: &UOp| steps.iter().any(|(named, _)| *named == range);
+    let named = [rows, inside[0].0, inside[1].0];
+    let is_named = |range: &UOp| named.contains(&range);
     let is_odd = |(term, _): &(UOp, i64)| !is_named(term) && postorder(std::slice::from_ref(term)).iter().any(is_named);
-    let lies_so = steps.iter().all(|(range, step)| range.src()[0].is_const(1) || step_along(range) == *step);
-    let is_moved = steps.iter().any(|(range, _)| dependencies.get(memory).contains(range_id(range)));
-    if !lies_so || is_moved || terms.iter().any(is_odd) {
-        return Err("a factor does not lie in memory as tiles do: rows or groups one after the other".into());
+    let lies_so = |(range, step): &(&UOp, i64)| range.src()[0].is_const(1) || step_along(range) == *step;
+    let is_moved = named.iter().any(|range| dependencies.get(memory).contains(range_id(range)));
+    let pitch = if rows.src()[0].is_const(1) { row } else { step_along(rows) };
+    if !inside.iter().all(lies_so) || pitch < row || is_moved || terms.iter().any(is_odd) {
+        return Err("a factor does not lie in memory as tiles do: the elements of a row one after the other".into());
     }
-    let first = steps.iter().map(|(range, _)| ((*range).clone(), UOp::index(0))).collect();
+    let first = named.iter().map(|range| ((*range).clone(), UOp::index(0))).collect();
     let dtype = load.dtype().with_lanes(lanes);
-    let place = simplify(&substitute(offset, &first));
-    let index = UOp::new(Op::Index, dtype, smallvec![memory.clone(), place], Arg::None);
+    let index = place_of_rows(memory, simplify(&substitute(offset, &first)), dtype, row, pitch);
     Ok(UOp::new(Op::Load, dtype, smallvec![index], Arg::None))
 }
 

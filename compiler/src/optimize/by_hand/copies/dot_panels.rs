@@ -23,6 +23,7 @@
 use super::pack::attempt_copy;
 use super::panels::{Panel, merge, move_outermost};
 use super::product::{attempt, has_loop, load_of, share_blocks, upcast, vectorize};
+use crate::DType;
 use crate::ir::{DotKind, Op, UOp, postorder};
 use crate::kernel::ranges::{closed_ranges, next_range_id, open_operands, range_id};
 use crate::optimize::by_hand::Attempts;
@@ -35,16 +36,20 @@ use crate::target::Target;
 const REGISTERS_LEFT: u32 = 2;
 
 /// What is copied, and who reads it.
-struct DotPanel {
-    panel: Panel,
+pub(super) struct DotPanel {
+    pub(super) panel: Panel,
     /// What is copied of, and the rows' operand.
-    memory: UOp,
+    pub(super) memory: UOp,
     weights: UOp,
+    /// The types of the rows' operand and of what is copied, if both are multiplied as memory has them.
+    pub(super) plain: Option<[DType; 2]>,
     /// The loop over rows, and how many there are.
-    rows: (u32, i64),
+    pub(super) rows: (u32, i64),
+    /// Terms of the reduction.
+    pub(super) terms: i64,
     /// Columns of the innermost loop of a block, and of all of it.
-    width: i64,
-    all: i64,
+    pub(super) width: i64,
+    pub(super) all: i64,
 }
 
 /// Copies a panel in groups of terms, if a contraction wants one and the machine has an instruction for it; whether it did. Of several kinds the one with the most terms.
@@ -52,20 +57,20 @@ pub(crate) fn copy_dot_panel(choice: &mut Attempts<'_>) -> bool {
     let mut kinds: Vec<DotKind> = DotKind::ALL.into_iter().filter(|kind| choice.target.takes_dot(*kind)).collect();
     kinds.sort_by_key(|kind| std::cmp::Reverse(kind.group()));
     kinds.into_iter().any(|kind| {
-        let found = contractions(&choice.kernel, |contraction| find(contraction, choice.target, kind));
+        let bytes = kind.factors()[0].bytes();
+        let found = contractions(&choice.kernel, |contraction| find(contraction, choice.target, bytes, kind.sums()));
         found.is_some_and(|panel| choice.all_or_none(|choice| make(choice, &panel, kind)))
     })
 }
 
-/// The panel that a contraction wants, if its factors may be of that kind and the other one lies along all of its terms.
-fn find(contraction: &Contraction<'_>, target: &Target, kind: DotKind) -> Option<DotPanel> {
-    let bytes = kind.factors()[0].bytes();
+/// The panel that a contraction wants, if its factors have no more bytes, its sums are of that type, and the other factor lies along all of its terms.
+pub(super) fn find(contraction: &Contraction<'_>, target: &Target, bytes: usize, sums: DType) -> Option<DotPanel> {
     let loads: Vec<UOp> =
         postorder(open_operands(contraction.reduction)).into_iter().filter(|node| node.op() == Op::Load).collect();
     let [first, second] = loads.as_slice() else { return None };
     let weights = if first == contraction.load { second } else { first };
     let is_narrow = |load: &UOp| load.dtype().bytes() <= bytes;
-    let may_be = kind.sums() == contraction.reduction.dtype() && is_narrow(first) && is_narrow(second);
+    let may_be = sums == contraction.reduction.dtype() && is_narrow(first) && is_narrow(second);
     let is_gated = contraction.load.src()[0].src().len() > 2;
     if !may_be || is_gated && !target.has_masked_memory || !lies_along(contraction, weights) {
         return None;
@@ -84,8 +89,19 @@ fn find(contraction: &Contraction<'_>, target: &Target, kind: DotKind) -> Option
     let width = of_range(panel.columns.last()?)?.src()[0].as_int()?;
     let all = panel.columns_of_block(contraction.outputs)?;
     let memory = contraction.load.src()[0].src()[0].clone();
+    let lengths = closed_ranges(contraction.reduction).iter().map(|range| range.src()[0].as_int());
+    let terms = lengths.product::<Option<i64>>()?;
+    let plain = multiplied_as_they_are(contraction.reduction, [weights, contraction.load]);
     let weights = weights.src()[0].src()[0].clone();
-    (memory != weights).then_some(DotPanel { panel, memory, weights, rows: (range_id(row), rows), width, all })
+    let rows = (range_id(row), rows);
+    (memory != weights).then_some(DotPanel { panel, memory, weights, plain, rows, terms, width, all })
+}
+
+/// The types of two loads whose elements are multiplied as they are, but for a wider type.
+pub(super) fn multiplied_as_they_are(reduction: &UOp, loads: [&UOp; 2]) -> Option<[DType; 2]> {
+    let value = open_operands(reduction).first().filter(|value| value.op() == Op::Mul)?;
+    let is_factor = |load: &UOp| value.src().iter().any(|factor| factor.op() == Op::Cast && factor.src()[0] == *load);
+    loads.iter().all(|load| is_factor(load)).then(|| loads.map(UOp::dtype))
 }
 
 /// Whether a load has all terms of a reduction side by side, as its loops run.
@@ -116,14 +132,7 @@ fn make(choice: &mut Attempts<'_>, found: &DotPanel, kind: DotKind) -> Option<()
     let along: Vec<u32> = [terms].into_iter().chain(columns.iter().copied()).chain([group]).collect();
     let load = load_of(choice, &found.memory, terms, None)?;
     attempt_copy(choice, load, along).then_some(())?;
-    merge(choice, &columns);
-    // The narrow rows of the image, as many beside each other as a group has terms.
-    let (of_columns, of_group) = (fill + columns.len() as u32, fill + columns.len() as u32 + 1);
-    let narrow = (i64::from(choice.target.vector_bytes) / kind.factors()[0].bytes() as i64).min(found.width);
-    let narrow = 1 << narrow.ilog2();
-    vectorize(choice, of_columns, narrow)?;
-    upcast(choice, of_columns, (found.width + narrow - 1) / narrow)?;
-    upcast(choice, of_group, kind.group() as i64)?;
+    fill_in_groups(choice, found, (fill + 1, &columns), kind.factors()[0].bytes() as i64, kind.group() as i64)?;
     // Terms that are left over read the image itself, which no loop over whole blocks walks.
     let last = columns[columns.len() - 1];
     let is_one = columns.len() == 1 || !has_loop(&choice.kernel, last);
@@ -139,6 +148,24 @@ fn make(choice: &mut Attempts<'_>, found: &DotPanel, kind: DotKind) -> Option<()
     compute_weights(choice, found, [terms, group], kind);
     share_blocks(choice, panel.outside.len());
     Some(())
+}
+
+/// Lanes of the copy, whose loops over columns begin with that number, and of which that over the terms of a group comes last: the narrow rows of the image, as many beside each other as a
+/// group has terms. The columns of the block become one loop where memory is walked as one.
+pub(super) fn fill_in_groups(
+    choice: &mut Attempts<'_>,
+    found: &DotPanel,
+    (first, columns): (u32, &[u32]),
+    bytes: i64,
+    group: i64,
+) -> Option<()> {
+    merge(choice, columns);
+    let of_columns = first + columns.len() as u32 - 1;
+    let narrow = (i64::from(choice.target.vector_bytes) / bytes).min(found.width);
+    let narrow = 1 << narrow.ilog2();
+    vectorize(choice, of_columns, narrow)?;
+    upcast(choice, of_columns, (found.width + narrow - 1) / narrow)?;
+    upcast(choice, of_columns + 1, group)
 }
 
 /// Copies what is computed of the rows' operand alone for each tile of rows, as bytes that are shifted.

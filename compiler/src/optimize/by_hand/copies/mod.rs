@@ -1,6 +1,6 @@
 //! Copies that the choice by hand makes on a CPU: an operand that lies badly, or does not fit the near caches, is copied to scratch in the order in which it is read.
 //!
-//! [`product`] copies both operands of a matrix product, block by block (also of narrow numbers); [`panels`] the awkward operand of any contraction, [`dot_panels`] that of narrow numbers, [`panel_blocks`] and [`term_blocks`]
+//! [`product`] copies both operands of a matrix product, block by block (also of narrow numbers); [`panels`] the awkward operand of any contraction, [`dot_panels`] that of narrow numbers, [`tile_panels`] for tiles of these, [`panel_blocks`] and [`term_blocks`]
 //! some terms of it at a time; [`row_lanes`] both operands of a contraction whose results lie in short rows; [`windows`] the input of overlapping windows, [`frames`] where some rows share it;
 //! [`pack`] the operand that all tiles of rows share, [`row_blocks`] for blocks of these where they are many.
 
@@ -14,6 +14,7 @@ pub(super) mod row_blocks;
 pub(super) mod row_lanes;
 pub(super) mod term_blocks;
 mod terms;
+pub(super) mod tile_panels;
 pub(super) mod windows;
 
 #[cfg(test)]

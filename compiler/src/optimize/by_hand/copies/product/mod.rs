@@ -28,7 +28,7 @@
 mod blocks;
 mod groups;
 mod operands;
-mod tiles;
+pub(super) mod tiles;
 
 use super::pack::{PASSES_MIN, attempt_copy};
 use super::panels::{FAR, is_worth_turning};

@@ -17,12 +17,13 @@
 //! load two vectors for few multiply-adds and add up each result across lanes. Here a step loads a few vectors of one copy and one element of the other for each column, as in a product of matrices.
 //!
 //! *Lanes* is the one loop over results that the copied load does not vary with, *columns* are those that it alone varies with, *terms* the loops of the reduction. What both operands vary with stands
-//! outside. Sizes come from `blocks`. Partial results must not be added twice, so tiles divide blocks and blocks of terms divide the terms; blocks of results may overlap.
+//! outside. Sizes come from `blocks`, and narrow numbers are multiplied as tiles where the machine does that (`tiles`). Partial results must not be added twice, so tiles divide blocks and blocks of terms divide the terms; blocks of results may overlap.
 //!
 //! Always: made of the opts split, outermost, reorder, accumulate, stage, merge, vectorize, upcast and thread; if one that it needs is refused, nothing is done. Tested below, and by the
 //! values of convolutions and their gradients in the test crate.
 
 mod blocks;
+mod tiles;
 
 use super::pack::{attempt_copy, copied_bytes};
 use super::panels::merge;
@@ -37,6 +38,7 @@ use crate::optimize::by_hand::survey::accumulated_in;
 use crate::optimize::opt::Opt;
 use crate::target::{CACHE_LINE_BYTES, Target};
 use blocks::{Blocks, Loop, Room, Sizes, best_blocks, of_cut};
+use tiles::make_by_tiles;
 
 /// Copies of neighbouring columns that lie a multiple of so many lines apart are in one set of the nearest cache.
 const LINES_OF_SETS: i64 = 64;
@@ -53,6 +55,9 @@ struct Shape {
 
 /// Makes blocks of a contraction that wants some; whether it did.
 pub(crate) fn make_row_lanes(choice: &mut Attempts<'_>) -> bool {
+    if make_by_tiles(choice) {
+        return true;
+    }
     let threads = i64::from(choice.threads);
     let found = contractions(&choice.kernel, |contraction| {
         let shape = shape_of(contraction, choice.target)?;
