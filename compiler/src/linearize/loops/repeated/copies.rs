@@ -85,7 +85,9 @@ impl Copies<'_> {
         for of_copy in &mut made {
             for node in &late {
                 let new = self.over(node, of_copy);
-                if !self.put(&new) {
+                // Two iterations may come to update alike, and neither may be lost.
+                let is_second = new.op() == Op::Update && self.fresh.contains(&new);
+                if is_second || !self.put(&new) {
                     return false;
                 }
                 of_copy.insert(node, new);

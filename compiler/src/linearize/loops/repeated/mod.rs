@@ -196,7 +196,10 @@ impl Writer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::DType;
+    use crate::ir::interpret::Value;
     use crate::linearize::check;
+    use crate::linearize::interpret::{Memory, interpret, shares};
     use crate::linearize::text::{parse, print};
 
     /// A sum of every eighth number, of as many as there are turns, under a condition that holds of all but the last.
@@ -284,5 +287,29 @@ mod tests {
             let text = repeated(&SUM.replace(from, to));
             assert_eq!(count(&text, "update "), 1, "{text}");
         }
+    }
+
+    /// What is added depends on a condition alone, which holds in the first iterations, so they come to add the same: no addition may be lost.
+    #[test]
+    fn iterations_that_come_to_update_alike_are_all_there() {
+        let (load, counted) =
+            ("v3 = index p1, v1, v2\n      v4 = load v3", "one: f32 = const 1.0\n      v4 = where v2, one, zero");
+        assert!(SUM.contains(load));
+        for most in [9, 23, 40, 57, 95] {
+            let body = SUM.replace(load, counted).replace("const 95", &format!("const {most}"));
+            let text = repeated(&body);
+            assert!(most == 9 || count(&text, "update ") > 1, "{text}");
+            let wanted: Vec<f64> = (0..8).map(|r0| (0..12).filter(|r1| r1 * 8 + r0 < most).count() as f64).collect();
+            assert_eq!(sums(&text), wanted, "{text}");
+        }
+    }
+
+    /// What a list leaves of eight sums.
+    fn sums(text: &str) -> Vec<f64> {
+        let linear = parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let zeros = Value::from_f64(DType::F32, [1024], &[0.0; 1024]).expect("as many");
+        let mut memory = [Memory::fresh(DType::F32, 8), Memory::given(&zeros)];
+        interpret(&linear, &mut memory, &[], &shares(linear.grid, 1)).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        memory[0].value([8]).map(|value| value.to_f64()).unwrap_or_default()
     }
 }
