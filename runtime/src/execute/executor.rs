@@ -3,7 +3,6 @@
 //! Plans, kernels and what is known of constants are kept in maps that are bounded by bytes; each has a lock of its own, which is held for a lookup alone.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use warpweft_compiler::error::{CompileError, ProgramError};
 use warpweft_compiler::ir::{Arg, UOp, postorder};
@@ -11,7 +10,7 @@ use warpweft_compiler::pipeline::LowerOptions;
 use warpweft_compiler::schedule::{Normalized, ScheduleOptions, normalize};
 use warpweft_compiler::target::Language;
 use warpweft_compiler::{DType, verify};
-use warpweft_devices::{Device, DeviceError, RawBuffer, elements};
+use warpweft_devices::{Device, RawBuffer, elements};
 
 use super::bounded_map::BoundedMap;
 use super::compile::Compiled;
@@ -176,26 +175,6 @@ impl Executor {
     /// What went wrong in it, if nobody was told yet.
     pub fn finish(&self) -> Result<(), ExecuteError> {
         Ok(self.device.finish()?)
-    }
-
-    /// Does some work of the device, waits for its end, and gives the time that it took: by the clock of the device, where that has one, so that what it
-    /// takes to ask for the work and to hear of its end does not count.
-    ///
-    /// # Errors
-    /// What went wrong.
-    pub(crate) fn timed<E: From<DeviceError>>(&self, work: impl FnOnce() -> Result<(), E>) -> Result<Duration, E> {
-        let started = Instant::now();
-        let Some(queue) = self.device.queue() else {
-            work()?;
-            return Ok(started.elapsed());
-        };
-        queue.finish()?;
-        let begin = queue.record()?;
-        let started = Instant::now();
-        work()?;
-        let end = queue.record()?;
-        queue.finish()?;
-        Ok(queue.time_between(&begin, &end).unwrap_or_else(|| started.elapsed()))
     }
 
     /// A `Buffer` node of what a source gives, as elements of that type; it is read when they are used.

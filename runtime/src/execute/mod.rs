@@ -31,6 +31,7 @@ mod run;
 mod shared_code;
 mod stats;
 mod stored;
+mod timed;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -118,6 +119,16 @@ pub fn from_bytes_with_room(
     data: &[u8],
 ) -> Result<UOp, ExecuteError> {
     registry::executor(device)?.with_room(dtype, len, room, data)
+}
+
+/// As [`from_bytes`], of numbers that do not depend on anything that a caller gave: they go along to the device of what they are computed with.
+///
+/// # Errors
+/// As [`from_bytes`].
+pub(crate) fn of_constants(dtype: DType, len: u64, data: &[u8]) -> Result<UOp, ExecuteError> {
+    let executor = registry::executor(None)?;
+    let memory = Buffer::from_bytes(&executor.allocator, data)?.of_constants(true);
+    Ok(run::buffer_node(memory, dtype, len, &executor.name))
 }
 
 /// A copy of a value's elements in memory of another executor's device, with room for `room` elements; computes the value if it was not.

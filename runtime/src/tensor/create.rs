@@ -53,6 +53,21 @@ impl Tensor {
         Tensor::stored("from_bytes", device, dtype, data.len() / width, data, &shape, location)
     }
 
+    /// Numbers that an op works with and nobody gave, row-major: they go along to the device of what they are computed with.
+    #[track_caller]
+    pub(super) fn table<E: TensorElement>(data: Vec<E>, shape: impl Into<Shape>) -> Tensor {
+        Tensor::table_of(E::DTYPE, data.len(), &E::wrap(data).to_bytes(), shape)
+    }
+
+    /// As [`Tensor::table`] of little-endian bytes of so many elements.
+    #[track_caller]
+    pub(super) fn table_of(dtype: DType, len: usize, bytes: &[u8], shape: impl Into<Shape>) -> Tensor {
+        match execute::of_constants(dtype, len as u64, bytes) {
+            Ok(buffer) => Tensor::from_uop(view_of(&buffer, &shape.into())),
+            Err(error) => Tensor::from_error(Error::from(error).at(Location::caller())),
+        }
+    }
+
     fn stored(
         op: &'static str,
         device: Option<&str>,

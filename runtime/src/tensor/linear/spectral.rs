@@ -121,7 +121,7 @@ fn orthogonal(
 }
 
 fn swept_until_done(rows: &Tensor, count: i64, width: i64) -> Result<Tensor> {
-    let function = compile([spec(DType::F64, rows.dims()?)], |[x]| {
+    let function = compile([spec(DType::F64, rows.dims()?).on(&rows.device()?)], |[x]| {
         let (x, left) = sweep(&x, count, width);
         [x, left.max(())]
     })?;

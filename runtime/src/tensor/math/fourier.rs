@@ -51,7 +51,7 @@ fn direction(part: i64, turn: i64) -> (f64, f64) {
 fn circle(parts: impl Iterator<Item = i64>, turn: i64, sign: f64, shape: Vec<i64>) -> Complex {
     let (cosines, sines): (Vec<f64>, Vec<f64>) = parts.map(|part| direction(part, turn)).unzip();
     let sines: Vec<f64> = sines.into_iter().map(|sine| sign * sine).collect();
-    Complex { re: Tensor::from_vec(cosines, shape.clone()), im: Some(Tensor::from_vec(sines, shape)) }
+    Complex { re: Tensor::table(cosines, shape.clone()), im: Some(Tensor::table(sines, shape)) }
 }
 
 impl Complex {

@@ -2,10 +2,8 @@
 
 use std::panic::Location;
 
-use crate::DType;
 use crate::tensor::errors::{CallError, within};
 use crate::tensor::{Length, Tensor};
-use warpweft_compiler::dtype::Elements;
 
 /// Elements of a window at the most: they are computed by the caller.
 const COUNT_MAX: usize = 1 << 28;
@@ -27,6 +25,6 @@ impl Tensor {
             let turn = |k: usize| (k * at % round.max(1)) as f64 / round.max(1) as f64 * std::f64::consts::TAU;
             factors.iter().enumerate().map(|(k, factor)| factor * turn(k).cos()).sum::<f64>() as f32
         };
-        Tensor::from_bytes(None, DType::F32, [count], &Elements::F32((0..count).map(element).collect()).to_bytes())
+        Tensor::table((0..count).map(element).collect::<Vec<f32>>(), [count])
     }
 }

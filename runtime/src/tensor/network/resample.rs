@@ -134,7 +134,7 @@ fn resampled(
     let most = rows.iter().map(Vec::len).max().unwrap_or(1);
     let line = |number: usize| {
         let index: Vec<i64> = rows.iter().map(|row| row.get(number).map_or(0, |tap| tap.0)).collect();
-        Tensor::from_vec(index, [rows.len()])
+        Tensor::table(index, [rows.len()])
     };
     if most == 1 {
         return Ok(x.index_select(axis, &line(0)));
@@ -145,7 +145,7 @@ fn resampled(
     let weights = |values: Vec<f64>, shape: Vec<i64>| {
         let scalars: Vec<Scalar> = values.into_iter().map(|value| Scalar::from_f64(value, wide)).collect();
         let bytes = Elements::from_scalars(wide, &scalars).map(|elements| elements.to_bytes()).unwrap_or_default();
-        Tensor::from_bytes(None, wide, shape, &bytes)
+        Tensor::table_of(wide, scalars.len(), &bytes, shape)
     };
     let result = if most <= TAPS_MAX {
         let mut shape = vec![1i64; x.rank()?];

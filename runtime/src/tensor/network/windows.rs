@@ -108,7 +108,7 @@ fn averaged(x: &Tensor, axis: i64, length: &Dim, size: i64) -> Tensor {
     for (k, (start, end)) in windows(length, size).enumerate() {
         (start..end).for_each(|at| weights[at as usize * size as usize + k] = 1.0 / (end - start) as f64);
     }
-    let weights = Tensor::from_vec(weights, [length, size]);
+    let weights = Tensor::table(weights, [length, size]);
     x.cast(wide(x)).movedim(axis, -1).matmul(&weights.cast(wide(x))).movedim(-1, axis)
 }
 
@@ -140,7 +140,7 @@ fn largest(x: &Tensor, axis: i64, length: &Dim, size: i64) -> Tensor {
     // What a narrower window lacks is its first element once more, behind it: so the first of equal ones is found.
     let place = |(start, end): (i64, i64)| (0..widest).map(move |k| if start + k < end { start + k } else { start });
     let places: Vec<i64> = windows(length, size).flat_map(place).collect();
-    x.index_select(axis, &Tensor::from_vec(places, [size * widest])).unflatten(axis, [size, widest]).max(axis + 1)
+    x.index_select(axis, &Tensor::table(places, [size * widest])).unflatten(axis, [size, widest]).max(axis + 1)
 }
 
 impl Tensor {
