@@ -13,6 +13,7 @@ use warpweft::config::config;
 use warpweft::execute::Executor;
 use warpweft_compiler::{DType, UOp};
 
+use crate::device_times::{Clock, DeviceTimes};
 use crate::{callers, cases, copies, functions, gpu_cases, growth, layer_cases, minilm, model, regions, starts};
 
 /// Arguments of `warpweft bench`.
@@ -29,7 +30,7 @@ pub(crate) struct Bench {
     /// Seconds that each case is repeated for.
     #[arg(long, default_value_t = 1.5)]
     pub(crate) seconds: f64,
-    /// Write the inputs and the output of each case to this folder, as files of numpy: CASE.input_0.npy, CASE.output.npy. With --target its program: CASE.uop.
+    /// Write the inputs and the output of each case to this folder, as files of numpy: CASE.input_0.npy, CASE.output.npy. With --device CUDA bare elements, and CASE.json. With --target its program: CASE.uop.
     #[arg(long, value_name = "FOLDER")]
     save: Option<PathBuf>,
     /// A folder with `model.safetensors` of all-MiniLM-L6-v2, for the cases of that name; else they have random weights. With --target no folder.
@@ -103,8 +104,7 @@ pub(crate) fn run(arguments: &Bench) -> Result<(), Failure> {
         names.iter().for_each(|name| println!("{name}"));
         return Ok(());
     }
-    let is_of_gpus =
-        |case: &&String| arguments.target.is_some() && gpu_cases::names().any(|name| name == case.as_str());
+    let is_of_gpus = |case: &&String| gpu_cases::names().any(|name| name == case.as_str());
     let is_known = |case: &&String| names.contains(&case.as_str()) || *case == "minilm" || is_of_gpus(case);
     if let Some(unknown) = arguments.cases.iter().find(|case| !is_known(case)) {
         return Err(format!("no case is called {unknown}; the cases are {}", names.join(", ")).into());
@@ -119,7 +119,17 @@ pub(crate) fn run(arguments: &Bench) -> Result<(), Failure> {
         );
         return model::run(target, &cases, arguments.save.as_deref());
     }
-    for name in names.into_iter().filter(|name| wanted(name)) {
+    let executor = warpweft::registry::executor(arguments.device.as_deref())?;
+    let clock = Clock::of(&executor)?;
+    let of_gpus: Vec<&str> = gpu_cases::names().filter(|name| !names.contains(name)).collect();
+    if let (None, Some(case)) = (&clock, arguments.cases.iter().find(|case| of_gpus.contains(&case.as_str()))) {
+        let device = executor.device().name();
+        return Err(
+            format!("{case} is a case of GPUs, and {device} is none: it takes --device CUDA, or --target").into()
+        );
+    }
+    let names = names.into_iter().chain(of_gpus.into_iter().filter(|_| clock.is_some()));
+    for name in names.filter(|name| wanted(name)) {
         match name {
             "ceilings" => ceilings(arguments)?,
             "eager_tiny" => report(arguments, name, Cost::default(), &eager_tiny(arguments)?),
@@ -146,6 +156,10 @@ pub(crate) fn run(arguments: &Bench) -> Result<(), Failure> {
             _ => match name.strip_prefix("fresh_chain_") {
                 Some(len) => report(arguments, name, Cost::default(), &fresh_chain(arguments, len.parse()?)?),
                 None => {
+                    if let Some(clock) = &clock {
+                        report_device(arguments, name, &clock.run(name, arguments.seconds, arguments.save.as_deref())?);
+                        continue;
+                    }
                     let (cost, times) =
                         cases::run(name, arguments.device.as_deref(), arguments.seconds, arguments.save.as_deref())?;
                     report(arguments, name, cost, &times);
@@ -198,6 +212,28 @@ pub(crate) fn report(arguments: &Bench, name: &str, cost: Cost, times: &Times) {
         duration(times.first),
         rate(cost.flops, "GFLOP/s"),
         rate(cost.bytes, "GB/s"),
+    );
+}
+
+/// Prints the line of a case that a device has timed.
+fn report_device(arguments: &Bench, name: &str, DeviceTimes { times, bound }: &DeviceTimes) {
+    let mut sorted = times.calls.clone();
+    sorted.sort_by(f64::total_cmp);
+    let (median, least) = (sorted[sorted.len() / 2], sorted[0]);
+    if arguments.json {
+        let line = serde_json::json!({
+            "peer": "warpweft", "case": name, "median_s": median, "min_s": least, "first_s": times.first, "bound_s": bound,
+        });
+        println!("{line}");
+        return;
+    }
+    let of_bound = |bound: f64| format!("bound {:>11}, of bound {:6.2}", duration(bound), median / bound);
+    println!(
+        "{name:<22} median {:>11} min {:>11} first {:>11} {}",
+        duration(median),
+        duration(least),
+        duration(times.first),
+        bound.map_or_else(String::new, of_bound),
     );
 }
 

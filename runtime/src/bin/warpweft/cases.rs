@@ -39,12 +39,12 @@ pub(crate) const NAMES: &[&str] = &[
     "topk_rows",
 ];
 
-type Program = fn(&[Tensor]) -> Tensor;
+pub(crate) type Program = fn(&[Tensor]) -> Tensor;
 /// One that may fail.
 type AnyProgram = Box<dyn Fn(&[Tensor]) -> Result<Tensor, Box<dyn Error>>>;
 
 /// Shapes of the inputs, operations, bytes, and what is computed.
-fn case(name: &str) -> Option<(Vec<Vec<i64>>, f64, f64, Program)> {
+pub(crate) fn case(name: &str) -> Option<(Vec<Vec<i64>>, f64, f64, Program)> {
     let m = (16i64 << 20) as f64;
     let product = |inputs: &[Tensor]| inputs[0].matmul(&inputs[1]);
     let square = |n: i64| vec![vec![n, n]; 2];

@@ -1,6 +1,6 @@
-//! Cases of `warpweft bench --target ... --model` alone: products that are large for a GPU, and relatives of the other cases with lengths that nothing divides, other types and other layouts.
+//! Cases of `warpweft bench` for GPUs alone, with `--target ... --model` or `--device CUDA`: products that are large for a GPU, and relatives of the other cases with lengths that nothing divides, other types and other layouts.
 //!
-//! A choice by hand that is good for one length is not worth much. So these are looked at beside the cases that are timed; nothing of theirs runs.
+//! A choice by hand that is good for one length is not worth much. So these are looked at beside the cases that CPUs are timed with.
 
 use std::error::Error;
 
@@ -8,7 +8,8 @@ use warpweft::tensor::{AttentionOptions, ClassOptions, ConvOptions, ScatterReduc
 use warpweft::{DType, Tensor};
 use warpweft_compiler::UOp;
 
-use crate::cases;
+use crate::device_times::DeviceCase;
+use crate::{cases, layer_cases};
 
 /// A program over inputs of these types and shapes.
 struct GpuCase {
@@ -180,9 +181,20 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     CASES.iter().map(|case| case.name)
 }
 
-/// What a case computes, of these or of those that are timed, over parameters: nothing of the inputs is there but their types and shapes.
+/// One of them, to be timed.
+pub(crate) fn case(name: &str) -> Option<DeviceCase> {
+    let case = CASES.iter().find(|case| case.name == name)?;
+    let inputs = case.inputs.iter().map(|(dtype, shape)| (*dtype, shape.to_vec())).collect();
+    Some(DeviceCase { inputs, program: Box::new(|inputs| Ok((case.program)(inputs))) })
+}
+
+/// What a case computes, of these or of those of CPUs, over parameters: nothing of the inputs is there but their types and shapes.
 pub(crate) fn shaped(name: &str) -> Result<UOp, Box<dyn Error>> {
-    let Some(case) = CASES.iter().find(|case| case.name == name) else { return cases::shaped(name) };
+    let Some(case) = CASES.iter().find(|case| case.name == name) else {
+        let Some(layer) = layer_cases::layer(name) else { return cases::shaped(name) };
+        let inputs: Vec<Tensor> = layer.shapes.iter().map(|shape| unknown(F32, shape)).collect();
+        return graph_of(&(layer.program)(&inputs)?);
+    };
     let inputs: Vec<Tensor> = case.inputs.iter().map(|(dtype, shape)| unknown(*dtype, shape)).collect();
     graph_of(&(case.program)(&inputs))
 }

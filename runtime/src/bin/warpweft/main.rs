@@ -7,6 +7,7 @@ mod cache;
 mod callers;
 mod cases;
 mod copies;
+mod device_times;
 mod devices;
 mod files;
 mod functions;

@@ -130,6 +130,13 @@ fn print_line(name: &str, modelled: &Modelled, machine: &Target, is_assembled: b
     );
 }
 
+/// Nanoseconds of a case that no kernels can beat on a machine: of bytes or of operations. None for what is no case of tensors, or cannot be counted.
+pub(crate) fn bound_ns(name: &str, machine: &Target) -> Option<f64> {
+    let of_kernels = model(&gpu_cases::shaped(name).ok()?, machine, None).ok()?;
+    let times = of_kernels.iter().fold(Modelled::nothing(), |sum, kernel| sum.and_then(kernel)).times;
+    Some(times.of_any_kernel_ns()).filter(|ns| *ns > 0.0)
+}
+
 /// Each kernel of a program.
 fn model(value: &UOp, machine: &Target, ptxas: Option<&Ptxas>) -> Result<Vec<Modelled>, Box<dyn Error>> {
     let normalized = normalize(std::slice::from_ref(value), |_| None).map_err(ExecuteError::from)?;
