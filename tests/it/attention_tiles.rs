@@ -1,4 +1,4 @@
-//! Attention by tiles, as it is chosen by hand for GPUs: its values on the emulator, which watches for races and for what nothing has written, against exact sums; which kernels are
+//! Attention by tiles, as it is chosen by hand for GPUs: its values on the emulator, which watches for races and for what nothing has written, and on a GPU, against exact sums; which kernels are
 //! such, for masks, types and lengths of every sort; and that none of them spills.
 
 use warpweft::tensor::AttentionOptions;
@@ -9,11 +9,17 @@ use warpweft_compiler::schedule::{ScheduleOptions, normalize, schedule_with};
 use warpweft_compiler::target::Target;
 use warpweft_compiler::watch::Silent;
 use warpweft_tests::assembler::{NO_PTXAS, PTXAS};
+use warpweft_tests::guarded;
 
 use crate::attention::Inputs;
 
-fn on_emulator(inputs: &Inputs) -> [Tensor; 3] {
-    inputs.tensors_of("PTX", &inputs.rows.into(), &inputs.keys.into())
+/// All that runs PTX.
+fn gpus() -> impl Iterator<Item = &'static str> {
+    guarded::gpus().map(|gpu| gpu.name())
+}
+
+fn on(gpu: &str, inputs: &Inputs) -> [Tensor; 3] {
+    inputs.tensors_of(gpu, &inputs.rows.into(), &inputs.keys.into())
 }
 
 /// Rows, keys and columns that tiles divide or not, of which some are fewer than a tile has; blocks of keys, or all of them at once.
@@ -33,7 +39,9 @@ fn attention_by_tiles_has_the_values_of_exact_sums() {
     for shape in SIZES {
         let inputs = Inputs::new(shape);
         let options = AttentionOptions::default().enable_gqa(true);
-        inputs.check_tensors(&format!("{shape:?}"), on_emulator(&inputs), &options, |_, _| 0.0, f64::NAN);
+        for gpu in gpus() {
+            inputs.check_tensors(&format!("{shape:?} on {gpu}"), on(gpu, &inputs), &options, |_, _| 0.0, f64::NAN);
+        }
     }
 }
 
@@ -44,17 +52,21 @@ fn what_is_hidden_from_a_tile_does_not_count() {
     for shape in [[1, 1, 40, 40, 16], [1, 1, 300, 300, 4], [1, 1, 33, 1100, 4]] {
         let inputs = Inputs::new(shape);
         let after = |row: usize, key: usize| if key > row { HIDDEN } else { 0.0 };
-        inputs.check_tensors("causal", on_emulator(&inputs), &causal, after, f64::NAN);
+        for gpu in gpus() {
+            inputs.check_tensors(&format!("causal on {gpu}"), on(gpu, &inputs), &causal, after, f64::NAN);
+        }
     }
     for keys in [130usize, 1100] {
         let inputs = Inputs::new([1, 1, 17, keys, 8]);
         // The first row sees nothing.
         let hides = move |row: usize, key: usize| row == 0 || (row + key).is_multiple_of(3);
         let seen: Vec<bool> = (0..17 * keys).map(|place| !hides(place / keys, place % keys)).collect();
-        let mask = Tensor::from_vec(seen, [17, keys as i64]).to("PTX");
-        let options = AttentionOptions::default().mask(Some(mask));
         let added = |row, key| if hides(row, key) { HIDDEN } else { 0.0 };
-        inputs.check_tensors("a mask", on_emulator(&inputs), &options, added, 0.0);
+        for gpu in gpus() {
+            let mask = Tensor::from_vec(seen.clone(), [17, keys as i64]).to(gpu);
+            let options = AttentionOptions::default().mask(Some(mask));
+            inputs.check_tensors(&format!("a mask on {gpu}"), on(gpu, &inputs), &options, added, 0.0);
+        }
     }
 }
 
@@ -67,8 +79,11 @@ fn half_floats_are_weighted_in_single_ones() -> Result<()> {
             q.attention(&k, &v, &AttentionOptions::default()).cast(DType::F32).to_vec::<f32>()
         };
         // A rounding to the half float, where the single ones before it differ in their last bits.
-        let (found, want) = (of("PTX")?, of("INTERPRETER")?);
-        assert!(found.iter().zip(&want).all(|(a, b)| (a - b).abs() <= 8e-3 * b.abs().max(0.1)), "{dtype}");
+        let want = of("INTERPRETER")?;
+        for gpu in gpus() {
+            let found = of(gpu)?;
+            assert!(found.iter().zip(&want).all(|(a, b)| (a - b).abs() <= 8e-3 * b.abs().max(0.1)), "{dtype} on {gpu}");
+        }
     }
     Ok(())
 }

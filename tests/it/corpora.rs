@@ -22,7 +22,7 @@ fn run(kind: &str, file: &Path, more: &[&str]) -> (String, Option<i32>) {
 }
 
 #[track_caller]
-fn all_pass(kind: &str, file: &str, cases: usize, device: &str) {
+pub(crate) fn all_pass(kind: &str, file: &str, cases: usize, device: &str) {
     let (printed, code) = run(kind, &data(file), &["--device", device]);
     let last = printed.lines().last().unwrap_or_default();
     assert_eq!((last, code), (&*format!("{cases} passed, 0 failed, 0 unsupported"), Some(0)), "{device}: {printed}");

@@ -23,7 +23,10 @@ fn random_kernels_on_the_emulator_of_gpus() {
             generator = generator.keeping();
         }
         let ast = kernel_of(&[generator.graph(2 + seed as usize % 7)]);
-        check_kernel(guarded::emulator(), &ast, seed).unwrap_or_else(|message| panic!("seed {seed}: {message}"));
+        for device in guarded::gpus() {
+            let name = device.name();
+            check_kernel(device, &ast, seed).unwrap_or_else(|message| panic!("seed {seed} on {name}: {message}"));
+        }
     }
 }
 

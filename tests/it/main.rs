@@ -34,6 +34,7 @@ mod machine_code;
 mod many_terms;
 mod matrices;
 mod matrix_tiles;
+mod on_gpu;
 mod one_value;
 mod onnx;
 mod opts;

@@ -58,9 +58,11 @@ fn check(ast: &UOp, target: &Target) -> (String, Linear) {
     let wanted = reference(ast, &inputs).expect("a kernel of floats");
     let as_list = lists::run_kernel(ast, &linear, &inputs).unwrap_or_else(|why| panic!("{list}: as a list: {why}"));
     compare(&wanted, &as_list).unwrap_or_else(|why| panic!("{list}: as a list: {why}"));
-    let as_ptx =
-        run_on(guarded::emulator(), ast, &linear, &inputs).unwrap_or_else(|why| panic!("{list}: as PTX: {why}"));
-    compare(&wanted, &as_ptx).unwrap_or_else(|why| panic!("{list}: as PTX: {why}"));
+    for device in guarded::gpus() {
+        let name = device.name();
+        let as_ptx = run_on(device, ast, &linear, &inputs).unwrap_or_else(|why| panic!("{list}: on {name}: {why}"));
+        compare(&wanted, &as_ptx).unwrap_or_else(|why| panic!("{list}: on {name}: {why}"));
+    }
     (list, linear)
 }
 

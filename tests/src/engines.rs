@@ -48,7 +48,7 @@ impl EngineError {
 }
 
 /// The engines that a header word stands for: each device fused and not, optimized and not, and for a CPU the lists that it compiles. `ptx` is the
-/// emulator of GPUs.
+/// emulator of GPUs, `cuda` the GPU of this machine.
 pub fn named(name: &str) -> Option<Vec<Engine>> {
     let device = |name, device: &'static OpenDevice, choices| {
         let run = move |graph: &Graph, inputs: &[Value]| on_device(device, graph, inputs, choices);
@@ -76,6 +76,7 @@ pub fn named(name: &str) -> Option<Vec<Engine>> {
         }
         "cpu_unfused" => Some(lists(lists::ON_HOST, false).chain([device("cpu, unfused", &CPU, UNFUSED)]).collect()),
         "ptx" => Some(vec![device("ptx", &PTX, FUSED), device("ptx, unoptimized", &PTX, UNOPTIMIZED)]),
+        "cuda" => Some(vec![device("cuda", &CUDA, FUSED), device("cuda, unoptimized", &CUDA, UNOPTIMIZED)]),
         "cpu_one_thread" => Some(vec![device("cpu, one thread", &CPU, Choices { threads: 1, ..FUSED })]),
         "linear" => Some(lists(lists::ON_HOST, true).collect()),
         "linear_unfused" => Some(lists(lists::ON_HOST, false).collect()),
@@ -84,7 +85,8 @@ pub fn named(name: &str) -> Option<Vec<Engine>> {
 }
 
 /// The words that [`named`] knows.
-pub const NAMES: [&str; 7] = ["interpreter", "cpu", "cpu_unfused", "cpu_one_thread", "linear", "linear_unfused", "ptx"];
+pub const NAMES: [&str; 8] =
+    ["interpreter", "cpu", "cpu_unfused", "cpu_one_thread", "linear", "linear_unfused", "ptx", "cuda"];
 
 /// The engines of several words.
 ///
@@ -99,9 +101,10 @@ pub fn all_named(names: &[&str]) -> Result<Vec<Engine>, String> {
     Ok(engines)
 }
 
-/// That a device cannot be opened: the interpreter is everywhere, and the CPU is where kernels for it can be loaded.
+/// That a device cannot be opened: the interpreter is everywhere, the CPU is where kernels for it can be loaded, and a GPU is where there is one.
 fn not_opened(error: &DeviceError, machine: (&str, &str)) -> EngineError {
     match machine {
+        _ if matches!(error, DeviceError::Unavailable { .. }) => EngineError::Skipped(format!("no device: {error}")),
         _ if !matches!(error, DeviceError::CompilerMissing { .. }) => EngineError::failed(error),
         ("x86_64", "linux") => EngineError::Failed(format!("it should be here: {error}")),
         (processor, system) => EngineError::Skipped(format!("not on {processor} with {system}: {error}")),
@@ -113,6 +116,7 @@ type OpenDevice = LazyLock<Result<Arc<dyn Device>, DeviceError>>;
 static INTERPRETER: OpenDevice = LazyLock::new(|| guarded::open("INTERPRETER", None));
 static CPU: OpenDevice = LazyLock::new(guarded::open_cpu);
 static PTX: OpenDevice = LazyLock::new(|| guarded::open("PTX", Some(2)));
+static CUDA: OpenDevice = LazyLock::new(|| guarded::open("CUDA", None));
 
 /// How a graph is compiled.
 #[derive(Clone, Copy)]
@@ -164,14 +168,19 @@ fn on_device(
     run_scheduled(device.as_ref(), target, graph, inputs, ScheduleOptions { fuse: choices.fuse, costs }, choices)
 }
 
-/// What a program gives on the emulator of GPUs, scheduled and with opts chosen by hand for one of these costs.
+/// What a program gives on the emulator of GPUs, and on the GPU of this machine if it has one, scheduled and with opts chosen by hand for one of these costs: each with the
+/// name of the device.
 ///
 /// # Errors
-/// What the compiler or the emulator says.
-pub fn on_emulator(graph: &Graph, inputs: &[Value], costs: Costs) -> Result<Vec<Value>, EngineError> {
-    let device = guarded::emulator();
-    let target = Target { costs, ..device.target().clone() };
-    run_scheduled(device, &target, graph, inputs, ScheduleOptions { fuse: true, costs }, FUSED)
+/// What the compiler or a device says.
+pub fn on_gpus(graph: &Graph, inputs: &[Value], costs: Costs) -> Result<Vec<(String, Vec<Value>)>, EngineError> {
+    let mut found = Vec::new();
+    for device in guarded::gpus() {
+        let target = Target { costs, ..device.target().clone() };
+        let options = ScheduleOptions { fuse: true, costs };
+        found.push((device.name().to_string(), run_scheduled(device, &target, graph, inputs, options, FUSED)?));
+    }
+    Ok(found)
 }
 
 fn run_scheduled(
@@ -312,7 +321,13 @@ mod tests {
             let engines = named(name).unwrap_or_default();
             assert!(!engines.is_empty(), "{name}");
             for engine in engines {
-                let found = (engine.run)(&graph, &inputs).unwrap_or_else(|error| panic!("{}: {error:?}", engine.name));
+                let found = match (engine.run)(&graph, &inputs) {
+                    Err(EngineError::Skipped(why)) if engine.name.starts_with("cuda") => {
+                        assert!(why.starts_with("no device: "), "{why}");
+                        continue;
+                    }
+                    found => found.unwrap_or_else(|error| panic!("{}: {error:?}", engine.name)),
+                };
                 assert_eq!(found.iter().map(Value::to_f64).collect::<Vec<_>>(), [[2.0, 4.0, 6.0]], "{}", engine.name);
             }
         }

@@ -27,6 +27,21 @@ pub fn emulator() -> &'static dyn Device {
     &**EMULATOR
 }
 
+/// The GPU of this machine, or why there is none.
+///
+/// # Errors
+/// When it cannot be opened.
+pub fn gpu() -> Result<&'static dyn Device, String> {
+    static GPU: LazyLock<Result<Arc<dyn Device>, String>> =
+        LazyLock::new(|| open("CUDA", None).map_err(|error| error.to_string()));
+    GPU.as_ref().map(|device| &**device).map_err(String::clone)
+}
+
+/// Whatever runs PTX: the emulator first, which says what is wrong where a GPU would fail, then the GPU of this machine, if it has one.
+pub fn gpus() -> impl Iterator<Item = &'static dyn Device> {
+    std::iter::once(emulator()).chain(gpu().ok())
+}
+
 /// A device of tests: the one place where they promise what opening one takes.
 ///
 /// # Errors

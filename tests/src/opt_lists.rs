@@ -271,8 +271,7 @@ pub fn check_list(ast: &UOp, n: Option<i64>, list: &str, target: &Target) -> Res
         kernel = apply(&kernel, opt, target).map_err(|refused| refused.to_string())?;
     }
     let kernel = InPlace { ast: ast.clone(), n };
-    let device = (target.language == Language::Ptx).then(guarded::emulator);
-    caught(|| compare(&kernel, &Applied { list, reorders }, target, device, 1)).map(drop)
+    caught(|| compare(&kernel, &Applied { list, reorders }, target, &devices_of(target, None), 1)).map(drop)
 }
 
 /// Applies a random list to a random kernel, and compares what it leaves in memory with what the kernel leaves without.
@@ -307,8 +306,7 @@ pub fn check_for(bytes: &[u8], machine: Option<&Target>, device: Option<&dyn Dev
             return Err("the list is not what its text parses to".to_string());
         }
         let device = device.filter(|_| std::ptr::eq(target, &*lists::HOST));
-        let device = if target.language == Language::Ptx { Some(guarded::emulator()) } else { device };
-        compare(&kernel, &applied, target, device, bytes.len() as u64)
+        compare(&kernel, &applied, target, &devices_of(target, device), bytes.len() as u64)
     });
     result.map_err(|why| {
         let n = kernel.n.map_or(String::new(), |n| format!(" (n = {n})"));
@@ -321,11 +319,19 @@ pub fn check_for(bytes: &[u8], machine: Option<&Target>, device: Option<&dyn Dev
     })
 }
 
+/// What runs kernels for a machine: all that runs PTX, or the host.
+fn devices_of<'d>(target: &Target, host: Option<&'d dyn Device>) -> Vec<&'d dyn Device> {
+    match target.language {
+        Language::Ptx => guarded::gpus().map(|device| device as &'d dyn Device).collect(),
+        _ => host.into_iter().collect(),
+    }
+}
+
 fn compare(
     kernel: &InPlace,
     applied: &Applied,
     target: &Target,
-    device: Option<&dyn Device>,
+    devices: &[&dyn Device],
     seed: u64,
 ) -> Result<Linear, String> {
     let inputs = in_place::inputs(&kernel.ast, &mut Random::new(seed));
@@ -342,11 +348,11 @@ fn compare(
     let wanted = run(&without).map_err(|why| format!("without opts: {why}"))?;
     let found = run(&linear).map_err(|why| format!("as a list: {why}"))?;
     same(&wanted, &found, &bounds, f64::to_bits).map_err(|why| format!("as a list: {why}"))?;
-    if let Some(device) = device {
-        let found = in_place::run(device, &linear, &inputs, kernel.n)?;
+    for device in devices {
+        let found = in_place::run(*device, &linear, &inputs, kernel.n)?;
         // Which of two zeros is the larger, machines say differently.
         let bits = |number: f64| (number + 0.0).to_bits();
-        same(&wanted, &found, &bounds, bits).map_err(|why| format!("on the device: {why}"))?;
+        same(&wanted, &found, &bounds, bits).map_err(|why| format!("on {}: {why}", device.name()))?;
     }
     Ok(linear)
 }

@@ -9,7 +9,7 @@ use warpweft_compiler::schedule::{ScheduleOptions, normalize, schedule_with};
 use warpweft_compiler::target::Costs;
 use warpweft_compiler::watch::Silent;
 use warpweft_compiler::{DType, ops};
-use warpweft_tests::engines::{on_emulator, reference};
+use warpweft_tests::engines::{on_gpus, reference};
 use warpweft_tests::error_bound;
 use warpweft_tests::kernels::Random;
 
@@ -24,9 +24,10 @@ fn check(what: &str, value: UOp, inputs: &[Value], costs: Costs) {
     let text = Graph::new("program", [value]).to_string();
     let graph = parse(&text).unwrap_or_else(|error| panic!("{what}: {error}"));
     let want = reference(&graph, inputs).unwrap_or_else(|why| panic!("{what}: {why}"));
-    let found = on_emulator(&graph, inputs, costs).unwrap_or_else(|why| panic!("{what}: {why:?}\n{text}"));
-    for (want, found) in want.iter().zip(&found) {
-        error_bound::compare(want, found).unwrap_or_else(|why| panic!("{what}: {why}"));
+    for (device, found) in on_gpus(&graph, inputs, costs).unwrap_or_else(|why| panic!("{what}: {why:?}\n{text}")) {
+        for (want, found) in want.iter().zip(&found) {
+            error_bound::compare(want, found).unwrap_or_else(|why| panic!("{what} on {device}: {why}"));
+        }
     }
 }
 

@@ -301,7 +301,7 @@ mod tests {
         refused(&with("render wasm"), "1: `render` needs one of llvm, ptx");
         refused(&with("pass loops loops"), "1: `pass` does not take `loops`");
         refused(&with("run"), "1: `run` needs a word: there are interpreter, cpu, ");
-        refused(&with("run interpreter cuda"), "1: `run` does not take `cuda`: there are interpreter, cpu, ");
+        refused(&with("run interpreter cudo"), "1: `run` does not take `cudo`: there are interpreter, cpu, ");
         refused(&with("run cpu precise"), "1: one command of a file can be precise, and none that prints nothing");
     }
 }
