@@ -78,6 +78,27 @@ fn a_known_index_is_looked_at_when_it_is_written() {
     assert_eq!(x.index_select(1, &Tensor::full([0], 7)).shape().unwrap(), [2, 0]);
 }
 
+/// What the host gave a GPU is known without a wait for it, until something else lies there; what the GPU computed is not.
+#[test]
+fn of_a_gpu_what_the_host_gave_is_known() {
+    let bytes: Vec<u8> = [1i64, 3, 0].iter().flat_map(|value| value.to_le_bytes()).collect();
+    let there = || Tensor::from_bytes(Some("PTX"), DType::I64, [3], &bytes);
+    let x = Tensor::from_bytes(Some("PTX"), DType::F32, [3], &[0; 12]);
+    let (given, sent) = (there(), Tensor::from_vec(vec![1i64, 3, 0], [3]).to("PTX"));
+    for index in [&given, &sent, &sent.to("PTX")] {
+        refused(&x.gather(index, 0), &["the index 3, element 1"]);
+        x.gather(&index.get(1..).minimum(2), 0).to_bytes().expect("all are in range");
+    }
+    // Other elements in its memory.
+    given.assign(there().minimum(2)).unwrap();
+    given.realize().unwrap();
+    x.gather(&given, 0).to_bytes().expect("all are in range");
+    sent.get(0).assign(-5).unwrap();
+    sent.realize().unwrap();
+    assert_eq!(x.gather(&sent, 0).to_vec::<f32>().unwrap(), [0.0; 3]);
+    refused(&check_indices(|| x.gather(&sent, 0)), &["the index -5, element 0"]);
+}
+
 #[test]
 fn in_the_checked_mode_every_index_is_looked_at() {
     for bad in [3, -1, i64::MAX, i64::MIN] {

@@ -152,7 +152,7 @@ impl Executor {
         let room = room.max(len);
         let memory = Buffer::new(&self.allocator, room as usize * dtype.bytes());
         memory.copy_in(0, data)?;
-        Ok(run::buffer_node(memory, dtype, room, &self.name))
+        Ok(run::buffer_node(memory.given(data), dtype, room, &self.name))
     }
 
     /// A `Buffer` node over somebody else's memory, which holds elements of that type and goes back to them with the node; at once, where kernels

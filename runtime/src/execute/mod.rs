@@ -142,7 +142,14 @@ pub(crate) fn copied_to(executor: &Executor, value: &UOp, room: u64) -> Result<U
     let elements = stored.shape().numel().value().map_err(|name| ExecuteError::Unbound { name })?.max(0) as u64;
     let (dtype, room) = (stored.dtype(), room.max(elements));
     let bytes = |elements: u64| elements as usize * dtype.bytes();
-    let copy = memory.copied_to(&executor.allocator, bytes(elements), bytes(room))?;
+    let mut copy = memory.copied_to(&executor.allocator, bytes(elements), bytes(room))?;
+    if let Some(known) = memory.known_bytes().and_then(|known| known.get(..bytes(elements))) {
+        copy = copy.given(known);
+    } else if memory.allocator().device().uses_host_memory() {
+        copy = memory.with_host(bytes(elements), |data| {
+            Ok::<_, ExecuteError>(copy.given(warpweft_devices::elements::as_elements(data).unwrap_or_default()))
+        })?;
+    }
     Ok(run::buffer_node(copy, dtype, room, &executor.name))
 }
 

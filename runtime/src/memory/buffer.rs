@@ -42,17 +42,33 @@ pub struct Buffer {
     bytes: usize,
     /// Whether nothing says where it belongs: what it holds was computed from constants alone.
     is_of_constants: bool,
+    /// The bytes that the host gave it at first, for who would else wait for a device to hear of them.
+    given: Option<Arc<[u8]>>,
 }
+
+/// No more bytes than that are kept on the host too.
+const GIVEN_BYTES_MAX: usize = 32 << 10;
 
 impl Buffer {
     fn whole(storage: Storage) -> Buffer {
         let bytes = storage.bytes;
-        Buffer { storage: Arc::new(storage), offset: 0, bytes, is_of_constants: false }
+        Buffer { storage: Arc::new(storage), offset: 0, bytes, is_of_constants: false, given: None }
     }
 
-    /// The buffer, known to hold what was computed from constants alone, or not: if so, whoever uses it on another device gets a copy there.
+    /// The buffer with what was computed into it, from constants alone or not: if so, whoever uses it on another device gets a copy there.
     pub(crate) fn of_constants(self, is_of_constants: bool) -> Buffer {
-        Buffer { is_of_constants, ..self }
+        Buffer { is_of_constants, given: None, ..self }
+    }
+
+    /// The buffer, into which the host copied these bytes: if they are few, and the host cannot look at its memory, they are kept beside it.
+    pub(crate) fn given(self, bytes: &[u8]) -> Buffer {
+        let is_kept = bytes.len() <= GIVEN_BYTES_MAX && !self.storage.allocator.device().uses_host_memory();
+        Buffer { given: is_kept.then(|| bytes.into()), ..self }
+    }
+
+    /// The first bytes of what it holds, as far as the host knows them without waiting for a device.
+    pub(crate) fn known_bytes(&self) -> Option<&[u8]> {
+        self.given.as_deref().filter(|_| self.is_own())
     }
 
     /// Whether what it holds was computed from constants alone.
@@ -117,7 +133,9 @@ impl Buffer {
     /// [`DeviceError::OutOfBounds`] when they are not inside.
     pub fn view(&self, offset: usize, bytes: usize) -> Result<Buffer, DeviceError> {
         match offset.checked_add(bytes) {
-            Some(end) if end <= self.bytes => Ok(Buffer { offset: self.offset + offset, bytes, ..self.clone() }),
+            Some(end) if end <= self.bytes => {
+                Ok(Buffer { offset: self.offset + offset, bytes, given: None, ..self.clone() })
+            }
             Some(_) | None => Err(DeviceError::OutOfBounds { offset, bytes, limit: self.bytes }),
         }
     }

@@ -16,7 +16,7 @@ use warpweft_compiler::target::Target;
 use warpweft_compiler::watch::Silent;
 use warpweft_devices::ptxas::{INSTALLED, Ptxas, Resources};
 
-use crate::{cases, gpu_cases};
+use crate::{cases, gpu_cases, layer_cases};
 
 /// Where the numbers of a machine come from.
 const SOURCE: &str =
@@ -82,7 +82,7 @@ pub(crate) fn run(target: &str, wanted: &[String], save: Option<&Path>) -> Resul
         "spills"
     );
     let mut spilling: Vec<&str> = Vec::new();
-    let names = gpu_cases::names().chain(cases::NAMES.iter().copied());
+    let names = gpu_cases::names().chain(cases::NAMES.iter().chain(layer_cases::NAMES).copied());
     for name in names.filter(|name| wanted.is_empty() || wanted.iter().any(|other| other == name)) {
         let value = gpu_cases::shaped(name)?;
         if let Some(folder) = save {

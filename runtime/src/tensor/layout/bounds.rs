@@ -1,7 +1,7 @@
 //! Indices that name nothing: an error of the call where the index is known, and always in the checked mode.
 //!
 //! An index is known where looking costs nothing: if its bounds say enough, or if it is small and made of memory and constants alone, so
-//! that it can be read at once. What is not known (the result of a kernel, an argument of a traced function) is looked at in the
+//! that it can be read at once; of what a GPU holds, that is what the host gave it. What is not known (the result of a kernel, an argument of a traced function) is looked at in the
 //! checked mode, when a value is asked for: see [`check_indices`] and `execute::checks`. Without it such an element reads 0, names no
 //! place to write to, and makes a loss NaN.
 //!
@@ -214,12 +214,16 @@ impl Memory {
         Some(Memory { buffer, spec, count })
     }
 
-    /// Its elements in row-major order.
+    /// Its elements in row-major order; none where the host would wait for a device to hear of them.
     fn read(&self, dtype: DType) -> Option<Value> {
         let memory = execute::memory_of(&self.buffer)?;
         let (lengths, strides) = (self.spec.shape.as_const()?, self.spec.strides.as_const()?);
         let first = self.spec.offset.as_const()?;
         let width = dtype.bytes();
+        let device = memory.allocator().device();
+        if memory.known_bytes().is_none() && !device.uses_host_memory() {
+            return None;
+        }
         let mut bytes = vec![0u8; self.count as usize * width];
         for (number, element) in bytes.chunks_mut(width).enumerate() {
             let (mut rest, mut at) = (number as i64, first);
@@ -227,7 +231,11 @@ impl Memory {
                 at += rest % len * stride;
                 rest /= len;
             }
-            memory.copy_out(usize::try_from(at).ok()? * width, element).ok()?;
+            let at = usize::try_from(at).ok()? * width;
+            match memory.known_bytes() {
+                Some(known) => element.copy_from_slice(known.get(at..at + width)?),
+                None => memory.copy_out(at, element).ok()?,
+            }
         }
         Value::from_bytes(dtype, vec![self.count], &bytes)
     }
