@@ -7,8 +7,8 @@ use crate::ir::text::Graph;
 use crate::ir::{Arg, Op, UOp, postorder};
 use crate::kernel::{accumulate, effects, estimate, local_buffers, name};
 use crate::legalize::{
-    blocks, decompose, dot_products, expand, first_thread, index_types, interleaved, pairs, states, strided,
-    sums_across, transpose,
+    blocks, decompose, dot_products, expand, first_thread, guarded_loads, index_types, interleaved, pairs, states,
+    strided, sums_across, transpose,
 };
 use crate::linearize::{self, Linear, ahead, barriers, check, linearizer, reassociate, repeated, short_loops};
 use crate::lower::{loops, reduction_order, tensors};
@@ -76,6 +76,9 @@ pub fn lower_kernel(
     }
     passes.run("local buffers get scratch of their own", local_buffers::number_scratch);
     passes.run("what accumulates in memory loads what is there", accumulate::open_accumulations);
+    if target.blocks.is_some() {
+        passes.run("what is only stored under a condition is loaded under it", guarded_loads::guard_loads);
+    }
     passes.run("states become accumulators", states::accumulate_states);
     passes.run("dot products that no instruction takes are written out", |kernel| {
         dot_products::write_out_dots(kernel, target)

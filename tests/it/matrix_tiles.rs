@@ -34,7 +34,7 @@ fn product(dtype: DType, [rows, terms, columns]: [i64; 3], turned: Turned) -> UO
 
 /// A machine of so few multiprocessors that any number of blocks is enough.
 fn small_gpu() -> Target {
-    let costs = Costs { few_results: 1, ..Costs::gpu_model() };
+    let costs = Costs { few_results: 1, cores: 1, ..Costs::gpu_model() };
     Target { costs, ..Target::gpu_model() }
 }
 

@@ -10,7 +10,7 @@
 //! - instructions that warps issue, as the list has them: what the assembler adds or saves is not known here.
 //!
 //! Where a launch has fewer blocks than the machine has multiprocessors, the others wait: all times but that of memory grow by so much. Latencies are not looked at,
-//! so a kernel is never faster than this and often slower. Numbers of machines are those of [`Costs`](crate::target::Costs), from data sheets; nothing was measured.
+//! so a kernel is never faster than this and often slower; but for what a tensor decides: an access under its condition counts as if it were done. Numbers of machines are those of [`Costs`](crate::target::Costs), from data sheets; nothing was measured.
 //!
 //! Always: the same list and target give the same numbers. Tested below.
 
@@ -108,7 +108,7 @@ pub fn roofline(linear: &Linear, target: &Target) -> Roofline {
     let launch = linear.launch();
     let (blocks, threads) = (launch.blocks() as f64, launch.threads() as f64);
     let costs = &target.costs;
-    let multiprocessors = f64::from(costs.few_results);
+    let multiprocessors = f64::from(costs.cores);
     let busy = (blocks / multiprocessors).min(1.0);
     let warps_of_block = (threads / WARP as f64).ceil();
     let counted = count(linear, warps_of_block);

@@ -49,6 +49,8 @@ pub struct Costs {
     pub terms_per_ns: u32,
     /// Threads for which there should be work.
     pub threads: u32,
+    /// Cores or multiprocessors, of which each is idle without rows of its own.
+    pub cores: u32,
     /// Lanes of 4-byte elements of a vector.
     pub vector_lanes: u32,
     /// Rows of a contraction that share what they read, in a register tile.
@@ -104,6 +106,7 @@ impl Costs {
             matrix_ops_per_ns: 0,
             terms_per_ns: 50,
             threads: 16,
+            cores: 2,
             vector_lanes: 16,
             rows_shared: 4,
             scratch_bytes: 1 << 19,
@@ -143,6 +146,7 @@ impl Costs {
             matrix_ops_per_ns: 494_500,
             terms_per_ns: 33_500,
             threads: 132 * 2048,
+            cores: 132,
             vector_lanes: 4,
             few_results: 132,
             partial_results: 8 * 132,
@@ -168,6 +172,7 @@ impl Costs {
             matrix_ops_per_ns: 156_000,
             terms_per_ns: 9750,
             threads: 108 * 2048,
+            cores: 108,
             few_results: 108,
             partial_results: 8 * 108,
             ..Costs::gpu_model()
@@ -186,6 +191,7 @@ impl Costs {
             matrix_ops_per_ns: 1_125_000,
             terms_per_ns: 37_500,
             threads: 148 * 2048,
+            cores: 148,
             few_results: 148,
             partial_results: 8 * 148,
             ..Costs::gpu_model()

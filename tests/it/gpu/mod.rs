@@ -58,7 +58,7 @@ fn softmax(rows: i64, columns: i64) -> UOp {
 
 /// A machine of so few multiprocessors that any number of blocks is enough.
 fn small_gpu() -> Target {
-    let costs = Costs { few_results: 1, ..Costs::gpu_model() };
+    let costs = Costs { few_results: 1, cores: 1, ..Costs::gpu_model() };
     Target { costs, ..Target::gpu_model() }
 }
 

@@ -15,7 +15,7 @@ use warpweft_tests::kernels::Random;
 
 /// A machine whose instructions take long and whose launches take nothing.
 fn slow() -> Costs {
-    Costs { instructions_per_ns: 1, launch_ns: 0, few_results: 1, threads: 256, ..Costs::gpu_model() }
+    Costs { instructions_per_ns: 1, launch_ns: 0, few_results: 1, cores: 1, threads: 256, ..Costs::gpu_model() }
 }
 
 /// What a program gives on that machine is what the interpreter gives; numbers of its inputs are drawn.

@@ -1,6 +1,7 @@
 //! Reductions that threads share: who has which part of a row, and that values stay what they are.
 
 use warpweft_compiler::DType;
+use warpweft_compiler::cost_model::roofline::roofline;
 use warpweft_compiler::ir::{Combiner, Dim, Op, ReduceOp, UOp};
 use warpweft_compiler::target::{Costs, Target};
 use warpweft_tests::kernels::kernel_of;
@@ -96,10 +97,18 @@ fn lengths_without_divisors_have_whole_blocks() {
 #[test]
 fn columns_are_summed_by_warps_that_have_a_part_of_the_rows_each() {
     let ast = kernel_of(&[matrix(1, 200, 64).reduce(ReduceOp::Add, &[0]).reshape([64])]);
+    let (list, linear) = chosen(&ast, &small_gpu());
+    let launch = linear.launch();
+    assert_eq!((launch.grid, launch.block), ([2, 1, 1], [32, 16, 1]), "{list}");
+    assert!(count(&linear, Op::Barrier) >= 1, "{list}");
+    // Where that leaves multiprocessors without a block, a warp has the columns of a sector in several rows.
     let (list, linear) = chosen(&ast, &Target::gpu_model());
     let launch = linear.launch();
-    assert_eq!((launch.grid, launch.block), ([2, 1, 1], [32, 8, 1]), "{list}");
-    assert!(count(&linear, Op::Barrier) >= 1, "{list}");
+    assert_eq!((launch.grid, launch.block), ([8, 1, 1], [8, 16, 1]), "{list}");
+    let ast = kernel_of(&[matrix(1, 4096, 1024).reduce(ReduceOp::Add, &[0]).reshape([1024])]);
+    let (list, linear) = chosen(&ast, &Target::gpu_model());
+    let times = roofline(&linear, &Target::gpu_model());
+    assert!(times.least_ns() < 1.2 * times.of_any_kernel_ns() && times.busy > 0.9, "{list}: {times:?}");
 }
 
 #[test]
@@ -136,7 +145,7 @@ fn states_are_shared_through_memory() {
 
 #[test]
 fn fewer_threads_have_a_row_where_that_leaves_enough() {
-    let costs = Costs { threads: 64, few_results: 1, ..Costs::gpu_model() };
+    let costs = Costs { threads: 64, few_results: 1, cores: 1, ..Costs::gpu_model() };
     let target = Target { costs, ..Target::gpu_model() };
     // One warp, which needs no shared memory; two vectors of each thread, where more threads would have none.
     for (rows, columns, threads) in [(64, 1000, 32), (64, 768, 32), (64, 5120, 256)] {

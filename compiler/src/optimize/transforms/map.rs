@@ -329,13 +329,25 @@ pub(crate) fn group(root: &UOp, range: &UOp, dim: ThreadDim) -> Result<UOp, Reas
         let first = numbers[node.src()];
         let by_index = own.iter().zip(first..).map(|(index, id)| Copied::by_its_threads(index, id));
         let by_group = Copied::new(range, first + own.len() as u32, AxisKind::Block(dim));
-        let along: Vec<Copied> = by_index.chain([by_group]).collect();
+        let mut along: Vec<Copied> = by_index.chain([by_group]).collect();
+        // Neighbours in a warp lie beside each other: so neither who stores nor who loads meets another in a bank.
+        along.sort_by_key(|copied| std::cmp::Reverse(place_in_block(copied.fill())));
         let parts = over_others(&rebuilt, combining, range);
         let kept: Vec<UOp> = parts.iter().map(|part| materialized_along(part, &along, MemorySpace::Shared)).collect();
         combining.reduce_ranges(&kept, std::slice::from_ref(range)).swap_remove(combining.number())
     });
     check_replacing_stores(&new)?;
     Ok(simplify(&new))
+}
+
+/// How far apart neighbours along an index of a block's threads are in it: those of a lane are nearest.
+fn place_in_block(index: &UOp) -> u8 {
+    match kind_of(index) {
+        AxisKind::Block(ThreadDim::X) => 1,
+        AxisKind::Block(ThreadDim::Y) => 2,
+        AxisKind::Block(ThreadDim::Z) => 3,
+        _ => 0,
+    }
 }
 
 #[cfg(test)]

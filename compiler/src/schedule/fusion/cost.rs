@@ -44,6 +44,9 @@ pub(in crate::schedule) struct Model {
     pub(super) ops_per_ns: f64,
     pub(super) terms_per_ns: f64,
     pub(super) threads: f64,
+    pub(super) cores: f64,
+    /// Rows of which all cores have about even shares: one for each thread, or where a block of threads has a row, for each block.
+    pub(super) even_rows: f64,
     pub(super) vector_lanes: f64,
     pub(super) rows_shared: f64,
     pub(super) scratch_bytes: f64,
@@ -66,6 +69,8 @@ impl Model {
             ops_per_ns: f64::from(costs.ops_per_ns),
             terms_per_ns: f64::from(costs.terms_per_ns),
             threads: f64::from(costs.threads),
+            cores: f64::from(costs.cores),
+            even_rows: f64::from(costs.threads.min(costs.few_results)),
             vector_lanes: f64::from(costs.vector_lanes),
             rows_shared: f64::from(costs.rows_shared),
             scratch_bytes: f64::from(costs.scratch_bytes),
@@ -79,9 +84,9 @@ impl Model {
         }
     }
 
-    /// Ops that are lost because so many rows are all that the threads can share: too few leave some without work.
+    /// Ops that all cores could have done while some of them wait, because so many rows are all that they can share.
     pub(super) fn waiting(&self, work: f64, rows: f64) -> f64 {
-        work * (1.0 / rows.clamp(1.0, self.threads) - 1.0 / self.threads) * 2.0
+        work * (1.0 / rows.clamp(1.0, self.even_rows) - 1.0 / self.even_rows) * self.cores
     }
 }
 

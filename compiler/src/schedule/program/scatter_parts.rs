@@ -21,9 +21,16 @@ const STEP_NS: f64 = 400.0;
 const SKIP_NS: f64 = 20.0;
 /// Times that a table's bytes move: filled, and loaded to be combined.
 const TABLE_MOVES: f64 = 3.0;
-/// Times that a source's bytes move between threads and the second cache: the source, and its place, loaded and stored. Those of other segments leave the place alone, but are taken for as many:
-/// what a condition saves is not known.
+/// Instructions of a warp for a source, of its segment or of another one.
+const STEP_INSTRUCTIONS: f64 = 10.0;
+/// Times that a source's bytes move between threads and the second cache: the source, and its place, loaded and stored. Those of other segments are not loaded.
 const SOURCE_MOVES: f64 = 3.0;
+/// Iterations that a turn of the loop over a part's sources has at the best.
+const TURN: i64 = 8;
+/// Lines from which on neighbouring threads have lines, and not parts.
+const NEIGHBOURS: i64 = 8;
+/// Threads of a warp.
+const WARP: f64 = 32.0;
 /// Elements of all tables together: so many for each source, and so many in any case.
 const PLACES_OF_SOURCE: f64 = 2.0;
 const PLACES_FREE: f64 = (1 << 22) as f64;
@@ -95,12 +102,17 @@ fn signed(dtype: DType) -> DType {
 fn division_of(costs: &Costs, [places, sources, lines]: [f64; 3], bytes: f64) -> Option<Division> {
     let memory = f64::from(costs.memory_bytes_per_ns.max(1));
     let cache = f64::from(costs.shared_cache_bytes_per_ns.max(1));
+    let issued = f64::from(costs.instructions_per_ns.max(1));
+    // Threads along the lines have a vector each.
+    let threads = (lines / f64::from(costs.vector_lanes.max(1))).max(1.0);
     let total_ns = |division: &Division| {
         let (parts, segments) = (division.parts as f64, division.segments as f64);
         let tables = parts * places * lines * bytes * TABLE_MOVES / memory;
         let skipped = if segments > 1.0 { sources / parts * SKIP_NS } else { 0.0 };
-        let read = segments * sources * lines * bytes * SOURCE_MOVES / cache;
-        2.0 * f64::from(costs.launch_ns) + tables + skipped + sources / parts / segments * STEP_NS + read
+        let steps = segments * sources * (threads / WARP).max(1.0) * STEP_INSTRUCTIONS / issued;
+        let read = sources * lines * bytes * SOURCE_MOVES / cache;
+        let waited = skipped + sources / parts / segments * STEP_NS;
+        2.0 * f64::from(costs.launch_ns) + tables + waited.max(steps).max(read)
     };
     let most = (PLACES_OF_SOURCE * sources * lines).max(PLACES_FREE);
     let fits = |division: &Division| {
@@ -119,27 +131,33 @@ fn divided(op: ReduceOp, division: Division, places: i64, (index, source): (&UOp
     let Division { parts, segments } = division;
     let [outside, sources, inside] = [0, 1, 2].map(|axis| index.shape()[axis].clone());
     let of_part = (sources.max_value() - 1) / parts + 1;
+    // Turns of the loop over them are several sources each.
+    let of_part = if of_part > TURN * TURN { (of_part - 1) / TURN * TURN + TURN } else { of_part };
     let of_segment = (places - 1) / segments + 1;
     let missing = of_part * parts - sources.max_value();
-    // A part has every so many-th source: what neighbours load lies side by side. Those that are missing have no place.
+    // A part has every so many-th source where neighbours are of different parts: what they load lies side by side. Those that are missing have no place.
+    let has_lines = inside.max_value() >= NEIGHBOURS;
     let cut = |value: &UOp| {
         let bounds = [0, missing, 0].map(|behind| (Dim::Const(0), Dim::Const(behind)));
         let filled = if missing == 0 { value.clone() } else { value.pad(&bounds) };
         let cut = [outside.clone(), of_part.into(), parts.into(), inside.clone()];
-        let lines = filled.reshape(cut).permute(&[0, 2, 1, 3]);
+        let lines = match has_lines {
+            true => filled.reshape([outside.clone(), parts.into(), of_part.into(), inside.clone()]),
+            false => filled.reshape(cut).permute(&[0, 2, 1, 3]),
+        };
         let one = [outside.clone(), parts.into(), 1.into(), of_part.into(), inside.clone()];
         let all = [outside.clone(), parts.into(), segments.into(), of_part.into(), inside.clone()];
         lines.reshape(one).expand(all)
     };
     let dtype = index.dtype();
+    let int = |value: i64| UOp::int(value, dtype);
     // One more, so that what is filled up with zeros becomes less than none.
-    let numbered = cut(&(index + UOp::int(1, dtype)));
+    let numbered = cut(&(index + int(1)));
     let segment = UOp::iota(segments).reshape([1, 1, segments, 1, 1]).expand(numbered.shape().clone()).cast(dtype);
-    let place = numbered - UOp::int(1, dtype) - segment * UOp::int(of_segment, dtype);
+    let place = numbered - int(1) - segment * int(of_segment);
     let table = Shape::from([outside.clone(), parts.into(), segments.into(), of_segment.into(), inside.clone()]);
-    let identity = UOp::constant(op.identity(source.dtype()), source.dtype());
-    let empty = identity.reshape([1, 1, 1, 1, 1]).expand(table);
-    let tables = empty.scatter(&place, &cut(source), Some(op), 3);
+    let identity = UOp::constant(op.identity(source.dtype()), source.dtype()).reshape([1, 1, 1, 1, 1]);
+    let tables = identity.expand(table).scatter(&place, &cut(source), Some(op), 3);
     let total = match parts {
         1 => tables,
         // Of many parts some are combined first: so there are threads enough for few places.

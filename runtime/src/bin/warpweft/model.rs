@@ -60,7 +60,7 @@ pub(crate) fn run(target: &str, wanted: &[String], save: Option<&Path>) -> Resul
         costs.memory_bytes_per_ns,
         2 * costs.ops_per_ns,
         costs.scratch_bytes_per_ns,
-        costs.few_results
+        costs.cores
     );
     println!(
         "times in us; `of bound`: the longest of them by that of bytes or flops, which no kernel is below; `launch`, which comes to that: {} us for each kernel",

@@ -64,7 +64,10 @@ impl Copies<'_> {
         }
         let is_late = |node: &UOp| self.plan.accumulated.contains(node);
         let (late, early): (Vec<&UOp>, Vec<&UOp>) = body.iter().partition(|node| is_late(node));
-        for node in early {
+        // Indices of threads end behind all that is repeated inside.
+        let tail = early.iter().rev().take_while(|node| node.op() == Op::EndRange).count();
+        let (early, ends) = early.split_at(early.len() - tail);
+        for &node in early {
             if !self.plan.varying.contains(node) {
                 if self.plan.has_threads {
                     self.keep(node);
@@ -86,12 +89,15 @@ impl Copies<'_> {
             for node in &late {
                 let new = self.over(node, of_copy);
                 // Two iterations may come to update alike, and neither may be lost.
-                let is_second = new.op() == Op::Update && self.fresh.contains(&new);
+                let is_second = matches!(new.op(), Op::Update | Op::Previous | Op::Store) && self.fresh.contains(&new);
                 if is_second || !self.put(&new) {
                     return false;
                 }
                 of_copy.insert(node, new);
             }
+        }
+        if self.plan.has_threads {
+            ends.iter().for_each(|end| self.keep(end));
         }
         true
     }

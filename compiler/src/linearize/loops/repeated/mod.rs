@@ -9,7 +9,7 @@
 //!                                        a0 += v0;  a0 += v1;  a0 += v2;  a0 += v3
 //! ```
 //!
-//! Iterations stand beside each other op by op, but for what updates accumulators: that comes in the order in which the loop would do it, so values stay to the bit. Iterations that are left over come before the
+//! Iterations stand beside each other op by op, but for what updates accumulators, or combines with what is in memory: that comes in the order in which the loop would do it, so values stay to the bit. Iterations that are left over come before the
 //! loop. Addresses of further iterations are those of the first and a constant (`addresses`).
 //!
 //! Indices of threads are no loops: where a body has them, its ops are repeated inside.

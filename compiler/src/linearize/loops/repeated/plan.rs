@@ -24,7 +24,7 @@ pub(super) struct Plan {
     pub(super) ways: Vec<i64>,
     /// What differs from iteration to iteration.
     pub(super) varying: FxHashSet<UOp>,
-    /// What is made of accumulators.
+    /// What is made of accumulators, or of what an earlier iteration may have stored.
     pub(super) accumulated: FxHashSet<UOp>,
     /// Whether the body has indices of threads.
     pub(super) has_threads: bool,
@@ -36,7 +36,9 @@ impl Plan {
     /// Where the loop that ends there begins, and its plan.
     pub(super) fn of(list: &[UOp], end: usize) -> Option<(usize, Plan)> {
         let range = &list[end].src()[0];
-        let is_loop = range.as_range().is_some_and(|arg| matches!(arg.kind, AxisKind::Loop | AxisKind::Reduce));
+        let is_loop = range
+            .as_range()
+            .is_some_and(|arg| matches!(arg.kind, AxisKind::Loop | AxisKind::Reduce | AxisKind::Serial));
         let turns = range.src()[0].as_int().filter(|turns| is_loop && *turns >= 2)?;
         let begin = list[..end].iter().rposition(|node| node == range)?;
         let body = &list[begin + 1..end];
@@ -46,12 +48,12 @@ impl Plan {
         let mut stored: Vec<&UOp> = Vec::new();
         for node in body {
             let varies = node.src().iter().any(|operand| varying.contains(operand));
-            let is_accumulated =
-                node.src().iter().any(|operand| operand.op() == Op::Accumulator || accumulated.contains(operand));
+            let is_accumulated = node.op() == Op::Previous
+                || node.src().iter().any(|operand| operand.op() == Op::Accumulator || accumulated.contains(operand));
             match node.op() {
                 Op::Range if node.as_range().is_some_and(|arg| arg.kind.is_thread_index()) => has_threads = true,
                 Op::EndRange => continue,
-                Op::Range | Op::Exchange | Op::Barrier | Op::ShuffleReduce | Op::Final | Op::Previous => return None,
+                Op::Range | Op::Exchange | Op::Barrier | Op::ShuffleReduce | Op::Final => return None,
                 Op::Accumulator | Op::LoadMatrices | Op::MultiplyMatrices => return None,
                 Op::Store if node.src()[0].src()[0].op() == Op::Param && varies => stored.push(&node.src()[0].src()[0]),
                 Op::Store => return None,
@@ -69,13 +71,25 @@ impl Plan {
             }
         }
         let is_replaced = |node: &&UOp| node.op() == Op::Load && stored.contains(&&node.src()[0].src()[0]);
-        if body.iter().any(|node| is_replaced(&node)) || has_threads && !accumulated.is_empty() {
+        let is_once = |memory: &&UOp| stored.iter().filter(|other| *other == memory).count() == 1;
+        if body.iter().any(|node| is_replaced(&node)) || !stored.iter().all(is_once) {
+            return None;
+        }
+        // What comes in order stands before the ends of all indices of threads.
+        let tail = body.iter().rev().take_while(|node| node.op() == Op::EndRange).count();
+        let ends = body.iter().filter(|node| node.op() == Op::EndRange).count();
+        if has_threads && !accumulated.is_empty() && (tail < ends || accumulated.iter().any(is_of_accumulator)) {
             return None;
         }
         let ways: Vec<i64> = COPIES.iter().filter_map(|most| copies_of(turns, *most, !has_threads)).collect();
         let is_named = list[end + 1..].iter().any(|node| node.src().contains(&list[end]));
         Some((begin, Plan { end, ways, varying, accumulated, has_threads, is_named }))
     }
+}
+
+/// Whether an op is made of an accumulator.
+fn is_of_accumulator(node: &UOp) -> bool {
+    node.op() == Op::Update || node.src().iter().any(|operand| operand.op() == Op::Accumulator)
 }
 
 /// Registers of a thread that are left, where accumulators have theirs, and as many again what is added to them.

@@ -138,7 +138,7 @@ fn neighbours_last(mut loops: Vec<UOp>, survey: &Survey) -> Vec<UOp> {
 /// Threads of a block: fewer where there are not so many for each multiprocessor, but whole warps.
 fn threads_of_block(loops: &[UOp], choice: &Attempts<'_>, blocks: &Blocks) -> i64 {
     let all = loops.iter().map(|range| range.src()[0].max_value().max(1)).fold(1, i64::saturating_mul);
-    let of_each = all / i64::from(choice.target.costs.few_results).max(1);
+    let of_each = all / i64::from(choice.target.costs.cores).max(1);
     let power = (of_each.clamp(1, THREADS) as u32).next_power_of_two();
     i64::from(power).max(blocks.lanes as i64).min(THREADS).min(blocks.threads_max as i64)
 }

@@ -78,7 +78,7 @@ pub(crate) fn tile_matrices(choice: &mut Attempts<'_>, product: &Product, survey
         let counted = sides.map(|side| if is_few(side) { (1, 1) } else { (side.0, side.1) });
         is_meant && is_mostly_full(&[counted[0], counted[1], (terms, slice)])
     };
-    let enough = i64::from(choice.target.costs.few_results);
+    let enough = i64::from(choice.target.costs.cores);
     let tiles_of = |len: i64, side: i64| (len + side - 1) / side;
     let is_enough =
         |tile: &&MatrixTile| tiles_of(rows, tile.rows) * tiles_of(columns, tile.columns) * batches >= enough;

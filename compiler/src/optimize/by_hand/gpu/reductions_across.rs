@@ -9,6 +9,7 @@ use super::blocks::{Mark, largest_divisor};
 use super::parts::{exists, map_grid, map_masked_part, map_part, part_of};
 use super::row_loops::{Rows, Shared};
 use super::shared_reductions::{TERMS_OF_THREAD, THREADS_OF_BLOCK};
+use super::team::THREADS_ENOUGH;
 use crate::ir::ThreadDim;
 use crate::kernel::ranges::next_range_id;
 use crate::optimize::by_hand::Attempts;
@@ -16,6 +17,8 @@ use crate::optimize::by_hand::survey::Survey;
 use crate::optimize::opt::{Opt, ThreadIndex};
 use crate::target::Blocks;
 
+/// Bytes that a warp loads of consecutive memory at the least.
+const SECTOR_BYTES: i64 = 32;
 /// Rows that a thread computes, each a register.
 const ROWS_AT_ONCE: i64 = 16;
 /// Terms that are written out one behind the other: of so many neighbours a thread loads all at once.
@@ -30,10 +33,14 @@ pub(crate) fn share_across(choice: &mut Attempts<'_>, blocks: &Blocks, survey: &
     let at_once = rows_at_once(choice, survey, rows, id, outputs / warp);
     let times = at_once.map_or(1, |(_, times)| times);
     let wanted = i64::from(choice.target.costs.threads) * times / outputs.max(1);
-    let divisor = largest_divisor(len, warp);
+    // States are combined one after the other, so fewer threads have a part of them.
+    let most_beside = if rows.has_states { warp } else { outputs_beside(choice, survey, outputs, warp) };
+    let divisor = largest_divisor(len, most_beside);
     // A part under a mask, where what divides the length leaves most of a warp without outputs.
-    let (side, is_masked) = if divisor * 2 <= warp && len > warp { (warp, true) } else { (divisor, false) };
-    let most = (THREADS_OF_BLOCK / side).min(shortest / TERMS_OF_THREAD).min(wanted);
+    let (side, is_masked) =
+        if divisor * 2 <= most_beside && len > most_beside { (most_beside, true) } else { (divisor, false) };
+    let threads = if rows.has_states { THREADS_OF_BLOCK } else { threads_of_block(choice, blocks, outputs / side) };
+    let most = (threads / side).min(shortest / TERMS_OF_THREAD).min(wanted);
     let divides = |part: &i64| rows.columns.iter().all(|columns| columns.is_divided_by(*part));
     let powers = std::iter::successors(Some(2i64), |part| Some(part * 2)).take_while(|part| *part <= most);
     let Some(group) = powers.filter(divides).last() else { return false };
@@ -56,6 +63,26 @@ pub(crate) fn share_across(choice: &mut Attempts<'_>, blocks: &Blocks, survey: &
         choice.attempt(Opt::Upcast { range: row, times: times as u32 });
     }
     map_grid(choice, &rows.around)
+}
+
+/// Neighbouring outputs of a block: a warp's, or fewer where that leaves multiprocessors without a block, as long as a warp loads whole sectors.
+fn outputs_beside(choice: &Attempts<'_>, survey: &Survey, outputs: i64, warp: i64) -> i64 {
+    let of_sector = SECTOR_BYTES / survey.element_bytes.max(1) as i64;
+    let mut side = warp;
+    while side / 2 >= of_sector && outputs / side < i64::from(choice.target.costs.cores) {
+        side /= 2;
+    }
+    side
+}
+
+/// Threads of a block: more, where blocks are so few that the threads of a multiprocessor would not hide each other's waiting.
+fn threads_of_block(choice: &Attempts<'_>, blocks: &Blocks, count: i64) -> i64 {
+    let enough = i64::from(choice.target.costs.cores) * THREADS_ENOUGH;
+    let mut threads = THREADS_OF_BLOCK;
+    while threads * 2 <= blocks.threads_max as i64 && count * threads < enough {
+        threads *= 2;
+    }
+    threads
 }
 
 /// The terms of a reduction, of which each of a group of threads has a part.
@@ -96,7 +123,7 @@ fn rows_at_once(choice: &Attempts<'_>, survey: &Survey, rows: &Rows, id: u32, bl
     };
     let row = *rows.around.iter().rev().find(|row| is_read_again(row))?;
     let len = survey.ranges.get(&row).and_then(|range| range.src()[0].as_int())?;
-    let enough = i64::from(choice.target.costs.few_results);
+    let enough = i64::from(choice.target.costs.cores);
     let saved = |times: &i64| times * enough.min(blocks / times);
     let powers = std::iter::successors(Some(1i64), |times| Some(times * 2)).take_while(|times| *times <= ROWS_AT_ONCE);
     let best = powers.filter(|times| len % times == 0).max_by_key(|times| (saved(times), -times))?;

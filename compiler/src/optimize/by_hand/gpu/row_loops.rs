@@ -133,7 +133,7 @@ pub(crate) fn have_threads_each(choice: &Attempts<'_>, survey: &Survey, rows: &R
         is_same && held.all(|access| !access.depends.contains(id) || access.steps.get(&id) == Some(&1))
     };
     let are_same = |id: &u32| rows.terms.iter().all(|terms| inside(&survey.inner[terms.inner], *id));
-    outputs >= i64::from(choice.target.costs.few_results) * OUTPUTS_ENOUGH
+    outputs >= i64::from(choice.target.costs.cores) * OUTPUTS_ENOUGH
         && rows.is_plain
         && rows.columns.is_empty()
         && rows.around.iter().any(|id| survey.most(*id) >= LANES_MIN && are_same(id))

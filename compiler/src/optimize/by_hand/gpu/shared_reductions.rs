@@ -139,7 +139,7 @@ fn share_along(choice: &mut Attempts<'_>, blocks: &Blocks, survey: &Survey, rows
     if chunk.is_none() {
         threads = fewer_threads(choice, survey, rows, [count, threads]);
     }
-    let enough = i64::from(choice.target.costs.few_results) * THREADS_ENOUGH;
+    let enough = i64::from(choice.target.costs.cores) * THREADS_ENOUGH;
     let team = match rows.has_states {
         true => Team::of_states(count, terms, most, enough),
         false => Team { lanes: threads.min(warp), threads: [(threads / warp).max(1), 1] },
@@ -192,7 +192,7 @@ fn share_block(choice: &mut Attempts<'_>, survey: &Survey, rows: &Rows, team: &T
     let Some(&row) = rows.around.last() else { return };
     let len = survey.ranges.get(&row).and_then(|range| range.src()[0].as_int()).unwrap_or(1);
     let count: i64 = rows.around.iter().map(|id| survey.most(*id)).fold(1, i64::saturating_mul);
-    let for_each = count / i64::from(choice.target.costs.few_results);
+    let for_each = count / i64::from(choice.target.costs.cores);
     let most = (THREADS_OF_BLOCK / team.all()).min(for_each).max(1);
     let several = largest_divisor(len, most);
     let mark = Mark::of(choice);

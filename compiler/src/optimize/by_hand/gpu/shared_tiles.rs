@@ -108,7 +108,7 @@ pub(crate) fn tile_product(choice: &mut Attempts<'_>) -> bool {
         let parts = [(rows, tile.side), (columns, tile.side), (terms, tile.threads)];
         is_mostly_full(&parts) && product.admits(terms, tile.threads) && tile.side % (tile.threads * vector) == 0
     };
-    let enough = i64::from(choice.target.costs.few_results);
+    let enough = i64::from(choice.target.costs.cores);
     let tiles_of = |len: i64, side: i64| (len + side - 1) / side;
     let is_enough = |tile: &&TileShape| tiles_of(rows, tile.side) * tiles_of(columns, tile.side) * batches >= enough;
     let fitting: Vec<TileShape> = TILES.into_iter().filter(fits).collect();

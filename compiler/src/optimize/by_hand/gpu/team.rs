@@ -70,7 +70,7 @@ pub(super) fn most_threads(
     [count, row]: [i64; 2],
 ) -> i64 {
     let all = blocks.threads_max as i64;
-    let is_few = count < i64::from(choice.target.costs.few_results);
+    let is_few = count < i64::from(choice.target.costs.cores);
     let mut most = if is_few { all } else { THREADS_OF_ROW };
     let kept: i64 = local_buffers(&choice.kernel).iter().map(bytes_of_row).sum();
     // Blocks that fit beside each other have threads enough.
@@ -120,7 +120,7 @@ pub(super) fn chunk_of_outputs(
     let [columns] = rows.columns.as_slice() else { return None };
     let wanted = i64::from(choice.target.costs.partial_results);
     let is_kept = !local_buffers(&choice.kernel).is_empty();
-    if is_kept || columns.is_symbolic || count >= i64::from(choice.target.costs.few_results) {
+    if is_kept || columns.is_symbolic || count >= i64::from(choice.target.costs.cores) {
         return None;
     }
     // What threads do not share, each of them does.

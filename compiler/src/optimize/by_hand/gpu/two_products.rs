@@ -77,7 +77,7 @@ pub(crate) fn tile_two_products(choice: &mut Attempts<'_>) -> bool {
     let chain = find(&choice.kernel);
     let is_tall = |chain: &Chain| length_of(&choice.kernel, chain.row) >= Some(ROWS_OF_THREAD);
     if let Some(chain) = chain.filter(is_tall) {
-        let enough = i64::from(choice.target.costs.few_results);
+        let enough = i64::from(choice.target.costs.cores);
         let len = |id: u32| length_of(&choice.kernel, id).unwrap_or(1);
         let others: i64 =
             chain.outputs.iter().filter(|id| **id != chain.column && **id != chain.row).map(|id| len(*id)).product();

@@ -54,7 +54,7 @@ pub(crate) fn share_windows(choice: &mut Attempts<'_>, survey: &Survey) -> bool 
     let Some(row) = outputs.iter().copied().rev().find(shares_row) else { return false };
     let Some(len) = survey.ranges.get(&row).and_then(|range| range.src()[0].as_int()) else { return false };
     let all: i64 = outputs.iter().map(|id| survey.most(*id)).fold(1, i64::saturating_mul);
-    let enough = i64::from(choice.target.costs.few_results) * THREADS_ENOUGH;
+    let enough = i64::from(choice.target.costs.cores) * THREADS_ENOUGH;
     let times = (2..=ROWS_MAX.min(all / enough.max(1))).rev().find(|times| len % times == 0);
     if let Some(times) = times {
         choice.attempt(Opt::Upcast { range: row, times: times as u32 });
