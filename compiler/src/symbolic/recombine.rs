@@ -75,7 +75,8 @@ fn open_remainder(sum: &Sum, atom: &UOp, factor: i64) -> Option<Sum> {
     sum.plus(&Sum::atom(atom.clone()), factor.checked_neg()?)?.plus(&x, factor)?.plus(&quotient, removed)
 }
 
-/// `m * c * (x // c)` as `m * x - m * (x % c)`.
+/// `m * c * (x // c)` as `m * x - m * (x % c)`, where `x` or the remainder goes away: else its digits are better kept apart, since bounds and multiples of a difference of both are
+/// not seen.
 fn close_quotient(sum: &Sum, atom: &UOp, factor: i64) -> Option<Sum> {
     if factor % divisor_of(atom, Op::IDiv)? != 0 {
         return None;
@@ -83,7 +84,11 @@ fn close_quotient(sum: &Sum, atom: &UOp, factor: i64) -> Option<Sum> {
     let (x, c) = as_quotient(atom)?;
     let times = factor / c;
     let low = remainder(&x, c)?;
-    if !low.terms.iter().chain(&x.terms).any(|(other, _)| sum.factor_of(other) != 0) {
+    let goes_away = |part: &Sum, times: i64| {
+        let cancels = |(other, factor): &(UOp, i64)| factor.checked_mul(times) == Some(sum.factor_of(other));
+        !part.terms.is_empty() && part.terms.iter().all(cancels)
+    };
+    if !goes_away(&low, times) && !goes_away(&x, times.checked_neg()?) {
         return None;
     }
     sum.plus(&Sum::atom(atom.clone()), factor.checked_neg()?)?.plus(&x, times)?.plus(&low, times.checked_neg()?)
