@@ -130,42 +130,48 @@ pub(crate) fn run(arguments: &Bench) -> Result<(), Failure> {
     }
     let names = names.into_iter().chain(of_gpus.into_iter().filter(|_| clock.is_some()));
     for name in names.filter(|name| wanted(name)) {
-        match name {
-            "ceilings" => ceilings(arguments)?,
-            "eager_tiny" => report(arguments, name, Cost::default(), &eager_tiny(arguments)?),
-            "replay_tiny" => report(arguments, name, Cost::default(), &functions::replay_tiny(arguments)?),
-            "threads_2" => functions::threads(arguments)?,
-            "callers_8" => callers::run(arguments)?,
-            "memory" => functions::memory(arguments)?,
-            "encoder_cold" | "encoder_warm" => starts::run(arguments, name)?,
-            _ if copies::NAMES.contains(&name) => {
-                let (cost, times) = copies::run(arguments, name)?;
-                report(arguments, name, cost, &times);
-            }
-            _ if regions::NAMES.contains(&name) => {
-                report(arguments, name, Cost::default(), &regions::run(name, arguments.seconds)?);
-            }
-            _ if minilm::NAMES.contains(&name) => {
-                let (cost, times) = minilm::run(arguments, name)?;
-                report(arguments, name, cost, &times);
-            }
-            _ if growth::NAMES.contains(&name) => {
-                report(arguments, name, Cost::default(), &growth::run(arguments, name)?);
-            }
-            _ if name.ends_with(UNFUSED) => unfused(arguments, name)?,
-            _ => match name.strip_prefix("fresh_chain_") {
-                Some(len) => report(arguments, name, Cost::default(), &fresh_chain(arguments, len.parse()?)?),
-                None => {
-                    if let Some(clock) = &clock {
-                        report_device(arguments, name, &clock.run(name, arguments.seconds, arguments.save.as_deref())?);
-                        continue;
-                    }
-                    let (cost, times) =
-                        cases::run(name, arguments.device.as_deref(), arguments.seconds, arguments.save.as_deref())?;
-                    report(arguments, name, cost, &times);
-                }
-            },
+        run_case(arguments, name, clock.as_ref())?;
+    }
+    Ok(())
+}
+
+/// Runs one of them, by the clock of the device if it has one, and prints its line.
+fn run_case(arguments: &Bench, name: &str, clock: Option<&Clock<'_>>) -> Result<(), Failure> {
+    match name {
+        "ceilings" => ceilings(arguments)?,
+        "eager_tiny" => report(arguments, name, Cost::default(), &eager_tiny(arguments)?),
+        "replay_tiny" => report(arguments, name, Cost::default(), &functions::replay_tiny(arguments)?),
+        "threads_2" => functions::threads(arguments)?,
+        "callers_8" => callers::run(arguments)?,
+        "memory" => functions::memory(arguments)?,
+        "encoder_cold" | "encoder_warm" => starts::run(arguments, name)?,
+        _ if copies::NAMES.contains(&name) => {
+            let (cost, times) = copies::run(arguments, name)?;
+            report(arguments, name, cost, &times);
         }
+        _ if regions::NAMES.contains(&name) => {
+            report(arguments, name, Cost::default(), &regions::run(name, arguments.seconds)?);
+        }
+        _ if minilm::NAMES.contains(&name) => {
+            let (cost, times) = minilm::run(arguments, name)?;
+            report(arguments, name, cost, &times);
+        }
+        _ if growth::NAMES.contains(&name) => {
+            report(arguments, name, Cost::default(), &growth::run(arguments, name)?);
+        }
+        _ if name.ends_with(UNFUSED) => unfused(arguments, name)?,
+        _ => match name.strip_prefix("fresh_chain_") {
+            Some(len) => report(arguments, name, Cost::default(), &fresh_chain(arguments, len.parse()?)?),
+            None => {
+                if let Some(clock) = clock {
+                    report_device(arguments, name, &clock.run(name, arguments.seconds, arguments.save.as_deref())?);
+                    return Ok(());
+                }
+                let (cost, times) =
+                    cases::run(name, arguments.device.as_deref(), arguments.seconds, arguments.save.as_deref())?;
+                report(arguments, name, cost, &times);
+            }
+        },
     }
     Ok(())
 }
