@@ -3,7 +3,7 @@
 
 use warpweft_compiler::ir::interpret::Value;
 use warpweft_compiler::ir::text::{Graph, parse};
-use warpweft_compiler::ir::{Dim, ReduceOp, UOp};
+use warpweft_compiler::ir::{Dim, ReduceOp, UOp, substitute};
 use warpweft_compiler::ops::{scan, sort};
 use warpweft_compiler::schedule::{ScheduleOptions, normalize, schedule_with};
 use warpweft_compiler::target::Costs;
@@ -11,7 +11,9 @@ use warpweft_compiler::watch::Silent;
 use warpweft_compiler::{DType, ops};
 use warpweft_tests::engines::{on_gpus, reference};
 use warpweft_tests::error_bound;
-use warpweft_tests::kernels::Random;
+use warpweft_tests::kernels::{Random, kernel_of};
+
+use super::{chosen, small_gpu};
 
 /// A machine whose instructions take long and whose launches take nothing.
 fn slow() -> Costs {
@@ -168,6 +170,52 @@ fn scatters_go_by_parts_and_segments() {
         let inputs = [drawn(dtype, &[len], 1), index, drawn(dtype, &[given], 2)];
         assert!(kernels(&value, Costs { threads: 4096, ..slow() }) > 2, "{shape:?}");
         check(&format!("{dtype} {shape:?} replaced"), value, &inputs, Costs { threads: 4096, ..slow() });
+    }
+}
+
+/// The gradient of weights `[outputs, inputs, 3, 3]` of a convolution over `[images, inputs, side, side]`.
+fn gradient_of_weights([images, outputs, inputs, side]: [i64; 4]) -> UOp {
+    let wide = side + 2;
+    let text = format!(
+        "graph %weights(p0: f32[{images}, {inputs}, {side}, {side}], p1: f32[{images}, {outputs}, {side}, {side}]) {{
+  v0 = pad p0, [0:0, 0:0, 1:1, 1:1]
+  v1 = as_strided v0, [{images}, {inputs}, {side}, {side}, 3, 3] strides [{}, {}, {wide}, 1, {wide}, 1] offset 0
+  v2 = reshape v1, [{images}, 1, {inputs}, {side}, {side}, 3, 3]
+  v3 = expand v2, [{images}, {outputs}, {inputs}, {side}, {side}, 3, 3]
+  v4 = reshape p1, [{images}, {outputs}, 1, {side}, {side}, 1, 1]
+  v5 = expand v4, [{images}, {outputs}, {inputs}, {side}, {side}, 3, 3]
+  v6 = mul v3, v5
+  v7 = reduce v6, add (0, 3, 4)
+  return v7
+}}",
+        inputs * wide * wide,
+        wide * wide
+    );
+    parse(&text).expect("a graph").roots.swap_remove(0)
+}
+
+#[test]
+fn gradients_of_weights_go_by_images_and_by_tiles() {
+    for shape @ [images, outputs, inputs, side] in [[16, 32, 32, 9], [16, 33, 40, 9]] {
+        let value = gradient_of_weights(shape);
+        let costs = Costs { terms_per_ns: 1, few_results: 16, launch_ns: 0, ..Costs::gpu_model() };
+        assert!(kernels(&value, costs) > 1, "{shape:?}");
+        let finite = |channels: i64, seed: u64| {
+            let len = images * channels * side * side;
+            let mut random = Random::new(seed);
+            let numbers: Vec<f64> = (0..len).map(|_| random.below(9) as f64 - 4.0).collect();
+            Value::from_f64(DType::F32, vec![len], &numbers).expect("as many numbers")
+        };
+        check(&format!("{shape:?}"), value.clone(), &[finite(inputs, 1), finite(outputs, 2)], costs);
+        // Without parts, all terms are one loop.
+        let len = |channels: i64| (images * channels * side * side) as u64;
+        let [x, w] = [(0, inputs), (1, outputs)].map(|(slot, channels)| (slot, len(channels)));
+        let behind =
+            [x, w].map(|(slot, len)| (UOp::param(slot, DType::F32, len), UOp::param(slot + 1, DType::F32, len)));
+        let ast = kernel_of(&[substitute(&value, &behind.into_iter().collect())]);
+        let (list, linear) = chosen(&ast, &small_gpu());
+        assert!(list.contains("flatten") && list.contains("stage_ahead"), "{list}");
+        assert!(linear.launch().blocks() >= 9, "{list}");
     }
 }
 

@@ -19,6 +19,11 @@ const KEYS_MANY: i64 = 1024;
 /// core with AVX-512).
 const KEYS_MANY_CAUSAL: i64 = 256;
 const BLOCK_CAUSAL: i64 = 128;
+/// Where threads of a GPU share a tile of queries, that must lie in shared memory with a block of keys: of 128 keys it has 32 to 64 queries, of 512 keys 16, and reads all keys again
+/// for each 16 queries. Of 64 keys threads meet too often.
+const KEYS_OF_THREADS: i64 = 128;
+/// Fewer queries are no tile.
+const QUERIES_OF_THREADS: i64 = 64;
 
 /// What attention may see, and how scores are scaled.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +36,8 @@ pub struct AttentionOptions {
     pub scale: Option<f64>,
     /// Whether several query heads share a key head.
     pub enable_gqa: bool,
+    /// Whether the threads of a block of a GPU share a tile of queries.
+    pub is_of_threads: bool,
 }
 
 /// softmax(q k^T scale + mask) v over the last two axes. A query whose keys are all hidden gets zeros, as in PyTorch.
@@ -112,7 +119,9 @@ fn by_blocks(q: &UOp, k: &UOp, v: &UOp, scale: f64, seen: &Seen<'_>) -> Built<Op
         let all = |x: UOp| Ok(of_axis(&broadcast_to(&x, &seen.shape)?, rank - 1));
         seen.hide(scores, &all)
     };
+    let has_tiles = seen.shape[rank - 2].max_value() >= QUERIES_OF_THREADS;
     let (many, block) = match seen.options.is_causal {
+        _ if seen.options.is_of_threads && has_tiles => (KEYS_OF_THREADS, KEYS_OF_THREADS),
         true => (KEYS_MANY_CAUSAL, BLOCK_CAUSAL),
         false => (KEYS_MANY, BLOCK_OF_WEIGHTS),
     };

@@ -5,6 +5,8 @@
 //! result               the parts, and the few terms that are left over
 //! ```
 //!
+//! Gradients of the weights of a convolution have several axes of terms, images and places: then one of them is cut.
+//!
 //! How many parts follows from the blocks that there are without them, and from the bytes of the partial results.
 //!
 //! Always: the same terms for each result, with other brackets. Tested in the test crate.
@@ -25,9 +27,9 @@ const WORTH: f64 = 2.0;
 /// A sum of products by parts of its terms; none where there are blocks enough.
 pub(super) fn by_parts(node: &UOp, costs: &Costs) -> Option<UOp> {
     let Arg::Reduce(ReduceOp::Add, axes) = node.arg() else { return None };
-    let (operand, [axis]) = (&node.src()[0], &axes[..]) else { return None };
-    let (axis, lens) = (usize::from(*axis), operand.shape().as_const()?);
-    let terms = lens[axis];
+    let operand = &node.src()[0];
+    let lens = operand.shape().as_const()?;
+    let terms: i64 = axes.iter().map(|axis| lens[usize::from(*axis)]).product();
     let results = lens.iter().product::<i64>() / terms.max(1);
     if results < i64::from(costs.few_results) || !is_product(operand, results.saturating_mul(terms)) {
         return None;
@@ -38,9 +40,15 @@ pub(super) fn by_parts(node: &UOp, costs: &Costs) -> Option<UOp> {
         let partial = results as f64 * 8.0 * parts as f64 / f64::from(costs.memory_bytes_per_ns.max(1));
         products + if parts > 1 { partial + f64::from(costs.launch_ns) } else { 0.0 }
     };
-    let powers =
-        std::iter::successors(Some(1i64), |parts| Some(parts * 2)).take_while(|parts| parts * TERMS_MIN <= terms);
-    let parts = powers.min_by(|a, b| total_ns(*a).total_cmp(&total_ns(*b)))?;
+    let powers = || {
+        let powers = std::iter::successors(Some(1i64), |parts| Some(parts * 2));
+        powers.take_while(|parts| parts * TERMS_MIN <= terms)
+    };
+    // Of one axis some terms may be left over; of several, one that is cut leaves none.
+    let cuts = axes.iter().map(|axis| usize::from(*axis)).flat_map(|axis| powers().map(move |parts| (axis, parts)));
+    let mut cuts = cuts.filter(|(axis, parts)| axes.len() == 1 || lens[*axis] % parts == 0);
+    let first = cuts.next()?;
+    let (axis, parts) = cuts.fold(first, |best, cut| if total_ns(cut.1) < total_ns(best.1) { cut } else { best });
     (parts > 1 && total_ns(parts) * WORTH < total_ns(1)).then(|| divided(node, axis, parts))
 }
 
@@ -79,7 +87,8 @@ fn divided(node: &UOp, axis: usize, parts: i64) -> UOp {
     cut.insert(axis, parts.into());
     // Parts outermost: so each of them stores its results side by side.
     let order: Vec<usize> = std::iter::once(axis).chain((0..=rank).filter(|k| *k != axis)).collect();
-    let partial = main.reshape(cut).permute(&order).reduce(ReduceOp::Add, &[axis + 1]).contiguous();
+    let reduced: Vec<usize> = node.reduced_axes().into_iter().flatten().map(|axis| usize::from(*axis) + 1).collect();
+    let partial = main.reshape(cut).permute(&order).reduce(ReduceOp::Add, &reduced).contiguous();
     let total = partial.reduce(ReduceOp::Add, &[0]);
     match terms - whole {
         0 => total,

@@ -199,13 +199,10 @@ pub(crate) fn shaped(name: &str) -> Result<UOp, Box<dyn Error>> {
     graph_of(&(case.program)(&inputs))
 }
 
-/// An input of which only type and shape count: memory that nobody touches takes none.
+/// An input of a GPU of which only type and shape count.
 pub(crate) fn unknown(dtype: DType, shape: &[i64]) -> Tensor {
     let len = shape.iter().product::<i64>() as usize;
-    match dtype {
-        DType::F32 => Tensor::from_vec(vec![0f32; len], shape),
-        _ => Tensor::from_bytes(None, dtype, shape, &vec![0; dtype.bytes() * len]),
-    }
+    Tensor::from_bytes(Some("PTX"), dtype, shape, &vec![0; dtype.bytes() * len])
 }
 
 /// The graph of a tensor that is not computed, over parameters.

@@ -95,13 +95,25 @@ impl Tensor {
     /// If the tensor carries one, or there is no default device.
     #[track_caller]
     pub fn device(&self) -> Result<String> {
+        self.device_where(true)
+    }
+
+    /// Whether kernels of the device that computes it run in blocks of threads; not where nobody knows.
+    pub(in crate::tensor) fn has_blocks_of_threads(&self) -> bool {
+        let executor = self.device_where(false).ok().and_then(|name| registry::executor(Some(&name)).ok());
+        executor.is_some_and(|executor| executor.device().target().blocks.is_some())
+    }
+
+    /// Its device, or that which computes it though it lies in a file.
+    #[track_caller]
+    fn device_where(&self, sees_files: bool) -> Result<String> {
         let value = self.uop()?;
         let mut pending = vec![&value];
         let mut seen = rustc_hash::FxHashSet::default();
         let mut of_constants = None;
         while let Some(node) = pending.pop() {
             if let (Op::Buffer, Arg::Buffer(arg)) = (node.op(), node.arg()) {
-                let is_unread = *node == *below_movement(&value) && unread_buffer(node).is_some();
+                let is_unread = sees_files && *node == *below_movement(&value) && unread_buffer(node).is_some();
                 let name = if is_unread { DISK.to_string() } else { arg.device.to_string() };
                 match execute::memory_of(node) {
                     Some(memory) if memory.is_of_constants() => of_constants = Some(name),

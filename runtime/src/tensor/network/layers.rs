@@ -148,7 +148,7 @@ impl Tensor {
     /// softmax(self keys^T scale + mask) values; the mask is `options.mask`, a graph of bools or scores.
     #[track_caller]
     pub fn attention(&self, keys: &Tensor, values: &Tensor, options: &AttentionOptions) -> Tensor {
-        let options = match options.of_graphs() {
+        let options = match options.of_graphs(self) {
             Ok(options) => options,
             Err(error) => return Tensor::from_error(error),
         };

@@ -43,10 +43,12 @@ impl AttentionOptions {
 }
 
 impl AttentionOptions {
-    pub(super) fn of_graphs(&self) -> Result<attention::AttentionOptions> {
+    /// As graphs have it, for queries like these.
+    pub(super) fn of_graphs(&self, queries: &Tensor) -> Result<attention::AttentionOptions> {
         let mask = self.mask.as_ref().map(Tensor::uop).transpose()?;
         let AttentionOptions { is_causal, scale, enable_gqa, .. } = *self;
-        Ok(attention::AttentionOptions { mask, is_causal, scale, enable_gqa })
+        let is_of_threads = queries.has_blocks_of_threads();
+        Ok(attention::AttentionOptions { mask, is_causal, scale, enable_gqa, is_of_threads })
     }
 }
 

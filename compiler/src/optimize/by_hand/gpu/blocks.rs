@@ -9,8 +9,8 @@
 //!
 //! Tested in the test crate, on the emulator of GPUs.
 
+use super::joined_terms::tile_product;
 use super::shared_reductions::share_reductions;
-use super::shared_tiles::tile_product;
 use super::turned_tiles::turn_tiles;
 use super::two_products::tile_two_products;
 use crate::ir::{AxisKind, Op, ThreadDim, UOp, postorder};

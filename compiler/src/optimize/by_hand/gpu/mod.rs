@@ -1,7 +1,8 @@
-//! The choice by hand for machines with blocks of threads. [`blocks`] is the entry: it tries products by tiles ([`matrix_tiles`], [`shared_tiles`]), then reductions that
+//! The choice by hand for machines with blocks of threads. [`blocks`] is the entry: it tries products by tiles ([`joined_terms`], [`matrix_tiles`], [`shared_tiles`]), then reductions that
 //! threads share ([`shared_reductions`], [`reductions_across`]), and tiles that turn memory around ([`turned_tiles`]), and else gives each thread rows of windows ([`window_rows`]), one element, vector or tile of the outputs.
 
 pub(super) mod blocks;
+pub(super) mod joined_terms;
 pub(super) mod matrix_tiles;
 pub(super) mod parts;
 pub(super) mod reductions_across;

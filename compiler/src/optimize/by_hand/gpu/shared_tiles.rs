@@ -29,7 +29,7 @@ use crate::ir::{AxisKind, Op, ThreadDim, UOp, postorder};
 use crate::kernel::ranges::{Dependencies, all_ranges, closed_ranges, next_range_id, open_operands, range_id};
 use crate::lower::loops::is_serial;
 use crate::optimize::by_hand::Attempts;
-use crate::optimize::by_hand::survey::Survey;
+use crate::optimize::by_hand::survey::{AccessPattern, Survey};
 use crate::optimize::opt::{Opt, ThreadIndex};
 use crate::optimize::transforms::stage::loads_of;
 use crate::symbolic::linear_terms;
@@ -56,7 +56,10 @@ const TILES: [TileShape; 3] = [
 const FULL_MIN: f64 = 0.75;
 
 /// Terms that are written out one behind the other: of so many neighbours in a copy, a thread loads all at once.
-const TERMS_AT_ONCE: i64 = 4;
+pub(super) const TERMS_AT_ONCE: i64 = 4;
+
+/// Fewer neighbours in memory are no columns of a tile, if there are others.
+const COLUMNS_FEW: i64 = 8;
 
 /// Elements of a copy, or vectors of them, that a thread asks for before it stores the first.
 const COPIES_AT_ONCE: i64 = 16;
@@ -93,8 +96,8 @@ pub(crate) struct Operand {
     pub(crate) is_along_terms: bool,
 }
 
-/// Computes a product of matrices by tiles in shared memory; whether it did.
-pub(crate) fn tile_product(choice: &mut Attempts<'_>) -> bool {
+/// Computes a product of matrices by tiles in shared memory, as its loops are; whether it did.
+pub(super) fn tile_with_loops(choice: &mut Attempts<'_>) -> bool {
     let survey = Survey::of(&choice.kernel);
     let Some(product) = find_product(&choice.kernel, &survey) else { return false };
     if tile_matrices(choice, &product, &survey) {
@@ -142,7 +145,7 @@ pub(crate) fn is_mostly_full(lens_and_parts: &[(i64, i64)]) -> bool {
 }
 
 /// The product that a kernel is, if it is one: a reduction over one range, of loads that each vary with it and with rows or columns, but not both.
-fn find_product(kernel: &UOp, survey: &Survey) -> Option<Product> {
+pub(super) fn find_product(kernel: &UOp, survey: &Survey) -> Option<Product> {
     let [reduction] = survey.inner.as_slice() else { return None };
     // Of several loops, as those of a convolution over channels and places of a window, the longest one goes by slices, the others around them.
     let terms = reduction.ranges.iter().rev().max_by_key(|range| range.src()[0].max_value())?;
@@ -154,15 +157,17 @@ fn find_product(kernel: &UOp, survey: &Survey) -> Option<Product> {
     let depends_on_all = |id: &u32| reduction.is_inside(*id);
     let loads = || survey.accesses.iter().filter(|access| !access.is_store && access.depends.contains(terms));
     let stores = || survey.accesses.iter().filter(|access| access.is_store);
-    // Neighbouring threads store side by side.
-    let columns = *outputs.iter().rev().find(|id| stores().all(|access| access.steps.get(id) == Some(&1)))?;
-    let shares = |id: &u32| {
-        let is_one_of_both = |access: &crate::optimize::by_hand::survey::AccessPattern| {
-            access.depends.contains(*id) != access.depends.contains(columns)
-        };
+    // Whether each load varies with one of two loops.
+    let shares_with = |columns: u32, id: &u32| {
+        let is_one_of_both = |access: &AccessPattern| access.depends.contains(*id) != access.depends.contains(columns);
         *id != columns && loads().all(is_one_of_both)
     };
-    let rows = *outputs.iter().rev().find(|id| shares(id))?;
+    // Neighbouring threads store side by side; but for what is stored place of a window by place, of which there are few.
+    let is_beside = |id: &&u32| stores().all(|access| access.steps.get(*id) == Some(&1));
+    let beside = *outputs.iter().rev().find(is_beside)?;
+    let longest = *outputs.iter().rev().filter(|id| !shares_with(beside, id)).max_by_key(|id| survey.most(**id))?;
+    let columns = if survey.most(beside) < COLUMNS_FEW { longest } else { beside };
+    let rows = *outputs.iter().rev().find(|id| shares_with(columns, id))?;
     let has_both = [rows, columns].iter().all(|id| loads().any(|access| access.depends.contains(*id)));
     let batches = outputs.iter().copied().filter(|id| *id != rows && *id != columns).collect();
     let has_one_loop = reduction.ranges.len() == 1;
@@ -186,15 +191,33 @@ fn apply_tile(choice: &mut Attempts<'_>, product: &Product, tile: TileShape, vec
             choice.attempt(Opt::Upcast { range, times: times as u32 }).then_some(())?;
         }
     }
-    let mut dims = ThreadDim::ALL.into_iter();
-    for id in [product.columns, product.rows].into_iter().chain(product.batches.iter().rev().copied()) {
-        if loop_of(&choice.kernel, id).is_some()
-            && let Some(dim) = dims.next()
-        {
-            choice.attempt(Opt::Map { range: id, index: ThreadIndex::Grid(dim) });
+    map_tiles(choice, product);
+    Some(())
+}
+
+/// The loops over tiles and over batches as the grid. It has three dimensions: where there are more loops, those of batches become one, if they can.
+fn map_tiles(choice: &mut Attempts<'_>, product: &Product) {
+    let is_left = |choice: &Attempts<'_>, id: &u32| loop_of(&choice.kernel, *id).is_some();
+    let mut batches: Vec<u32> = product.batches.iter().copied().filter(|id| is_left(choice, id)).collect();
+    let sides: Vec<u32> = [product.columns, product.rows].into_iter().filter(|id| is_left(choice, id)).collect();
+    if sides.len() + batches.len() > ThreadDim::ALL.len() {
+        let mark = Mark::of(choice);
+        let mut inside_first = batches.iter().rev();
+        let is_joined = inside_first
+            .all(|id| is_outermost(choice, *id) || choice.attempt(Opt::Outermost { range: *id }))
+            && batches[1..].iter().all(|inner| choice.attempt(Opt::Flatten { range: batches[0], inner: *inner }));
+        match is_joined {
+            true => batches.truncate(1),
+            false => mark.restore(choice),
         }
     }
-    Some(())
+    for (id, dim) in sides.into_iter().chain(batches.into_iter().rev()).zip(ThreadDim::ALL) {
+        choice.attempt(Opt::Map { range: id, index: ThreadIndex::Grid(dim) });
+    }
+}
+
+fn is_outermost(choice: &Attempts<'_>, id: u32) -> bool {
+    loops_over_outputs(&choice.kernel).first().map(range_id) == Some(id)
 }
 
 fn block(range: u32, dim: ThreadDim) -> Opt {
