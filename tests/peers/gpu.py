@@ -38,7 +38,8 @@ def strided(x):
 
 
 def binned(x, source):
-    index = (source.abs() * 300.0).to(torch.int32).clamp_max(999)
+    # In f32, as the case has it: f64 would put some into other bins.
+    index = (source.float().abs() * 300.0).to(torch.int32).clamp_max(999)
     return x.scatter_reduce(0, index.long(), source, "sum", include_self=True)
 
 
@@ -50,6 +51,17 @@ def attention(q, k, v, **more):
 def norm(*tensors):
     x, more = tensors[0], tensors[1:]
     return F.layer_norm(x, (x.shape[-1],), *more)
+
+
+def layernorm_gradient(x, weight, g):
+    _, mean, scale = torch.native_layer_norm(x, (x.shape[-1],), weight, None, 1e-5)
+    mask = [False, True, False]
+    return torch.ops.aten.native_layer_norm_backward(g, x, (x.shape[-1],), mean, scale, weight, None, mask)[1]
+
+
+def embedding_gradient(table, numbers, g):
+    rows = (numbers.float() * 4096.0 + 4096.0).clamp(0.0, 8191.0).long()
+    return torch.ops.aten.embedding_dense_backward(g, rows, table.shape[0], -1, False)
 
 
 def rms(x, weight):
@@ -72,7 +84,7 @@ CASES = {
     "chain_16M": lambda a, b: (a * 2 + b).relu() * a - b * 0.5,
     "exp": lambda a: a.exp(),
     "sum": lambda a: a.sum(),
-    "sum_every_other": lambda a: a[:, ::2].sum(),
+    "sum_every_other": lambda a: a[:, ::2].sum(1),
     "sum_transposed": lambda a, b: (a.T + b).sum(1),
     "rowsum": lambda a: a.sum(1),
     "colsum": lambda a: a.sum(0),
@@ -106,6 +118,19 @@ CASES = {
     "conv_28": lambda x, w: F.conv2d(x, w, padding=1),
     "conv_stride_2": lambda x, w: F.conv2d(x, w, stride=2, padding=1),
     "conv_7x7_stride_2": lambda x, w: F.conv2d(x, w, stride=2, padding=3),
+    "conv_grouped": lambda x, w: F.conv2d(x, w, padding=1, groups=4),
+    "conv_dilated": lambda x, w: F.conv2d(x, w, padding=2, dilation=2),
+    "conv_1d": lambda x, w: F.conv1d(x, w, padding=2),
+    "conv_3d": lambda x, w: F.conv3d(x, w, padding=1),
+    "conv_transposed": lambda x, w: F.conv_transpose2d(x, w, stride=2, padding=1),
+    "conv_gradient_input": lambda x, w, g: torch.nn.grad.conv2d_input(x.shape, w, g, padding=1),
+    "conv_gradient_input_stride_2": lambda x, w, g: torch.nn.grad.conv2d_input(x.shape, w, g, stride=2, padding=1),
+    "conv_gradient_weight": lambda x, w, g: torch.nn.grad.conv2d_weight(x, w.shape, g, padding=1),
+    "layernorm_gradient": layernorm_gradient,
+    "embedding_gradient": embedding_gradient,
+    "max_pool": lambda x: F.max_pool2d(x, 3, 2, 1),
+    "average_pool": lambda x: F.avg_pool2d(x, 3, 1, 1),
+    "resize_bilinear": lambda x: F.interpolate(x, (128, 128), mode="bilinear"),
     "attention": attention,
     "attention_causal": lambda q, k, v: attention(q, k, v, is_causal=True),
     "attention_mask": lambda q, k, v, mask: attention(q, k, v, attn_mask=mask.to(q.dtype)),
@@ -114,8 +139,8 @@ CASES = {
     "cummax_bf16": lambda a: a.cummax(1)[0],
     "scatter_add_64k": binned,
     "sort": lambda a: a.sort(-1)[0],
-    "argsort_i64": lambda a: a.argsort(0, descending=True, stable=True).int(),
-    "argsort_i32_1M": lambda a: (a * 1e8).to(torch.int32).argsort(0, stable=True).int(),
+    "argsort_i64": lambda a: torch.argsort(a, dim=0, descending=True, stable=True).int(),
+    "argsort_i32_1M": lambda a: torch.argsort((a * 1e8).to(torch.int32), dim=0, stable=True).int(),
     "topk_1M": lambda a: largest(a, 10),
     "topk_rows": lambda a: largest(a, 8),
     "index_add": scattered,
@@ -139,6 +164,8 @@ CASES = {
     "gated_bf16": lambda a, b: F.silu(a) * b,
     "tanh_16M": lambda a: a.tanh(),
 }
+# These have no relatives in other sizes.
+WHOLE_NAMES = ("max_pool",)
 # A name of a case begins with the longest of these that it can.
 PREFIXES = sorted(CASES, key=len, reverse=True)
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "i32": torch.int32, "i64": torch.int64, "i8": torch.int8}
@@ -148,6 +175,8 @@ IN_F32 = ("conv", "attention_8x4096", "attention_causal", "attention_bf16", "att
 
 def program(name):
     prefix = next((prefix for prefix in PREFIXES if name.startswith(prefix)), None)
+    if prefix in WHOLE_NAMES and name != prefix:
+        return None
     return CASES.get(prefix)
 
 
@@ -199,8 +228,11 @@ def main():
     parser.add_argument("--save", required=True, type=Path, help="the folder of its inputs and outputs")
     parser.add_argument("--seconds", type=float, default=0.1, help="seconds for each case")
     parser.add_argument("--compile", action="store_true", help="time torch.compile as well")
+    parser.add_argument("--tf32", action="store_true", help="let PyTorch multiply f32 with ten bits, as it does in convolutions by itself")
     parser.add_argument("cases", nargs="*", help="cases; all that were timed, if none is named")
     arguments = parser.parse_args()
+    # What is f32 here is f32 there.
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = arguments.tf32
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, CUDA {torch.version.cuda}")
     ours = [json.loads(line) for line in arguments.ours.read_text().splitlines() if line.startswith("{")]
     wrong, ratios = [], []

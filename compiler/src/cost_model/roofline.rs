@@ -10,7 +10,7 @@
 //! - instructions that warps issue, as the list has them: what the assembler adds or saves is not known here.
 //!
 //! Where a launch has fewer blocks than the machine has multiprocessors, the others wait: all times but that of memory grow by so much. Latencies are not looked at,
-//! so a kernel is never faster than this and often slower; but for what a tensor decides: an access under its condition counts as if it were done. Numbers of machines are those of [`Costs`](crate::target::Costs), from data sheets; nothing was measured.
+//! so a kernel is never faster than this and often slower; but for what a tensor decides: an access under its condition counts as if it were done. Numbers of machines are those of [`Costs`](crate::target::Costs), from data sheets.
 //!
 //! Always: the same list and target give the same numbers. Tested below.
 

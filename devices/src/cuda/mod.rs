@@ -1,5 +1,5 @@
-//! NVIDIA GPUs through the CUDA driver (`DEV=CUDA`, the feature `cuda`). It is modelled on the driver's documentation and **was never run on a GPU by this project**: it is
-//! tested over a stand-in for the driver, which runs kernels on the emulator (`tests/driver`).
+//! NVIDIA GPUs through the CUDA driver (`DEV=CUDA`, the feature `cuda`). It follows the driver's documentation and has run on an H100. Where there
+//! is no GPU it is tested over a stand-in for the driver, which runs kernels on the emulator (`tests/driver`).
 //!
 //! - *One binary.* The driver's library is looked for when the device is opened, so a program with this feature runs where there is none.
 //! - *A stream.* Launches, copies, allocation and freeing stand in one stream of the GPU, and a call returns when its work does. Who reads elements waits.

@@ -1,4 +1,4 @@
-//! The device `CUDA` over a stand-in for NVIDIA's driver (`tests/driver`), which runs kernels on the emulator. None of this ran on a GPU.
+//! The device `CUDA` over a stand-in for NVIDIA's driver (`tests/driver`), which runs kernels on the emulator. What runs on a GPU, if there is one, is `on_gpu`.
 //!
 //! The stand-in is found as the driver is, by the name of its library, so each program runs in a process of its own: this test binary once more, for a test of `programs` or `by_hand`.
 //! What it is to be like says `DRIVER_STAND_IN`, and it writes the name of each function that is called into a file.
