@@ -89,6 +89,11 @@ fn lengths_without_divisors_have_whole_blocks() {
         let (list, linear) = chosen_for(&stored(part.exp2(), 1009), Some(n), &small_gpu());
         assert_eq!(linear.launch().threads(), 256, "{list}");
     }
+    // Of more than the machine has threads for a thread has several, which it asks for at once.
+    let machine = small_gpu();
+    let few_threads = Target { costs: Costs { threads: 64, ..machine.costs }, ..machine };
+    let (list, linear) = chosen(&kernel_of(&[UOp::param(1, DType::F32, 5003).exp2()]), &few_threads);
+    assert_eq!((linear.launch().threads(), linear.launch().blocks()), (256, 5), "{list}");
     // Few of them are shared out among multiprocessors, by whole warps.
     let (list, linear) = chosen(&kernel_of(&[x.exp2()]), &Target::gpu_model());
     assert_eq!((linear.launch().threads(), linear.launch().blocks()), (32, 32), "{list}");

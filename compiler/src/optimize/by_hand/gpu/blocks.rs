@@ -30,6 +30,9 @@ const THREADS: i64 = 256;
 /// Where the largest divisor of a length gives fewer than this part of the threads that there could be, the last part of them is masked instead.
 const FEW_OF_THEM: i64 = 4;
 
+/// Elements of a thread, where neither vectors nor blocks divide a loop.
+const ELEMENTS_AT_ONCE: u32 = 4;
+
 /// Bytes that the second cache moves at least.
 const SECTOR: i64 = 32;
 /// Threads of neighbouring elements that fill a sector, of four bytes.
@@ -82,15 +85,14 @@ pub(crate) fn map_onto_blocks(choice: &mut Attempts<'_>, blocks: &Blocks) {
         }
         let part = range.src()[0].as_int().map_or(1, |len| largest_divisor(len, threads_left));
         let most = range.src()[0].max_value().min(threads_left);
-        let masked = next_range_id(&choice.kernel);
+        let threads = (most as u32).next_power_of_two();
         if block_dims.len() > 0
             && part * FEW_OF_THEM < most
-            && choice.attempt(Opt::SplitMasked { range: id, len: (most as u32).next_power_of_two() })
+            && let Some(masked) = masked_part(choice, &range, threads)
             && let Some(dim) = block_dims.next()
         {
-            // Of a length that has no such divisor, or a symbolic one, the last part goes beyond the end.
             choice.attempt(Opt::Map { range: masked, index: ThreadIndex::Block(dim) });
-            threads_left /= i64::from((most as u32).next_power_of_two());
+            threads_left /= i64::from(threads);
         } else if part > 1 && Some(part) == range.src()[0].as_int() {
             if let Some(dim) = block_dims.next()
                 && choice.attempt(Opt::Map { range: id, index: ThreadIndex::Block(dim) })
@@ -133,6 +135,25 @@ fn neighbours_last(mut loops: Vec<UOp>, survey: &Survey) -> Vec<UOp> {
         loops.push(neighbours);
     }
     loops
+}
+
+/// A part of a loop for so many threads: of a length that has no such divisor, or a symbolic one, the last part goes beyond the end. Of a long loop a thread has several elements, as far
+/// apart as there are threads, all of which it asks for at once: else blocks would begin and end for one of them.
+fn masked_part(choice: &mut Attempts<'_>, range: &UOp, threads: u32) -> Option<u32> {
+    let id = range_id(range);
+    let is_long = |times: i64| {
+        range.src()[0].as_int().is_some_and(|len| len >= times * FEW_OF_THEM * i64::from(choice.target.costs.threads))
+    };
+    let times = if is_long(i64::from(ELEMENTS_AT_ONCE)) { ELEMENTS_AT_ONCE } else { 1 };
+    let part = next_range_id(&choice.kernel);
+    choice.attempt(Opt::SplitMasked { range: id, len: threads * times }).then_some(())?;
+    if times == 1 {
+        return Some(part);
+    }
+    let inner = next_range_id(&choice.kernel);
+    choice.attempt(Opt::Split { range: part, len: threads }).then_some(())?;
+    choice.attempt(Opt::Upcast { range: part, times });
+    Some(inner)
 }
 
 /// Threads of a block: fewer where there are not so many for each multiprocessor, but whole warps.
