@@ -97,6 +97,24 @@ fn a_sample_on_the_emulator_of_gpus() {
     }
 }
 
+/// What ops keep for themselves, as the weights of a resize, and functions that they compile go along to the device of their input, whatever the default device is.
+#[test]
+fn tables_of_ops_go_along_to_another_device() {
+    for (file, filter, cases) in [
+        ("op_cases.json.gz", "avg_pool", 23),
+        ("op_cases.json.gz", "interpolate", 24),
+        ("more_ops.json.gz", "eigh", 24),
+    ] {
+        let (printed, code) = run("ops", &data(file), &["--device", "ptx", "--filter", filter]);
+        let last = printed.lines().last().unwrap_or_default();
+        assert_eq!(
+            (last, code),
+            (&*format!("{cases} passed, 0 failed, 0 unsupported"), Some(0)),
+            "{filter}: {printed}"
+        );
+    }
+}
+
 #[test]
 fn integer_expressions() {
     all_pass("symbolic", "symbolic.json.gz", 1317, "CPU");
