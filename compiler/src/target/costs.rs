@@ -128,7 +128,7 @@ impl Costs {
         }
     }
 
-    /// Those of a GPU by its numbers alone (`Target::gpu_model`). On an H100, kernels that memory bounds took 1.2 to 1.7 times as long as these say, launches included.
+    /// Those of a GPU by its numbers alone (`Target::gpu_model`). On an H100, kernels that memory bounds took 1.1 to 2.5 times as long as these say, launches included, and those of a few megabytes longer.
     ///
     /// Of the H100 SXM, from its data sheet: 3.35 TB/s of memory, 67 TFLOP/s of f32, a multiply-add counted as two, and 989 TFLOP/s of dense half floats, on 132 multiprocessors. From the CUDA C++
     /// Programming Guide (compute capability 9.0): 2048 threads of a multiprocessor, four schedulers of it that each begin an instruction of a warp in a clock (at the 1.98 GHz of those 67 TFLOP/s), 32 banks of 4 bytes of shared memory a clock, which at 1.7 GHz are 28 TB/s
