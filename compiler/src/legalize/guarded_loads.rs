@@ -4,13 +4,15 @@
 //! store out[place], out[place] + x[i]   where it exists      =>      x[i] is loaded where the place exists
 //! ```
 //!
-//! Conditions that a tensor says are meant: what a bound says is known without waiting, and costs a load nothing. A load that anything else asks for too stays as it is.
+//! Conditions that a tensor says are meant: what a bound says is known without waiting, and costs a load nothing. A load that anything else asks for too stays as it is, and so does
+//! one that a loop of the condition does not change: outside of that loop it is done once.
 //!
 //! Always: a load that is left out gives zero, which nothing looks at. Tested below, and by every scatter that runs on the emulator of GPUs.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::ir::{Op, Sources, UOp, postorder, rebuild};
+use crate::kernel::ranges::{Dependencies, range_id};
 
 /// Puts conditions of stores on loads for these alone.
 pub fn guard_loads(root: &UOp) -> UOp {
@@ -23,10 +25,18 @@ pub fn guard_loads(root: &UOp) -> UOp {
     for node in &order {
         node.src().iter().for_each(|operand| users.entry(operand).or_default().push(node));
     }
+    let dependencies = Dependencies::of(root);
+    let loops: Vec<&UOp> = order.iter().filter(|node| is_loop(node)).collect();
     let mut gates: FxHashMap<UOp, UOp> = FxHashMap::default();
     for store in order.iter().filter(|node| is_chosen(node)) {
         let Some(gate) = gate_of(&store.src()[0]) else { continue };
-        for load in loads_for(store, &order, &users) {
+        let of_gate = dependencies.get(gate);
+        let changes_with_gate = |load: &&UOp| {
+            let of_load = dependencies.get(load);
+            let stays = |range: &&UOp| of_gate.contains(range_id(range)) && !of_load.contains(range_id(range));
+            !loops.iter().any(|range| stays(range))
+        };
+        for load in loads_for(store, &order, &users).into_iter().filter(changes_with_gate) {
             gates.extend(fitting(gate, load).map(|gate| (load.clone(), gate)));
         }
     }
@@ -44,6 +54,11 @@ pub fn guard_loads(root: &UOp) -> UOp {
 
 fn gate_of(index: &UOp) -> Option<&UOp> {
     index.src().get(2)
+}
+
+/// Whether a range is a loop of each thread, no index of threads.
+fn is_loop(node: &UOp) -> bool {
+    node.as_range().is_some_and(|range| !range.kind.is_thread_index())
 }
 
 /// Whether a condition is made of what memory holds.
@@ -118,6 +133,11 @@ mod tests {
         let new = guard_loads(&UOp::sink([store(at(0, DType::F32, &place, Some(&gate)), padded)]));
         let both = UOp::binary(Op::And, &bound, &gate);
         assert_eq!(new.src()[0].src()[1], load(at(2, DType::F32, &turn, Some(&both))));
+        // What no iteration changes is loaded before the loop.
+        let thread = UOp::range(32, 1, AxisKind::Lane);
+        let fixed = load(at(2, DType::F32, &thread, None));
+        let kept = UOp::sink([store(at(0, DType::F32, &place, Some(&gate)), fixed)]);
+        assert_eq!(guard_loads(&kept), kept);
         // A bound alone needs no memory.
         let plain = UOp::sink([store(at(0, DType::F32, &turn, Some(&bound)), own)]);
         assert_eq!(guard_loads(&plain), plain);
