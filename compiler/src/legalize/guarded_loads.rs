@@ -34,7 +34,7 @@ pub fn guard_loads(root: &UOp) -> UOp {
         let changes_with_gate = |load: &&UOp| {
             let of_load = dependencies.get(load);
             let stays = |range: &&UOp| of_gate.contains(range_id(range)) && !of_load.contains(range_id(range));
-            !loops.iter().any(|range| stays(range))
+            !loops.iter().any(stays)
         };
         for load in loads_for(store, &order, &users).into_iter().filter(changes_with_gate) {
             gates.extend(fitting(gate, load).map(|gate| (load.clone(), gate)));
