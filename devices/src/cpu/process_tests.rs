@@ -18,7 +18,10 @@ use crate::error::DeviceError;
 fn child(name: &str) -> Output {
     let test = format!("cpu::process_tests::{name}");
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", &test, "--ignored", "--nocapture", "--test-threads=1"]).output().unwrap()
+    let output = command.args(["--exact", &test, "--ignored", "--nocapture", "--test-threads=1"]).output().unwrap();
+    // Where there is no such test, the process ends well, too.
+    assert!(String::from_utf8_lossy(&output.stdout).contains("running 1 test"), "there is no test {test}");
+    output
 }
 
 /// A kernel like no other, with what renderers use: loops, vectors, masks, calls.
