@@ -171,6 +171,46 @@ fn gradients_are_those_for_numbers() {
     }
 }
 
+/// A tensor made of [n, n + 3] numbers, one of its diagonals, and where in these numbers (of rows so long) the diagonal's k-th element lies.
+type Diagonal = (&'static str, fn(&Tensor, Dim) -> Tensor, fn(usize, usize) -> usize);
+
+// tidy: table
+const DIAGONALS: &[Diagonal] = &[
+    ("main one", |x, _| x.diagonal(0, 0, 1), |k, row| k * row + k),
+    ("beside", |x, _| x.diagonal(2, 0, 1), |k, row| k * row + k + 2),
+    ("below", |x, _| x.diagonal(-3, 0, 1), |k, row| (k + 3) * row + k),
+    ("of columns", |x, _| x.t().diagonal(1, 0, 1), |k, row| (k + 1) * row + k),
+    ("of a part", |x, n| x.narrow(1, 3, n).diagonal(1, 0, 1), |k, row| k * row + k + 4),
+    ("reversed", |x, n| x.narrow(1, 0, n).diagonal(0, 0, 1).flip(0), |k, row| (row - 4 - k) * (row + 1)),
+    ("of a batch", |x, n| x.narrow(1, 0, n).unsqueeze(0).diagonal(0, -2, -1).squeeze(0), |k, row| k * row + k),
+    ("a part of one", |x, _| x.diagonal(0, 0, 1).narrow(0, 1, 3), |k, row| (k + 1) * (row + 1)),
+];
+
+#[test]
+fn diagonals_of_any_length_are_written_through() {
+    let variable = Var::new("n", 5..=9).unwrap();
+    for n in [5i64, 8, 9] {
+        let dim: Dim = variable.bind(n).unwrap();
+        for (name, diagonal, place) in DIAGONALS {
+            let row = n as usize + 3;
+            let mut wanted = numbers(n * (n + 3));
+            let x = Tensor::from_vec(wanted.clone(), (dim.clone(), &dim + 3));
+            let part = diagonal(&x, dim.clone());
+            let count = part.numel().unwrap();
+            assert!(part.shares_storage_with(&x), "{name}: a copy");
+            let shown: Vec<f32> = (0..count).map(|k| wanted[place(k, row)]).collect();
+            assert_eq!(part.to_vec::<f32>().unwrap(), shown, "{name}, n = {n}");
+            let slope = part.square().sum(()).gradient(&[&x]).unwrap().remove(0).to_vec::<f32>().unwrap();
+            let mut steepest = vec![0.0; wanted.len()];
+            (0..count).for_each(|k| steepest[place(k, row)] = 2.0 * wanted[place(k, row)]);
+            assert_eq!(slope, steepest, "{name}, n = {n}");
+            part.assign(&part * 2.0 + 1.0).unwrap();
+            (0..count).for_each(|k| wanted[place(k, row)] = wanted[place(k, row)] * 2.0 + 1.0);
+            assert_eq!(x.to_vec::<f32>().unwrap(), wanted, "{name}, n = {n}");
+        }
+    }
+}
+
 #[test]
 fn random_numbers_of_any_count_are_the_first_of_the_most() {
     let variable = Var::new("n", 1..=50).unwrap();

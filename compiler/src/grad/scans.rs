@@ -75,7 +75,7 @@ fn node_op(node: &UOp) -> Option<ReduceOp> {
 }
 
 /// In the shape of x: at each place the sum of what the index puts there, added in the type in which sums of its type are.
-fn summed(x: &UOp, index: &UOp, g: &UOp, axis: usize) -> UOp {
+pub(super) fn summed(x: &UOp, index: &UOp, g: &UOp, axis: usize) -> UOp {
     let wide = accumulate(g.dtype());
     let sums = blank(&x.cast(wide), 0.0).scatter(index, &g.cast(wide), Some(ReduceOp::Add), axis);
     sums.cast(g.dtype())

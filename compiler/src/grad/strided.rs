@@ -6,16 +6,17 @@
 //! of `g[p - m k, k]`, which a second, slanted view of the padded gradient lists along k, for one sum at the end. So the backward pass of a
 //! convolution reads where it needs and scatters nothing.
 //!
-//! What does not come apart so (diagonals, overlaps across axes) asks each element of the base which elements of the view it is.
+//! What does not come apart so (diagonals, overlaps across axes) is scattered: each element of the view adds to the one that it shows.
 
 use std::sync::Arc;
 
 use smallvec::smallvec;
 
-use super::rules::{Contribution, sum, zero};
-use crate::UOp;
+use super::rules::{Contribution, sum};
+use super::scans::summed;
 use crate::ir::{Arg, Dim, Op, Shape, StridedArg};
 use crate::ops::slicing::spread;
+use crate::{DType, UOp};
 
 /// A view axis as steps along an axis of the base.
 #[derive(Clone, Copy, Debug)]
@@ -34,12 +35,12 @@ struct Reads {
 
 pub(super) fn as_strided(node: &UOp, g: &UOp) -> Contribution {
     let Arg::Strided(view) = node.arg() else { return smallvec![None] };
-    let base = node.src()[0].shape();
-    let plan =
-        lengths_to_plan(base, view).and_then(|(lengths, shape)| Some((take_apart(&lengths, &shape, view)?, lengths)));
+    let base = &node.src()[0];
+    let plan = lengths_to_plan(base.shape(), view)
+        .and_then(|(lengths, shape)| Some((take_apart(&lengths, &shape, view)?, lengths)));
     smallvec![Some(match plan {
         Some((reads, lengths)) => gathered(g, &lengths, reads, view),
-        None => searched(g, base, view),
+        None => scattered(base, g, view),
     })]
 }
 
@@ -213,8 +214,8 @@ fn padded(x: &UOp, axis: usize, before: i64, after: i64) -> UOp {
     x.pad(&bounds)
 }
 
-/// Each element of the base against each of the view.
-fn searched(g: &UOp, base: &Shape, view: &StridedArg) -> UOp {
+/// What each element of the view got is added to the element of the base that it shows.
+fn scattered(base: &UOp, g: &UOp, view: &StridedArg) -> UOp {
     let mut place = UOp::index(0) + view.offset.to_uop();
     for axis in 0..view.shape.len() {
         let line: Shape =
@@ -222,14 +223,7 @@ fn searched(g: &UOp, base: &Shape, view: &StridedArg) -> UOp {
         let along = UOp::iota(view.shape[axis].clone()).reshape(line).expand(view.shape.clone());
         place = place + along * view.strides[axis].to_uop();
     }
-    let (elements, reads) = (base.numel(), view.shape.numel());
-    let square = Shape::from([elements.clone(), reads.clone()]);
-    let place = if place.shape().is_empty() {
-        place
-    } else {
-        place.reshape([Dim::Const(1), reads.clone()]).expand(square.clone())
-    };
-    let own = UOp::iota(elements.clone()).reshape([elements, Dim::Const(1)]).expand(square.clone());
-    let gradient = g.reshape([Dim::Const(1), reads]).expand(square);
-    sum(&own.equals(place).select(gradient, zero(g)), &[1]).reshape(base.clone())
+    let (elements, reads) = (base.shape().numel(), view.shape.numel());
+    let place = place.cast(DType::I64).reshape([reads.clone()]);
+    summed(&base.reshape([elements]), &place, &g.reshape([reads]), 0).reshape(base.shape().clone())
 }

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use crate::ir::{Arg, Dim, Op, Shape, StridedArg, UOp};
 use crate::symbolic::{simplify, simplify_given};
-use crate::view::dims::{at_most, ratio, same, simplified};
+use crate::view::dims::{at_most, same, simplified, steps_along};
 
 /// Where a tensor's element is asked for.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -106,26 +106,25 @@ pub(super) fn moved(node: &UOp, multi_index: &MultiIndex) -> MultiIndex {
     MultiIndex { indices, gate }
 }
 
-/// The indices of a view whose axes each walk one axis of the operand, as windows do, and never leave it; `None` if that is not known.
+/// The indices of a view whose axes each walk axes of the operand, one as windows do or two as diagonals do, and never leave them; `None` if that is
+/// not known.
 ///
 /// Such an index needs no quotient by a length that is a variable. Where all lengths are numbers, simplification finds the same.
 fn windowed(indices: &[UOp], strided: &StridedArg, from: &Shape) -> Option<SmallVec<[UOp; 4]>> {
     if from.is_concrete() || !strided.offset.is(0) {
         return None;
     }
-    let strides = from.row_major_strides();
     let mut found: SmallVec<[UOp; 4]> = from.iter().map(|_| UOp::index(0)).collect();
     // The last element of each axis of the operand that is asked for.
     let mut last: SmallVec<[Dim; 4]> = from.iter().map(|_| Dim::Const(0)).collect();
     for ((index, stride), len) in indices.iter().zip(strided.strides.iter()).zip(strided.shape.iter()) {
-        if is_one(len) || stride.is(0) {
+        if is_one(len) {
             continue;
         }
-        let mut axes = (0..from.len()).filter(|&axis| !is_one(&from[axis]));
-        let (axis, steps) =
-            axes.find_map(|axis| Some((axis, ratio(stride, &strides[axis]).filter(|steps| *steps > 0)?)))?;
-        found[axis] = &found[axis] + index * steps;
-        last[axis] = simplified(&last[axis] + (len - 1) * steps);
+        for (axis, steps) in steps_along(stride, from)?.into_iter().enumerate().filter(|(_, steps)| !steps.is(0)) {
+            found[axis] = &found[axis] + index * steps.to_uop();
+            last[axis] = simplified(&last[axis] + &(&(len - 1) * &steps));
+        }
     }
     let stays_inside = (0..from.len()).all(|axis| at_most(&(&last[axis] + 1), &from[axis]));
     stays_inside.then(|| found.iter().map(simplify).collect())
@@ -284,7 +283,7 @@ mod tests {
                 .collect()
         };
         let from = Shape::from([Dim::Const(4), Dim::from(&w)]);
-        // A diagonal walks both axes; one more column than there are goes on in the next row; an offset may.
+        // The fifth row is none; one more column than there are goes on in the next row; an offset may.
         let view = |shape: [Dim; 2], strides: [Dim; 2], offset: i64| StridedArg {
             shape: Shape::from(shape),
             strides: Shape::from(strides),
@@ -292,11 +291,15 @@ mod tests {
         };
         let row = || Dim::from(&w);
         for strided in [
-            view([4.into(), 1.into()], [Dim::from(&w + 1), 1.into()], 0),
+            view([5.into(), 1.into()], [Dim::from(&w + 1), 1.into()], 0),
             view([3.into(), Dim::from(&w + 1)], [row(), 1.into()], 0),
             view([3.into(), row()], [row(), 1.into()], 1),
         ] {
             assert_eq!(windowed(&numbers(&strided), &strided, &from), None, "{strided:?}");
         }
+        // A diagonal walks both axes, as far as both reach.
+        let diagonal = view([4.into(), 1.into()], [Dim::from(&w + 1), 1.into()], 0);
+        let step = &numbers(&diagonal)[0];
+        assert_eq!(windowed(&numbers(&diagonal), &diagonal, &from).unwrap()[..], [step.clone(), step.clone()]);
     }
 }

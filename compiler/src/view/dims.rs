@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::polynomial::Polynomial;
-use crate::ir::{Dim, Op, UOp, substitute};
+use crate::ir::{Dim, Op, Shape, UOp, substitute};
 use crate::symbolic::{linear_terms, proven_bounds, simplify};
 
 /// The length in its simplest form.
@@ -38,7 +38,10 @@ pub(crate) fn same(a: &Dim, b: &Dim) -> bool {
 pub(crate) fn at_most(a: &Dim, b: &Dim) -> bool {
     match &without_values(b) - &without_values(a) {
         Dim::Const(distance) => distance >= 0,
-        Dim::Expr(distance) => proven_bounds(&distance).0 >= 0 || is_at_least_0(&distance),
+        Dim::Expr(distance) => {
+            let number = || Polynomial::of(&Dim::Expr(distance.clone()))?.as_const();
+            proven_bounds(&distance).0 >= 0 || number().is_some_and(|number| number >= 0) || is_at_least_0(&distance)
+        }
     }
 }
 
@@ -91,6 +94,40 @@ pub(crate) fn divide_exactly(a: &Dim, b: &Dim) -> Option<Dim> {
 /// The number that `a` is `b` times, if that is known, whatever the variables are.
 pub(crate) fn ratio(a: &Dim, b: &Dim) -> Option<i64> {
     Polynomial::of(&without_values(a))?.ratio(&Polynomial::of(&without_values(b))?)
+}
+
+/// A distance in row-major order over these lengths as steps along each axis, none of them back; `None` if that is not known.
+///
+/// ```text
+/// 3 w over [h, w] = [3, 0]    w + 1 over [h, w] = [1, 1]    w + 1 over [h] = [w + 1]
+/// ```
+///
+/// Who walks so must not reach the end of an axis, or the steps would carry.
+pub(crate) fn steps_along(distance: &Dim, lens: &Shape) -> Option<SmallVec<[Dim; 6]>> {
+    let mut steps: SmallVec<[Dim; 6]> = SmallVec::from_elem(Dim::Const(0), lens.len());
+    if distance.is(0) {
+        return Some(steps);
+    }
+    let units = lens.row_major_strides();
+    let axes: SmallVec<[usize; 6]> = (0..lens.len()).filter(|&axis| !same(&lens[axis], &Dim::Const(1))).collect();
+    let along_one = |distance: &Dim| {
+        let counted = |&axis: &usize| Some((axis, ratio(distance, &units[axis]).filter(|count| *count > 0)?));
+        axes.iter().find_map(counted)
+    };
+    let along_two = || {
+        let mut longer = axes.iter().filter(|&&axis| at_most(&units[axis], distance));
+        longer.find_map(|&first| Some((first, along_one(&(distance - &units[first]))?)))
+    };
+    if let Some((axis, count)) = along_one(distance) {
+        steps[axis] = Dim::Const(count);
+    } else if let Some((first, (axis, count))) = along_two() {
+        steps[first] = Dim::Const(1);
+        steps[axis] = &steps[axis] + &Dim::Const(count);
+    } else {
+        let innermost = *axes.last().filter(|_| distance.min_value() > 0)?;
+        steps[innermost] = distance.clone();
+    }
+    Some(steps)
 }
 
 /// A product taken apart: a number times expressions, in the order of their structural hashes.

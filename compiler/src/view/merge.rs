@@ -8,9 +8,10 @@
 
 use smallvec::SmallVec;
 
+use super::dims::{at_most, steps_along};
 use super::reshape::{Chunk, chunks};
 use super::view::{Bounds, View};
-use crate::ir::Dim;
+use crate::ir::{Dim, Shape};
 
 type Digits = SmallVec<[i128; 6]>;
 
@@ -25,8 +26,8 @@ pub fn merge(below: &View, above: &View) -> Option<View> {
     if below.is_void() || above.is_void() {
         return (!above.shape().is_empty()).then(|| View::void(above.shape().clone()));
     }
-    if below.mask().is_none() {
-        let (runs, offset) = chunks(below);
+    let (runs, offset) = chunks(below);
+    if runs.iter().all(Chunk::hides_nothing) {
         // One stride walks all of the lower view: the upper one walks it in longer steps.
         let stride = match &runs[..] {
             [] => Some(Dim::Const(0)),
@@ -44,7 +45,33 @@ pub fn merge(below: &View, above: &View) -> Option<View> {
     {
         return Some(reshaped);
     }
-    Walk::new(below, above)?.merged()
+    if !above.is_concrete() || !below.is_concrete() {
+        return merge_steps(&runs, &offset, above);
+    }
+    Walk::new(&runs, &offset, above)?.merged()
+}
+
+/// [`merge`] of views with lengths that are variables, where each step of the upper one is a number of steps along chunks of the lower one,
+/// all forward from its first position, and none reaches what is void or the end of a chunk: so a diagonal steps along rows and columns at once.
+fn merge_steps(runs: &[Chunk], offset: &Dim, above: &View) -> Option<View> {
+    if !above.offset().is(0) || above.mask().is_some() {
+        return None;
+    }
+    let lens: Shape = runs.iter().map(|run| run.len.clone()).collect();
+    let mut last = vec![Dim::Const(0); runs.len()];
+    let mut strides = Vec::with_capacity(above.shape().len());
+    for (len, stride) in above.shape().iter().zip(above.strides().iter()) {
+        let steps = steps_along(stride, &lens)?;
+        let mut merged = Dim::Const(0);
+        for ((run, count), last) in runs.iter().zip(steps).zip(&mut last) {
+            merged = &merged + &(&run.stride * &count);
+            *last = &*last + &(&(len - 1) * &count);
+        }
+        strides.push(merged);
+    }
+    let stays_inside =
+        runs.iter().zip(&last).all(|(run, last)| run.bounds.0.is(0) && at_most(&(last + 1), &run.bounds.1));
+    stays_inside.then(|| View::new(above.shape().clone(), strides, offset.clone(), None))
 }
 
 /// The upper view as a walk over the chunks of the lower one; all numbers known.
@@ -95,10 +122,7 @@ fn digits(position: i128, radix: &[ConcreteChunk]) -> Option<Digits> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(below: &View, above: &'a View) -> Option<Walk<'a>> {
-        if !above.is_concrete() || !below.is_concrete() {
-            return None;
-        }
+    fn new(runs: &[Chunk], offset: &Dim, above: &'a View) -> Option<Walk<'a>> {
         let rank = above.shape().len();
         let bounds: Vec<(i128, i128)> = (0..rank)
             .map(|axis| {
@@ -108,7 +132,6 @@ impl<'a> Walk<'a> {
             .collect::<Option<_>>()?;
         let box_start: Vec<i128> = bounds.iter().map(|bounds| bounds.0).collect();
         let box_len: Vec<i128> = bounds.iter().map(|bounds| bounds.1 - bounds.0).collect();
-        let (runs, offset) = chunks(below);
         let radix: Vec<ConcreteChunk> = runs.iter().map(ConcreteChunk::of).collect::<Option<_>>()?;
         let strides: Vec<i128> = above.strides().iter().map(number).collect::<Option<_>>()?;
         let first =
@@ -123,7 +146,7 @@ impl<'a> Walk<'a> {
             }
             steps.push(step);
         }
-        Some(Walk { above, box_start, box_len, below: radix, offset: number(&offset)?, origin, steps })
+        Some(Walk { above, box_start, box_len, below: radix, offset: number(offset)?, origin, steps })
     }
 
     /// Least and largest value of a digit on the walk.

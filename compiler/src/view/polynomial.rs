@@ -66,6 +66,14 @@ impl Polynomial {
         Some(all)
     }
 
+    /// The number that it is whatever the unknowns are.
+    pub(crate) fn as_const(&self) -> Option<i64> {
+        match self.0.first_key_value() {
+            None => Some(0),
+            Some((product, number)) => (self.0.len() == 1 && product.is_empty()).then_some(*number),
+        }
+    }
+
     /// The number that this is the given one times, if there is one.
     pub(crate) fn ratio(&self, other: &Polynomial) -> Option<i64> {
         let ((product, number), (_, divisor)) = (self.0.first_key_value()?, other.0.first_key_value()?);

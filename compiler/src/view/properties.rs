@@ -6,6 +6,7 @@
 use proptest::prelude::*;
 use rustc_hash::FxHashMap;
 
+use super::dims::at_most;
 use super::{ShapeTracker, movement_of, track_movement};
 use crate::DType;
 use crate::ir::{Axes, Dim, Op, Shape, StridedArg, UOp, floor_div, floor_mod, postorder};
@@ -257,9 +258,15 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
-    fn symbolic_trackers_bound_are_concrete_ones(n in 1..7i64, choices in prop::collection::vec(0..6u8, 1..6)) {
-        let variable = UOp::variable("n", 1, 6);
-        let symbolic = symbolic_program(&Dim::from(variable), &choices).bind_vars(&[("n", n)]).expect("within bounds");
+    fn symbolic_trackers_bound_are_concrete_ones(n in 1..7i64, choices in prop::collection::vec(0..9u8, 1..6)) {
+        let variable = Dim::from(UOp::variable("n", 1, 6));
+        let choices = choices.into_iter().fold(Vec::new(), |mut kept, choice| {
+            if choice < 6 || slant_fits(symbolic_program(&variable, &kept).shape(), choice) {
+                kept.push(choice);
+            }
+            kept
+        });
+        let symbolic = symbolic_program(&variable, &choices).bind_vars(&[("n", n)]).expect("within bounds");
         let concrete = symbolic_program(&Dim::Const(n), &choices);
         // Padding multiplies positions, each of which is evaluated.
         prop_assume!(concrete.shape().numel().max_value() <= 4000);
@@ -287,10 +294,48 @@ fn symbolic_program(n: &Dim, choices: &[u8]) -> ShapeTracker {
                 bounds[0].0 = &shape[0] - &Dim::Const(1);
                 tracker.shrink(&bounds)
             }
-            _ => tracker.reshape(&shape.iter().cloned().chain([Dim::Const(1)]).collect::<Shape>()),
+            5 => tracker.reshape(&shape.iter().cloned().chain([Dim::Const(1)]).collect::<Shape>()),
+            count => {
+                let (shape, strides) = (Shape::from([i64::from(count - 4), 2]), Shape::from([slant(&shape), 2.into()]));
+                tracker.as_strided(&StridedArg { shape, strides, offset: zero.clone() })
+            }
         };
     }
     tracker
+}
+
+/// From an element to the one in the row and in the column behind it, wherever the memory has that.
+fn slant(shape: &Shape) -> Dim {
+    shape.last().unwrap_or(&Dim::Const(1)) + 1
+}
+
+/// Whether there are so many elements (less 4) a slant apart, and the second one behind each, whatever the variables are.
+fn slant_fits(shape: &Shape, choice: u8) -> bool {
+    at_most(&(&(&slant(shape) * i64::from(choice - 5)) + 3), &shape.numel())
+}
+
+#[test]
+fn a_diagonal_of_variable_length_is_one_view() {
+    let n = Dim::from(UOp::variable("n", 1, 9));
+    let (zero, square) = (Dim::Const(0), Shape::from([n.clone(), n.clone()]));
+    let whole = [(zero.clone(), n.clone()), (zero.clone(), n.clone())];
+    let part = ShapeTracker::from_shape(Shape::from([&n + 2, &n + 1])).shrink(&whole);
+    for (base, stride) in [(ShapeTracker::from_shape(square.clone()), &n + 1), (part.permute(&[1, 0]), &n + 2)] {
+        let padded = base.reshape(&Shape::from([square.numel()])).pad(&[(zero.clone(), n.clone())]);
+        let column =
+            padded.reshape(&Shape::from([n.clone(), &n + 1])).shrink(&[whole[0].clone(), (0.into(), 1.into())]);
+        let [view] = column.views() else { panic!("more than one view: {column:?}") };
+        assert_eq!((view.mask(), view.strides().to_vec()), (None, vec![stride, zero.clone()]));
+    }
+    // Of a column of [n, 2] and the next row, the second step carries.
+    let narrow = ShapeTracker::from_shape(Shape::from([n.clone(), Dim::Const(2)]))
+        .shrink(&[(0.into(), n.clone()), (0.into(), 2.into())]);
+    let carried = narrow.permute(&[1, 0]).reshape(&Shape::from([&n * 2])).as_strided(&StridedArg {
+        shape: Shape::from([n.clone()]),
+        strides: Shape::from([2]),
+        offset: zero,
+    });
+    assert!(carried.views().len() > 1);
 }
 
 #[test]

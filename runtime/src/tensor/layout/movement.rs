@@ -106,8 +106,7 @@ impl Tensor {
         self.viewed("narrow", |x| ops::narrow(x, axis, &start, &len), rule)
     }
 
-    /// A diagonal of two axes, as a new last axis. It shares memory with this tensor, unless a length of these axes is a variable: then it is a value of its own, and what is
-    /// assigned to it does not reach this tensor.
+    /// A diagonal of two axes, as a new last axis: a view, also where lengths are variables.
     #[track_caller]
     pub fn diagonal(&self, offset: impl Length, a: impl Length, b: impl Length) -> Tensor {
         let offset = offset.length();
