@@ -21,28 +21,66 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, Ordering};
 
 use super::kernel::Work;
 
+/// Parts of a grid that have owners; of more threads, several own one together.
+const PARTS_MAX: usize = 64;
+
 /// A launch that is shared: its arguments, and which items are taken.
+///
+/// The grid is cut into one part for each thread. A thread takes shares of its own part as long as there are any, and then of others'. So from launch to launch
+/// it mostly works on the same items, whose memory its caches may have.
 pub(super) struct Job<'work> {
-    pub(super) work: &'work Work,
-    pub(super) share: i64,
-    pub(super) next: AtomicI64,
+    work: &'work Work,
+    share: i64,
+    parts: usize,
+    next: [Next; PARTS_MAX],
 }
 
-impl Job<'_> {
-    /// Runs the next share; false if none is left.
+/// The next item of a part; alone in its cache line.
+#[repr(align(64))]
+struct Next(AtomicI64);
+
+impl<'work> Job<'work> {
+    /// Nothing of it is taken; of each thread's part, so many shares are made.
+    pub(super) fn new(work: &'work Work, threads: usize, shares: i64) -> Job<'work> {
+        let parts = threads.clamp(1, PARTS_MAX);
+        let share = (work.grid / (threads as i64 * shares)).max(1);
+        let begin =
+            |part: usize| Next(AtomicI64::new(if part < parts { part_begin(work.grid, parts, part) } else { 0 }));
+        Job { work, share, parts, next: std::array::from_fn(begin) }
+    }
+
+    /// The launch.
+    pub(super) fn work(&self) -> &Work {
+        self.work
+    }
+
+    /// Runs the next share of the part that the thread of this number owns, or of another; false if none is left.
     ///
     /// # Safety
     /// As for `threads::run`; `scratch` is this thread's.
-    pub(super) unsafe fn take_share(&self, scratch: NonNull<u8>) -> bool {
+    pub(super) unsafe fn take_share(&self, scratch: NonNull<u8>, thread: usize) -> bool {
         let Work { entry, pointers, variables, grid, scratch_bytes: _ } = *self.work;
-        let begin = self.next.fetch_add(self.share, Ordering::Relaxed);
-        if begin >= grid {
-            return false;
+        for part in (0..self.parts).map(|further| (thread + further) % self.parts) {
+            let (next, end) = (&self.next[part].0, part_begin(grid, self.parts, part + 1));
+            if next.load(Ordering::Relaxed) >= end {
+                continue;
+            }
+            let begin = next.fetch_add(self.share, Ordering::Relaxed);
+            if begin < end {
+                // SAFETY: `begin..end` lies in `0..grid` and no other thread gets any of it: parts do not overlap, and each counter only grows. The
+                // rest is the caller's promise.
+                unsafe { entry(pointers, variables, scratch.as_ptr(), begin, end.min(begin + self.share)) }
+                return true;
+            }
         }
-        // SAFETY: `begin..end` lies in `0..grid` and no other thread gets any of it; the rest is the caller's promise.
-        unsafe { entry(pointers, variables, scratch.as_ptr(), begin, grid.min(begin + self.share)) }
-        true
+        false
     }
+}
+
+/// The first item of a part of a grid.
+fn part_begin(grid: i64, parts: usize, part: usize) -> i64 {
+    let (grid, parts, part) = (i128::from(grid), parts as i128, part as i128);
+    (grid * part / parts) as i64
 }
 
 /// A place for one caller's kernel; alone in its cache lines.
@@ -154,5 +192,44 @@ impl Seat<'_> {
             }
         }
         Some(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    thread_local! {
+        static RUN: RefCell<Vec<(i64, i64)>> = const { RefCell::new(Vec::new()) };
+    }
+
+    /// A stand-in for a kernel: notes what it is asked to do.
+    unsafe extern "C" fn note(_: *const *mut u8, _: *const i64, _: *mut u8, begin: i64, end: i64) {
+        RUN.with_borrow_mut(|run| run.push((begin, end)));
+    }
+
+    fn run_by(job: &Job<'_>, thread: usize, shares: usize) -> Vec<(i64, i64)> {
+        RUN.take();
+        // SAFETY: `note` touches no memory that it is given.
+        while RUN.with_borrow(Vec::len) < shares && unsafe { job.take_share(NonNull::dangling(), thread) } {}
+        RUN.take()
+    }
+
+    #[test]
+    fn a_thread_takes_its_own_part_first_and_then_what_others_left() {
+        let (pointers, variables) = (std::ptr::null(), std::ptr::null());
+        let work = Work { entry: note, pointers, variables, grid: 21, scratch_bytes: 0 };
+        let job = Job::new(&work, 2, 2);
+        assert_eq!(run_by(&job, 1, 1), [(10, 15)]);
+        assert_eq!(run_by(&job, 0, 1), [(0, 5)]);
+        assert_eq!(run_by(&job, 1, 9), [(15, 20), (20, 21), (5, 10)]);
+        assert_eq!(run_by(&job, 0, 9), []);
+        // A thread whose number is larger than there are parts shares one.
+        let job = Job::new(&work, 3, 1);
+        assert_eq!(run_by(&job, 4, 9), [(7, 14), (14, 21), (0, 7)]);
+        let work = Work { grid: 0, ..work };
+        assert_eq!(run_by(&Job::new(&work, 300, 8), 299, 9), []);
     }
 }

@@ -1,7 +1,7 @@
 //! The pool of threads that kernels run on: one per process, shared by all devices and callers.
 //!
 //! [`run`] offers the work to the pool's threads and takes part itself. The items of a kernel's parallel loop are cut into more
-//! shares than there are threads, and whoever is free takes the next share.
+//! shares than there are threads: each thread begins with its own part of them, and who is done with that takes others' shares.
 //!
 //! Several callers share the threads. With `t` threads in all and `c` callers at work there are `t - c` threads to help them, and each
 //! caller gets an equal part of those: one alone gets all, and where there are as many callers as threads, each runs its kernel itself.
@@ -15,7 +15,7 @@
 #![allow(unsafe_code, reason = "calls machine code from several threads")]
 
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
@@ -29,8 +29,11 @@ use crate::timeline;
 const THREADS_MAX: usize = 256;
 /// Callers whose kernels are shared at one time; any more run theirs alone.
 const OFFERS_MAX: usize = 32;
-/// How long a thread looks for work before it sleeps: longer than from one kernel of a program to the next.
-const SPIN: Duration = Duration::from_micros(30);
+/// How long a thread looks for work before it sleeps: longer than from one call of a program to the next, where an interpreter makes them. One that sleeps takes some 60 us
+/// to wake, on a virtual machine; one that looks gives way to any other thread that wants its processor.
+const SPIN: Duration = Duration::from_micros(300);
+/// The number of a caller among the threads of a job.
+const CALLER: usize = 0;
 /// Shares a thread gets on average: enough to even out threads that are slowed down by others.
 const SHARES_PER_THREAD: i64 = 8;
 /// Kernels keep registers on the stack that they have not enough of, and no more: scratch memory is apart.
@@ -38,6 +41,8 @@ const STACK_BYTES: usize = 256 << 10;
 
 /// A thread that may sleep.
 struct Worker {
+    /// From 1 on, for callers are number 0.
+    number: usize,
     sleeps: AtomicBool,
     thread: OnceLock<Thread>,
 }
@@ -102,12 +107,11 @@ pub(super) unsafe fn run(work: &Work, scratch: NonNull<u8>, threads: usize) {
         // SAFETY: the caller's promise, for the whole grid.
         None => unsafe { (work.entry)(work.pointers, work.variables, scratch.as_ptr(), 0, work.grid) },
         Some(offer) => {
-            let share = (work.grid / (threads as i64 * SHARES_PER_THREAD)).max(1);
-            let job = Job { work, share, next: AtomicI64::new(0) };
+            let job = Job::new(work, threads, SHARES_PER_THREAD);
             offer.open(&job, threads - 1);
             pool.wake(pool.part().min(threads - 1));
             // SAFETY: the caller's promise; machine code does not unwind, so that `close` is reached.
-            while unsafe { job.take_share(scratch) } {}
+            while unsafe { job.take_share(scratch, CALLER) } {}
             offer.close();
             offer.give_back();
         }
@@ -123,7 +127,11 @@ impl Pool {
             callers: AtomicUsize::new(0),
             looking: AtomicUsize::new(0),
             workers: (0..THREADS_MAX)
-                .map(|_| Worker { sleeps: AtomicBool::new(false), thread: OnceLock::new() })
+                .map(|index| Worker {
+                    number: CALLER + 1 + index,
+                    sleeps: AtomicBool::new(false),
+                    thread: OnceLock::new(),
+                })
                 .collect(),
             started: AtomicUsize::new(0),
             starting: Mutex::new(()),
@@ -176,11 +184,12 @@ impl Pool {
         loop {
             let mut seat = self.find_seat(worker);
             // Without scratch memory this thread leaves its part to the others; the caller has had its own before.
-            let scratch = scratch::of_this_thread(seat.job().work.scratch_bytes);
+            let scratch = scratch::of_this_thread(seat.job().work().scratch_bytes);
             let begun = timeline::begin();
             loop {
                 // SAFETY: the promise made to `run`; the scratch memory is this thread's.
-                let took = scratch.as_ref().is_ok_and(|&scratch| unsafe { seat.job().take_share(scratch) });
+                let took =
+                    scratch.as_ref().is_ok_and(|&scratch| unsafe { seat.job().take_share(scratch, worker.number) });
                 if !took {
                     timeline::end(begun);
                     seat.finish();
