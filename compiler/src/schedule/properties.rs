@@ -22,7 +22,7 @@ fn spread(x: &UOp, op: ReduceOp, axis: usize) -> UOp {
 
 fn step(n: i64, (kind, a, b): &Step, values: &[UOp]) -> UOp {
     let (x, y) = (a.get(values), b.get(values));
-    match kind % 20 {
+    match kind % 23 {
         0 | 1 => x + y,
         2 => x.max(y),
         3 => x - y,
@@ -52,9 +52,20 @@ fn step(n: i64, (kind, a, b): &Step, values: &[UOp]) -> UOp {
             let part = y.through(&[(Op::Shrink, rows(0))]);
             x.write(&[(Op::Shrink, rows(1))], &(part + 1))
         }
-        _ => {
+        19 => {
             let cut = |from: i64, to: i64| Arg::Bounds([(0.into(), n.into()), (Dim::from(from), Dim::from(to))].into());
             x.write(&[(Op::Shrink, cut(n / 2, n))], &y.through(&[(Op::Shrink, cut(0, n / 2))]))
+        }
+        // A copy with a column replaced, and with a part of a part of it.
+        20 | 21 => {
+            let cut = Arg::Bounds([(0.into(), n.into()), (Dim::from(1), Dim::from(2))].into());
+            x.contiguous().write(&[(Op::Shrink, cut.clone())], &y.through(&[(Op::Shrink, cut)]))
+        }
+        _ => {
+            let cut = |from: i64, to: i64| Arg::Bounds([(Dim::from(from), Dim::from(to)), (0.into(), n.into())].into());
+            let (rows, row) = ([(Op::Shrink, cut(1, n))], [(Op::Shrink, cut(1, 2))]);
+            let part = if kind % 2 == 0 { x } else { y }.through(&rows).contiguous();
+            x.contiguous().write(&rows, &part.write(&row, &y.through(&row)))
         }
     }
 }

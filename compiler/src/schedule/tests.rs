@@ -202,6 +202,40 @@ fn writes_to_other_elements_share_a_kernel() {
 }
 
 #[test]
+fn a_copy_of_what_nobody_asks_for_is_written_to_without_copying() {
+    let part = |from: i64| (Op::Shrink, Arg::Bounds([(Dim::from(from), Dim::from(from + 8))].into()));
+    let memory_of = |values: &[UOp]| {
+        let schedule = schedule(&UOp::sink(values.iter().cloned())).unwrap();
+        schedule.buffers.iter().filter(|buffer| !matches!(buffer.role, BufferRole::Param(_))).count()
+    };
+    let given = param(0, &[64]);
+    let x = (&given + 1).contiguous();
+    let first = x.contiguous().write(&[part(0)], &param(1, &[8]));
+    // What is read of the old contents is read before.
+    let second = first.contiguous().write(&[part(16)], &first.through(&[part(4)]));
+    assert_eq!(memory_of(std::slice::from_ref(&second)), 1);
+    assert_eq!(memory_of(&[first.clone(), second]), 2);
+    let other = first.contiguous().write(&[part(32)], &param(1, &[8]));
+    assert_eq!(memory_of(&[other.clone(), first.contiguous().write(&[part(40)], &param(1, &[8]))]), 2);
+    assert_eq!(
+        memory_of(&[given.contiguous().write(&[part(0)], &param(1, &[8]))]),
+        1,
+        "the program's own memory alone"
+    );
+    // What is written to memory that was given stays there.
+    let kept = given.write(&[part(0)], &param(1, &[8]));
+    let both = [kept.contiguous().write(&[part(16)], &param(1, &[8])), kept.write(&[part(32)], &param(1, &[8]))];
+    let made = schedule(&UOp::sink(both)).unwrap();
+    let roles: Vec<BufferRole> = made.outputs.iter().map(|output| made.buffers[*output].role).collect();
+    assert!(matches!(roles[..], [BufferRole::Output(0), BufferRole::Param(0)]), "{roles:?}");
+    // A part of a part is one write.
+    let row = x.through(&[part(8)]).contiguous();
+    let within = (Op::Shrink, Arg::Bounds([(Dim::from(2), Dim::from(5))].into()));
+    let nested = x.contiguous().write(&[part(8)], &row.write(&[within], &param(1, &[3])));
+    assert_eq!(memory_of(&[nested]), 1);
+}
+
+#[test]
 fn what_was_decided_for_a_write_is_told() {
     let told = |values: &[UOp]| {
         let mut notes = Notes::of(&[Topic::Fusion]);

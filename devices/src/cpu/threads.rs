@@ -31,7 +31,7 @@ const THREADS_MAX: usize = 256;
 const OFFERS_MAX: usize = 32;
 /// How long a thread looks for work before it sleeps: longer than from one call of a program to the next, where an interpreter makes them. One that sleeps takes some 60 us
 /// to wake, on a virtual machine; one that looks gives way to any other thread that wants its processor.
-const SPIN: Duration = Duration::from_micros(300);
+const SPIN: Duration = Duration::from_micros(500);
 /// The number of a caller among the threads of a job.
 const CALLER: usize = 0;
 /// Shares a thread gets on average: enough to even out threads that are slowed down by others.

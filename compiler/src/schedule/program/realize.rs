@@ -15,7 +15,7 @@ use super::two_stages::in_two_stages;
 use crate::error::CompileError;
 use crate::ir::{Arg, Axes, Combining, Op, Shape, UOp, postorder, with_mapped_sources};
 use crate::target::Costs;
-use crate::view::{ShapeTracker, collect_movement_chain, movement_of};
+use crate::view::{ShapeTracker, ViewSpec, collect_movement_chain, movement_of};
 
 /// The values to compute with nothing in them that a kernel could not say.
 ///
@@ -266,6 +266,10 @@ fn write(keeps: bool, base: &UOp, steps: &[(Op, Arg)], value: &UOp) -> (UOp, boo
     if has_no_elements(value) {
         return (base.clone(), keeps);
     }
+    if let Some((within, part)) = part_replaced(base, steps, value) {
+        let steps: Vec<(Op, Arg)> = steps.iter().chain(within).cloned().collect();
+        return write(keeps, base, &steps, part);
+    }
     if keeps {
         let (memory, chain) = collect_movement_chain(base);
         let chain: Vec<(Op, Arg)> = chain.iter().map(|step| (step.op(), step.arg().clone())).collect();
@@ -280,6 +284,25 @@ fn write(keeps: bool, base: &UOp, steps: &[(Op, Arg)], value: &UOp) -> (UOp, boo
     let reshape = (own.shape() != base.shape()).then(|| (Op::Reshape, Arg::Shape(base.shape().clone())));
     let steps: Vec<(Op, Arg)> = reshape.into_iter().chain(steps.iter().cloned()).collect();
     (own.write(&steps, value).reshape(base.shape().clone()), true)
+}
+
+/// The steps and the value of a write to a copy of what another write is about to replace, if its outcome is what that puts there: then one write does both.
+///
+/// ```text
+/// x[2:9] = y, where y is a copy of x[2:9] with y[1:3] = v        x[2:9][1:3] = v
+/// ```
+fn part_replaced<'n>(base: &UOp, steps: &[(Op, Arg)], value: &'n UOp) -> Option<(&'n [(Op, Arg)], &'n UOp)> {
+    let (Op::Write, Arg::View(within), [copy, part]) = (value.op(), value.arg(), value.src()) else { return None };
+    let copied = copy.src().first().filter(|_| copy.op() == Op::Contiguous)?;
+    let is_of = |base: &UOp| {
+        let replaced = base.through(steps);
+        let is_same_view = || {
+            let of_one = collect_movement_chain(copied).0 == collect_movement_chain(&replaced).0;
+            of_one && ViewSpec::of_node(copied).is_some_and(|copied| Some(copied) == ViewSpec::of_node(&replaced))
+        };
+        *copied == replaced || is_same_view()
+    };
+    (is_of(base) || base.op() == Op::Contiguous && is_of(&base.src()[0])).then_some((within, part))
 }
 
 /// The value stored in row-major order; itself if it is.

@@ -148,6 +148,10 @@ fn with_one_writer_each(values: &[UOp], nodes: &[UOp], watch: &mut dyn Watch) ->
         let mut new = with_mapped_sources(node, |operand| done[operand].clone());
         if new.op() == Op::Write {
             let (mut base, mut value) = (new.src()[0].clone(), new.src()[1].clone());
+            if let Some(memory) = memory_copied(&node.src()[0], &asked) {
+                tell(watch, &new, "in place of what it would be a copy of");
+                base = done[memory].clone();
+            }
             let is_kept = asked.contains(&node.src()[0]);
             if is_kept || replaced.contains(&base) {
                 let why = if is_kept { "its old contents are asked for" } else { "another write replaces it too" };
@@ -173,6 +177,17 @@ fn with_one_writer_each(values: &[UOp], nodes: &[UOp], watch: &mut dyn Watch) ->
         done.insert(node.clone(), new);
     }
     values.iter().map(|value| done[value].clone()).collect()
+}
+
+/// The memory that a write's base is a copy of, if the write may go there: it is of the program's own, and neither is asked for. Who reads it does so before, as with all writes.
+fn memory_copied<'n>(base: &'n UOp, asked: &FxHashSet<&UOp>) -> Option<&'n UOp> {
+    let copied = base.src().first().filter(|_| base.op() == Op::Contiguous && !asked.contains(base))?;
+    let is_free = matches!(copied.op(), Op::Contiguous | Op::Write) && !asked.contains(copied);
+    let mut memory = copied;
+    while memory.op() == Op::Write || memory.op().is_movement() {
+        memory = &memory.src()[0];
+    }
+    (is_free && memory.op() == Op::Contiguous).then_some(copied)
 }
 
 /// Whether `version` is `base` or an earlier version of its memory. Only as many as a guard is looked for among are looked at.
