@@ -379,8 +379,10 @@ def embedding_bag(
         raise Unsupported("bags of nothing")
     bags, rows = c.shape[0], count_of(indices)
     places = ww.arange(rows, dtype=ww.int64)
-    # The bag of a row is the last that begins before it or at it.
-    bag = (_wide(offsets).astype(ww.int64)[:bags].unsqueeze(0) <= places.unsqueeze(1)).astype(ww.int64).sum(1) - 1
+    # The bag of a row is the last that begins before it or at it: of several that begin there, all but one are empty.
+    begins = ww.zeros(rows + 1, dtype=ww.int64)
+    begins = begins.scatter_reduce(0, _wide(offsets).astype(ww.int64)[:bags], ww.ones(bags, dtype=ww.int64), "sum")
+    bag = begins.cumsum(0)[:rows] - 1
     counts = (_wide(indices).astype(ww.int64) != padding_idx) if padding_idx >= 0 else ww.ones(rows, dtype=ww.bool_)
     if include_last_offset:
         counts = counts & (places < offsets.astype(ww.int64)[bags])
