@@ -255,3 +255,52 @@ fn a_reader_waits_for_none_of_very_many_writes() {
         (0..WRITES as usize).all(|k| after[k] == k as f32) && after[WRITES as usize..] == before[WRITES as usize..]
     );
 }
+
+/// Longer than what a kernel has in registers before it puts anything anywhere.
+const LENGTH: i64 = 500;
+
+/// What is added to a line, at which places; both made of the line, and of given places.
+type Sums = (&'static str, fn(&Tensor, &Tensor) -> [Tensor; 2], fn(&[f32], usize, i64) -> (i64, f32));
+
+// tidy: table
+const SUMS: &[Sums] = &[
+    ("its double", |x, index| [index.clone(), x * 2.0], |x, k, index| (index, x[k] * 2.0)),
+    ("itself", |x, index| [index.clone(), x.clone()], |x, k, index| (index, x[k])),
+    ("it reversed", |x, index| [index.clone(), x.flip(0)], |x, k, index| (index, x[x.len() - 1 - k])),
+    ("a copy of it", |x, index| [index.clone(), x.contiguous() - 1.0], |x, k, index| (index, x[k] - 1.0)),
+    (
+        "at places of it",
+        |x, index| [(x.cast(DType::I64) + index) % LENGTH, x * 3.0],
+        |x, k, index| ((x[k] as i64 + index) % LENGTH, x[k] * 3.0),
+    ),
+    ("at it", |x, _| [x.cast(DType::I64) % LENGTH, x.ones_like()], |x, k, _| (x[k] as i64 % LENGTH, 1.0)),
+];
+
+#[test]
+fn what_is_scattered_may_be_made_of_what_it_is_scattered_into() {
+    let places: Vec<i64> = (0..LENGTH).map(|k| k * 37 % 131 * 3).collect();
+    let index = Tensor::from_vec(places.clone(), [LENGTH]);
+    for (name, made, by_hand) in SUMS {
+        for is_written in [false, true] {
+            // A value that is computed and written to, which nobody else asks for.
+            let mut wanted: Vec<f32> = (1..=LENGTH).map(|k| k as f32).collect();
+            let x = (Tensor::from_vec(wanted.clone(), [LENGTH]) * 1.0).contiguous();
+            if is_written {
+                x.get(2..5).assign(7.0).unwrap();
+                wanted[2..5].fill(7.0);
+            }
+            let mut sums = x.clone();
+            for _ in 0..2 {
+                let [index, source] = made(&sums, &index);
+                sums = sums.scatter_reduce(0, &index, &source, ScatterReduce::Sum, true);
+                let before = wanted.clone();
+                for (k, place) in places.iter().enumerate() {
+                    let (place, number) = by_hand(&before, k, *place);
+                    wanted[place as usize] += number;
+                }
+            }
+            drop(x);
+            assert_eq!(sums.to_vec::<f32>().unwrap(), wanted, "{name}, written {is_written}");
+        }
+    }
+}

@@ -3,7 +3,7 @@
 //! Checked: a kernel is a sink of stores into views of the params that come first, each of its value's type and length; its values
 //! hold only what a kernel can compute; its params are its buffers, in type and length, no buffer twice; it loads what exists (a param
 //! of the schedule, or what an earlier kernel stored); what it stores into a buffer that exists replaces part of it, and into any other
-//! is all of it; after the last kernel every output exists. Whether replacing comes at the right time is asked of the program
+//! is all of it, and what it scatters into it does not load; after the last kernel every output exists. Whether replacing comes at the right time is asked of the program
 //! (`check_order`): a kernel runs after those that store the versions which it loads or replaces, and before any that replaces
 //! what it reads. Both run after each scheduling in debug builds, the first in the tests over everything that they schedule.
 
@@ -93,6 +93,10 @@ fn check_kernel(schedule: &Schedule, kernel: &ScheduledKernel) -> Result<Stores,
             (op, _) if op.is_elementwise() || op.is_movement() => {}
             (op, _) => return Err(format!("holds a {op}, which no kernel computes")),
         }
+    }
+    let scatters = kernel.ast.src().iter().zip(&stores.slots).filter(|(store, _)| store.src().len() > 2);
+    if let Some((_, slot)) = scatters.into_iter().find(|(_, slot)| stores.loaded[**slot]) {
+        return Err(format!("loads slot {slot}, into which it scatters"));
     }
     match (0..kernel.buffers.len()).find(|slot| !stores.loaded[*slot] && !stores.slots.contains(slot)) {
         Some(slot) => Err(format!("never uses its slot {slot}")),

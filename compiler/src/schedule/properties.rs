@@ -22,7 +22,7 @@ fn spread(x: &UOp, op: ReduceOp, axis: usize) -> UOp {
 
 fn step(n: i64, (kind, a, b): &Step, values: &[UOp]) -> UOp {
     let (x, y) = (a.get(values), b.get(values));
-    match kind % 23 {
+    match kind % 25 {
         0 | 1 => x + y,
         2 => x.max(y),
         3 => x - y,
@@ -61,11 +61,16 @@ fn step(n: i64, (kind, a, b): &Step, values: &[UOp]) -> UOp {
             let cut = Arg::Bounds([(0.into(), n.into()), (Dim::from(1), Dim::from(2))].into());
             x.contiguous().write(&[(Op::Shrink, cut.clone())], &y.through(&[(Op::Shrink, cut)]))
         }
-        _ => {
+        22 => {
             let cut = |from: i64, to: i64| Arg::Bounds([(Dim::from(from), Dim::from(to)), (0.into(), n.into())].into());
             let (rows, row) = ([(Op::Shrink, cut(1, n))], [(Op::Shrink, cut(1, 2))]);
             let part = if kind % 2 == 0 { x } else { y }.through(&rows).contiguous();
             x.contiguous().write(&rows, &part.write(&row, &y.through(&row)))
+        }
+        // What is scattered into a matrix, and where to, is made of the matrix.
+        _ => {
+            let (index, source) = if kind % 2 == 0 { (x, y) } else { (y, x) };
+            x.scatter(&index.cast(DType::I32), &(source.min(2).max(-2) + 1), Some(ReduceOp::Add), 0)
         }
     }
 }

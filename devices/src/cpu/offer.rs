@@ -77,10 +77,10 @@ impl<'work> Job<'work> {
     }
 }
 
-/// The first item of a part of a grid.
+/// The first item of a part of a grid; the first parts have one item more where items are left over.
 fn part_begin(grid: i64, parts: usize, part: usize) -> i64 {
-    let (grid, parts, part) = (i128::from(grid), parts as i128, part as i128);
-    (grid * part / parts) as i64
+    let (parts, part) = (parts as i64, part as i64);
+    grid / parts * part + part.min(grid % parts)
 }
 
 /// A place for one caller's kernel; alone in its cache lines.
@@ -222,9 +222,9 @@ mod tests {
         let (pointers, variables) = (std::ptr::null(), std::ptr::null());
         let work = Work { entry: note, pointers, variables, grid: 21, scratch_bytes: 0 };
         let job = Job::new(&work, 2, 2);
-        assert_eq!(run_by(&job, 1, 1), [(10, 15)]);
+        assert_eq!(run_by(&job, 1, 1), [(11, 16)]);
         assert_eq!(run_by(&job, 0, 1), [(0, 5)]);
-        assert_eq!(run_by(&job, 1, 9), [(15, 20), (20, 21), (5, 10)]);
+        assert_eq!(run_by(&job, 1, 9), [(16, 21), (5, 10), (10, 11)]);
         assert_eq!(run_by(&job, 0, 9), []);
         // A thread whose number is larger than there are parts shares one.
         let job = Job::new(&work, 3, 1);

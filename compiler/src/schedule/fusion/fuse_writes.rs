@@ -103,8 +103,9 @@ impl Fusion<'_> {
             if group != writer {
                 return self.groups.needs(group, writer);
             }
-            // A reduction reads many elements for each that is stored.
-            if node.op() == Op::Reduce || self.groups.get(group).is_mixed {
+            // A reduction reads many elements for each that is stored, and what a scatter puts somewhere others may still ask for.
+            let scatters = matches!(graph.nodes[guard as usize].arg(), Arg::Scatter(..));
+            if scatters || node.op() == Op::Reduce || self.groups.get(group).is_mixed {
                 return true;
             }
             let read = site_in_base(&site.of_operand(node, k), &node.src()[k]);

@@ -147,7 +147,7 @@ fn with_one_writer_each(values: &[UOp], nodes: &[UOp], watch: &mut dyn Watch) ->
     for node in nodes {
         let mut new = with_mapped_sources(node, |operand| done[operand].clone());
         if new.op() == Op::Write {
-            let (mut base, mut value) = (new.src()[0].clone(), new.src()[1].clone());
+            let mut base = new.src()[0].clone();
             if let Some(memory) = memory_copied(&node.src()[0], &asked) {
                 tell(watch, &new, "in place of what it would be a copy of");
                 base = done[memory].clone();
@@ -162,21 +162,31 @@ fn with_one_writer_each(values: &[UOp], nodes: &[UOp], watch: &mut dyn Watch) ->
             while replaced.contains(&base) {
                 base = base.contiguous();
             }
-            let target = match new.arg() {
-                Arg::View(steps) => base.through(steps),
-                _ => base.clone(),
-            };
-            let (version, _) = collect_movement_chain(&value);
-            if value != target && is_version_of(&version, &base) && may_meet(&value, &target) {
-                tell(watch, &new, "through a temporary: its value is another view of the same elements");
-                value = value.contiguous();
-            }
             replaced.insert(base.clone());
-            new = new.with_src([base, value].into_iter().chain(new.src()[2..].iter().cloned()).collect::<Sources>());
+            new = with_values_apart(&new, base, watch);
         }
         done.insert(node.clone(), new);
     }
     values.iter().map(|value| done[value].clone()).collect()
+}
+
+/// The write to a base, with what shows other elements than those that each replaces, of the memory that is written to, in memory of its own.
+fn with_values_apart(write: &UOp, base: UOp, watch: &mut dyn Watch) -> UOp {
+    let (target, is_scatter) = match write.arg() {
+        Arg::View(steps) => (base.through(steps), false),
+        _ => (base.clone(), true),
+    };
+    let mut src: Sources = [base].into_iter().collect();
+    for operand in &write.src()[1..] {
+        let (version, _) = collect_movement_chain(operand);
+        let is_of_others = is_scatter || *operand != target;
+        let meets = is_of_others && is_version_of(&version, &src[0]) && may_meet(operand, &target);
+        if meets {
+            tell(watch, write, "through a temporary: its value is another view of the same elements");
+        }
+        src.push(if meets { operand.contiguous() } else { operand.clone() });
+    }
+    write.with_src(src)
 }
 
 /// The memory that a write's base is a copy of, if the write may go there: it is of the program's own, and neither is asked for. Who reads it does so before, as with all writes.

@@ -89,7 +89,7 @@ def diagonal_scatter(c: Context, x: ww.Tensor, source: ww.Tensor, offset: int = 
 
 
 def _on_diagonal(x: ww.Tensor, source: ww.Tensor, offset: int) -> ww.Tensor:
-    """Matrices with other elements on a diagonal: an expression, since a diagonal of variable length is no view that could be written to."""
+    """Matrices with other elements on a diagonal: an expression, since of two lengths that are variables it may not be known which one ends the diagonal."""
     rows, columns = x.shape[-2:]
     before = max(-offset, 0)
     along = source.pad([(0, 0)] * (source.ndim - 1) + [(before, rows - before - source.shape[-1])])
