@@ -7,10 +7,12 @@ use crate::ir::text::Graph;
 use crate::ir::{Arg, Op, UOp, postorder};
 use crate::kernel::{accumulate, effects, estimate, local_buffers, name};
 use crate::legalize::{
-    blocks, decompose, dot_products, expand, first_thread, guarded_loads, index_types, interleaved, pairs, states,
-    strided, sums_across, transpose,
+    blocks, decompose, dot_products, expand, first_thread, guarded_loads, index_types, interleaved, matrix_sums,
+    paired_stores, pairs, states, strided, sums_across, transpose,
 };
-use crate::linearize::{self, Linear, ahead, barriers, check, linearizer, reassociate, repeated, short_loops};
+use crate::linearize::{
+    self, Linear, ahead, barriers, check, linearizer, matrix_loops, reassociate, registers, repeated, short_loops,
+};
 use crate::lower::{loops, reduction_order, tensors};
 use crate::optimize::{self, Opts};
 use crate::program::{Access, Parameter};
@@ -71,6 +73,8 @@ pub fn lower_kernel(
         .run("lanes near each other become whole vectors and a choice", |kernel| strided::load_between(kernel, target));
     passes.run("stores that lie between each other become whole vectors", interleaved::store_between);
     passes.run("neighbours among factors of matrices are loaded together", pairs::load_pairs);
+    passes.run("products of matrices add to sums by themselves", matrix_sums::add_to_sums);
+    passes.run("results of products of matrices are stored in pairs", paired_stores::store_pairs);
     if target.blocks.is_none() {
         passes.run("sums across lanes are taken together", sums_across::sum_together);
     }
@@ -109,9 +113,10 @@ pub fn lower_kernel(
 /// What becomes of a list on machines with blocks of threads.
 fn with_blocks(ops: Vec<UOp>) -> Vec<UOp> {
     let (ops, ahead) = ahead::copy_ahead(ops);
-    let ops = short_loops::write_out(ops);
+    let ops = short_loops::write_out(matrix_loops::write_out(ops));
     // What is copied ahead is asked for early enough.
     let ops = if ahead.is_empty() { repeated::repeat_bodies(ops) } else { ops };
+    let ops = registers::keep_in_registers(ops);
     barriers::place_but(ops, &ahead)
 }
 

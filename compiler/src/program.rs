@@ -147,6 +147,11 @@ impl Launch {
         self.block.iter().fold(self.lanes, |product, len| product.saturating_mul(*len))
     }
 
+    /// Whether groups of 32 threads have the numbers of lanes that multiply matrices: 32 lanes, or 8 groups `block x` of 4.
+    pub fn multiplies_matrices(&self) -> bool {
+        [(32, self.block[0]), (4, 8)].contains(&(self.lanes, self.block[0]))
+    }
+
     /// Threads of one block along x, y, z: lanes count along x.
     pub fn block_threads(&self) -> [u64; 3] {
         let [x, y, z] = self.block;

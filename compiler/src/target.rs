@@ -243,15 +243,15 @@ impl Target {
     ///
     /// Numbers of the CUDA C++ Programming Guide ("Compute Capabilities", table of technical specifications), the same for 8.0, 9.0 and 10.0: grids of
     /// 2^31 - 1 by 65535 by 65535 blocks, blocks of 1024 by 1024 by 64 and at most 1024 threads, warps of 32, 255 registers of a thread. Of shared memory a block
-    /// takes 96 KiB at most, of the 163 that 8.0 has and the 227 of the others; more than 48 is asked for at launch. A thread loads 16 bytes at once. Private memory is the 512 KiB of local memory that a thread may have. First caches are
+    /// takes 163 KiB at most on 8.0 and 227 on the others; more than 48 is asked for at launch. A thread loads 16 bytes at once. Private memory is the 512 KiB of local memory that a thread may have. First caches are
     /// those of a multiprocessor (192, 256, 256 KiB, the same table), second ones those of the whole: 40 MiB ("A100 Tensor Core GPU Architecture", 2020), 50 MiB ("H100
     /// Tensor Core GPU Architecture", 2022), 126 MiB (as reported of the B200; not checked
     /// against a document of NVIDIA).
     pub fn nvidia(name: &str) -> Option<Target> {
-        let (cache_l1_bytes, cache_l2_bytes, costs) = match name {
-            "sm_80" => (192 << 10, 40 << 20, Costs::a100()),
-            "sm_90" => (256 << 10, 50 << 20, Costs::gpu_model()),
-            "sm_100" => (256 << 10, 126 << 20, Costs::b200()),
+        let (cache_l1_bytes, cache_l2_bytes, shared_bytes, costs) = match name {
+            "sm_80" => (192 << 10, 40 << 20, 163 << 10, Costs::a100()),
+            "sm_90" => (256 << 10, 50 << 20, 227 << 10, Costs::gpu_model()),
+            "sm_100" => (256 << 10, 126 << 20, 227 << 10, Costs::b200()),
             _ => return None,
         };
         Some(Target {
@@ -277,7 +277,7 @@ impl Target {
                 block_max: [1024, 1024, 64],
                 threads_max: 1024,
                 lanes: 32,
-                shared_bytes: 96 << 10,
+                shared_bytes,
                 matrices: true,
             }),
         })

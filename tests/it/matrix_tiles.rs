@@ -4,7 +4,7 @@
 use warpweft_compiler::DType;
 use warpweft_compiler::ir::{Op, ReduceOp, UOp};
 use warpweft_compiler::linearize::Linear;
-use warpweft_compiler::optimize::{apply_list, choose, text::parse_list, text::print_list};
+use warpweft_compiler::optimize::{Opts, apply_list, choose, text::parse_list, text::print_list};
 use warpweft_compiler::pipeline::{LowerOptions, loops_of, lower_kernel};
 use warpweft_compiler::target::{Costs, Target};
 use warpweft_compiler::watch::Silent;
@@ -155,4 +155,53 @@ fn what_is_no_product_of_half_floats_is_refused() {
     assert_eq!(refused(single, matrices, &gpu), "the factors are no half floats");
     let last = format!("{matrices}, split(r0, 2)");
     assert_eq!(refused(halves(), &last, &gpu), "matrices are multiplied already, which comes last");
+}
+
+/// A product whose left factor is of another type than the right one.
+fn mixed(left: DType, right: DType, [rows, terms, columns]: [i64; 3]) -> UOp {
+    let all = [rows, columns, terms];
+    let a = matrix(1, left, [rows, terms], false).reshape([rows, 1, terms]).expand(all);
+    let b = matrix(2, right, [terms, columns], false).permute(&[1, 0]).reshape([1, columns, terms]).expand(all);
+    (a.cast(DType::F32) * b.cast(DType::F32)).reduce(ReduceOp::Add, &[2]).reshape([rows, columns])
+}
+
+/// Runs a kernel with these opts as a list and as PTX, and compares both with the sums worked out; how many products of matrices it has.
+#[track_caller]
+fn check_list(ast: &UOp, list: &str) -> usize {
+    let target = small_gpu();
+    let options = LowerOptions { opts: Opts::List(parse_list(list).expect("opts")) };
+    let linear = lower_kernel(ast, &target, &options, &mut Silent).unwrap_or_else(|error| panic!("{list}: {error}"));
+    let inputs = random_inputs(ast, &mut Random::new(11));
+    let wanted = reference(ast, &inputs).expect("a kernel of floats");
+    let as_list = lists::run_kernel(ast, &linear, &inputs).unwrap_or_else(|why| panic!("{list}: as a list: {why}"));
+    compare(&wanted, &as_list).unwrap_or_else(|why| panic!("{list}: as a list: {why}"));
+    for gpu in guarded::gpus() {
+        let found = run_on(gpu, ast, &linear, &inputs).unwrap_or_else(|why| panic!("{list} on {}: {why}", gpu.name()));
+        compare(&wanted, &found).unwrap_or_else(|why| panic!("{list} on {}: {why}", gpu.name()));
+    }
+    count(&linear, Op::MultiplyMatrices)
+}
+
+/// Each thread gets two rows and two columns of a tile of 16 by 8.
+const OF_THREADS: &str =
+    "split(r0, 8), upcast(r0, 2), block(r3, x), split(r1, 2), lane(r1), upcast(r5, 2), multiply_matrices(r4, r6, r2)";
+
+#[test]
+fn threads_that_have_the_elements_of_a_tile_multiply_it_in_place() {
+    for dtype in [DType::F16, DType::BF16] {
+        assert_eq!(check_list(&kernel_of(&[product(dtype, [16, 16, 8], Turned::default())]), OF_THREADS), 1);
+    }
+    // From shared memory, where all lanes load together.
+    let staged = "stage_padded(l0, 8, r0, r2), split(r0, 8), upcast(r0, 2), block(r5, x), split(r1, 2), lane(r1), upcast(r7, 2), multiply_matrices(r6, r8, r2)";
+    assert_eq!(check_list(&kernel_of(&[product(DType::F16, [16, 16, 8], Turned::default())]), staged), 1);
+}
+
+#[test]
+fn a_factor_in_f32_is_a_sum_of_half_floats() {
+    let product = || mixed(DType::F32, DType::BF16, [16, 16, 8]);
+    assert_eq!(check_list(&kernel_of(&[product()]), OF_THREADS), 3);
+    // What is rounded to half floats afterwards needs less.
+    assert_eq!(check_list(&kernel_of(&[product().cast(DType::BF16)]), OF_THREADS), 2);
+    let swapped = mixed(DType::BF16, DType::F32, [16, 16, 8]);
+    assert_eq!(check_list(&kernel_of(&[swapped]), OF_THREADS), 3);
 }

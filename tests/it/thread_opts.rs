@@ -199,13 +199,13 @@ fn what_no_target_or_kernel_admits_is_refused_with_a_reason() {
         limit(Limit::BlockThreads, 4096, 1024)
     );
     assert_eq!(reason(&loops, "split(r1, 64), lane(r3)"), limit(Limit::Warp, 64, 32));
-    assert_eq!(reason(&loops, "stage_shared(l0, r0, r2)"), limit(Limit::Shared, 2048 * 64 * 4, 96 << 10));
+    assert_eq!(reason(&loops, "stage_shared(l0, r0, r2)"), limit(Limit::Shared, 2048 * 64 * 4, 227 << 10));
     // Each of two copies fits, and both do not.
-    let two = "split(r0, 256), split(r1, 256), stage_shared(l1, r2, r4), stage_shared(l0, r3, r2)";
-    assert_eq!(reason(&loops, two), limit(Limit::Shared, 2 * 256 * 64 * 4, 96 << 10));
+    let two = "split(r0, 512), split(r1, 512), stage_shared(l1, r2, r4), stage_shared(l0, r3, r2)";
+    assert_eq!(reason(&loops, two), limit(Limit::Shared, 2 * 512 * 64 * 4, 227 << 10));
     // Room for two copies is twice as much.
-    let ahead = "split(r1, 256), stage_ahead(l1, 0, r2, r3)";
-    assert_eq!(reason(&loops, ahead), limit(Limit::Shared, 2 * 256 * 64 * 4, 96 << 10));
+    let ahead = "split(r1, 512), stage_ahead(l1, 0, r2, r3)";
+    assert_eq!(reason(&loops, ahead), limit(Limit::Shared, 2 * 512 * 64 * 4, 227 << 10));
     let high = loops_of(&kernel_of(&[UOp::param(1, DType::F32, 70_000).reshape([70_000, 1]).exp2()]), &mut Silent);
     assert_eq!(reason(&high, "grid(r0, y)"), limit(Limit::Grid, 70_000, 65_535));
     let kernel = |list, why| assert_eq!(reason(&loops, list), Reason::Kernel(why), "{list}");

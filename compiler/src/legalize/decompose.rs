@@ -3,23 +3,25 @@
 //! 1. *half floats*: arithmetic on `f16` and `bf16` becomes `f32` arithmetic, rounded after each op ([`HALF_FLOATS`]), but for what the machine computes of `f16` itself.
 //! 2. *division*: quotients and remainders that round to minus infinity become shifts, masks, or division toward zero with a
 //!    correction where signs may differ.
-//! 3. *powers of e*: for GPUs polynomials of their own ([`EXPONENTIALS`]).
+//! 3. *powers of e*: for GPUs polynomials of their own ([`EXPONENTIALS`]). Where the kernel gives nothing but half floats, they are the machine's own powers of two
+//!    ([`POWERS_OF_TWO`]), which err by 2^-22: of the last place of a half float that is less than a hundredth.
 //! 4. *transcendental*: exponentials, logarithms, sines and cosines become polynomials ([`TRANSCENDENTAL`]).
 //!
 //! What a program writes as a product and a sum is never made one fused multiply-add: it would round once here and twice where the product
 //! is stored or used beside, and one value would have two results. Fused are a `muladd` of the program, steps of polynomials, and the product that
 //! a reduction adds to its accumulator, which nobody else sees.
 //!
-//! Afterwards no `idiv`, `mod`, `exp2`, `log2` or `sin` is left, and no arithmetic on half floats that the target has not. All of it
+//! Afterwards no `idiv`, `mod`, `log2` or `sin` is left, no `exp2` but those of 3, and no arithmetic on half floats that the target has not. All of it
 //! works on scalars and on vectors alike.
 //!
 //! Tested: division against its definition, exhaustively for 8-bit types; the stages in their files; machine code against the
 //! interpreter in the test crate.
 
-use super::exponentials::EXPONENTIALS;
+use super::exponentials::{EXPONENTIALS, POWERS_OF_TWO};
 use super::half_floats::{HALF_FLOATS, HALF_FLOATS_CAST, HALF_FLOATS_COMPUTED};
-use super::transcendental::{TRANSCENDENTAL, TRANSCENDENTAL_FUSED};
-use crate::ir::UOp;
+use super::transcendental::{TRANSCENDENTAL, TRANSCENDENTAL_BUT_POWERS, TRANSCENDENTAL_FUSED};
+use crate::dtype::{DType, ScalarType};
+use crate::ir::{Op, UOp};
 use crate::rewrite::{RuleSet, rewrite};
 use crate::rules;
 use crate::target::{Language, Target};
@@ -32,8 +34,8 @@ pub struct Stage {
     pub rules: Vec<&'static RuleSet>,
 }
 
-/// The stages for a target, in order.
-pub fn stages(target: &Target) -> Vec<Stage> {
+/// The stages for a target, in order; of a kernel that gives nothing but half floats.
+pub fn stages(target: &Target, gives_halves: bool) -> Vec<Stage> {
     let stage = |name, rules: &'static RuleSet| Stage { name, rules: vec![rules] };
     match target.language {
         // The interpreter has every op.
@@ -50,10 +52,18 @@ pub fn stages(target: &Target) -> Vec<Stage> {
             let mut stages =
                 vec![stage("half floats compute in f32", half_floats), stage("division becomes simple", &DIVISION)];
             // Vectors of CPUs wait for memory; lanes of GPUs for each other's instructions.
-            if target.language == Language::Ptx {
-                stages.push(stage("powers of e become polynomials", &EXPONENTIALS));
+            match target.language == Language::Ptx {
+                true if gives_halves => {
+                    stages.push(stage("powers of e become powers of two", &POWERS_OF_TWO));
+                    stages.push(stage("transcendental functions become polynomials", &TRANSCENDENTAL_BUT_POWERS));
+                }
+                is_ptx => {
+                    if is_ptx {
+                        stages.push(stage("powers of e become polynomials", &EXPONENTIALS));
+                    }
+                    stages.push(stage("transcendental functions become polynomials", transcendental));
+                }
             }
-            stages.push(stage("transcendental functions become polynomials", transcendental));
             stages
         }
     }
@@ -61,7 +71,10 @@ pub fn stages(target: &Target) -> Vec<Stage> {
 
 /// The kernel in ops that the target has.
 pub fn decompose(root: &UOp, target: &Target) -> UOp {
-    stages(target).iter().fold(root.clone(), |node, stage| match rewrite(&node, &stage.rules) {
+    let is_half = |dtype: DType| matches!(dtype.scalar(), ScalarType::F16 | ScalarType::BF16);
+    let gives_halves = root.op() == Op::Sink
+        && root.src().iter().all(|store| store.op() == Op::Store && is_half(store.src()[1].dtype()));
+    stages(target, gives_halves).iter().fold(root.clone(), |node, stage| match rewrite(&node, &stage.rules) {
         Ok(node) => node,
         Err(limit) => panic!("bug in the compiler: {}: {limit}", stage.name),
     })
@@ -186,6 +199,20 @@ mod tests {
         for root in [&c + &a * &b, &a * &b - &c, &c - &a * &b, a.muladd(&b, &c)] {
             assert_eq!(decompose(&root, &Target::test_avx512()), root);
         }
+    }
+
+    #[test]
+    fn powers_of_two_of_a_gpu_are_for_half_floats_alone() {
+        let of = |dtype: DType| {
+            let value = crate::ops::math::exp(&unknown(1, DType::F32)).src()[0].cast(dtype);
+            let place = UOp::new(Op::Index, dtype, vec![UOp::param(0, dtype, 1), UOp::index(0)], Arg::None);
+            let store = UOp::new(Op::Store, DType::VOID, vec![place, value], Arg::None);
+            let kernel = decompose(&UOp::sink([store]), &Target::gpu_model());
+            (count(&kernel, Op::Exp2), count(&kernel, Op::MulAdd))
+        };
+        assert_eq!([DType::F16, DType::BF16].map(of), [(1, 0); 2]);
+        let (powers, steps) = of(DType::F32);
+        assert!(powers == 0 && steps > 5, "{steps}");
     }
 
     #[test]

@@ -26,6 +26,16 @@ pub static EXPONENTIALS: LazyLock<RuleSet> = LazyLock::new(|| {
     RuleSet::new("EXPONENTIALS", |root| root.dtype().scalar() == ScalarType::F32, vec![rule])
 });
 
+/// Powers of e in `f32` as the machine's own powers of two, of x / ln(2) as rounded: the error is 2^-22 and 2^-24 of x, which is 2^-17 at the ends.
+pub static POWERS_OF_TWO: LazyLock<RuleSet> = LazyLock::new(|| {
+    let rule = Rule::new("power-of-two", &[], Pattern::any(Op::MulAdd, "x"), |root, _| {
+        let x = exponent_of(root)?;
+        // What is clamped below, for the sake of what is added, is 0 by itself.
+        Some((&x.src()[0] * Math::of(&x, true).number(std::f64::consts::LOG2_E)).exp2())
+    });
+    RuleSet::new("POWERS_OF_TWO", |root| root.dtype().scalar() == ScalarType::F32, vec![rule])
+});
+
 /// e^r for |r| <= ln(2): fitted for the least relative error, 2^-26, each coefficient rounded to `f32` before the next ones are fitted again.
 const POLYNOMIAL: [f64; 8] = [
     1.0,
@@ -47,7 +57,7 @@ const ENDS: [f64; 2] = [-104.0, 89.0];
 const BELOW_OVERFLOW: f64 = 127.99999237060547;
 
 /// x, if a node is e^x as a program says it, x being clamped below.
-fn exponent_of(root: &UOp) -> Option<UOp> {
+pub(crate) fn exponent_of(root: &UOp) -> Option<UOp> {
     let [power, rest, last] = root.src() else { return None };
     let (hi, x, scale) = (power.src().first()?, root_of_rest(rest)?, std::f64::consts::LOG2_E as f32);
     let is_clamped = |node: &UOp, op: Op, bound: f64| node.op() == op && is_number(&node.src()[1], bound);
@@ -101,6 +111,28 @@ mod tests {
     use crate::ir::{Evaluator, postorder};
     use crate::ops::math;
     use crate::rewrite::rewrite;
+
+    #[test]
+    fn powers_of_two_are_accurate_enough_for_half_floats() {
+        let x = argument(DType::F32);
+        let short = rewrite(&math::exp(&x).src()[0].clone(), &[&POWERS_OF_TWO]).unwrap();
+        let nodes = postorder(std::slice::from_ref(&short));
+        assert_eq!(nodes.iter().filter(|node| node.op().is_elementwise()).count(), 2, "{}", short.infix());
+        let mut evaluator = Evaluator::new(&[short]);
+        for value in
+            [0.0, 1.0, -1.0, 88.7, -87.3, 11.0, -17.0].into_iter().chain((0..2000).map(|k| f64::from(k) * 0.087 - 87.0))
+        {
+            let got = evaluator.evaluate(&[Scalar::from_f64(value, DType::F32)]).unwrap()[0].to_f64();
+            let exact = libm::exp(Scalar::from_f64(value, DType::F32).to_f64());
+            assert!((got / exact - 1.0).abs() < 2f64.powi(-17), "{value}: {got}, not {exact}");
+        }
+        for (value, want) in
+            [(f64::INFINITY, f64::INFINITY), (f64::NEG_INFINITY, 0.0), (200.0, f64::INFINITY), (-200.0, 0.0)]
+        {
+            let got = evaluator.evaluate(&[Scalar::from_f64(value, DType::F32)]).unwrap()[0].to_f64();
+            assert_eq!(got, want, "{value}");
+        }
+    }
 
     #[test]
     fn powers_of_e_are_accurate_and_shorter() {

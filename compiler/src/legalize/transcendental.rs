@@ -39,6 +39,16 @@ rules! {
     "fmod-single": [a, b]  a.cmod(b)  => remainder::fmod(a, b), if a.dtype().scalar() == ScalarType::F32;
 }
 
+rules! {
+    /// For targets with fused multiply-add that have powers of two in `f32`.
+    pub TRANSCENDENTAL_BUT_POWERS |root| for is_native(root.dtype()) =>
+    "exp2-double": [x]  x.exp2()  => Math::of(x, true).exp2(x), if x.dtype().scalar() == ScalarType::F64;
+    "log2-fused":  [x]  x.log2()  => Math::of(x, true).log2(x);
+    "sin-fused":   [x]  x.sin()   => sine::sin(&Math::of(x, true), x);
+    "cos-fused":   [x]  x.cos()   => sine::cos(&Math::of(x, true), x);
+    "fmod-single": [a, b]  a.cmod(b)  => remainder::fmod(a, b), if a.dtype().scalar() == ScalarType::F32;
+}
+
 fn is_native(dtype: DType) -> bool {
     matches!(dtype.scalar(), ScalarType::F32 | ScalarType::F64)
 }

@@ -237,11 +237,9 @@ impl Emitter {
         let accumulator = self.done[loop_end].clone();
         let value = self.done[&loop_end.src()[0]].clone();
         let fusable = self.has_fma && op == ReduceOp::Add && value.op() == Op::Mul && value.dtype().is_float();
-        let is_zero = |sums: &UOp| sums.as_scalar().is_some_and(|zero| zero.to_f64() == 0.0);
-        let adds_itself = matches!(value.op(), Op::MultiplyMatrices | Op::DotProducts | Op::MultiplyTiles);
-        let new = if op == ReduceOp::Add && adds_itself && is_zero(&value.src()[2]) {
-            let src: Sources = smallvec![value.src()[0].clone(), value.src()[1].clone(), accumulator.clone()];
-            value.with_src(src)
+        let added = if op == ReduceOp::Add { self.add_to(&accumulator, &value) } else { None };
+        let new = if let Some(new) = added {
+            new
         } else if fusable {
             value.src()[0].muladd(&value.src()[1], &accumulator)
         } else {
@@ -249,6 +247,23 @@ impl Emitter {
         };
         self.push(new.clone());
         self.push(UOp::new(Op::Update, DType::VOID, smallvec![accumulator, new], Arg::None));
+    }
+
+    /// Products that add to zero add to a sum instead, if these are such: then what comes of them.
+    fn add_to(&mut self, sum: &UOp, product: &UOp) -> Option<UOp> {
+        if !matches!(product.op(), Op::MultiplyMatrices | Op::DotProducts | Op::MultiplyTiles) {
+            return None;
+        }
+        let sums = &product.src()[2];
+        let before = match sums.as_scalar().is_some_and(|zero| zero.to_f64() == 0.0) {
+            true => sum.clone(),
+            false => {
+                let before = self.add_to(sum, sums)?;
+                self.push(before.clone());
+                before
+            }
+        };
+        Some(product.with_src(Sources::from_iter([product.src()[0].clone(), product.src()[1].clone(), before])))
     }
 
     /// Renews all accumulators of a state, after all that is computed from what they held; once for all of its components.

@@ -38,6 +38,7 @@ mod loop_tree;
 mod loops;
 pub mod races;
 pub mod reassociate;
+pub mod registers;
 mod scopes;
 mod scratch;
 pub mod text;
@@ -49,7 +50,7 @@ pub use crate::program::Launch;
 use crate::program::{Estimate, Parameter};
 pub use features::check_features;
 pub use lengths::take_out_lengths;
-pub use loops::{ahead, repeated, short_loops};
+pub use loops::{ahead, matrix_loops, repeated, short_loops};
 pub use scratch::{ScratchLayout, ScratchPlace};
 
 /// One kernel, ready to be rendered.

@@ -17,7 +17,7 @@
 use rustc_hash::FxHashSet;
 
 use super::Launch;
-use crate::ir::{Arg, AxisKind, MemorySpace, Op, UOp, fragments};
+use crate::ir::{Arg, AxisKind, MemorySpace, Op, ThreadDim, UOp, fragments};
 
 /// An op and the positions of the ranges that are open around it, outermost first.
 struct Place<'a> {
@@ -111,10 +111,12 @@ fn varying(list: &[UOp]) -> FxHashSet<&UOp> {
 fn check_meeting(place: &Place, list: &[UOp], launch: &Launch, varying: &FxHashSet<&UOp>) -> Result<(), String> {
     let fail = |why: String| Err(format!("op {}, a {}, {why}", place.position, place.node.op()));
     let is_barrier = place.node.op() == Op::Barrier;
+    let is_of_matrices = matches!(place.node.op(), Op::LoadMatrices | Op::MultiplyMatrices);
     for range in place.around.iter().map(|position| &list[*position]) {
         let Some(arg) = range.as_range() else { continue };
         // Threads that differ in nothing but their group meet their own lanes.
-        let must_be_whole = arg.kind == AxisKind::Lane || (is_barrier && arg.kind.is_within_block());
+        let is_of_warp = arg.kind == AxisKind::Lane || is_of_matrices && arg.kind == AxisKind::Block(ThreadDim::X);
+        let must_be_whole = is_of_warp || (is_barrier && arg.kind.is_within_block());
         if must_be_whole && range.src()[0].as_int().map(|len| len as u64) != launch.len_of(arg.kind) {
             return fail(format!("stands in r{}, which some threads of the block do not enter", arg.id));
         }
@@ -125,8 +127,8 @@ fn check_meeting(place: &Place, list: &[UOp], launch: &Launch, varying: &FxHashS
     if is_barrier {
         return Ok(());
     }
-    if matches!(place.node.op(), Op::LoadMatrices | Op::MultiplyMatrices) {
-        return match launch.lanes as i64 == fragments::LANES {
+    if is_of_matrices {
+        return match launch.multiplies_matrices() {
             true => Ok(()),
             false => fail(format!("is of {} lanes, and there are {}", fragments::LANES, launch.lanes)),
         };
@@ -331,6 +333,40 @@ mod tests {
       v6 = store v5, sum
       v7 = end r2
       v8 = end r0\n";
+
+    #[test]
+    fn matrices_are_of_a_whole_warp() {
+        let product = "zeros: f32x4 = const 0.0
+      p0: f32 = param #0 [64]
+      p1: bf16 = param #1 [64]
+      four: i64 = const 4
+      eight: i64 = const 8
+      r0: i64 = range four, lane #0
+      r1: i64 = range eight, block_x #1
+      v0: bf16x8 = index p1, r0
+      v1 = load v0
+      v2: bf16x4 = index p1, r0
+      v3 = load v2
+      v4 = multiply_matrices v1, v3, zeros
+      v5: f32 = lane v4, #0
+      v6 = index p0, r1
+      v7 = store v6, v5
+      v8 = end r1
+      v9 = end r0\n";
+        let checked = |body: &str| {
+            let text = format!("linear %k(f32[64] write, bf16[64] read) grid 1 {{\n{body}}}");
+            check(&parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}")).ops)
+        };
+        assert_eq!(checked(product), Ok(()));
+        let error = checked(&product.replace("range four", "range eight")).unwrap_err();
+        assert!(error.ends_with("is of 32 lanes, and there are 8"), "{error}");
+        // Some of the warp's threads alone come.
+        let fewer = product
+            .replace("r1: i64 = range eight", "r1: i64 = range four")
+            .replace("v9 = end r0", "v9 = end r0\n r2: i64 = range eight, block_x #2\n v10 = end r2");
+        let error = checked(&fewer).unwrap_err();
+        assert!(error.ends_with("stands in r1, which some threads of the block do not enter"), "{error}");
+    }
 
     #[test]
     fn lanes_that_do_not_all_come_are_refused() {

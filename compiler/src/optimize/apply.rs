@@ -47,7 +47,7 @@ pub fn apply_list(root: &UOp, list: &[Opt], target: &Target) -> Result<Choice, R
 
 fn try_apply(root: &UOp, opt: &Opt, target: &Target) -> Result<UOp, Reason> {
     limits::check_request(root, opt, target)?;
-    matrices::check_may_follow(root)?;
+    matrices::check_may_follow(root, opt)?;
     let ranges = ranges_by_id(root);
     let find = |id: &u32| match ranges.get(id) {
         Some(range) if is_serial(range) => Err(Reason::from("the iterations of the loop come in order")),

@@ -58,7 +58,7 @@ pub fn legal_opts(kernel: &UOp, target: &Target) -> Vec<Opt> {
         let loads = 0..loads_of(kernel).len() as u32;
         try_all(&mut loads.clone().map(|load| Opt::Recompute { load }));
         try_all(&mut loads.map(|load| Opt::KeepShared { load, pad: 0 }));
-        try_all(&mut tiles_of_matrices(&ranges).into_iter());
+        try_all(&mut tiles_of_matrices(&all_ranges(kernel)).into_iter());
         try_all(&mut shared_stages(kernel, &ranges, &dependencies).into_iter());
     }
     legal
@@ -123,17 +123,20 @@ fn of_threads(ranges: &[UOp]) -> Vec<Opt> {
     ranges.iter().flat_map(of_one).collect()
 }
 
-/// Loops of the lengths that matrices have which lanes multiply.
+/// Loops of the lengths that matrices have which lanes multiply; or of two, written out, where threads have the rows and columns.
 fn tiles_of_matrices(ranges: &[UOp]) -> Vec<Opt> {
     let of = |len: i64, kind: AxisKind| {
         let is_one = move |range: &&UOp| range.src()[0].is_const(len) && kind_of(range) == Some(kind);
         ranges.iter().filter(is_one).map(range_id).collect::<Vec<u32>>()
     };
+    let sides = [((fragments::ROWS, fragments::COLUMNS), AxisKind::Loop), ((2, 2), AxisKind::Unroll)];
     let mut opts = Vec::new();
-    for rows in of(fragments::ROWS, AxisKind::Loop) {
-        for columns in of(fragments::COLUMNS, AxisKind::Loop) {
-            let terms = of(fragments::TERMS, AxisKind::Reduce).into_iter();
-            opts.extend(terms.map(|terms| Opt::MultiplyMatrices { rows, columns, terms }));
+    for ((of_rows, of_columns), kind) in sides {
+        for rows in of(of_rows, kind) {
+            for columns in of(of_columns, kind).into_iter().filter(|columns| *columns != rows) {
+                let terms = of(fragments::TERMS, AxisKind::Reduce).into_iter();
+                opts.extend(terms.map(|terms| Opt::MultiplyMatrices { rows, columns, terms }));
+            }
         }
     }
     opts

@@ -173,11 +173,11 @@ pub enum Opt {
         inner: u32,
     },
     /// 16 rows, 8 columns and 16 terms of a product of half floats become matrices that the lanes of a warp multiply together. The lanes get the next
-    /// free number.
+    /// free number. Or threads have the rows and columns already, as 8 indices `block x` and 4 lanes, and two each.
     MultiplyMatrices {
-        /// Number of the loop over rows of outputs.
+        /// Number of the loop over rows of outputs; or of that over the two of a thread, written out.
         rows: u32,
-        /// Number of the loop over columns.
+        /// Number of the loop over columns; or of the two of a thread.
         columns: u32,
         /// Number of the loop of the reduction.
         terms: u32,

@@ -55,6 +55,7 @@ impl Writer<'_> {
             Op::Trunc if !dtype.is_float() => self.kept(kind, a.to_string()),
             Op::Trunc => self.compute(kind, &format!("cvt.rzi.{float}.{float}"), &[a]),
             Op::Sqrt => self.compute(kind, &format!("sqrt.rn.{float}"), &[a]),
+            Op::Exp2 if dtype == DType::F32 => self.compute(kind, "ex2.approx.f32", &[a]),
             _ => bug(node, "should have become simpler ops, or takes more than one operand"),
         }
     }

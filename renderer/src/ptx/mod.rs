@@ -9,8 +9,8 @@
 //! - Vectors of the list are taken apart for arithmetic, and kept for memory: consecutive elements move by at most 16 bytes at once, no more than what is known of
 //!   the index shows to be aligned. Buffers begin on multiples of [`BUFFER_ALIGNMENT`] bytes.
 //! - Rounding is written out (`add.rn`), so that ptxas fuses nothing: `fma` stands where the list has `muladd`. Nothing is flushed to zero.
-//! - No instruction is approximate: `ex2.approx`, `lg2.approx` and `sin.approx` are off by more than the project states, and `legalize::decompose` has made
-//!   polynomials of these ops. `div.rn` and `sqrt.rn` are correctly rounded.
+//! - No instruction is approximate but `ex2.approx`, which is what `exp2` in `f32` becomes: `legalize::decompose` leaves it where all results are half floats. `lg2.approx` and `sin.approx`
+//!   are off by more than the project states, and `legalize::decompose` has made polynomials of these ops. `div.rn` and `sqrt.rn` are correctly rounded.
 //! - Integers have the meaning of the IR: bytes are kept extended to 16 bits, division by zero gives 0.
 //! - Loads and stores with a gate are predicated; where the gate is false a load gives zero.
 //! - `.version` and `.target` are the lowest that have what is used.
@@ -36,6 +36,7 @@
 //! | `mul.hi.T` | `u32 u64` | division by constants |
 //! | `mad.wide.T d, a, b, c` | `s32 u32` | addresses: `d` and `c` have 64 bits |
 //! | `div rem .T` | `s16 u16 s32 u32 s64 u64` | never by 0, never the least number by -1 |
+//! | `ex2.approx.T` | `f32` | |
 //! | `neg.T`, `min max .T` | `s16 s32 s64`; also `u16 u32 u64` | |
 //! | `and or xor .T`, `not.T` | `pred b16 b32 b64` | |
 //! | `shl.T`, `shr.T` | `b16 b32 b64`; `s16 u16 s32 u32 s64 u64` | the count is a `u32`, and is cut at the width |

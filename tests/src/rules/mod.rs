@@ -31,8 +31,14 @@ pub fn exact_sets() -> Vec<&'static RuleSet> {
 }
 
 /// Rule sets whose rules approximate: their errors are counted in last places.
-pub fn approximate_sets() -> [&'static RuleSet; 3] {
-    [&transcendental::TRANSCENDENTAL, &transcendental::TRANSCENDENTAL_FUSED, &exponentials::EXPONENTIALS]
+pub fn approximate_sets() -> [&'static RuleSet; 5] {
+    [
+        &transcendental::TRANSCENDENTAL,
+        &transcendental::TRANSCENDENTAL_FUSED,
+        &transcendental::TRANSCENDENTAL_BUT_POWERS,
+        &exponentials::EXPONENTIALS,
+        &exponentials::POWERS_OF_TWO,
+    ]
 }
 
 /// Every rule that keeps values exactly, with its set.

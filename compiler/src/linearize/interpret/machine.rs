@@ -194,12 +194,17 @@ impl Machine<'_> {
     /// Lets groups of lanes go on that have all come to one op of one iteration: each lane has the combined value. Whether there was one.
     fn combine_lanes(&mut self, threads: &mut [Thread]) -> Result<bool, Wrong> {
         let mut went_on = false;
-        for group in threads.chunks_mut(self.world.launch.lanes as usize) {
+        let mut first = 0;
+        while first < threads.len() {
+            let group = self.group_at(threads, first);
+            first = group.end;
+            let group = &mut threads[group];
             let point = (group[0].at, group[0].iteration());
             let is_there = |thread: &Thread| {
                 thread.state == State::AtShuffle && thread.at == point.0 && thread.iteration() == point.1
             };
-            if !group.iter().all(is_there) {
+            let is_part = self.is_of_matrices(&group[0]) && group.len() as i64 != fragments::LANES;
+            if is_part || !group.iter().all(is_there) {
                 continue;
             }
             let list = self.world.list;
@@ -221,6 +226,20 @@ impl Machine<'_> {
         Ok(went_on)
     }
 
+    /// Those that a thread waits for, from it on: the lanes of its group, or at an op on matrices, of all groups of a warp.
+    fn group_at(&self, threads: &[Thread], first: usize) -> Range<usize> {
+        let warp = fragments::LANES as usize;
+        let is_of_warp = self.is_of_matrices(&threads[first]) && first.is_multiple_of(warp);
+        let len = if is_of_warp { warp } else { self.world.launch.lanes as usize };
+        first..(first + len).min(threads.len())
+    }
+
+    /// Whether a thread is at an op on matrices.
+    fn is_of_matrices(&self, thread: &Thread) -> bool {
+        let step = self.world.list.steps.get(thread.at);
+        step.is_some_and(|step| matches!(step.action, Action::LoadMatrices { .. } | Action::Matrices { .. }))
+    }
+
     /// Lets all threads go on that wait at one barrier.
     fn meet(&mut self, threads: &mut [Thread]) -> Result<(), Wrong> {
         let Some(first) = threads.iter().position(|thread| thread.state != State::Ended) else { return Ok(()) };
@@ -240,12 +259,12 @@ impl Machine<'_> {
 
     /// A thread waits, and another one that it waits for does not come.
     fn divergence(&self, threads: &[Thread], first: usize) -> Wrong {
-        let lanes = self.world.launch.lanes as usize;
         // Lanes wait for those of their group; what holds them up is named first.
         let waiting = threads.iter().position(|thread| thread.state == State::AtShuffle).unwrap_or(first);
         let waits = &threads[waiting];
+        let group = |lanes: usize| self.group_at(threads, waiting / lanes * lanes);
         let others = match waits.state {
-            State::AtShuffle => &threads[waiting / lanes * lanes..][..lanes],
+            State::AtShuffle => &threads[group(self.world.launch.lanes as usize)],
             State::Runs | State::AtBarrier | State::Ended => threads,
         };
         let is_elsewhere = |other: &&Thread| {

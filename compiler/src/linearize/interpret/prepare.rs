@@ -130,8 +130,8 @@ impl Maker<'_> {
     /// What lanes do together.
     fn together(&mut self, node: &UOp) -> Result<Action, String> {
         let is_of_matrices = node.op() != Op::ShuffleReduce;
-        if is_of_matrices && self.linear.launch().lanes as i64 != fragments::LANES {
-            return Err(format!("is of {} lanes", fragments::LANES));
+        if is_of_matrices && !self.linear.launch().multiplies_matrices() {
+            return Err(format!("is of {} lanes, or of 4 in 8 groups", fragments::LANES));
         }
         Ok(match (node.op(), node.arg()) {
             (Op::ShuffleReduce, Arg::Combine(combine)) => {

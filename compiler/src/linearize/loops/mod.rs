@@ -1,5 +1,5 @@
 //! Loops of a finished list that are written otherwise: short ones one iteration behind the other ([`short_loops`]), bodies of innermost ones several times in a turn ([`repeated`]), and those
-//! that fill shared memory a turn ahead ([`ahead`]).
+//! that fill shared memory a turn ahead ([`ahead`]). Those whose iterations multiply matrices are written out, too ([`matrix_loops`]).
 //!
 //! What they share: integers are folded as iterations become numbers (`folded`), and loads of neighbours become one (`neighbours`).
 //!
@@ -7,6 +7,7 @@
 
 pub mod ahead;
 mod folded;
+pub mod matrix_loops;
 mod neighbours;
 pub mod repeated;
 pub mod short_loops;

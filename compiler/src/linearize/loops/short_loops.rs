@@ -157,26 +157,18 @@ impl Writer {
 
     /// Writes the iterations of a loop; false, and nothing is written, if an op would stand in the list twice.
     fn write_loop(&mut self, range: &UOp, body: &[UOp], joins_neighbours: bool) -> bool {
-        let turns = range.src()[0].as_int().unwrap_or(0);
-        let mut ops: Vec<UOp> = Vec::new();
-        for turn in 0..turns {
-            let number = UOp::int(turn, range.dtype());
-            let mut done: FxHashMap<&UOp, UOp> = [(range, number)].into_iter().collect();
-            for node in body {
-                let src: Sources =
-                    node.src().iter().map(|operand| done.get(operand).unwrap_or(operand).clone()).collect();
-                let new = folded(&node.with_src(src));
-                ops.push(new.clone());
-                done.insert(node, new);
-            }
-        }
+        let ops = iterations(range, body).concat();
         if !joins_neighbours && !shares_loads(&ops) {
             return false;
         }
-        let ops = if joins_neighbours { with_neighbours(&ops) } else { ops };
+        self.write_ops(&if joins_neighbours { with_neighbours(&ops) } else { ops })
+    }
+
+    /// Writes straight-line code; false, and nothing is written, if an op would stand in the list twice.
+    pub(super) fn write_ops(&mut self, ops: &[UOp]) -> bool {
         let mut fresh: Vec<UOp> = Vec::new();
         let mut listed: FxHashSet<UOp> = FxHashSet::default();
-        for node in &ops {
+        for node in ops {
             if !self.list(node, &mut fresh, &mut listed) {
                 return false;
             }
@@ -209,6 +201,23 @@ impl Writer {
         listed.insert(node.clone());
         true
     }
+}
+
+/// What each iteration of a loop does.
+pub(super) fn iterations(range: &UOp, body: &[UOp]) -> Vec<Vec<UOp>> {
+    let turns = range.src()[0].as_int().unwrap_or(0);
+    let of_turn = |turn: i64| {
+        let mut done: FxHashMap<&UOp, UOp> = [(range, UOp::int(turn, range.dtype()))].into_iter().collect();
+        let mut ops: Vec<UOp> = Vec::with_capacity(body.len());
+        for node in body {
+            let src: Sources = node.src().iter().map(|operand| done.get(operand).unwrap_or(operand).clone()).collect();
+            let new = folded(&node.with_src(src));
+            ops.push(new.clone());
+            done.insert(node, new);
+        }
+        ops
+    };
+    (0..turns).map(of_turn).collect()
 }
 
 /// Whether at least a quarter of the loads are asked for a second time.

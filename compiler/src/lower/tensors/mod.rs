@@ -155,8 +155,8 @@ impl Lowering {
         let [value] = self.all([(node.src()[0].clone(), below)])?;
         Ok(match inside {
             None => value,
-            // A load that is gated by this already gives zero outside.
-            Some(_) if value.op() == Op::Load => value,
+            // A load that is gated by this already gives zero outside, which is zero in every type.
+            Some(_) if is_cast_of_load(&value) => value,
             Some(inside) => {
                 let zero = UOp::int(0, value.dtype());
                 inside.select(&value, &zero)
@@ -261,4 +261,12 @@ fn load(buffer: &UOp, offset: &UOp, gate: Option<&UOp>) -> UOp {
     let sources: Sources = [buffer.clone(), offset].into_iter().chain(gate.cloned()).collect();
     let index = UOp::new(Op::Index, buffer.dtype(), sources, Arg::None);
     UOp::new(Op::Load, buffer.dtype(), smallvec![index], Arg::None)
+}
+
+/// Whether a value is a load, cast or not.
+fn is_cast_of_load(value: &UOp) -> bool {
+    match value.op() {
+        Op::Cast => is_cast_of_load(&value.src()[0]),
+        op => op == Op::Load,
+    }
 }

@@ -22,6 +22,9 @@ const BLOCK_CAUSAL: i64 = 128;
 /// Where threads of a GPU share a tile of queries, that must lie in shared memory with a block of keys: of 128 keys it has 32 to 64 queries, of 512 keys 16, and reads all keys again
 /// for each 16 queries. Of 64 keys threads meet too often.
 const KEYS_OF_THREADS: i64 = 128;
+/// The same of half floats with so many columns at least: their scores and weights are in registers, beside the sums of all columns.
+const KEYS_OF_HALVES: i64 = 64;
+const COLUMNS_OF_HALVES: i64 = 96;
 /// Fewer queries are no tile.
 const QUERIES_OF_THREADS: i64 = 64;
 
@@ -57,7 +60,8 @@ pub fn scaled_dot_product_attention(q: &UOp, k: &UOp, v: &UOp, options: &Attenti
     let transposed = movement::transpose(&k, -2, -1)?;
     let scores = matmul(&q_wide, &transposed)?;
     let scores = &scores * number(scale, &scores);
-    let seen = Seen { shape: scores.shape().clone(), options, wide };
+    let is_of_halves = wide != q.dtype();
+    let seen = Seen { shape: scores.shape().clone(), options, wide, is_of_halves };
     let scores = seen.hide(scores, &|x| Ok(x))?;
     // Only a mask can hide all keys of a query.
     let weights =
@@ -78,6 +82,8 @@ struct Seen<'o> {
     options: &'o AttentionOptions,
     /// The type of scores.
     wide: DType,
+    /// Whether what is multiplied are half floats.
+    is_of_halves: bool,
 }
 
 impl Seen<'_> {
@@ -119,9 +125,13 @@ fn by_blocks(q: &UOp, k: &UOp, v: &UOp, scale: f64, seen: &Seen<'_>) -> Built<Op
         let all = |x: UOp| Ok(of_axis(&broadcast_to(&x, &seen.shape)?, rank - 1));
         seen.hide(scores, &all)
     };
+    let is_long = |v: &UOp| v.shape()[rank - 1].max_value() >= COLUMNS_OF_HALVES;
     let has_tiles = seen.shape[rank - 2].max_value() >= QUERIES_OF_THREADS;
     let (many, block) = match seen.options.is_causal {
-        _ if seen.options.is_of_threads && has_tiles => (KEYS_OF_THREADS, KEYS_OF_THREADS),
+        _ if seen.options.is_of_threads && has_tiles => match seen.is_of_halves && is_long(&v) {
+            true => (KEYS_OF_HALVES, KEYS_OF_HALVES),
+            false => (KEYS_OF_THREADS, KEYS_OF_THREADS),
+        },
         true => (KEYS_MANY_CAUSAL, BLOCK_CAUSAL),
         false => (KEYS_MANY, BLOCK_OF_WEIGHTS),
     };

@@ -7,6 +7,7 @@ pub(super) mod block;
 pub(super) mod dots;
 pub(super) mod flatten;
 pub(super) mod frame;
+pub(super) mod half_parts;
 pub(super) mod keep_shared;
 pub(super) mod map;
 pub(super) mod masked;

@@ -8,6 +8,9 @@
 //! (`optimize/by_hand/copies/product`); stored, they would be twice or four times as many bytes, and no instruction could take them. Where rows are too few for that, a cast more for each
 //! product is less than another kernel.
 //!
+//! Where lanes multiply half floats as matrices (`optimize/by_hand/gpu`), these stay narrow likewise, and so does the factor of what is computed of such a product in the same kernel: the values of
+//! attention, which are multiplied with weights in `f32`.
+//!
 //! Windows of convolutions stay narrow, too, where they have many terms (`optimize/by_hand/copies/dot_panels`): of few, as in a depthwise convolution, nothing is copied that many rows would
 //! share. Tested below and by `tests/filetests/schedule/dots.uop`.
 
@@ -16,10 +19,10 @@ use rustc_hash::FxHashSet;
 use crate::DType;
 use crate::ir::{Arg, DotKind, Op, ReduceOp};
 use crate::schedule::graph::Graph;
-use crate::target::Dots;
+use crate::target::{Costs, Dots};
 
 /// The positions of the casts that stay with the products of what they widen.
-pub(in crate::schedule) fn narrow_factors(graph: &Graph, dots: Dots) -> FxHashSet<u32> {
+pub(in crate::schedule) fn narrow_factors(graph: &Graph, costs: &Costs) -> FxHashSet<u32> {
     let products: Vec<u32> = (0..graph.nodes.len()).filter_map(|position| product_of_sum(graph, position)).collect();
     let mut narrow: FxHashSet<u32> = FxHashSet::default();
     if products.is_empty() {
@@ -30,13 +33,16 @@ pub(in crate::schedule) fn narrow_factors(graph: &Graph, dots: Dots) -> FxHashSe
         let types =
             casts.map(|cast| graph.nodes[graph.src[cast as usize].first().map_or(cast, |k| *k) as usize].dtype());
         let are_casts = casts.iter().all(|cast| graph.nodes[*cast as usize].op() == Op::Cast);
-        if are_casts && dots.takes(types, graph.nodes[*product as usize].dtype()) {
+        let sums = graph.nodes[*product as usize].dtype();
+        if are_casts && (costs.dots.takes(types, sums) || costs.matrix_ops_per_ns > 0 && are_of_matrices(types, sums)) {
             narrow.extend(casts.into_iter().filter(|cast| !graph.must_store[*cast as usize]));
         }
     }
     if narrow.is_empty() {
         return narrow;
     }
+    let chained = if costs.matrix_ops_per_ns > 0 { chained_factors(graph, &products, &narrow) } else { Vec::new() };
+    narrow.extend(chained.iter().map(|(_, cast)| *cast));
     // All who ask for it must be such products, and of a product all who ask for it sums.
     let is_product: FxHashSet<u32> = products.iter().copied().collect();
     for (position, node) in graph.nodes.iter().enumerate() {
@@ -56,8 +62,10 @@ pub(in crate::schedule) fn narrow_factors(graph: &Graph, dots: Dots) -> FxHashSe
     // A product takes two narrow factors or none, and what one of them is used for elsewhere may be such a product.
     loop {
         let count = narrow.len();
-        for casts in products.iter().map(|product| factors(graph, *product)) {
-            if !casts.iter().all(|cast| narrow.contains(cast)) {
+        for product in &products {
+            let casts = factors(graph, *product);
+            let is_chained = |cast: &u32| chained.contains(&(*product, *cast)) && narrow.contains(cast);
+            if !casts.iter().all(|cast| narrow.contains(cast)) && !casts.iter().any(is_chained) {
                 remove(&mut narrow, casts);
             }
         }
@@ -65,6 +73,35 @@ pub(in crate::schedule) fn narrow_factors(graph: &Graph, dots: Dots) -> FxHashSe
             return narrow;
         }
     }
+}
+
+/// Whether the lanes of a machine multiply factors of these types as matrices, and sum in that one.
+fn are_of_matrices([left, right]: [DType; 2], sums: DType) -> bool {
+    left == right && [DType::F16, DType::BF16].contains(&left) && sums == DType::F32
+}
+
+/// Products of what is computed of narrow products, and the half floats that are widened for them alone.
+fn chained_factors(graph: &Graph, products: &[u32], narrow: &FxHashSet<u32>) -> Vec<(u32, u32)> {
+    // What is computed of them, operands first.
+    let mut computed: FxHashSet<u32> = FxHashSet::default();
+    for position in 0..graph.nodes.len() as u32 {
+        let is_first =
+            products.contains(&position) && factors(graph, position).iter().all(|cast| narrow.contains(cast));
+        if is_first || graph.src[position as usize].iter().any(|operand| computed.contains(operand)) {
+            computed.insert(position);
+        }
+    }
+    let is_half = |cast: u32| {
+        let node = &graph.nodes[cast as usize];
+        let is_widened = node.op() == Op::Cast && node.dtype() == DType::F32;
+        is_widened && !graph.must_store[cast as usize] && are_of_matrices([node.src()[0].dtype(); 2], node.dtype())
+    };
+    let of = |product: &u32| match factors(graph, *product) {
+        [weights, cast] if computed.contains(&weights) && is_half(cast) => Some((*product, cast)),
+        [cast, weights] if computed.contains(&weights) && is_half(cast) => Some((*product, cast)),
+        _ => None,
+    };
+    products.iter().filter(|product| !graph.must_store[**product as usize]).filter_map(of).collect()
 }
 
 fn remove(narrow: &mut FxHashSet<u32>, casts: [u32; 2]) {

@@ -70,7 +70,7 @@ impl Graph {
             narrow_factors: FxHashSet::default(),
             overwriters: FxHashMap::default(),
         };
-        graph.narrow_factors = narrow_factors(&graph, costs.dots);
+        graph.narrow_factors = narrow_factors(&graph, costs);
         graph.add_versions(&positions, &asked);
         graph
     }

@@ -141,6 +141,11 @@ impl Moved<'_> {
                 self.writer.copy(&new);
                 Some(())
             }
+            // What lanes have stands in their range, which has ended.
+            Op::ShuffleReduce if self.writer.was_written(&new.src()[0]) && !self.writer.was_written(&new) => {
+                self.writer.copy(&new);
+                Some(())
+            }
             _ => self.put(&new),
         }
     }

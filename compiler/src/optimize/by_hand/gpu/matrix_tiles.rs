@@ -49,8 +49,8 @@ const TILES: [MatrixTile; 6] = [
 /// Rows, or columns, that are few: a product of so many is bound by memory.
 const FEW: i64 = 32;
 
-/// Terms of a slice.
-const SLICE: i64 = 32;
+/// Terms of a slice, most first: rows of 128 bytes are whole lines of the second cache.
+const SLICES: [i64; 3] = [64, 32, fragments::TERMS];
 /// Half floats of 16 bytes: of a vector, and unused behind each row of a copy.
 const VECTOR: u32 = 8;
 /// Vectors of a copy that a thread asks for before it stores the first.
@@ -64,9 +64,11 @@ pub(crate) fn tile_matrices(choice: &mut Attempts<'_>, product: &Product, survey
     let len = |id: u32| survey.ranges.get(&id).and_then(|range| range.src()[0].as_int()).unwrap_or(0);
     let (rows, columns, terms) = (len(product.rows), len(product.columns), len(product.terms));
     let batches: i64 = product.batches.iter().map(|id| survey.most(*id)).fold(1, i64::saturating_mul);
-    // The longer slice, unless it leaves more of its last one empty.
+    // The longest slice that leaves little more of its last one empty than shorter ones. Of windows, copies hold all places beside the terms.
     let in_slices = |slice: i64| (terms + slice - 1) / slice * slice;
-    let slice = if in_slices(SLICE) > in_slices(fragments::TERMS) { fragments::TERMS } else { SLICE };
+    let is_full = |slice: &i64| in_slices(*slice) * 16 <= in_slices(fragments::TERMS) * 17;
+    let is_meant = |slice: &i64| product.has_one_loop || *slice < SLICES[0];
+    let slice = SLICES.into_iter().filter(is_meant).find(is_full).unwrap_or(fragments::TERMS);
     let fits = |tile: &MatrixTile| {
         let sides = [(rows, tile.rows, columns), (columns, tile.columns, rows)];
         // One tile of few rows, beside many columns: memory takes longer than what is multiplied for nothing.

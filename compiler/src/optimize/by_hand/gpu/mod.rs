@@ -11,5 +11,6 @@ pub(super) mod shared_reductions;
 pub(super) mod shared_tiles;
 pub(super) mod team;
 pub(super) mod turned_tiles;
+pub(super) mod two_matrices;
 pub(super) mod two_products;
 pub(super) mod window_rows;

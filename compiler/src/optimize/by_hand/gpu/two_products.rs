@@ -16,6 +16,8 @@
 //! So what is read from memory serves a tile of rows, scores never leave the block of threads, and each exponential is computed once. A tile has as many rows as
 //! shared memory holds scores and weights of. What lies beyond the end of the rows, of the columns, or of a block is masked.
 //!
+//! Of half floats both are products of matrices, where lanes multiply these (`two_matrices`).
+//!
 //! What is asked for is the structure, not attention: scores are any sum of products of one load of the row and one of the term; what is kept of a row after that, any chain of local
 //! buffers and of reductions over them; and the outputs sum products of what is kept last with loads of the column. Else nothing is done.
 //!
@@ -24,8 +26,9 @@
 use super::blocks::{Mark, loops_over_outputs};
 use super::parts::map_grid;
 use super::shared_tiles::{loop_of, split};
+use super::two_matrices;
 use crate::ir::{Arg, AxisKind, MemorySpace, Op, ReduceOp, ThreadDim, UOp, postorder};
-use crate::kernel::local_buffers::{local_buffers, scratch_of};
+use crate::kernel::local_buffers::{local_buffers, scratch_bytes, scratch_of};
 use crate::kernel::ranges::{Dependencies, all_ranges, closed_ranges, next_range_id, open_operands, range_id};
 use crate::optimize::by_hand::Attempts;
 use crate::optimize::opt::{Opt, ThreadIndex};
@@ -51,20 +54,23 @@ const VECTOR_BYTES: usize = 16;
 /// Vectors of a copy that a thread asks for before it stores the first.
 const COPIES_AT_ONCE: i64 = 16;
 
+/// Bytes of shared memory of a block: of such two stand on a multiprocessor, and one computes while the other waits.
+const SHARED_BYTES: u64 = 96 << 10;
+
 /// The loops of two products.
-struct Chain {
-    row: u32,
-    column: u32,
+pub(super) struct Chain {
+    pub(super) row: u32,
+    pub(super) column: u32,
     /// All loops over outputs, outermost first.
-    outputs: Vec<u32>,
+    pub(super) outputs: Vec<u32>,
     /// The loop that fills the local buffer of scores.
-    filled: u32,
+    pub(super) filled: u32,
     /// The loop of the reduction of a score.
-    terms: u32,
+    pub(super) terms: u32,
     /// The loop of the reduction of the second product.
-    weighted: u32,
+    pub(super) weighted: u32,
     /// Loops of a row that fill other local buffers, and those that reduce what is kept.
-    beside: Vec<u32>,
+    pub(super) beside: Vec<u32>,
 }
 
 /// Computes two products in a row by tiles; whether it did.
@@ -84,8 +90,15 @@ pub(crate) fn tile_two_products(choice: &mut Attempts<'_>) -> bool {
         let rows = len(chain.row);
         let blocks = |tile: i64| (rows + tile - 1) / tile * others;
         let last = ROWS_OF_TILE[ROWS_OF_TILE.len() - 1];
-        let tiles =
-            ROWS_OF_TILE.into_iter().filter(|tile| *tile == last || blocks(*tile) >= enough && *tile < 2 * rows);
+        let fits = |tile: &i64| *tile == last || blocks(*tile) >= enough && *tile < 2 * rows;
+        let tiles = ROWS_OF_TILE.into_iter().filter(fits);
+        for (tile, is_ahead) in tiles.clone().flat_map(|tile| [(tile, true), (tile, false)]) {
+            let mark = Mark::of(choice);
+            if two_matrices::apply(choice, &chain, tile, is_ahead).is_some() {
+                return true;
+            }
+            mark.restore(choice);
+        }
         for (tile, terms) in tiles.flat_map(|tile| TERMS_OF_TILE.map(|terms| (tile, terms))) {
             let mark = Mark::of(choice);
             if apply(choice, &chain, tile, terms).is_some() {
@@ -109,7 +122,7 @@ fn recompute_between(choice: &mut Attempts<'_>) {
     }
 }
 
-fn length_of(kernel: &UOp, id: u32) -> Option<i64> {
+pub(super) fn length_of(kernel: &UOp, id: u32) -> Option<i64> {
     let range = all_ranges(kernel).into_iter().find(|range| range_id(range) == id)?;
     range.src()[0].as_int()
 }
@@ -208,14 +221,16 @@ fn load_of(kernel: &UOp, on: &[u32], not_on: &[u32]) -> Option<(u32, UOp)> {
 fn apply(choice: &mut Attempts<'_>, chain: &Chain, rows_of_tile: i64, [scored, valued]: [i64; 2]) -> Option<()> {
     let groups = rows_of_tile / ROWS_OF_THREAD;
     let rows = split(choice, chain.row, rows_of_tile)?;
-    copy(choice, [rows, chain.terms], &[chain.filled], groups)?;
+    let threads = [(LANES, ThreadIndex::Lane), (groups, ThreadIndex::Block(ThreadDim::Y))];
+    copy(choice, [rows, chain.terms], &[chain.filled], &threads, false)?;
     let row = split(choice, rows, ROWS_OF_THREAD)?;
     choice.attempt(Opt::Upcast { range: row, times: ROWS_OF_THREAD as u32 }).then_some(())?;
     choice.attempt(of_group(rows)).then_some(())?;
-    keep_all(choice)?;
+    // The two rows of a warp lie half of all banks apart.
+    keep_all(choice, BANKS / 2)?;
     // The scores.
     let filled = split(choice, chain.filled, tile_of(length_of(&choice.kernel, chain.filled)?, scored, LANES))?;
-    copy(choice, [filled, chain.terms], &[rows], groups)?;
+    copy(choice, [filled, chain.terms], &[rows], &threads, false)?;
     share(choice, filled)?;
     if length_of(&choice.kernel, chain.terms)? % TERMS_AT_ONCE == 0 {
         split(choice, chain.terms, TERMS_AT_ONCE)?;
@@ -223,7 +238,7 @@ fn apply(choice: &mut Attempts<'_>, chain: &Chain, rows_of_tile: i64, [scored, v
     // The outputs.
     let weighted =
         split(choice, chain.weighted, tile_of(length_of(&choice.kernel, chain.weighted)?, valued, TERMS_AT_ONCE))?;
-    copy(choice, [weighted, chain.column], &[rows], groups)?;
+    copy(choice, [weighted, chain.column], &[rows], &threads, false)?;
     if length_of(&choice.kernel, weighted)? % TERMS_AT_ONCE == 0 {
         split(choice, weighted, TERMS_AT_ONCE)?;
     }
@@ -233,7 +248,8 @@ fn apply(choice: &mut Attempts<'_>, chain: &Chain, rows_of_tile: i64, [scored, v
         choice.attempt(Opt::Map { range: part, index: ThreadIndex::Lane }).then_some(())?;
     }
     let around: Vec<u32> = chain.outputs.iter().copied().filter(|id| *id != chain.column).collect();
-    map_grid(choice, &around).then_some(())
+    let fits = scratch_bytes(&choice.kernel, MemorySpace::Shared) <= SHARED_BYTES;
+    (fits && map_grid(choice, &around)).then_some(())
 }
 
 fn of_group(range: u32) -> Opt {
@@ -241,14 +257,14 @@ fn of_group(range: u32) -> Opt {
 }
 
 /// The length of tiles, of so many at most, that leave little of the last one empty; a multiple of a number.
-fn tile_of(len: i64, most: i64, multiple: i64) -> i64 {
+pub(super) fn tile_of(len: i64, most: i64, multiple: i64) -> i64 {
     let count = (len + most - 1) / most;
     let part = (len + count - 1) / count;
     (part + multiple - 1) / multiple * multiple
 }
 
-/// The local buffers of a row are kept by the block.
-fn keep_all(choice: &mut Attempts<'_>) -> Option<()> {
+/// The local buffers of a row are kept by the block: the rows of a warp begin so many banks apart.
+pub(super) fn keep_all(choice: &mut Attempts<'_>, apart: i64) -> Option<()> {
     let is_own = |load: &UOp| {
         let buffer = &load.src()[0].src()[0];
         buffer.op() == Op::LocalBuffer && matches!(scratch_of(buffer).arg(), Arg::Scratch(_, _, MemorySpace::Private))
@@ -257,8 +273,7 @@ fn keep_all(choice: &mut Attempts<'_>) -> Option<()> {
         let loads = loads_of(&choice.kernel);
         let Some(number) = loads.iter().position(is_own) else { return Some(()) };
         let Arg::Scratch(_, len, _) = *scratch_of(&loads[number].src()[0].src()[0]).arg() else { return None };
-        // The two rows of a warp begin half of all banks apart.
-        let pad = (BANKS / 2 - len as i64).rem_euclid(BANKS) as u32;
+        let pad = (apart - len as i64).rem_euclid(BANKS) as u32;
         choice.attempt(Opt::KeepShared { load: number as u32, pad }).then_some(())?;
     }
 }
@@ -288,8 +303,14 @@ fn share_columns(choice: &mut Attempts<'_>, column: u32) -> Option<()> {
     share(choice, column)
 }
 
-/// Copies an operand's tile into shared memory, by all threads: the load that depends on both ranges, and on none of others.
-fn copy(choice: &mut Attempts<'_>, [across, along]: [u32; 2], not_on: &[u32], groups: i64) -> Option<()> {
+/// Copies an operand's tile into shared memory, by all threads, those first who are neighbours, while the block before is computed with, or before it: the load that depends on both ranges, and on none of others.
+pub(super) fn copy(
+    choice: &mut Attempts<'_>,
+    [across, along]: [u32; 2],
+    not_on: &[u32],
+    threads: &[(i64, ThreadIndex)],
+    is_ahead: bool,
+) -> Option<()> {
     let (number, load) = load_of(&choice.kernel, &[across, along], not_on)?;
     let steps = linear_terms(&load.src()[0].src()[1]).0;
     let step_of =
@@ -299,7 +320,11 @@ fn copy(choice: &mut Attempts<'_>, [across, along]: [u32; 2], not_on: &[u32], gr
     let inner = length_of(&choice.kernel, ranges[1])?;
     let pad = (VECTOR_BYTES / bytes) as u32;
     let fill = next_range_id(&choice.kernel);
-    choice.attempt(Opt::StagePadded { load: number, pad, ranges }).then_some(())?;
+    let stage = match is_ahead {
+        true => Opt::StageAhead { load: number, pad, ranges },
+        false => Opt::StagePadded { load: number, pad, ranges },
+    };
+    choice.attempt(stage).then_some(())?;
     let vector = [8, 4, 2].into_iter().find(|lanes| lanes * bytes as i64 <= VECTOR_BYTES as i64 && inner % lanes == 0);
     if let Some(lanes) = vector {
         choice.attempt(Opt::Vectorize { range: fill + 1, lanes: lanes as u32 }).then_some(())?;
@@ -307,11 +332,11 @@ fn copy(choice: &mut Attempts<'_>, [across, along]: [u32; 2], not_on: &[u32], gr
     if loop_of(&choice.kernel, fill + 1).is_some() {
         choice.attempt(Opt::Flatten { range: fill, inner: fill + 1 }).then_some(())?;
     }
-    let lanes = split(choice, fill, LANES)?;
-    choice.attempt(Opt::Map { range: lanes, index: ThreadIndex::Lane }).then_some(())?;
-    if loop_of(&choice.kernel, fill).is_some() {
-        let part = split(choice, fill, groups)?;
-        choice.attempt(of_group(part)).then_some(())?;
+    for &(len, index) in threads {
+        if loop_of(&choice.kernel, fill).is_some() {
+            let part = split(choice, fill, len)?;
+            choice.attempt(Opt::Map { range: part, index }).then_some(())?;
+        }
     }
     let left = loop_of(&choice.kernel, fill).and_then(|range| range.src()[0].as_int());
     if let Some(times) = left.filter(|len| (2..=COPIES_AT_ONCE).contains(len)) {
