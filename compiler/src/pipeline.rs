@@ -11,7 +11,8 @@ use crate::legalize::{
     paired_stores, pairs, states, strided, sums_across, transpose,
 };
 use crate::linearize::{
-    self, Linear, ahead, barriers, check, linearizer, matrix_loops, reassociate, registers, repeated, short_loops,
+    self, Linear, ahead, barriers, check, equal_accumulators, linearizer, matrix_loops, reassociate, registers,
+    repeated, short_loops,
 };
 use crate::lower::{loops, reduction_order, tensors};
 use crate::optimize::{self, Opts};
@@ -112,7 +113,7 @@ pub fn lower_kernel(
 
 /// What becomes of a list on machines with blocks of threads.
 fn with_blocks(ops: Vec<UOp>) -> Vec<UOp> {
-    let (ops, ahead) = ahead::copy_ahead(ops);
+    let (ops, ahead) = ahead::copy_ahead(equal_accumulators::merge(ops));
     let ops = short_loops::write_out(matrix_loops::write_out(ops));
     // What is copied ahead is asked for early enough.
     let ops = if ahead.is_empty() { repeated::repeat_bodies(ops) } else { ops };

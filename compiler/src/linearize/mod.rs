@@ -30,6 +30,7 @@ pub mod barriers;
 pub mod check;
 pub mod copies;
 pub mod effects;
+pub mod equal_accumulators;
 mod features;
 pub mod interpret;
 mod lengths;

@@ -20,6 +20,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::{SmallVec, smallvec};
 
 use super::Launch;
+use super::linearizer::without_unused;
 use crate::DType;
 use crate::dtype::Scalar;
 use crate::ir::{Arg, AxisKind, MemorySpace, Op, Sources, ThreadDim, UOp};
@@ -36,7 +37,8 @@ pub fn keep_in_registers(list: Vec<UOp>) -> Vec<UOp> {
     let is_shared = |node: &&UOp| matches!(node.arg(), Arg::Scratch(_, _, MemorySpace::Shared));
     let scratches: Vec<UOp> = list.iter().filter(is_shared).cloned().collect();
     scratches.iter().fold(list, |list, scratch| match numbers_of(&list, scratch, &launch) {
-        Some(numbers) => with_registers(&list, scratch, &numbers),
+        // Nothing asks for the places any more.
+        Some(numbers) => without_unused(with_registers(&list, scratch, &numbers)),
         None => list,
     })
 }
