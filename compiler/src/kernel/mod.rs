@@ -11,4 +11,5 @@ pub mod estimate;
 pub mod local_buffers;
 pub mod name;
 pub mod places;
+pub mod powers;
 pub mod ranges;

@@ -28,23 +28,18 @@ pub fn store_pairs(root: &UOp) -> UOp {
     let nodes = postorder(std::slice::from_ref(root));
     let accesses = nodes.iter().filter(|node| matches!(node.op(), Op::Load | Op::Previous | Op::Exchange));
     let loaded: FxHashSet<&UOp> = accesses.map(|load| &load.src()[0].src()[0]).collect();
-    let mut families: FxHashMap<Family, FxHashMap<i64, usize>> = FxHashMap::default();
-    for (number, store) in root.src().iter().enumerate() {
-        if let Some((family, constant)) = single(store)
-            && !loaded.contains(&family.0)
-        {
-            families.entry(family).or_default().insert(constant, number);
-        }
-    }
+    let is_meant = |(family, _): &(Family, i64)| !loaded.contains(&family.0);
+    let members: Vec<Option<(Family, i64)>> = root.src().iter().map(|store| single(store).filter(is_meant)).collect();
+    let numbers: FxHashMap<&(Family, i64), usize> =
+        members.iter().enumerate().filter_map(|(number, member)| Some((member.as_ref()?, number))).collect();
     let mut new: Vec<Option<UOp>> = root.src().iter().cloned().map(Some).collect();
-    for members in families.values() {
-        for (constant, &first) in members {
-            let Some(&second) = members.get(&(constant + 1)) else { continue };
-            let store = &root.src()[first];
-            if simplify(&store.src()[0].src()[1].modulo(2)).is_const(0) {
-                new[first] = Some(pair(store, &root.src()[second]));
-                new[second] = None;
-            }
+    for (first, member) in members.iter().enumerate() {
+        let Some((family, constant)) = member else { continue };
+        let Some(&second) = numbers.get(&(family.clone(), constant + 1)) else { continue };
+        let store = &root.src()[first];
+        if simplify(&store.src()[0].src()[1].modulo(2)).is_const(0) {
+            new[first] = Some(pair(store, &root.src()[second]));
+            new[second] = None;
         }
     }
     root.with_src(new.into_iter().flatten().collect::<Sources>())

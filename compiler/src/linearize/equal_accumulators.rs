@@ -247,8 +247,8 @@ mod tests {
             ("v9 = muladd a3, v8, two", "v9 = muladd a3, a2, two"),
             // It is read behind its own update, as the other one is not.
             (
-                "v10 = update a2, v7\n",
-                "v10 = update a2, v7\n v19 = sub a2, v7\n v20 = index p0, r0\n v21 = store v20, v19\n",
+                "v8 = sub a2, v7\n      v9 = muladd a3, v8, two\n      v10 = update a2, v7\n",
+                "v10 = update a2, v7\n      v8 = sub a2, v7\n      v9 = muladd a3, v8, two\n",
             ),
         ] {
             assert!(STATES.contains(from));

@@ -266,7 +266,7 @@ mod tests {
         assert_eq!((count(&text, "scratch"), count(&text, "accumulator"), count(&text, "update")), (0, 3, 2), "{text}");
         let pair = KEPT
             .replace("v11 = index s0, v10", "v11: f32x2 = index s0, v9")
-            .replace("v12 = load v11", "v16 = load v11\n v12: f32 = lane v16, 1");
+            .replace("v12 = load v11", "v16 = load v11\n v12: f32 = lane v16, #1");
         let text = kept(&pair);
         assert_eq!((count(&text, "scratch"), count(&text, "accumulator"), count(&text, "stack")), (0, 4, 1), "{text}");
     }

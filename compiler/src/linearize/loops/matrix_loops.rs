@@ -49,10 +49,13 @@ fn find(list: &[UOp], refused: &FxHashSet<UOp>) -> Option<(usize, usize)> {
     for (at, node) in list.iter().enumerate() {
         match node.op() {
             Op::Range => begin = at,
-            Op::EndRange if list[begin] == node.src()[0] && !refused.contains(node) => {
-                if is_written_out(&list[begin], &list[begin + 1..at]) && is_named_by_results(list, node) {
-                    return Some((begin, at));
-                }
+            Op::EndRange
+                if list[begin] == node.src()[0]
+                    && !refused.contains(node)
+                    && is_written_out(&list[begin], &list[begin + 1..at])
+                    && is_named_by_results(list, node) =>
+            {
+                return Some((begin, at));
             }
             _ => {}
         }

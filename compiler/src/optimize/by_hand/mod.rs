@@ -38,7 +38,8 @@ mod repeated;
 mod survey;
 mod tile;
 
-use crate::ir::UOp;
+use crate::ir::{MemorySpace, UOp};
+use crate::kernel::local_buffers::scratch_bytes;
 use crate::kernel::ranges::{closed_ranges, range_id};
 use crate::optimize::apply::apply;
 use crate::optimize::opt::Opt;
@@ -101,7 +102,12 @@ pub(crate) struct Attempts<'t> {
     pub(crate) kernel: UOp,
     pub(crate) applied: Vec<Opt>,
     pub(crate) reasons: Vec<String>,
+    /// Bytes of shared memory that a block gets.
+    pub(crate) shared_bytes: u64,
 }
+
+/// Bytes of shared memory of a block: of such two stand on a multiprocessor, and one computes while the other waits.
+pub(crate) const SHARED_OF_TWO: u64 = 96 << 10;
 
 impl Attempts<'_> {
     fn made(self) -> Choice {
@@ -120,12 +126,25 @@ impl Attempts<'_> {
         is_done
     }
 
+    /// Something done where a block gets all the shared memory that there is.
+    pub(crate) fn with_all_memory<T>(&mut self, attempts: impl FnOnce(&mut Self) -> T) -> T {
+        let before = self.shared_bytes;
+        self.shared_bytes = u64::MAX;
+        let done = attempts(self);
+        self.shared_bytes = before;
+        done
+    }
+
     pub(crate) fn attempt(&mut self, opt: Opt) -> bool {
         if self.target.blocks.is_some() && overlaps(&self.kernel, &opt) {
             self.reasons.push(format!("{opt}: two threads would store what overlaps"));
             return false;
         }
         match apply(&self.kernel, &opt, self.target) {
+            Ok(kernel) if scratch_bytes(&kernel, MemorySpace::Shared) > self.shared_bytes => {
+                self.reasons.push(format!("{opt}: fewer blocks would stand on a multiprocessor"));
+                false
+            }
             Ok(kernel) => {
                 self.kernel = kernel;
                 self.applied.push(opt);
@@ -148,6 +167,7 @@ pub fn choose(root: &UOp, target: &Target) -> Choice {
         kernel: root.clone(),
         applied: Vec::new(),
         reasons: Vec::new(),
+        shared_bytes: SHARED_OF_TWO,
     };
     if prepare(&mut choice, &mut survey) {
         return choice.made();

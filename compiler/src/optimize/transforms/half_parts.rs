@@ -13,8 +13,8 @@
 
 use crate::DType;
 use crate::ir::{Arg, Op, ReduceOp, UOp};
+use crate::kernel::powers::exponent_of;
 use crate::kernel::ranges::{closed_ranges, open_operands};
-use crate::legalize::exponentials::exponent_of;
 use crate::symbolic::linear_terms;
 
 /// Numbers of `bf16`, of 8 bits, that a factor in `f32`, of 24, becomes; and where results are half floats.
@@ -170,9 +170,9 @@ mod tests {
         assert!(is_among(&score, &all, &[pair.clone(), lane.clone()]));
         // Of another row, of every second element, of half of them, and of other memory.
         assert!(!is_among(&score, &load(&memory, &(&row * 4 + &lane * 2 + &pair)), &[pair.clone(), lane.clone()]));
-        assert!(!is_among(&score, &load(&memory, &(&row * 8 + &lane * 2)), &[lane.clone()]));
-        assert!(!is_among(&score, &load(&memory, &(&row * 8 + &lane)), &[lane.clone()]));
-        assert!(!is_among(&score, &all, &[lane.clone()]));
+        assert!(!is_among(&score, &load(&memory, &(&row * 8 + &lane * 2)), std::slice::from_ref(&lane)));
+        assert!(!is_among(&score, &load(&memory, &(&row * 8 + &lane)), std::slice::from_ref(&lane)));
+        assert!(!is_among(&score, &all, std::slice::from_ref(&lane)));
         let other = UOp::new(Op::Scratch, DType::F32, vec![], Arg::Scratch(1, 64, MemorySpace::Private));
         assert!(!is_among(&score, &load(&other, &(&row * 8 + &lane * 2 + &pair)), &[pair, lane]));
     }

@@ -219,6 +219,7 @@ mod tests {
     use super::*;
     use crate::DType;
     use crate::ir::{Arg, Op, ReduceOp};
+    use crate::optimize::by_hand::SHARED_OF_TWO;
     use crate::optimize::choose;
     use crate::pipeline::loops_of;
     use crate::watch::Silent;
@@ -269,7 +270,8 @@ mod tests {
         let kernel = loops(terms.reduce(ReduceOp::Add, &[1]).reshape([200, 148]));
         let target = Target::test_avx512();
         let (applied, reasons) = (Vec::new(), Vec::new());
-        let mut choice = Attempts { target: &target, threads: 1, kernel, applied, reasons };
+        let mut choice =
+            Attempts { target: &target, threads: 1, kernel, applied, reasons, shared_bytes: SHARED_OF_TWO };
         assert!(!cut_decided(&mut choice), "{:?}", choice.applied);
     }
 }

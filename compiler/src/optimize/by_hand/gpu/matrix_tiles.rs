@@ -88,8 +88,11 @@ pub(crate) fn tile_matrices(choice: &mut Attempts<'_>, product: &Product, survey
     let tile = fitting.iter().find(is_enough).or(fitting.last()).copied();
     let Some(tile) = tile.filter(|_| product.admits(terms, slice)) else { return false };
     // Copied ahead where there is a next slice, and room for it.
-    try_each(choice, product.ways(terms, slice), |choice, is_ahead| {
-        apply_tile(choice, product, tile, Slice { terms: slice, is_ahead }).is_some()
+    // One block of the largest tiles has all registers of a multiprocessor.
+    choice.with_all_memory(|choice| {
+        try_each(choice, product.ways(terms, slice), |choice, is_ahead| {
+            apply_tile(choice, product, tile, Slice { terms: slice, is_ahead }).is_some()
+        })
     })
 }
 

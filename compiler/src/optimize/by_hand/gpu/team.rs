@@ -74,7 +74,7 @@ pub(super) fn most_threads(
     let mut most = if is_few { all } else { THREADS_OF_ROW };
     let kept: i64 = local_buffers(&choice.kernel).iter().map(bytes_of_row).sum();
     // Blocks that fit beside each other have threads enough.
-    while most < all && kept * (THREADS_ENOUGH / most) > blocks.shared_bytes as i64 {
+    while most < all && kept * (THREADS_ENOUGH / most) > choice.shared_bytes as i64 {
         most *= 2;
     }
     // Rows in half of the first cache, beside their outputs and what all rows share.

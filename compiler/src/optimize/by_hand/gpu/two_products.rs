@@ -28,7 +28,7 @@ use super::parts::map_grid;
 use super::shared_tiles::{loop_of, split};
 use super::two_matrices;
 use crate::ir::{Arg, AxisKind, MemorySpace, Op, ReduceOp, ThreadDim, UOp, postorder};
-use crate::kernel::local_buffers::{local_buffers, scratch_bytes, scratch_of};
+use crate::kernel::local_buffers::{local_buffers, scratch_of};
 use crate::kernel::ranges::{Dependencies, all_ranges, closed_ranges, next_range_id, open_operands, range_id};
 use crate::optimize::by_hand::Attempts;
 use crate::optimize::opt::{Opt, ThreadIndex};
@@ -53,9 +53,6 @@ const TERMS_AT_ONCE: i64 = 4;
 const VECTOR_BYTES: usize = 16;
 /// Vectors of a copy that a thread asks for before it stores the first.
 const COPIES_AT_ONCE: i64 = 16;
-
-/// Bytes of shared memory of a block: of such two stand on a multiprocessor, and one computes while the other waits.
-const SHARED_BYTES: u64 = 96 << 10;
 
 /// The loops of two products.
 pub(super) struct Chain {
@@ -94,7 +91,8 @@ pub(crate) fn tile_two_products(choice: &mut Attempts<'_>) -> bool {
         let tiles = ROWS_OF_TILE.into_iter().filter(fits);
         for (tile, is_ahead) in tiles.clone().flat_map(|tile| [(tile, true), (tile, false)]) {
             let mark = Mark::of(choice);
-            if two_matrices::apply(choice, &chain, tile, is_ahead).is_some() {
+            // What threads keep for themselves will not be in shared memory.
+            if choice.with_all_memory(|choice| two_matrices::apply(choice, &chain, tile, is_ahead)).is_some() {
                 return true;
             }
             mark.restore(choice);
@@ -248,8 +246,7 @@ fn apply(choice: &mut Attempts<'_>, chain: &Chain, rows_of_tile: i64, [scored, v
         choice.attempt(Opt::Map { range: part, index: ThreadIndex::Lane }).then_some(())?;
     }
     let around: Vec<u32> = chain.outputs.iter().copied().filter(|id| *id != chain.column).collect();
-    let fits = scratch_bytes(&choice.kernel, MemorySpace::Shared) <= SHARED_BYTES;
-    (fits && map_grid(choice, &around)).then_some(())
+    map_grid(choice, &around).then_some(())
 }
 
 fn of_group(range: u32) -> Opt {
