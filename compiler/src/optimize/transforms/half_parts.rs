@@ -168,8 +168,9 @@ mod tests {
         let score = load(&memory, &(&row * 8 + &one));
         let all = load(&memory, &(&row * 8 + &lane * 2 + &pair));
         assert!(is_among(&score, &all, &[pair.clone(), lane.clone()]));
-        // Of another row, of every second element, of half of them, and of other memory.
+        // Of another row, of one row whatever the other's is, of every second element, of half of them, and of other memory.
         assert!(!is_among(&score, &load(&memory, &(&row * 4 + &lane * 2 + &pair)), &[pair.clone(), lane.clone()]));
+        assert!(!is_among(&load(&memory, &one), &all, &[pair.clone(), lane.clone()]));
         assert!(!is_among(&score, &load(&memory, &(&row * 8 + &lane * 2)), std::slice::from_ref(&lane)));
         assert!(!is_among(&score, &load(&memory, &(&row * 8 + &lane)), std::slice::from_ref(&lane)));
         assert!(!is_among(&score, &all, std::slice::from_ref(&lane)));
