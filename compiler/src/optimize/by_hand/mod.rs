@@ -141,7 +141,9 @@ impl Attempts<'_> {
             return false;
         }
         match apply(&self.kernel, &opt, self.target) {
-            Ok(kernel) if scratch_bytes(&kernel, MemorySpace::Shared) > self.shared_bytes => {
+            Ok(kernel)
+                if self.target.blocks.is_some() && scratch_bytes(&kernel, MemorySpace::Shared) > self.shared_bytes =>
+            {
                 self.reasons.push(format!("{opt}: fewer blocks would stand on a multiprocessor"));
                 false
             }
