@@ -1,0 +1,99 @@
+//! What the hand choice makes of products of all sizes and layouts.
+
+use super::*;
+use crate::ir::text::parse;
+use crate::pipeline::loops_of;
+use crate::watch::Silent;
+
+/// The opts that the hand choice gives a product, and what is done with it, of operands that lie as letters say: `n` plainly, `t` transposed.
+fn opts(sizes: [i64; 3], layout: &str, after: &str) -> String {
+    opts_for(&Target::test_avx2(), sizes, layout, after)
+}
+
+fn opts_for(target: &Target, sizes: [i64; 3], layout: &str, after: &str) -> String {
+    let [rows, terms, columns] = sizes;
+    let plain = |shape: [i64; 2], is_plain: bool| {
+        if is_plain { format!("f32[{}, {}]", shape[0], shape[1]) } else { format!("f32[{}, {}]", shape[1], shape[0]) }
+    };
+    let (x_plain, w_plain) = (layout.starts_with('n'), layout.ends_with('n'));
+    let view = |name: &str, is_same: bool, shape: [i64; 2]| {
+        if is_same {
+            format!("reshape {name}, [{}, {}]", shape[0], shape[1])
+        } else {
+            format!("permute {name}, (1, 0)")
+        }
+    };
+    let text = format!(
+        "graph %product(y: f32[{rows}, {columns}], x: {}, w: {}) {{
+  x1 = {}
+  w1 = {}
+  a = reshape x1, [{rows}, 1, {terms}]
+  wide = expand a, [{rows}, {columns}, {terms}]
+  b = reshape w1, [1, {columns}, {terms}]
+  tall = expand b, [{rows}, {columns}, {terms}]
+  p = mul wide, tall
+  sum = reduce p, add (2)
+  {after}
+  done = store y, value
+  k = sink done
+  return k
+}}",
+        plain([rows, terms], x_plain),
+        plain([terms, columns], w_plain),
+        view("x", x_plain, [rows, terms]),
+        view("w", !w_plain, [columns, terms]),
+    );
+    let ast = parse(&text).expect("a graph").roots[0].clone();
+    let choice = crate::optimize::choose(&loops_of(&ast, &mut Silent), target);
+    crate::optimize::Opts::List(choice.applied).to_string()
+}
+
+fn has_blocks(sizes: [i64; 3], layout: &str) -> bool {
+    let opts = opts(sizes, layout, "value = exp2 sum");
+    opts.contains("accumulate") && opts.contains("thread")
+}
+
+#[test]
+fn what_lies_badly_or_is_too_much_is_done_by_blocks() {
+    assert!(has_blocks([1024, 1024, 1024], "tn"), "each term of a row is in another line");
+    assert!(has_blocks([300, 1021, 300], "tn"), "terms are left over");
+    assert!(has_blocks([1024, 1024, 1024], "tt"), "rows in other lines, and columns that are turned around");
+    assert!(has_blocks([64, 4096, 4096], "nt"), "columns are turned around");
+    assert!(has_blocks([32, 4096, 4096], "nn"), "few rows");
+    assert!(has_blocks([200, 16_384, 300], "nn"), "many terms");
+    assert!(has_blocks([1, 4096, 4096], "nn") && has_blocks([4, 4096, 4096], "nn"), "one tile of rows");
+}
+
+#[test]
+fn what_stays_in_near_caches_or_lies_in_order_is_not() {
+    assert!(!has_blocks([512, 512, 512], "nn"));
+    assert!(!has_blocks([100, 100, 100], "tn"));
+    assert!(!has_blocks([8, 4096, 4096], "nt"), "few rows read columns in lanes of terms");
+    assert!(!has_blocks([4096, 4096, 1], "nn"));
+    assert!(!has_blocks([8, 4096, 4096], "tt"), "few rows read columns in lanes of terms");
+}
+
+#[test]
+fn panels_of_all_terms_are_larger_where_the_last_cache_is_slow() {
+    let costs = crate::target::Costs { packed_bytes: 512 << 10, ..crate::target::Costs::cpu() };
+    let machine = |cache_l3_bytes: u64| Target { cache_l3_bytes, costs, ..Target::test_avx512() };
+    let has_blocks = |target: &Target, terms: i64| {
+        opts_for(target, [2048, terms, 2048], "nn", "value = exp2 sum").contains("accumulate")
+    };
+    let (near, slow) = (machine(32 << 20), machine(480 << 20));
+    assert!(has_blocks(&near, 2048) && !has_blocks(&slow, 2048));
+    assert!(!has_blocks(&near, 1024) && has_blocks(&slow, 4096));
+}
+
+#[test]
+fn of_one_tile_of_rows_nothing_is_copied() {
+    let opts = opts([4, 4096, 4096], "nn", "value = exp2 sum");
+    assert!(!opts.contains("stage") && opts.contains("split(r2, 8)"), "{opts}");
+}
+
+#[test]
+fn both_operands_of_a_transposed_product_are_copied_and_threads_share_both_sides() {
+    let opts = opts([1024, 1024, 1024], "tn", "value = exp2 sum");
+    assert_eq!(opts.matches("stage").count(), 2, "{opts}");
+    assert!(opts.ends_with("thread(r0, r1)"), "{opts}");
+}
