@@ -58,8 +58,16 @@ impl Source {
         line
     }
 
+    /// Whether the file has tests alone, those of the module around it.
+    fn is_of_tests(&self) -> bool {
+        self.path.ends_with("tests.rs") || self.path.ends_with("properties.rs")
+    }
+
     /// The first line of the file's unit tests, or the end of the file.
     fn end_of_code(&self) -> usize {
+        if self.is_of_tests() {
+            return 0;
+        }
         let is_test = |line: &String| line.trim() == "#[cfg(test)]";
         let starts_module =
             |at: &usize| self.lines.get(at + 1).is_some_and(|line| line.trim().starts_with("mod tests {"));
