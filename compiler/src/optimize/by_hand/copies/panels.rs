@@ -43,7 +43,7 @@ const SHORT_ROWS: (i64, i64) = (4, 3);
 /// Vectors of the register tile that columns should fill.
 const VECTORS: i64 = 2;
 /// Blocks of columns of more than so many elements are no better than shorter ones.
-const COLUMNS_MAX: i64 = 512;
+pub(super) const COLUMNS_MAX: i64 = 512;
 /// Cycles in which the lanes of a vector are added to each other: a shuffle and an addition for each of their halves, quarters, and so on.
 pub(crate) const ACROSS: f64 = 8.0;
 /// How much longer a multiply-add takes where the panel does not stay in near caches, but comes in order from the next.

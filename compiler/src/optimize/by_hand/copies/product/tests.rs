@@ -58,6 +58,7 @@ fn what_lies_badly_or_is_too_much_is_done_by_blocks() {
     assert!(has_blocks([1024, 1024, 1024], "tn"), "each term of a row is in another line");
     assert!(has_blocks([300, 1021, 300], "tn"), "terms are left over");
     assert!(has_blocks([1024, 1024, 1024], "tt"), "rows in other lines, and columns that are turned around");
+    assert!(has_blocks([128, 512, 256], "tt"), "all columns would be one panel");
     assert!(has_blocks([64, 4096, 4096], "nt"), "columns are turned around");
     assert!(has_blocks([32, 4096, 4096], "nn"), "few rows");
     assert!(has_blocks([200, 16_384, 300], "nn"), "many terms");
@@ -71,6 +72,8 @@ fn what_stays_in_near_caches_or_lies_in_order_is_not() {
     assert!(!has_blocks([8, 4096, 4096], "nt"), "few rows read columns in lanes of terms");
     assert!(!has_blocks([4096, 4096, 1], "nn"));
     assert!(!has_blocks([8, 4096, 4096], "tt"), "few rows read columns in lanes of terms");
+    assert!(!has_blocks([32, 1024, 1024], "tt") && !has_blocks([32, 300, 2000], "tt"), "rows lie in few pages");
+    assert!(!has_blocks([2000, 2000, 17], "tt"), "few columns: rows are lanes");
 }
 
 #[test]
@@ -93,7 +96,9 @@ fn of_one_tile_of_rows_nothing_is_copied() {
 
 #[test]
 fn both_operands_of_a_transposed_product_are_copied_and_threads_share_both_sides() {
-    let opts = opts([1024, 1024, 1024], "tn", "value = exp2 sum");
-    assert_eq!(opts.matches("stage").count(), 2, "{opts}");
-    assert!(opts.ends_with("thread(r0, r1)"), "{opts}");
+    for layout in ["tn", "tt"] {
+        let opts = opts([1024, 1024, 1024], layout, "value = exp2 sum");
+        assert_eq!(opts.matches("stage").count(), 2, "{layout}: {opts}");
+        assert!(opts.ends_with("thread(r0, r1)"), "{layout}: {opts}");
+    }
 }
