@@ -31,8 +31,10 @@ pub(super) fn function(node: &UOp, g: &UOp) -> Contribution {
         | Function::SingularValues
         | Function::PseudoInverse => return matrices::of_matrix(*function, node, g),
         Function::Recomputed => return recomputed::recomputed(node, g),
-        // A leaf, and integers.
-        Function::Own | Function::Checked | Function::Order => return node.src().iter().map(|_| None).collect(),
+        // Of what is told from others alike its value's.
+        Function::Own => return smallvec![Some(g.clone()), None],
+        // Integers.
+        Function::Checked | Function::Order => return node.src().iter().map(|_| None).collect(),
         _ => {}
     }
     let dtype = node.dtype();

@@ -18,7 +18,7 @@ pub fn full(shape: &Shape, value: Scalar, dtype: DType) -> Built {
     Ok(constant.reshape(vec![1i64; shape.len()]).expand(shape.clone()))
 }
 
-/// A constant that gradients tell from all that are alike, by a number of its own: then it can be what is differentiated by.
+/// A value that gradients tell from all that are alike, by a number of its own: then it can be what is differentiated by.
 pub fn own(value: &UOp, number: i64) -> UOp {
     known(Function::Own, value.clone(), &[&UOp::index(number)])
 }

@@ -507,3 +507,26 @@ def test_what_a_compiled_function_leaves_is_run_as_it_is():
     torch.testing.assert_close(torch.compile(loss, backend="warpweft")(chances.to(DEVICE)).cpu(), loss(chances))
     graphs = counters()["graphs"]
     assert graphs <= 2 and set(fallbacks()) == {"aten._ctc_loss.default"}
+
+
+NORMS = {
+    "layer_norm": lambda x: F.layer_norm(x, x.shape[-1:]),
+    "batch_norm": lambda x: F.batch_norm(x, torch.zeros(x.shape[1]).to(x.device), torch.ones(x.shape[1]).to(x.device), training=False),
+    "batch_norm_in_training": lambda x: F.batch_norm(x, None, None, training=True),
+    "dropout_backward": lambda x: torch.ops.aten.native_dropout_backward(x, x > 0, 2.0),
+}
+
+
+@pytest.mark.parametrize("name", NORMS)
+@pytest.mark.parametrize("x", [torch.randn(4, 3, 5).transpose(0, 2), torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last)])
+def test_results_of_norms_have_the_strides_of_kernels(name, x):
+    found, wanted = NORMS[name](x.to("warpweft")), NORMS[name](x)
+    assert found.stride() == wanted.stride()
+    torch.testing.assert_close(found.cpu(), wanted)
+
+
+def test_unsafe_parts_share_memory():
+    x = torch.arange(6.0).to("warpweft")
+    for part in (*torch.unsafe_split(x, 2), *torch.unsafe_chunk(x, 2), *torch.ops.aten.unsafe_split_with_sizes(x, [1, 5])):
+        part += 1
+    assert x.tolist() == [3, 4, 5, 6, 7, 8]

@@ -271,8 +271,8 @@ impl Tensor {
     }
 }
 
-/// A constant of floats, told from others alike.
-fn own(value: UOp) -> UOp {
+/// A value of floats, told from others alike.
+pub(super) fn own(value: UOp) -> UOp {
     static NEXT: AtomicI64 = AtomicI64::new(0);
     if value.dtype().is_float() { create::own(&value, NEXT.fetch_add(1, Ordering::Relaxed)) } else { value }
 }

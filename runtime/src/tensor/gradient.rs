@@ -8,6 +8,7 @@ use warpweft_compiler::ir::{Arg, Function, Op, postorder};
 use warpweft_compiler::ops::Built;
 use warpweft_compiler::{UOp, grad};
 
+use super::create::own;
 use super::errors::CallError;
 use super::{Error, Result, Tensor};
 use crate::execute;
@@ -48,6 +49,29 @@ impl Tensor {
         let location = Location::caller();
         differentiate(&self.uop()?, &cotangent.uop()?, targets, grad::gradients, location)
             .map(|found| found.into_iter().map(Tensor::from_uop).collect())
+    }
+
+    /// The same values as a tensor of its own, which gradients tell from this one and from all that are alike; nothing is copied.
+    ///
+    /// A gradient is by a tensor, wherever that is used. Of an operation whose operands may be one tensor, give it distinct ones to
+    /// have the gradient by each operand:
+    ///
+    /// ```
+    /// use warpweft::Tensor;
+    ///
+    /// let x = Tensor::from([3.0f32]);
+    /// let (a, b) = (x.distinct(), x.distinct());
+    /// let both = (&a * &b * &b).gradient(&[&a, &b])?;
+    /// assert_eq!(both[0].to_vec::<f32>()?, [9.0]);
+    /// assert_eq!(both[1].to_vec::<f32>()?, [18.0]);
+    /// # Ok::<(), warpweft::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn distinct(&self) -> Tensor {
+        match self.uop() {
+            Ok(value) => Tensor::from_uop(own(value)),
+            Err(_) => self.clone(),
+        }
     }
 
     /// Whether it is made of constants alone, and of no memory.

@@ -7,7 +7,7 @@
 //! An *anonymous* variable ([`ANONYMOUS`]) is another one for each value that it is bound to, numbered as buffers are: numbers that every program has
 //! anew, as the words that random numbers are drawn from, and that are arguments of its kernels.
 //!
-//! Constants that are told apart for gradients ([`Function::Own`]) are themselves again.
+//! Values that are told apart for gradients ([`Function::Own`]) are themselves again.
 //!
 //! Always: the same graph over other buffers of equal lengths gives the same sink; so does one whose anonymous variables have other values, as long as
 //! values that were different are. Linear in the size of the graph.
@@ -66,7 +66,7 @@ pub fn normalized_nodes(
     gives_way: impl Fn(&UOp) -> bool,
 ) -> FxHashMap<UOp, UOp> {
     let done = normalized(values, realised, gives_way).map(|(_, done)| done).unwrap_or_default();
-    // People made the constant that is told apart, and not the number that it is.
+    // People made the value that is told apart, and not the number that it is.
     let is_own = |node: &UOp| *node.arg() == Arg::Function(Function::Own);
     let (own, others): (Vec<_>, Vec<_>) = done.into_iter().partition(|(node, _)| is_own(node));
     others.into_iter().chain(own).map(|(node, normalized)| (normalized, node)).collect()

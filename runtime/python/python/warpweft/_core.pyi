@@ -486,6 +486,9 @@ class Tensor:
     def dim(self, /) -> int:
         """The number of axes."""
 
+    def distinct(self, /) -> Tensor:
+        """The same values as a tensor of its own, which gradients tell from this one and from all that are alike."""
+
     def div_rounded(self, /, other: Operand, rounding: str) -> Tensor:
         """Quotient rounded to an integer: `rounding` is "floor" or "trunc"."""
 

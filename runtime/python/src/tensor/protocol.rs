@@ -205,6 +205,11 @@ impl PyTensor {
         made_many(py, || self.0.gradient_with(&cotangent.0, &targets))
     }
 
+    /// The same values as a tensor of its own, which gradients tell from this one and from all that are alike.
+    fn distinct(&self, py: Python<'_>) -> PyResult<PyTensor> {
+        made(py, || self.0.distinct())
+    }
+
     /// Replaces all elements, of all views of the same memory too.
     fn assign(&self, py: Python<'_>, value: Given) -> PyResult<()> {
         self.get(py, |tensor| tensor.assign(value.operand()))

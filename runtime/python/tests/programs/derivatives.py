@@ -176,3 +176,15 @@ def curvatures(device: Any, compiled: Compile) -> list[Any]:
         return [torch.func.vmap(torch.func.grad(value))(x), curvature, torch.func.vmap(torch.func.jacrev(model))(x)]
 
     return [*derived(device, compiled, step, torch.randn(4, 3)), *(parameter.grad for parameter in model.parameters() if parameter.grad is not None)]
+
+
+@program
+def one_tensor_for_several_operands(device: Any, compiled: Compile) -> list[Any]:
+    """Attention to itself, and an image as its own kernel: the gradient by each operand is one part of the whole."""
+
+    def step(x: Any, images: Any) -> Any:
+        halved = x * 0.5
+        found = [F.scaled_dot_product_attention(x, x, x), F.scaled_dot_product_attention(x, halved, x, is_causal=True), F.scaled_dot_product_attention(halved, x, halved)]
+        return [*found, F.conv2d(images, images, padding=1), F.conv2d(images, images.sigmoid(), stride=2), F.conv_transpose2d(images, images)]
+
+    return derived(device, compiled, step, torch.randn(2, 2, 5, 4), torch.randn(3, 3, 4, 4))

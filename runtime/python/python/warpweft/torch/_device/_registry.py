@@ -18,7 +18,8 @@ _EXPLICIT = torch._C.DispatchKey.CompositeExplicitAutograd
 _NON_FUNCTIONAL = torch._C.DispatchKey.CompositeExplicitAutogradNonFunctional
 # Ops that PyTorch takes apart into others that are ours, better than we can.
 _PYTORCHS = set(
-    "clone abs abs_ masked_fill fill zero sum mean sort detach_ floor_divide floor_divide_ copysign_ _unsafe_view addr_ div_".split()
+    "clone abs abs_ masked_fill fill zero sum mean sort detach_ floor_divide floor_divide_ copysign_ _unsafe_view addr_ div_"
+    " unsafe_split unsafe_split_with_sizes".split()
 )
 _libraries: list[Any] = []
 

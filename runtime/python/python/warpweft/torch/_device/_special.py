@@ -204,10 +204,11 @@ def batch_norm(
     momentum: float,
     eps: float,
 ) -> Any:
-    """Writes to its statistics, which not every schema says."""
+    """Writes to its statistics, which not every schema says. In memory as PyTorch's kernel has it: by rows, or with the channels last where x has them so."""
     from torch._decomp.decompositions import native_batch_norm_helper
 
     *found, new_mean, new_variance = native_batch_norm_helper(x, weight, bias, mean, variance, training, momentum, eps, True)
+    found[0] = found[0].contiguous(memory_format=torch._prims_common.suggest_memory_format(x))
     if training and mean is not None:
         mean.copy_(new_mean)
         variance.copy_(new_variance)
@@ -224,6 +225,12 @@ def batch_norm_with_update(x: torch.Tensor, weight: Any, bias: Any, mean: Any, v
     """In training, with room for a backend's own."""
     found = batch_norm(x, weight, bias, mean, variance, True, momentum, eps)
     return (*found, torch.empty(0, dtype=torch.uint8, device=x.device))
+
+
+def layer_norm(*args: Any) -> Any:
+    """As PyTorch takes it apart; in memory by rows, as its kernel has it, whatever the strides of the arguments."""
+    found, mean, scale = aten.native_layer_norm.default._op_dk(torch._C.DispatchKey.CompositeExplicitAutograd, *args)
+    return found.contiguous(), mean, scale
 
 
 def equal(self: torch.Tensor, other: torch.Tensor) -> bool:
@@ -294,6 +301,7 @@ def register() -> None:
             aten.convolution.default: convolution,
             aten._nested_tensor_from_mask_left_aligned.default: is_left_aligned,
             aten.roll.default: roll,
+            aten.native_layer_norm.default: layer_norm,
             aten.set_.source_Storage: set_storage,
             aten.set_.source_Storage_storage_offset: set_strided,
             aten.set_.source_Tensor: set_tensor,

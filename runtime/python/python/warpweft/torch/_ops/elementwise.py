@@ -45,7 +45,7 @@ def bitwise_not(c: Context, x: ww.Tensor) -> Any:
     return x.bitwise_not()
 
 
-@op("positive", "alias", "clone", "detach", "lift_fresh_copy", "lift_fresh", "contiguous", "_to_copy", "prims::convert_element_type")
+@op("positive", "alias", "clone", "detach", "lift_fresh_copy", "lift_fresh", "contiguous", "_to_copy", "prims::convert_element_type", "prims::copy_strided")
 def same(c: Context, x: ww.Tensor, *args: Any, **kwargs: Any) -> Any:
     return moved(x, c.dtype)
 

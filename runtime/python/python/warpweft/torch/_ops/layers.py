@@ -55,8 +55,8 @@ def convolution_backward(
     groups: int,
     output_mask: Any,
 ) -> Any:
-    # Copies, so that each is a target of its own.
-    x, weight = x.copy(), weight.copy()
+    # Both may be one tensor, or one computed from the other: each is a target of its own.
+    x, weight = x.copy().distinct(), weight.copy().distinct()
     found = _convolution(x, weight, None, stride, padding, dilation, transposed, output_padding, groups)
     targets = [tensor for tensor, wanted in zip((x, weight), output_mask) if wanted]
     gradients = iter(found.gradient_with(cotangent, targets) if targets else [])
@@ -297,6 +297,7 @@ def attention_backward(
     if dropout_p:
         raise Unsupported("dropout")
     wide = ww.float32 if q.dtype in (ww.float16, ww.bfloat16) else q.dtype
-    q, k, v = (moved(tensor, wide).copy() for tensor in (q, k, v))
+    # They may be one tensor, or one computed from another: each is a target of its own.
+    q, k, v = (moved(tensor, wide).copy().distinct() for tensor in (q, k, v))
     found = _attend(q, k, v, is_causal, attn_mask, scale)
     return tuple(found.gradient_with(moved(cotangent, wide), [q, k, v]))

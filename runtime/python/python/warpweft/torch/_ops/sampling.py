@@ -120,7 +120,7 @@ def grid_sampler_backward(
 ) -> Any:
     if x.size == 0 or cotangent.size == 0:
         raise Unsupported("samples of nothing")
-    x, grid = x.copy(), grid.copy()
+    x, grid = x.copy().distinct(), grid.copy().distinct()
     found = sampled(x, grid, interpolation, padding, align_corners)
     if interpolation == NEAREST:
         return found.gradient_with(cotangent, [x])[0], grid * 0
