@@ -264,3 +264,18 @@ fn exponents_that_are_constants_can_be_differentiated_by() {
         near(&floats(&found[1]), &[want], 1e-5);
     }
 }
+
+#[test]
+fn distinct_operands_have_gradients_of_their_own() {
+    let x = numbers(&[4], 1);
+    // Of what is computed on the way, too: one of both depends on the other.
+    let product = &x * 2.0;
+    let (a, b) = (product.distinct(), (&product.distinct() + 1.0).distinct());
+    let output = (&a * &b * &b).sum(());
+    let found = output.gradient(&[&a, &b, &x]).unwrap();
+    let [by_a, by_b, by_x] = [0, 1, 2].map(|k: usize| found[k].to_vec::<f64>().unwrap());
+    for (k, x) in x.to_vec::<f64>().unwrap().into_iter().enumerate() {
+        let (a, b) = (2.0 * x, 2.0 * x + 1.0);
+        near(&[by_a[k], by_b[k], by_x[k]], &[b * b, 2.0 * a * b, 2.0 * b * b + 4.0 * a * b], 1e-12);
+    }
+}

@@ -323,6 +323,14 @@ fn walk_in_blocks(choice: &mut Attempts<'_>, survey: &Survey, sides: [(u32, u32)
     }
 }
 
+/// Threads share a loop; where lanes or copies of the loops before it stand around it, it is brought outside of them.
+fn share_loop(choice: &mut Attempts<'_>, range: u32) {
+    let thread = Opt::Thread { range };
+    if !choice.attempt(thread.clone()) {
+        choice.all_or_none(|choice| (choice.attempt(Opt::Outermost { range }) && choice.attempt(thread)).then_some(()));
+    }
+}
+
 fn choose_threads(choice: &mut Attempts<'_>, survey: &Survey, target: &Target) {
     if let Some(blocks) = &target.blocks {
         return map_onto_blocks(choice, blocks);
@@ -347,12 +355,10 @@ fn choose_threads(choice: &mut Attempts<'_>, survey: &Survey, target: &Target) {
         ([first, second, ..], [len, _, ..]) if *len < enough => {
             let pair = Opt::ThreadPair { range: range_id(first), inner: range_id(second) };
             if !choice.attempt(pair) {
-                choice.attempt(Opt::Thread { range: range_id(first) });
+                share_loop(choice, range_id(first));
             }
         }
-        ([first, ..], _) => {
-            choice.attempt(Opt::Thread { range: range_id(first) });
-        }
+        ([first, ..], _) => share_loop(choice, range_id(first)),
         ([], _) => choice.reasons.push("one thread: no loop over outputs is left".to_string()),
     }
 }

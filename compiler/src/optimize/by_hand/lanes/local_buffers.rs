@@ -229,6 +229,34 @@ mod tests {
         }
     }
 
+    /// The opts by hand of rows times the transpose of a matrix, for two threads.
+    fn linear(rows: i64, columns: i64, terms: i64) -> String {
+        let text = format!(
+            "graph %linear(y: f32[{rows}, {columns}], x: f32[{rows}, {terms}], w: f32[{columns}, {terms}]) {{
+  a = reshape x, [{rows}, 1, {terms}]
+  wide = expand a, [{rows}, {columns}, {terms}]
+  b = reshape w, [1, {columns}, {terms}]
+  tall = expand b, [{rows}, {columns}, {terms}]
+  p = mul wide, tall
+  sum = reduce p, add (2)
+  done = store y, sum
+  z = sink done
+  return z
+}}"
+        );
+        let ast = parse(&text).unwrap_or_else(|error| panic!("{error}")).roots[0].clone();
+        let choice = choose(&loops_of(&ast, &mut Silent), &Target { threads: 2, ..Target::test_avx512() });
+        Opts::List(choice.applied).to_string()
+    }
+
+    #[test]
+    fn threads_share_the_columns_of_rows_that_are_lanes() {
+        for (rows, columns) in [(16, 3000), (17, 3000), (16, 1400)] {
+            let opts = linear(rows, columns, 2048);
+            assert!(opts.starts_with("pack(r0, r2)") && opts.ends_with("outermost(r1), thread(r1)"), "{rows}: {opts}");
+        }
+    }
+
     /// The opts by hand of a convolution of 3 x 3 by groups of 8 channels, of an image of 5 x 5.
     fn groups_of_channels(groups: i64) -> String {
         let text = format!(

@@ -5,8 +5,11 @@
 
 use std::f64::consts::{LN_2, PI};
 
+use warpweft_compiler::ir::Function;
+
 use super::inside;
 use crate::tensor::Tensor;
+use crate::tensor::factor::known;
 
 /// Quantiles of the normal distribution: by 0.425^2 - (p - 1/2)^2 in the middle, further out by the root of -ln p less 1.6, and beyond 5 by what it is more.
 const NORMAL_MIDDLE: [[f64; 8]; 2] = [
@@ -91,7 +94,8 @@ pub(super) fn erfinv_beside(x: &Tensor, rest: &Tensor) -> Tensor {
     let far = (-(&fixed_rest * 0.5).log()).sqrt();
     let is_far = far.gt(5.0);
     let tail = is_far.where_(ratio(&(&far - 5.0), &NORMAL_FAR), ratio(&(&far - 1.6), &NORMAL_TAIL)).copysign(&fixed);
-    let y = (fixed.abs().le(0.85).where_(middle, tail) * 0.5f64.sqrt()).detach();
+    let value = fixed.abs().le(0.85).where_(middle, tail) * 0.5f64.sqrt();
+    let y = value.detach();
     // The first derivative, times what is zero and has derivatives.
     let step = (&inner - &fixed) * (0.5 * PI.sqrt()) * y.square().exp();
     let powers = |coefficients: &Vec<f64>| {
@@ -99,7 +103,8 @@ pub(super) fn erfinv_beside(x: &Tensor, rest: &Tensor) -> Tensor {
     };
     let series = erfinv_series();
     let terms = series.iter().rev().fold(y.full_like(0.0), |sum, coefficients| sum * &step + powers(coefficients));
-    let y = &y + step * terms;
+    // The value itself needs no series.
+    let y = known(Function::Alike, &value, &[&(&y + step * terms)]);
     let is_end = rest.eq(0.0);
     // At the ends the value is infinite, and so is the derivative.
     is_end.where_(inside(x, &is_end, 1.0) * f64::INFINITY, rest.lt(0.0).where_(f64::NAN, y))

@@ -1,7 +1,7 @@
 """Fourier transforms, and the few ops that move complex numbers about. A complex tensor is a `Pair` of real ones.
 
-A transform along an axis of few numbers is a product with the matrix of its waves; more are transformed in n log n (`Tensor.fft`), of any length and of
-lengths that are variables. All is computed in float64.
+Transforms are those of `Tensor.fft`, in n log n for any length, also for one that is a variable, in the type of the numbers. They are not divided by their
+lengths; PyTorch says in numbers by what: 0 by nothing, 1 by the root of all elements, 2 by all elements.
 """
 
 from __future__ import annotations
@@ -13,97 +13,63 @@ from typing import Any, Optional
 import warpweft as ww
 from warpweft.torch._table import COMPLEX, TABLE, Context, Pair, Unsupported, axis_of, op
 
-# The most numbers that are multiplied with a matrix.
-DIRECT = 64
+
+def _along(x: Pair, axis: int, is_forward: bool) -> Pair:
+    """Transformed along one axis; backwards by the transform of what has its parts exchanged, which has them exchanged, too."""
+    if is_forward:
+        return Pair(*x.re.fft(x.im, axis))
+    im, re = x.im.fft(x.re, axis)
+    return Pair(re, im)
 
 
-def _waves(n: int, outputs: int, sign: int) -> Pair:
-    """exp(sign 2 pi i j k / n) for j of n and k of so many."""
-    turns = (ww.arange(n, dtype=ww.int64).reshape(n, 1) * ww.arange(outputs, dtype=ww.int64)) % n
-    angle = turns.astype(ww.float64) * (sign * 2 * math.pi / n)
-    return Pair(angle.cos(), angle.sin())
-
-
-def _along(x: Pair, axis: int, length: Any, outputs: Any, sign: int) -> Pair:
-    """Transformed along one axis."""
-    if not isinstance(length, int) or length > DIRECT:
-        re, im = x.re.fft(x.im, axis) if sign < 0 else x.re.ifft(x.im, axis)
-        if outputs is not length:
-            re, im = (part.narrow(axis, 0, outputs) for part in (re, im))
-        return Pair(re, im) if sign < 0 else Pair(*(part * _number(length) for part in (re, im)))
-    waves = _waves(length, outputs, sign)
-    re, im = (part.movedim(axis, -1) for part in (x.re, x.im))
-    found = re @ waves.re - im @ waves.im, re @ waves.im + im @ waves.re
-    return Pair(*(part.movedim(-1, axis) for part in found))
-
-
-def _number(length: Any) -> Any:
+def _length(n: Any) -> Any:
     """A length as a factor."""
-    return length if isinstance(length, int) else ww.from_dim(length).astype(ww.float64)
+    return n if isinstance(n, int) else ww.from_dim(n).astype(ww.float32)
 
 
-def _scaled(x: Any, count: Any, normalization: int) -> Any:
+def _scaled(x: Any, lengths: list[Any], normalization: int, done: Any = 1) -> Any:
+    """Divided as PyTorch says, with the lengths of all axes; what was divided by already counts."""
+    count = math.prod(_length(n) for n in lengths)
+    done = _length(done)
     if int(normalization) == 0:
-        return x
-    if isinstance(count, int):
-        factor: Any = 1 / math.sqrt(count) if int(normalization) == 1 else 1 / count
+        factor = done
+    elif isinstance(count, int):
+        factor = done / (math.sqrt(count) if int(normalization) == 1 else count)
     else:
-        factor = count.rsqrt() if int(normalization) == 1 else count.reciprocal()
+        factor = done * (count.rsqrt() if int(normalization) == 1 else count.reciprocal())
+    if isinstance(factor, (int, float)) and factor == 1:
+        return x
+    factor = factor if isinstance(factor, (int, float)) else factor.astype((x.re if isinstance(x, Pair) else x).dtype)
     return Pair(x.re * factor, x.im * factor) if isinstance(x, Pair) else x * factor
-
-
-def _wide(x: Any) -> Pair:
-    parts = (x.re, x.im) if isinstance(x, Pair) else (x, x * 0)
-    return Pair(*(part.astype(ww.float64) for part in parts))
-
-
-def _count(x: Pair, axes: list[int]) -> Any:
-    return math.prod(_number(x.re.shape[axis]) for axis in axes)
 
 
 @op("_fft_r2c")
 def r2c(c: Context, x: ww.Tensor, dim: Any, normalization: int, onesided: bool) -> Any:
     axes = [axis_of(axis, x.ndim) for axis in dim]
-    wide = _wide(x)
-    count = _count(wide, axes)
-    for place, axis in enumerate(axes):
-        n = x.shape[axis]
-        # The last axis comes first, and has no more than what the other half does not follow from.
-        outputs = n // 2 + 1 if onesided and place == len(axes) - 1 else n
-        wide = _along(wide, axis, n, outputs, -1)
-    return _scaled(wide, count, normalization)
+    # The last axis comes first, and has no more than what the other half does not follow from.
+    found = Pair(*(x.rfft(axes[-1]) if onesided else x.fft(None, axes[-1])))
+    for axis in axes[:-1]:
+        found = _along(found, axis, True)
+    return _scaled(found, [x.shape[axis] for axis in axes], normalization)
 
 
 @op("_fft_c2c")
 def c2c(c: Context, x: Pair, dim: Any, normalization: int, forward: bool) -> Any:
-    axes = [axis_of(axis, x.re.ndim) for axis in dim]
-    wide = _wide(x)
-    count = _count(wide, axes)
+    axes, found = [axis_of(axis, x.re.ndim) for axis in dim], x
     for axis in axes:
-        wide = _along(wide, axis, wide.re.shape[axis], wide.re.shape[axis], -1 if forward else 1)
-    return _scaled(wide, count, normalization)
+        found = _along(found, axis, bool(forward))
+    return _scaled(found, [x.re.shape[axis] for axis in axes], normalization)
 
 
 @op("_fft_c2r")
 def c2r(c: Context, x: Pair, dim: Any, normalization: int, last_dim_size: int) -> Any:
-    axes = [axis_of(axis, x.re.ndim) for axis in dim]
-    wide, n = _wide(x), last_dim_size
+    axes, found, n = [axis_of(axis, x.re.ndim) for axis in dim], x, last_dim_size
     for axis in axes[:-1]:
-        wide = _along(wide, axis, wide.re.shape[axis], wide.re.shape[axis], 1)
+        found = _along(found, axis, False)
     last = axes[-1]
-    count = _count(wide, axes[:-1]) * _number(n)
-    half = n // 2 + 1
-    if wide.re.shape[last] != half:
+    if x.re.shape[last] != n // 2 + 1:
         raise Unsupported("a transform of others than half of the numbers")
-    if not isinstance(n, int) or n > DIRECT:
-        return _scaled(wide.re.irfft(wide.im, n, last) * _number(n), count, normalization)
-    waves = _waves(n, half, 1)
-    # Each number but the first, and the middle one if there is one, stands for two.
-    places = ww.arange(half, dtype=ww.int64)
-    twice = ww.where(places.equal(0) | (places * 2).equal(n), 1.0, 2.0).astype(ww.float64)
-    re, im = (part.movedim(last, -1) * twice for part in (wide.re, wide.im))
-    found = re @ waves.re.t() - im @ waves.im.t()
-    return _scaled(found.movedim(-1, last), count, normalization)
+    return _scaled(found.re.irfft(found.im, n, last), [*(x.re.shape[axis] for axis in axes[:-1]), n], normalization, n)
 
 
 @op("view_as_complex")
