@@ -6,6 +6,7 @@
 //!
 //! Tested by filetests, and by the kernels that the choice by hand gives.
 
+use super::streams::{stream_once, streams};
 use crate::ir::DotKind;
 use crate::kernel::ranges::range_id;
 use crate::optimize::apply::apply;
@@ -20,11 +21,6 @@ use crate::target::Target;
 const ROWS_OF_ONE_RANGE: u32 = 4;
 /// Of more loads beside the reduction, a thread of a block, which keeps what each row loads there while it reduces, has registers for half as many rows.
 const LOADS_BESIDE: usize = 2;
-/// Streams that are read beside each other.
-const STREAMS: u32 = 4;
-/// How far streams lie apart, and so how long they are, at least: of shorter ones, what the processor fetches ahead begins anew too often. Rows of 12 and 20 KB were
-/// summed at 29 GB/s one by one and at 20 four at a time.
-const STREAM_BYTES: i64 = 32 << 10;
 
 /// Gives a range of a reduction, or of the fill of a local buffer, lanes, with rows and accumulators beside each other.
 pub(crate) fn vectorize_inner(
@@ -78,6 +74,9 @@ pub(crate) fn vectorize_inner(
         if times >= 2 && is_new && choice.attempt(Opt::Upcast { range: row, times }) {
             accumulators *= times;
         }
+    }
+    if let [first, second] = &rows[..] {
+        stream_once(choice, survey, inner, [first.range, second.range]);
     }
     if let Some((row, times)) = streams(choice, survey, inner, id).filter(|_| accumulators == 1)
         && choice.attempt(Opt::Upcast { range: row, times })
@@ -182,25 +181,6 @@ fn tile_of_rows(
         }
         [] => Vec::new(),
     }
-}
-
-/// The loop around a reduction of which several iterations go beside each other, and how many, where memory is read once and is more than stays in near caches: a single
-/// stream comes no faster than the processor fetches ahead in it.
-fn streams(choice: &Attempts<'_>, survey: &Survey, inner: &InnerLoops, id: u32) -> Option<(u32, u32)> {
-    let target = choice.target;
-    if target.blocks.is_some() || inner.is_local_buffer || survey.inner.len() != 1 || inner.ranges.len() != 1 {
-        return None;
-    }
-    let row = survey.outputs.iter().map(range_id).rfind(|row| inner.is_inside(*row))?;
-    let loads: Vec<&AccessPattern> = survey.accesses.iter().filter(|access| inner.holds(access)).collect();
-    let is_read_once = |access: &&AccessPattern| {
-        let step = |id: u32| access.steps.get(&id).copied().unwrap_or(0);
-        access.irregular.is_empty() && step(id) == 1 && step(row) * access.bytes as i64 >= STREAM_BYTES
-    };
-    let bytes: f64 = loads.iter().map(|access| access.weight * access.bytes as f64).sum();
-    let times = STREAMS / loads.len().max(1) as u32;
-    let is_far = bytes > target.cache_l2_bytes as f64 && loads.iter().all(is_read_once);
-    (is_far && times >= 2 && survey.len(row) >= i64::from(times)).then_some((row, times))
 }
 
 /// A range along which rows go beside each other, and how many at most.

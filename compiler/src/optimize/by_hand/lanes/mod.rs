@@ -6,4 +6,5 @@ pub(super) mod interleave;
 pub(super) mod local_buffers;
 pub(super) mod ranges;
 pub(super) mod short_rows;
+mod streams;
 pub(super) mod turns;
