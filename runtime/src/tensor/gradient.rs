@@ -59,7 +59,7 @@ impl Tensor {
     /// ```
     /// use warpweft::Tensor;
     ///
-    /// let x = Tensor::from([3.0f32]);
+    /// let x = Tensor::from_vec(vec![3f32], [1]);
     /// let (a, b) = (x.distinct(), x.distinct());
     /// let both = (&a * &b * &b).gradient(&[&a, &b])?;
     /// assert_eq!(both[0].to_vec::<f32>()?, [9.0]);
