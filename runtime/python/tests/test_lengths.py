@@ -218,3 +218,19 @@ def test_strides_of_results_are_eagers():
         assert call(x).stride() == function(x).stride()
         torch.testing.assert_close(call(x), function(x))
     assert counters()["graphs"] == 1
+
+
+TRANSFORMS = {
+    "divided by a root": lambda x: torch.fft.fft(x, dim=0, norm="ortho").real,
+    "there and back": lambda x: torch.fft.ifft(torch.fft.fft(x, dim=0), dim=0).real,
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_transforms_of_any_length_are_as_exact_as_their_type(name):
+    function = TRANSFORMS[name]
+    call = compiled(function, dynamic=True)
+    for length in LENGTHS:
+        x = torch.randn(length, 3, dtype=torch.float64)
+        torch.testing.assert_close(call(x), function(x), rtol=1e-13, atol=1e-13)
+    assert counters() == {"graphs": 1, "fallback_ops": {}}

@@ -2,7 +2,8 @@
 //!
 //! For example 200 x 1024 numbers: a length of 1024 is 8 x 8 x 4 x 4. The first pass sees 8 x 128 numbers of each row, adds up eight that lie 128 apart in
 //! eight ways (a *butterfly*), turns the results by their angles (*twiddles*), and stores the eight beside one another, so that the next pass sees 8 x 16 rows
-//! of 8 numbers. Each pass is one kernel, which reads along lines and computes a butterfly in registers. After the last pass all is in its natural order.
+//! of 8 numbers. A pass reads along lines and computes a butterfly in registers; it is one kernel, and others for sums that several
+//! of its results share and for the copy behind a first pass (`SHORT`). After the last pass all is in its natural order.
 //!
 //! Words: a pass sees `[.., p, q, inner]` and stores `[.., q, p, inner]`; `p` is its factor, `q` what is left of the length, `inner` what passes before and axes
 //! behind have made. Factors up to [`BUTTERFLY_MAX`] are butterflies, up to [`DIRECT_MAX`] products with the matrix of waves, and longer primes become a
@@ -26,13 +27,13 @@ const SHORT: i64 = 4;
 /// The factors of a length, each for one pass. Of powers of two eights, whose sums need no more than the registers, and fours where eights leave a two.
 fn factors(n: i64) -> Vec<i64> {
     let twos = n.trailing_zeros() as usize;
-    let (eights, fours, rest) = match twos % 3 {
-        0 => (twos / 3, 0, 1),
-        1 if twos > 1 => (twos / 3 - 1, 2, 1),
-        1 => (0, 0, 2),
-        _ => (twos / 3, 1, 1),
+    let (eights, fours, single) = match twos % 3 {
+        0 => (twos / 3, 0, 0),
+        1 if twos > 1 => (twos / 3 - 1, 2, 0),
+        1 => (0, 0, 1),
+        _ => (twos / 3, 1, 0),
     };
-    let mut found = [vec![8; eights], vec![4; fours], vec![2; rest - 1]].concat();
+    let mut found = [vec![8; eights], vec![4; fours], vec![2; single]].concat();
     let (mut left, mut prime) = (n >> twos, 3);
     while prime * prime <= left {
         while left % prime == 0 {

@@ -24,7 +24,7 @@ def _along(x: Pair, axis: int, is_forward: bool) -> Pair:
 
 def _length(n: Any) -> Any:
     """A length as a factor."""
-    return n if isinstance(n, int) else ww.from_dim(n).astype(ww.float32)
+    return n if isinstance(n, int) else ww.from_dim(n).astype(ww.float64)
 
 
 def _scaled(x: Any, lengths: list[Any], normalization: int, done: Any = 1) -> Any:
