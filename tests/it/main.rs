@@ -31,6 +31,7 @@ mod kernels;
 mod lists;
 mod long_rows;
 mod machine_code;
+mod many_constants;
 mod many_terms;
 mod matrices;
 mod matrix_tiles;

@@ -165,6 +165,10 @@ impl Writer {
 
     pub(super) fn close_loop(&mut self, end: &UOp) {
         let range = &end.src()[0];
+        if let Some(open) = self.loops.open.last() {
+            let (from, block) = (open.phis_at + 1 + open.carried.len(), open.label.clone());
+            self.outline(range, from, &block);
+        }
         let name = self.operand(range).to_string();
         let integer = spelling::register(range.dtype());
         let next = self.step(&name, "next", &format!("add nuw nsw {integer} {name}, 1"));

@@ -23,6 +23,7 @@ mod fills;
 mod memory;
 mod names;
 mod ops;
+mod outlined;
 mod spelling;
 mod tiles;
 mod vectors;
@@ -37,6 +38,7 @@ use warpweft_compiler::{DType, Op, UOp};
 use crate::symbol::symbol;
 use control::Loops;
 use names::Counter;
+use outlined::{Outlined, Part};
 use tiles::Tiles;
 
 /// The text of a module, and the symbol of its entry point.
@@ -49,6 +51,8 @@ pub(crate) struct Rendered {
 pub(crate) fn render(linear: &Linear, target: &Target) -> Rendered {
     let entry = symbol(&linear.name);
     let mut writer = Writer::new(Loops::find(&linear.ops), tiles::find(&linear.ops));
+    writer.entry.clone_from(&entry);
+    writer.outlined = outlined::find(&linear.ops, target);
     let mut rest = linear.ops.as_slice();
     while let Some((op, behind)) = rest.split_first() {
         rest = match fills::find(rest) {
@@ -71,8 +75,11 @@ fn module(linear: &Linear, target: &Target, entry: &str, body: &Writer) -> Strin
     if !target.triple.is_empty() {
         text += &format!("target triple = \"{}\"\n", target.triple);
     }
-    let declared = body_parameters(linear, true).join(", ");
-    text += &format!("\ndefine internal void @{entry}.body({declared}) #0 {{\nentry:\n");
+    let declared = body_parameters(linear, true);
+    for (number, part) in body.parts.iter().enumerate() {
+        text += &outlined::text(entry, number, part, &declared);
+    }
+    text += &format!("\ndefine internal void @{entry}.body({}) #0 {{\nentry:\n", declared.join(", "));
     if body.zeros_bytes > 0 {
         let zeros = format!("[{} x i8]", body.zeros_bytes);
         text +=
@@ -100,7 +107,10 @@ fn module(linear: &Linear, target: &Target, entry: &str, body: &Writer) -> Strin
     }
     let given = body_parameters(linear, false).join(", ");
     text += &format!("  tail call void @{entry}.body({given})\n  ret void\n}}\n\n");
-    text += &attributes(target);
+    text += &attributes(target, 0, "nounwind");
+    if !body.parts.is_empty() {
+        text += &attributes(target, 1, "nounwind noinline");
+    }
     for (number, again) in body.weights.iter().enumerate() {
         text += &format!("!{number} = !{{!\"branch_weights\", i32 {again}, i32 1}}\n");
     }
@@ -135,15 +145,15 @@ fn load_from_array(name: &str, element: &str, array: &str, position: usize) -> S
     )
 }
 
-fn attributes(target: &Target) -> String {
-    let mut words = vec!["nounwind".to_string()];
+fn attributes(target: &Target, number: usize, first: &str) -> String {
+    let mut words = vec![first.to_string()];
     let pairs = [("target-cpu", &target.processor), ("target-features", &target.features)];
     words.extend(
         pairs.iter().filter(|(_, value)| !value.is_empty()).map(|(key, value)| format!("\"{key}\"=\"{value}\"")),
     );
     // LLVM prefers half-width vectors on some processors with 64-byte ones.
     words.push(format!("\"prefer-vector-width\"=\"{}\"", target.vector_bytes * 8));
-    format!("attributes #0 = {{ {} }}\n", words.join(" "))
+    format!("attributes #{number} = {{ {} }}\n", words.join(" "))
 }
 
 /// What a micro-op becomes.
@@ -162,6 +172,11 @@ struct Writer {
     names: Counter,
     loops: Loops,
     tiles: Tiles,
+    /// Name of the kernel's entry.
+    entry: String,
+    /// The loops whose bodies become functions, and these.
+    outlined: Outlined,
+    parts: Vec<Part>,
     /// Label of the block that is being written.
     block: String,
     /// Bytes of memory that holds zeros, for loads of what is not there.
@@ -180,6 +195,9 @@ impl Writer {
             names: Counter::default(),
             loops,
             tiles,
+            entry: String::new(),
+            outlined: Outlined::default(),
+            parts: Vec::new(),
             block: "entry".to_string(),
             zeros_bytes: 0,
             dropped_bytes: 0,

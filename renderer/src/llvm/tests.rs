@@ -314,3 +314,83 @@ fn lanes_are_spread_moved_and_combined() {
         "#]],
     );
 }
+
+#[test]
+fn a_body_with_more_constants_than_registers_is_a_function() {
+    let mut list = List::default();
+    let (out, a) = (list.param(0, DType::F32, 64), list.param(1, DType::F32, 64));
+    let rows = list.range(0, &i64(4), AxisKind::Loop);
+    let row = list.binary(Op::Mul, &rows, &i64(16));
+    let columns = list.range(1, &i64(2), AxisKind::Loop);
+    let column = list.binary(Op::Mul, &columns, &i64(8));
+    let offset = list.binary(Op::Add, &row, &column);
+    let mut value = list.load(&a, 8, &offset, None);
+    for constant in 2..5 {
+        value = list.binary(Op::Mul, &value, &UOp::float(f64::from(constant), value.dtype()));
+    }
+    list.store(&out, &offset, None, &value);
+    list.end(&columns);
+    list.end(&rows);
+    let target = Target { vector_registers: 1, ..Target::test_avx512() };
+    let text = source(list, &target);
+    let from_part = text.find("define internal void @test.part0").expect("three constants and one register");
+    let to_entry = text.find("define void @test(").expect("a module has an entry");
+    expect![[r#"
+        define internal void @test.part0(i64 %r1, i64 %mul1, ptr noalias readonly %p1, ptr noalias writeonly %p0) #1 {
+        entry:
+              %mul2 = mul nuw nsw i64 %r1, 8
+              %add3 = add nuw nsw i64 %mul1, %mul2
+              %index4 = getelementptr inbounds float, ptr %p1, i64 %add3
+              %load5 = load <8 x float>, ptr %index4, align 4
+              %mul6 = fmul <8 x float> %load5, splat (float 2.0)
+              %mul7 = fmul <8 x float> %mul6, splat (float 3.0)
+              %mul8 = fmul <8 x float> %mul7, splat (float 4.0)
+              %index9 = getelementptr inbounds float, ptr %p0, i64 %add3
+              store <8 x float> %mul8, ptr %index9, align 4
+          ret void
+        }
+
+        define internal void @test.body(ptr noalias writeonly %p0, ptr noalias readonly %p1, i64 %begin, i64 %end) #0 {
+        entry:
+          br label %loop0
+        loop0:
+            %r0 = phi i64 [ 0, %entry ], [ %r0.next, %loop1.end ]
+            %mul1 = mul nuw nsw i64 %r0, 16
+            br label %loop1
+          loop1:
+              %r1 = phi i64 [ 0, %loop0 ], [ %r1.next, %loop1 ]
+              call void @test.part0(i64 %r1, i64 %mul1, ptr %p1, ptr %p0)
+              %r1.next = add nuw nsw i64 %r1, 1
+              %r1.more = icmp slt i64 %r1.next, 2
+              br i1 %r1.more, label %loop1, label %loop1.end, !prof !0
+          loop1.end:
+            %r0.next = add nuw nsw i64 %r0, 1
+            %r0.more = icmp slt i64 %r0.next, 4
+            br i1 %r0.more, label %loop0, label %loop0.end, !prof !1
+        loop0.end:
+          ret void
+        }
+
+    "#]]
+    .assert_eq(&text[from_part..to_entry]);
+    assert!(text.contains("attributes #1 = { nounwind noinline "), "{text}");
+}
+
+#[test]
+fn a_body_with_branches_leaves_its_blocks_to_its_function() {
+    let mut list = List::default();
+    let (out, a) = (list.param(0, DType::F32, 64), list.param(1, DType::F32, 64));
+    let items = list.range(0, &i64(8), AxisKind::Loop);
+    let gate = list.binary(Op::Lt, &items, &i64(3));
+    let mut value = list.load(&a, 1, &items, Some(&gate));
+    for constant in 2..5 {
+        value = list.binary(Op::Mul, &value, &UOp::float(f64::from(constant), DType::F32));
+    }
+    list.store(&out, &items, None, &value);
+    list.end(&items);
+    let text = source(list, &Target { vector_registers: 1, ..Target::test_avx512() });
+    let from_body = text.find("define internal void @test.body").expect("the function around");
+    let (part, around) = text.split_at(from_body);
+    assert!(part.contains(".do:"), "{part}");
+    assert!(around.contains("%r0 = phi i64 [ 0, %entry ], [ %r0.next, %loop0 ]"), "{around}");
+}
