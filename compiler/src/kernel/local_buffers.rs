@@ -3,7 +3,7 @@
 //! A *local buffer* is a loop nest whose stores fill scratch memory, which loads then read *through the local buffer*: so a value that is needed
 //! several times, under loops that its users do not share, is computed once for each iteration of the loops around it. Passes copy
 //! local buffers as they copy any value (a register tile computes several rows side by side), and copies still name one scratch; only
-//! [`number_scratch`], after the last such pass, tells their memory apart.
+//! [`number_scratch`] tells their memory apart, and [`part_scratch`] that of copies which are made when loops are put in order.
 //!
 //! Always: distinct local buffers write distinct memory afterwards. Not here: where local buffers come from (`lower`), where their loops stand
 //! (`linearize`). Tested below, and by every kernel of the test crate that keeps values.
@@ -14,7 +14,9 @@ use smallvec::smallvec;
 use super::accumulate::{component_of, into_memory};
 use super::ranges::Dependencies;
 use crate::DType;
-use crate::ir::{Arg, AxisKind, MemorySpace, Op, Sources, UOp, postorder_until, rebuild};
+use crate::ir::{
+    Arg, AxisKind, MemorySpace, Op, Sources, UOp, postorder_until, rebuild, substitute, substitute_nested,
+};
 use crate::lower::loops::ranges_by_id;
 
 /// The local buffers of a kernel, operands first.
@@ -111,6 +113,46 @@ pub fn number_scratch(root: &UOp) -> UOp {
         });
         rebuilt.with_src(stores.collect::<Sources>())
     })
+}
+
+/// Gives local buffers that were copied after they had been numbered scratch memory of their own: the later ones of each number.
+pub fn part_scratch(root: &UOp) -> UOp {
+    let buffers = local_buffers(root);
+    let numbers = |stores: &[UOp]| -> Vec<UOp> { stores.iter().map(|store| store.src()[0].src()[0].clone()).collect() };
+    let mut owners: FxHashMap<UOp, Vec<UOp>> = FxHashMap::default();
+    let mut own: FxHashMap<Vec<UOp>, FxHashMap<UOp, UOp>> = FxHashMap::default();
+    let mut next =
+        buffers.iter().flat_map(|buffer| numbers(buffer.src())).filter_map(|scratch| number_of(&scratch)).max();
+    let mut map: FxHashMap<UOp, UOp> = FxHashMap::default();
+    for buffer in &buffers {
+        let stores = stores_by_component(buffer);
+        let scratches = numbers(&stores);
+        if scratches.iter().all(|scratch| owners.get(scratch).is_none_or(|owner| *owner == stores)) {
+            owners.extend(scratches.into_iter().map(|scratch| (scratch, stores.clone())));
+            continue;
+        }
+        let fresh = own.entry(stores).or_insert_with(|| {
+            let mut fresh = FxHashMap::default();
+            for scratch in scratches {
+                let Arg::Scratch(_, len, space) = *scratch.arg() else { continue };
+                fresh.entry(scratch.clone()).or_insert_with(|| {
+                    let number = next.map_or(0, |last| last + 1);
+                    next = Some(number);
+                    UOp::new(Op::Scratch, scratch.dtype(), smallvec![], Arg::Scratch(number, len, space))
+                });
+            }
+            fresh
+        });
+        map.insert(buffer.clone(), substitute(buffer, fresh));
+    }
+    if map.is_empty() { root.clone() } else { substitute_nested(root, &map) }
+}
+
+fn number_of(scratch: &UOp) -> Option<u32> {
+    match scratch.arg() {
+        Arg::Scratch(number, ..) => Some(*number),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

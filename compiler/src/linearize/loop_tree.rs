@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use crate::ir::{Arg, Op, RangeArg, Sources, UOp, rebuild, substitute};
+use crate::kernel::local_buffers::part_scratch;
 use crate::kernel::ranges::{
     Dependencies, RangeSet, closed_ranges, inner_loop_ends, is_loop_end, next_range_id, range_id,
 };
@@ -122,6 +123,8 @@ pub(super) fn part_loops(root: &UOp) -> UOp {
             let goes_along = is_loop_end(node) && closed_ranges(node) == ranges && dependencies.get(node) == set;
             if goes_along { substitute(&rebuilt, &map) } else { rebuilt }
         });
+        // A local buffer that is filled in both loops is two.
+        root = part_scratch(&root);
     }
     root
 }
