@@ -98,8 +98,14 @@ impl Substitution<'_> {
 
     /// As [`substitute`].
     pub fn apply(&mut self, root: &UOp) -> UOp {
-        for node in postorder_until(std::slice::from_ref(root), |node| self.known(node).is_some()) {
-            if self.known(&node).is_some() {
+        self.apply_to(root, |_| true)
+    }
+
+    /// As [`substitute`], where nothing is exchanged below nodes that `is_affected` denies.
+    pub fn apply_to(&mut self, root: &UOp, is_affected: impl Fn(&UOp) -> bool) -> UOp {
+        let is_done = |this: &Self, node: &UOp| this.known(node).is_some() || !is_affected(node);
+        for node in postorder_until(std::slice::from_ref(root), |node| is_done(self, node)) {
+            if is_done(self, &node) {
                 continue;
             }
             let mut changed = false;

@@ -6,7 +6,7 @@
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use crate::ir::{Arg, Combining, Op, Sources, UOp, postorder};
+use crate::ir::{Arg, Combining, Op, Sources, UOp, postorder, postorder_until};
 use crate::symbolic::linear_terms;
 
 /// A set of range numbers.
@@ -115,25 +115,39 @@ impl Dependencies {
     /// Of every node below `root`.
     pub fn of(root: &UOp) -> Dependencies {
         let order = postorder(std::slice::from_ref(root));
-        let mut sets: FxHashMap<UOp, RangeSet> = FxHashMap::with_capacity_and_hasher(order.len(), FxBuildHasher);
-        for node in &order {
-            let mut set = RangeSet::default();
-            for operand in open_operands(node) {
-                set.union_with(&sets[operand]);
+        let sets = FxHashMap::with_capacity_and_hasher(order.len(), FxBuildHasher);
+        let mut dependencies = Dependencies { order: Vec::new(), sets };
+        order.iter().for_each(|node| dependencies.add(node));
+        Dependencies { order, ..dependencies }
+    }
+
+    /// Of every node below another root, too.
+    pub fn extend(&mut self, root: &UOp) {
+        for node in postorder_until(std::slice::from_ref(root), |node| self.sets.contains_key(node)) {
+            if !self.sets.contains_key(&node) {
+                self.add(&node);
+                self.order.push(node);
             }
-            if node.op() == Op::Range {
-                set.insert(range_id(node));
-            }
-            // The length of a loop may name loops around it.
-            for range in closed_ranges(node) {
-                set.union_with(&sets[&range.src()[0]]);
-            }
-            for range in closed_ranges(node) {
-                set.remove(range_id(range));
-            }
-            sets.insert(node.clone(), set);
         }
-        Dependencies { order, sets }
+    }
+
+    /// Of a node whose operands are known.
+    fn add(&mut self, node: &UOp) {
+        let mut set = RangeSet::default();
+        for operand in open_operands(node) {
+            set.union_with(&self.sets[operand]);
+        }
+        if node.op() == Op::Range {
+            set.insert(range_id(node));
+        }
+        // The length of a loop may name loops around it.
+        for range in closed_ranges(node) {
+            set.union_with(&self.sets[&range.src()[0]]);
+        }
+        for range in closed_ranges(node) {
+            set.remove(range_id(range));
+        }
+        self.sets.insert(node.clone(), set);
     }
 
     /// Of one node.

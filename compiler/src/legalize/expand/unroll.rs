@@ -9,13 +9,13 @@ use smallvec::{SmallVec, smallvec};
 
 use super::{kind_of, reclose};
 use crate::ir::{Arg, AxisKind, Combining, DotKind, Op, Sources, Substitution, UOp, postorder};
-use crate::kernel::ranges::{closed_ranges, is_loop_end, open_operands};
+use crate::kernel::ranges::{Dependencies, closed_ranges, is_loop_end, open_operands, range_id};
 use crate::symbolic::simplify;
 
 /// Straight-line code for unrolled ranges, innermost loop ends first.
 pub(super) fn unroll(root: &UOp) -> UOp {
     let mut done: FxHashMap<UOp, SmallVec<[UOp; 1]>> = FxHashMap::default();
-    let mut numbers = Numbers::default();
+    let mut numbers = Numbers::of(root);
     for node in postorder(std::slice::from_ref(root)) {
         let mut src = Sources::new();
         for operand in node.src() {
@@ -36,14 +36,23 @@ pub(super) fn unroll(root: &UOp) -> UOp {
 }
 
 /// Graphs with a range at one of its numbers, by both: loop ends share what they close.
-#[derive(Default)]
-struct Numbers(FxHashMap<(UOp, i64), Substitution<'static>>);
+struct Numbers {
+    graphs: FxHashMap<(UOp, i64), Substitution<'static>>,
+    /// What depends on no range is the same at each of its numbers: of a chain of reductions each would else be copied with all before it.
+    dependencies: Dependencies,
+}
 
 impl Numbers {
+    fn of(root: &UOp) -> Numbers {
+        Numbers { graphs: FxHashMap::default(), dependencies: Dependencies::of(root) }
+    }
+
     fn at(&mut self, node: &UOp, range: &UOp, number: i64) -> UOp {
         let key = (range.clone(), number);
-        let graphs = self.0.entry(key).or_insert_with(|| Substitution::of(range.clone(), UOp::index(number)));
-        graphs.apply(node)
+        let graphs = self.graphs.entry(key).or_insert_with(|| Substitution::of(range.clone(), UOp::index(number)));
+        self.dependencies.extend(node);
+        let (dependencies, id) = (&self.dependencies, range_id(range));
+        graphs.apply_to(node, |node| dependencies.get(node).contains(id))
     }
 }
 

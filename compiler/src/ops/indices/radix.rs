@@ -26,8 +26,9 @@ use crate::ops::padding::pad_with;
 use crate::ops::reduce::along;
 use crate::{DType, UOp};
 
-/// Rows so short are sorted by counting pairs.
-const PAIRED: i64 = 48;
+/// Rows so short are sorted by counting pairs: 16 comparisons at once, where a digit moves one word. On 2 cores with AVX-512 60,000 numbers in rows of 64 take 0.24 ms so and 0.98 by
+/// digits, of 128 0.34 and 0.85, of 192 0.47 and 0.65, of 256 0.68 and 0.58; with vectors half as long rows of 128 are about even.
+const PAIRED: i64 = 128;
 /// Bits of the longest digit: a table of all its values stays in the nearest cache.
 const DIGIT_MAX: u32 = 11;
 /// What an entry of a table costs, as to be cleared, summed and copied, beside moving an element.
