@@ -70,7 +70,7 @@ use lanes::ranges::choose_vector;
 use lanes::short_rows::join_short_rows;
 use lanes::turns::split_turns;
 use repeated::move_repeating_inside;
-use survey::{InnerLoops, Survey};
+use survey::{AccessPattern, InnerLoops, Survey};
 use tile::{Tile, choose_tile, rows_of_kept};
 
 /// Stages that may be added to a kernel.
@@ -284,8 +284,30 @@ fn apply_tile(choice: &mut Attempts<'_>, survey: &Survey, tile: &Tile, vector_id
         // Threads of a block have neighbouring vectors.
         if tile.vectors > 1 && !once_a_row && choice.target.blocks.is_none() {
             choice.attempt(Opt::Outermost { range: vector_id });
+            for range in loops_of_panel(survey, id, vector_id) {
+                choice.attempt(Opt::Outermost { range });
+            }
         }
     }
+}
+
+/// Loops inside of that over rows along which the operand that rows share differs, innermost first: in each of their iterations another panel passes. Heads stand inside of rows
+/// where what attention comes to is stored by rows: `[batch, row, head, column]`.
+fn loops_of_panel(survey: &Survey, rows: u32, columns: u32) -> Vec<u32> {
+    let inside = survey.outputs.iter().map(range_id).skip_while(|id| *id != rows).skip(1);
+    let is_of_terms = |access: &AccessPattern| {
+        survey.inner.iter().flat_map(|inner| &inner.ranges).any(|term| access.depends.contains(range_id(term)))
+    };
+    let is_shared = |access: &&AccessPattern| {
+        let is_of_columns = access.depends.contains(columns) && !access.depends.contains(rows);
+        !access.is_store && is_of_columns && is_of_terms(access)
+    };
+    let is_of_panel = |id: &u32| {
+        *id != columns && survey.accesses.iter().filter(is_shared).any(|access| access.depends.contains(*id))
+    };
+    let mut loops: Vec<u32> = inside.filter(is_of_panel).collect();
+    loops.reverse();
+    loops
 }
 
 /// Where stores walk memory in steps along the lanes and a short loop has what lies between, its iterations become copies: together they fill

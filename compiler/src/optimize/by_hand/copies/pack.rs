@@ -191,6 +191,30 @@ mod tests {
         assert!(!sums(512, 8192, 512, MANY_OPS), "more than stays in the cache, and no blocks of terms");
     }
 
+    #[test]
+    fn heads_that_are_stored_inside_of_rows_are_loops_outside_of_them() {
+        let text = "graph %heads(y: f32[100, 5, 64], x: f32[5, 100, 80], w: f32[5, 80, 64]) {
+  a = reshape x, [5, 100, 1, 80]
+  wide = expand a, [5, 100, 64, 80]
+  t = permute w, (0, 2, 1)
+  b = reshape t, [5, 1, 64, 80]
+  tall = expand b, [5, 100, 64, 80]
+  p = mul wide, tall
+  s = reduce p, add (3)
+  u = reshape s, [5, 100, 64]
+  v = permute u, (1, 0, 2)
+  done = store y, v
+  k = sink done
+  return k
+}";
+        let ast = parse(text).expect("a graph").roots[0].clone();
+        let choice = crate::optimize::choose(&loops_of(&ast, &mut Silent), &Target::test_avx512());
+        let outermost = |opt: &&Opt| matches!(opt, Opt::Outermost { .. });
+        // Around the one vector of columns, and so around the rows.
+        let found: Vec<String> = choice.applied.iter().filter(outermost).map(ToString::to_string).collect();
+        assert_eq!(found, ["outermost(r1)"], "{:?}", choice.applied);
+    }
+
     /// A term of so many ops that no blocks are made of its sum.
     const MANY_OPS: &str = "  d = sub wide, tall
   e = mul d, d
