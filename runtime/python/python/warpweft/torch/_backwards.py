@@ -27,6 +27,7 @@ def entries() -> dict[Any, Callable[..., Any]]:
         "multilabel_margin_loss_backward": multilabel_margin,
         "masked_scatter_backward": masked_scatter,
         "_pdist_backward": pairs,
+        "_scaled_dot_product_flash_attention_for_cpu_backward": attention,
         "fake_quantize_per_tensor_affine_cachemask": quantised,
         "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams": quantised_if_enabled,
         "fake_quantize_per_channel_affine_cachemask": quantised_channels,
@@ -45,6 +46,14 @@ def entries() -> dict[Any, Callable[..., Any]]:
         found[f"_upsample_{name}_aa_backward"] = partial(smoothed_backward, width)
     aten = torch.ops.aten
     return {getattr(aten, name).default: how for name, how in found.items() if hasattr(aten, name)}
+
+
+@functools.cache
+def taken_apart() -> frozenset[Any]:
+    """Those that the table of ops has, too, for where they are left whole."""
+    import torch
+
+    return frozenset({torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default})
 
 
 # Elements of an axis, with the weights that a result has of them: lists of tensors, one of each for each of the few.
@@ -107,6 +116,49 @@ def _added(gradient: Any, axis: int, length: int, taps: Taps) -> Any:
         part = part.new_zeros([*part.shape[:axis], length, *part.shape[axis + 1 :]]).index_add(axis, places, part)
         total = part if total is None else total + part
     return total
+
+
+def attention(
+    gradient: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    out: Any,
+    logsumexp: Any,
+    dropout_p: float,
+    is_causal: bool,
+    *,
+    attn_mask: Any = None,
+    scale: Optional[float] = None,
+) -> Any:
+    """By queries, keys and values, from these alone: so the forward graph need not compute, and keep, the logarithms of sums that PyTorch's kernel asks for.
+
+    With a mask, fewer heads of keys than of queries, or variable lengths the op is left whole.
+    """
+    import torch
+
+    if dropout_p or attn_mask is not None or q.ndim != 4 or k.shape[:-2] != q.shape[:-2]:
+        return NotImplemented
+    if not all(_is_known(x) for x in (q, k, v)):
+        return NotImplemented
+    wide = torch.float32 if q.dtype in (torch.float16, torch.bfloat16) else q.dtype
+    gradient, queries, keys, values = (x.to(wide) for x in (gradient, q, k, v))
+    factor = scale if scale is not None else 1 / math.sqrt(q.shape[-1])
+    scores = queries @ keys.transpose(-2, -1) * factor
+    if is_causal:
+        row = torch.arange(q.shape[-2], device=q.device)
+        column = torch.arange(k.shape[-2], device=q.device)
+        scores = torch.where(row[:, None] < column, -math.inf, scores)
+    weights = torch.softmax(scores, -1)
+    by_weights = gradient @ values.transpose(-2, -1)
+    by_scores = weights * (by_weights - (by_weights * weights).sum(-1, keepdim=True)) * factor
+    found = (by_scores @ keys, by_scores.transpose(-2, -1) @ queries, weights.transpose(-2, -1) @ gradient)
+    # Heads lie inside of rows, as PyTorch's kernel stores them.
+    return tuple(part.to(q.dtype).transpose(1, 2).contiguous().transpose(1, 2) for part in found)
+
+
+def _is_known(x: Any) -> bool:
+    return all(isinstance(length, int) for length in x.shape)
 
 
 def weighted(

@@ -34,7 +34,8 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     found[aten._cdist_backward.default] = cdist_backward
     found[aten.hardshrink_backward.default] = found[aten.softshrink_backward.default] = shrink_backward
     own = {**_lists.entries(), **_backwards.entries(), **_draws.entries()}
-    found.update({op: how for op, how in own.items() if op not in TABLE})
+    # Of those that the table has, too, some are taken apart where that is better.
+    found.update({op: how for op, how in own.items() if op not in TABLE or op in _backwards.taken_apart()})
     every = {**decomposition_table, **core_aten_decompositions(), **own}
     found.update({op: _of_variables(every[op]) for op in images.resampling() if op in every})
     found.update({op: _of_windows(every[op]) for op in images.windows() if op in every})
