@@ -30,6 +30,8 @@ pub(super) type Outlined = FxHashMap<UOp, Vec<UOp>>;
 pub(super) struct Part {
     /// The types and names of its parameters.
     pub(super) parameters: Vec<(String, String)>,
+    /// Label of its first block, as of the loop's: what joins blocks inside names it.
+    pub(super) label: String,
     pub(super) lines: Vec<String>,
 }
 
@@ -107,7 +109,7 @@ impl Writer {
         let lines = self.lines.split_off(from);
         let given: Vec<String> = parameters.iter().map(|(of, name)| format!("{of} {name}")).collect();
         self.line(&format!("call void @{}.part{}({})", self.entry, self.parts.len(), given.join(", ")));
-        self.parts.push(Part { parameters, lines });
+        self.parts.push(Part { parameters, label: block.to_string(), lines });
         self.block = block.to_string();
     }
 }
@@ -129,7 +131,8 @@ pub(super) fn text(entry: &str, number: usize, part: &Part, declared: &[String])
     let promised = |name: &str| declared.iter().find(|text| text.ends_with(&format!(" {name}"))).cloned();
     let parameters: Vec<String> =
         part.parameters.iter().map(|(of, name)| promised(name).unwrap_or_else(|| format!("{of} {name}"))).collect();
-    let mut text = format!("\ndefine internal void @{entry}.part{number}({}) #1 {{\nentry:\n", parameters.join(", "));
+    let mut text =
+        format!("\ndefine internal void @{entry}.part{number}({}) #1 {{\n{}:\n", parameters.join(", "), part.label);
     for line in &part.lines {
         text += line;
         text.push('\n');
