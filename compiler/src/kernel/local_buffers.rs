@@ -15,7 +15,7 @@ use super::accumulate::{component_of, into_memory};
 use super::ranges::Dependencies;
 use crate::DType;
 use crate::ir::{
-    Arg, AxisKind, MemorySpace, Op, Sources, UOp, postorder_until, rebuild, substitute, substitute_nested,
+    Arg, AxisKind, MemorySpace, Op, Sources, UOp, postorder, postorder_until, rebuild, substitute, substitute_nested,
 };
 use crate::lower::loops::ranges_by_id;
 
@@ -121,8 +121,7 @@ pub fn part_scratch(root: &UOp) -> UOp {
     let numbers = |stores: &[UOp]| -> Vec<UOp> { stores.iter().map(|store| store.src()[0].src()[0].clone()).collect() };
     let mut owners: FxHashMap<UOp, Vec<UOp>> = FxHashMap::default();
     let mut own: FxHashMap<Vec<UOp>, FxHashMap<UOp, UOp>> = FxHashMap::default();
-    let mut next =
-        buffers.iter().flat_map(|buffer| numbers(buffer.src())).filter_map(|scratch| number_of(&scratch)).max();
+    let mut next = postorder(std::slice::from_ref(root)).iter().filter_map(number_of).max();
     let mut map: FxHashMap<UOp, UOp> = FxHashMap::default();
     for buffer in &buffers {
         let stores = stores_by_component(buffer);
@@ -148,8 +147,9 @@ pub fn part_scratch(root: &UOp) -> UOp {
     if map.is_empty() { root.clone() } else { substitute_nested(root, &map) }
 }
 
-fn number_of(scratch: &UOp) -> Option<u32> {
-    match scratch.arg() {
+/// The number of a node that is scratch memory.
+fn number_of(node: &UOp) -> Option<u32> {
+    match node.arg() {
         Arg::Scratch(number, ..) => Some(*number),
         _ => None,
     }

@@ -1,6 +1,6 @@
 //! Linear kernels as LLVM IR text.
 //!
-//! Two functions per kernel. The *entry* has the calling convention of [`warpweft_compiler::program`]: it loads the pointers and
+//! Two functions per kernel, and one for each loop body with very many constants (`outlined`). The *entry* has the calling convention of [`warpweft_compiler::program`]: it loads the pointers and
 //! variables from their arrays and calls the *body*, whose pointer parameters are `noalias`, which is what lets LLVM keep
 //! values in registers across stores. So buffers that a kernel is given must not overlap, unless it only reads them. Each scratch is such a
 //! parameter too: its place in the scratch memory of the call.

@@ -11,7 +11,8 @@
 //! ```
 //!
 //! Always: such a body contains no loop and updates nothing that lives across iterations; its function takes, under the same names, what was made before
-//! the loop. Tested by a golden in `tests.rs`, and end to end by tests/it/many_constants.rs.
+//! the loop. Buffers keep their promise of `noalias` only where no other pointer is taken: an address that was made before the loop may lie in one of them.
+//! Tested by goldens in `tests.rs`, and end to end by tests/it/many_constants.rs.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use warpweft_compiler::target::Target;
@@ -30,6 +31,8 @@ pub(super) type Outlined = FxHashMap<UOp, Vec<UOp>>;
 pub(super) struct Part {
     /// The types and names of its parameters.
     pub(super) parameters: Vec<(String, String)>,
+    /// Whether some are addresses that were made before the loop, which may lie in the buffers.
+    pub(super) takes_addresses: bool,
     /// Label of its first block, as of the loop's: what joins blocks inside names it.
     pub(super) label: String,
     pub(super) lines: Vec<String>,
@@ -95,8 +98,9 @@ impl Writer {
     /// Moves what was written since `from`, the body of a loop, to a function of its own, and calls that.
     pub(super) fn outline(&mut self, range: &UOp, from: usize, block: &str) {
         let Some(taken) = self.outlined.get(range) else { return };
-        // The memory for what is not there belongs to the function around.
-        if self.lines[from..].iter().any(|line| line.contains("%zeros") || line.contains("%dropped")) {
+        // The memory for what is not there belongs to the function around, and tiles are no arguments.
+        let is_around = |line: &String| line.contains("%zeros") || line.contains("%dropped");
+        if self.lines[from..].iter().any(is_around) || taken.iter().any(|node| self.tiles.contains_key(node)) {
             return;
         }
         let mut parameters: Vec<(String, String)> = Vec::new();
@@ -106,10 +110,11 @@ impl Writer {
                 parameters.push((type_of(node), text.to_string()));
             }
         }
+        let takes_addresses = taken.iter().any(|node| node.op() == Op::Index);
         let lines = self.lines.split_off(from);
         let given: Vec<String> = parameters.iter().map(|(of, name)| format!("{of} {name}")).collect();
         self.line(&format!("call void @{}.part{}({})", self.entry, self.parts.len(), given.join(", ")));
-        self.parts.push(Part { parameters, label: block.to_string(), lines });
+        self.parts.push(Part { parameters, takes_addresses, label: block.to_string(), lines });
         self.block = block.to_string();
     }
 }
@@ -128,7 +133,8 @@ fn type_of(node: &UOp) -> String {
 
 /// The function of a part: `declared` are the parameters of the function around with what they promise.
 pub(super) fn text(entry: &str, number: usize, part: &Part, declared: &[String]) -> String {
-    let promised = |name: &str| declared.iter().find(|text| text.ends_with(&format!(" {name}"))).cloned();
+    let of_buffer = |name: &str| declared.iter().find(|text| text.ends_with(&format!(" {name}"))).cloned();
+    let promised = |name: &str| of_buffer(name).filter(|_| !part.takes_addresses);
     let parameters: Vec<String> =
         part.parameters.iter().map(|(of, name)| promised(name).unwrap_or_else(|| format!("{of} {name}"))).collect();
     let mut text =
