@@ -397,7 +397,8 @@ fn a_body_with_more_constants_than_registers_is_a_function() {
         attributes #1 = { nounwind noinline "target-cpu"="x86-64-v4" "prefer-vector-width"="512" }
         !0 = !{!"branch_weights", i32 7, i32 1}
         !1 = !{!"branch_weights", i32 3, i32 1}
-    "#]].assert_eq(&text);
+    "#]]
+    .assert_eq(&text);
 }
 
 #[test]
