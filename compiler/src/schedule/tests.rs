@@ -281,3 +281,29 @@ fn a_value_from_before_very_many_writes_goes_through_a_temporary() {
     let told = "through a temporary: its value is another view of the same elements";
     assert_eq!(notes.lines.iter().filter(|line| line.contains(told)).count(), 1, "{:#?}", notes.lines);
 }
+
+#[test]
+fn who_is_the_last_to_need_much_goes_first() {
+    // Of three blocks, each [64, 4096], two products are asked for: with the block's columns and with its rows.
+    let (x, rows, columns) = (param(0, &[192, 4096]), param(1, &[4096, 32]), param(2, &[192, 32]));
+    let block = |number: i64| {
+        let begin = Dim::from(64 * number);
+        let part =
+            |x: &UOp| x.shrink(&[(begin.clone(), Dim::from(64 * number + 64)), (Dim::from(0), x.shape()[1].clone())]);
+        (softmax(&part(&x), 1).contiguous(), part(&columns))
+    };
+    let blocks: Vec<(UOp, UOp)> = (0..3).map(block).collect();
+    let by_rows = blocks.iter().map(|(block, _)| matmul(block, &rows));
+    let by_columns = blocks.iter().map(|(block, columns)| matmul(&block.permute(&[1, 0]), columns));
+    let outputs: Vec<UOp> = by_rows.chain(by_columns).collect();
+    let schedule = schedule_with(&UOp::sink(outputs), ScheduleOptions::default(), &mut Silent).unwrap();
+    check(&schedule).unwrap();
+    let is_temporary = |buffer: &usize| schedule.buffers[*buffer].role == BufferRole::Temporary;
+    let named = |buffer: usize| {
+        let uses = schedule.kernels.iter().map(|kernel| kernel.buffers.contains(&buffer));
+        uses.enumerate().filter(|(_, is_named)| *is_named).map(|(number, _)| number).collect::<Vec<usize>>()
+    };
+    let lives: Vec<Vec<usize>> = (0..schedule.buffers.len()).filter(|buffer| is_temporary(buffer)).map(named).collect();
+    // Each is stored, and loaded by the two kernels that follow.
+    assert_eq!(lives, [[0, 1, 2], [3, 4, 5], [6, 7, 8]]);
+}
