@@ -494,3 +494,25 @@ def test_a_function_of_free_tensors_alone_is_called_in_their_order():
     for step in range(4):
         arguments = [torch.randn(5) + step for _ in range(3)]
         torch.testing.assert_close(compiled(*arguments), program(*arguments))
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+@pytest.mark.parametrize("queries,keys", [(520, 520), (700, 500), (300, 700)])
+def test_gradients_of_attention_by_blocks_of_queries_are_eagers(is_causal, queries, keys):
+    from warpweft.torch._backwards import blocks_of_queries
+
+    heads = 2 if is_causal else 24
+    blocks = blocks_of_queries(2 * heads * 4, queries, keys, is_causal)
+    assert blocks[0][0] == 0 and blocks[-1][1] == queries and all(a[1] == b[0] for a, b in zip(blocks, blocks[1:]))
+    assert len(blocks) > 1 or not is_causal
+    shapes = [(2, 4 * heads, length, 8) for length in (queries, keys, keys)]
+    given = [torch.randn(shape, requires_grad=True) for shape in shapes]
+
+    def f(*given):
+        return F.scaled_dot_product_attention(*given, is_causal=is_causal)
+
+    cotangent = torch.randn(shapes[0])
+    expected = torch.autograd.grad(f(*given), given, cotangent)
+    found = torch.autograd.grad(compiled(f)(*given), given, cotangent)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    assert not counters()["fallback_ops"]
