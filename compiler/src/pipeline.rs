@@ -11,8 +11,8 @@ use crate::legalize::{
     paired_stores, pairs, states, strided, sums_across, transpose,
 };
 use crate::linearize::{
-    self, Linear, ahead, barriers, check, equal_accumulators, linearizer, matrix_loops, reassociate, registers,
-    repeated, short_loops,
+    self, Linear, ahead, barriers, check, equal_accumulators, linearizer, matrix_loops, prefetch, reassociate,
+    registers, repeated, short_loops,
 };
 use crate::lower::{loops, reduction_order, tensors};
 use crate::optimize::{self, Opts};
@@ -96,7 +96,7 @@ pub fn lower_kernel(
     let ops = match (&target.blocks, &options.opts) {
         (Some(_), _) => with_blocks(ops),
         (None, Opts::None) => ops,
-        (None, _) => short_loops::write_out_shared(ops),
+        (None, _) => prefetch::prefetch(short_loops::write_out_shared(ops), target),
     };
     let (parameters, variables) = interface(ast, &ops);
     let linear = Linear { name, parameters, variables, grid: grid(&ops), ops, estimate };

@@ -97,6 +97,7 @@ fn cycles_of(node: &UOp, target: &Target) -> f64 {
             let value = &node.src()[1];
             2.0 * access(node, value.dtype().lanes(), registers_of(value, target), target)
         }
+        Op::Prefetch => 0.5,
         Op::MultiplyTiles => TILE,
         Op::HorizontalReduce => 3.0 * f64::from(node.src()[0].dtype().lanes() as u32).log2(),
         Op::Stack if is_shuffle(node) => parts,

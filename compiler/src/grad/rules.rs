@@ -115,6 +115,7 @@ pub fn rule(op: Op) -> Rule {
         | Op::Update
         | Op::Final
         | Op::ShuffleReduce
+        | Op::Prefetch
         | Op::Barrier
         | Op::EndRange => Nothing("occurs inside of kernels, after gradients were taken"),
     }

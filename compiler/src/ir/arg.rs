@@ -76,7 +76,7 @@ pub enum Arg {
     Range(RangeArg),
     /// The axis of a `Gather`.
     Axis(u8),
-    /// The number of a `Lane`, the stride of a `Ramp`, the number of an `Accumulator` or `Barrier`.
+    /// The number of a `Lane`, the stride of a `Ramp`, the number of an `Accumulator` or `Barrier`, the bytes of a `Prefetch`.
     Number(i64),
     /// Number and element count of a `Scratch`, and which threads see it.
     Scratch(u32, u64, MemorySpace),

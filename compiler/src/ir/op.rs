@@ -160,6 +160,7 @@ ops! {
     Final     "final"     [accumulator end]     Loop        "What an accumulator holds after the loop has ended.";
     EndRange  "end"       [range]               Loop        "The end of a loop's body.";
     ShuffleReduce "shuffle_reduce" [value end]  Loop        "What the lanes of a range that has ended hold, combined by a butterfly: every lane gets the same.";
+    Prefetch  "prefetch"  [index]               Memory      "Asks for the line of memory at so many bytes behind an index, the argument, to be there when it is loaded. It may lie anywhere: nothing else happens.";
     Barrier   "barrier"   []                    Loop        "No thread of a block goes on before all have come here: what they stored in shared memory, each of them sees.";
 }
 

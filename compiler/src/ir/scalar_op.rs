@@ -83,6 +83,7 @@ pub fn is_defined(op: Op, operand: DType) -> bool {
         | Op::Update
         | Op::Final
         | Op::ShuffleReduce
+        | Op::Prefetch
         | Op::Barrier
         | Op::EndRange => false,
     }

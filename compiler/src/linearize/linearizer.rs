@@ -51,7 +51,10 @@ pub(super) fn without_unused(list: Vec<UOp>) -> Vec<UOp> {
     let mut needed: FxHashSet<UOp> = FxHashSet::default();
     let mut kept: Vec<UOp> = Vec::with_capacity(list.len());
     for op in list.into_iter().rev() {
-        let acts = matches!(op.op(), Op::Store | Op::Exchange | Op::Update | Op::EndRange | Op::Range | Op::Barrier);
+        let acts = matches!(
+            op.op(),
+            Op::Store | Op::Exchange | Op::Update | Op::EndRange | Op::Range | Op::Barrier | Op::Prefetch
+        );
         if acts || needed.contains(&op) {
             needed.extend(op.src().iter().cloned());
             kept.push(op);

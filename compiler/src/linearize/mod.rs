@@ -18,6 +18,7 @@
 //! | `final` | the register's value after its loop |
 //! | `index` | an address: `[buffer, offset]` or `[buffer, offset, gate]`. With a scalar offset and a vector dtype it means that many consecutive elements; with a vector offset, one element a lane |
 //! | `load`, `store` | at an index; lanes whose gate is false load zero and store nothing |
+//! | `prefetch` | asks for the line at so many bytes behind an index; nothing but time depends on it |
 //! | `exchange` | loads an integer from an index, and stores there the value, or both combined; where the gate is false, 0, and nothing is stored |
 //! | `ramp`, `splat`, `stack`, `lane`, `horizontal_reduce` | vectors made, taken apart, combined |
 //! | elementwise ops | on scalars, or lane by lane on vectors of one lane count |
@@ -51,7 +52,7 @@ pub use crate::program::Launch;
 use crate::program::{Estimate, Parameter};
 pub use features::check_features;
 pub use lengths::take_out_lengths;
-pub use loops::{ahead, matrix_loops, repeated, short_loops};
+pub use loops::{ahead, matrix_loops, prefetch, repeated, short_loops};
 pub use scratch::{ScratchLayout, ScratchPlace};
 
 /// One kernel, ready to be rendered.

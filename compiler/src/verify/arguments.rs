@@ -32,7 +32,7 @@ fn takes(op: Op, arg: &Arg) -> bool {
         Op::HorizontalReduce | Op::ShuffleReduce => matches!(arg, Arg::Combine(_)),
         Op::Exchange => matches!(arg, Arg::None | Arg::Combine(_)),
         Op::Store => matches!(arg, Arg::None | Arg::Combine(_) | Arg::CombineState(_) | Arg::Scatter(..)),
-        Op::Ramp | Op::Lane | Op::Accumulator | Op::Barrier | Op::LoadMatrices | Op::MultiplyTiles => {
+        Op::Ramp | Op::Lane | Op::Accumulator | Op::Prefetch | Op::Barrier | Op::LoadMatrices | Op::MultiplyTiles => {
             matches!(arg, Arg::Number(_))
         }
         Op::Scratch => matches!(arg, Arg::Scratch(..)),

@@ -64,6 +64,15 @@ impl Writer {
         self.load_from(node, name, mask, &address)
     }
 
+    /// Asks for a line that is read later, for all caches.
+    pub(super) fn prefetch(&mut self, node: &UOp) {
+        let Arg::Number(bytes) = node.arg() else { bug(node, "has no distance") };
+        let name = self.names.next(node.op());
+        let index = self.operand(&node.src()[0]);
+        self.line(&format!("{name} = getelementptr i8, ptr {index}, i64 {bytes}"));
+        self.line(&format!("call void @llvm.prefetch.p0(ptr {name}, i32 0, i32 3, i32 1)"));
+    }
+
     fn load_from(&mut self, node: &UOp, name: &str, mask: Option<&UOp>, address: &str) -> String {
         let (index, dtype) = (&node.src()[0], node.dtype());
         let (element, align) = (spelling::memory(dtype), dtype.bytes());

@@ -277,6 +277,7 @@ impl Writer {
                 self.finish(node, name, outcome);
             }
             Op::Sink => {}
+            Op::Prefetch => self.prefetch(node),
             Op::ShuffleReduce | Op::Barrier | Op::LoadMatrices | Op::MultiplyMatrices => {
                 bug(node, "is of threads that a CPU does not have")
             }

@@ -253,6 +253,7 @@ impl<'a> Writer<'a> {
             Op::Exchange => self.exchange(node),
             Op::DotProducts => bug(node, "should have been written out"),
             Op::MultiplyTiles => bug(node, "is of tiles that no GPU has"),
+            Op::Prefetch => bug(node, "is what loops of CPUs ask for"),
             Op::Ramp | Op::Splat | Op::Stack | Op::Lane | Op::HorizontalReduce => self.vector(node),
             Op::Cast | Op::Bitcast => self.conversion(node),
             Op::Neg

@@ -142,7 +142,7 @@ fn default_dtype(op: Op, src: &[UOp]) -> Option<DType> {
     match op {
         Op::Iota | Op::Range => Some(DType::INDEX),
         Op::Bind => first,
-        Op::Store | Op::Sink | Op::EndRange | Op::Update | Op::Barrier => Some(DType::VOID),
+        Op::Store | Op::Sink | Op::EndRange | Op::Update | Op::Prefetch | Op::Barrier => Some(DType::VOID),
         Op::Lt | Op::Eq | Op::Ne => first.map(|dtype| DType::BOOL.with_lanes(dtype.lanes())),
         Op::MultiplyMatrices | Op::DotProducts | Op::MultiplyTiles => src.get(2).map(UOp::dtype),
         Op::Where | Op::Place => src.get(1).map(UOp::dtype),

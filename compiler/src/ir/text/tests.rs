@@ -131,8 +131,9 @@ fn kernel_forms_round_trip() {
     let row = new(Op::Index, DType::F16.with_lanes(8), &[&halves_shared, &UOp::index(8)], Arg::None);
     let loaded = new(Op::LoadMatrices, DType::F16.with_lanes(8), &[&row], Arg::Number(1));
     let barrier = new(Op::Barrier, DType::VOID, &[], Arg::Number(4));
+    let prefetch = new(Op::Prefetch, DType::VOID, &[&row], Arg::Number(-64));
     let indices = AxisKind::ALL.into_iter().zip(10..).map(|(kind, id)| UOp::range(2, id, kind));
-    let of_threads = indices.chain([shared, combined, matrices, loaded, barrier]);
+    let of_threads = indices.chain([shared, combined, matrices, loaded, barrier, prefetch]);
     let others = [sink, ramp, lane, across, stage, update, last];
     let text = check_round_trip(&others.into_iter().chain(of_threads).collect::<Vec<UOp>>());
     for line in [
@@ -143,6 +144,7 @@ fn kernel_forms_round_trip() {
         "s2: f32 = scratch #2 [32]\n",
         ", max\n",
         "= barrier #4\n",
+        ", #-64\n",
     ] {
         assert!(text.contains(line), "{line} is not in {text}");
     }

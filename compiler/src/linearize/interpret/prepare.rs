@@ -186,6 +186,7 @@ impl Maker<'_> {
                 (Action::Copy { from: self.value(node, 0)? }, value)
             }
             (Op::ShuffleReduce | Op::LoadMatrices | Op::MultiplyMatrices, _) => (self.together(node)?, value),
+            (Op::Prefetch, _) => (Action::Nothing, Meaning::Done),
             (Op::Barrier, _) => (Action::Barrier, Meaning::Done),
             (Op::Index, _) => (Action::Nothing, Meaning::Address(self.index(node)?)),
             (Op::Load | Op::Previous, _) => {

@@ -1,5 +1,6 @@
 //! Loops of a finished list that are written otherwise: short ones one iteration behind the other ([`short_loops`]), bodies of innermost ones several times in a turn ([`repeated`]), and those
-//! that fill shared memory a turn ahead ([`ahead`]). Those whose iterations multiply matrices are written out, too ([`matrix_loops`]).
+//! that fill shared memory a turn ahead ([`ahead`]). Those whose iterations multiply matrices are written out, too ([`matrix_loops`]). Those of CPUs
+//! that walk memory in long steps ask for it ahead ([`prefetch`]).
 //!
 //! What they share: integers are folded as iterations become numbers (`folded`), and loads of neighbours become one (`neighbours`).
 //!
@@ -9,5 +10,6 @@ pub mod ahead;
 mod folded;
 pub mod matrix_loops;
 mod neighbours;
+pub mod prefetch;
 pub mod repeated;
 pub mod short_loops;

@@ -119,3 +119,36 @@ fn scratch_is_an_argument_of_the_body() {
         "#]],
     );
 }
+
+#[test]
+fn lines_are_asked_for_behind_an_address() {
+    let mut list = List::default();
+    let (out, a) = (list.param(0, DType::F32, 64), list.param(1, DType::F32, 4096));
+    let r = list.range(0, &i64(4), AxisKind::Loop);
+    let offset = list.binary(Op::Mul, &r, &i64(1024));
+    let index = list.index(&a, 8, &offset, None);
+    list.push(Op::Prefetch, DType::VOID, &[&index], Arg::Number(65_536));
+    let loaded = list.load(&a, 8, &offset, None);
+    list.store(&out, &r, None, &loaded);
+    list.end(&r);
+    check(
+        list,
+        expect![[r#"
+        entry:
+          br label %loop0
+        loop0:
+            %r0 = phi i64 [ 0, %entry ], [ %r0.next, %loop0 ]
+            %mul1 = mul nuw nsw i64 %r0, 1024
+            %index2 = getelementptr inbounds float, ptr %p1, i64 %mul1
+            %prefetch3 = getelementptr i8, ptr %index2, i64 65536
+            call void @llvm.prefetch.p0(ptr %prefetch3, i32 0, i32 3, i32 1)
+            %load4 = load <8 x float>, ptr %index2, align 4
+            %index5 = getelementptr inbounds float, ptr %p0, i64 %r0
+            store <8 x float> %load4, ptr %index5, align 4
+            %r0.next = add nuw nsw i64 %r0, 1
+            %r0.more = icmp slt i64 %r0.next, 4
+            br i1 %r0.more, label %loop0, label %loop0.end, !prof !0
+        loop0.end:
+    "#]],
+    );
+}
