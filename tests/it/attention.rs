@@ -185,6 +185,43 @@ fn gradients_of_many_keys_are_those_of_the_plain_form() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn gradients_by_blocks_of_queries_are_those_of_the_plain_form() -> Result<()> {
+    // Causal ones with as many keys as queries, fewer and more, and one under a mask, whose weights are too many for one block.
+    for (sizes, is_causal) in [
+        ([8, 8, 520, 520, 4], true),
+        ([8, 2, 700, 300, 4], true),
+        ([4, 4, 260, 1030, 4], true),
+        ([12, 12, 700, 1030, 4], false),
+    ] {
+        let inputs = Inputs::new(sizes);
+        let [q, k, v] = inputs.tensors();
+        let (rows, keys) = (inputs.rows as i64, inputs.keys as i64);
+        let causal = Tensor::ones((rows, keys)).tril(0).cast(DType::BOOL);
+        let mask = Tensor::from_vec(drawn(inputs.rows * inputs.keys, 7), [rows, keys]).gt(-1.0);
+        let seen = if is_causal { causal } else { mask.clone() };
+        let each = (inputs.heads / inputs.key_heads) as i64;
+        let share = |x: &Tensor| x.repeat_interleave(each, Some(0));
+        let scores = q.matmul(&share(&k).transpose(-1, -2)) * 0.5;
+        let plain = scores.masked_fill(&seen.logical_not(), f64::NEG_INFINITY).softmax(-1).matmul(&share(&v));
+        let mask = (!is_causal).then_some(mask);
+        let mut options = AttentionOptions::default();
+        (options.is_causal, options.mask, options.enable_gqa) = (is_causal, mask, true);
+        let blocks = q.attention(&k, &v, &options);
+        let weights = Tensor::from_vec(drawn(inputs.heads * inputs.rows * 4, 5), [inputs.heads as i64, rows, 4]);
+        let loss = |value: &Tensor| (value * &weights).sum(());
+        let (found, want) = (loss(&blocks).gradient(&[&q, &k, &v])?, loss(&plain).gradient(&[&q, &k, &v])?);
+        for (found, want) in found.iter().zip(&want) {
+            let (found, want) = (found.to_vec::<f32>()?, want.to_vec::<f32>()?);
+            let largest = want.iter().fold(0f32, |largest, x| largest.max(x.abs()));
+            for (found, want) in found.iter().zip(&want) {
+                assert!((found - want).abs() <= 1e-5 * largest, "{found}, not {want}, of {sizes:?}");
+            }
+        }
+    }
+    Ok(())
+}
+
 /// The bytes of local buffers of attention, which is one kernel.
 pub(crate) fn scratch_of_one_kernel([q, k, v]: &[Tensor; 3], options: &AttentionOptions) -> u64 {
     let value = q.attention(k, v, options);

@@ -5,6 +5,7 @@ use crate::ir::{Dim, Function, ReduceOp, Shape};
 use crate::ops::by_blocks::{BLOCK_OF_WEIGHTS, OfAxis, weighted_sums};
 use crate::ops::create::positions;
 use crate::ops::elementwise::where_;
+use crate::ops::join::cat;
 use crate::ops::math::known;
 use crate::ops::matmul::matmul;
 use crate::ops::movement::repeat_interleave;
@@ -25,6 +26,14 @@ const KEYS_OF_THREADS: i64 = 128;
 /// The same of half floats with so many columns at least: their scores and weights are in registers, beside the sums of all columns.
 const KEYS_OF_HALVES: i64 = 64;
 const COLUMNS_OF_HALVES: i64 = 96;
+/// Weights, queries times keys of all heads, that the derivative keeps at once: 32 MiB of f32, what the last cache of a processor holds. Each block of queries is compiled, so there are
+/// not many.
+const WEIGHTS_OF_BLOCK: i64 = 1 << 23;
+const BLOCKS_MOST: i64 = 16;
+/// Where queries see the keys up to their own, a block computes half a square for nothing: of 8 blocks 1/16 of all. Fewer weights, or shorter blocks, take no time that is worth it.
+const BLOCKS_CAUSAL: i64 = 8;
+const WEIGHTS_CAUSAL: i64 = 1 << 20;
+const QUERIES_OF_BLOCK: i64 = 128;
 /// Fewer queries are no tile.
 const QUERIES_OF_THREADS: i64 = 64;
 
@@ -69,7 +78,10 @@ pub fn scaled_dot_product_attention(q: &UOp, k: &UOp, v: &UOp, options: &Attenti
     let plain = matmul(&weights, &v)?;
     let value = match by_blocks(&q_wide, &k, &v, scale, &seen)?.filter(|value| value.shape() == plain.shape()) {
         // Its derivative is that of the plain form.
-        Some(value) => known(Function::Alike, value, &[&plain]),
+        Some(value) => {
+            let derived = by_queries([&q_wide, &k, &v], scale, &seen)?.unwrap_or(plain);
+            known(Function::Alike, value, &[&derived])
+        }
         None => plain,
     };
     Ok(value.cast(q.dtype()))
@@ -147,6 +159,48 @@ fn by_blocks(q: &UOp, k: &UOp, v: &UOp, scale: f64, seen: &Seen<'_>) -> Built<Op
     Ok(Some(weighted.div(&sum)))
 }
 
+/// The plain form of some queries after the others, of which the derivative is taken: so it keeps the weights of some queries at a time, and computes nothing of keys that none of them sees. None where
+/// all are one block.
+fn by_queries([q, k, v]: [&UOp; 3], scale: f64, seen: &Seen<'_>) -> Built<Option<UOp>> {
+    let rank = seen.shape.len();
+    let lengths: Option<Vec<i64>> = seen.shape.iter().map(Dim::as_const).collect();
+    let Some(lengths) = lengths.filter(|_| !seen.options.is_of_threads) else { return Ok(None) };
+    let (queries, keys, is_causal) = (lengths[rank - 2], lengths[rank - 1], seen.options.is_causal);
+    let blocks = blocks_of_queries(&lengths, is_causal);
+    if blocks < 2 {
+        return Ok(None);
+    }
+    let part = |block: i64| {
+        let (begin, end) = (queries * block / blocks, queries * (block + 1) / blocks);
+        let shown = if is_causal { end.min(keys) } else { keys };
+        let of_axis = |x: &UOp, axis: usize, begin: i64, end: i64| movement::shrink_axis(x, axis, begin, end);
+        let length_of = |x: &UOp| x.shape().len() - 2;
+        let (k, v) = (of_axis(k, length_of(k), 0, shown), of_axis(v, length_of(v), 0, shown));
+        let scores = matmul(&of_axis(q, length_of(q), begin, end), &movement::transpose(&k, -2, -1)?)?;
+        let scores = &scores * number(scale, &scores);
+        let all = |x: UOp| {
+            let x = broadcast_to(&x, &seen.shape)?;
+            Ok(of_axis(&of_axis(&x, rank - 2, begin, end), rank - 1, 0, shown))
+        };
+        let scores = seen.hide(scores, &all)?;
+        let weights = match seen.options.mask {
+            Some(_) => reduce::softmax_or_zero(&scores, -1)?,
+            None => reduce::softmax(&scores, -1)?,
+        };
+        matmul(&weights, &v)
+    };
+    let parts = (0..blocks).map(part).collect::<Built<Vec<UOp>>>()?;
+    cat(&parts, -2).map(Some)
+}
+
+/// In how many blocks the derivative goes through queries, of scores of so many heads, queries and keys.
+fn blocks_of_queries(lengths: &[i64], is_causal: bool) -> i64 {
+    let weights = lengths.iter().fold(1i64, |product, len| product.saturating_mul(*len));
+    let blocks = (weights.saturating_add(WEIGHTS_OF_BLOCK - 1) / WEIGHTS_OF_BLOCK).min(BLOCKS_MOST);
+    let blocks = if is_causal && weights >= WEIGHTS_CAUSAL { blocks.max(BLOCKS_CAUSAL) } else { blocks };
+    blocks.min(lengths[lengths.len() - 2] / QUERIES_OF_BLOCK).max(1)
+}
+
 /// Key heads repeated so that there is one for each query head.
 fn share(x: &UOp, q: &UOp) -> Built {
     if x.shape().len() < 3 || q.shape().len() != x.shape().len() {
@@ -158,4 +212,19 @@ fn share(x: &UOp, q: &UOp) -> Built {
         fail!("{wanted} query heads are no multiple of {heads} key heads");
     }
     repeat_interleave(x, wanted / heads, Some(axis as i64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::blocks_of_queries;
+
+    #[test]
+    fn blocks_of_queries_are_few_and_long() {
+        assert_eq!(blocks_of_queries(&[2, 8, 512, 512], false), 1);
+        assert_eq!(blocks_of_queries(&[2, 8, 512, 512], true), 4);
+        assert_eq!(blocks_of_queries(&[8, 4096, 4096], false), 16);
+        assert_eq!(blocks_of_queries(&[6, 1908, 1908], true), 8);
+        assert_eq!(blocks_of_queries(&[1, 300, 300], true), 1);
+        assert_eq!(blocks_of_queries(&[0, 300, 300], true), 1);
+    }
 }
