@@ -1,11 +1,12 @@
 //! The reverse walk.
 
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::{SmallVec, smallvec};
 
 use super::rules::{Rule, rule};
 use crate::UOp;
 use crate::dtype::lattice::accumulate;
-use crate::ir::{ReduceOp, Shape, postorder};
+use crate::ir::{Op, ReduceOp, Shape, postorder};
 use crate::ops::{Built, OpError};
 use crate::view::dims::same;
 
@@ -47,33 +48,49 @@ pub fn gradients_or_none(root: &UOp, cotangent: &UOp, targets: &[UOp]) -> Built<
             depends.insert(node);
         }
     }
-    let mut gradient: FxHashMap<UOp, UOp> = FxHashMap::default();
+    let mut gradient: FxHashMap<UOp, SmallVec<[UOp; 1]>> = FxHashMap::default();
     let is_written_so = cotangent.shape() == root.shape();
     let cotangent = if is_written_so { cotangent.clone() } else { cotangent.reshape(root.shape().clone()) };
-    gradient.insert(root.clone(), cotangent.cast(root.dtype()));
+    gradient.insert(root.clone(), smallvec![cotangent.cast(root.dtype())]);
     let mut found: FxHashMap<UOp, UOp> = FxHashMap::default();
     for node in order.iter().rev() {
         let Some(above) = gradient.remove(node) else { continue };
         if wanted.contains(node) {
-            found.insert(node.clone(), above.clone());
+            let total = above.iter().cloned().reduce(|total, part| total + part);
+            found.extend(total.map(|total| (node.clone(), total)));
         }
         if !node.src().iter().any(|operand| depends.contains(operand)) {
             continue;
         }
         let Rule::Contributes(contributions) = rule(node.op()) else { continue };
-        for (operand, contribution) in node.src().iter().zip(contributions(node, &above)) {
-            let Some(contribution) = contribution else { continue };
-            if depends.contains(operand) {
-                let contribution = summed_to(&contribution, operand);
-                let total = match gradient.remove(operand) {
-                    Some(other) => other + contribution,
-                    None => contribution,
-                };
-                gradient.insert(operand.clone(), total);
+        for above in &above {
+            for (operand, contribution) in node.src().iter().zip(contributions(node, above)) {
+                let Some(contribution) = contribution else { continue };
+                if depends.contains(operand) {
+                    let contribution = summed_to(&contribution, operand);
+                    add_to(gradient.entry(operand.clone()).or_default(), operand, contribution);
+                }
             }
         }
     }
     Ok(targets.iter().map(|target| found.get(target).cloned()).collect())
+}
+
+/// Adds a contribution to those that a node got. One total is enough, but for products that a repeated operand of several matrix products gets: each is summed over its copies by itself, a matrix product
+/// of its own, and what these come to is added. Their sum would be one reduction over products of as many matrices, of which no register tile holds the operands.
+fn add_to(parts: &mut SmallVec<[UOp; 1]>, node: &UOp, contribution: UOp) {
+    let is_repeated = |factor: &UOp| match factor.op() {
+        Op::Cast => factor.src()[0].op() == Op::Expand,
+        op => op == Op::Expand,
+    };
+    let is_product = |part: &UOp| part.op() == Op::Mul && part.src().iter().all(is_repeated);
+    let is_apart = node.op() == Op::Expand && is_product(&contribution);
+    let total =
+        if is_apart { None } else { parts.iter_mut().find(|part| node.op() != Op::Expand || !is_product(part)) };
+    match total {
+        Some(total) => *total = &*total + contribution,
+        None => parts.push(contribution),
+    }
 }
 
 /// A result may do without some of its targets. One that does without all was computed from other tensors, or what lies between was
@@ -129,4 +146,36 @@ fn summed_to(contribution: &UOp, operand: &UOp) -> UOp {
     let axes: Vec<usize> = (0..contribution.shape().len()).collect();
     let dtype = contribution.dtype();
     contribution.cast(accumulate(dtype)).reduce(ReduceOp::Add, &axes).cast(dtype)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DType;
+    use crate::ops::matmul::matmul;
+
+    fn param(slot: u32, shape: [i64; 2]) -> UOp {
+        UOp::param(slot, DType::F32, (shape[0] * shape[1]) as u64).reshape(shape.to_vec())
+    }
+
+    /// How many sums the gradient of a total by an operand holds.
+    fn sums(value: &UOp, operand: &UOp) -> usize {
+        let root = value.reduce(ReduceOp::Add, &[0, 1]);
+        let found = gradients(&root, &root.const_like(1), std::slice::from_ref(operand)).expect("a gradient");
+        postorder(&found).iter().filter(|node| node.op() == Op::Reduce).count()
+    }
+
+    #[test]
+    fn a_matrix_of_several_products_gets_a_product_of_each() {
+        let matrix = param(0, [8, 16]);
+        let product = |slot: u32| matmul(&param(slot, [4, 8]), &matrix).expect("a product");
+        let all = (1..4).map(|slot| product(slot) * product(slot).exp2()).reduce(|sum, part| sum + part).expect("some");
+        // Of each product, forward and back.
+        assert_eq!(sums(&all, &matrix), 6);
+        // What is repeated for elementwise ops is summed once.
+        let row = param(0, [1, 16]);
+        let wide = row.expand(vec![4i64, 16]);
+        let all = (1..4).map(|slot| param(slot, [4, 16]) * &wide).reduce(|sum, part| sum + part).expect("some");
+        assert_eq!(sums(&all, &row), 1);
+    }
 }
