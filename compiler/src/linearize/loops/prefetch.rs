@@ -281,7 +281,7 @@ mod tests {
     fn columns_of_far_memory_are_asked_for_ahead() {
         let ahead = asked(1000, 2000);
         // The first byte and the last of the rows of a tile, some iterations of 8,000 bytes ahead.
-        assert!(!ahead.is_empty() && ahead.len() % 2 == 0, "{ahead:?}");
+        assert!(!ahead.is_empty() && ahead.len().is_multiple_of(2), "{ahead:?}");
         for pair in ahead.chunks(2) {
             let turns = pair[0] / 8000;
             assert!(pair[0] % 8000 == 0 && (4..=32).contains(&turns), "{ahead:?}");
