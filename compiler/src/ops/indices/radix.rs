@@ -45,10 +45,15 @@ pub(super) struct Keys {
     pub(super) bits: u32,
 }
 
+/// Whether rows so long are sorted by counting pairs.
+pub(super) fn is_paired(len: i64) -> bool {
+    len <= PAIRED
+}
+
 /// The numbers of the elements of each row in the order of their keys, equal ones in their own order; `i32`.
 pub(super) fn order(keys: &Keys) -> Built {
     let len = &keys.keys.shape()[1];
-    if len.max_value() <= PAIRED {
+    if is_paired(len.max_value()) {
         return Ok(order_by_pairs(&keys.keys));
     }
     // Machines whose threads are many find the same order otherwise (`side_by_side`).

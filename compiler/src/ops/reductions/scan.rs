@@ -12,6 +12,7 @@ use crate::ops::elementwise::{isfinite, isnan};
 use crate::ops::math::{exp, log};
 use crate::ops::movement::{insert_axis, move_axis, shrink_axis};
 use crate::ops::padding::pad_with;
+use crate::ops::reduce::along;
 use crate::ops::shapes::concrete_axis;
 use crate::ops::{Built, broadcast_to, number, resolve_axis, to_float};
 use crate::{DType, UOp};
@@ -93,16 +94,20 @@ fn scan(x: &UOp, way: Way, axis: i64) -> Built {
 fn scan_by_blocks(x: &UOp, way: Way) -> Built {
     let axis = x.shape().len() - 1;
     let len = concrete_axis(x, axis)?;
-    let block = (len - 1) / BLOCKS + 1;
+    let blocks = even_blocks(len).unwrap_or(BLOCKS);
+    let block = (len - 1) / blocks + 1;
     let blocks = (len - 1) / block + 1;
     let mut padding = vec![(0, 0); axis + 1];
     padding[axis] = (0, blocks * block - len);
     let mut cut = x.shape().to_vec();
     cut[axis] = blocks.into();
     cut.push(block.into());
-    let whole = pad_with(x, &padding, way.identity(x.dtype()));
-    let inside = way.scan(&whole.reshape(cut.clone()), axis + 1);
-    let totals = shrink_axis(&inside, axis + 1, block - 1, block).reshape(cut[..=axis].to_vec());
+    let whole = pad_with(x, &padding, way.identity(x.dtype())).reshape(cut.clone());
+    let inside = way.scan(&whole, axis + 1);
+    let totals = match way {
+        Way::By(op) => along(&whole, op, &[axis + 1], false),
+        Way::LogSum => shrink_axis(&inside, axis + 1, block - 1, block).reshape(cut[..=axis].to_vec()),
+    };
     // What came before a block is the scan of the totals, one block later.
     let running = shrink_axis(&way.scan(&totals, axis), axis, 0, blocks - 1);
     let mut before = vec![(0, 0); axis + 1];
@@ -111,7 +116,17 @@ fn scan_by_blocks(x: &UOp, way: Way) -> Built {
     let joined = joined(way, &inside, &broadcast_to(&before, inside.shape())?).cast(x.dtype());
     let mut flat = x.shape().to_vec();
     flat[axis] = Dim::Const(blocks * block);
-    Ok(shrink_axis(&joined.reshape(flat), axis, 0, len))
+    if blocks * block == len {
+        return Ok(joined.reshape(flat));
+    }
+    // Stored by blocks, and then cut off: as lines of the length that is left, each element would divide its place by the length of a block.
+    Ok(shrink_axis(&joined.contiguous().reshape(flat), axis, 0, len))
+}
+
+/// So many blocks that none is shorter, if there are such: about as many as [`BLOCKS`].
+fn even_blocks(len: i64) -> Option<i64> {
+    let far = |blocks: &i64| (blocks - BLOCKS).abs();
+    (BLOCKS / 2..=BLOCKS * 2).filter(|blocks| len % blocks == 0).min_by_key(far)
 }
 
 /// What came before a block together with what came in it; of extremes one is chosen, and of equal ones the later.

@@ -97,9 +97,14 @@ impl Contraction<'_> {
 
     /// Whether the load does not come in whole vectors along the range: it is gated, walks memory in steps, or there are too few elements.
     pub(crate) fn is_awkward(&self, lane: &UOp, width: i64, tile: i64) -> bool {
+        !self.is_in_rows(lane) || (width % tile != 0 && width < 4 * tile)
+    }
+
+    /// Whether the load comes in order along the range, and without a condition.
+    pub(crate) fn is_in_rows(&self, lane: &UOp) -> bool {
         let (index, set) = (&self.load.src()[0], self.dependencies.get(self.load));
         let inside = |range: &UOp| set.contains(range_id(range));
         let is_gated = index.src().get(2).is_some() && closed_ranges(self.reduction).iter().any(inside);
-        is_gated || step_of_load(self.load, lane) != Some(1) || (width % tile != 0 && width < 4 * tile)
+        !is_gated && step_of_load(self.load, lane) == Some(1)
     }
 }

@@ -6,6 +6,7 @@
 //!
 //! Tested below for the register files of common machines, and by the kernels that the choice by hand gives (filetests).
 
+use super::copies::pack::PASSES_MIN;
 use super::crossing::square;
 use super::lanes::interleave::lines_together;
 use super::survey::{AccessPattern, InnerLoops, Survey};
@@ -92,7 +93,13 @@ pub(crate) fn choose_tile(survey: &Survey, target: &Target, vector_id: u32, lane
         Some((_, id)) => {
             let room = RegisterRoom { registers, values: reduction.count as u32, divides: target.blocks.is_some() };
             let near = vectors_near(survey, target, reduction, vector_id);
-            let (_, vectors, rows) = best_tile_of_panel(&room, near, vectors_in_range, rows_in(id) as u32);
+            let most = rows_in(id) as u32;
+            let tile = |near: u32| best_tile_of_panel(&room, near, vectors_in_range, most);
+            let (_, mut vectors, mut rows) = tile(near);
+            // Many rows would pass a copy (`pack`), if there is room for one.
+            if i64::from(most / rows.max(1)) >= PASSES_MIN {
+                (_, vectors, rows) = tile(near.min(vectors_packed(survey, target, reduction, vector_id)));
+            }
             Tile { vectors, row: (rows >= 2).then_some((id, rows)), crosses: false }
         }
         None => {
@@ -114,6 +121,22 @@ fn vectors_near(survey: &Survey, target: &Target, reduction: &InnerLoops, vector
     };
     let terms = reduction.ranges.iter().map(|range| survey.inner_len(reduction, range_id(range))).product();
     if survey.accesses.iter().any(is_of_panel) { near_vectors(target, terms) } else { u32::MAX }
+}
+
+/// How many vectors along a range may be packed, if a reduction reads them from memory in lines that lie apart: all of the others come from the second cache, and by parts of lines.
+fn vectors_packed(survey: &Survey, target: &Target, reduction: &InnerLoops, vector_id: u32) -> u32 {
+    let Some(term) = reduction.ranges.last().map(range_id).filter(|_| target.blocks.is_none()) else { return u32::MAX };
+    let is_apart = |access: &AccessPattern| {
+        let step = access.steps.get(&term).map_or(0, |step| step.unsigned_abs() * access.bytes as u64);
+        let is_walked = access.is_load_of_memory && access.steps.get(&vector_id) == Some(&1);
+        is_walked && reduction.holds(access) && step > u64::from(target.vector_bytes)
+    };
+    if !survey.accesses.iter().any(is_apart) {
+        return u32::MAX;
+    }
+    let terms: i64 = reduction.ranges.iter().map(|range| survey.inner_len(reduction, range_id(range))).product();
+    let bytes = terms.max(1).saturating_mul(i64::from(target.vector_bytes));
+    u32::try_from(i64::from(target.costs.packed_bytes) / bytes).unwrap_or(u32::MAX)
 }
 
 fn is_copy(range: &UOp) -> bool {

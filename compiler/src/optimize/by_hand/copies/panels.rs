@@ -249,8 +249,10 @@ impl Contraction<'_> {
             total *= rows;
             part = (rows < len).then_some((range_id(next), rows));
         }
+        // A copy of rows in order that has no more in a row leaves as much of the last vector empty.
+        let is_alike = total == width && self.is_in_rows(lane);
         // Fewer would not fill a tile.
-        (total >= room.tile).then_some(Block { columns, part })
+        (total >= room.tile && !is_alike).then_some(Block { columns, part })
     }
 
     /// Results whose terms become lanes: another load is walked along these, and this one, copied, is too.

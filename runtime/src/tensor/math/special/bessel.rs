@@ -4,13 +4,13 @@
 
 use std::f64::consts::PI;
 
-use super::inside;
+use super::{inside, polynomial};
 use crate::tensor::Tensor;
 
 /// Euler's constant.
 const EULER: f64 = 0.577_215_664_901_532_9;
-/// Terms of power series, of operands up to [`NEAR`].
-const SERIES: i64 = 40;
+/// Terms of power series, of operands up to [`NEAR`]: the next one is less than 1e-18 there.
+const SERIES: i64 = 32;
 const NEAR: f64 = 12.0;
 /// As [`NEAR`] for the functions of which large terms cancel.
 const NEAR_K: f64 = 8.0;
@@ -20,31 +20,29 @@ const BEYOND: f64 = 714.0;
 
 /// The sum of weight(k) (sign x^2 / 4)^k / (k! (k + order)!), times (x / 2)^order.
 fn series(x: &Tensor, order: i64, sign: f64, weight: impl Fn(i64) -> f64) -> Tensor {
-    let square = x.square() * (0.25 * sign);
-    let mut term = x.ones_like();
-    let mut total = &term * weight(0);
-    for k in 1..SERIES {
-        term = term * &square / (k * (k + order)) as f64;
-        total = total + &term * weight(k);
-    }
+    let mut factor = 1.0;
+    let mut coefficient = |k: i64| {
+        if k > 0 {
+            factor /= (k * (k + order)) as f64;
+        }
+        factor * weight(k)
+    };
+    let coefficients: Vec<f64> = (0..SERIES).map(&mut coefficient).collect();
+    let total = polynomial(&(x.square() * (0.25 * sign)), &coefficients);
     if order == 1 { total * (x * 0.5) } else { total }
 }
 
 /// Even and odd terms of the asymptotic expansion of an order.
 fn hankel(x: &Tensor, order: i64, sign: f64, terms: i64) -> (Tensor, Tensor) {
-    let inverse = 1.0 / x;
-    let (mut even, mut odd, mut term) = (x.ones_like(), x.zeros_like(), x.ones_like());
+    let (mut even, mut odd, mut coefficient) = (vec![1.0], Vec::new(), 1.0);
     for k in 1..terms {
-        let factor = (4 * order * order - (2 * k - 1) * (2 * k - 1)) as f64 / (8 * k) as f64;
-        term = term * factor * &inverse;
-        let part = &term * if k / 2 % 2 == 1 { sign } else { 1.0 };
-        if k % 2 == 1 {
-            odd = odd + part;
-        } else {
-            even = even + part;
-        }
+        coefficient *= (4 * order * order - (2 * k - 1) * (2 * k - 1)) as f64 / (8 * k) as f64;
+        let signed = if k / 2 % 2 == 1 { sign * coefficient } else { coefficient };
+        if k % 2 == 1 { odd.push(signed) } else { even.push(signed) }
     }
-    (even, odd)
+    let inverse = 1.0 / x;
+    let square = inverse.square();
+    (polynomial(&square, &even), polynomial(&square, &odd) * inverse)
 }
 
 fn harmonic(k: i64) -> f64 {

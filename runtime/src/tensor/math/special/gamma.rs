@@ -4,7 +4,7 @@
 
 use std::f64::consts::PI;
 
-use super::{inside, is_whole};
+use super::{inside, is_whole, polynomial};
 use crate::tensor::Tensor;
 
 /// Of Lanczos' approximation of the gamma function, with g = 7.
@@ -57,12 +57,6 @@ pub(in crate::tensor::math) fn lgamma(x: &Tensor) -> Tensor {
     let factor = (below.where_(&under * PI, &above) / below.where_(&sine * &above, &under)).log();
     let found = below.where_(&factor - &power, &factor + &power);
     pole.logical_or(x.isinf()).where_(f64::INFINITY, found)
-}
-
-/// The constant coefficient first.
-fn polynomial(x: &Tensor, coefficients: &[f64]) -> Tensor {
-    let (last, rest) = coefficients.split_last().unwrap_or((&0.0, &[]));
-    rest.iter().rev().fold(x.full_like(*last), |sum, coefficient| sum * x + *coefficient)
 }
 
 /// sin(pi x) up to 1/2, by its series: nothing needs to be taken off such an angle.

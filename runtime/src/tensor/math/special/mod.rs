@@ -201,6 +201,12 @@ fn in_double(x: &Tensor, function: impl FnOnce(&Tensor) -> Tensor) -> Tensor {
     }
 }
 
+/// A polynomial of x; the constant coefficient first.
+fn polynomial(x: &Tensor, coefficients: &[f64]) -> Tensor {
+    let (last, rest) = coefficients.split_last().unwrap_or((&0.0, &[]));
+    rest.iter().rev().fold(x.full_like(*last), |sum, coefficient| sum * x + *coefficient)
+}
+
 /// x where a formula holds, and elsewhere a number that does it no harm.
 fn inside(x: &Tensor, condition: &Tensor, other: f64) -> Tensor {
     condition.where_(x, other)

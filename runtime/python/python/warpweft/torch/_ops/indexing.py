@@ -347,7 +347,7 @@ def segment_reduce(
     rows, count = x.shape[axis], ends.shape[axis]
     places = ww.arange(rows, dtype=ww.int64)
     # The segment of a row is how many segments end before it or at it.
-    segment = (ends.unsqueeze(-2) <= places.unsqueeze(-1)).astype(ww.int64).sum(-1).minimum(count)
+    segment = ends.searchsorted(places.expand([*ends.shape[:-1], rows]), right=True).astype(ww.int64)
     start = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -float("inf"), "min": float("inf")}[reduce] if initial is None else float(initial)
     shape = [*x.shape[:axis], count + 1, *x.shape[axis + 1 :]]
     spread = segment.reshape(segment.shape + (1,) * (x.ndim - axis - 1)).expand(x.shape)

@@ -243,10 +243,12 @@ def mode(c: Context, x: ww.Tensor, dim: int = -1, keepdim: bool = False) -> Any:
         return x, ww.zeros((), dtype=ww.int64)
     values, order = x.sort(dim)
     values, order = values.movedim(axis_of(dim, x.ndim), -1), order.movedim(axis_of(dim, x.ndim), -1)
-    # How often each occurs; of those that occur most, the smallest comes first, and the last of its places counts.
-    counts = moved(values.unsqueeze(-1).equal(values.unsqueeze(-2)), ww.int64).sum(-1)
-    first = counts.argmax(-1, True).astype(ww.int64)
-    best = values.gather(-1, first)
-    places = ww.where(values.equal(best), order.astype(ww.int64), -1).max(-1, True)
+    # Of values in order, equal ones stand together. The first to be the most of its kind so far is the last place of the smallest of those that occur most.
+    length = x.shape[dim]
+    numbers = ww.arange(length, dtype=ww.int64).expand(values.shape)
+    begins = values.narrow(-1, 1, length - 1).not_equal(values.narrow(-1, 0, length - 1)).pad([(0, 0)] * (x.ndim - 1) + [(1, 0)])
+    counts = numbers - ww.where(begins, numbers, 0).cummax(-1)
+    last = counts.argmax(-1, True).astype(ww.int64)
+    best, places = values.gather(-1, last), order.gather(-1, last)
     found = best.movedim(-1, axis_of(dim, x.ndim)), places.movedim(-1, axis_of(dim, x.ndim))
     return found if keepdim else tuple(part.squeeze(dim) for part in found)
