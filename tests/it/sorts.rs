@@ -142,7 +142,9 @@ fn views_and_computed_values_are_sorted() {
 #[test]
 fn the_first_of_what_is_sorted_are_found() {
     for (rows, n, counts) in
-        [(7, 30, &[0, 1, 3, 30][..]), (5, 700, &[1, 2, 20, 300]), (1, 30_000, &[1, 9, 40]), (2, 9001, &[9, 8000])]
+        [(7, 30, &[0, 1, 3, 30][..]), (5, 700, &[1, 2, 20, 300]), (1, 30_000, &[1, 9, 40]), (2, 9001, &[9, 40, 8000])]
+            .into_iter()
+            .chain([(3, 200, &[17, 60, 100, 101][..]), (1, 70_000, &[20_000])])
     {
         let data = floats(rows * n);
         let x = Tensor::from_vec(data.clone(), [rows as i64, n as i64]);
@@ -161,6 +163,27 @@ fn the_first_of_what_is_sorted_are_found() {
             }
         }
     }
+}
+
+#[test]
+fn the_first_are_found_of_all_types() {
+    fn check<T: TensorElement + Copy + PartialEq>(data: &[T], compare: impl Fn(T, T) -> Ordering + Copy) {
+        for k in [20i64, 64] {
+            for largest in [false, true] {
+                let order = Tensor::from_vec(data.to_vec(), [data.len() as i64]).topk(k, 0, largest).unwrap().1;
+                assert_eq!(order.to_vec::<i32>().unwrap(), order_of(data, largest, compare)[..k as usize], "{k}");
+            }
+        }
+    }
+    let bits: Vec<u64> = drawn(333).collect();
+    check(&bits.iter().map(|&bits| bits as i32).collect::<Vec<_>>(), |a, b| a.cmp(&b));
+    check(&bits.iter().map(|&bits| bits as u8).collect::<Vec<_>>(), |a, b| a.cmp(&b));
+    check(&bits.iter().map(|&bits| (bits >> 40) as i16).collect::<Vec<_>>(), |a, b| a.cmp(&b));
+    check(&bits.iter().map(|&bits| (bits >> 20) as i64).collect::<Vec<_>>(), |a, b| a.cmp(&b));
+    check(&bits.iter().map(|&bits| bits % 9 == 0).collect::<Vec<_>>(), |a, b| a.cmp(&b));
+    check(&bits.iter().map(|&bits| f64::from(bits as i32)).collect::<Vec<_>>(), by_value);
+    check(&[7u32; 333], |a, b| a.cmp(&b));
+    check(&[i32::MAX; 333], |a, b| a.cmp(&b));
 }
 
 #[test]
