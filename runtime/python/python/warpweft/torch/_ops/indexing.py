@@ -345,9 +345,10 @@ def segment_reduce(
     if ends is None or axis != ends.ndim - 1 or indices is not None:
         raise Unsupported("segments by indices")
     rows, count = x.shape[axis], ends.shape[axis]
-    places = ww.arange(rows, dtype=ww.int64)
     # The segment of a row is how many segments end before it or at it.
-    segment = ends.searchsorted(places.expand([*ends.shape[:-1], rows]), right=True).astype(ww.int64)
+    marks = ww.zeros([*ends.shape[:-1], rows + 1], dtype=ww.int32)
+    marks = marks.scatter_reduce(-1, ends.clip(0, rows), ww.ones(ends.shape, dtype=ww.int32), "sum")
+    segment = marks.cumsum(-1).narrow(-1, 0, rows).astype(ww.int64)
     start = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -float("inf"), "min": float("inf")}[reduce] if initial is None else float(initial)
     shape = [*x.shape[:axis], count + 1, *x.shape[axis + 1 :]]
     spread = segment.reshape(segment.shape + (1,) * (x.ndim - axis - 1)).expand(x.shape)
