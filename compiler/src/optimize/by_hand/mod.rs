@@ -39,6 +39,7 @@ mod survey;
 mod tile;
 
 use crate::ir::{MemorySpace, UOp};
+use crate::kernel::effects::replaces_what_was_read;
 use crate::kernel::local_buffers::scratch_bytes;
 use crate::kernel::ranges::{closed_ranges, range_id};
 use crate::optimize::apply::apply;
@@ -77,6 +78,8 @@ use tile::{Tile, choose_tile, rows_of_kept};
 const STAGES_MAX: usize = 4;
 /// Ops of a straight elementwise body after it was repeated for several vectors.
 pub(crate) const UNROLLED_OPS_MAX: u32 = 128;
+/// What a loop over vectors takes in each iteration beside them, as so many vectors.
+const LOOP_OF_VECTORS: f64 = 0.5;
 /// Iterations of shared loops that a thread should have, for a balance.
 pub(crate) const SHARES_PER_THREAD: u32 = 4;
 /// Iterations of a short loop, at most, that fill what lies between lanes: of more, `legalize::interleaved` makes no whole vectors.
@@ -267,8 +270,12 @@ fn apply_tile(choice: &mut Attempts<'_>, survey: &Survey, tile: &Tile, vector_id
     // A thread has one vector where nothing is reused: other threads are as good as more vectors.
     let is_worth_more = choice.target.blocks.is_none() || !survey.inner.is_empty();
     if tile.vectors >= 2 && survey.len(vector_id) > lanes as i64 && is_worth_more {
-        // Fewer, where scratch would not hold so many copies.
         let mut times = tile.vectors;
+        let in_place = || choice.kernel.src().iter().any(replaces_what_was_read);
+        if choice.target.blocks.is_none() && survey.inner.is_empty() && in_place() {
+            times = vectors_in_place(survey.len(vector_id), i64::from(lanes), times);
+        }
+        // Fewer, where scratch would not hold so many copies.
         while times >= 2 && !choice.attempt(Opt::Upcast { range: vector_id, times }) {
             times /= 2;
         }
@@ -289,6 +296,15 @@ fn apply_tile(choice: &mut Attempts<'_>, survey: &Survey, tile: &Tile, vector_id
             }
         }
     }
+}
+
+/// Vectors beside each other, of at most so many, where none may be stored twice: elements that whole tiles leave over are stored one by one.
+fn vectors_in_place(len: i64, lanes: i64, most: u32) -> u32 {
+    let steps = |times: &u32| {
+        let tile = lanes * i64::from(*times);
+        (len / tile) as f64 * (f64::from(*times) + LOOP_OF_VECTORS) + (len % tile) as f64
+    };
+    (1..=most).rev().min_by(|a, b| steps(a).total_cmp(&steps(b))).unwrap_or(1)
 }
 
 /// Loops inside of that over rows along which the operand that rows share differs, innermost first: in each of their iterations another panel passes. Heads stand inside of rows

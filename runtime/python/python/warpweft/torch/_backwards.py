@@ -170,8 +170,9 @@ def attention(
     by_queries, by_keys, by_values = [], None, None
     for begin, end in blocks_of_queries(q.shape[0] * q.shape[1], q.shape[-2], count, is_causal):
         seen = min(end, count) if is_causal else count
-        block = [x[..., begin:end, :] for x in (queries, gradient)] + [x[..., :seen, :] for x in (keys, values)]
-        found = _attention_of_block(*block, begin if is_causal else None, factor)
+        some, shown = (slice(begin, end), slice(None)), (slice(0, seen), slice(None))
+        first = begin if is_causal else None
+        found = _attention_of_block(queries[..., *some], gradient[..., *some], keys[..., *shown], values[..., *shown], first, factor)
         hidden = (0, 0, 0, count - seen)
         of_keys, of_values = (torch.nn.functional.pad(x, hidden) if seen < count else x for x in found[1:])
         by_queries.append(found[0])
