@@ -112,7 +112,17 @@ fn a_panel_of_many_terms_is_read_by_tiles_of_many_rows() {
 #[test]
 fn few_terms_are_added_in_lanes_of_results() {
     let near_vectors = u32::MAX;
-    let room = Room { near: 100, most: 400, threads: 1, tile: 32, lanes: 16, rows: 64, registers: 32, near_vectors };
+    let room = Room {
+        near: 100,
+        half: 400,
+        most: 400,
+        threads: 1,
+        tile: 32,
+        lanes: 16,
+        rows: 64,
+        registers: 32,
+        near_vectors,
+    };
     let fill = |results: i64, terms: i64| results_fill_lanes(results, terms, &room);
     assert!(fill(16, 16) && fill(16, 100_000) && fill(20, 16) && fill(8, 64));
     assert!(!fill(3, 100_000) && !fill(8, 4096) && !fill(20, 4096));
@@ -124,6 +134,7 @@ fn blocks_leave_little_over() {
     let (lanes, rows, registers, near_vectors) = (8, 66, 16, u32::MAX);
     let room = |near: i64, most: i64, threads: i64| Room {
         near,
+        half: most,
         most,
         threads,
         tile: 16,
@@ -148,4 +159,7 @@ fn blocks_leave_little_over() {
     // Not so where vectors come from the second cache, few at a time: five rows are three times three.
     let of_far = Room { lanes: 16, tile: 32, rows: 64, registers: 32, near_vectors: 0, ..room(222, 455, 1) };
     assert_eq!(best_part(28, 28, 1, &of_far), 5);
+    // What is beyond half of the second cache comes from the last one: seven rows of 34 leave less over than three.
+    let of_windows = |half: i64| best_part(34, 34, 4, &Room { half, rows: 30, ..room(59, 238, 2) });
+    assert!(of_windows(238) == 7 && of_windows(119) < 5);
 }
