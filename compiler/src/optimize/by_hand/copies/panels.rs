@@ -193,7 +193,7 @@ impl Contraction<'_> {
         let threads = i64::from(target.threads);
         let registers = target.vector_registers;
         let near_vectors = near_vectors(target, terms);
-        let half = columns_in(target.cache_l2_bytes as u64 / 2);
+        let half = columns_in(target.cache_l2_bytes / 2);
         let room = Room { near, half, most, threads, tile: VECTORS * lanes, lanes, rows, registers, near_vectors };
         let of_results = || self.columns(&room).map(|block| (block, false));
         let of_terms = || self.columns_of_terms(&own, &room).map(|block| (block, true));

@@ -108,7 +108,7 @@ fn a_block_may_be_one_tile_of_columns_wide() {
     // No loop over columns is left of it, by which the operand to be copied could be told.
     for sizes in [[129, 4096, 65], [125, 2934, 68], [500, 5000, 100]] {
         let target = Target { cache_l2_bytes: 512 << 10, threads: 2, ..Target::test_avx2() };
-        let costs = crate::target::Costs { packed_bytes: 128 << 10, ..target.costs.clone() };
+        let costs = crate::target::Costs { packed_bytes: 128 << 10, ..target.costs };
         let opts = opts_for(&Target { costs, ..target }, sizes, "nn", "value = exp2 sum");
         assert!(opts.contains("accumulate") && opts.contains("stage(l1, r5)"), "{sizes:?}: {opts}");
     }
