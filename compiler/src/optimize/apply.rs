@@ -15,6 +15,7 @@ use super::transforms::map;
 use super::transforms::masked::split_masked;
 use super::transforms::matrices::{self, TileRanges};
 use super::transforms::nesting;
+use super::transforms::owners;
 use super::transforms::peel::peel;
 use super::transforms::recompute::recompute;
 use super::transforms::split::{check_vectorizable, split};
@@ -90,6 +91,10 @@ fn try_apply(root: &UOp, opt: &Opt, target: &Target) -> Result<UOp, Reason> {
         Opt::MultiplyTiles { rows, columns, groups, terms } => {
             let [rows, columns, groups, terms] = [find(rows)?, find(columns)?, find(groups)?, find(terms)?];
             tiles::multiply_tiles(root, &tiles::Sides { rows, columns, groups, terms }, target)?
+        }
+        Opt::OwnerComputes { range, owners } => {
+            let sources = ranges.get(range).ok_or(Reason::NoRange(*range))?;
+            owners::owner_computes(root, sources, *owners)?
         }
         Opt::Map { range, index } => map::to_index(root, &find(range)?, index.kind())?,
         Opt::Group { range, dim } => map::group(root, &find(range)?, *dim)?,

@@ -19,6 +19,7 @@ use super::transforms::split::is_reduce;
 use super::transforms::stage::{computed_from, loads_of};
 use crate::ir::{AxisKind, DotKind, ThreadDim, TileKind, UOp, fragments, tiles};
 use crate::kernel::ranges::{Dependencies, RangeSet, all_ranges, closed_ranges, is_loop_end, range_id};
+use crate::lower::loops::is_serial;
 use crate::symbolic::linear_terms;
 use crate::target::Target;
 
@@ -44,6 +45,7 @@ pub fn legal_opts(kernel: &UOp, target: &Target) -> Vec<Opt> {
     for range in &ranges {
         try_all(&mut of_one_range(kernel, range, target).into_iter());
     }
+    try_all(&mut owners(kernel, target).into_iter());
     try_all(&mut cuts(&ranges, &dependencies).into_iter());
     try_all(&mut pairs_of_loops(kernel, &dependencies).into_iter());
     try_all(&mut packed_pairs(kernel, &ranges).into_iter());
@@ -91,6 +93,12 @@ fn of_one_range(kernel: &UOp, range: &UOp, target: &Target) -> Vec<Opt> {
     }
     opts.extend([Opt::MaterializeReductions { range: id }, Opt::Thread { range: id }]);
     opts
+}
+
+/// Owners of what loops over sources store to: as many as threads.
+fn owners(kernel: &UOp, target: &Target) -> Vec<Opt> {
+    let sources = all_ranges(kernel).into_iter().filter(is_serial);
+    sources.map(|range| Opt::OwnerComputes { range: range_id(&range), owners: target.threads }).collect()
 }
 
 /// Cuts that decide conditions and digits: the longest part between two, and each place alone.

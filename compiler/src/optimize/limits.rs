@@ -28,6 +28,7 @@ pub(super) fn check_request(root: &UOp, opt: &Opt, target: &Target) -> Result<()
             at_most(Limit::Lanes, u64::from(*lanes), lanes_max(root, target))
         }
         Opt::Thread { .. } | Opt::ThreadPair { .. } => at_most(Limit::Threads, 2, u64::from(target.threads)),
+        Opt::OwnerComputes { owners, .. } => at_most(Limit::Threads, u64::from(*owners), u64::from(target.threads)),
         Opt::Map { index: ThreadIndex::Grid(_), .. } => needs(Feature::Grid, target),
         Opt::Map { index: ThreadIndex::Block(_), .. } => needs(Feature::Block, target),
         Opt::Map { index: ThreadIndex::Lane, .. } => needs(Feature::Lanes, target),

@@ -130,6 +130,14 @@ pub enum Opt {
         /// Number of the next one.
         inner: u32,
     },
+    /// Threads own parts of the memory that a loop over sources stores to where numbers in memory say: each goes over all sources, and stores those that are for rows of its own (the
+    /// owner-computes rule). The loop over owners, which becomes the outermost of every store, gets the next free number.
+    OwnerComputes {
+        /// Number of the range over sources, whose iterations come in order.
+        range: u32,
+        /// Parts of the memory.
+        owners: u32,
+    },
     /// A range is no loop any more but an index that each thread has: of outputs, or of the fill of shared scratch; lanes also of a reduction.
     Map {
         /// Number of the range.

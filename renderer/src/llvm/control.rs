@@ -86,7 +86,8 @@ impl Writer {
     pub(super) fn open_loop(&mut self, range: &UOp) {
         let Some(arg) = range.as_range() else { bug(range, "has no number") };
         let integer = spelling::register(range.dtype());
-        let (name, label) = (format!("%r{}", arg.id), format!("loop{}", arg.id));
+        let version = self.version();
+        let (name, label) = (format!("%r{}{version}", arg.id), format!("loop{}{version}", arg.id));
         let (start, stop) = self.bounds(range, &name, &integer);
         // A call's share of the parallel loop may be empty, whatever the length of the whole.
         let may_be_empty = arg.kind == AxisKind::Parallel || range.src()[0].min_value() < 1;

@@ -9,9 +9,15 @@
 use warpweft_compiler::ir::{Arg, ReduceOp};
 use warpweft_compiler::{DType, Op, UOp};
 
+use super::guards::{Gate, gate_under};
 use super::{Writer, bug, is_vector, spelling};
 
 impl Writer {
+    /// What an index waits for, where it is written.
+    fn gate<'u>(&self, index: &'u UOp) -> Gate<'u> {
+        gate_under(index, self.assumed.as_ref())
+    }
+
     pub(super) fn index(&mut self, node: &UOp) {
         let (buffer, offset) = (&node.src()[0], &node.src()[1]);
         if offset.is_const(0) && !is_vector(offset.dtype()) {
@@ -25,7 +31,7 @@ impl Writer {
             let text = self.step(&name, "offset", &format!("zext {place} to {}", spelling::register(wide)));
             place = format!("{} {text}", spelling::register(wide));
         }
-        let inbounds = if gate(node).is_some() { "" } else { "inbounds " };
+        let inbounds = if self.gate(node) == Gate::Holds { "inbounds " } else { "" };
         let element = spelling::memory(buffer.dtype().element());
         let pointer = self.operand(buffer);
         self.line(&format!("{name} = getelementptr {inbounds}{element}, ptr {pointer}, {place}"));
@@ -39,10 +45,12 @@ impl Writer {
         let name = self.names.next(node.op());
         let index = &node.src()[0];
         let is_consecutive = is_vector(node.dtype()) && !is_vector(index.src()[1].dtype());
-        let value = match gate(index) {
-            Some(gate) if is_consecutive && same_for_all(gate).is_some() => self.load_or_zeros(node, &name, gate),
-            Some(gate) if !is_vector(gate.dtype()) => self.load_under_branch(node, &name, gate),
-            gate => self.load_now(node, &name, gate),
+        let value = match self.gate(index) {
+            Gate::Fails => spelling::zero(node.dtype()).to_string(),
+            Gate::Is(gate) if is_consecutive && same_for_all(gate).is_some() => self.load_or_zeros(node, &name, gate),
+            Gate::Is(gate) if !is_vector(gate.dtype()) => self.load_under_branch(node, &name, gate),
+            Gate::Is(gate) => self.load_now(node, &name, Some(gate)),
+            Gate::Holds => self.load_now(node, &name, None),
         };
         self.set(node, value);
     }
@@ -125,7 +133,11 @@ impl Writer {
         }
         let label = name.trim_start_matches('%').to_string();
         let before = self.block.clone();
-        let gate = gate(index);
+        let gate = match self.gate(index) {
+            Gate::Fails => return self.set(node, spelling::zero(node.dtype()).to_string()),
+            Gate::Is(gate) => Some(gate),
+            Gate::Holds => None,
+        };
         if let Some(gate) = gate {
             self.line(&format!("br i1 {}, label %{label}.do, label %{label}.end", self.operand(gate)));
             self.label(&format!("{label}.do"));
@@ -157,9 +169,10 @@ impl Writer {
         let name = self.names.next(node.op());
         let index = &node.src()[0];
         let is_consecutive = is_vector(node.src()[1].dtype()) && !is_vector(index.src()[1].dtype());
-        match gate(index) {
-            Some(gate) if is_consecutive && same_for_all(gate).is_some() => self.store_or_drop(node, &name, gate),
-            Some(gate) if !is_vector(gate.dtype()) => {
+        match self.gate(index) {
+            Gate::Fails => {}
+            Gate::Is(gate) if is_consecutive && same_for_all(gate).is_some() => self.store_or_drop(node, &name, gate),
+            Gate::Is(gate) if !is_vector(gate.dtype()) => {
                 let label = name.trim_start_matches('%');
                 self.line(&format!("br i1 {}, label %{label}.do, label %{label}.end", self.operand(gate)));
                 self.label(&format!("{label}.do"));
@@ -167,7 +180,8 @@ impl Writer {
                 self.line(&format!("br label %{label}.end"));
                 self.label(&format!("{label}.end"));
             }
-            gate => self.store_now(node, &name, gate),
+            Gate::Is(gate) => self.store_now(node, &name, Some(gate)),
+            Gate::Holds => self.store_now(node, &name, None),
         }
     }
 
@@ -215,16 +229,8 @@ impl Writer {
     }
 }
 
-/// The gate of an index, unless it always holds.
-fn gate(index: &UOp) -> Option<&UOp> {
-    if index.op() != Op::Index {
-        bug(index, "stands where an index must");
-    }
-    index.src().get(2).filter(|gate| gate.as_int() != Some(1))
-}
-
 /// What a gate is for all lanes, if that is one value.
-fn same_for_all(gate: &UOp) -> Option<&UOp> {
+pub(super) fn same_for_all(gate: &UOp) -> Option<&UOp> {
     match gate.op() {
         Op::Splat => Some(&gate.src()[0]),
         _ => Some(gate).filter(|gate| !is_vector(gate.dtype())),

@@ -20,6 +20,7 @@
 mod control;
 mod convert;
 mod fills;
+mod guards;
 mod memory;
 mod names;
 mod ops;
@@ -37,6 +38,7 @@ use warpweft_compiler::{DType, Op, UOp};
 
 use crate::symbol::symbol;
 use control::Loops;
+use guards::Assumption;
 use names::Counter;
 use outlined::{Outlined, Part};
 use tiles::Tiles;
@@ -53,19 +55,7 @@ pub(crate) fn render(linear: &Linear, target: &Target) -> Rendered {
     let mut writer = Writer::new(Loops::find(&linear.ops), tiles::find(&linear.ops));
     writer.entry.clone_from(&entry);
     writer.outlined = outlined::find(&linear.ops, target);
-    let mut rest = linear.ops.as_slice();
-    while let Some((op, behind)) = rest.split_first() {
-        rest = match fills::find(rest) {
-            Some(fill) => {
-                writer.fill(&fill);
-                &rest[fill.len..]
-            }
-            None => {
-                writer.micro_op(op);
-                behind
-            }
-        };
-    }
+    writer.write(&linear.ops);
     let source = module(linear, target, &entry, &writer);
     Rendered { entry, source }
 }
@@ -185,6 +175,8 @@ struct Writer {
     dropped_bytes: usize,
     /// How often loops go on for each time that they end: metadata by number.
     weights: Vec<i64>,
+    /// What is known of a condition in the loop that is being written.
+    assumed: Option<Assumption>,
 }
 
 impl Writer {
@@ -202,6 +194,24 @@ impl Writer {
             zeros_bytes: 0,
             dropped_bytes: 0,
             weights: Vec::new(),
+            assumed: None,
+        }
+    }
+
+    /// Writes a list of micro-ops.
+    fn write(&mut self, ops: &[UOp]) {
+        let mut rest = ops;
+        while let Some((op, behind)) = rest.split_first() {
+            rest = if let Some(fill) = fills::find(rest, self.assumed.as_ref()) {
+                self.fill(&fill);
+                &rest[fill.len..]
+            } else if let Some(guarded) = guards::find(rest, &self.outlined).filter(|_| self.assumed.is_none()) {
+                self.guarded(&guarded, rest);
+                &rest[guarded.len..]
+            } else {
+                self.micro_op(op);
+                behind
+            };
         }
     }
 

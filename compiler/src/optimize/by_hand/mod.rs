@@ -18,7 +18,7 @@
 //!    What crosses memory, as a transposed copy does, goes by squares (`crossing`).
 //! 4. A reduction over lanes gets several accumulators, and takes neighbouring terms of narrow numbers at once, where an instruction adds them up (`inner_lanes`).
 //!    Scans without lanes are done for several lines in turn (`interleave`); parts that were cut off get lanes of their own (`cuts`).
-//! 5. Threads share the outermost loop, where there is work for them; loops over outputs become blocks of threads, where the machine has them (`gpu`).
+//! 5. Threads share the outermost loop, where there is work for them, or own rows that a loop over sources names (`owners`); loops over outputs become blocks of threads, where the machine has them (`gpu`).
 //!
 //! Where blocks of threads run, a thread makes no copies for itself, cuts no loops at padding, and walks in no order of blocks: steps 1 and those parts of 3 are left out.
 //!
@@ -34,6 +34,7 @@ pub(super) mod cuts;
 mod gpu;
 mod groups;
 mod lanes;
+mod owners;
 mod repeated;
 mod survey;
 mod tile;
@@ -70,6 +71,7 @@ use lanes::local_buffers::add_local_buffer;
 use lanes::ranges::choose_vector;
 use lanes::short_rows::join_short_rows;
 use lanes::turns::split_turns;
+use owners::share_rows;
 use repeated::move_repeating_inside;
 use survey::{AccessPattern, InnerLoops, Survey};
 use tile::{Tile, choose_tile, rows_of_kept};
@@ -379,6 +381,9 @@ fn choose_threads(choice: &mut Attempts<'_>, survey: &Survey, target: &Target) {
     let least = target.costs.second_thread_ops;
     if survey.work < f64::from(least) {
         choice.reasons.push(format!("one thread: {:.0} operations are less than {least}", survey.work));
+        return;
+    }
+    if share_rows(choice, survey) {
         return;
     }
     let Some(store) = choice.kernel.src().first().cloned() else { return };

@@ -35,6 +35,7 @@ const FORMS: &[(&str, &str)] = &[
     ("merge", "merge(r0, r1)"),
     ("outermost", "outermost(r0)"),
     ("thread", "thread(r0)` or `thread(r0, r1)"),
+    ("owner_computes", "owner_computes(r0, 2)"),
     ("grid", "grid(r0, x)"),
     ("block", "block(r0, x)"),
     ("lane", "lane(r0)"),
@@ -111,6 +112,7 @@ impl fmt::Display for Opt {
             Opt::Outermost { range } => write!(f, "outermost(r{range})"),
             Opt::Thread { range } => write!(f, "thread(r{range})"),
             Opt::ThreadPair { range, inner } => write!(f, "thread(r{range}, r{inner})"),
+            Opt::OwnerComputes { range, owners } => write!(f, "owner_computes(r{range}, {owners})"),
             Opt::Map { range, index: ThreadIndex::Grid(dim) } => write!(f, "grid(r{range}, {})", dim.name()),
             Opt::Map { range, index: ThreadIndex::Block(dim) } => write!(f, "block(r{range}, {})", dim.name()),
             Opt::Map { range, index: ThreadIndex::Lane } => write!(f, "lane(r{range})"),
@@ -151,6 +153,7 @@ impl FromStr for Opt {
             "frame" => Opt::Frame { load: arguments.load()?, ranges: arguments.ranges()? },
             "stage_computed" => Opt::StageComputed { load: arguments.load()?, ranges: arguments.ranges()? },
             "accumulate" => Opt::Accumulate { range: arguments.range()?, along: arguments.ranges()? },
+            "owner_computes" => Opt::OwnerComputes { range: arguments.range()?, owners: arguments.number()? },
             "grid" => Opt::Map { range: arguments.range()?, index: ThreadIndex::Grid(arguments.dim()?) },
             "block" => Opt::Map { range: arguments.range()?, index: ThreadIndex::Block(arguments.dim()?) },
             "lane" => Opt::Map { range: arguments.range()?, index: ThreadIndex::Lane },
@@ -303,7 +306,7 @@ mod tests {
         let error = |text: &str| parse_list(text).expect_err(text).to_string();
         assert_eq!(
             error("split(r0, 8), vectorise(r1, 16)"),
-            "`vectorise(r1, 16)` is no opt: there is no `vectorise`; opts are vectorize, upcast, split, split_masked, recompute, keep_shared, materialize, pack, stage, accumulate, reorder, peel, merge, outermost, thread, grid, block, lane, stage_shared, stage_padded, stage_ahead, flatten, multiply_matrices, group, frame, stage_computed, dot, multiply_tiles"
+            "`vectorise(r1, 16)` is no opt: there is no `vectorise`; opts are vectorize, upcast, split, split_masked, recompute, keep_shared, materialize, pack, stage, accumulate, reorder, peel, merge, outermost, thread, owner_computes, grid, block, lane, stage_shared, stage_padded, stage_ahead, flatten, multiply_matrices, group, frame, stage_computed, dot, multiply_tiles"
         );
         let form = "it is written as in `split(r0, 8)`";
         for (text, what) in [

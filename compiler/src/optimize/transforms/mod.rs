@@ -13,6 +13,7 @@ pub(super) mod map;
 pub(super) mod masked;
 pub(super) mod matrices;
 pub(super) mod nesting;
+pub(super) mod owners;
 pub(super) mod peel;
 pub(super) mod recompute;
 pub(super) mod split;
