@@ -154,7 +154,7 @@ mod tests {
                 Function::Eigenvalues => (&line, vec![&square, &square], 1),
                 Function::SingularValues => (&line, vec![&square, &square, &square], 1),
                 Function::Own => (&x, vec![&zero], 0),
-                Function::Checked => (&index, vec![&zero, &zero, &zero], 0),
+                Function::Checked => (&index, vec![&zero, &zero, &zero, &zero], 0),
                 Function::Order => (&index, vec![&index, &zero], 0),
                 _ => (&x, vec![&x], 1),
             };

@@ -55,6 +55,8 @@ pub(crate) fn render(linear: &Linear, target: &Target) -> Rendered {
     let mut writer = Writer::new(Loops::find(&linear.ops), tiles::find(&linear.ops));
     writer.entry.clone_from(&entry);
     writer.outlined = outlined::find(&linear.ops, target);
+    // LLVM uses those of AVX2 nowhere but on some processors, where they are no faster than loads one by one.
+    writer.has_gathers = target.features.contains("+avx512f");
     writer.write(&linear.ops);
     let source = module(linear, target, &entry, &writer);
     Rendered { entry, source }
@@ -175,6 +177,8 @@ struct Writer {
     dropped_bytes: usize,
     /// How often loops go on for each time that they end: metadata by number.
     weights: Vec<i64>,
+    /// Whether the processor has an instruction that loads from several places.
+    has_gathers: bool,
     /// What is known of a condition in the loop that is being written.
     assumed: Option<Assumption>,
 }
@@ -194,6 +198,7 @@ impl Writer {
             zeros_bytes: 0,
             dropped_bytes: 0,
             weights: Vec::new(),
+            has_gathers: true,
             assumed: None,
         }
     }

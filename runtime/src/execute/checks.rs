@@ -1,10 +1,9 @@
 //! The checked mode: an index that names nothing is an error when values are computed.
 //!
 //! Inside of a kernel nobody can raise an error. So where indices are checked, an op takes its index through a *checked* node
-//! ([`Function::Checked`]): its value is the index, and beside it stand two numbers, the place of the first element that is out of range and
-//! that element, and which call it was. Before a program runs, the numbers of all checked nodes in it are computed by a program
-//! of their own, and looked at; so nothing has been written when one is refused. Whatever depends on an index has its node below
-//! it, a gradient too.
+//! ([`Function::Checked`]): its value is the index, and beside it stand whether an element of it is out of range, the place of the first one and
+//! that element, and which call it was. Before a program runs, a program of its own asks whether there is such an element in any of its checked nodes; so nothing has been written when
+//! one is refused. Only then the numbers are computed. Whatever depends on an index has its node below it, a gradient too.
 //!
 //! Always: programs without such nodes cost nothing more. Not here: which ops check what (`tensor::bounds`). Tested by
 //! `tests/it/indices.rs`.
@@ -15,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use warpweft_compiler::ir::{Arg, Function, Op, UOp, postorder_until};
+use warpweft_compiler::ops::indexing::Outside;
 
 use super::held::read_stored;
 use super::{ExecuteError, computed, realize_unchecked};
@@ -71,16 +71,16 @@ impl fmt::Display for IndexError {
 
 impl std::error::Error for IndexError {}
 
-/// The index as a node that is checked whenever what depends on it is computed: by the place of its first element that is out of range
-/// (`i64::MAX` if there is none) and that element.
-pub(crate) fn checked(index: &UOp, place: UOp, value: UOp, call: IndexCall) -> UOp {
+/// The index as a node that is checked whenever what depends on it is computed.
+pub(crate) fn checked(index: &UOp, outside: Outside, call: IndexCall) -> UOp {
     ANY.store(true, Ordering::Relaxed);
     let mut calls = CALLS.lock().unwrap_or_else(PoisonError::into_inner);
     let number = calls.iter().position(|known| *known == call).unwrap_or_else(|| {
         calls.push(call);
         calls.len() - 1
     });
-    let src = vec![index.clone(), place, value, UOp::index(number as i64)];
+    let Outside { any, place, value } = outside;
+    let src = vec![index.clone(), any, place, value, UOp::index(number as i64)];
     UOp::new(Op::Function, index.dtype(), src, Arg::Function(Function::Checked))
 }
 
@@ -102,13 +102,16 @@ pub(crate) fn look_at(nodes: &[UOp]) -> Result<(), ExecuteError> {
     if nodes.is_empty() {
         return Ok(());
     }
-    let numbers: Vec<UOp> = nodes.iter().flat_map(|node| node.src()[1..3].iter().cloned()).collect();
+    if !is_any(&realize_unchecked(&[any_outside(nodes)])?[0])? {
+        return Ok(());
+    }
+    let numbers: Vec<UOp> = nodes.iter().flat_map(|node| node.src()[2..4].iter().cloned()).collect();
     let found = realize_unchecked(&numbers)?.iter().map(number_of).collect::<Result<Vec<i64>, _>>()?;
     for (node, found) in nodes.iter().zip(found.chunks(2)) {
         if found[0] == i64::MAX {
             continue;
         }
-        let call = node.src()[3].as_int().and_then(|number| {
+        let call = node.src()[4].as_int().and_then(|number| {
             let calls = CALLS.lock().unwrap_or_else(PoisonError::into_inner);
             calls.get(number as usize).cloned()
         });
@@ -117,6 +120,17 @@ pub(crate) fn look_at(nodes: &[UOp]) -> Result<(), ExecuteError> {
         return Err(ExecuteError::Index(Box::new(IndexError { call, place: found[0], value: found[1] })));
     }
     Ok(())
+}
+
+/// Whether an element of any of these checked nodes is out of range: a `bool`.
+pub(crate) fn any_outside(nodes: &[UOp]) -> UOp {
+    let each = nodes.iter().map(|node| node.src()[1].clone());
+    each.reduce(|a, b| a.or(&b)).unwrap_or_else(|| UOp::bool(false))
+}
+
+/// What [`any_outside`] came to.
+pub(crate) fn is_any(stored: &UOp) -> Result<bool, ExecuteError> {
+    Ok(read_stored(stored)?.iter().any(|byte| *byte != 0))
 }
 
 fn number_of(stored: &UOp) -> Result<i64, ExecuteError> {

@@ -47,7 +47,7 @@ use crate::search::Tuning;
 pub(crate) use held::is_of_constants;
 
 pub use checks::{IndexCall, IndexError};
-pub(crate) use checks::{checked, checked_below, look_at};
+pub(crate) use checks::{any_outside, checked, checked_below, is_any, look_at};
 pub use device_view::DeviceView;
 pub use error::ExecuteError;
 pub use executor::Executor;

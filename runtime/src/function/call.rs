@@ -86,6 +86,8 @@ pub(super) struct Program {
     pub(super) donations: Vec<(usize, usize)>,
     /// Nodes of the checked mode, over placeholders.
     pub(super) checks: Vec<UOp>,
+    /// Whether an index has an element out of range, of the same arguments; none where nothing is checked.
+    pub(super) outside: Option<Box<Program>>,
     /// Variables that a caller gives by name.
     pub(super) variables: Vec<UOp>,
     /// Placeholders of states of which kernels replace elements in memory.
@@ -120,16 +122,12 @@ impl Program {
         // In the order of the closure's draws, so that numbers are those that it would draw by itself.
         let draws: SmallVec<[[u32; 3]; 4]> = self.draws.iter().map(|_| crate::tensor::next_draw()).collect();
         let variables = self.bindings.values(named, &self.specs, &given, &draws, location)?;
-        if !self.checks.is_empty() {
+        if let Some(outside) = &self.outside
+            && outside.is_any(named, arguments, &mut given, &draws, location)?
+        {
             self.look_at_indices(named, arguments, &draws, location)?;
         }
-        let mut nodes: SmallVec<[Option<UOp>; 16]> = SmallVec::new();
-        let mut pieces = Pieces::new();
-        for (slot, source) in self.sources.iter().enumerate() {
-            let (memory, node) = self.memory(slot, source, &mut given)?;
-            pieces.push(memory);
-            nodes.push(node);
-        }
+        let (mut pieces, mut nodes) = self.pieces(&mut given)?;
         // Nothing below asks for another storage while these are held.
         let mut held = self.hold_replaced(&mut pieces)?;
         self.add_stored(&mut pieces, arguments, &mut given, &mut nodes);
@@ -140,6 +138,34 @@ impl Program {
         drop(held);
         drop(old); // after the locks: it may be the last owner of much
         self.finish(arguments, stored, &of_held)
+    }
+
+    /// The memory of each slot, and its `Buffer` node if it is a whole one.
+    fn pieces(&self, given: &mut [Given]) -> Result<(Pieces, SmallVec<[Option<UOp>; 16]>)> {
+        let mut nodes: SmallVec<[Option<UOp>; 16]> = SmallVec::new();
+        let mut pieces = Pieces::new();
+        for (slot, source) in self.sources.iter().enumerate() {
+            let (memory, node) = self.memory(slot, source, given)?;
+            pieces.push(memory);
+            nodes.push(node);
+        }
+        Ok((pieces, nodes))
+    }
+
+    /// Runs it, of which the value is whether there is something ([`execute::any_outside`]).
+    fn is_any(
+        &self,
+        named: &[(&Var, i64)],
+        arguments: &[&Tensor],
+        given: &mut [Given],
+        draws: &[[u32; 3]],
+        location: &'static Location<'static>,
+    ) -> Result<bool> {
+        let variables = self.bindings.values(named, &self.specs, given, draws, location)?;
+        let (mut pieces, mut nodes) = self.pieces(given)?;
+        self.add_stored(&mut pieces, arguments, given, &mut nodes);
+        self.executor.replay(&self.replay, &mut pieces, &variables.by_number)?;
+        Ok(execute::is_any(&self.stored(&pieces, nodes, &variables.by_node)[0])?)
     }
 
     /// The program that asks every state for its memory, compiled when it is first needed.
@@ -256,7 +282,7 @@ impl Program {
         Ok(results)
     }
 
-    /// Computes what the checked mode looks at, before anything else is.
+    /// Computes what the checked mode looks at, where an element is out of range: an error.
     #[cold]
     fn look_at_indices(
         &self,

@@ -95,6 +95,25 @@ pub(super) fn normalized(parts: &Parts, of_trace: &Draws, packed: &[Packed]) -> 
 
 /// The program of graphs, in which these states stand as what they are unpacked from.
 pub(super) fn compiled(parts: Parts, packed: Vec<Packed>) -> Result<Program> {
+    let traced_nodes: Vec<UOp> = parts.values.iter().map(|value| value.node.clone()).collect();
+    let checks = execute::checked_below(&traced_nodes);
+    let outside = if checks.is_empty() { None } else { Some(Box::new(outside(&parts, &checks)?)) };
+    Ok(Program { checks, outside, ..unchecked(parts, packed)? })
+}
+
+/// The program that says whether an index of these checked nodes has an element out of range.
+fn outside(parts: &Parts, checks: &[UOp]) -> Result<Program> {
+    let specs = parts.specs.iter().map(|spec| Spec { donated: false, ..spec.clone() }).collect();
+    let values = vec![Value::new(execute::any_outside(checks), Target::Result(0))];
+    let (states, placeholders) = (parts.states.clone(), parts.placeholders.clone());
+    let (variables, draws, executor) = (parts.variables.clone(), parts.draws.clone(), parts.executor.clone());
+    let location = parts.location;
+    let parts = Parts { variables, specs, executor, values, placeholders, states, draws, replaced: Vec::new(), location };
+    unchecked(parts, Vec::new())
+}
+
+/// The program, which looks at no index.
+fn unchecked(parts: Parts, packed: Vec<Packed>) -> Result<Program> {
     let of_trace = Draws::of(&parts.draws);
     let (nodes, normalized) = normalized(&parts, &of_trace, &packed)?;
     let Parts { variables, specs, executor, values, placeholders, states, draws, replaced, location } = parts;
@@ -106,9 +125,9 @@ pub(super) fn compiled(parts: Parts, packed: Vec<Packed>) -> Result<Program> {
     let replay = executor.prepare(&nodes, &normalized.sink)?;
     let donations = donations(&specs, &replay, &sources);
     let bindings = Bindings::new(&variables, &specs, &of_trace, &replay.variables, &normalized.bindings, location)?;
-    let traced_nodes: Vec<UOp> = values.iter().map(|value| value.node.clone()).collect();
     Ok(Program {
-        checks: execute::checked_below(&traced_nodes),
+        checks: Vec::new(),
+        outside: None,
         variables,
         specs,
         executor,

@@ -2,7 +2,7 @@
 //!
 //! In [`index`] and [`index_put`] negative indices count from the end; everywhere else they are out of range, as in PyTorch. There is no way to
 //! raise an error from inside a kernel: an index out of range reads 0, as hardware that masks a load does, or names no place to write
-//! to. [`first_outside`] finds it, for who wants to raise an error before.
+//! to. [`outside`] finds it, for who wants to raise an error before.
 
 use crate::ir::{Dim, Function, ReduceOp, Shape};
 use crate::ops::create::positions;
@@ -116,20 +116,29 @@ pub(in crate::ops) fn in_range(index: &UOp, len: i64) -> UOp {
     if len <= bounds.1 { inside.and(&index.lt(index.const_like(len))) } else { inside }
 }
 
-/// The place, counted row-major, of the first element that is neither in `lowest..end` nor the ignored one, and that element; both `i64`. If
-/// there is none, the place is the largest `i64`.
-pub fn first_outside(index: &UOp, lowest: i64, end: i64, ignored: Option<i64>) -> (UOp, UOp) {
+/// Elements of an index that name nothing.
+pub struct Outside {
+    /// Whether there is one: a `bool` of shape `[1]`, in one pass over the index.
+    pub any: UOp,
+    /// The place of the first, counted row-major: an `i64` of shape `[1]`, the largest `i64` if there is none.
+    pub place: UOp,
+    /// That element: an `i64` of shape `[1]`.
+    pub value: UOp,
+}
+
+/// The elements that are neither in `lowest..end` nor the ignored one.
+pub fn outside(index: &UOp, lowest: i64, end: i64, ignored: Option<i64>) -> Outside {
     let count = index.shape().numel();
     let flat = index.cast(DType::I64).reshape([count.clone()]);
     let number = |value: i64| UOp::int(value, DType::I64);
-    let mut outside = flat.lt(&number(lowest)).or(&flat.lt(&number(end)).not());
+    let mut is_outside = flat.lt(&number(lowest)).or(&flat.lt(&number(end)).not());
     if let Some(ignored) = ignored {
-        outside = outside.and(&flat.differs(&number(ignored)));
+        is_outside = is_outside.and(&flat.differs(&number(ignored)));
     }
     let places = UOp::iota(count).cast(DType::I64);
-    let place = outside.select(&places, number(i64::MAX)).reduce(ReduceOp::Min, &[0]);
+    let place = is_outside.select(&places, number(i64::MAX)).reduce(ReduceOp::Min, &[0]);
     let value = places.equals(&place).select(&flat, number(i64::MIN)).reduce(ReduceOp::Max, &[0]);
-    (place, value)
+    Outside { any: is_outside.reduce(ReduceOp::Max, &[0]), place, value }
 }
 
 /// Negative indices counted from the end.

@@ -124,8 +124,7 @@ pub(super) fn index_of(
     if !is_checked() {
         return Ok(index.clone());
     }
-    let (place, value) = indexing::first_outside(index, lowest, end, ignored);
-    Ok(execute::checked(index, place, value, call()))
+    Ok(execute::checked(index, indexing::outside(index, lowest, end, ignored), call()))
 }
 
 /// What an op makes of its index, after [`index_of`]. What the op itself refuses comes first.
