@@ -9,6 +9,7 @@ mod attention_tiles;
 mod bad_input;
 mod batches;
 mod chains;
+mod chosen_rows;
 mod corpora;
 mod coverage;
 #[cfg(target_os = "linux")]

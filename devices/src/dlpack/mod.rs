@@ -26,6 +26,8 @@ use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use warpweft_compiler::DType;
+
 use self::abi::{
     CPU, CUDA, DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLTensor, IS_COPIED, READ_ONLY, VERSION,
 };
@@ -193,6 +195,29 @@ impl Capsule {
     /// If the struct is of another major version: what it says is not known.
     pub fn device(&self) -> Result<DLDevice, DlpackError> {
         Ok(self.tensor()?.device)
+    }
+
+    /// Whether its memory is the host's and holds elements of this type in row-major order, of these lengths, none of which is 0.
+    pub fn is_row_major(&self, dtype: DType, shape: &[i64]) -> bool {
+        let Ok(tensor) = self.tensor() else { return false };
+        let is_alike = tensor.device.device_type == CPU
+            && dtype_of(tensor.dtype).is_ok_and(|found| found == dtype)
+            && usize::try_from(tensor.ndim).is_ok_and(|axes| axes == shape.len());
+        if !is_alike || shape.is_empty() {
+            return is_alike;
+        }
+        // SAFETY: as in `read`: a pointer that is not null points to as many numbers as there are axes.
+        let numbers = |pointer: *mut i64| unsafe { std::slice::from_raw_parts(pointer.cast_const(), shape.len()) };
+        if tensor.shape.is_null() || numbers(tensor.shape) != shape {
+            return false;
+        }
+        let mut step = 1i64;
+        tensor.strides.is_null()
+            || numbers(tensor.strides).iter().zip(shape).rev().all(|(stride, len)| {
+                let is_next = *len == 1 || *stride == step;
+                step = step.saturating_mul(*len);
+                is_next
+            })
     }
 
     /// What the capsule says of its memory, the offset counted from its lowest element; and where that memory is. `None` if there are no

@@ -84,7 +84,8 @@ impl Writer {
         let (lanes, mask) = (dtype.lanes(), self.typed(mask));
         let buffer = self.operand(&index.src()[0]).to_string();
         let first = self.step(name, "first", &format!("insertelement <{lanes} x ptr> poison, ptr {buffer}, i64 0"));
-        let instead = format!("shufflevector <{lanes} x ptr> {first}, <{lanes} x ptr> poison, <{lanes} x i32> zeroinitializer");
+        let instead =
+            format!("shufflevector <{lanes} x ptr> {first}, <{lanes} x ptr> poison, <{lanes} x i32> zeroinitializer");
         let instead = self.step(name, "instead", &instead);
         let choice = format!("select {mask}, <{lanes} x ptr> {}, <{lanes} x ptr> {instead}", self.operand(index));
         let places = self.step(name, "places", &choice);

@@ -56,7 +56,7 @@ pub(crate) fn render(linear: &Linear, target: &Target) -> Rendered {
     writer.entry.clone_from(&entry);
     writer.outlined = outlined::find(&linear.ops, target);
     // LLVM uses those of AVX2 nowhere but on some processors, where they are no faster than loads one by one.
-    writer.has_gathers = target.features.contains("+avx512f");
+    writer.has_gathers = target.vector_bytes >= 64 || target.features.contains("+avx512vl");
     writer.write(&linear.ops);
     let source = module(linear, target, &entry, &writer);
     Rendered { entry, source }

@@ -11,11 +11,11 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use smallvec::SmallVec;
-use warpweft::function::Spec;
+use warpweft::function::{Foreign, Spec};
 use warpweft::search::Tuning;
 use warpweft::tensor::{CallError, Dims, Var};
 use warpweft::{DType, DynFunction, Error, Tensor, compile_dyn_with, spec};
-use warpweft_devices::dlpack::{Capsule, python};
+use warpweft_devices::dlpack::python;
 
 use crate::arguments::{Lengths, bindings};
 use crate::dtype::Wanted;
@@ -28,12 +28,6 @@ use crate::var::PyVar;
 pub(crate) struct PyFunction {
     function: RwLock<DynFunction>,
     specs: Vec<(DType, Dims)>,
-}
-
-/// An argument of [`PyFunction::call_arrays`].
-enum Array {
-    Capsule(Capsule),
-    Tensor(Tensor),
 }
 
 /// What tells the library that a callable raised; the exception is kept beside it.
@@ -147,21 +141,13 @@ impl PyFunction {
         variables: Vec<(Py<PyVar>, i64)>,
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let array = |argument: &Bound<'py, PyAny>| match argument.cast::<PyTensor>() {
-            Ok(tensor) => Ok(Array::Tensor(tensor.get().0.clone())),
-            Err(_) => python::take(argument).map(Array::Capsule),
+            Ok(tensor) => Ok(Foreign::Tensor(tensor.get().0.clone())),
+            Err(_) => python::take(argument).map(Foreign::Memory),
         };
-        let arrays: Vec<Array> = arguments.iter().map(array).collect::<PyResult<_>>()?;
+        let arrays: Vec<Foreign> = arguments.iter().map(array).collect::<PyResult<_>>()?;
         let variables = bindings(variables);
-        let results = asked(py, || {
-            let tensor = |array| match array {
-                Array::Capsule(capsule) => Tensor::from_dlpack(capsule),
-                Array::Tensor(tensor) => tensor,
-            };
-            let arguments: Vec<Tensor> = arrays.into_iter().map(tensor).collect();
-            let named: Vec<(&Var, i64)> = variables.iter().map(|(variable, value)| (variable, *value)).collect();
-            let results = self.function().call_with(&named, &arguments.iter().collect::<Vec<_>>())?;
-            results.into_iter().map(Tensor::into_dlpack).collect::<warpweft::Result<Vec<Capsule>>>()
-        })?;
+        let named: Vec<(&Var, i64)> = variables.iter().map(|(variable, value)| (variable, *value)).collect();
+        let results = asked(py, || self.function().call_foreign(&named, arrays))?;
         results.into_iter().map(|capsule| python::give(py, capsule, false)).collect()
     }
 

@@ -162,11 +162,15 @@ impl Executor {
     /// When there is no memory for a copy, or it is memory that kernels of the device cannot use.
     pub fn adopt(&self, memory: RawBuffer, dtype: DType) -> Result<UOp, ExecuteError> {
         let len = memory.bytes() / dtype.bytes().max(1);
-        let buffer = match elements::as_elements(memory.all()) {
-            Some(bytes) if !self.device.uses_host_memory() => Buffer::from_bytes(&self.allocator, bytes)?,
-            Some(_) | None => Buffer::foreign(&self.allocator, self.device.adopt(memory)?),
-        };
-        Ok(run::buffer_node(buffer, dtype, len as u64, &self.name))
+        Ok(run::buffer_node(self.adopted(memory)?, dtype, len as u64, &self.name))
+    }
+
+    /// The same without a node.
+    pub(crate) fn adopted(&self, memory: RawBuffer) -> Result<Buffer, ExecuteError> {
+        match elements::as_elements(memory.all()) {
+            Some(bytes) if !self.device.uses_host_memory() => Ok(Buffer::from_bytes(&self.allocator, bytes)?),
+            Some(_) | None => Ok(Buffer::foreign(&self.allocator, self.device.adopt(memory)?)),
+        }
     }
 
     /// Returns when the device has done all that it was given.

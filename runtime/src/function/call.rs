@@ -12,6 +12,7 @@ use warpweft_compiler::schedule::{ANONYMOUS, view_of};
 use super::Spec;
 use super::arguments::Given;
 use super::bindings::Bindings;
+use super::foreign::Plain;
 use super::trace::{Parts, compiled};
 use crate::execute::{self, Executor, Pieces, Replay};
 use crate::memory::Buffer;
@@ -88,6 +89,8 @@ pub(super) struct Program {
     pub(super) checks: Vec<UOp>,
     /// Whether an index has an element out of range, of the same arguments; none where nothing is checked.
     pub(super) outside: Option<Box<Program>>,
+    /// What calls on memory of other libraries need, if it only computes.
+    pub(super) plain: Option<Plain>,
     /// Variables that a caller gives by name.
     pub(super) variables: Vec<UOp>,
     /// Placeholders of states of which kernels replace elements in memory.

@@ -140,7 +140,13 @@ impl Program {
         self.values.iter().filter(|value| matches!(value.target, Target::Result(_))).count()
     }
 
-    fn check_count(&self, what: &str, wanted: usize, given: usize, location: &'static Location<'static>) -> Result<()> {
+    pub(super) fn check_count(
+        &self,
+        what: &str,
+        wanted: usize,
+        given: usize,
+        location: &'static Location<'static>,
+    ) -> Result<()> {
         if given == wanted {
             return Ok(());
         }

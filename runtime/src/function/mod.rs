@@ -29,6 +29,7 @@ mod bindings;
 mod call;
 mod checkpoint;
 mod dynamic;
+mod foreign;
 mod held;
 #[cfg(test)]
 mod properties;
@@ -52,6 +53,7 @@ pub use batch::vmap;
 use call::Program;
 pub use checkpoint::checkpoint;
 pub use dynamic::{DynFunction, compile_dyn, compile_dyn_with};
+pub use foreign::Foreign;
 
 /// What an argument of a function must be.
 #[derive(Clone, Debug, PartialEq)]

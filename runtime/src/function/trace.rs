@@ -11,6 +11,7 @@ use warpweft_compiler::schedule::{Normalized, normalize_for_writes};
 use super::Spec;
 use super::bindings::{Bindings, Draws};
 use super::call::{Packed, Program, Source, Target, Value, flat_like};
+use super::foreign::Plain;
 use super::held::gives_way;
 use crate::execute::{self, Executor, Replay};
 use crate::memory::Buffer;
@@ -98,7 +99,9 @@ pub(super) fn compiled(parts: Parts, packed: Vec<Packed>) -> Result<Program> {
     let traced_nodes: Vec<UOp> = parts.values.iter().map(|value| value.node.clone()).collect();
     let checks = execute::checked_below(&traced_nodes);
     let outside = if checks.is_empty() { None } else { Some(Box::new(outside(&parts, &checks)?)) };
-    Ok(Program { checks, outside, ..unchecked(parts, packed)? })
+    let mut program = Program { checks, outside, ..unchecked(parts, packed)? };
+    program.plain = Plain::of(&program);
+    Ok(program)
 }
 
 /// The program that says whether an index of these checked nodes has an element out of range.
@@ -108,7 +111,8 @@ fn outside(parts: &Parts, checks: &[UOp]) -> Result<Program> {
     let (states, placeholders) = (parts.states.clone(), parts.placeholders.clone());
     let (variables, draws, executor) = (parts.variables.clone(), parts.draws.clone(), parts.executor.clone());
     let location = parts.location;
-    let parts = Parts { variables, specs, executor, values, placeholders, states, draws, replaced: Vec::new(), location };
+    let parts =
+        Parts { variables, specs, executor, values, placeholders, states, draws, replaced: Vec::new(), location };
     unchecked(parts, Vec::new())
 }
 
@@ -128,6 +132,7 @@ fn unchecked(parts: Parts, packed: Vec<Packed>) -> Result<Program> {
     Ok(Program {
         checks: Vec::new(),
         outside: None,
+        plain: None,
         variables,
         specs,
         executor,

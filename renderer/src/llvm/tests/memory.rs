@@ -152,3 +152,28 @@ fn lines_are_asked_for_behind_an_address() {
     "#]],
     );
 }
+
+#[test]
+fn places_that_are_not_there_are_zeros_without_an_instruction_for_gathers() {
+    let mut list = List::default();
+    let (out, a) = (list.param(0, DType::F32, 64), list.param(1, DType::F32, 64));
+    let r = list.range(0, &i64(4), AxisKind::Loop);
+    let places = list.push(Op::Ramp, DType::I64.with_lanes(4), &[&r], Arg::Number(3));
+    let gate = list.binary(Op::Lt, &places, &UOp::int(9, places.dtype()));
+    let gathered = list.load(&a, 4, &places, Some(&gate));
+    list.store(&out, &r, None, &gathered);
+    list.end(&r);
+    let written = |target: &Target| source(List(list.0.clone()), target);
+    let source = written(&Target::test_avx2());
+    for line in [
+        "%load4.places = select <4 x i1> %lt2, <4 x ptr> %index3, <4 x ptr> %load4.instead",
+        "@llvm.masked.gather.v4f32.v4p0(<4 x ptr> align 4 %load4.places, <4 x i1> splat (i1 true), <4 x float> zeroinitializer)",
+        "%load4 = select <4 x i1> %lt2, <4 x float> %load4.found, <4 x float> zeroinitializer",
+    ] {
+        assert!(source.contains(line), "{line}: {source}");
+    }
+    assert!(
+        written(&Target::test_avx512())
+            .contains("<4 x ptr> align 4 %index3, <4 x i1> %lt2, <4 x float> zeroinitializer)")
+    );
+}
