@@ -6,12 +6,12 @@ use warpweft::{DType, DynFunction, Tensor, Var, compile_dyn, compile_dyn_with, s
 fn floats(shape: &[i64], first: f32) -> Tensor {
     let count = shape.iter().product::<i64>() as usize;
     let x = Tensor::from_vec((0..count).map(|k| k as f32 + first).collect(), shape.to_vec());
-    x.realize().unwrap();
+    x.realize().expect("memory");
     x
 }
 
 fn memory(tensor: &Tensor) -> Foreign {
-    Foreign::Memory(tensor.to_dlpack().unwrap())
+    Foreign::Memory(tensor.to_dlpack().expect("a capsule"))
 }
 
 const NONE: &[(&Var, i64)] = &[];
@@ -31,7 +31,7 @@ fn function(of: impl Fn(&Tensor, &Tensor) -> Vec<Tensor>) -> DynFunction {
 
 /// Where a tensor's memory begins.
 fn address(tensor: &Tensor) -> usize {
-    let (memory, _) = tensor.to_dlpack().unwrap().into_memory().unwrap();
+    let (memory, _) = tensor.to_dlpack().expect("a capsule").into_memory().expect("memory");
     memory.all().address().as_ptr().addr()
 }
 
