@@ -262,6 +262,7 @@ mod tests {
             Opt::Outermost { range: a },
             Opt::Thread { range: a },
             Opt::ThreadPair { range: a, inner: b },
+            Opt::OwnerComputes { range: a, owners: b },
             Opt::Map { range: a, index: ThreadIndex::Grid(ThreadDim::Z) },
             Opt::Map { range: b, index: ThreadIndex::Block(ThreadDim::Y) },
             Opt::Map { range: a, index: ThreadIndex::Lane },

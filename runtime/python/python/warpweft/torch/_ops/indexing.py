@@ -26,7 +26,7 @@ def _split(c: Context, x: ww.Tensor, indices: Any) -> tuple[list[int], list[ww.T
         if index.dtype in (ww.bool_, ww.uint8):
             raise Unsupported("a mask names places that depend on values")
         axes.append(axis)
-        found.append(_positive(index, x.shape[axis]))
+        found.append(index)
     return axes, found
 
 
@@ -87,7 +87,7 @@ def _accumulated(x: ww.Tensor, axes: list[int], indices: list[ww.Tensor], values
         shape = _broadcast(shape, found.shape)
     place: Any = 0
     for axis, found in zip(axes, indices):
-        place = found.astype(ww.int64).expand(shape) + place * x.shape[axis]
+        place = _positive(found.astype(ww.int64), x.shape[axis]).expand(shape) + place * x.shape[axis]
     count = 1
     for length in shape:
         count *= length
@@ -120,7 +120,7 @@ def gather(c: Context, x: ww.Tensor, dim: int, index: ww.Tensor, *, sparse_grad:
     axis = axis_of(dim, x.ndim)
     if not index.ndim:
         return x.gather(0, _wide(index).reshape(1)).reshape(())
-    return x.gather(axis, _positive(index, x.shape[axis]))
+    return x.gather(axis, _wide(index))
 
 
 def _scattered(c: Context, x: ww.Tensor, dim: int, index: ww.Tensor, source: ww.Tensor, how: Any, include: bool = True) -> Any:
@@ -135,7 +135,7 @@ def _scattered(c: Context, x: ww.Tensor, dim: int, index: ww.Tensor, source: ww.
         source = source.reshape(1)
     axis = axis_of(dim, x.ndim)
     source = source[tuple(slice(0, length) for length in index.shape)]
-    index = _positive(index, x.shape[axis])
+    index = _wide(index)
     found = x.scatter(axis, index, source) if how is None else x.scatter_reduce(axis, index, source, how, include)
     return found.reshape(()) if flat else found
 
