@@ -35,6 +35,7 @@ mod gpu;
 mod groups;
 mod lanes;
 mod owners;
+mod parts;
 mod repeated;
 mod survey;
 mod tile;
@@ -45,6 +46,7 @@ use crate::kernel::local_buffers::scratch_bytes;
 use crate::kernel::ranges::{closed_ranges, range_id};
 use crate::optimize::apply::apply;
 use crate::optimize::opt::Opt;
+use crate::optimize::transforms::nesting::between;
 use crate::optimize::transforms::split::is_reduce;
 use crate::target::Target;
 use blocks_outside::move_blocks_outside;
@@ -72,6 +74,7 @@ use lanes::ranges::choose_vector;
 use lanes::short_rows::join_short_rows;
 use lanes::turns::split_turns;
 use owners::share_rows;
+use parts::share_parts;
 use repeated::move_repeating_inside;
 use survey::{AccessPattern, InnerLoops, Survey};
 use tile::{Tile, choose_tile, rows_of_kept};
@@ -397,7 +400,8 @@ fn choose_threads(choice: &mut Attempts<'_>, survey: &Survey, target: &Target) {
     match (loops.as_slice(), lens.as_slice()) {
         ([first, second, ..], [len, _, ..]) if *len < enough => {
             let pair = Opt::ThreadPair { range: range_id(first), inner: range_id(second) };
-            if !choice.attempt(pair) {
+            let repeats = !between(&choice.kernel, first, second).is_empty();
+            if !(!repeats && choice.attempt(pair) || share_parts(choice, first, second)) {
                 share_loop(choice, range_id(first));
             }
         }

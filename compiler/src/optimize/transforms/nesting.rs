@@ -18,6 +18,9 @@ use crate::lower::loops::ranges_by_id;
 use crate::optimize::opt::Reason;
 use crate::symbolic::simplify;
 
+/// Iterations of an inner loop, at most, for which threads that share it with the outer one repeat what the outer one computes once.
+pub(crate) const REPEATED_MAX: i64 = 8;
+
 fn kind_of(range: &UOp) -> AxisKind {
     range.as_range().map_or(AxisKind::Loop, |arg| arg.kind)
 }
@@ -171,6 +174,26 @@ fn check_nest(root: &UOp) -> Result<(), Reason> {
     Ok(())
 }
 
+/// The reductions and local buffers that stand in the first of two loops, and not in the second: where threads share both, they are repeated for each iteration of the second.
+pub(crate) fn between(root: &UOp, first: &UOp, second: &UOp) -> Vec<UOp> {
+    let dependencies = Dependencies::of(root);
+    // Loops of what stands in both: what stands in these does so too.
+    let in_both = |loop_end: &&UOp| {
+        let set = dependencies.get(loop_end);
+        set.contains(range_id(first)) && set.contains(range_id(second))
+    };
+    let further: Vec<u32> = inner_loop_ends(&dependencies.order, root)
+        .filter(in_both)
+        .flat_map(|loop_end| closed_ranges(loop_end).iter().map(range_id))
+        .collect();
+    let stands_between = |loop_end: &&UOp| {
+        let set = dependencies.get(loop_end);
+        let is_further_in = further.iter().any(|id| set.contains(*id));
+        set.contains(range_id(first)) && !set.contains(range_id(second)) && !is_further_in
+    };
+    inner_loop_ends(&dependencies.order, root).filter(stands_between).cloned().collect()
+}
+
 /// The outermost ranges of all stores as one parallel range.
 pub(crate) fn make_parallel(root: &UOp, outer: &[UOp]) -> Result<UOp, Reason> {
     if outer.iter().any(|range| kind_of(range) != AxisKind::Loop) {
@@ -189,25 +212,11 @@ pub(crate) fn make_parallel(root: &UOp, outer: &[UOp]) -> Result<UOp, Reason> {
     if !root.src().iter().flat_map(loads_before).all(is_own) {
         return Err("one thread would replace what another still has to read".into());
     }
-    if let [first, second] = outer {
-        let mut inner = inner_loop_ends(&dependencies.order, root);
-        // Loops of what stands in both: what stands in these does so too.
-        let in_both = |loop_end: &&UOp| {
-            let set = dependencies.get(loop_end);
-            set.contains(range_id(first)) && set.contains(range_id(second))
-        };
-        let further: Vec<u32> = inner_loop_ends(&dependencies.order, root)
-            .filter(in_both)
-            .flat_map(|loop_end| closed_ranges(loop_end).iter().map(range_id))
-            .collect();
-        let stands_between = |loop_end: &UOp| {
-            let set = dependencies.get(loop_end);
-            let is_further_in = further.iter().any(|id| set.contains(*id));
-            set.contains(range_id(first)) && !set.contains(range_id(second)) && !is_further_in
-        };
-        if inner.any(stands_between) {
-            return Err("what is computed once for an iteration of the outer loop would be repeated".into());
-        }
+    if let [first, second] = outer
+        && second.src()[0].max_value() > REPEATED_MAX
+        && !between(root, first, second).is_empty()
+    {
+        return Err("what is computed once for an iteration of the outer loop would be repeated".into());
     }
     let len = outer.iter().map(|range| range.src()[0].clone()).reduce(|product, len| simplify(&(product * len)));
     let parallel = UOp::range(len.unwrap_or_else(|| UOp::index(1)), range_id(&outer[0]), AxisKind::Parallel);
