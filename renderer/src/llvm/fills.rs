@@ -191,7 +191,11 @@ enum Origin<'l> {
 fn origin_of<'l>(value: &'l UOp, inside: &FxHashSet<&UOp>, assumed: Option<&Assumption>) -> Option<Origin<'l>> {
     let dtype = value.dtype();
     match value.op() {
-        Op::Const => (value.as_scalar()?.to_bits(dtype.element()) == 0).then_some(Origin::Zeros),
+        Op::Const => {
+            let scalar = value.as_scalar()?;
+            let is_zero = scalar.to_bits(dtype.element()) == 0;
+            is_zero.then_some(Origin::Zeros)
+        }
         Op::Load if inside.contains(value) => {
             let index = &value.src()[0];
             match gate_under(index, assumed) {
