@@ -248,6 +248,29 @@ fn many_keys_take_one_kernel_whose_memory_does_not_grow_with_them() {
     }
 }
 
+#[test]
+fn threads_share_heads_of_which_there_are_no_multiple() {
+    let opts = |heads: i64, rows: i64| {
+        let input = || Tensor::from_vec(vec![0.5f32; (heads * rows * 64) as usize], [heads, rows, 64]);
+        let value = input().attention(&input(), &input(), &AttentionOptions::default());
+        let program = normalize(&[warpweft::compiler::graph(&value).expect("a graph")], |_| None).expect("a program");
+        let schedule = schedule_with(&program.sink, ScheduleOptions::default(), &mut Silent).expect("a schedule");
+        let kernel = loops_of(&schedule.kernels.last().expect("a kernel").ast, &mut Silent);
+        choose(&kernel, &Target { threads: 2, ..Target::test_avx2() }).applied
+    };
+    let shares_parts = |opts: &[Opt]| matches!(opts, [.., Opt::Split { .. }, Opt::ThreadPair { .. }]);
+    assert!(shares_parts(&opts(3, 434)) && shares_parts(&opts(5, 700)));
+    // They are even, or rows too few for parts.
+    for opts in [opts(2, 434), opts(4, 434), opts(3, 20)] {
+        assert!(!shares_parts(&opts), "{opts:?}");
+    }
+    // Rows that tiles and parts leave over, too.
+    for [rows, keys] in [[434, 434], [301, 97], [102, 1030]] {
+        let options = AttentionOptions::default();
+        Inputs::new([3, 3, rows, keys, 8]).check("three heads", &options, |_, _| 0.0, f64::NAN);
+    }
+}
+
 /// Float operations that a list of micro-ops does, and elements of parameters that it loads, lanes of vectors counted each: those in a loop as often as it runs.
 fn operations_and_loads(linear: &Linear) -> [f64; 2] {
     let (mut runs, mut operations, mut loads) = (vec![linear.grid as f64], 0.0, 0.0);

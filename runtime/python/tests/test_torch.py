@@ -203,6 +203,15 @@ def test_strides_are_eagers():
     torch.testing.assert_close(compiled(g)(y), g(y))
 
 
+def test_an_index_that_names_nothing_is_no_other_one():
+    """Eager PyTorch refuses these; a kernel reads 0, or stores nothing."""
+    x, beyond, negative = torch.ones(2, 5), torch.tensor([-7, -5, 4]), torch.tensor([[-1, 0], [4, -5]])
+    assert compiled(lambda x, i: x[:, i])(x, beyond).tolist() == [[0, 1, 1]] * 2
+    assert compiled(lambda x, i: x.gather(1, i))(x, negative).tolist() == [[0, 1], [1, 0]]
+    added = compiled(lambda x, i: x.scatter_add(1, i, torch.ones(2, 2)))(x, negative)
+    assert added.tolist() == [[2, 1, 1, 1, 1], [1, 1, 1, 1, 2]]
+
+
 def test_lengths_may_change():
     f = compiled(lambda x: x.cumsum(0) / x.shape[0], dynamic=True)
     for count in (3, 5, 1, 8):

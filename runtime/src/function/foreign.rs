@@ -40,7 +40,17 @@ pub(super) struct Plain {
 impl DynFunction {
     /// Runs the function on memory of other libraries and on tensors, with values for variables, and gives results to other libraries, which may write to them.
     ///
-    /// Nothing is copied: arguments are read where they lie, in whatever strides, and results are given away.
+    /// Arguments are read where they lie; those whose elements do not lie in a row are copied first. Results are given away.
+    ///
+    /// ```
+    /// # use warpweft::tensor::Var;
+    /// # use warpweft::{DType, Tensor, compile_dyn, function::Foreign, spec};
+    /// let doubles = compile_dyn(&[spec(DType::F32, [2])], |tensors| Ok(vec![&tensors[0] * 2.0]))?;
+    /// let given = Foreign::Memory(Tensor::from_vec(vec![1f32, 2.0], [2]).to_dlpack()?);
+    /// let capsule = doubles.call_foreign(&[] as &[(&Var, i64)], vec![given])?.remove(0);
+    /// assert_eq!(Tensor::from_dlpack(capsule).to_vec::<f32>()?, [2.0, 4.0]);
+    /// # Ok::<(), warpweft::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`DynFunction::call_with`] and [`Tensor::into_dlpack`]; or when a capsule makes no sense, as [`Tensor::from_dlpack`] says.

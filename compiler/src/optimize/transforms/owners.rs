@@ -131,18 +131,15 @@ impl Rows {
     }
 }
 
-/// The rows that the stores of a kernel choose among: how many there are, at least, and elements of each, at least. None where owners could not share them.
-pub(crate) fn rows_chosen(root: &UOp) -> Option<(i64, i64)> {
+/// Among how many rows the stores of a kernel choose, at least. None where owners could not share them.
+pub(crate) fn rows_chosen(root: &UOp) -> Option<i64> {
     let dependencies = Dependencies::of(root);
-    let of_stores = root.src().iter().map(|store| Rows::of(store, &dependencies).ok());
-    let mut least: Option<(i64, i64)> = None;
-    for rows in of_stores {
-        let rows = rows?;
-        let (count, len) = least.unwrap_or((i64::MAX, i64::MAX));
-        least = Some((count.min(rows.count), len.min(rows.len)));
-    }
-    least
+    let counts = root.src().iter().map(|store| Rows::of(store, &dependencies).ok().map(|rows| rows.count));
+    counts.collect::<Option<Vec<i64>>>()?.into_iter().min()
 }
+
+#[cfg(test)]
+pub(crate) use tests::added;
 
 #[cfg(test)]
 mod tests {
@@ -152,7 +149,7 @@ mod tests {
     use crate::watch::Silent;
 
     /// The loops of rows added where numbers say.
-    fn added(rows: i64, columns: i64, sources: i64) -> UOp {
+    pub(crate) fn added(rows: i64, columns: i64, sources: i64) -> UOp {
         let text = format!(
             "graph %added(x: f32[{rows}, {columns}], y: f32[{sources}, {columns}], i: i64[{sources}, 1]) {{
   e = expand i, [{sources}, {columns}]
@@ -171,7 +168,7 @@ mod tests {
     #[test]
     fn owners_share_rows() {
         let root = added(1000, 100, 3000);
-        assert_eq!(rows_chosen(&root), Some((1000, 100)));
+        assert_eq!(rows_chosen(&root), Some(1000));
         let new = owner_computes(&root, &serial(&root), 3).expect("a kernel");
         let store = &new.src()[0];
         let first = closed_ranges(store)[0].clone();
