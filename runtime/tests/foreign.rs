@@ -75,7 +75,13 @@ fn values_are_those_of_tensors() {
 #[test]
 fn no_two_results_and_no_argument_share_memory() {
     let (a, b) = (floats(&[3, 4], 1.0), floats(&[3, 4], -5.0));
-    for function in [function(|a, b| vec![a + b, a + b, a.clone()]), function(|a, b| vec![a + b, a * b])] {
+    let functions = [
+        function(|a, b| vec![a + b, a + b, a.clone()]),
+        function(|a, b| vec![a + b, a * b]),
+        function(|a, b| vec![a.clone(), a + b]),
+        function(|a, _| vec![a.clone()]),
+    ];
+    for function in functions {
         let mut places: Vec<usize> = called(&function, vec![memory(&a), memory(&b)]).iter().map(address).collect();
         let again = called(&function, vec![memory(&a), memory(&b)]);
         places.extend([address(&a), address(&b)]);

@@ -178,4 +178,20 @@ mod tests {
         let all = (1..4).map(|slot| param(slot, [4, 16]) * &wide).reduce(|sum, part| sum + part).expect("some");
         assert_eq!(sums(&all, &row), 1);
     }
+
+    #[test]
+    fn a_product_is_added_to_nothing_whatever_comes_first() {
+        let repeated = |slot: u32| param(slot, [1, 16]).expand(vec![4i64, 16]);
+        let operand = repeated(0);
+        let product = |slot: u32| repeated(slot) * repeated(slot + 1);
+        let plain = |slot: u32| param(slot, [4, 16]);
+        let parts = |contributions: Vec<UOp>| {
+            let mut parts = SmallVec::new();
+            contributions.into_iter().for_each(|part| add_to(&mut parts, &operand, part));
+            parts.len()
+        };
+        assert_eq!(parts(vec![plain(1), product(2), plain(4)]), 2);
+        assert_eq!(parts(vec![product(2), plain(1), plain(4)]), 2);
+        assert_eq!(parts(vec![product(2), product(4), plain(1)]), 3);
+    }
 }

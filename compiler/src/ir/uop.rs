@@ -285,11 +285,8 @@ impl Drop for Node {
     fn drop(&mut self) {
         forget(self.hash, self);
         // Operands that nobody else owns are taken apart here, one after the other, not by recursion.
-        let mut pending: Vec<UOp> = self.src.drain(..).collect();
-        if let Arg::None = self.arg {
-        } else {
-            take_dims(&mut self.arg, &mut pending);
-        }
+        let mut pending: Pending = self.src.drain(..).collect();
+        take_dims(&mut self.arg, &mut pending);
         while let Some(node) = pending.pop() {
             let address = Arc::as_ptr(&node.0);
             if let Some(mut inner) = Arc::into_inner(node.0) {
@@ -303,8 +300,14 @@ impl Drop for Node {
     }
 }
 
+/// Nodes to take apart. Most nodes that go leave few, which then cost no allocation.
+type Pending = SmallVec<[UOp; 8]>;
+
 /// Moves the nodes that an argument owns (symbolic dims) to `pending`.
-fn take_dims(arg: &mut Arg, pending: &mut Vec<UOp>) {
+fn take_dims(arg: &mut Arg, pending: &mut Pending) {
+    if matches!(arg, Arg::None) {
+        return;
+    }
     arg.for_each_dim(&mut |dim| {
         if let super::dim::Dim::Expr(expr) = dim {
             pending.push(expr.clone());

@@ -87,6 +87,8 @@ pub(crate) const UNROLLED_OPS_MAX: u32 = 128;
 const LOOP_OF_VECTORS: f64 = 0.5;
 /// Iterations of shared loops that a thread should have, for a balance.
 pub(crate) const SHARES_PER_THREAD: u32 = 4;
+/// Shares that a thread takes one after the other: so many are made of a loop (`devices::cpu::threads`).
+const SHARES_MADE: f64 = 8.0;
 /// Iterations of a short loop, at most, that fill what lies between lanes: of more, `legalize::interleaved` makes no whole vectors.
 const BETWEEN_MAX: i64 = 4;
 /// Tiles along each side of a block that crosses memory: processors fetch lines in pairs.
@@ -366,8 +368,15 @@ fn walk_in_blocks(choice: &mut Attempts<'_>, survey: &Survey, sides: [(u32, u32)
     }
 }
 
-/// Threads share a loop; where lanes or copies of the loops before it stand around it, it is brought outside of them.
-fn share_loop(choice: &mut Attempts<'_>, range: u32) {
+/// Threads share a loop; where lanes or copies of the loops before it stand around it, it is brought outside of them. Not where what is computed once, before the loop, would take longer in each share
+/// than the threads save: of a softmax over the rows of a few columns, all but the last division.
+fn share_loop(choice: &mut Attempts<'_>, survey: &Survey, range: u32) {
+    let once: f64 = survey.inner.iter().filter(|inner| !inner.is_inside(range)).map(|inner| inner.weight).sum();
+    let threads = f64::from(choice.threads);
+    if once * SHARES_MADE + (survey.work - once) / threads >= survey.work {
+        let reason = format!("thread(r{range}): each share would repeat {once:.0} of {:.0} operations", survey.work);
+        return choice.reasons.push(reason);
+    }
     let thread = Opt::Thread { range };
     if !choice.attempt(thread.clone()) {
         choice.all_or_none(|choice| (choice.attempt(Opt::Outermost { range }) && choice.attempt(thread)).then_some(()));
@@ -402,10 +411,10 @@ fn choose_threads(choice: &mut Attempts<'_>, survey: &Survey, target: &Target) {
             let pair = Opt::ThreadPair { range: range_id(first), inner: range_id(second) };
             let repeats = !between(&choice.kernel, first, second).is_empty();
             if !(!repeats && choice.attempt(pair) || share_parts(choice, first, second)) {
-                share_loop(choice, range_id(first));
+                share_loop(choice, survey, range_id(first));
             }
         }
-        ([first, ..], _) => share_loop(choice, range_id(first)),
+        ([first, ..], _) => share_loop(choice, survey, range_id(first)),
         ([], _) => choice.reasons.push("one thread: no loop over outputs is left".to_string()),
     }
 }

@@ -12,7 +12,7 @@ use super::lanes::interleave::lines_together;
 use super::survey::{AccessPattern, InnerLoops, Survey};
 use crate::ir::{AxisKind, UOp};
 use crate::kernel::ranges::range_id;
-use crate::optimize::by_hand::UNROLLED_OPS_MAX;
+use crate::optimize::by_hand::{LOOP_OF_VECTORS, SHARES_PER_THREAD, UNROLLED_OPS_MAX};
 use crate::target::Target;
 
 /// Vectors of a tile with rows, at most, and where these are all of the range.
@@ -106,6 +106,14 @@ pub(crate) fn choose_tile(survey: &Survey, target: &Target, vector_id: u32, lane
             let most = vectors_in_range.min(16).min(per_reduction);
             let vectors =
                 if copies > 1 { vectors_beside(vectors_in_range, most) } else { even_part(vectors_in_range, most) };
+            let around = survey.outputs.iter().map(range_id).filter(|id| *id != vector_id && reduction.is_inside(*id));
+            let around: i64 = around.map(|id| survey.len(id)).product();
+            let vectors = match u32::try_from(around) {
+                Ok(around) if survey.work >= f64::from(target.costs.second_thread_ops) => {
+                    vectors_of_threads(vectors_in_range, vectors, around.max(1), target.threads)
+                }
+                _ => vectors,
+            };
             Tile { vectors, ..Tile::default() }
         }
     }
@@ -219,6 +227,22 @@ pub(crate) fn even_part(len: u32, most: u32) -> u32 {
 pub(crate) fn vectors_beside(vectors: u32, most: u32) -> u32 {
     let passes = |beside: &u32| vectors.div_ceil(*beside) * beside;
     (most.div_ceil(2).max(1)..=most.max(1)).rev().min_by_key(passes).unwrap_or(1)
+}
+
+/// Of at most so many vectors beside each other, how many leave the threads shares that are even, where reductions of a few rows alone are shared out: the most of those that let
+/// the busiest thread do the least.
+///
+/// ```text
+/// 9 vectors, up to 9 beside each other, 2 threads: 5, and then 4    alone: 9
+/// ```
+fn vectors_of_threads(vectors: u32, most: u32, around: u32, threads: u32) -> u32 {
+    let shares = |beside: u32| vectors.div_ceil(beside).saturating_mul(around);
+    if shares(most) >= threads * SHARES_PER_THREAD {
+        return most;
+    }
+    let busiest =
+        |beside: &u32| f64::from(shares(*beside).div_ceil(threads)) * (f64::from(*beside) + LOOP_OF_VECTORS);
+    (1..=most).rev().min_by(|a, b| busiest(a).total_cmp(&busiest(b))).unwrap_or(most)
 }
 
 /// The registers that a tile may take, and the values that each of its elements accumulates.
@@ -351,6 +375,14 @@ mod tests {
             [beside(4, 4), beside(8, 4), beside(7, 6), beside(5, 4), beside(7, 8), beside(3, 1)],
             [4, 4, 4, 3, 7, 1]
         );
+    }
+
+    #[test]
+    fn few_vectors_are_shared_out_evenly() {
+        let vectors = |vectors: u32, most: u32, around: u32| vectors_of_threads(vectors, most, around, 2);
+        assert_eq!([vectors(9, 9, 1), vectors(16, 12, 1), vectors(2, 2, 1), vectors(1, 1, 1)], [5, 8, 1, 1]);
+        // Rows that are reduced apart are shared out, and whole.
+        assert_eq!([vectors(9, 9, 8), vectors(9, 9, 3), vectors(90, 9, 1)], [9, 5, 9]);
     }
 
     #[test]

@@ -53,13 +53,8 @@ pub(crate) struct TileRanges<'k> {
 
 /// Whether an opt may follow: after matrices are multiplied, other matrices alone.
 pub(crate) fn check_may_follow(root: &UOp, opt: &Opt) -> Result<(), Reason> {
-    let nodes = postorder(std::slice::from_ref(root));
-    let is_last = |node: &UOp| match node.op() {
-        Op::MultiplyTiles => true,
-        Op::MultiplyMatrices => !matches!(opt, Opt::MultiplyMatrices { .. }),
-        _ => false,
-    };
-    match nodes.iter().any(is_last) {
+    let may_repeat = matches!(opt, Opt::MultiplyMatrices { .. });
+    match root.contains(Op::MultiplyTiles) || root.contains(Op::MultiplyMatrices) && !may_repeat {
         true => Err("matrices are multiplied already, which comes last".into()),
         false => Ok(()),
     }
