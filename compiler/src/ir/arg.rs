@@ -10,6 +10,9 @@ use super::dim::{Dim, Shape};
 use super::op::Op;
 use crate::dtype::Scalar;
 
+/// The argument of a `Where` whose condition seldom holds.
+pub const SELDOM: i64 = 1;
+
 /// How elements are combined by `Reduce`, `ReduceRange` and `HorizontalReduce`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ReduceOp {
@@ -76,7 +79,7 @@ pub enum Arg {
     Range(RangeArg),
     /// The axis of a `Gather`.
     Axis(u8),
-    /// The number of a `Lane`, the stride of a `Ramp`, the number of an `Accumulator` or `Barrier`, the bytes of a `Prefetch`.
+    /// The number of a `Lane`, the stride of a `Ramp`, the number of an `Accumulator` or `Barrier`, the bytes of a `Prefetch`; [`SELDOM`] of a `Where`.
     Number(i64),
     /// Number and element count of a `Scratch`, and which threads see it.
     Scratch(u32, u64, MemorySpace),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use smallvec::smallvec;
 
-use super::arg::{Arg, BufferArg, ParamArg, RangeArg, VariableArg};
+use super::arg::{Arg, BufferArg, ParamArg, RangeArg, SELDOM, VariableArg};
 use super::axis::AxisKind;
 use super::dim::{Dim, Shape};
 use super::op::Op;
@@ -242,6 +242,11 @@ impl UOp {
             _ => (a, b),
         };
         UOp::new(Op::Where, a.dtype(), smallvec![self.clone(), a, b], Arg::None)
+    }
+
+    /// `a` where this holds, which is seldom, else `b`: what only `a` needs may be computed only where some lane chooses it.
+    pub fn select_seldom(&self, a: &UOp, b: &UOp) -> UOp {
+        UOp::new(Op::Where, a.dtype(), smallvec![self.clone(), a.clone(), b.clone()], Arg::Number(SELDOM))
     }
 
     /// `self * b + c`, rounded once.

@@ -30,7 +30,9 @@ pub mod tiles;
 mod uop;
 mod walk;
 
-pub use arg::{Arg, Axes, BufferArg, Function, MemorySpace, ParamArg, RangeArg, ReduceOp, StridedArg, VariableArg};
+pub use arg::{
+    Arg, Axes, BufferArg, Function, MemorySpace, ParamArg, RangeArg, ReduceOp, SELDOM, StridedArg, VariableArg,
+};
 pub use axis::{AxisKind, ThreadDim};
 pub use build::Operand;
 pub use combiner::{Combiner, Combining, Component};

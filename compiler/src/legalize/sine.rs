@@ -9,7 +9,10 @@
 //!   summed with their rounding errors, three times as precise as `f64` (Ogita, Rump and Oishi, "Accurate sum and dot product",
 //!   2005).
 //!
-//! Then sine or cosine of the angle within a quadrant by polynomial, and the sign. All lanes take the same way: there is no branch.
+//! Nearly all angles that programs ask for are small. Below [`NEAR`] the angle of `f32` comes from three multiply-adds in `f32` (Cody and Waite), and the windows
+//! are left out where no lane needs them, if the target branches cheaply.
+//!
+//! Then sine or cosine of the angle within a quadrant by polynomial, and the sign.
 
 use super::transcendental::Math;
 use crate::dtype::{DType, ScalarType};
@@ -52,6 +55,11 @@ const WINDOWS_F32: [(i32, f64, f64); 5] = [
     (96, 3.254380609134673e-23, 2.5184173833409495e-39),
     (120, 2.471138875912043e-29, 9.806594596464336e-46),
 ];
+
+/// Up to here three parts of pi/2 are enough: what they leave of the number of quadrants times pi/2 is 2^-30 of the smallest angle.
+const NEAR: f64 = 65536.0;
+/// pi/2 as a sum of `f32`.
+const QUADRANT_F32: [f64; 3] = [1.5707963705062866, -4.371139000186241e-08, -1.7151245100058819e-15];
 
 /// pi/2, rounded, and the rest.
 const QUADRANT: (f64, f64) = (std::f64::consts::FRAC_PI_2, 6.123233995736766e-17);
@@ -114,6 +122,31 @@ fn of_size(math: &Math, bits: &UOp, further: i64) -> (UOp, UOp) {
 type Parts = (UOp, UOp, UOp);
 
 fn in_f32(math: &Math, size: &UOp) -> Parts {
+    let (quadrant, r) = match math.branches {
+        true => near_or_far(math, size),
+        false => angle_far(math, size),
+    };
+    let z = &r * &r;
+    let sine = math.muladd(&(&r * &z), &math.polynomial(&z, &SIN_F32), &r);
+    let cosine = math.polynomial(&z, &COS_F32);
+    let cosine = math.muladd(&z, &math.muladd(&z, &cosine, &math.number(-0.5)), &math.number(1.0));
+    (quadrant, sine, cosine)
+}
+
+/// The number of the quadrant and the angle from its middle: of small numbers the short way.
+fn near_or_far(math: &Math, size: &UOp) -> (UOp, UOp) {
+    let rounder = math.number(math.rounder());
+    let rounded = size.muladd(&math.number(std::f64::consts::FRAC_2_PI), &rounder);
+    let turns = -(&rounded - rounder);
+    let r = QUADRANT_F32.iter().fold(size.clone(), |rest, part| turns.muladd(&math.number(*part), &rest));
+    // NaN and infinities are far, too.
+    let is_far = !size.lt(&math.number(NEAR));
+    let (quadrant_far, r_far) = angle_far(math, size);
+    (is_far.select_seldom(&quadrant_far, &math.bits_of(&rounded)), is_far.select_seldom(&r_far, &r))
+}
+
+/// The number of the quadrant and the angle from its middle, of any size.
+fn angle_far(math: &Math, size: &UOp) -> (UOp, UOp) {
     let double = Math::in_type(DType::F64.with_lanes(math.float.lanes()), true);
     let x = size.cast(double.float);
     let [(_, upper, lower), windows @ ..] = WINDOWS_F32;
@@ -131,13 +164,7 @@ fn in_f32(math: &Math, size: &UOp) -> Parts {
     let rounded = &sum + &rounder;
     let rest = (sum - (&rounded - rounder)) + rounded_off;
     let r = (rest * double.number(QUADRANT.0)).cast(math.float);
-    let quadrant = double.bits_of(&rounded).cast(math.bits);
-
-    let z = &r * &r;
-    let sine = math.muladd(&(&r * &z), &math.polynomial(&z, &SIN_F32), &r);
-    let cosine = math.polynomial(&z, &COS_F32);
-    let cosine = math.muladd(&z, &math.muladd(&z, &cosine, &math.number(-0.5)), &math.number(1.0));
-    (quadrant, sine, cosine)
+    (double.bits_of(&rounded).cast(math.bits), r)
 }
 
 fn in_f64(math: &Math, size: &UOp) -> Parts {

@@ -34,8 +34,8 @@ rules! {
     pub TRANSCENDENTAL_FUSED |root| for is_native(root.dtype()) =>
     "exp2-fused":  [x]  x.exp2()  => Math::of(x, true).exp2(x);
     "log2-fused":  [x]  x.log2()  => Math::of(x, true).log2(x);
-    "sin-fused":   [x]  x.sin()   => sine::sin(&Math::of(x, true), x);
-    "cos-fused":   [x]  x.cos()   => sine::cos(&Math::of(x, true), x);
+    "sin-fused":   [x]  x.sin()   => sine::sin(&Math::with_branches(x), x);
+    "cos-fused":   [x]  x.cos()   => sine::cos(&Math::with_branches(x), x);
     "fmod-single": [a, b]  a.cmod(b)  => remainder::fmod(a, b), if a.dtype().scalar() == ScalarType::F32;
 }
 
@@ -118,6 +118,8 @@ pub(super) struct Math {
     pub(super) bits: DType,
     /// Whether `muladd` is one instruction.
     fused: bool,
+    /// Whether what is seldom needed may cost more than what is left out where it is not.
+    pub(super) branches: bool,
     /// Bits of the fraction.
     fraction: i64,
     /// What the exponent field holds for 1.0.
@@ -136,7 +138,12 @@ impl Math {
             ScalarType::F64 => (DType::U64, 52, 1023),
             _ => (DType::U32, 23, 127),
         };
-        Math { float, bits: bits.with_lanes(float.lanes()), fused, fraction, bias }
+        Math { float, bits: bits.with_lanes(float.lanes()), fused, branches: false, fraction, bias }
+    }
+
+    /// Fused arithmetic in the type of `x`, where a branch over what is seldom needed is cheap.
+    pub(super) fn with_branches(x: &UOp) -> Math {
+        Math { branches: true, ..Math::of(x, true) }
     }
 
     /// A constant.

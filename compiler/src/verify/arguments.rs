@@ -4,7 +4,7 @@
 use super::VerifyError;
 use crate::DType;
 use crate::dtype::Scalar;
-use crate::ir::{Arg, Combiner, Component, DotKind, Op, TileShape, UOp, fragments, is_defined};
+use crate::ir::{Arg, Combiner, Component, DotKind, Op, SELDOM, TileShape, UOp, fragments, is_defined};
 
 /// Whether the argument is of the kind that the op takes.
 // tidy: table
@@ -79,8 +79,8 @@ fn takes(op: Op, arg: &Arg) -> bool {
         | Op::Xor
         | Op::Shl
         | Op::Shr
-        | Op::Where
         | Op::MulAdd => *arg == Arg::None,
+        Op::Where => matches!(arg, Arg::None | Arg::Number(SELDOM)),
     }
 }
 

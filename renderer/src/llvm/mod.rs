@@ -25,6 +25,7 @@ mod memory;
 mod names;
 mod ops;
 mod outlined;
+mod seldom;
 mod spelling;
 mod tiles;
 mod vectors;
@@ -41,6 +42,7 @@ use control::Loops;
 use guards::Assumption;
 use names::Counter;
 use outlined::{Outlined, Part};
+use seldom::Seldom;
 use tiles::Tiles;
 
 /// The text of a module, and the symbol of its entry point.
@@ -55,6 +57,7 @@ pub(crate) fn render(linear: &Linear, target: &Target) -> Rendered {
     let mut writer = Writer::new(Loops::find(&linear.ops), tiles::find(&linear.ops));
     writer.entry.clone_from(&entry);
     writer.outlined = outlined::find(&linear.ops, target);
+    writer.seldom = Seldom::find(&linear.ops);
     // LLVM uses those of AVX2 nowhere but on some processors, where they are no faster than loads one by one.
     writer.has_gathers = target.vector_bytes >= 64 || target.features.contains("+avx512vl");
     writer.write(&linear.ops);
@@ -169,6 +172,8 @@ struct Writer {
     /// The loops whose bodies become functions, and these.
     outlined: Outlined,
     parts: Vec<Part>,
+    /// What is seldom needed.
+    seldom: Seldom,
     /// Label of the block that is being written.
     block: String,
     /// Bytes of memory that holds zeros, for loads of what is not there.
@@ -194,6 +199,7 @@ impl Writer {
             entry: String::new(),
             outlined: Outlined::default(),
             parts: Vec::new(),
+            seldom: Seldom::default(),
             block: "entry".to_string(),
             zeros_bytes: 0,
             dropped_bytes: 0,
@@ -220,8 +226,16 @@ impl Writer {
         }
     }
 
-    /// Writes one micro-op. tidy: table
+    /// Writes one micro-op where it stands in the list, and what stands before it.
     fn micro_op(&mut self, node: &UOp) {
+        if !self.seldom.is_moved(node) {
+            self.branch_before(node);
+            self.write_op(node);
+        }
+    }
+
+    /// Writes one micro-op. tidy: table
+    fn write_op(&mut self, node: &UOp) {
         match node.op() {
             Op::Const => {
                 let value = node.as_scalar().unwrap_or_else(|| bug(node, "has no value"));

@@ -240,8 +240,7 @@ fn vectors_of_threads(vectors: u32, most: u32, around: u32, threads: u32) -> u32
     if shares(most) >= threads * SHARES_PER_THREAD {
         return most;
     }
-    let busiest =
-        |beside: &u32| f64::from(shares(*beside).div_ceil(threads)) * (f64::from(*beside) + LOOP_OF_VECTORS);
+    let busiest = |beside: &u32| f64::from(shares(*beside).div_ceil(threads)) * (f64::from(*beside) + LOOP_OF_VECTORS);
     (1..=most).rev().min_by(|a, b| busiest(a).total_cmp(&busiest(b))).unwrap_or(most)
 }
 
