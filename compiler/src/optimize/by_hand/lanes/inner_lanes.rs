@@ -12,7 +12,7 @@ use crate::kernel::ranges::range_id;
 use crate::optimize::apply::apply;
 use crate::optimize::by_hand::crossing::square_of_fill;
 use crate::optimize::by_hand::survey::{AccessPattern, InnerLoops, Survey};
-use crate::optimize::by_hand::tile::{RegisterRoom, even_part, tile_of_two, vectors_beside};
+use crate::optimize::by_hand::tile::{RegisterRoom, even_part, step_cycles, tile_of_two, vectors_beside};
 use crate::optimize::by_hand::{Attempts, UNROLLED_OPS_MAX};
 use crate::optimize::opt::Opt;
 use crate::target::Target;
@@ -116,9 +116,20 @@ fn repeat_along(choice: &mut Attempts<'_>, survey: &Survey, inner: &InnerLoops, 
         (true, false) => budget.min(UNROLLED_OPS_MAX / survey.body_ops.max(1)),
     };
     let wanted = (most / accumulators).min(vectors);
-    if wanted >= 2 {
-        choice.attempt(Opt::Upcast { range: id, times: even_part(vectors, wanted) });
+    let times = match inner.is_local_buffer && holds_reductions {
+        true => vectors_of_fill(vectors, wanted, accumulators),
+        false => even_part(vectors, wanted),
+    };
+    if times >= 2 {
+        choice.attempt(Opt::Upcast { range: id, times });
     }
+}
+
+/// How many of a fill's vectors are computed beside each other, at most so many, each by a contraction for as many rows: what is left over is computed twice, which costs less than to wait for few
+/// accumulators.
+fn vectors_of_fill(vectors: u32, most: u32, rows: u32) -> u32 {
+    let cycles = |beside: &u32| f64::from(vectors.div_ceil(*beside)) * step_cycles(*beside, rows);
+    (1..=most).rev().min_by(|a, b| cycles(a).total_cmp(&cycles(b))).unwrap_or(1)
 }
 
 /// Where both factors of a sum of narrow numbers lie along its terms, neighbouring terms are multiplied and added up by one instruction, in each lane; gives how many, one where
@@ -226,6 +237,7 @@ fn rows_that_share(survey: &Survey, target: &Target, reduction: &InnerLoops, id:
 
 #[cfg(test)]
 mod tests {
+    use super::vectors_of_fill;
     use crate::ir::text::parse;
     use crate::pipeline::loops_of;
     use crate::target::Target;
@@ -246,6 +258,13 @@ mod tests {
   return k
 }}"
         ))
+    }
+
+    #[test]
+    fn a_fill_has_enough_accumulators_whatever_is_left_over() {
+        assert_eq!([vectors_of_fill(35, 2, 6), vectors_of_fill(34, 2, 6), vectors_of_fill(1, 2, 6)], [2, 2, 1]);
+        // Of three vectors four would be a third too many.
+        assert_eq!([vectors_of_fill(3, 4, 3), vectors_of_fill(64, 4, 3)], [3, 4]);
     }
 
     #[test]
