@@ -259,7 +259,7 @@ fn threads_share_heads_of_which_there_are_no_multiple() {
         choose(&kernel, &Target { threads: 2, ..Target::test_avx2() }).applied
     };
     let shares_parts = |opts: &[Opt]| matches!(opts, [.., Opt::Split { .. }, Opt::ThreadPair { .. }]);
-    assert!(shares_parts(&opts(3, 434)) && shares_parts(&opts(5, 700)));
+    assert!(shares_parts(&opts(3, 434)) && shares_parts(&opts(5, 600)));
     // They are even, or rows too few for parts.
     for opts in [opts(2, 434), opts(4, 434), opts(3, 20)] {
         assert!(!shares_parts(&opts), "{opts:?}");

@@ -13,8 +13,13 @@ use crate::ops::shapes::concrete_axis;
 use crate::ops::{Built, broadcast_to, elementwise, fail, movement, number, reduce, to_float};
 use crate::{DType, UOp};
 
-/// More keys than this are walked a block at a time: the scores of a tile of rows would not stay in the nearest cache.
-const KEYS_MANY: i64 = 1024;
+/// More keys than this are walked a block at a time: the scores of a tile of rows would not stay in the nearest cache. On two cores of Zen 3 with AVX2, 8 heads of 768 keys of 64 columns took 12.2 ms
+/// and 10.8 by blocks, 6 heads of 1024 keys 18.9 and 14.1; of 600 keys blocks were a little slower.
+const KEYS_MANY: i64 = 640;
+/// The same where values have more columns than this: products of matrices of their own, with the scores in memory, were faster there up to so many keys (6 heads of 1024 keys of 128 columns 24.0 ms, by blocks
+/// 26.6).
+const COLUMNS_MANY: i64 = 96;
+const KEYS_MANY_WIDE: i64 = 1024;
 /// The same where each query sees those up to its own: of what no query of a tile sees, whole blocks are left out, so blocks are short. Half a block is computed for nothing on
 /// average, and combining what two come to takes as long as some ten keys: of 256 keys both take the same time, of 384 blocks are a sixth faster (8 heads of 16 to 64 columns, one
 /// core with AVX-512).
@@ -145,6 +150,7 @@ fn by_blocks(q: &UOp, k: &UOp, v: &UOp, scale: f64, seen: &Seen<'_>) -> Built<Op
             false => (KEYS_OF_THREADS, KEYS_OF_THREADS),
         },
         true => (KEYS_MANY_CAUSAL, BLOCK_CAUSAL),
+        false if v.shape()[rank - 1].max_value() > COLUMNS_MANY => (KEYS_MANY_WIDE, BLOCK_OF_WEIGHTS),
         false => (KEYS_MANY, BLOCK_OF_WEIGHTS),
     };
     let Some([mut sum, weighted]) = weighted_sums(&v, many, block, &scores_of)? else { return Ok(None) };

@@ -62,20 +62,16 @@ pub(crate) fn choose_tile(survey: &Survey, target: &Target, vector_id: u32, lane
     let is_copied = |range: &&UOp| is_copy(range) && reduction.depends.contains(range_id(range));
     let copies: i64 = survey.ranges.values().filter(is_copied).map(|range| range.src()[0].max_value()).product();
     let per_reduction = (budget / (reduction.count as u32 * copies as u32)).max(1);
+    let inside = |access: &&AccessPattern| reduction.holds(access);
+    let is_reused =
+        |access: &&AccessPattern, id: u32| !access.depends.contains(id) && access.depends.contains(vector_id);
     let reused = |id: u32| -> f64 {
-        let inside =
-            |access: &&AccessPattern| reduction.ranges.iter().any(|range| access.depends.contains(range_id(range)));
-        survey
-            .accesses
-            .iter()
-            .filter(inside)
-            .filter(|access| !access.depends.contains(id) && access.depends.contains(vector_id))
-            .map(|access| access.weight)
-            .sum()
+        let accesses = survey.accesses.iter().filter(inside).filter(|access| is_reused(access, id));
+        accesses.map(|access| access.weight).sum()
     };
     // Rows of a symbolic range are split in two stores, so that only panels can be shared out: there must be enough of them.
-    let enough_panels =
-        vectors_in_range >= 4 * target.threads || survey.work < f64::from(target.costs.second_thread_ops);
+    let is_of_threads = survey.work >= f64::from(target.costs.second_thread_ops);
+    let enough_panels = vectors_in_range >= 4 * target.threads || !is_of_threads;
     let once_a_row = |id: u32| survey.inner.iter().any(|inner| !inner.is_inside(vector_id) && inner.is_inside(id));
     let rows_in = |id: u32| match survey.len(id) {
         len if len < 2 && enough_panels && !once_a_row(id) => survey.most(id),
@@ -106,12 +102,8 @@ pub(crate) fn choose_tile(survey: &Survey, target: &Target, vector_id: u32, lane
             let most = vectors_in_range.min(16).min(per_reduction);
             let vectors =
                 if copies > 1 { vectors_beside(vectors_in_range, most) } else { even_part(vectors_in_range, most) };
-            let around = survey.outputs.iter().map(range_id).filter(|id| *id != vector_id && reduction.is_inside(*id));
-            let around: i64 = around.map(|id| survey.len(id)).product();
-            let vectors = match u32::try_from(around) {
-                Ok(around) if survey.work >= f64::from(target.costs.second_thread_ops) => {
-                    vectors_of_threads(vectors_in_range, vectors, around.max(1), target.threads)
-                }
+            let vectors = match rows_around(survey, reduction, vector_id) {
+                Some(around) if is_of_threads => vectors_of_threads(vectors_in_range, vectors, around, target.threads),
                 _ => vectors,
             };
             Tile { vectors, ..Tile::default() }
@@ -227,6 +219,12 @@ pub(crate) fn even_part(len: u32, most: u32) -> u32 {
 pub(crate) fn vectors_beside(vectors: u32, most: u32) -> u32 {
     let passes = |beside: &u32| vectors.div_ceil(*beside) * beside;
     (most.div_ceil(2).max(1)..=most.max(1)).rev().min_by_key(passes).unwrap_or(1)
+}
+
+/// How often a reduction is computed for other rows of results, along all ranges around it but that of the lanes.
+fn rows_around(survey: &Survey, reduction: &InnerLoops, vector_id: u32) -> Option<u32> {
+    let around = survey.outputs.iter().map(range_id).filter(|id| *id != vector_id && reduction.is_inside(*id));
+    u32::try_from(around.map(|id| survey.len(id).max(1)).product::<i64>()).ok()
 }
 
 /// Of at most so many vectors beside each other, how many leave the threads shares that are even, where reductions of a few rows alone are shared out: the most of those that let
