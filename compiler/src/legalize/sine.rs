@@ -56,10 +56,10 @@ const WINDOWS_F32: [(i32, f64, f64); 5] = [
     (120, 2.471138875912043e-29, 9.806594596464336e-46),
 ];
 
-/// Up to here three parts of pi/2 are enough: what they leave of the number of quadrants times pi/2 is 2^-30 of the smallest angle.
+/// Up to here three parts of pi/2 are enough: no number below is nearer to a multiple of pi/2 than 2^-28, and what the parts leave over is 2^-33 of that.
 const NEAR: f64 = 65536.0;
 /// pi/2 as a sum of `f32`.
-const QUADRANT_F32: [f64; 3] = [1.5707963705062866, -4.371139000186241e-08, -1.7151245100058819e-15];
+const QUADRANT_F32: [f64; 3] = [1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15];
 
 /// pi/2, rounded, and the rest.
 const QUADRANT: (f64, f64) = (std::f64::consts::FRAC_PI_2, 6.123233995736766e-17);

@@ -118,7 +118,7 @@ pub(super) struct Math {
     pub(super) bits: DType,
     /// Whether `muladd` is one instruction.
     fused: bool,
-    /// Whether what is seldom needed may cost more than what is left out where it is not.
+    /// Whether the target skips what no lane needs ([`crate::ir::SELDOM`]).
     pub(super) branches: bool,
     /// Bits of the fraction.
     fraction: i64,
@@ -141,7 +141,7 @@ impl Math {
         Math { float, bits: bits.with_lanes(float.lanes()), fused, branches: false, fraction, bias }
     }
 
-    /// Fused arithmetic in the type of `x`, where a branch over what is seldom needed is cheap.
+    /// Fused arithmetic in the type of `x`, on a target that skips what no lane needs.
     pub(super) fn with_branches(x: &UOp) -> Math {
         Math { branches: true, ..Math::of(x, true) }
     }

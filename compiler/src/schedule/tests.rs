@@ -268,20 +268,6 @@ fn what_is_scheduled_depends_on_the_costs_of_the_target() {
 }
 
 #[test]
-fn blocks_of_a_variance_are_kernels_of_their_own_where_rows_are_fewer_than_threads() {
-    let kernels = |rows: i64, len: i64, costs: Costs| {
-        let x = UOp::param(0, DType::F32, (len * rows) as u64).reshape([rows, len]);
-        let variance = crate::ops::statistics::var(&x, &[1], 1, false).unwrap();
-        let options = ScheduleOptions { costs, ..ScheduleOptions::default() };
-        schedule_with(&UOp::sink([variance]), options, &mut Silent).unwrap().kernels.len()
-    };
-    assert_eq!([kernels(8, 65536, Costs::cpu()), kernels(40, 16384, Costs::cpu())], [2, 1]);
-    assert_eq!(kernels(40, 16384, Costs::gpu_model()), 2);
-    // Of few elements one thread is enough.
-    assert_eq!(kernels(8, 4096, Costs::cpu()), 1);
-}
-
-#[test]
 fn a_value_from_before_very_many_writes_goes_through_a_temporary() {
     // More writes than are looked at one by one.
     let memory = UOp::param(0, DType::F32, 256);

@@ -67,8 +67,6 @@ pub struct Costs {
     pub large_writes: u32,
     /// Below so many results, a reduction has too little parallel work by itself.
     pub few_results: u32,
-    /// The same of a reduction by blocks: more, for with its results in memory whoever needs the elements again reads them again.
-    pub few_results_of_blocks: u32,
     /// Partial results that a reduction cut in two stages should have.
     pub partial_results: u32,
     /// Inputs from which on a reduction is worth two kernels.
@@ -95,7 +93,7 @@ impl Costs {
     ///
     /// Measured on such machines (AVX-512, 2 cores: `warpweft bench ceilings` and the cases of `warpweft bench`), and rounded: memory moved 27 GB/s of which a
     /// kernel among others gets some 10, a launch with a wake-up of threads took 1 to 2 us, the last cache gave 60 GB/s to two cores, a product of
-    /// matrices ran at 100 GFLOP/s. A reduction has work for 16 threads with 4 results for each (by blocks with one: a group norm of 40 groups of 9,408 elements took 113 us where blocks were stored and 70 where they were not, 2 threads of Zen 3), and partial results of 64 for each balance it. Results of up to 4 MiB were read at the last cache's rate. A written value above 64 MiB moves three times: its lines are fetched before, and pages are filled with zeros. Starting a
+    /// matrices ran at 100 GFLOP/s. A reduction has work for 16 threads with 4 results for each, and partial results of 64 for each balance it. Results of up to 4 MiB were read at the last cache's rate. A written value above 64 MiB moves three times: its lines are fetched before, and pages are filled with zeros. Starting a
     /// second thread is worth 20 us of work.
     pub fn cpu() -> Costs {
         Costs {
@@ -117,7 +115,6 @@ impl Costs {
             large_bytes: 1 << 26,
             large_writes: 2,
             few_results: 4 * 16,
-            few_results_of_blocks: 16,
             partial_results: 64 * 16,
             inputs_of_two_stages: 1 << 18,
             merged_contraction_ops: 1 << 12,
@@ -152,7 +149,6 @@ impl Costs {
             cores: 132,
             vector_lanes: 4,
             few_results: 132,
-            few_results_of_blocks: 132,
             partial_results: 8 * 132,
             scratch_bytes: 48 << 10,
             // A launch lasts as long as many of these.
@@ -178,7 +174,6 @@ impl Costs {
             threads: 108 * 2048,
             cores: 108,
             few_results: 108,
-            few_results_of_blocks: 108,
             partial_results: 8 * 108,
             ..Costs::gpu_model()
         }
@@ -198,7 +193,6 @@ impl Costs {
             threads: 148 * 2048,
             cores: 148,
             few_results: 148,
-            few_results_of_blocks: 148,
             partial_results: 8 * 148,
             ..Costs::gpu_model()
         }

@@ -8,11 +8,12 @@
 //! for each block { largest of it; sum of powers relative to that; combine both with what came before }
 //! ```
 //!
-//! Not here: what a state is (`ir::combiner`), and whether threads share the blocks of one result (`schedule::program::two_stages`). Tested by values against plain formulas, in the test crate.
+//! Not here: what a state is (`ir::combiner`). Tested by values against plain formulas, in the test crate.
 
 use super::reduce::{along, count_of};
 use crate::dtype::Scalar;
-use crate::ir::{Combiner, Dim, ReduceOp, Shape};
+use crate::ir::{Combiner, Dim, Op, ReduceOp, Shape};
+use crate::ops::create::without_own;
 use crate::ops::movement::{pad_axis, shrink_axis};
 use crate::view::dims::{divide_exactly, simplified};
 use crate::{DType, UOp};
@@ -27,6 +28,11 @@ pub(in crate::ops) const BLOCK_OF_WEIGHTS: i64 = 512;
 
 /// Single floats in the widest vectors of a processor.
 const LANES_MOST: i64 = 16;
+
+/// Fewer results than this leave threads without work.
+const RESULTS_FEW: i64 = 64;
+/// From so many elements on, a second kernel costs less than threads without work.
+const ELEMENTS_MANY: i64 = 1 << 18;
 
 /// The components of the state of all elements along axes (ascending), which go away.
 type States = Vec<UOp>;
@@ -83,12 +89,29 @@ fn in_blocks(
     joined(x, &outer, &inner, combiner, of_block)
 }
 
-/// States of blocks, which lie along some axes, combined along others.
+/// States of blocks, which lie along some axes, combined along others. Where there are few results, blocks are what threads share: their states
+/// are stored, and combined afterwards.
 fn joined(x: &UOp, outer: &[usize], block: &[usize], combiner: Combiner, of_block: OfBlock<'_>) -> States {
-    let states = of_block(x, block);
+    let mut states = of_block(x, block);
     let left: Vec<usize> =
         outer.iter().map(|&axis| axis - block.iter().filter(|&&inner| inner < axis).count()).collect();
+    let is_kept = |axis: &usize| !outer.contains(axis) && !block.contains(axis);
+    let len = |axis: usize| x.shape()[axis].max_value();
+    let results: i64 = (0..x.shape().len()).filter(is_kept).map(len).product();
+    let elements: i64 = (0..x.shape().len()).map(len).product();
+    if !outer.is_empty() && results < RESULTS_FEW && elements >= ELEMENTS_MANY {
+        states.iter_mut().filter(|state| !is_one_number(state)).for_each(|state| *state = state.contiguous());
+    }
     UOp::reduce_states(combiner, &states, &left)
+}
+
+/// Whether it is one number wherever it is asked for: known now, or once lengths are.
+fn is_one_number(state: &UOp) -> bool {
+    let mut node = without_own(state);
+    while node.op().is_movement() || (node.op() == Op::Cast && node.shape().is_empty()) {
+        node = without_own(&node.src()[0]);
+    }
+    node.op() == Op::Const || node.dtype() == DType::INDEX
 }
 
 /// An axis as parts of one length, and what is left over. Of a symbolic length either may be nothing.
@@ -260,7 +283,6 @@ fn weighted_states(exponents: &UOp, values: &UOp) -> States {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ir::Op;
     use crate::ir::interpret::{Value, interpret};
     use crate::ops::attention::{AttentionOptions, scaled_dot_product_attention};
     use crate::ops::{reduce, statistics};

@@ -11,7 +11,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::for_lanes::for_lanes;
-use super::two_stages::{blocks_apart, in_two_stages};
+use super::two_stages::in_two_stages;
 use crate::error::CompileError;
 use crate::ir::{Arg, Axes, Combining, Op, Shape, UOp, postorder, with_mapped_sources};
 use crate::target::Costs;
@@ -190,10 +190,7 @@ fn prepare_node(node: UOp, stages: Option<&Costs>) -> Result<UOp, CompileError> 
                 false => operand.reshape(node.shape().clone()),
                 true => {
                     let combining = Combining::Several(*component);
-                    let in_stages = |costs| {
-                        in_two_stages(node.src(), combining, axes, costs).or_else(|| blocks_apart(&node, costs))
-                    };
-                    stages.and_then(in_stages).unwrap_or(node)
+                    stages.and_then(|costs| in_two_stages(node.src(), combining, axes, costs)).unwrap_or(node)
                 }
             }
         }

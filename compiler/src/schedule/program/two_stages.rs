@@ -8,8 +8,7 @@
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::DType;
-use crate::ir::{Axes, Combining, Dim, Op, Shape, Sources, UOp, postorder_until};
+use crate::ir::{Axes, Combining, Dim, Op, UOp};
 use crate::schedule::cost;
 use crate::target::Costs;
 use crate::view::{ShapeTracker, View};
@@ -158,36 +157,6 @@ pub(super) fn in_two_stages(operands: &[UOp], combining: Combining, axes: &Axes,
         }
         _ => by_pieces(operands, combining, axes, &lens, parts_wanted),
     }
-}
-
-/// A reduction of the states of blocks, which are stored before, so that threads share the blocks: where there are few results of many elements.
-///
-/// `None` where one stage has enough parallel work, or where what is reduced are no states of blocks.
-pub(super) fn blocks_apart(node: &UOp, costs: &Costs) -> Option<UOp> {
-    let most = |shape: &Shape| shape.iter().map(Dim::max_value).fold(1i64, i64::saturating_mul);
-    if most(node.shape()) >= i64::from(costs.few_results_of_blocks) {
-        return None;
-    }
-    let mut of_blocks = 0;
-    for below in postorder_until(node.src(), |below| below.op() == Op::Reduce).iter().take(NODES_LOOKED_AT) {
-        if below.op() == Op::Reduce {
-            of_blocks = of_blocks.max(most(below.src()[0].shape()));
-        }
-    }
-    if of_blocks < i64::from(costs.inputs_of_two_stages) {
-        return None;
-    }
-    let apart = |state: &UOp| if is_one_number(state) { state.clone() } else { state.contiguous() };
-    Some(node.with_src(node.src().iter().map(apart).collect::<Sources>()))
-}
-
-/// Whether it is one number wherever it is asked for: known now, or once lengths are.
-fn is_one_number(state: &UOp) -> bool {
-    let mut node = state;
-    while node.op().is_movement() || (node.op() == Op::Cast && node.shape().is_empty()) {
-        node = &node.src()[0];
-    }
-    node.op() == Op::Const || node.dtype() == DType::INDEX
 }
 
 /// Axis `axis` cut into `parts`, each reduced with all other reduced axes, then the parts.
