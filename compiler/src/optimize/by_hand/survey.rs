@@ -284,17 +284,30 @@ impl Survey {
         if inner.is_local_buffer { self.len(id) } else { self.most(id) }
     }
 
-    /// Lanes that fill a vector along a range: of the widest elements that are loaded or stored along it, or accumulated. What is the same for all lanes, as the number
-    /// of a row, is no vector in memory.
+    /// Lanes that fill a vector along a range: of the widest elements that are loaded or stored along it other than seldom, or accumulated. What is the same for
+    /// all lanes, as the number of a row, is no vector in memory.
     ///
     /// Half floats accumulate in twice their bytes: with lanes for their own, each accumulator would take two registers. A thread of a block has no vectors but in
     /// memory.
     pub(crate) fn full_lanes(&self, target: &Target, id: u32) -> i64 {
-        let along = self.accesses.iter().filter(|access| access.depends.contains(id));
-        let widest = along.map(|access| access.bytes).max().unwrap_or(self.element_bytes);
         let inside = self.inner.iter().filter(|inner| target.blocks.is_none() && inner.is_inside(id));
         let accumulated = inside.map(|inner| inner.accumulator_bytes).max().unwrap_or(0);
-        (target.vector_bytes as usize / widest.max(accumulated)).max(1) as i64
+        (target.vector_bytes as usize / self.widest_along(target, id).max(accumulated)).max(1) as i64
+    }
+
+    /// Bytes of the widest elements along a range. On CPUs those that are a small part of all do not count: a vector of them in two registers costs as much as two
+    /// vectors, and all the rest, as what a window's largest element is found by before its place is stored in 8 bytes, takes half of its instructions.
+    fn widest_along(&self, target: &Target, id: u32) -> usize {
+        let along = || self.accesses.iter().filter(|access| access.depends.contains(id));
+        let widest = along().map(|access| access.bytes).max().unwrap_or(self.element_bytes);
+        let weight =
+            |wider: usize| -> f64 { along().filter(|access| access.bytes > wider).map(|access| access.weight).sum() };
+        let is_seldom = |bytes: &usize| weight(*bytes) < SELDOM * weight(0);
+        if target.blocks.is_some() {
+            widest
+        } else {
+            along().map(|access| access.bytes).filter(is_seldom).min().unwrap_or(widest)
+        }
     }
 
     /// Lanes along a range, of which so many elements count.
@@ -307,6 +320,9 @@ impl Survey {
         fitting((target.vector_bytes as usize / self.element_bytes).max(1) as i64, len)
     }
 }
+
+/// The part of all accesses along a range below which wide elements do not choose its lanes.
+const SELDOM: f64 = 0.25;
 
 /// The type in which elements of a type are summed up (`legalize::half_floats`).
 pub(crate) fn accumulated_in(dtype: DType) -> DType {

@@ -28,8 +28,9 @@ pub(super) const CONTRACTION_GAIN: f64 = 0.25;
 /// products of 64 terms and of 4, 8 for 16 terms, 0.3 for 256, 1 to 3 for convolutions over whole images, scans and scatters, 100 for windows of 2 x 2 results.
 pub(super) const SCATTERED_CONTRACTION_LOSS: f64 = 2.0;
 
-/// How many times as long an op takes in a scan along the axis in which memory lies as in lanes. Measured on AVX-512 for exp, cos and gelu: 6 to 7.
-pub(super) const SCAN_OPS_LOSS: f64 = 6.0;
+/// How many times as long an op takes as in lanes where a scan or a scatter walks the axis in which memory lies, one element after the other. Measured for scans on
+/// AVX-512 (exp, cos and gelu): 6 to 7.
+pub(super) const STEP_OPS_LOSS: f64 = 6.0;
 
 /// A reduction whose operand is so many times longer than what it is made of is a contraction, as a matmul is.
 pub(super) const CONTRACTION_REREADS: f64 = 3.0;

@@ -244,7 +244,7 @@ impl Fusion<'_> {
         let group = self.groups.add(OuterLoops::of_store(node.shape()));
         self.stored[position] = group;
         self.groups.get(group).is_alone = matches!(node.op(), Op::Scan | Op::Fetch | Op::Place);
-        self.groups.get(group).is_step_by_step = scans_along_memory(node);
+        self.groups.get(group).is_step_by_step = walks_along_memory(node);
         // Its loops are opened below, when it is known whether a user's kernel is theirs too.
         self.groups.get(group).contraction_ops = self.contraction_ops(position);
         let own = Use::of_store(group, node.shape());
@@ -329,10 +329,14 @@ impl Fusion<'_> {
     }
 }
 
-/// Whether a node is a scan along the last axis that has more than one element.
-fn scans_along_memory(node: &UOp) -> bool {
-    let (Arg::Scan(_, axis) | Arg::ScanState(_, axis)) = node.arg() else { return false };
-    node.shape().iter().skip(*axis as usize + 1).all(|len| len.is(1))
+/// Whether a node is a scan or a scatter along the last axis that has more than one element.
+pub(super) fn walks_along_memory(node: &UOp) -> bool {
+    let (shape, axis) = match node.arg() {
+        Arg::Scan(_, axis) | Arg::ScanState(_, axis) => (node.shape(), *axis),
+        Arg::Scatter(_, axis) if node.op() == Op::Write => (node.src()[1].shape(), *axis),
+        _ => return false,
+    };
+    shape.iter().skip(axis as usize + 1).all(|len| len.is(1))
 }
 
 /// The things in the order in which they first stand.

@@ -6,7 +6,7 @@
 //! twice. It may not be computed by a kernel that needs the guard. Else it is given memory, and with it a kernel that can run in time.
 
 use super::cost;
-use super::fuse::Fusion;
+use super::fuse::{Fusion, walks_along_memory};
 use super::loop_model::OuterLoops;
 use super::use_site::Use;
 use crate::ir::{Arg, Op, UOp};
@@ -22,6 +22,7 @@ impl Fusion<'_> {
         let group = self.groups.add(OuterLoops::of_store(shape));
         self.stored[position] = group;
         self.groups.get(group).is_alone = matches!(node.arg(), Arg::Scatter(..));
+        self.groups.get(group).is_step_by_step = walks_along_memory(node);
         for user in Self::groups_of(uses) {
             self.groups.add_read(user, group);
         }

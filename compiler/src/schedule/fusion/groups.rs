@@ -31,7 +31,7 @@ pub(super) struct Group {
     pub(super) buffers: usize,
     /// Whether its loops come in an order that no other store can share.
     pub(super) is_alone: bool,
-    /// Whether it is a scan along the axis in which memory lies, so that its elements have no lanes.
+    /// Whether it is a scan or a scatter along the axis in which memory lies, so that its elements have no lanes.
     pub(super) is_step_by_step: bool,
     /// Whether it loads elements that it replaces. Then no store may be repeated, so all stand in the same loops.
     pub(super) is_in_place: bool,

@@ -43,7 +43,7 @@ impl Fusion<'_> {
     pub(super) fn decide_elementwise(&mut self, position: usize, mut uses: SmallVec<[Use; 1]>) {
         let cost = self.costs[position];
         let elements = self.graph.numel[position].max(1.0);
-        let has_lanes = !uses.iter().any(|site| self.groups.get(site.group).is_step_by_step);
+        let has_lanes = self.has_lanes(&uses);
         if uses.len() == 1 && has_lanes && self.evaluations(&uses[0]) <= 1.25 * elements {
             return self.inline(position, uses);
         }
@@ -65,7 +65,7 @@ impl Fusion<'_> {
         // One op of each evaluation is spent on the load when the value is stored.
         let ops = (cost.ops - 1.0).max(0.0);
         let gathered: f64 = uses.iter().map(|site| self.gathered_loads(position, site)).sum();
-        let loss = if has_lanes { 1.0 } else { cost::SCAN_OPS_LOSS };
+        let loss = if has_lanes { 1.0 } else { cost::STEP_OPS_LOSS };
         let computing = evaluations * ops * loss + gathered + repeats.max(1.0) * cost.reduce_ops;
         let once = elements * ops + cost.reduce_ops;
         if uses.len() == 1 && has_lanes && evaluations <= 1.25 * elements {
@@ -73,6 +73,11 @@ impl Fusion<'_> {
         }
         let prices = self.prices(position, &uses, computing, once);
         self.take_cheapest(position, uses, prices);
+    }
+
+    /// Whether all kernels that ask for a value can compute it in lanes.
+    fn has_lanes(&mut self, uses: &[Use]) -> bool {
+        !uses.iter().any(|site| self.groups.get(site.group).is_step_by_step)
     }
 
     /// What loads cost more where a tensor says which elements of rows they are, so that they do not lie beside each other.
@@ -106,7 +111,8 @@ impl Fusion<'_> {
             let open = self.open_around(site);
             let evaluations = self.count(site.group, &open);
             let repeats = (evaluations / elements).max(1.0);
-            computing += cost.reduce_ops * repeats;
+            let loss = if self.has_lanes(std::slice::from_ref(site)) { 1.0 } else { cost::STEP_OPS_LOSS };
+            computing += cost.reduce_ops * repeats * loss;
             let group = self.groups.get(site.group);
             waits += self.graph.model.waiting(cost.reduce_ops + group.work, group.outer.count(open.outer));
             if self.is_scattered(site) {

@@ -194,6 +194,25 @@ mod tests {
     }
 
     #[test]
+    fn what_is_stored_in_more_bytes_than_is_compared_does_not_choose_the_lanes() {
+        let opts = |terms: i64| {
+            let text = format!(
+                "graph %columns(y: i64[64, 512], x: f32[64, {terms}, 512]) {{
+  s = reduce x, max (1)
+  w: i64 = cast s
+  done = store y, w
+  k = sink done
+  return k
+}}"
+            );
+            let ast = parse(&text).expect("a graph").roots[0].clone();
+            Opts::List(choose(&loops_of(&ast, &mut Silent), &Target::test_avx512()).applied).to_string()
+        };
+        assert!(opts(9).starts_with("vectorize(r1, 16)"), "{}", opts(9));
+        assert!(opts(2).starts_with("vectorize(r1, 8)"), "{}", opts(2));
+    }
+
+    #[test]
     fn rows_whose_lines_do_not_stay_near_are_no_lanes() {
         // 16 rows of 24 places of which 5 are read: 1.5 KB; of 500 places: 32 KB.
         let text = |places: i64| {
