@@ -51,7 +51,7 @@ const SHARES: i64 = 2;
 const COLUMNS_MAX: i64 = 512;
 
 /// Blocks of a contraction: a range and how many of its iterations belong to one, for the terms and for the outermost loop over columns.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 struct Blocks {
     terms: Cut,
     rows: u32,
@@ -63,6 +63,8 @@ struct Blocks {
     lanes: u32,
     tile_vectors: u32,
     tile_rows: u32,
+    /// Of a multiply-add.
+    cycles: f64,
 }
 
 /// What blocks are chosen for: rows, lanes of a vector, most columns, what repeats all of it, and who shares the blocks.
@@ -72,6 +74,11 @@ struct Room {
     most: i64,
     outside: i64,
     threads: i64,
+}
+
+/// Cycles of a multiply-add in the blocks that a contraction wants, if it wants some.
+pub(super) fn cycles_in_blocks(contraction: &Contraction<'_>, target: &Target, threads: i64) -> Option<f64> {
+    blocks_of(contraction, target, threads).map(|blocks| blocks.cycles)
 }
 
 /// Makes blocks of a contraction that wants some; whether it did.
@@ -133,7 +140,7 @@ fn blocks_of(contraction: &Contraction<'_>, target: &Target, threads: i64) -> Op
     let is_outside = |range: &&UOp| *range != row && in_order.iter().all(|(id, _)| *id != range_id(range));
     let outside = contraction.outputs.iter().filter(is_outside).map(|range| range.src()[0].max_value()).product();
     let room = Room { rows, lanes, most, outside, threads };
-    let (columns, part, tile) = best_columns(&in_order, &room, target)?;
+    let (cycles, columns, part, tile) = best_columns(&in_order, &room, target)?;
     let (range, len) = in_order[columns.len() - 1];
     Some(Blocks {
         terms,
@@ -144,6 +151,7 @@ fn blocks_of(contraction: &Contraction<'_>, target: &Target, threads: i64) -> Op
         lanes: u32::try_from(lanes).ok()?,
         tile_vectors: tile.0,
         tile_rows: tile.1,
+        cycles,
     })
 }
 
@@ -185,9 +193,9 @@ fn cut_of_terms(lengths: &[i64]) -> Option<Cut> {
     fits.min_by_key(|&(number, _, terms)| (number, rank(number, terms))).map(|(number, part, _)| (number, part))
 }
 
-/// Loops over columns that a block has, how many iterations of the outermost one, and the vectors and rows of the register tile: those for which a multiply-add
-/// costs the least.
-fn best_columns(in_order: &[(u32, i64)], room: &Room, target: &Target) -> Option<(Vec<u32>, i64, (u32, u32))> {
+/// The cycles of a multiply-add, loops over columns that a block has, how many iterations of the outermost one, and the vectors and rows of the register tile: those for which
+/// it costs the least.
+fn best_columns(in_order: &[(u32, i64)], room: &Room, target: &Target) -> Option<(f64, Vec<u32>, i64, (u32, u32))> {
     let mut best: Option<(f64, usize, i64, (u32, u32))> = None;
     let mut inside = 1;
     for (number, &(_, len)) in in_order.iter().enumerate() {
@@ -212,9 +220,9 @@ fn best_columns(in_order: &[(u32, i64)], room: &Room, target: &Target) -> Option
             break;
         }
     }
-    let (_, number, part, tile) = best?;
+    let (cycles, number, part, tile) = best?;
     let columns = in_order[..=number].iter().rev().map(|(range, _)| *range).collect();
-    Some((columns, part, tile))
+    Some((cycles, columns, part, tile))
 }
 
 /// Cycles of a vector's multiply-add, and the tile that divides a block and takes the fewest.

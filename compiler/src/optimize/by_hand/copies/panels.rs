@@ -17,7 +17,7 @@
 //!
 //! Always: made of the opts split, outermost, stage, merge; if the copy is refused, nothing is done. Tested by filetests of convolutions.
 
-use super::pack::{LOAD_AND_STORE, attempt_copy, copied_bytes};
+use super::pack::{LOAD_AND_STORE, MASKED_LOAD_AND_STORE, attempt_copy, copied_bytes};
 use super::product::attempt;
 use crate::ir::{Op, UOp, postorder};
 use crate::kernel::ranges::{closed_ranges, next_range_id, open_operands, range_id};
@@ -211,6 +211,23 @@ impl Contraction<'_> {
         let outside = self.outputs.iter().map(range_id).filter(is_outside).collect();
         let terms = own.into_iter().map(range_id).collect();
         Some(Panel { load: self.place()?, terms, terms_last, outside, part, columns })
+    }
+
+    /// Cycles of a multiply-add with the panel of results that it wants, of elements of so many bytes, where that does not stay in the nearest cache while rows pass.
+    pub(super) fn cycles_with_far_panel(&self, target: &Target, bytes: i64) -> Option<f64> {
+        let panel = self.panel(target, bytes).filter(|panel| !panel.terms_last)?;
+        let columns = panel.columns_of_block(self.outputs)?;
+        let terms: i64 = closed_ranges(self.reduction).iter().map(|range| range.src()[0].max_value()).product();
+        let rows: i64 = self.rows().map(|range| range.src()[0].max_value()).product();
+        let near = near_vectors(target, terms);
+        let lanes = i64::from(target.vector_bytes) / bytes.max(accumulated_in(self.reduction.dtype()).bytes() as i64);
+        let vectors = (columns + lanes - 1) / lanes;
+        let room = RegisterRoom { registers: target.vector_registers, values: 1, divides: false };
+        let most = |count: i64| u32::try_from(count).unwrap_or(u32::MAX);
+        let (step, ..) = best_tile_of_panel(&room, near, most(vectors), most(rows));
+        let is_gated = self.load.src()[0].src().len() > 2;
+        let copied = if is_gated { MASKED_LOAD_AND_STORE } else { LOAD_AND_STORE };
+        (near == 0).then_some((step + copied / rows as f64) * vectors as f64 / columns as f64)
     }
 
     /// Whether all that the reduction loads lies in order along its last term, in vectors and without conditions.

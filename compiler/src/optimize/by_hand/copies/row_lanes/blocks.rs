@@ -104,8 +104,8 @@ fn least_columns(columns: i64, terms: i64) -> Option<i64> {
     (columns >= COLUMNS_MIN || few_do).then_some(columns.min(COLUMNS_MIN))
 }
 
-/// The blocks for which a multiply-add costs the least, if any fit.
-pub(super) fn best_blocks(sizes: &Sizes, room: &Room) -> Option<Blocks> {
+/// The blocks for which a multiply-add costs the least, if any fit, and its cycles.
+pub(super) fn best_blocks(sizes: &Sizes, room: &Room) -> Option<(f64, Blocks)> {
     let lengths = |loops: &[Loop]| loops.iter().map(|(_, len)| *len).collect::<Vec<_>>();
     let (columns, terms) = (lengths(&sizes.columns), lengths(&sizes.terms));
     let columns_min = least_columns(columns.iter().product(), terms.iter().product())?;
@@ -128,7 +128,7 @@ pub(super) fn best_blocks(sizes: &Sizes, room: &Room) -> Option<Blocks> {
             }
         }
     }
-    best.map(|(_, blocks)| blocks)
+    best
 }
 
 /// Lengths of blocks of lanes: whole tiles, no longer than there are.
@@ -246,7 +246,7 @@ mod tests {
                 is_in_place: false,
             };
             let room = Room { registers: 32, lanes: 16, scratch_bytes: 512 << 10, near_bytes: 24 << 10, threads };
-            let blocks = best_blocks(&sizes, &room).expect("blocks");
+            let (_, blocks) = best_blocks(&sizes, &room).expect("blocks");
             let (columns, terms) = (of_cut(&sizes.columns, blocks.columns), of_cut(&sizes.terms, blocks.terms));
             assert!(4 * (blocks.lanes * terms + columns * terms + blocks.lanes * columns) <= 512 << 10);
             assert_eq!([blocks.lanes % (16 * blocks.tile_vectors), columns % blocks.tile_columns], [0, 0]);
