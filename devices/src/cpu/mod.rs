@@ -36,7 +36,7 @@ use std::sync::Arc;
 use warpweft_compiler::program::{CALLING_CONVENTION, Program};
 use warpweft_compiler::target::Target;
 
-pub use self::compile::{PASSES, compile_with, llvm_version};
+pub use self::compile::{PASSES, PASSES_OF_LONG_BODIES, compile_with, llvm_version};
 use self::kernel::CpuKernel;
 use self::launch_list::CpuLaunchList;
 pub use self::llvm_library::{LLVM_VERSION_MAJOR, hide_llvm};
@@ -78,7 +78,7 @@ impl CpuDevice {
 
     fn new(target: Target) -> CpuDevice {
         let compiler = format!(
-            "warpweft {}, calls {CALLING_CONVENTION}, LLVM {LLVM_VERSION_MAJOR}, {PASSES}",
+            "warpweft {}, calls {CALLING_CONVENTION}, LLVM {LLVM_VERSION_MAJOR}, {PASSES}, {PASSES_OF_LONG_BODIES}",
             env!("CARGO_PKG_VERSION"),
         );
         CpuDevice { target, compiler }
