@@ -24,7 +24,9 @@ use crate::kernel::ranges::{closed_ranges, next_range_id, open_operands, range_i
 use crate::optimize::by_hand::Attempts;
 use crate::optimize::by_hand::contraction::{Contraction, LoadPlace, contractions, number_of_load, step_of_load};
 use crate::optimize::by_hand::survey::accumulated_in;
-use crate::optimize::by_hand::tile::{RegisterRoom, best_tile_of_panel, near_vectors};
+use crate::optimize::by_hand::tile::{
+    FAR_LOAD_CYCLES, RegisterRoom, best_tile_of_panel, near_vectors, step_cycles, tile_of_two,
+};
 use crate::optimize::opt::Opt;
 use crate::target::Target;
 
@@ -74,6 +76,15 @@ impl Panel {
     /// Whether a loop over results stands outside of the block, with all of its iterations.
     pub(super) fn is_outside(&self, id: u32) -> bool {
         self.outside.contains(&id) && !self.columns.contains(&id)
+    }
+
+    /// How often a column is computed, where the last block overlaps the one before.
+    fn again(&self, outputs: &[UOp]) -> f64 {
+        let part = |(id, part): (u32, i64)| {
+            let len = outputs.iter().find(|range| range_id(range) == id)?.src()[0].as_int()?;
+            Some(((len + part - 1) / part * part) as f64 / len as f64)
+        };
+        self.part.and_then(part).unwrap_or(1.0)
     }
 
     /// Columns of a block.
@@ -217,25 +228,33 @@ impl Contraction<'_> {
         Some(Panel { load: self.place()?, terms, terms_last, outside, part, columns })
     }
 
-    /// Cycles of a multiply-add with the panel of results that it wants, of elements of so many bytes, where that does not stay in the nearest cache while rows pass.
+    /// Cycles of a multiply-add with the panel that it wants, of elements of so many bytes, where that does not stay in the nearest cache while rows pass.
     pub(super) fn cycles_with_far_panel(&self, target: &Target, bytes: i64) -> Option<f64> {
-        let panel = self.panel(target, bytes).filter(|panel| !panel.terms_last)?;
+        let panel = self.panel(target, bytes)?;
         let columns = panel.columns_of_block(self.outputs)?;
         let terms: i64 = closed_ranges(self.reduction).iter().map(|range| range.src()[0].max_value()).product();
         let rows: i64 = self.rows().map(|range| range.src()[0].max_value()).product();
         if near_vectors(target, terms) > 0 {
             return None;
         }
-        // The tile does not wait for fewer.
-        let near = if terms > TERMS_AWAITED { 0 } else { u32::MAX };
+        let is_awaited = terms > TERMS_AWAITED;
         let lanes = i64::from(target.vector_bytes) / bytes.max(accumulated_in(self.reduction.dtype()).bytes() as i64);
-        let vectors = (columns + lanes - 1) / lanes;
         let room = RegisterRoom { registers: target.vector_registers, values: 1, divides: false };
         let most = |count: i64| u32::try_from(count).unwrap_or(u32::MAX);
-        let (step, ..) = best_tile_of_panel(&room, near, most(vectors), most(rows));
         let is_gated = self.load.src()[0].src().len() > 2;
         let copied = if is_gated { MASKED_LOAD_AND_STORE } else { LOAD_AND_STORE };
-        Some((step + copied / rows as f64) * vectors as f64 / columns as f64)
+        let again = panel.again(self.outputs);
+        if panel.terms_last {
+            // Both operands come in vectors of terms, and each result is added up across them.
+            let (a, b) = tile_of_two(&room, [(most(rows), u32::MAX), (most(columns), u32::MAX)]);
+            let from_far = if is_awaited { FAR_LOAD_CYCLES * f64::from(a + b) } else { 0.0 };
+            let step = (step_cycles(a, b) + from_far) / f64::from(a * b);
+            return Some(((step + copied / rows as f64) / lanes as f64 + ACROSS / terms as f64) * again);
+        }
+        let vectors = (columns + lanes - 1) / lanes;
+        let near = if is_awaited { 0 } else { u32::MAX };
+        let (step, ..) = best_tile_of_panel(&room, near, most(vectors), most(rows));
+        Some((step + copied / rows as f64) * vectors as f64 / columns as f64 * again)
     }
 
     /// Whether all that the reduction loads lies in order along its last term, in vectors and without conditions.

@@ -273,7 +273,7 @@ mod tests {
         assert!(both_copied(convolution([4, 512, 7, 512], 1)));
         // One image of few places: of few terms, lanes along them would end in as many sums across lanes.
         assert!(both_copied(convolution([1, 64, 5, 64], 1)) && !both_copied(convolution([1, 512, 5, 512], 1)));
-        assert!(!both_copied(convolution([2, 256, 28, 256], 1)));
+        assert!(!both_copied(convolution([2, 64, 64, 64], 1)));
     }
 
     #[test]
@@ -283,6 +283,8 @@ mod tests {
             Convolution::new(sizes).result(&target).matches("stage(").count() == 2
         };
         assert!(both_copied([2, 192, 35, 96]));
+        // Too few columns for a tile: a panel would lie along terms, and come from far like its rows.
+        assert!(both_copied([4, 256, 14, 256]) && !both_copied([4, 96, 14, 96]));
         // No part of the rows of a prime number of channels is a tile, but overlapping blocks of them are.
         assert!(both_copied([3, 500, 22, 67]));
         // Few terms: the panel stays in the nearest cache.
