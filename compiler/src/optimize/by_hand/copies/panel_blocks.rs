@@ -140,7 +140,7 @@ fn blocks_of(contraction: &Contraction<'_>, target: &Target, threads: i64) -> Op
     let is_outside = |range: &&UOp| *range != row && in_order.iter().all(|(id, _)| *id != range_id(range));
     let outside = contraction.outputs.iter().filter(is_outside).map(|range| range.src()[0].max_value()).product();
     let room = Room { rows, lanes, most, outside, threads };
-    let (cycles, columns, part, tile) = best_columns(&in_order, &room, target)?;
+    let Columns { cycles, loops: columns, part, tile } = best_columns(&in_order, &room, target)?;
     let (range, len) = in_order[columns.len() - 1];
     Some(Blocks {
         terms,
@@ -193,9 +193,19 @@ fn cut_of_terms(lengths: &[i64]) -> Option<Cut> {
     fits.min_by_key(|&(number, _, terms)| (number, rank(number, terms))).map(|(number, part, _)| (number, part))
 }
 
-/// The cycles of a multiply-add, loops over columns that a block has, how many iterations of the outermost one, and the vectors and rows of the register tile: those for which
-/// it costs the least.
-fn best_columns(in_order: &[(u32, i64)], room: &Room, target: &Target) -> Option<(f64, Vec<u32>, i64, (u32, u32))> {
+/// The columns of a block.
+struct Columns {
+    /// Of a multiply-add.
+    cycles: f64,
+    /// Loops that it has, outermost first, and how many iterations of that one.
+    loops: Vec<u32>,
+    part: i64,
+    /// Vectors and rows of the register tile.
+    tile: (u32, u32),
+}
+
+/// The columns for which a multiply-add takes the fewest cycles.
+fn best_columns(in_order: &[(u32, i64)], room: &Room, target: &Target) -> Option<Columns> {
     let mut best: Option<(f64, usize, i64, (u32, u32))> = None;
     let mut inside = 1;
     for (number, &(_, len)) in in_order.iter().enumerate() {
@@ -221,8 +231,8 @@ fn best_columns(in_order: &[(u32, i64)], room: &Room, target: &Target) -> Option
         }
     }
     let (cycles, number, part, tile) = best?;
-    let columns = in_order[..=number].iter().rev().map(|(range, _)| *range).collect();
-    Some((cycles, columns, part, tile))
+    let loops = in_order[..=number].iter().rev().map(|(range, _)| *range).collect();
+    Some(Columns { cycles, loops, part, tile })
 }
 
 /// Cycles of a vector's multiply-add, and the tile that divides a block and takes the fewest.
