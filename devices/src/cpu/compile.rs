@@ -90,7 +90,7 @@ pub fn llvm_version() -> Result<String, DeviceError> {
 
 /// Compiles a program for a target to the bytes of an ELF object.
 pub(super) fn compile(program: &Program, target: &Target) -> Result<Vec<u8>, DeviceError> {
-    compile_with(program, target, PASSES, OptimizationLevel::Default, &mut |_| ())
+    compile_by(program, target, None, OptimizationLevel::Default, &mut |_| ())
 }
 
 /// `compile` with the choices exposed and a call after each stage: for measuring them.
@@ -98,6 +98,17 @@ pub fn compile_with(
     program: &Program,
     target: &Target,
     passes: &str,
+    level: OptimizationLevel,
+    after_stage: &mut dyn FnMut(&'static str),
+) -> Result<Vec<u8>, DeviceError> {
+    compile_by(program, target, Some(passes), level, after_stage)
+}
+
+/// Compiles by these passes, or by those that fit the program.
+fn compile_by(
+    program: &Program,
+    target: &Target,
+    passes: Option<&str>,
     level: OptimizationLevel,
     after_stage: &mut dyn FnMut(&'static str),
 ) -> Result<Vec<u8>, DeviceError> {
@@ -111,10 +122,10 @@ pub fn compile_with(
     try_out(target);
     drop(held);
     // A thread that LLVM cannot return from keeps what it has, so it has its own.
-    let owned = (program.clone(), target.clone(), passes.to_string());
+    let owned = (program.clone(), target.clone(), passes.map(str::to_string));
     on_thread_of_llvm(&program.name, after_stage, move |after_stage| {
         let (program, target, passes) = owned;
-        generate(&program, &target, &passes, level, after_stage)
+        generate(&program, &target, passes.as_deref(), level, after_stage)
     })
 }
 
@@ -149,7 +160,7 @@ fn try_out(target: &Target) {
         // Whatever is wrong, the next kernel finds out too.
         let _ = on_thread_of_llvm("tried", &mut |_| (), move |_| {
             let after_stage = |_| llvm_threads::before_objects_are_destroyed();
-            generate(&program, &target, PASSES, OptimizationLevel::Default, &after_stage)
+            generate(&program, &target, None, OptimizationLevel::Default, &after_stage)
         });
     });
 }
@@ -172,7 +183,7 @@ pub(super) fn on_thread_of_llvm<T: Send + 'static>(
 fn generate(
     program: &Program,
     target: &Target,
-    passes: &str,
+    passes: Option<&str>,
     level: OptimizationLevel,
     after_stage: &dyn Fn(&'static str),
 ) -> Result<Vec<u8>, DeviceError> {
@@ -196,7 +207,7 @@ fn generate(
     check_entry(&module, program)?;
     after_stage("verify");
 
-    let passes = if passes == PASSES && has_long_body(&module) { PASSES_OF_LONG_BODIES } else { passes };
+    let passes = passes.unwrap_or(if has_long_body(&module) { PASSES_OF_LONG_BODIES } else { PASSES });
     if !passes.is_empty() {
         let options = PassBuilderOptions::create();
         options.set_verify_each(false);

@@ -167,6 +167,12 @@ mod tests {
     use crate::target::Target;
     use crate::watch::Silent;
 
+    /// The opts of a kernel.
+    fn chosen(text: &str) -> String {
+        let ast = parse(text).expect("a graph").roots[0].clone();
+        Opts::List(choose(&loops_of(&ast, &mut Silent), &Target::test_avx512()).applied).to_string()
+    }
+
     /// The opts of the sum of what is made of `x` [rows, terms], along its rows.
     fn sums(rows: i64, terms: i64, value: &str) -> String {
         let text = format!(
@@ -179,8 +185,7 @@ mod tests {
   return k
 }}"
         );
-        let ast = parse(&text).expect("a graph").roots[0].clone();
-        Opts::List(choose(&loops_of(&ast, &mut Silent), &Target::test_avx512()).applied).to_string()
+        chosen(&text)
     }
 
     #[test]
@@ -205,8 +210,7 @@ mod tests {
   return k
 }}"
             );
-            let ast = parse(&text).expect("a graph").roots[0].clone();
-            Opts::List(choose(&loops_of(&ast, &mut Silent), &Target::test_avx512()).applied).to_string()
+            chosen(&text)
         };
         assert!(opts(9).starts_with("vectorize(r1, 16)"), "{}", opts(9));
         assert!(opts(2).starts_with("vectorize(r1, 8)"), "{}", opts(2));
@@ -227,10 +231,7 @@ mod tests {
 }}"
             )
         };
-        let opts = |places: i64| {
-            let ast = parse(&text(places)).expect("a graph").roots[0].clone();
-            Opts::List(choose(&loops_of(&ast, &mut Silent), &Target::test_avx512()).applied).to_string()
-        };
+        let opts = |places: i64| chosen(&text(places));
         assert!(opts(24).starts_with("vectorize(r0, 16)"), "{}", opts(24));
         assert!(!opts(500).starts_with("vectorize(r0, 16)"), "{}", opts(500));
     }

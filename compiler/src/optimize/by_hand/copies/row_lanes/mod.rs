@@ -44,8 +44,8 @@ use tiles::make_by_tiles;
 
 /// Copies of neighbouring columns that lie a multiple of so many lines apart are in one set of the nearest cache.
 const LINES_OF_SETS: i64 = 64;
-/// What a panel must take of the cycles of blocks, at least, for blocks to be made where rows fill a vector. Measured on 19 convolutions on two cores of Zen 3: where the model says 1.06 to 1.4, panels
-/// took 0.9 to 1.6 times as long, in the mean 1.2; where it says 3.4, 2.7 times; where it says less, 0.8 to 1.2.
+/// What a panel must take of the cycles of blocks, at least, for blocks to be made where rows fill a vector. Measured on some 20 convolutions on two cores of Zen 3, whose speed varies: where the model
+/// says 1.06 to 1.4, panels took 0.9 to 1.7 times as long, most of them 1.1 to 1.3; where it says 3.4, 2.7 times.
 const GAIN_MIN: f64 = 1.05;
 /// Columns for which the lanes' operand is copied element by element: a copied element takes some 3 cycles (`blocks::COPIED_APART`), and has a 32nd of a cycle of multiply-adds for each
 /// column, so that of this many a copy takes less than they do.
