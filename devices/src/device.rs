@@ -179,6 +179,11 @@ pub trait Kernel: Any + Debug + Send + Sync {
     /// the caller, not of the user.
     fn launch(&self, buffers: &[BufferSlice<'_>], variables: &[i64], threads: usize) -> Result<(), DeviceError>;
 
+    /// The same code for another program of its text, which differs in numbers, lengths and name alone; none on a device that loads it anew.
+    fn for_program(&self, _program: &Program) -> Option<Arc<dyn Kernel>> {
+        None
+    }
+
     /// Counts from now on what accesses to memory take, on a device that can.
     fn count_memory(&self) {}
 

@@ -8,6 +8,7 @@
 #![allow(unsafe_code, reason = "calls machine code")]
 
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use warpweft_compiler::program::{Estimate, Program};
 
@@ -32,14 +33,20 @@ const BYTES_PER_NS: f64 = 8.0;
 /// system call and, on a busy machine, tens of microseconds until it runs.
 const NS_PER_THREAD_MIN: f64 = 8_000.0;
 
+/// What kernels of one text share.
+#[derive(Debug)]
+struct Code {
+    /// Of the kernel that was loaded first. Dropped before the code is unmapped.
+    #[cfg(feature = "guard-pages")]
+    _name: Option<CodeName>,
+    loaded: LoadedCode,
+}
+
 /// A program in executable memory.
 #[derive(Debug)]
 pub(super) struct CpuKernel {
     name: String,
-    /// Dropped before the code is unmapped.
-    #[cfg(feature = "guard-pages")]
-    _code_name: Option<CodeName>,
-    code: LoadedCode,
+    code: Arc<Code>,
     /// Bytes that each buffer must have at least.
     parameter_bytes: Box<[usize]>,
     variable_count: usize,
@@ -52,7 +59,16 @@ pub(super) struct CpuKernel {
 }
 
 impl CpuKernel {
-    pub(super) fn new(program: &Program, code: LoadedCode) -> Result<CpuKernel, DeviceError> {
+    pub(super) fn new(program: &Program, loaded: LoadedCode) -> Result<CpuKernel, DeviceError> {
+        let code = Code {
+            #[cfg(feature = "guard-pages")]
+            _name: CodeName::new(&program.name, loaded.addresses()),
+            loaded,
+        };
+        CpuKernel::of_code(program, Arc::new(code))
+    }
+
+    fn of_code(program: &Program, code: Arc<Code>) -> Result<CpuKernel, DeviceError> {
         let wrong = |message: &str| DeviceError::Object { kernel: program.name.clone(), message: message.to_string() };
         let parameter_bytes = program
             .parameters
@@ -62,8 +78,6 @@ impl CpuKernel {
             .ok_or_else(|| wrong("a parameter has more bytes than can be addressed"))?;
         Ok(CpuKernel {
             name: program.name.clone(),
-            #[cfg(feature = "guard-pages")]
-            _code_name: CodeName::new(&program.name, code.addresses()),
             code,
             parameter_bytes,
             variable_count: program.variables.len(),
@@ -83,7 +97,7 @@ impl CpuKernel {
     pub(super) fn entry(&self) -> Entry {
         // SAFETY: the address is that of the entry point in `self.code`, which keeps it mapped and executable as long as
         // `self` lives; `compile` checked that it is a function of this type, and `load` that the object has it.
-        unsafe { std::mem::transmute::<*const u8, Entry>(self.code.entry_address()) }
+        unsafe { std::mem::transmute::<*const u8, Entry>(self.code.loaded.entry_address()) }
     }
 
     /// What stands behind the variables in each call.
@@ -194,6 +208,11 @@ impl Kernel for CpuKernel {
             let pointers: Vec<*mut u8> = buffers.iter().map(|buffer| buffer.address().as_ptr()).collect();
             self.call_with_numbers(&pointers, variables, threads)
         }
+    }
+
+    fn for_program(&self, program: &Program) -> Option<Arc<dyn Kernel>> {
+        // A program that does not fit is refused by who loads it, with the reason.
+        Some(Arc::new(CpuKernel::of_code(program, self.code.clone()).ok()?))
     }
 }
 

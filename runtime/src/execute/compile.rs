@@ -272,14 +272,16 @@ impl Executor {
             return Ok(Made { compiled: stored.compiled(), from_disk: true, report });
         }
         let begun = Instant::now();
-        let object = match is_shared {
-            true => shared.object(&program, || self.device.compile(&program))?,
-            false => self.device.compile(&program)?.into(),
+        let text = is_shared.then(|| shared.of_text(&program));
+        let object = match &text {
+            Some(text) => text.object(|| self.device.compile(&program))?,
+            None => self.device.compile(&program)?.into(),
         };
         record::worked("compile", || program.name.clone(), begun.elapsed());
         self.disk.put(key, &encode_kernel(&program, &object));
         let begun = Instant::now();
-        let kernel = self.device.load(&program, &object)?;
+        let load = || self.device.load(&program, &object);
+        let kernel = text.map_or_else(load, |text| text.kernel(&program, load))?;
         record::worked("load", || program.name.clone(), begun.elapsed());
         report.finish(&program, &object, &*self.device, Times { lowered, all: started.elapsed() }, false);
         Ok(Made { compiled: Compiled::new(kernel, program, &object), from_disk: false, report })

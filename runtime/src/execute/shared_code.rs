@@ -2,7 +2,7 @@
 //!
 //! A program may have hundreds of kernels that do the same to tensors of different lengths. Compiling one takes milliseconds, a run of one that is short
 //! a microsecond. So where many kernels consist of the same ops, short ones are rendered with their lengths apart
-//! ([`warpweft_renderer::render_without_lengths`]), and each text is compiled once. Few kernels, and long ones, are compiled each for its lengths.
+//! ([`warpweft_renderer::render_without_lengths`]), and each text is compiled and loaded once. Few kernels, and long ones, are compiled each for its lengths.
 //!
 //! Always: what a kernel computes does not depend on this. Which kernels share follows from those that are made together.
 //! Tested below, and over many lengths in `execute/tests.rs`.
@@ -14,7 +14,7 @@ use rustc_hash::{FxHashMap, FxHasher};
 use warpweft_compiler::UOp;
 use warpweft_compiler::ir::postorder;
 use warpweft_compiler::program::Program;
-use warpweft_devices::DeviceError;
+use warpweft_devices::{DeviceError, Kernel};
 
 use crate::cache::disk::Key;
 
@@ -23,15 +23,42 @@ const MANY: usize = 8;
 
 /// The bytes of an object, or why there are none.
 type Object = Result<Arc<[u8]>, DeviceError>;
-/// Objects by entry point and source.
-type Objects = FxHashMap<(String, String), Arc<OnceLock<Object>>>;
+
+/// What the kernels of one text share: each part is made by the first who asks, while others who do wait.
+#[derive(Default)]
+pub(super) struct Text {
+    object: OnceLock<Object>,
+    kernel: OnceLock<Arc<dyn Kernel>>,
+}
+
+impl Text {
+    /// The object.
+    pub(super) fn object(&self, compile: impl FnOnce() -> Result<Vec<u8>, DeviceError>) -> Object {
+        self.object.get_or_init(|| compile().map(Arc::from)).clone()
+    }
+
+    /// The kernel of a program of this text, over the code of the first that was loaded where the device can.
+    pub(super) fn kernel(
+        &self,
+        program: &Program,
+        load: impl FnOnce() -> Result<Arc<dyn Kernel>, DeviceError>,
+    ) -> Result<Arc<dyn Kernel>, DeviceError> {
+        if let Some(other) = self.kernel.get().and_then(|first| first.for_program(program)) {
+            return Ok(other);
+        }
+        let own = load()?;
+        self.kernel.get_or_init(|| own.clone());
+        Ok(own)
+    }
+}
 
 /// What kernels that are made together share.
 #[derive(Default)]
 pub(super) struct SharedCode {
     /// Kernels by the hash of their ops.
     counts: FxHashMap<u64, usize>,
-    objects: Mutex<Objects>,
+    /// By entry point and source.
+    texts: Mutex<FxHashMap<(String, String), Arc<Text>>>,
 }
 
 impl SharedCode {
@@ -51,11 +78,10 @@ impl SharedCode {
         !self.counts.is_empty() && self.counts.get(&hash_of_ops(ast)).is_some_and(|count| *count >= MANY)
     }
 
-    /// The object of a program: compiled by the first who asks for one of its text, while others who do wait.
-    pub(super) fn object(&self, program: &Program, compile: impl FnOnce() -> Result<Vec<u8>, DeviceError>) -> Object {
+    /// What a program shares with others of its text.
+    pub(super) fn of_text(&self, program: &Program) -> Arc<Text> {
         let key = (program.entry.clone(), program.source.clone());
-        let object = self.objects.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default().clone();
-        object.get_or_init(|| compile().map(Arc::from)).clone()
+        self.texts.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default().clone()
     }
 }
 
