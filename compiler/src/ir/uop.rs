@@ -68,7 +68,8 @@ impl Shard {
     }
 }
 
-static TABLE: LazyLock<Vec<Shard>> = LazyLock::new(|| (0..SHARDS).map(|_| Shard(Mutex::new(HashTable::new()))).collect());
+static TABLE: LazyLock<Vec<Shard>> =
+    LazyLock::new(|| (0..SHARDS).map(|_| Shard(Mutex::new(HashTable::new()))).collect());
 
 fn shard(hash: u64) -> MutexGuard<'static, HashTable<(u64, Weak<Node>)>> {
     // The table itself picks buckets by the lowest bits and compares the seven highest, so a shard is picked by bits between.

@@ -27,7 +27,7 @@ mod tests {
     use crate::target::Target;
     use crate::watch::Silent;
 
-    /// A convolution of square images with square windows, padded so that the result is as long as the image: `channels` of the image, `rows` of the result, `places` along a window.
+    /// A convolution of square images with square windows, padded so that the result of steps of one is as long as the image: `channels` of the image, `rows` of the result, `places` along a window.
     #[derive(Clone, Copy)]
     pub(super) struct Convolution {
         pub(super) dtype: &'static str,
@@ -36,6 +36,8 @@ mod tests {
         pub(super) side: i64,
         pub(super) rows: i64,
         pub(super) places: i64,
+        /// From one window to the next.
+        pub(super) step: i64,
         /// Whether the gradient of the result is part of more memory, and a variable says where it begins.
         pub(super) is_view: bool,
     }
@@ -43,21 +45,22 @@ mod tests {
     impl Convolution {
         /// One of `f32` and windows of 3 x 3.
         pub(super) fn new([images, channels, side, rows]: [i64; 4]) -> Convolution {
-            Convolution { dtype: "f32", images, channels, side, rows, places: 3, is_view: false }
+            Convolution { dtype: "f32", images, channels, side, rows, places: 3, step: 1, is_view: false }
         }
 
         /// The opts by hand of the result.
         pub(super) fn result(self, target: &Target) -> String {
-            let Convolution { dtype, images, channels, side, rows, places, .. } = self;
+            let Convolution { dtype, images, channels, side, rows, places, step, .. } = self;
             let (padding, width) = (places / 2, side + places / 2 * 2);
+            let out = (width - places) / step + 1;
             opts(
                 &format!(
-                    "graph %c(z: {dtype}[{images}, {rows}, {side}, {side}], x: {dtype}[{images}, {channels}, {side}, {side}], w: {dtype}[{rows}, {channels}, {places}, {places}]) {{
+                    "graph %c(z: {dtype}[{images}, {rows}, {out}, {out}], x: {dtype}[{images}, {channels}, {side}, {side}], w: {dtype}[{rows}, {channels}, {places}, {places}]) {{
   p = pad x, [0:0, 0:0, {padding}:{padding}, {padding}:{padding}]
-  v = as_strided p, [{images}, 1, {side}, {side}, {channels}, {places}, {places}] strides [{}, 0, {width}, 1, {}, {width}, 1] offset 0
-  e = expand v, [{images}, {rows}, {side}, {side}, {channels}, {places}, {places}]
+  v = as_strided p, [{images}, 1, {out}, {out}, {channels}, {places}, {places}] strides [{}, 0, {}, {step}, {}, {width}, 1] offset 0
+  e = expand v, [{images}, {rows}, {out}, {out}, {channels}, {places}, {places}]
   f = reshape w, [1, {rows}, 1, 1, {channels}, {places}, {places}]
-  h = expand f, [{images}, {rows}, {side}, {side}, {channels}, {places}, {places}]
+  h = expand f, [{images}, {rows}, {out}, {out}, {channels}, {places}, {places}]
   m = mul e, h
   y = reduce m, add (4, 5, 6)
   done = store z, y
@@ -65,6 +68,7 @@ mod tests {
   return k
 }}",
                     channels * width * width,
+                    step * width,
                     width * width,
                 ),
                 target,
@@ -73,7 +77,7 @@ mod tests {
 
         /// The opts by hand of the gradient by the weight.
         pub(super) fn gradient_by_weight(self, target: &Target) -> String {
-            let Convolution { dtype, images, channels, side, rows, places, is_view } = self;
+            let Convolution { dtype, images, channels, side, rows, places, is_view, .. } = self;
             let (padding, width) = (places / 2, side + places / 2 * 2);
             let area = side * side;
             let (begin, offset) = if is_view { (", at: index 0..1000000 named \"at\"", "at") } else { ("", "0") };
