@@ -2,7 +2,7 @@
 //! taken by another while they are worked on. Where the crates are taken from a registry, their versions say it all, and the fingerprint is empty:
 //! it depends neither on where sources lie nor on who builds.
 //!
-//! The fingerprint is of what is in the files, not of their names and places. Tested in `src/cache/keys.rs`.
+//! The fingerprint is of what is in the files, not of their names and paths. Tested in `src/cache/keys.rs`.
 
 #![allow(clippy::print_stdout, reason = "this is how a build script answers")]
 

@@ -1,4 +1,4 @@
-//! Opens devices by name: the one place where a promise is made.
+//! Opens devices by name: the one function in which a promise is made.
 
 #![allow(unsafe_code, reason = "hands on the promise of the caller")]
 

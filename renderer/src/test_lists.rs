@@ -43,7 +43,7 @@ impl List {
         self.push(Op::EndRange, DType::VOID, &[range], Arg::None)
     }
 
-    /// The place of so many elements.
+    /// The address of so many elements.
     pub(crate) fn index(&mut self, buffer: &UOp, lanes: usize, offset: &UOp, gate: Option<&UOp>) -> UOp {
         let src: Vec<&UOp> = [buffer, offset].into_iter().chain(gate).collect();
         self.push(Op::Index, buffer.dtype().with_lanes(lanes), &src, Arg::None)

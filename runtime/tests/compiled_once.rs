@@ -31,13 +31,13 @@ fn one_kernel_serves_all_offsets() {
     x.realize().unwrap();
     for (rows, columns) in [(1, COLUMNS), (ROWS, 1), (3, 5)] {
         let before = compiled();
-        let mut places = 0;
+        let mut offsets = 0;
         for (row, column) in (0..=ROWS - rows).flat_map(|row| (0..=COLUMNS - columns).map(move |column| (row, column)))
         {
             if (row * 7 + column * 3) % 5 != 0 {
                 continue;
             }
-            let value: Vec<f32> = (0..rows * columns).map(|k| (places * 100 + k) as f32).collect();
+            let value: Vec<f32> = (0..rows * columns).map(|k| (offsets * 100 + k) as f32).collect();
             let source = Tensor::from_vec(value.clone(), [rows as i64, columns as i64]);
             part(&x, row, rows, column, columns).assign(&source).unwrap();
             x.realize().unwrap();
@@ -46,9 +46,9 @@ fn one_kernel_serves_all_offsets() {
             }
             let read = part(&x, row, rows, column, columns).contiguous().to_vec::<f32>().unwrap();
             assert_eq!(read, source.to_vec::<f32>().unwrap());
-            places += 1;
+            offsets += 1;
         }
-        assert!(places >= 4, "{rows} x {columns} was tried at {places} places");
+        assert!(offsets >= 4, "{rows} x {columns} was tried at {offsets} offsets");
         assert_eq!(compiled() - before, 2, "{rows} x {columns}: one kernel to write, one to read");
         assert_eq!(x.to_vec::<f32>().unwrap(), model);
     }

@@ -82,13 +82,13 @@ fn no_two_results_and_no_argument_share_memory() {
         function(|a, _| vec![a.clone()]),
     ];
     for function in functions {
-        let mut places: Vec<usize> = called(&function, vec![memory(&a), memory(&b)]).iter().map(address).collect();
+        let mut addresses: Vec<usize> = called(&function, vec![memory(&a), memory(&b)]).iter().map(address).collect();
         let again = called(&function, vec![memory(&a), memory(&b)]);
-        places.extend([address(&a), address(&b)]);
-        let count = places.len();
-        places.sort_unstable();
-        places.dedup();
-        assert_eq!(places.len(), count);
+        addresses.extend([address(&a), address(&b)]);
+        let count = addresses.len();
+        addresses.sort_unstable();
+        addresses.dedup();
+        assert_eq!(addresses.len(), count);
         // What was given away before is not written to by a later call.
         let first = called(&function, vec![memory(&a), memory(&b)]);
         let before: Vec<Vec<f32>> = first.iter().map(|x| x.to_vec().unwrap()).collect();

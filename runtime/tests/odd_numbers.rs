@@ -1,4 +1,4 @@
-//! Numbers that nobody means, in every place for a number of the public interface: what comes of them is an error of the caller's line, or a tensor, and no
+//! Numbers that nobody means, for every number that the public interface takes: what comes of them is an error of the caller's line, or a tensor, and no
 //! panic, whatever the tensor is.
 #![allow(clippy::unwrap_used, reason = "a step that fails fails its test")]
 
@@ -20,7 +20,7 @@ fn integers(shape: &[i64]) -> Tensor {
 
 // tidy: table
 #[test]
-fn odd_numbers_in_every_place() {
+fn odd_numbers_for_every_argument() {
     type Call = fn(&Tensor, i64) -> warpweft::Result<()>;
     fn ok(tensor: Tensor) -> warpweft::Result<()> {
         tensor.dims().map(|_| ())

@@ -94,9 +94,9 @@ impl Inputs {
         let found = q.attention(&k, &v, options).to_vec::<f32>().unwrap_or_else(|error| panic!("{what}: {error}"));
         let want = self.exact(added, of_none);
         assert_eq!(found.len(), want.len(), "{what}");
-        for (place, (found, want)) in found.iter().zip(&want).enumerate() {
+        for (index, (found, want)) in found.iter().zip(&want).enumerate() {
             let (found, same) = (*found as f64, found.is_nan() && want.is_nan());
-            assert!(same || (found - want).abs() <= 2e-6, "{what}, {} keys, {place}: {found}, not {want}", self.keys);
+            assert!(same || (found - want).abs() <= 2e-6, "{what}, {} keys, {index}: {found}, not {want}", self.keys);
         }
     }
 }
@@ -124,7 +124,7 @@ fn what_is_hidden_of_many_keys_does_not_count() {
         _ => key.is_multiple_of(3),
     };
     let grouped = Inputs::new([4, 2, rows, keys, 8]);
-    let all = || (0..rows * keys).map(|place| hides(place / keys, place % keys));
+    let all = || (0..rows * keys).map(|index| hides(index / keys, index % keys));
     let shape = [rows as i64, keys as i64];
     let seen = Tensor::from_vec(all().map(|hidden| !hidden).collect::<Vec<bool>>(), shape);
     let added = Tensor::from_vec(all().map(|hidden| if hidden { f32::NEG_INFINITY } else { 0.5 }).collect(), shape);
@@ -138,7 +138,7 @@ fn what_is_hidden_of_many_keys_does_not_count() {
 #[test]
 fn a_mask_may_have_heads_that_queries_have_not() -> Result<()> {
     let [q, k, v] = Inputs::new([1, 1, 3, 1030, 4]).tensors();
-    let hidden = Tensor::from_vec((0..2 * 3 * 1030).map(|place| place % 7 != 0).collect::<Vec<bool>>(), [2, 3, 1030]);
+    let hidden = Tensor::from_vec((0..2 * 3 * 1030).map(|index| index % 7 != 0).collect::<Vec<bool>>(), [2, 3, 1030]);
     let options = AttentionOptions::default().mask(Some(hidden.clone()));
     let both = q.attention(&k, &v, &options).to_vec::<f32>()?;
     let exact = |head: usize| Inputs::new([1, 1, 3, 1030, 4]).exact(|row, key| seen_by(head, row, key), 0.0);

@@ -15,7 +15,7 @@ fn length(name: &str, least: i64, value: usize) -> Dim {
 
 /// Bytes of a tensor of so many elements.
 fn bytes_of<T: Copy>(count: usize, value: impl Fn(usize) -> T, bytes: impl Fn(T) -> Vec<u8>) -> Vec<u8> {
-    (0..count).flat_map(|place| bytes(value(place))).collect()
+    (0..count).flat_map(|index| bytes(value(index))).collect()
 }
 
 #[test]
@@ -73,11 +73,11 @@ fn what_is_hidden_of_any_number_of_keys_does_not_count() {
         for keys in [0usize, 1, 700, 1029] {
             let n = length("n", 0, keys);
             let shape = || (rows as i64, n.clone());
-            let hidden = |place: usize| hides(place / keys, place % keys);
+            let hidden = |index: usize| hides(index / keys, index % keys);
             let seen = bytes_of(rows * keys, hidden, |hidden| vec![u8::from(!hidden)]);
             let added = bytes_of(
                 rows * keys,
-                |place| if hidden(place) { f32::NEG_INFINITY } else { 0.5 },
+                |index| if hidden(index) { f32::NEG_INFINITY } else { 0.5 },
                 |x| x.to_le_bytes().to_vec(),
             );
             let grouped = Inputs::new([4, 2, rows, keys, 8]);

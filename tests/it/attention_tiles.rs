@@ -61,7 +61,7 @@ fn what_is_hidden_from_a_tile_does_not_count() {
         let inputs = Inputs::new([1, 1, 17, keys, 8]);
         // The first row sees nothing.
         let hides = move |row: usize, key: usize| row == 0 || (row + key).is_multiple_of(3);
-        let seen: Vec<bool> = (0..17 * keys).map(|place| !hides(place / keys, place % keys)).collect();
+        let seen: Vec<bool> = (0..17 * keys).map(|index| !hides(index / keys, index % keys)).collect();
         let added = |row, key| if hides(row, key) { HIDDEN } else { 0.0 };
         for gpu in gpus() {
             let mask = Tensor::from_vec(seen.clone(), [17, keys as i64]).to(gpu);

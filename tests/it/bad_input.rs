@@ -1,4 +1,4 @@
-//! Every kind of call with operands that it cannot take: the error names the op, the operands' shapes and the place of the call, and nothing panics.
+//! Every kind of call with operands that it cannot take: the error names the op, the operands' shapes and the line of the call, and nothing panics.
 
 use warpweft::tensor::Dim;
 use warpweft::tensor::{
@@ -36,7 +36,7 @@ fn check(cases: Vec<Case>) {
         };
         assert!(error.starts_with(op), "line {line}: `{error}` does not begin with `{op}`");
         assert!(error.contains(says), "line {line}: `{error}` does not say `{says}`");
-        assert!(error.contains(&format!("bad_input.rs:{line})")), "line {line}: `{error}` names another place");
+        assert!(error.contains(&format!("bad_input.rs:{line})")), "line {line}: `{error}` names another line");
         // The same error comes from whatever is asked.
         assert_eq!(tensor.to_vec::<f32>().map(|_| ()).unwrap_err().to_string(), error);
         assert_eq!((&tensor + 1.0).realize().map(|_| ()).unwrap_err().to_string(), error);
@@ -261,7 +261,7 @@ fn types_that_no_tensor_has() {
 #[track_caller]
 fn says<T>(result: warpweft::Result<T>) -> String {
     let error = result.map(|_| ()).unwrap_err().to_string();
-    assert!(error.contains("bad_input.rs:"), "`{error}` names another place");
+    assert!(error.contains("bad_input.rs:"), "`{error}` names another line");
     error
 }
 

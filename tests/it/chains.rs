@@ -97,8 +97,8 @@ fn check(kind: &Kind, count: usize, adds: bool, device: &str) {
             wanted.iter_mut().for_each(|value| *value += 1.0);
         }
         x = (kind.step)(&x, k);
-        let places = (0..ROWS).flat_map(|i| (0..COLUMNS).map(move |j| (i, j)));
-        wanted = places.map(|(i, j)| (kind.from)(k, i, j).map_or(0.0, |flat| wanted[flat])).collect();
+        let indices = (0..ROWS).flat_map(|i| (0..COLUMNS).map(move |j| (i, j)));
+        wanted = indices.map(|(i, j)| (kind.from)(k, i, j).map_or(0.0, |flat| wanted[flat])).collect();
     }
     assert_eq!(x.to_vec::<f32>().unwrap(), wanted, "{} times {}, adds: {adds}, {device}", count, kind.name);
 }
@@ -119,7 +119,7 @@ fn gradients_flow_back_through_long_chains() {
         let x = Tensor::from_vec(vec![1.0f32; ROWS * COLUMNS], [ROWS as i64, COLUMNS as i64]);
         let count = 60;
         let moved = (0..count).fold(&x * 1, |value, k| (kind.step)(&value, k));
-        // Each element counts as often as it arrives, times the number of its place.
+        // Each element counts as often as it arrives, times the number of its position.
         let weights: Vec<f32> = (0..ROWS * COLUMNS).map(|number| (number % 5) as f32).collect();
         let loss = (&moved * Tensor::from_vec(weights.clone(), [ROWS as i64, COLUMNS as i64])).sum(());
         let mut wanted = weights;

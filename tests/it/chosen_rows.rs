@@ -59,9 +59,9 @@ fn elements_are_read_where_they_lie() {
         let (table, chosen) = (numbers(lines * of), rows(lines * count, of, count));
         let x = Tensor::from_vec(table.clone(), [lines, of]);
         let found = x.gather(&Tensor::from_vec(chosen.clone(), [lines, count]), 1).to_vec::<f32>().unwrap();
-        for (k, place) in chosen.iter().enumerate() {
+        for (k, index) in chosen.iter().enumerate() {
             let line = k as i64 / count;
-            let wanted = if (0..of).contains(place) { table[(line * of + place) as usize] } else { 0.0 };
+            let wanted = if (0..of).contains(index) { table[(line * of + index) as usize] } else { 0.0 };
             assert_eq!(found[k], wanted, "element {k} of {lines} x {count} of {of}");
         }
     }

@@ -31,20 +31,20 @@ pub(crate) fn product(types: [DType; 3], [rows, terms, columns]: [i64; 3], layou
 }
 
 /// A convolution of padded square images with square windows, as a kernel: `zero` is taken from the image's numbers.
-fn convolution(types: [DType; 3], [images, channels, side, rows, places]: [i64; 5], zero: Option<i64>) -> UOp {
+fn convolution(types: [DType; 3], [images, channels, side, rows, kernel]: [i64; 5], zero: Option<i64>) -> UOp {
     let [image, weight, sums] = types;
-    let (padding, width) = (places / 2, side + places / 2 * 2);
+    let (padding, width) = (kernel / 2, side + kernel / 2 * 2);
     let change = zero.map_or("detach u".to_string(), |zero| format!("sub u, {zero}"));
     let text = format!(
-        "graph %c(z: {sums}[{images}, {rows}, {side}, {side}], x: {image}[{images}, {channels}, {side}, {side}], w: {weight}[{rows}, {channels}, {places}, {places}]) {{
+        "graph %c(z: {sums}[{images}, {rows}, {side}, {side}], x: {image}[{images}, {channels}, {side}, {side}], w: {weight}[{rows}, {channels}, {kernel}, {kernel}]) {{
   u: {sums} = cast x
   n = {change}
   p = pad n, [0:0, 0:0, {padding}:{padding}, {padding}:{padding}]
-  v = as_strided p, [{images}, 1, {side}, {side}, {channels}, {places}, {places}] strides [{}, 0, {width}, 1, {}, {width}, 1] offset 0
-  e = expand v, [{images}, {rows}, {side}, {side}, {channels}, {places}, {places}]
+  v = as_strided p, [{images}, 1, {side}, {side}, {channels}, {kernel}, {kernel}] strides [{}, 0, {width}, 1, {}, {width}, 1] offset 0
+  e = expand v, [{images}, {rows}, {side}, {side}, {channels}, {kernel}, {kernel}]
   g: {sums} = cast w
-  f = reshape g, [1, {rows}, 1, 1, {channels}, {places}, {places}]
-  h = expand f, [{images}, {rows}, {side}, {side}, {channels}, {places}, {places}]
+  f = reshape g, [1, {rows}, 1, 1, {channels}, {kernel}, {kernel}]
+  h = expand f, [{images}, {rows}, {side}, {side}, {channels}, {kernel}, {kernel}]
   m = mul e, h
   y = reduce m, add (4, 5, 6)
   done = store z, y
@@ -182,7 +182,7 @@ fn batches_of_products() {
 fn convolutions_take_terms_in_groups() {
     for (target, types) in machines().into_iter().filter(|(target, _)| target.has_masked_memory) {
         for types in types {
-            // Of 25 channels a term is left over, and of windows of one place all is one axis.
+            // Of 25 channels a term is left over, and of windows of one position all is one axis.
             for sizes in [[1, 16, 14, 16, 3], [2, 25, 10, 12, 3], [1, 8, 9, 40, 5]] {
                 check(&convolution(types, sizes, None), &target);
             }

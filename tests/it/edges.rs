@@ -63,7 +63,7 @@ fn every_window_and_row_passes_its_whole_gradient_on_however_its_values_are_roun
 
 #[test]
 fn the_gradient_of_a_gather_costs_its_lines_not_their_product() {
-    // 4,096 rows of 16: each place against each element would be 4e9 comparisons.
+    // 4,096 rows of 16: each position against each element would be 4e9 comparisons.
     let x = Tensor::from_vec(numbers(4096 * 16), [4096, 16]);
     let sorted = x.sort(1, false).unwrap().0;
     let weights = Tensor::arange(0.0, 16.0, 1.0);

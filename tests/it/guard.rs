@@ -13,8 +13,8 @@ fn kernel(first_element: i64, into_scratch: bool) -> Program {
     let source = format!(
         "define void @k(ptr %buffers, ptr %variables, ptr %scratch, i64 %begin, i64 %end) {{
   %out = load ptr, ptr %buffers
-  %place = getelementptr float, ptr {target}, i64 {first_element}
-  store volatile <16 x float> zeroinitializer, ptr %place, align 4
+  %address = getelementptr float, ptr {target}, i64 {first_element}
+  store volatile <16 x float> zeroinitializer, ptr %address, align 4
   ret void
 }}"
     );

@@ -26,8 +26,8 @@ const VALUES: [(f64, f64, f64, f64); 20] = [
     (300.0, 20.0, 1.4694638795004848e-233, 1.0),
 ];
 
-fn column(place: impl Fn(&(f64, f64, f64, f64)) -> f64) -> Tensor {
-    Tensor::from_vec(VALUES.iter().map(place).collect::<Vec<_>>(), [VALUES.len() as i64])
+fn column(part: impl Fn(&(f64, f64, f64, f64)) -> f64) -> Tensor {
+    Tensor::from_vec(VALUES.iter().map(part).collect::<Vec<_>>(), [VALUES.len() as i64])
 }
 
 #[track_caller]

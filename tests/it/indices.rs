@@ -53,7 +53,7 @@ fn calls(index: &Tensor) -> Vec<(&'static str, Tensor)> {
 fn a_known_index_is_looked_at_when_it_is_written() {
     let x = table();
     let memory = Tensor::from_vec((0..9000i64).collect(), [9000]);
-    for (index, value, place) in [
+    for (index, value, position) in [
         (Tensor::from_vec(vec![0i64, 3], [2]), 3, 1),
         (Tensor::from_vec(vec![0i32, 1], [2]) - 1, -1, 0),
         (Tensor::arange(0, 4, 1), 3, 3),
@@ -62,7 +62,7 @@ fn a_known_index_is_looked_at_when_it_is_written() {
         (memory.reshape([90, 100]).get((.., 2)).get(0..3), 102, 1),
         (Tensor::from_vec(vec![200u8], [1]), 200, 0),
     ] {
-        let (index, value) = (&index, format!("the index {value}, element {place}, is out of range: "));
+        let (index, value) = (&index, format!("the index {value}, element {position}, is out of range: "));
         refused(
             &x.index_select(1, index),
             &["index_select of f32[2, 3]", &value, "axis 1 of length 3 takes 0 to 2", file!()],

@@ -33,7 +33,7 @@ fn views_cross_with_their_strides() {
     crosses(&x.flip(1).get(0), &[-1], 5);
     crosses(&x.get((.., 0..1)).expand([4, 3]), &[6, 0], 0);
     crosses(&(&x * 2.0).reshape([24]), &[1], 0);
-    // A value without a place of its own, and a view that no strides describe, are computed first.
+    // A value without memory of its own, and a view that no strides describe, are computed first.
     crosses(&x.sum(0), &[1], 0);
     crosses(&x.t().reshape([24]), &[1], 0);
     let n = Var::new("n", 1..=8).unwrap().bind(3).unwrap();
@@ -67,8 +67,8 @@ fn no_byte_is_copied_either_way() {
     });
     assert!(!x.to_dlpack_copy().unwrap().is_read_only());
     let array = Array2::<f32>::zeros((20, 30));
-    let place = array.as_ptr().addr();
-    assert_eq!(address(&Tensor::from_ndarray(array)).addr().get(), place);
+    let expected = array.as_ptr().addr();
+    assert_eq!(address(&Tensor::from_ndarray(array)).addr().get(), expected);
 }
 
 #[test]
@@ -80,10 +80,10 @@ fn what_is_given_away_is_written_to_by_nobody_else() {
     // Of a result that nobody else has, the very memory.
     let alone = floats(&[100]) + 1.0;
     alone.realize().unwrap();
-    let place = alone.with_slice(|elements: &[f32]| elements.as_ptr().addr()).unwrap();
+    let expected = alone.with_slice(|elements: &[f32]| elements.as_ptr().addr()).unwrap();
     let given = alone.into_dlpack().unwrap();
     assert!(!given.is_read_only());
-    assert_eq!(address(given).addr().get(), place);
+    assert_eq!(address(given).addr().get(), expected);
     // Of what another tensor has too, whole or in part, and of what somebody else lent, a copy.
     let x = floats(&[100]);
     x.realize().unwrap();
@@ -96,9 +96,9 @@ fn what_is_given_away_is_written_to_by_nobody_else() {
         assert_ne!(address(given).addr().get(), own);
     }
     let lent = Array2::<f32>::zeros((4, 5));
-    let place = lent.as_ptr().addr();
+    let expected = lent.as_ptr().addr();
     let producer = Tensor::from_ndarray(lent).to_dlpack().unwrap();
-    assert_ne!(address(Tensor::from_dlpack(producer).into_dlpack().unwrap()).addr().get(), place);
+    assert_ne!(address(Tensor::from_dlpack(producer).into_dlpack().unwrap()).addr().get(), expected);
     assert_eq!(Tensor::from_dlpack((x * 2.0).t().into_dlpack().unwrap()).to_vec::<f32>().unwrap()[99], 198.0);
 }
 

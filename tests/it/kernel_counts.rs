@@ -137,10 +137,10 @@ fn a_transformer_block() {
 }
 
 #[test]
-fn the_place_of_an_extreme_of_a_few_long_rows_reads_them_once() {
+fn the_index_of_an_extreme_of_a_few_long_rows_reads_them_once() {
     for (shape, axis) in [(vec![1 << 20], 0), (vec![1, 1 << 20], 1), (vec![3, 1 << 20], 1), (vec![1 << 20, 4], 0)] {
-        for place in [input(&shape).argmax(Some(axis), false), input(&shape).exp().argmin(Some(axis), false)] {
-            let normalized = normalize(&[warpweft::compiler::graph(&place).unwrap()], |_| None).unwrap();
+        for index in [input(&shape).argmax(Some(axis), false), input(&shape).exp().argmin(Some(axis), false)] {
+            let normalized = normalize(&[warpweft::compiler::graph(&index).unwrap()], |_| None).unwrap();
             let mut notes = Notes::of(&[Topic::Fusion]);
             let schedule = schedule_with(&normalized.sink, ScheduleOptions::default(), &mut notes).unwrap();
             assert_eq!(schedule.kernels.len(), 2, "{shape:?}: {:#?}", notes.lines);

@@ -34,7 +34,7 @@ fn with_fault(ast: &UOp, no_opt: bool, fault: impl Fn(UOp) -> Vec<UOp>) -> Resul
     run_kernel(ast, &linear, &inputs)
 }
 
-/// The place of an index, with another offset or gate.
+/// An index into the same memory, with another offset or gate.
 fn index(old: &UOp, offset: &UOp, gate: Option<UOp>) -> UOp {
     UOp::new(
         Op::Index,
@@ -53,7 +53,7 @@ fn is_index_of(node: &UOp, memory: Op, slot: u32) -> bool {
     node.op() == Op::Index && node.src()[0].op() == memory && names(node.src()[0].arg())
 }
 
-/// A fault: the places in that memory lie further by `by`.
+/// A fault: offsets in that memory are larger by `by`.
 fn moved(memory: Op, slot: u32, by: i64) -> impl Fn(UOp) -> Vec<UOp> {
     move |node| {
         if !is_index_of(&node, memory, slot) || node.src()[1].dtype().lanes() > 1 {
@@ -145,7 +145,7 @@ fn a_load_after_the_store_that_replaces_its_element_is_seen() {
         let loads: Vec<UOp> = list.ops.iter().filter(|op| is_load(op)).cloned().collect();
         assert!(!loads.is_empty() && list.ops.iter().any(is_store));
         let mut late = list.clone();
-        // Each op after what it needs, loads of the replaced memory after the stores of their place.
+        // Each op after what it needs, loads of the replaced memory after the stores to their element.
         late.ops.retain(|op| !is_load(op));
         let mut ops: Vec<UOp> = Vec::new();
         for op in late.ops {

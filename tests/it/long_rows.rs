@@ -18,10 +18,10 @@ fn drawn(count: usize, seed: u64) -> Vec<f32> {
 #[track_caller]
 fn near(what: &str, found: &[f32], want: &[f64], tolerance: f64) {
     assert_eq!(found.len(), want.len(), "{what}");
-    for (place, (found, want)) in found.iter().zip(want).enumerate() {
+    for (index, (found, want)) in found.iter().zip(want).enumerate() {
         let (found, scale) = (*found as f64, want.abs().max(1e-30));
         let same = found == *want || found.is_nan() && want.is_nan();
-        assert!(same || (found - want).abs() <= tolerance * scale, "{what}, {place}: {found}, not {want}");
+        assert!(same || (found - want).abs() <= tolerance * scale, "{what}, {index}: {found}, not {want}");
     }
 }
 
@@ -50,10 +50,10 @@ fn exponentials_of_long_rows() -> Result<()> {
         let logs: Vec<f64> = lines.iter().map(|line| log_sum_exp(line)).collect();
         near("logsumexp", &x.logsumexp(axis).to_vec::<f32>()?, &logs, 1e-6);
         let line = axis == 1;
-        let of = |place: usize| logs[if line { place / columns } else { place % columns }];
-        let shares: Vec<f64> = data.iter().enumerate().map(|(place, x)| (*x as f64 - of(place)).exp()).collect();
+        let of = |index: usize| logs[if line { index / columns } else { index % columns }];
+        let shares: Vec<f64> = data.iter().enumerate().map(|(index, x)| (*x as f64 - of(index)).exp()).collect();
         near("softmax", &x.softmax(axis).to_vec::<f32>()?, &shares, 3e-6);
-        let scores: Vec<f64> = data.iter().enumerate().map(|(place, x)| *x as f64 - of(place)).collect();
+        let scores: Vec<f64> = data.iter().enumerate().map(|(index, x)| *x as f64 - of(index)).collect();
         near("log_softmax", &x.log_softmax(axis).to_vec::<f32>()?, &scores, 1e-6);
         let [gradient] = &x.logsumexp(axis).sum(()).gradient(&[&x])?[..] else { panic!("one gradient") };
         near("gradient", &gradient.to_vec::<f32>()?, &shares, 3e-6);
@@ -97,8 +97,8 @@ fn cross_entropy_over_many_classes() -> Result<()> {
     let want: Vec<f64> = (rows.iter().zip(classes))
         .flat_map(|(row, class)| {
             let log = log_sum_exp(row);
-            let one = move |place: usize| if place == class as usize { 1.0 } else { 0.0 };
-            row.iter().enumerate().map(move |(place, x)| ((x - log).exp() - one(place)) / 4.0).collect::<Vec<f64>>()
+            let one = move |index: usize| if index == class as usize { 1.0 } else { 0.0 };
+            row.iter().enumerate().map(move |(index, x)| ((x - log).exp() - one(index)) / 4.0).collect::<Vec<f64>>()
         })
         .collect();
     near("gradient", &gradient.to_vec::<f32>()?, &want, 1e-5);

@@ -1,5 +1,5 @@
 //! Sums of very many terms, which go by blocks of them, and what blocks leave over: convolutions of many channels, whose rows fill vectors or do not, their gradients
-//! by the weight over all places of an image, and products of a transposed matrix whose terms are no multiple of a block. Against sums in `f64`.
+//! by the weight over all positions of an image, and products of a transposed matrix whose terms are no multiple of a block. Against sums in `f64`.
 
 use warpweft::tensor::ConvOptions;
 use warpweft::{Result, Tensor};
@@ -17,8 +17,8 @@ fn drawn(count: usize, seed: u64) -> Vec<f32> {
 #[track_caller]
 fn near(what: &str, found: &[f32], want: &[f64], scale: f64) {
     assert_eq!(found.len(), want.len(), "{what}");
-    for (place, (found, want)) in found.iter().zip(want).enumerate() {
-        assert!((*found as f64 - want).abs() <= 2e-6 * scale, "{what}, {place}: {found}, not {want}");
+    for (index, (found, want)) in found.iter().zip(want).enumerate() {
+        assert!((*found as f64 - want).abs() <= 2e-6 * scale, "{what}, {index}: {found}, not {want}");
     }
 }
 
@@ -32,13 +32,13 @@ struct Case {
 }
 
 impl Case {
-    /// Calls with the places of each product: of the result, of x and of the weight.
+    /// Calls with the indices of each product: of the result, of x and of the weight.
     fn products(&self, mut each: impl FnMut(usize, usize, usize)) {
         let Case { batch, channels, side, rows, groups } = *self;
         let (inside, of_group) = (channels / groups, rows / groups);
-        for place in 0..batch * rows * side * side {
-            let (image, row) = (place / (rows * side * side), place / (side * side) % rows);
-            let (y, x) = (place / side % side, place % side);
+        for index in 0..batch * rows * side * side {
+            let (image, row) = (index / (rows * side * side), index / (side * side) % rows);
+            let (y, x) = (index / side % side, index % side);
             for term in 0..inside * 9 {
                 let (channel, i, j) = (term / 9, term / 3 % 3, term % 3);
                 let (from_y, from_x) = (y + i, x + j);
@@ -47,7 +47,7 @@ impl Case {
                 }
                 let channel = row / of_group * inside + channel;
                 let at = ((image * channels + channel) * side + from_y - 1) * side + from_x - 1;
-                each(place, at, row * inside * 9 + term);
+                each(index, at, row * inside * 9 + term);
             }
         }
     }
@@ -59,10 +59,10 @@ impl Case {
         let (x, w) = (drawn(batch * channels * side * side, 1), drawn(rows * inside * 9, 2));
         let g = drawn(batch * rows * side * side, 3);
         let (mut result, mut by_x, mut by_w) = (vec![0.0; g.len()], vec![0.0; x.len()], vec![0.0; w.len()]);
-        self.products(|place, at, weight| {
-            result[place] += x[at] as f64 * w[weight] as f64;
-            by_x[at] += g[place] as f64 * w[weight] as f64;
-            by_w[weight] += g[place] as f64 * x[at] as f64;
+        self.products(|index, at, weight| {
+            result[index] += x[at] as f64 * w[weight] as f64;
+            by_x[at] += g[index] as f64 * w[weight] as f64;
+            by_w[weight] += g[index] as f64 * x[at] as f64;
         });
         let image = |channels: usize| [batch, channels, side, side].map(|len| len as i64);
         let (tx, tg) = (Tensor::from_vec(x, image(channels)), Tensor::from_vec(g, image(rows)));
@@ -80,7 +80,7 @@ impl Case {
 
 #[test]
 fn convolutions_of_many_channels_and_their_gradients() -> Result<()> {
-    // Rows of 7 and 9 fill no vectors; of 12 parts do; of 40 x 40 places the gradient by the weight has many terms.
+    // Rows of 7 and 9 fill no vectors; of 12 parts do; of 40 x 40 positions the gradient by the weight has many terms.
     for (batch, channels, side, rows, groups) in
         [(2, 272, 7, 32, 1), (2, 288, 9, 20, 1), (2, 288, 12, 16, 1), (2, 16, 40, 64, 2)]
     {
@@ -105,8 +105,8 @@ fn terms_that_blocks_leave_over() -> Result<()> {
     // One term is left over of blocks of terms, and several are.
     for (rows, terms, columns) in [(70, 333, 75), (65, 777, 130), (64, 523, 64)] {
         let (x, w) = (drawn(rows * terms, 4), drawn(columns * terms, 5));
-        let product = |place: usize| -> f64 {
-            let (row, column) = (place / columns, place % columns);
+        let product = |index: usize| -> f64 {
+            let (row, column) = (index / columns, index % columns);
             (0..terms).map(|k| x[row * terms + k] as f64 * w[column * terms + k] as f64).sum()
         };
         let want: Vec<f64> = (0..rows * columns).map(product).collect();

@@ -220,7 +220,7 @@ fn what_does_not_fit_is_said() {
     says(x.adaptive_avg_pool(&[0]), "1 or more");
     says(x.pixel_shuffle(2), "three axes");
     says(x.quantile(&[1.5], 0), "shares from 0 to 1");
-    says(x.multinomial(9, false), "no more than there are places");
+    says(x.multinomial(9, false), "no more than there are elements");
     for error in [x.slogdet().err(), x.eigh().err(), Tensor::zeros([3]).svd().err(), x.median(2).err()] {
         assert!(error.unwrap().to_string().contains("matrices.rs"));
     }

@@ -39,7 +39,7 @@ fn scaled_channels_have_their_maximum_in_each_window() {
 
 #[test]
 fn a_sum_that_several_kernels_need_is_one_number() {
-    // The convolution is asked for at four places of each window, and the windows' maxima at as many.
+    // The convolution is asked for at four positions of each window, and the windows' maxima at as many.
     let (x, kernel) = (drawn(&[2, 3, 18, 18], 1), drawn(&[5, 3, 3, 3], 2));
     each_window_has_a_gradient(&x.conv(&kernel, None, &ConvOptions::default()));
     // Rows by their norm: the sum of squares stands below every element, and the largest of each row is asked for beside.

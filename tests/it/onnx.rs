@@ -152,9 +152,9 @@ fn values_that_shapes_need_are_part_of_the_program() {
     let model = Model::from_bytes("nonzero", &model_of("test_nonzero_example")).unwrap();
     let some: (_, &[i64]) = ([true, false, true, true], &[0, 1, 1, 0, 0, 1]);
     let all: (_, &[i64]) = ([true; 4], &[0, 0, 1, 1, 0, 1, 0, 1]);
-    for (elements, places) in [some, all, some] {
+    for (elements, indices) in [some, all, some] {
         let found = model.run(&[&Tensor::from_slice(&elements, [2, 2])]).unwrap();
-        assert_eq!(found[0].to_vec::<i64>().unwrap(), places);
+        assert_eq!(found[0].to_vec::<i64>().unwrap(), indices);
     }
 }
 

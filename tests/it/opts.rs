@@ -180,7 +180,7 @@ fn blocks_of_a_contraction_stand_outside_of_its_outputs() {
     }
 }
 
-/// Sums over images and places: of `n` images, or of all six.
+/// Sums over images and positions: of `n` images, or of all six.
 fn sums_of_two(is_variable: bool) -> UOp {
     let (variable, part) = if is_variable {
         (", n: index 0..6", "shrink p, [0:n, 0:12, 0:32, 0:8]")

@@ -18,9 +18,9 @@ fn drawn(count: usize, seed: u64) -> Vec<f32> {
 /// One product of each of a batch, row-major, of a [batch, rows, terms] and b [batch, terms, columns].
 fn exact(a: &[f32], b: &[f32], [batch, rows, terms, columns]: [usize; 4]) -> Vec<f32> {
     let mut result = vec![0.0f64; batch * rows * columns];
-    for (place, row) in result.chunks_mut(columns).enumerate() {
-        let of_batch = &b[place / rows * terms * columns..][..terms * columns];
-        for (x, of_term) in a[place * terms..][..terms].iter().zip(of_batch.chunks(columns)) {
+    for (row_index, row) in result.chunks_mut(columns).enumerate() {
+        let of_batch = &b[row_index / rows * terms * columns..][..terms * columns];
+        for (x, of_term) in a[row_index * terms..][..terms].iter().zip(of_batch.chunks(columns)) {
             row.iter_mut().zip(of_term).for_each(|(sum, y)| *sum += f64::from(*x) * f64::from(*y));
         }
     }
@@ -30,7 +30,7 @@ fn exact(a: &[f32], b: &[f32], [batch, rows, terms, columns]: [usize; 4]) -> Vec
 /// The same elements with the last two axes exchanged, as they lie in memory.
 fn turned(data: &[f32], rows: usize, columns: usize) -> Vec<f32> {
     let of_matrix = |matrix: &[f32]| -> Vec<f32> {
-        (0..rows * columns).map(|place| matrix[place % rows * columns + place / rows]).collect()
+        (0..rows * columns).map(|index| matrix[index % rows * columns + index / rows]).collect()
     };
     data.chunks(rows * columns).flat_map(of_matrix).collect()
 }
@@ -58,9 +58,9 @@ fn check(sizes: [usize; 4], layout: &str) {
     let found = x.matmul(&w).to_vec::<f32>().unwrap();
     assert!(found == wanted, "{sizes:?} {layout}: {} wrong", found.iter().zip(&wanted).filter(|(a, b)| a != b).count());
     // With what comes before and after it in the same kernel.
-    let bias = Tensor::from_vec((0..columns).map(|place| place as f32).collect::<Vec<f32>>(), [columns as i64]);
+    let bias = Tensor::from_vec((0..columns).map(|index| index as f32).collect::<Vec<f32>>(), [columns as i64]);
     let found = ((&x * 2.0).matmul(&w) + bias).relu().to_vec::<f32>().unwrap();
-    let wanted = wanted.iter().enumerate().map(|(place, sum)| (2.0 * sum + (place % columns) as f32).max(0.0));
+    let wanted = wanted.iter().enumerate().map(|(index, sum)| (2.0 * sum + (index % columns) as f32).max(0.0));
     assert!(found == wanted.collect::<Vec<f32>>(), "{sizes:?} {layout}: with a bias");
 }
 

@@ -123,9 +123,9 @@ fn resampled_axes_are_pytorchs() {
     // PyTorch leaves out what is beyond the edge where it stretches.
     let resampled = |kernel, count: usize, antialias| {
         let scale = count as f64 / 7.0;
-        let places: Vec<f64> = (0..count).map(|at| (at as f64 + 0.5) / scale - 0.5).collect();
+        let positions: Vec<f64> = (0..count).map(|at| (at as f64 + 0.5) / scale - 0.5).collect();
         let how = Resampling::default().kernel(kernel).scale(scale).antialias(antialias).exclude_outside(antialias);
-        x.resample(0, &places, &how)
+        x.resample(0, &positions, &how)
     };
     near("linear", &resampled(Kernel::Linear, 4, false), &[-0.25, 0.45454545, -0.34090909, 0.61363636]);
     let stretched = [-0.16883117, 0.12, -0.31636364, 0.53246753];
@@ -148,11 +148,11 @@ fn resampled_axes_are_pytorchs() {
     // PyTorch has another coefficient where it stretches.
     let stretched = [-0.15985711, 0.12874129, -0.39794625, 0.60007307];
     near("cubic, stretched", &resampled(Kernel::Cubic(-0.5), 4, true), &stretched);
-    let places = [0.5, 1.5, 2.4, 9.0];
+    let positions = [0.5, 1.5, 2.4, 9.0];
     let nearest = |rounding| {
         let kernel = Kernel::Nearest(rounding);
         let how = Resampling::default().kernel(kernel).scale(1.0).antialias(false).exclude_outside(false);
-        Tensor::iota(4).resample(0, &places, &how).to_vec::<i32>().unwrap()
+        Tensor::iota(4).resample(0, &positions, &how).to_vec::<i32>().unwrap()
     };
     assert_eq!(nearest(NearestRounding::HalfDown), [0, 1, 2, 3]);
     assert_eq!(nearest(NearestRounding::HalfUp), [1, 2, 2, 3]);

@@ -1,4 +1,4 @@
-//! Running sums, products, extremes and log-sums, and what is put at places that an index names, against plain loops over `f64`: short lines
+//! Running sums, products, extremes and log-sums, and what is put at positions that an index names, against plain loops over `f64`: short lines
 //! and long ones, which go by blocks, along every axis, with numbers that are no numbers, and their gradients.
 
 use warpweft::tensor::ScatterReduce;
@@ -182,7 +182,7 @@ fn gradients_of_running_values_are_those_of_loops() {
 fn what_is_put_somewhere_is_put_in_order() {
     for (rows, inner, count) in [(5usize, 1usize, 40usize), (7, 33, 20), (1000, 1, 70_000), (3, 128, 1)] {
         let (base, source) = (drawn(rows * inner), drawn(count * inner));
-        // Some places are named often, every second one never.
+        // Some positions are named often, every second one never.
         let named: Vec<i64> = (0..count as i64).map(|i| (i * 7919 + 3) % rows as i64 / 2 * 2).collect();
         let shape = |n: usize| [n as i64, inner as i64];
         let x = Tensor::from_vec(base.clone(), shape(rows));
@@ -227,7 +227,7 @@ fn gradients_of_what_is_put_go_where_it_came_from() {
         [both[0].to_vec().unwrap(), both[1].to_vec().unwrap()]
     };
     let reduced = |reduce| x.scatter_reduce(0, &index, &s, reduce, true);
-    // The last of two for one place stays.
+    // The last of two for one position stays.
     assert_eq!(gradients(x.scatter(0, &index, &s)), [vec![0.0; 3], vec![0.0, 100.0, 1.0, 10.0]]);
     assert_eq!(gradients(reduced(ScatterReduce::Sum)), [vec![1.0, 10.0, 100.0], vec![1.0, 100.0, 1.0, 10.0]]);
     assert_eq!(gradients(reduced(ScatterReduce::Prod)), [vec![35.0, 0.0, 300.0], vec![7.0, 300.0, 5.0, 20.0]]);

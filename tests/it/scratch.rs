@@ -55,7 +55,7 @@ fn a_kernel_with_much_scratch_runs_on_a_short_stack() {
         let kernel = device.load(&program, &object).expect("it loads");
         let bytes = (ROWS * COLUMNS * 4) as usize;
         let (out, x) = (device.allocate(bytes).expect("memory"), device.allocate(bytes).expect("memory"));
-        let values: Vec<u8> = (0..ROWS * COLUMNS).flat_map(|place| (place as f32).to_le_bytes()).collect();
+        let values: Vec<u8> = (0..ROWS * COLUMNS).flat_map(|index| (index as f32).to_le_bytes()).collect();
         device.copy_in(&x, 0, &values).expect("it fits");
         let slices: [BufferSlice<'_>; 2] = [out.all(), x.all()];
         for threads in [1, 2] {
@@ -67,10 +67,10 @@ fn a_kernel_with_much_scratch_runs_on_a_short_stack() {
             });
             let mut result = vec![0; bytes];
             device.copy_out(&out, 0, &mut result).expect("it fits");
-            for (place, element) in result.chunks(4).enumerate() {
+            for (index, element) in result.chunks(4).enumerate() {
                 let found = f32::from_le_bytes([element[0], element[1], element[2], element[3]]);
-                let want = 2 * (place as i64 % COLUMNS - (COLUMNS - 1));
-                assert_eq!(found, want as f32, "element {place}, no_opt {no_opt}, {threads} threads");
+                let want = 2 * (index as i64 % COLUMNS - (COLUMNS - 1));
+                assert_eq!(found, want as f32, "element {index}, no_opt {no_opt}, {threads} threads");
             }
         }
     }

@@ -43,7 +43,7 @@ fn draws_follow_their_weights() {
     let shares = drawn.one_hot(4).cast(DType::F32).mean(1).to_vec::<f32>().unwrap();
     let wanted = [0.125, 0.0, 0.625, 0.25, 0.5, 0.0, 0.0, 0.5];
     assert!(shares.iter().zip(wanted).all(|(a, b): (&f32, f32)| (a - b).abs() < 0.03), "{shares:?}");
-    // Without replacement each place comes once, the likelier ones first.
+    // Without replacement each index comes once, the likelier ones first.
     let mut first = [0; 3];
     for _ in 0..60 {
         let order = Tensor::from_vec(vec![1f32, 8.0, 1.0], [3]).multinomial(3, false).to_vec::<i32>().unwrap();

@@ -16,7 +16,7 @@ use crate::thread_opts::emulate;
 
 /// Numbers within -3 and 3 that look drawn.
 fn drawn(count: i64) -> Vec<f32> {
-    (0..count).map(|place| ((place * 7919 + 13) % 6007) as f32 / 1001.0 - 3.0).collect()
+    (0..count).map(|index| ((index * 7919 + 13) % 6007) as f32 / 1001.0 - 3.0).collect()
 }
 
 fn softmax(row: &[f32]) -> Vec<f64> {
@@ -29,8 +29,8 @@ fn softmax(row: &[f32]) -> Vec<f64> {
 fn near(what: &str, found: &[f32], want: impl Iterator<Item = f64>) {
     let want: Vec<f64> = want.collect();
     assert_eq!(found.len(), want.len(), "{what}");
-    for (place, (found, want)) in found.iter().zip(want).enumerate() {
-        assert!((f64::from(*found) - want).abs() <= 1e-5 * want, "{what}, {place}: {found}, not {want}");
+    for (index, (found, want)) in found.iter().zip(want).enumerate() {
+        assert!((f64::from(*found) - want).abs() <= 1e-5 * want, "{what}, {index}: {found}, not {want}");
     }
 }
 

@@ -195,8 +195,8 @@ fn gradients_go_where_elements_came_from() {
         let (sorted, _) = x.sort(0, false).unwrap();
         let loss = (sorted * Tensor::from_vec(weights, [n as i64])).sum(0);
         let gradient = loss.gradient(&[&x]).unwrap()[0].to_vec::<f32>().unwrap();
-        for (place, from) in order_of(&data, false, |a, b| by_value(f64::from(a), f64::from(b))).iter().enumerate() {
-            assert_eq!(gradient[*from as usize], place as f32);
+        for (position, from) in order_of(&data, false, |a, b| by_value(f64::from(a), f64::from(b))).iter().enumerate() {
+            assert_eq!(gradient[*from as usize], position as f32);
         }
     }
 }

@@ -46,8 +46,8 @@ fn check(what: &str, found: &[f32], exact: &[f64], sizes: &[f64], terms: usize, 
 /// Sums over the middle of [outer, n, inner] of numbers.
 fn sums(data: &[f32], outer: usize, n: usize, inner: usize, f: impl Fn(f64) -> f64) -> Vec<f64> {
     let mut sums = vec![0.0; outer * inner];
-    for (place, x) in data.iter().enumerate() {
-        sums[place / (n * inner) * inner + place % inner] += f(*x as f64);
+    for (index, x) in data.iter().enumerate() {
+        sums[index / (n * inner) * inner + index % inner] += f(*x as f64);
     }
     sums
 }
@@ -84,8 +84,8 @@ fn axes_that_are_not_neighbours_are_summed_as_well() {
     let x = Tensor::from_vec(data.clone(), [50, 40, 300, 2]);
     let found = x.sum([0, 2]).to_vec::<f32>().unwrap();
     let mut exact = vec![0.0; 80];
-    for (place, x) in data.iter().enumerate() {
-        exact[place / 600 % 40 * 2 + place % 2] += *x as f64;
+    for (index, x) in data.iter().enumerate() {
+        exact[index / 600 % 40 * 2 + index % 2] += *x as f64;
     }
     check("[50, 40, 300, 2] along 0 and 2", &found, &exact, &exact, 15_000, false);
 }
@@ -102,8 +102,8 @@ fn sums_over_permuted_axes_are_as_exact() {
             let len: usize = kept.iter().map(|&axis| lens[axis]).product();
             let mut exact = vec![0.0; len];
             let mut most = vec![0f32; len];
-            for (place, value) in data.iter().enumerate() {
-                let digit = |axis: usize| place / lens[axis + 1..].iter().product::<usize>() % lens[axis];
+            for (index, value) in data.iter().enumerate() {
+                let digit = |axis: usize| index / lens[axis + 1..].iter().product::<usize>() % lens[axis];
                 let result = kept.iter().fold(0, |sum, &axis| sum * lens[axis] + digit(axis));
                 exact[result] += *value as f64;
                 most[result] = most[result].max(*value);
@@ -145,8 +145,8 @@ fn what_is_made_of_sums_is_as_exact() {
     let norm: Vec<f64> = sums(&data, 1, rows, columns, |x| x * x).iter().map(|sum| sum.sqrt()).collect();
     check("norm", &(&x * &x).sum(0).sqrt().to_vec::<f32>().unwrap(), &norm, &norm, rows, false);
     let mut variance = vec![0.0; columns];
-    for (place, x) in data.iter().enumerate() {
-        variance[place % columns] += (*x as f64 - mean[place % columns]).powi(2) / count;
+    for (index, x) in data.iter().enumerate() {
+        variance[index % columns] += (*x as f64 - mean[index % columns]).powi(2) / count;
     }
     let centered = &x - x.mean(0);
     check("variance", &(&centered * &centered).mean(0).to_vec::<f32>().unwrap(), &variance, &variance, rows, false);
@@ -156,8 +156,8 @@ fn what_is_made_of_sums_is_as_exact() {
     let found = x.t().matmul(&x).to_vec::<f32>().unwrap();
     let mut exact = vec![0.0; columns * columns];
     for row in data.chunks(columns) {
-        for (place, sum) in exact.iter_mut().enumerate() {
-            *sum += row[place / columns] as f64 * row[place % columns] as f64;
+        for (index, sum) in exact.iter_mut().enumerate() {
+            *sum += row[index / columns] as f64 * row[index % columns] as f64;
         }
     }
     check("product of matrices", &found, &exact, &exact, rows, false);

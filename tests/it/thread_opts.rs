@@ -66,7 +66,7 @@ fn a_product_of_matrices_goes_by_tiles_in_shared_memory() {
     let linear = lowered(&ast, TILED);
     let launch = linear.launch();
     assert_eq!((launch.grid, launch.block, launch.lanes), ([2, 2, 1], [16, 8, 1], 1));
-    let shared: Vec<u64> = linear.shared().places.iter().map(|place| place.bytes).collect();
+    let shared: Vec<u64> = linear.shared().places.iter().map(|scratch| scratch.bytes).collect();
     assert_eq!(shared, [8 * 16 * 4, 16 * 16 * 4]);
     // One before the tiles are read, one before they are filled again.
     assert_eq!(count(&linear, Op::Barrier), 2);
@@ -175,8 +175,8 @@ fn several_reductions_and_their_epilogue_share_the_threads_of_a_block() {
 #[test]
 fn states_are_combined_through_shared_memory() {
     let x = UOp::param(1, DType::F32, 4 * 64).reshape([4, 64]);
-    let places = UOp::iota(64).cast(DType::I32).reshape([1, 64]).expand([4, 64]);
-    let ast = kernel_of(&UOp::reduce_states(Combiner::ArgMaxFirst, &[x, places], &[1])[1..]);
+    let positions = UOp::iota(64).cast(DType::I32).reshape([1, 64]).expand([4, 64]);
+    let ast = kernel_of(&UOp::reduce_states(Combiner::ArgMaxFirst, &[x, positions], &[1])[1..]);
     keeps_values(&ast, "split(r1, 16), grid(r0, x), group(r2, x)");
     let list = parse_list("split(r1, 16), lane(r2)").expect("opts");
     let refused =

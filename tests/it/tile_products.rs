@@ -178,19 +178,19 @@ fn what_comes_after_stays_in_the_kernel_and_batches_are_loops_outside() {
 }
 
 /// A convolution of square images of narrow numbers, which are padded as they are, with square windows.
-fn convolution(kind: TileKind, [images, channels, side, rows, places]: [i64; 5], stride: i64) -> UOp {
+fn convolution(kind: TileKind, [images, channels, side, rows, kernel]: [i64; 5], stride: i64) -> UOp {
     let ([weight, image], sums) = (kind.factors(), kind.sums());
-    let (padding, width) = (places / 2, side + places / 2 * 2);
-    let results = (width - places) / stride + 1;
-    let windows = format!("{results}, {results}, {channels}, {places}, {places}");
+    let (padding, width) = (kernel / 2, side + kernel / 2 * 2);
+    let results = (width - kernel) / stride + 1;
+    let windows = format!("{results}, {results}, {channels}, {kernel}, {kernel}");
     let text = format!(
-        "graph %c(z: {sums}[{images}, {rows}, {results}, {results}], x: {image}[{images}, {channels}, {side}, {side}], w: {weight}[{rows}, {channels}, {places}, {places}]) {{
+        "graph %c(z: {sums}[{images}, {rows}, {results}, {results}], x: {image}[{images}, {channels}, {side}, {side}], w: {weight}[{rows}, {channels}, {kernel}, {kernel}]) {{
   p = pad x, [0:0, 0:0, {padding}:{padding}, {padding}:{padding}]
   u: {sums} = cast p
   v = as_strided u, [{images}, 1, {windows}] strides [{}, 0, {}, {stride}, {}, {width}, 1] offset 0
   e = expand v, [{images}, {rows}, {windows}]
   g: {sums} = cast w
-  f = reshape g, [1, {rows}, 1, 1, {channels}, {places}, {places}]
+  f = reshape g, [1, {rows}, 1, 1, {channels}, {kernel}, {kernel}]
   h = expand f, [{images}, {rows}, {windows}]
   m = mul e, h
   y = reduce m, add (4, 5, 6)

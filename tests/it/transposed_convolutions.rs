@@ -48,14 +48,14 @@ fn product(lengths: impl Iterator<Item = usize>) -> usize {
 }
 
 impl Case {
-    /// The digits of a place in an array of these lengths, last first in memory.
-    fn digits(mut place: usize, lengths: &[usize]) -> Vec<usize> {
+    /// The digits of an index in an array of these lengths, last first in memory.
+    fn digits(mut index: usize, lengths: &[usize]) -> Vec<usize> {
         let mut digits: Vec<usize> = lengths
             .iter()
             .rev()
             .map(|len| {
-                let digit = place % len;
-                place /= len;
+                let digit = index % len;
+                index /= len;
                 digit
             })
             .collect();
@@ -67,12 +67,12 @@ impl Case {
         let Case { batch, channels, out, groups, axes } = self;
         let lengths: Vec<usize> = axes.iter().map(|axis| axis.len).collect();
         let kernel: Vec<usize> = axes.iter().map(|axis| axis.kernel).collect();
-        let (places, taps) = (product(lengths.iter().copied()), product(kernel.iter().copied()));
+        let (inputs, taps) = (product(lengths.iter().copied()), product(kernel.iter().copied()));
         let results = product(axes.iter().map(Axis::result));
         let (inside, of_group) = (channels / groups, out / groups);
         let mut y = vec![0.0f32; batch * out * results];
-        for (place, tap) in (0..places).flat_map(|place| (0..taps).map(move |tap| (place, tap))) {
-            let (at, k) = (Case::digits(place, &lengths), Case::digits(tap, &kernel));
+        for (from, tap) in (0..inputs).flat_map(|from| (0..taps).map(move |tap| (from, tap))) {
+            let (at, k) = (Case::digits(from, &lengths), Case::digits(tap, &kernel));
             let mut target = Some(0);
             for (number, axis) in axes.iter().enumerate() {
                 let o = (at[number] * axis.stride + k[number] * axis.dilation).checked_sub(axis.padding);
@@ -83,7 +83,7 @@ impl Case {
                 (0..*channels).flat_map(move |channel| (0..of_group).map(move |row| (image, channel, row)))
             }) {
                 let to = (image * out + channel / inside * of_group + row) * results + target;
-                y[to] += x[(image * channels + channel) * places + place] * w[(channel * of_group + row) * taps + tap];
+                y[to] += x[(image * channels + channel) * inputs + from] * w[(channel * of_group + row) * taps + tap];
             }
         }
         y

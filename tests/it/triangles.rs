@@ -37,9 +37,9 @@ impl Band {
 
 /// Numbers that differ, between -1 and 1; where they are hidden, infinities and NaN.
 fn numbers(band: Band, rows: usize, columns: usize) -> Vec<f32> {
-    let number = |place: usize| match band.sees(place / columns, place % columns) {
-        true => ((place * 37 + 11) % 101) as f32 / 50.5 - 1.0,
-        false => [f32::INFINITY, f32::NAN, f32::NEG_INFINITY][place % 3],
+    let number = |index: usize| match band.sees(index / columns, index % columns) {
+        true => ((index * 37 + 11) % 101) as f32 / 50.5 - 1.0,
+        false => [f32::INFINITY, f32::NAN, f32::NEG_INFINITY][index % 3],
     };
     (0..rows * columns).map(number).collect()
 }
@@ -57,9 +57,9 @@ fn seen(data: &[f32], band: Band, columns: usize) -> Vec<Vec<f64>> {
 fn check(what: &str, found: &[f32], want: impl Iterator<Item = f64>) {
     let want: Vec<f64> = want.collect();
     assert_eq!(found.len(), want.len(), "{what}");
-    for (place, (found, want)) in found.iter().zip(want).enumerate() {
+    for (index, (found, want)) in found.iter().zip(want).enumerate() {
         let is_same = f64::from(*found) == want || (f64::from(*found) - want).abs() <= 1e-5 * want.abs().max(1.0);
-        assert!(is_same || found.is_nan() && want.is_nan(), "{what}, row {place}: {found}, not {want}");
+        assert!(is_same || found.is_nan() && want.is_nan(), "{what}, row {index}: {found}, not {want}");
     }
 }
 
@@ -122,7 +122,7 @@ fn products_of_triangles_are_those_of_whole_matrices() -> Result<()> {
     let [left, right] = [&a, &b].map(|data| Tensor::from_vec(data.clone(), [n as i64, n as i64]));
     let found = left.tril(0).matmul(&right).to_vec::<f32>()?;
     let of_row = |row: usize, k: usize| if lower.sees(row, k) { f64::from(a[row * n + k]) } else { 0.0 };
-    let at = |place: usize| (0..n).map(|k| of_row(place / n, k) * f64::from(b[k * n + place % n])).sum();
+    let at = |index: usize| (0..n).map(|k| of_row(index / n, k) * f64::from(b[k * n + index % n])).sum();
     check("floats", &found, (0..n * n).map(at));
     // Of integers nothing is infinite.
     let whole_number = |x: &f32| if x.is_finite() { (x * 40.0) as i32 } else { 3 };
@@ -130,7 +130,7 @@ fn products_of_triangles_are_those_of_whole_matrices() -> Result<()> {
     let [left, right] = [&a, &b].map(|data| Tensor::from_vec(data.clone(), [n as i64, n as i64]));
     let found = left.tril(0).matmul(&right).to_vec::<i32>()?;
     let at =
-        |place: usize| (0..n).filter(|k| *k <= place / n).map(|k| a[place / n * n + k] * b[k * n + place % n]).sum();
+        |index: usize| (0..n).filter(|k| *k <= index / n).map(|k| a[index / n * n + k] * b[k * n + index % n]).sum();
     assert_eq!(found, (0..n * n).map(at).collect::<Vec<i32>>());
     Ok(())
 }

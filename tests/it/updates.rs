@@ -107,7 +107,7 @@ fn readers_of_a_view_run_before_it_is_replaced() {
 }
 
 #[test]
-fn values_of_other_places_are_computed_before() {
+fn values_at_other_indices_are_computed_before() {
     for shape in SHAPES {
         check(&format!("rolled, {shape:?}"), |way| {
             let x = numbers(&shape, 1);
@@ -259,7 +259,7 @@ fn a_reader_waits_for_none_of_very_many_writes() {
 /// Longer than what a kernel has in registers before it puts anything anywhere.
 const LENGTH: i64 = 500;
 
-/// What is added to a line, at which places; both made of the line, and of given places.
+/// What is added to a line, at which indices; both made of the line, and of given indices.
 type Sums = (&'static str, fn(&Tensor, &Tensor) -> [Tensor; 2], fn(&[f32], usize, i64) -> (i64, f32));
 
 // tidy: table
@@ -269,7 +269,7 @@ const SUMS: &[Sums] = &[
     ("it reversed", |x, index| [index.clone(), x.flip(0)], |x, k, index| (index, x[x.len() - 1 - k])),
     ("a copy of it", |x, index| [index.clone(), x.contiguous() - 1.0], |x, k, index| (index, x[k] - 1.0)),
     (
-        "at places of it",
+        "at indices of it",
         |x, index| [(x.cast(DType::I64) + index) % LENGTH, x * 3.0],
         |x, k, index| ((x[k] as i64 + index) % LENGTH, x[k] * 3.0),
     ),
@@ -278,8 +278,8 @@ const SUMS: &[Sums] = &[
 
 #[test]
 fn what_is_scattered_may_be_made_of_what_it_is_scattered_into() {
-    let places: Vec<i64> = (0..LENGTH).map(|k| k * 37 % 131 * 3).collect();
-    let index = Tensor::from_vec(places.clone(), [LENGTH]);
+    let indices: Vec<i64> = (0..LENGTH).map(|k| k * 37 % 131 * 3).collect();
+    let index = Tensor::from_vec(indices.clone(), [LENGTH]);
     for (name, made, by_hand) in SUMS {
         for is_written in [false, true] {
             // A value that is computed and written to, which nobody else asks for.
@@ -294,9 +294,9 @@ fn what_is_scattered_may_be_made_of_what_it_is_scattered_into() {
                 let [index, source] = made(&sums, &index);
                 sums = sums.scatter_reduce(0, &index, &source, ScatterReduce::Sum, true);
                 let before = wanted.clone();
-                for (k, place) in places.iter().enumerate() {
-                    let (place, number) = by_hand(&before, k, *place);
-                    wanted[place as usize] += number;
+                for (k, index) in indices.iter().enumerate() {
+                    let (index, number) = by_hand(&before, k, *index);
+                    wanted[index as usize] += number;
                 }
             }
             drop(x);

@@ -61,7 +61,7 @@ const CASES: &[Case] = &[
     ("searchsorted", |x, _| Tensor::from_vec(vec![-0.5f32, 0.0, 0.5], [3]).searchsorted(x, false)),
     ("searched", |x, _| sorted_column(x).searchsorted(&Tensor::from_vec(vec![-0.5f32, 0.1, 2.0], [3]), true)),
     ("median", |x, _| x.median(0).map_or_else(|_| Tensor::zeros([0]), |found| found.0)),
-    ("place of the median", |x, _| x.median(0).map_or_else(|_| Tensor::zeros([0]), |found| found.1)),
+    ("index of the median", |x, _| x.median(0).map_or_else(|_| Tensor::zeros([0]), |found| found.1)),
     ("quantile", |x, _| x.quantile(&[0.0, 0.3, 1.0], 0)),
     ("trapezoid", |x, _| x.trapezoid(0.5, 0)),
     ("roll around", |x, _| x.roll(25, 0)),
@@ -191,21 +191,21 @@ fn diagonals_of_any_length_are_written_through() {
     let variable = Var::new("n", 5..=9).unwrap();
     for n in [5i64, 8, 9] {
         let dim: Dim = variable.bind(n).unwrap();
-        for (name, diagonal, place) in DIAGONALS {
+        for (name, diagonal, index) in DIAGONALS {
             let row = n as usize + 3;
             let mut wanted = numbers(n * (n + 3));
             let x = Tensor::from_vec(wanted.clone(), (dim.clone(), &dim + 3));
             let part = diagonal(&x, dim.clone());
             let count = part.numel().unwrap();
             assert!(part.shares_storage_with(&x), "{name}: a copy");
-            let shown: Vec<f32> = (0..count).map(|k| wanted[place(k, row)]).collect();
+            let shown: Vec<f32> = (0..count).map(|k| wanted[index(k, row)]).collect();
             assert_eq!(part.to_vec::<f32>().unwrap(), shown, "{name}, n = {n}");
             let slope = part.square().sum(()).gradient(&[&x]).unwrap().remove(0).to_vec::<f32>().unwrap();
             let mut steepest = vec![0.0; wanted.len()];
-            (0..count).for_each(|k| steepest[place(k, row)] = 2.0 * wanted[place(k, row)]);
+            (0..count).for_each(|k| steepest[index(k, row)] = 2.0 * wanted[index(k, row)]);
             assert_eq!(slope, steepest, "{name}, n = {n}");
             part.assign(&part * 2.0 + 1.0).unwrap();
-            (0..count).for_each(|k| wanted[place(k, row)] = wanted[place(k, row)] * 2.0 + 1.0);
+            (0..count).for_each(|k| wanted[index(k, row)] = wanted[index(k, row)] * 2.0 + 1.0);
             assert_eq!(x.to_vec::<f32>().unwrap(), wanted, "{name}, n = {n}");
         }
     }

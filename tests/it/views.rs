@@ -16,7 +16,7 @@ fn dim() -> impl Strategy<Value = i64> {
     -3..3i64
 }
 
-fn place() -> impl Strategy<Value = Json> {
+fn bound() -> impl Strategy<Value = Json> {
     prop_oneof![Just(Json::Null), (-9..9i64).prop_map(Json::from)]
 }
 
@@ -29,10 +29,10 @@ fn step() -> impl Strategy<Value = Json> {
         lens().prop_map(|shape| json!({"op": "view", "shape": shape})),
         lens().prop_map(|shape| json!({"op": "expand", "shape": shape})),
         (dim(), dim()).prop_map(|(a, b)| json!({"op": "transpose", "d0": a, "d1": b})),
-        (dim(), place(), place(), 1..4i64).prop_map(
+        (dim(), bound(), bound(), 1..4i64).prop_map(
             |(dim, start, end, step)| json!({"op": "slice", "dim": dim, "start": start, "end": end, "step": step})
         ),
-        (dim(), place(), place(), prop_oneof![-3..0i64, 1..3i64]).prop_map(
+        (dim(), bound(), bound(), prop_oneof![-3..0i64, 1..3i64]).prop_map(
             |(dim, start, end, step)| json!({"op": "slice_np", "dim": dim, "start": start, "end": end, "step": step})
         ),
         (dim(), -4..4i64, 0..4i64)
@@ -44,7 +44,7 @@ fn step() -> impl Strategy<Value = Json> {
         dim().prop_map(|dim| json!({"op": "squeeze", "dim": dim})),
         dim().prop_map(|dim| json!({"op": "unsqueeze", "dim": dim})),
         dim().prop_map(|dim| json!({"op": "flip", "dims": [dim]})),
-        (prop::collection::vec((0..4i64, 0..5i64), 0..3), place()).prop_map(|(axes, offset)| {
+        (prop::collection::vec((0..4i64, 0..5i64), 0..3), bound()).prop_map(|(axes, offset)| {
             let (shape, strides): (Vec<i64>, Vec<i64>) = axes.into_iter().unzip();
             json!({"op": "as_strided", "shape": shape, "strides": strides, "offset": offset})
         }),
@@ -106,17 +106,17 @@ proptest! {
         let storage = storage();
         let (to, from) = (views(&storage, &to).pop().expect("a view"), views(&storage, &from).pop().expect("a view"));
         let (target, source) = (Layout::of(&to).expect("concrete"), Layout::of(&from).expect("concrete"));
-        let (places, sources) = (target.addresses(), source.addresses());
-        let meet = places.iter().any(|place| sources.contains(place));
+        let (addresses, sources) = (target.addresses(), source.addresses());
+        let meet = addresses.iter().any(|address| sources.contains(address));
         prop_assert_eq!(to.shares_elements_with(&from).expect("no error"), meet);
         let mut wanted: Vec<i64> = (0..LEN).collect();
         let written = op.write(&to, &from);
         let reads = broadcast(&source, &target.shape);
-        let is_same = matches!(op, WriteOp::Copy) && target.shape == source.shape && places == sources;
-        prop_assert_eq!(written.is_ok(), is_same || (reads.is_some() && !repeats(&places)), "{:?}", written);
+        let is_same = matches!(op, WriteOp::Copy) && target.shape == source.shape && addresses == sources;
+        prop_assert_eq!(written.is_ok(), is_same || (reads.is_some() && !repeats(&addresses)), "{:?}", written);
         if let (Ok(()), Some(reads)) = (written, reads) {
-            for (&place, read) in places.iter().zip(reads) {
-                wanted[place as usize] = op.combine(place, read);
+            for (&address, read) in addresses.iter().zip(reads) {
+                wanted[address as usize] = op.combine(address, read);
             }
         }
         prop_assert_eq!(storage.flat.to_vec::<i64>().expect("a value"), wanted);

@@ -65,9 +65,9 @@ fn each(list: &[i64], axes: usize) -> Vec<i64> {
     (0..axes).map(|axis| list[if list.len() == 1 { 0 } else { axis }]).collect()
 }
 
-/// The indices of a place in an array of some lengths.
-fn taken_apart(place: usize, lens: &[usize]) -> Vec<usize> {
-    let mut rest = place;
+/// The indices along the axes of an array of some lengths.
+fn taken_apart(flat: usize, lens: &[usize]) -> Vec<usize> {
+    let mut rest = flat;
     let mut indices: Vec<usize> = Vec::new();
     for len in lens.iter().rev() {
         indices.insert(0, rest % len);
@@ -92,22 +92,21 @@ impl Case {
         };
         let mut lens = vec![self.image[0], self.window[0]];
         lens.extend((0..axes).map(count));
-        let (own, places) = (self.window[1], self.window[2..].iter().product::<usize>());
+        let (own, taps) = (self.window[1], self.window[2..].iter().product::<usize>());
         let of_result = |number: usize| {
             let at = taken_apart(number, &lens);
             let first = at[1] / (self.window[0] / self.groups) * own;
             let term = |term: usize| {
-                let place = taken_apart(term % places, &self.window[2..]);
-                let mut index = at[0] * self.image[1] + first + term / places;
+                let tap = taken_apart(term % taps, &self.window[2..]);
+                let mut index = at[0] * self.image[1] + first + term / taps;
                 for axis in 0..axes {
-                    let along =
-                        at[axis + 2] as i64 * stride[axis] + place[axis] as i64 * dilation[axis] - padding[axis];
+                    let along = at[axis + 2] as i64 * stride[axis] + tap[axis] as i64 * dilation[axis] - padding[axis];
                     let along = usize::try_from(along).ok().filter(|along| *along < self.image[axis + 2])?;
                     index = index * self.image[axis + 2] + along;
                 }
-                Some(x[index] * w[at[1] * own * places + term])
+                Some(x[index] * w[at[1] * own * taps + term])
             };
-            (0..own * places).filter_map(term).sum()
+            (0..own * taps).filter_map(term).sum()
         };
         (0..lens.iter().product()).map(of_result).collect()
     }

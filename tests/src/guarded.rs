@@ -42,7 +42,7 @@ pub fn gpus() -> impl Iterator<Item = &'static dyn Device> {
     std::iter::once(emulator()).chain(gpu().ok())
 }
 
-/// A device of tests: the one place where they promise what opening one takes.
+/// A device of tests; the promise that opening one takes is made in this file alone.
 ///
 /// # Errors
 /// When it cannot be opened.

@@ -1,7 +1,7 @@
 //! Random kernels that work in place, and what they leave in memory, on every engine for kernels.
 //!
 //! A kernel stores to views of several params: whole, backwards, transposed, parts of larger ones, of lengths that vectors do not
-//! divide or that are variables. Values are made of what is replaced, read at the very place where it is (as schedules promise), and of
+//! divide or that are variables. Values are made of what is replaced, read at the very index where it is (as schedules promise), and of
 //! other params, read forwards, backwards, transposed, repeated, shifted, kept in scratch, normalised along rows. The interpreter of
 //! kernels computes all values before it stores any; all of each param is compared, so that what stays is looked at too.
 
@@ -204,7 +204,7 @@ impl Maker<'_, '_> {
         value
     }
 
-    /// What needs a row of another param at once: normalised, summed, kept in scratch and read at another place.
+    /// What needs a row of another param at once: normalised, summed, kept in scratch and read at another index.
     fn row_of_input(&mut self) -> UOp {
         let x = self.input();
         let rank = self.shape.len();

@@ -310,7 +310,7 @@ impl Generator {
         }
     }
 
-    /// Kept along some of its axes, and sometimes needed once more at another place.
+    /// Kept along some of its axes, and sometimes needed once more at another index.
     fn kept(&mut self, node: &UOp) -> UOp {
         let rank = node.shape().len();
         let axes: Vec<usize> = (0..rank).filter(|_| self.random.below(3) > 0).collect();
@@ -329,7 +329,7 @@ impl Generator {
     fn state(&mut self, node: &UOp, shape: &[i64], axis: usize) -> UOp {
         let mut line = vec![1; shape.len()];
         line[axis] = shape[axis];
-        let places = UOp::iota(shape[axis]).cast(DType::I32).reshape(line).expand(shape);
+        let positions = UOp::iota(shape[axis]).cast(DType::I32).reshape(line).expand(shape);
         let zeros = UOp::float(0.0, DType::F32).reshape(vec![1; shape.len()]).expand(shape);
         let ones = UOp::float(1.0, DType::F32).reshape(vec![1; shape.len()]).expand(shape);
         // Steps with edges where no sum of inputs lies: what rounding moves a little stays on its step, and many are equal.
@@ -340,7 +340,7 @@ impl Generator {
             // Powers of small numbers, so that rounding stays small beside them.
             Combiner::LogSumExp => vec![node.max(-4).min(4), ones],
             Combiner::SoftmaxSum => vec![node.max(-4).min(4), ones, node.clone()],
-            _ => vec![steps, places],
+            _ => vec![steps, positions],
         };
         let parts: Vec<UOp> =
             UOp::reduce_states(combiner, &state, &[axis]).iter().map(|part| part.cast(DType::F32)).collect();

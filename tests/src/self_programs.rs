@@ -1,5 +1,5 @@
 //! Random programs in which a value is compared with itself: as it is, as memory holds it, through views, extremes, `argmax` and sorting, at
-//! other places and in reductions. Whatever kernels compute it, and however often, all of them must find the same bits.
+//! other indices and in reductions. Whatever kernels compute it, and however often, all of them must find the same bits.
 //!
 //! A program is a value made by ops whose results rounding decides (products and sums, elementary functions, half floats, sums), and
 //! *claims* of it: roots of bools that are true everywhere if the value is one value. What claims compute is exact, so no tolerance is needed.

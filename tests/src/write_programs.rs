@@ -170,7 +170,7 @@ impl State<'_, '_> {
         let fits = pair.shape.iter().zip(&to[new..]).all(|(own, wanted)| own == wanted || *own == 1);
         let values = self.values(number);
         fits.then(|| {
-            let place = |position: usize| {
+            let value = |position: usize| {
                 let (mut rest, mut index, mut stride) = (position as i64, 0, 1);
                 for axis in (0..to.len()).rev() {
                     let along = rest % to[axis];
@@ -182,7 +182,7 @@ impl State<'_, '_> {
                 }
                 values[index as usize]
             };
-            (0..numel(to)).map(place).collect()
+            (0..numel(to)).map(value).collect()
         })
     }
 

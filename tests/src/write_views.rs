@@ -20,20 +20,20 @@ pub(crate) struct Made {
     pub(crate) may_copy: bool,
 }
 
-/// Every position of a shape, row-major.
-fn places(shape: &[i64]) -> Vec<Vec<i64>> {
-    shape.iter().fold(vec![Vec::new()], |places, &len| {
-        places.iter().flat_map(|place| (0..len).map(move |at| [&place[..], &[at]].concat())).collect()
+/// Every index of a shape, row-major.
+fn indices_of(shape: &[i64]) -> Vec<Vec<i64>> {
+    shape.iter().fold(vec![Vec::new()], |all, &len| {
+        all.iter().flat_map(|index| (0..len).map(move |at| [&index[..], &[at]].concat())).collect()
     })
 }
 
-fn position(place: &[i64], shape: &[i64]) -> usize {
-    place.iter().zip(shape).fold(0, |position, (at, len)| position * len + at) as usize
+fn position(index: &[i64], shape: &[i64]) -> usize {
+    index.iter().zip(shape).fold(0, |position, (at, len)| position * len + at) as usize
 }
 
-/// The positions that a rule from the new place to the old one gives.
+/// The positions that a rule from the new index to the old one gives.
 fn by_rule(shape: &[i64], from: &[i64], rule: impl Fn(&[i64]) -> Vec<i64>) -> Vec<usize> {
-    places(shape).iter().map(|place| position(&rule(place), from)).collect()
+    indices_of(shape).iter().map(|index| position(&rule(index), from)).collect()
 }
 
 /// A view of a tensor of this shape, whose storage has so many elements; none where the choice does not fit.
@@ -60,16 +60,16 @@ pub(crate) fn view(choices: &mut Choices<'_>, x: &Tensor, shape: &[i64], storage
             order.swap(axis, rank - 1);
             let to: Vec<i64> = order.iter().map(|&old| shape[old]).collect();
             let axes: Vec<i64> = order.iter().map(|&old| old as i64).collect();
-            let positions = by_rule(&to, shape, |place| {
+            let positions = by_rule(&to, shape, |index| {
                 let mut old = vec![0; rank];
-                order.iter().zip(place).for_each(|(&axis, &at)| old[axis] = at);
+                order.iter().zip(index).for_each(|(&axis, &at)| old[axis] = at);
                 old
             });
             plain(x.permute(axes.clone()), format!("permute {axes:?}"), positions)
         }
         2 => {
-            let positions = by_rule(shape, shape, |place| {
-                let mut old = place.to_vec();
+            let positions = by_rule(shape, shape, |index| {
+                let mut old = index.to_vec();
                 old[axis] = shape[axis] - 1 - old[axis];
                 old
             });
@@ -82,13 +82,13 @@ pub(crate) fn view(choices: &mut Choices<'_>, x: &Tensor, shape: &[i64], storage
             index[axis] = Index::At(at);
             let mut to = shape.to_vec();
             to.remove(axis);
-            let positions = by_rule(&to, shape, |place| [&place[..axis], &[at], &place[axis..]].concat());
+            let positions = by_rule(&to, shape, |index| [&index[..axis], &[at], &index[axis..]].concat());
             plain(x.get(index), format!("select {at} of axis {axis}"), positions)
         }
         6 => {
             let mut to = shape.to_vec();
             to.insert(0, 2);
-            let positions = by_rule(&to, shape, |place| place[1..].to_vec());
+            let positions = by_rule(&to, shape, |index| index[1..].to_vec());
             plain(x.expand(to.clone()), format!("expand {to:?}"), positions)
         }
         7 if rank >= 2 && axis > 0 => {
@@ -100,10 +100,10 @@ pub(crate) fn view(choices: &mut Choices<'_>, x: &Tensor, shape: &[i64], storage
             }
             let others: Vec<usize> = (0..rank).filter(|&k| k != axis && k != axis - 1).collect();
             let to: Vec<i64> = others.iter().map(|&k| shape[k]).chain([len]).collect();
-            let positions = by_rule(&to, shape, |place| {
+            let positions = by_rule(&to, shape, |index| {
                 let mut old = vec![0; rank];
-                others.iter().zip(place).for_each(|(&k, &at)| old[k] = at);
-                let along = place[place.len() - 1];
+                others.iter().zip(index).for_each(|(&k, &at)| old[k] = at);
+                let along = index[index.len() - 1];
                 (old[axis - 1], old[axis]) = (along + row, along + column);
                 old
             });
@@ -118,9 +118,9 @@ pub(crate) fn view(choices: &mut Choices<'_>, x: &Tensor, shape: &[i64], storage
             let mut to = shape.to_vec();
             to[axis] = count;
             to.push(size);
-            let positions = by_rule(&to, shape, |place| {
-                let mut old = place[..rank].to_vec();
-                old[axis] = place[axis] * step + place[rank];
+            let positions = by_rule(&to, shape, |index| {
+                let mut old = index[..rank].to_vec();
+                old[axis] = index[axis] * step + index[rank];
                 old
             });
             plain(x.unfold(axis as i64, size, step), format!("unfold axis {axis} by {size}, {step}"), positions)
@@ -154,8 +154,8 @@ fn sliced(choices: &mut Choices<'_>, x: &Tensor, shape: &[i64], axis: usize, bac
     index[axis] = slice(start, stop, step);
     let mut to = shape.to_vec();
     to[axis] = count;
-    let positions = by_rule(&to, shape, |place| {
-        let mut old = place.to_vec();
+    let positions = by_rule(&to, shape, |index| {
+        let mut old = index.to_vec();
         old[axis] = start + old[axis] * step;
         old
     });
@@ -171,8 +171,8 @@ fn strided(choices: &mut Choices<'_>, x: &Tensor, storage: usize) -> Option<Made
     if reach + offset >= storage as i64 {
         return None;
     }
-    let element = |place: &Vec<i64>| (offset + place[0] * strides[0] + place[1] * strides[1]) as usize;
-    let positions = places(&shape).iter().map(element).collect();
+    let element = |index: &Vec<i64>| (offset + index[0] * strides[0] + index[1] * strides[1]) as usize;
+    let positions = indices_of(&shape).iter().map(element).collect();
     let tensor = x.as_strided(&shape, &strides, Some(offset));
     let name = format!("as_strided {shape:?} {strides:?} {offset}");
     Some(Made { tensor, name, positions, in_storage: true, may_copy: false })

@@ -189,14 +189,14 @@ impl RawBuffer {
 
     /// The elements of a vector as memory, without a copy.
     pub fn from_elements(mut data: Elements) -> RawBuffer {
-        macro_rules! place {
+        macro_rules! address_and_bytes {
             ($($variant:ident)*) => {
                 match &mut data {
                     $(Elements::$variant(data) => (data.as_mut_ptr().cast::<u8>(), std::mem::size_of_val(data.as_slice())),)*
                 }
             };
         }
-        let (address, bytes) = place! { Bool I8 I16 I32 I64 U8 U16 U32 U64 F16 BF16 F32 F64 };
+        let (address, bytes) = address_and_bytes! { Bool I8 I16 I32 I64 U8 U16 U32 U64 F16 BF16 F32 F64 };
         let address = NonNull::new(address).unwrap_or(NonNull::dangling());
         // SAFETY: a vector's elements stay where they are when the vector moves, and are freed when it drops. They are numbers, so
         // every byte of them is initialised.

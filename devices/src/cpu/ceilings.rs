@@ -184,7 +184,7 @@ fn store_sum(vector: &str, sums: usize, lanes: usize) -> String {
         last = format!("%sum{k}");
     }
     text.push_str(&format!(
-        "  %place = mul i64 %part, {lanes}\n  %out = getelementptr float, ptr %target, i64 %place\n  store {vector} {last}, ptr %out, align 4\n  br label %part_end"
+        "  %offset = mul i64 %part, {lanes}\n  %out = getelementptr float, ptr %target, i64 %offset\n  store {vector} {last}, ptr %out, align 4\n  br label %part_end"
     ));
     text
 }

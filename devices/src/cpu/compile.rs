@@ -361,13 +361,13 @@ fn check_entry(module: &Module<'_>, program: &Program) -> Result<(), DeviceError
 
 /// An error of parsing or verifying, with the line of the source where LLVM names one (`kernel:LINE:COLUMN: error: ...`).
 fn source_error(program: &Program, said: &str) -> DeviceError {
-    let place = said.strip_prefix("kernel:").and_then(|rest| {
+    let line_and_message = said.strip_prefix("kernel:").and_then(|rest| {
         let mut fields = rest.splitn(3, ':');
         let line: usize = fields.next()?.parse().ok()?;
         let _column: usize = fields.next()?.parse().ok()?;
         Some((line, fields.next()?.trim_start().trim_start_matches("error: ")))
     });
-    match place {
+    match line_and_message {
         Some((line, message)) => DeviceError::Program {
             language: Language::Llvm,
             kernel: program.name.clone(),

@@ -48,7 +48,7 @@ impl Value {
     }
 }
 
-/// Launches whose arguments are places in tables.
+/// Launches whose arguments are slots of tables.
 #[derive(Debug)]
 pub(super) struct CpuLaunchList {
     launches: Box<[Launch]>,

@@ -57,9 +57,9 @@ impl LoadedCode {
     }
 }
 
-/// One place to be filled in, and with what.
+/// One field to be filled in, and with what.
 struct Fixup {
-    place: usize,
+    offset: usize,
     kind: u32,
     symbol: SymbolIndex,
     addend: i64,
@@ -151,24 +151,24 @@ fn collect_fixups<'data>(
         let RelocationTarget::Symbol(symbol) = relocation.target() else {
             return Err(format!("relocation {r_type} has no symbol"));
         };
-        let bytes = place_bytes(r_type)?;
-        let place = usize::try_from(offset).ok().filter(|&place| {
-            place.checked_add(bytes).is_some_and(|end| end <= section_bytes) // the whole field, not only its first byte
+        let bytes = field_bytes(r_type)?;
+        let in_section = usize::try_from(offset).ok().filter(|&begin| {
+            begin.checked_add(bytes).is_some_and(|end| end <= section_bytes) // the whole field, not only its first byte
         });
-        let place =
-            section_offset + place.ok_or_else(|| format!("a relocation at {offset:#x} is outside of its section"))?;
+        let offset = section_offset
+            + in_section.ok_or_else(|| format!("a relocation at {offset:#x} is outside of its section"))?;
         let outside = file.symbol_by_index(symbol).map_err(|error| error.to_string())?.is_undefined();
         if outside || uses_address_table(r_type) {
             let next = layout.slots.len();
             layout.slots.entry(symbol.0).or_insert(next);
         }
-        layout.fixups.push(Fixup { place, kind: r_type, symbol, addend: relocation.addend() });
+        layout.fixups.push(Fixup { offset, kind: r_type, symbol, addend: relocation.addend() });
     }
     Ok(())
 }
 
 /// Bytes of the field that a relocation fills. The one list of relocations that are known.
-fn place_bytes(kind: u32) -> Result<usize, String> {
+fn field_bytes(kind: u32) -> Result<usize, String> {
     match kind {
         elf::R_X86_64_64 | elf::R_X86_64_PC64 => Ok(8),
         elf::R_X86_64_PC32
@@ -247,7 +247,7 @@ fn fill_tables(file: &File<'_>, layout: &Layout, map: &mut MmapMut) -> Result<()
 
 fn apply(file: &File<'_>, layout: &Layout, fixup: &Fixup, map: &mut MmapMut) -> Result<(), String> {
     let base = map.as_ptr().addr() as u64;
-    let place = base + fixup.place as u64;
+    let field = base + fixup.offset as u64;
     let slot = layout.slots.get(&fixup.symbol.0).copied();
     let outside = file.symbol_by_index(fixup.symbol).map_err(|error| error.to_string())?.is_undefined();
     let add = |address: u64| address.wrapping_add_signed(fixup.addend);
@@ -256,20 +256,20 @@ fn apply(file: &File<'_>, layout: &Layout, fixup: &Fixup, map: &mut MmapMut) -> 
         Some(slot) if outside => Ok(base + (layout.jumps + slot * JUMP_BYTES) as u64),
         Some(_) | None => symbol_address(file, layout, fixup.symbol, base),
     };
-    let mut write = |bytes: &[u8]| map[fixup.place..fixup.place + bytes.len()].copy_from_slice(bytes);
+    let mut write = |bytes: &[u8]| map[fixup.offset..fixup.offset + bytes.len()].copy_from_slice(bytes);
     match fixup.kind {
         elf::R_X86_64_64 => write(&add(symbol_address(file, layout, fixup.symbol, base)?).to_le_bytes()),
-        elf::R_X86_64_PC64 => write(&add(near()?).wrapping_sub(place).to_le_bytes()),
-        elf::R_X86_64_PC32 | elf::R_X86_64_PLT32 => write(&distance_32(add(near()?), place)?),
+        elf::R_X86_64_PC64 => write(&add(near()?).wrapping_sub(field).to_le_bytes()),
+        elf::R_X86_64_PC32 | elf::R_X86_64_PLT32 => write(&distance_32(add(near()?), field)?),
         elf::R_X86_64_32 => {
             let address = add(symbol_address(file, layout, fixup.symbol, base)?);
             write(&u32::try_from(address).map_err(|_| too_far())?.to_le_bytes());
         }
         elf::R_X86_64_32S => write(&distance_32(add(symbol_address(file, layout, fixup.symbol, base)?), 0)?),
         kind if uses_address_table(kind) => {
-            let slot = slot.ok_or("a symbol has no place in the table of addresses")?;
+            let slot = slot.ok_or("a symbol has no slot in the table of addresses")?;
             let address = base + (layout.addresses + slot * ADDRESS_BYTES) as u64;
-            write(&distance_32(add(address), place)?);
+            write(&distance_32(add(address), field)?);
         }
         kind => return Err(format!("it has a relocation of type {kind}, which is not known here")),
     }

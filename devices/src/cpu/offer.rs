@@ -83,7 +83,7 @@ fn part_begin(grid: i64, parts: usize, part: usize) -> i64 {
     grid / parts * part + part.min(grid % parts)
 }
 
-/// A place for one caller's kernel; alone in its cache lines.
+/// A slot for one caller's kernel; alone in its cache lines.
 #[repr(align(128))]
 pub(super) struct Offer {
     /// Whether a caller has it.
@@ -111,18 +111,18 @@ impl Offer {
         Offer { taken: AtomicBool::new(false), state: AtomicU64::new(0), job: AtomicPtr::new(std::ptr::null_mut()) }
     }
 
-    /// Takes the place, if no caller has it.
+    /// Takes the slot, if no caller has it.
     pub(super) fn try_take(&self) -> bool {
         !self.taken.load(Ordering::Relaxed)
             && self.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Gives the place back.
+    /// Gives the slot back.
     pub(super) fn give_back(&self) {
         self.taken.store(false, Ordering::Release);
     }
 
-    /// Offers a job. Only who has the place calls this, and must call `close` before the job goes.
+    /// Offers a job. Only who has the slot calls this, and must call `close` before the job goes.
     pub(super) fn open(&self, job: &Job<'_>, seats: usize) {
         self.job.store(std::ptr::from_ref(job).cast_mut().cast(), Ordering::Relaxed);
         let number = (self.state.load(Ordering::Relaxed) & NUMBERS).wrapping_add(NUMBER);

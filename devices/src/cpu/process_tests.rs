@@ -37,12 +37,12 @@ entry:
 loop:
   %i = phi i64 [ 0, %entry ], [ %next, %loop ]
   %acc = phi <16 x float> [ zeroinitializer, %entry ], [ %sum, %loop ]
-  %place = getelementptr float, ptr %out, i64 %i
-  %x = load <16 x float>, ptr %place, align 4
+  %address = getelementptr float, ptr %out, i64 %i
+  %x = load <16 x float>, ptr %address, align 4
   %scaled = fmul <16 x float> %x, splat (float {number}.0)
   %power = call <16 x float> @llvm.exp2.v16f32(<16 x float> %scaled)
   %positive = fcmp ogt <16 x float> %power, %x
-  call void @llvm.masked.store.v16f32.p0(<16 x float> %power, ptr %place, i32 4, <16 x i1> %positive)
+  call void @llvm.masked.store.v16f32.p0(<16 x float> %power, ptr %address, i32 4, <16 x i1> %positive)
   %sum = fadd <16 x float> %acc, %power
   %next = add i64 %i, {step}
   %more = icmp slt i64 %next, %end

@@ -92,11 +92,11 @@ impl Staging {
             }
             let bytes = (data.len() - done).min(PIECE_BYTES - self.used);
             // SAFETY: `used` and `bytes` lie within the current piece, of which there are `UPLOADS`.
-            let place = unsafe { pieces.add(self.current * PIECE_BYTES + self.used) };
+            let pointer = unsafe { pieces.add(self.current * PIECE_BYTES + self.used) };
             // SAFETY: so many bytes are there in both; no copy from this part of the piece waits: it was not used since `turn` saw the last end.
-            unsafe { place.copy_from_nonoverlapping(data[done..].as_ptr(), bytes) };
+            unsafe { pointer.copy_from_nonoverlapping(data[done..].as_ptr(), bytes) };
             // SAFETY: the piece stays as it is until an event says that the copy is done; the rest as above.
-            let asked = unsafe { sys::cuMemcpyHtoDAsync_v2(to + done as u64, place.cast(), bytes, gpu.stream()) };
+            let asked = unsafe { sys::cuMemcpyHtoDAsync_v2(to + done as u64, pointer.cast(), bytes, gpu.stream()) };
             check("cuMemcpyHtoDAsync", asked).map_err(failed)?;
             self.used = (self.used + bytes).next_multiple_of(ALIGNMENT);
             done += bytes;
@@ -130,10 +130,10 @@ impl Staging {
         for (number, part) in data.chunks_mut(PIECE_BYTES).enumerate() {
             let piece = UPLOADS + number % DOWNLOADS;
             // SAFETY: there are `DOWNLOADS` pieces behind those of uploads.
-            let place = unsafe { pieces.add(piece * PIECE_BYTES) };
+            let pointer = unsafe { pieces.add(piece * PIECE_BYTES) };
             let address = from + (number * PIECE_BYTES) as u64;
             // SAFETY: a piece has room for the part, and the one before the last was emptied before; the rest as above.
-            let asked = unsafe { sys::cuMemcpyDtoHAsync_v2(place.cast(), address, part.len(), gpu.stream()) };
+            let asked = unsafe { sys::cuMemcpyDtoHAsync_v2(pointer.cast(), address, part.len(), gpu.stream()) };
             check("cuMemcpyDtoHAsync", asked).and_then(|()| gpu.record(&mut self.copied[piece])).map_err(failed)?;
             if let Some((piece, part)) = waiting.replace((piece, part)) {
                 self.empty(gpu, pieces, piece, part).map_err(failed)?;
@@ -146,9 +146,9 @@ impl Staging {
     fn empty(&self, gpu: &Gpu, pieces: *const u8, piece: usize, part: &mut [u8]) -> Result<(), Failure> {
         gpu.wait_for_event(self.copied[piece])?;
         // SAFETY: there are so many pieces.
-        let place = unsafe { pieces.add(piece * PIECE_BYTES) };
+        let pointer = unsafe { pieces.add(piece * PIECE_BYTES) };
         // SAFETY: the piece has as many bytes, which the GPU has written, as was just waited for.
-        unsafe { part.as_mut_ptr().copy_from_nonoverlapping(place, part.len()) };
+        unsafe { part.as_mut_ptr().copy_from_nonoverlapping(pointer, part.len()) };
         Ok(())
     }
 

@@ -77,12 +77,12 @@ fn elements(data: &[f32], layout: &Layout) -> Vec<f32> {
     let count: i64 = layout.shape.iter().product();
     (0..count)
         .map(|number| {
-            let (mut rest, mut place) = (number, layout.offset);
+            let (mut rest, mut offset) = (number, layout.offset);
             for (len, stride) in layout.shape.iter().zip(&layout.strides).rev() {
-                place += rest % len * stride;
+                offset += rest % len * stride;
                 rest /= len;
             }
-            data[place as usize]
+            data[offset as usize]
         })
         .collect()
 }
@@ -237,7 +237,7 @@ fn of_a_version_to_come_only_what_every_version_has_is_touched() {
     let freed = AtomicUsize::new(0);
     // The struct ends where memory does: behind it is a page that nobody may touch.
     let page = rest_of_a_page(size_of::<Future>());
-    let future = page.struct_place.cast::<Future>();
+    let future = page.struct_address.cast::<Future>();
     type Use = fn(Capsule);
     let uses: [Use; 4] = [
         |capsule| assert_eq!(capsule.into_memory().unwrap_err(), DlpackError::Version { major: 2, minor: 7 }),
@@ -251,7 +251,7 @@ fn of_a_version_to_come_only_what_every_version_has_is_touched() {
     for (number, using) in uses.into_iter().enumerate() {
         let manager_ctx = std::ptr::from_ref(&freed).cast_mut().cast::<c_void>();
         let version = DLPackVersion { major: 2, minor: 7 };
-        // SAFETY: the place is as long as the struct and aligned to it.
+        // SAFETY: the memory is as long as the struct and aligned to it.
         unsafe { future.write(Future { version, manager_ctx, deleter: Some(count_only) }) };
         // SAFETY: a managed tensor of a version to come, which lives as long as the page.
         using(unsafe { Capsule::from_raw_versioned(future.cast()) });
@@ -259,9 +259,9 @@ fn of_a_version_to_come_only_what_every_version_has_is_touched() {
     }
 }
 
-/// Two pages, of which the second may not be touched, and a place that ends with the first.
+/// Two pages, of which the second may not be touched, and the address of a struct that ends with the first.
 struct Page {
-    struct_place: NonNull<u8>,
+    struct_address: NonNull<u8>,
     _map: memmap2::MmapMut,
 }
 
@@ -272,6 +272,6 @@ fn rest_of_a_page(bytes: usize) -> Page {
     // SAFETY: the second of the two pages that `map` owns, which is not used any more.
     assert_eq!(unsafe { libc::mprotect(begin.add(PAGE).cast(), PAGE, libc::PROT_NONE) }, 0);
     // SAFETY: inside of the first page.
-    let struct_place = NonNull::new(unsafe { begin.add(PAGE - bytes) }).unwrap();
-    Page { struct_place, _map: map }
+    let struct_address = NonNull::new(unsafe { begin.add(PAGE - bytes) }).unwrap();
+    Page { struct_address, _map: map }
 }

@@ -159,7 +159,7 @@ impl<'r, 'l> Runner<'r, 'l> {
             let mut has_run = false;
             for &index in order.iter() {
                 if self.stops[index] == Stop::Turn {
-                    // Now few branches, now to the next place where others wait.
+                    // Now few branches, now to the next instruction where others wait.
                     let turns = if self.random.below(2) == 0 { u64::MAX >> 1 } else { 1 << self.random.below(7) };
                     self.advance(index, turns)?;
                     has_run = true;
@@ -319,7 +319,7 @@ impl<'r, 'l> Runner<'r, 'l> {
         self.code.lines[self.threads[index].at]
     }
 
-    /// Nobody can go on: threads wait at different places.
+    /// Nobody can go on: threads wait at different instructions.
     fn stuck(&self) -> Fault {
         let waiting: Vec<usize> =
             (0..self.threads.len()).filter(|&index| matches!(self.stops[index], Stop::Together(_))).collect();

@@ -1,6 +1,6 @@
 //! What a kernel is run as: a list of micro-instructions over slots.
 //!
-//! A slot is a place in a thread's list of words: a register, a constant, a parameter, or a special register, all read in the same way. Constants and parameters are
+//! A slot is a position in a thread's list of words: a register, a constant, a parameter, or a special register, all read in the same way. Constants and parameters are
 //! there before the thread begins. A guard is a jump past what it guards. Where it is not certain that a register was written, a `Check` stands before what reads it and a
 //! `Mark` after what writes it; all else runs without a look.
 //!
@@ -243,9 +243,9 @@ pub(super) enum Special {
     Warp,
 }
 
-/// A variable in its space.
+/// Where a variable lies in its space.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct Location {
     pub(super) name: String,
     pub(super) space: Space,
     pub(super) start: u64,
@@ -274,7 +274,7 @@ pub(super) struct Code {
     pub(super) atomics: Vec<Atomic>,
     pub(super) copies: Vec<Copy>,
     pub(super) together: Vec<Together>,
-    pub(super) places: Vec<Place>,
+    pub(super) locations: Vec<Location>,
     /// Threads of a block, where the text says so.
     pub(super) threads: Option<[u64; 3]>,
     /// The line of each instruction that accesses memory, in the order of their numbers.

@@ -184,7 +184,7 @@ impl EmulatorDevice {
 
     fn kernel(&self, program: &Program, code: Code) -> EmulatedKernel {
         let dynamic_bytes = program.shared_bytes;
-        let extent = |space| decode::extent(&code.places, space, dynamic_bytes);
+        let extent = |space| decode::extent(&code.locations, space, dynamic_bytes);
         let grid = Grid {
             grid: program.launch.grid,
             block: program.launch.block_threads(),

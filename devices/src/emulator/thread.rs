@@ -190,11 +190,11 @@ impl Thread {
         self.count(world, access.memory, access.instruction, address, bytes);
         match access.memory {
             Memory::Global | Memory::GlobalReadOnly => {
-                let mut place = world.global.locate(address, bytes)?;
-                world.global.note_read(place, bytes, now, access.memory == Memory::GlobalReadOnly)?;
+                let mut located = world.global.locate(address, bytes)?;
+                world.global.note_read(located, bytes, now, access.memory == Memory::GlobalReadOnly)?;
                 for &register in &access.registers {
-                    self.set(register, extended(world.global.get(place, access.bytes), access));
-                    place = place.after(access.bytes);
+                    self.set(register, extended(world.global.get(located, access.bytes), access));
+                    located = located.after(access.bytes);
                 }
             }
             Memory::Shared => {
@@ -206,7 +206,7 @@ impl Thread {
                 }
             }
             Memory::Local => {
-                let mut at = locate_in(&world.code.places, Space::Local, 0, address, bytes)?;
+                let mut at = locate_in(&world.code.locations, Space::Local, 0, address, bytes)?;
                 self.local.note_read(at, bytes)?;
                 for &register in &access.registers {
                     self.words[register as usize] = extended(self.local.get(at, access.bytes), access);
@@ -223,11 +223,11 @@ impl Thread {
         self.count(world, access.memory, access.instruction, address, bytes);
         match access.memory {
             Memory::Global | Memory::GlobalReadOnly => {
-                let mut place = world.global.locate(address, bytes)?;
-                world.global.note_write(place, bytes, now)?;
+                let mut located = world.global.locate(address, bytes)?;
+                world.global.note_write(located, bytes, now)?;
                 for &register in &access.registers {
-                    world.global.put(place, access.bytes, self.word(register));
-                    place = place.after(access.bytes);
+                    world.global.put(located, access.bytes, self.word(register));
+                    located = located.after(access.bytes);
                 }
             }
             Memory::Shared => {
@@ -239,7 +239,7 @@ impl Thread {
                 }
             }
             Memory::Local => {
-                let mut at = locate_in(&world.code.places, Space::Local, 0, address, bytes)?;
+                let mut at = locate_in(&world.code.locations, Space::Local, 0, address, bytes)?;
                 self.local.note_write(at, bytes);
                 for &register in &access.registers {
                     self.local.put(at, access.bytes, self.words[register as usize]);
@@ -265,10 +265,10 @@ impl Thread {
             world.shared.put(at, bytes, combine(before, a, b));
             before
         } else {
-            let place = world.global.locate(address, bytes)?;
-            world.global.note_read(place, bytes, now, false)?;
-            world.global.note_write(place, bytes, now)?;
-            world.global.update(place, bytes, |before| combine(before, a, b))
+            let located = world.global.locate(address, bytes)?;
+            world.global.note_read(located, bytes, now, false)?;
+            world.global.note_write(located, bytes, now)?;
+            world.global.update(located, bytes, |before| combine(before, a, b))
         };
         if let Some(found) = found {
             self.set(*found, before);
@@ -294,9 +294,9 @@ impl Thread {
             ));
         }
         for number in 0..read {
-            let place = world.global.locate(from + u64::from(number), 1)?;
-            world.global.note_read(place, 1, now, false)?;
-            data[number as usize] = world.global.get(place, 1) as u8;
+            let located = world.global.locate(from + u64::from(number), 1)?;
+            world.global.note_read(located, 1, now, false)?;
+            data[number as usize] = world.global.get(located, 1) as u8;
         }
         world.shared.begin_copy(at, copy.bytes, now)?;
         self.copies.push(Pending { to: at, data });
@@ -306,7 +306,7 @@ impl Thread {
 
 /// Where an address of shared memory lies.
 pub(super) fn locate_shared(world: &World<'_, '_>, address: u64, bytes: u32) -> Result<u64, Refused> {
-    locate_in(&world.code.places, Space::Shared, world.dynamic_bytes, address, bytes)
+    locate_in(&world.code.locations, Space::Shared, world.dynamic_bytes, address, bytes)
 }
 
 fn extended(value: u64, access: &Access) -> u64 {

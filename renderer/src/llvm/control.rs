@@ -1,6 +1,6 @@
 //! Loops and the accumulators that live across them.
 //!
-//! An accumulator is no memory: at each place in the list it *is* some value, which `values` holds. Where a loop updates an
+//! An accumulator is no memory: at each position in the list it *is* some value, which `values` holds. Where a loop updates an
 //! accumulator that was made before the loop, a phi joins the value from before with the value at the end of the body; where
 //! the loop may not run at all, another joins the two after it.
 //!

@@ -9,7 +9,7 @@
 //! One core with AVX-512 took 74 us for 8 MiB by stores of vectors and 65 us by `memset`; for 32 MiB, which is more than its caches hold, 1.29 ms and 0.39 ms. Rows of 52 to 768
 //! numbers that lie apart were copied 1.0 to 1.2 times as fast by `memcpy` (the same loops in C, Zen 3).
 //!
-//! A loop is one if it stores nothing but zeros, or nothing but what it loads from one other buffer at a place that depends on numbers in memory, without a gate, each vector at an offset `rest + min(step * r + constant, cap)` (the
+//! A loop is one if it stores nothing but zeros, or nothing but what it loads from one other buffer at an offset that depends on numbers in memory, without a gate, each vector at an offset `rest + min(step * r + constant, cap)` (the
 //! rest and the cap may be left out), and the vectors leave no gap: ordered by their constants, neighbours and their caps are at most a vector apart, and so is the first one of the next iteration
 //! from the last. Then what is filled lies between the first vector of the first iteration and the last one of the last. What is copied lies as it is stored: each
 //! load is as far from its store as all others are.
@@ -28,7 +28,7 @@ use super::{Writer, spelling};
 /// Bytes of zeros from which on a call pays.
 const BYTES_MIN: i64 = 4096;
 /// Bytes of copies that are calls. Fewer are some vectors, which stay as they are; of more, `memcpy` lets the processor's own instruction for copies do the work (`rep movsb`), which some
-/// processors do ten times slower where both places are alike within their pages (Zen 4: glibc's bug 30994).
+/// processors do ten times slower where both addresses are alike within their pages (Zen 4: glibc's bug 30994).
 const COPIED_BYTES: RangeInclusive<i64> = 128..=4096;
 
 /// A loop that fills memory.
@@ -89,7 +89,7 @@ pub(super) fn find(ops: &[UOp], assumed: Option<&Assumption>) -> Option<Fill> {
     }
     let first_store = stores.first()?;
     let (vector, buffer) = (first_store.src()[1].dtype(), &first_store.src()[0].src()[0]);
-    let mut places: Vec<Stored<'_>> = Vec::new();
+    let mut vectors: Vec<Stored<'_>> = Vec::new();
     for store in &stores {
         let index = &store.src()[0];
         if store.src()[1].dtype() != vector || index.src()[0] != *buffer || !is_plain(store, assumed) {
@@ -99,16 +99,16 @@ pub(super) fn find(ops: &[UOp], assumed: Option<&Assumption>) -> Option<Fill> {
             Origin::Zeros => None,
             Origin::Loaded(from) => Some((operand(&from.src()[1], range, &inside, &known)?, from)),
         };
-        places.push(Stored { offset: operand(&index.src()[1], range, &inside, &known)?, index, from });
+        vectors.push(Stored { offset: operand(&index.src()[1], range, &inside, &known)?, index, from });
     }
-    places.sort_by_key(|stored| stored.offset.constant);
+    vectors.sort_by_key(|stored| stored.offset.constant);
     let lanes = vector.lanes() as i64;
-    let (first, last) = (places.first()?, places.last()?);
-    let has_no_gap = places.windows(2).all(|pair| is_next(&pair[0].offset, &pair[1].offset, lanes));
+    let (first, last) = (vectors.first()?, vectors.last()?);
+    let has_no_gap = vectors.windows(2).all(|pair| is_next(&pair[0].offset, &pair[1].offset, lanes));
     let step_max = last.offset.constant.checked_sub(first.offset.constant)?.checked_add(lanes)?;
     let bytes = first.offset.step.checked_mul(range.src()[0].max_value())?.checked_mul(vector.bytes() as i64)?;
     let fills = has_no_gap && (1..=step_max).contains(&first.offset.step) && pays(first, bytes);
-    (fills && lies_alike(&places)).then(|| Fill {
+    (fills && lies_alike(&vectors)).then(|| Fill {
         range: range.clone(),
         offsets,
         first: first.index.clone(),
@@ -132,10 +132,10 @@ fn pays(first: &Stored<'_>, bytes: i64) -> bool {
 }
 
 /// Whether all is zeros, or all is loaded from another buffer as far from where it is stored.
-fn lies_alike(places: &[Stored<'_>]) -> bool {
-    let Some(first) = places.first() else { return false };
+fn lies_alike(vectors: &[Stored<'_>]) -> bool {
+    let Some(first) = vectors.first() else { return false };
     let Some((first_offset, first_from)) = &first.from else {
-        return places.iter().all(|stored| stored.from.is_none());
+        return vectors.iter().all(|stored| stored.from.is_none());
     };
     let buffers = [&first_from.src()[0], &first.index.src()[0]];
     let is_apart =
@@ -159,7 +159,7 @@ fn lies_alike(places: &[Stored<'_>]) -> bool {
         })
     };
     // Memory holds booleans as bytes, and a load makes 1 of each that is not 0.
-    is_apart && element[0] == element[1] && element[0] != DType::BOOL && places.iter().all(is_alike)
+    is_apart && element[0] == element[1] && element[0] != DType::BOOL && vectors.iter().all(is_alike)
 }
 
 /// Whether a vector begins at or behind the beginning of another, and not behind its end, in each iteration.
@@ -304,8 +304,8 @@ impl Writer {
             None => self.line(&format!("call void @llvm.memset.p0.i64(ptr {first}, i8 0, i64 {bytes}, i1 false)")),
             Some((from, element)) => {
                 let align = element.bytes();
-                let places = format!("ptr align {align} {first}, ptr align {align} {from}");
-                self.line(&format!("call void @llvm.memcpy.p0.p0.i64({places}, i64 {bytes}, i1 false)"));
+                let pointers = format!("ptr align {align} {first}, ptr align {align} {from}");
+                self.line(&format!("call void @llvm.memcpy.p0.p0.i64({pointers}, i64 {bytes}, i1 false)"));
             }
         }
     }
@@ -317,8 +317,8 @@ impl Writer {
         }
         let name = self.names.next(Op::Index);
         let (pointer, element) = (self.operand(&index.src()[0]), spelling::memory(index.src()[0].dtype().element()));
-        let place = self.typed(&index.src()[1]);
-        self.line(&format!("{name} = getelementptr {element}, ptr {pointer}, {place}"));
+        let offset = self.typed(&index.src()[1]);
+        self.line(&format!("{name} = getelementptr {element}, ptr {pointer}, {offset}"));
         name
     }
 }
@@ -331,12 +331,12 @@ mod tests {
     use warpweft_compiler::target::Target;
 
     /// A loop that stores vectors of 16 at these steps and constants, each no further than its cap; whether it is a call.
-    fn is_call(value: f64, iterations: i64, step: i64, places: &[(i64, Option<i64>)]) -> bool {
+    fn is_call(value: f64, iterations: i64, step: i64, offsets: &[(i64, Option<i64>)]) -> bool {
         let mut list = List::default();
         let out = list.param(0, DType::F32, 1 << 20);
         let range = list.range(0, &i64(iterations), AxisKind::Loop);
         let begin = list.binary(Op::Mul, &range, &i64(step));
-        for &(constant, cap) in places {
+        for &(constant, cap) in offsets {
             let mut offset = list.binary(Op::Add, &begin, &i64(constant));
             if let Some(cap) = cap {
                 offset = list.binary(Op::Min, &offset, &i64(cap));
@@ -356,14 +356,14 @@ mod tests {
         assert!(is_call(0.0, 64, 32, &[(0, Some(2003)), (16, Some(2003))]));
     }
 
-    /// A loop that copies a row of so many vectors from a place that memory holds: as it stands, and with what is told apart.
+    /// A loop that copies a row of so many vectors from an offset that memory holds: as it stands, and with what is told apart.
     fn source_of_copy(vectors: i64, apart: i64, chosen: bool, bool_gate: bool) -> String {
         let mut list = List::default();
         let (out, rows) = (list.param(0, DType::F32, 1 << 20), list.param(1, DType::F32, 1 << 20));
         let numbers = list.param(2, DType::I64, 16);
-        let place = list.load(&numbers, 1, &i64(3), None);
-        let begin = if chosen { place.clone() } else { i64(512) };
-        let gate = list.binary(Op::Lt, &place, &i64(1 << 19));
+        let chosen_begin = list.load(&numbers, 1, &i64(3), None);
+        let begin = if chosen { chosen_begin.clone() } else { i64(512) };
+        let gate = list.binary(Op::Lt, &chosen_begin, &i64(1 << 19));
         let gate = list.splat(&gate, 16);
         let range = list.range(0, &i64(vectors / 2), AxisKind::Loop);
         let to = list.binary(Op::Mul, &range, &i64(32));

@@ -134,14 +134,14 @@ mod tests {
         let (x, y, out) =
             (list.param(0, DType::F32, 1000), list.param(1, DType::F32, 1000), list.param(3, DType::F32, 1000));
         let numbers = list.param(2, DType::I64, 16);
-        let place = list.load(&numbers, 1, &i64(3), None);
-        let outside = list.binary(Op::Lt, &place, &i64(100));
+        let begin = list.load(&numbers, 1, &i64(3), None);
+        let outside = list.binary(Op::Lt, &begin, &i64(100));
         let range = list.range(0, &i64(10), AxisKind::Loop);
         let step = list.binary(Op::Mul, &range, &i64(16));
-        let inside = list.binary(Op::Lt, &step, &place);
+        let inside = list.binary(Op::Lt, &step, &begin);
         let condition = if decided_inside { inside } else { outside };
         let gate = list.splat(&condition, 16);
-        let to = list.binary(Op::Add, &step, &place);
+        let to = list.binary(Op::Add, &step, &begin);
         let old = list.load(&x, 16, &to, Some(&gate));
         let row = list.load(&y, 16, &step, None);
         let sum = list.binary(Op::Add, &old, &row);

@@ -24,17 +24,17 @@ impl Writer {
             return self.set(node, self.operand(buffer).to_string());
         }
         let name = self.names.next(node.op());
-        let mut place = self.typed(offset);
+        let mut typed_offset = self.typed(offset);
         if offset.dtype().is_unsigned() && offset.dtype().bytes() < 8 {
             // LLVM reads offsets as signed.
             let wide = DType::U64.with_lanes(offset.dtype().lanes());
-            let text = self.step(&name, "offset", &format!("zext {place} to {}", spelling::register(wide)));
-            place = format!("{} {text}", spelling::register(wide));
+            let text = self.step(&name, "offset", &format!("zext {typed_offset} to {}", spelling::register(wide)));
+            typed_offset = format!("{} {text}", spelling::register(wide));
         }
         let inbounds = if self.gate(node) == Gate::Holds { "inbounds " } else { "" };
         let element = spelling::memory(buffer.dtype().element());
         let pointer = self.operand(buffer);
-        self.line(&format!("{name} = getelementptr {inbounds}{element}, ptr {pointer}, {place}"));
+        self.line(&format!("{name} = getelementptr {inbounds}{element}, ptr {pointer}, {typed_offset}"));
         self.set(node, name);
     }
 
@@ -77,7 +77,7 @@ impl Writer {
         }
     }
 
-    /// Loads from several places, of which those that are not there are the first of the buffer, and puts zeros in their stead: a processor without an instruction for gathers would jump over each of
+    /// Loads from several addresses, of which those that are not there become the buffer's first one, and puts zeros for them: a processor without an instruction for gathers would jump over each of
     /// them.
     fn gather_or_zeros(&mut self, node: &UOp, name: &str, mask: &UOp) -> String {
         let (index, dtype) = (&node.src()[0], node.dtype());
@@ -88,8 +88,8 @@ impl Writer {
             format!("shufflevector <{lanes} x ptr> {first}, <{lanes} x ptr> poison, <{lanes} x i32> zeroinitializer");
         let instead = self.step(name, "instead", &instead);
         let choice = format!("select {mask}, <{lanes} x ptr> {}, <{lanes} x ptr> {instead}", self.operand(index));
-        let places = self.step(name, "places", &choice);
-        let found = self.load_from(node, &format!("{name}.found"), None, &places);
+        let addresses = self.step(name, "places", &choice);
+        let found = self.load_from(node, &format!("{name}.found"), None, &addresses);
         let (register, zero) = (spelling::register(dtype), spelling::zero(dtype));
         self.line(&format!("{name} = select {mask}, {register} {found}, {register} {zero}"));
         name.to_string()
@@ -152,7 +152,7 @@ impl Writer {
         let name = self.names.next(node.op());
         let (index, value) = (&node.src()[0], &node.src()[1]);
         if is_vector(node.dtype()) {
-            bug(node, "has lanes, of which two may name one place");
+            bug(node, "has lanes, of which two may name one element");
         }
         let label = name.trim_start_matches('%').to_string();
         let before = self.block.clone();

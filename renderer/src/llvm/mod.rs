@@ -3,7 +3,7 @@
 //! Two functions per kernel, and one for each loop body with very many constants (`outlined`). The *entry* has the calling convention of [`warpweft_compiler::program`]: it loads the pointers and
 //! variables from their arrays and calls the *body*, whose pointer parameters are `noalias`, which is what lets LLVM keep
 //! values in registers across stores. So buffers that a kernel is given must not overlap, unless it only reads them. Each scratch is such a
-//! parameter too: its place in the scratch memory of the call.
+//! parameter too: its part of the scratch memory of the call.
 //!
 //! Always:
 //! - Every micro-op becomes the instructions of its meaning, in the order of the list; vectors stay vectors.
@@ -133,10 +133,10 @@ fn body_parameters(linear: &Linear, with_attributes: bool) -> Vec<String> {
 }
 
 fn load_from_array(name: &str, element: &str, array: &str, position: usize) -> String {
-    let place = format!("{array}.{position}");
+    let address = format!("{array}.{position}");
     format!(
-        "  {place} = getelementptr inbounds {element}, ptr {array}, i64 {position}\n  \
-         {name} = load {element}, ptr {place}, align 8\n"
+        "  {address} = getelementptr inbounds {element}, ptr {array}, i64 {position}\n  \
+         {name} = load {element}, ptr {address}, align 8\n"
     )
 }
 
@@ -182,7 +182,7 @@ struct Writer {
     dropped_bytes: usize,
     /// How often loops go on for each time that they end: metadata by number.
     weights: Vec<i64>,
-    /// Whether the processor has an instruction that loads from several places.
+    /// Whether the processor has an instruction that loads from several addresses.
     has_gathers: bool,
     /// What is known of a condition in the loop that is being written.
     assumed: Option<Assumption>,

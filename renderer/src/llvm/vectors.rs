@@ -151,8 +151,8 @@ impl Writer {
                     format!("{register} {}", self.step(name, &format!("wide{number}"), &wide))
                 }
             };
-            let mask = lanes.iter().enumerate().map(|(place, (position, lane))| match position.cmp(&number) {
-                Ordering::Less => Some(place),
+            let mask = lanes.iter().enumerate().map(|(mask_lane, (position, lane))| match position.cmp(&number) {
+                Ordering::Less => Some(mask_lane),
                 Ordering::Equal => Some(count + lane),
                 Ordering::Greater => None,
             });

@@ -63,7 +63,7 @@ impl Writer<'_> {
         self.lines.push(format!("{:1$}{text}", "", 2 * depth + 2));
     }
 
-    /// A place to branch to.
+    /// A label to branch to.
     pub(super) fn label(&mut self, label: &str) {
         let depth = self.open.len();
         self.lines.push(format!("{:1$}{label}:", "", 2 * depth));

@@ -27,7 +27,7 @@ const ACCESS_BYTES: usize = 16;
 
 /// Addresses in one space: of one element, of the first of consecutive ones, or of each lane.
 #[derive(Clone)]
-pub(super) struct Place {
+pub(super) struct Location {
     /// What loads say: `global`, `global.nc`, `shared`, `local`.
     load_space: &'static str,
     store_space: &'static str,
@@ -41,25 +41,25 @@ pub(super) struct Place {
     alignment: usize,
 }
 
-impl Place {
+impl Location {
     /// Where a parameter begins; what is only read may be cached without a look at other threads' stores.
-    pub(super) fn parameter(base: String, access: Option<Access>) -> Place {
+    pub(super) fn parameter(base: String, access: Option<Access>) -> Location {
         let load_space = if access == Some(Access::Read) { "global.nc" } else { "global" };
-        Place::at(load_space, "global", base, 0)
+        Location::at(load_space, "global", base, 0)
     }
 
     /// Where scratch memory begins.
-    pub(super) fn scratch(base: String, displacement: u64, space: MemorySpace) -> Place {
+    pub(super) fn scratch(base: String, displacement: u64, space: MemorySpace) -> Location {
         let name = match space {
             MemorySpace::Private => "local",
             MemorySpace::Shared => "shared",
         };
-        Place::at(name, name, base, displacement as i64)
+        Location::at(name, name, base, displacement as i64)
     }
 
-    fn at(load_space: &'static str, store_space: &'static str, base: String, displacement: i64) -> Place {
+    fn at(load_space: &'static str, store_space: &'static str, base: String, displacement: i64) -> Location {
         let alignment = BUFFER_ALIGNMENT as usize;
-        Place { load_space, store_space, bases: vec![base], displacement, step: None, alignment }
+        Location { load_space, store_space, bases: vec![base], displacement, step: None, alignment }
     }
 
     /// The address of an element: `[%rd1+8]`.
@@ -97,30 +97,30 @@ impl Place {
 impl Writer<'_> {
     pub(super) fn index(&mut self, node: &UOp) {
         let (buffer, offset) = (&node.src()[0], &node.src()[1]);
-        let Some(memory) = self.places.get(buffer).cloned() else { bug(node, "points into no memory") };
+        let Some(memory) = self.locations.get(buffer).cloned() else { bug(node, "points into no memory") };
         let bytes = buffer.dtype().bytes();
-        let mut place = Place { alignment: alignment_of(offset.facts(), bytes), ..memory.clone() };
+        let mut location = Location { alignment: alignment_of(offset.facts(), bytes), ..memory.clone() };
         let ramp = split_ramp(offset);
         if offset.dtype().lanes() > 1 {
-            place.alignment = bytes;
+            location.alignment = bytes;
         }
         if offset.dtype().lanes() > 1 && ramp.is_none() {
             let base = &memory.bases[0];
             let offsets = self.lanes(offset).to_vec();
-            place.bases = offsets.iter().map(|one| self.element(base, one, offset.dtype(), bytes)).collect();
+            location.bases = offsets.iter().map(|one| self.element(base, one, offset.dtype(), bytes)).collect();
         } else {
             let (base, constant) = split_offset(ramp.map_or(offset, |(first, _)| first));
-            place.step = ramp.map(|(_, step)| step * bytes as i64);
-            place.displacement += constant * bytes as i64;
+            location.step = ramp.map(|(_, step)| step * bytes as i64);
+            location.displacement += constant * bytes as i64;
             if let Some(base) = base {
-                place.bases = vec![self.address_at(buffer, base, &memory, bytes)];
+                location.bases = vec![self.address_at(buffer, base, &memory, bytes)];
             }
         }
-        self.places.insert(node.clone(), place);
+        self.locations.insert(node.clone(), location);
     }
 
     /// The address of the element at a scalar offset: one for all that ask for it in the same loop, or in one of those around it.
-    fn address_at(&mut self, buffer: &UOp, offset: &UOp, memory: &Place, bytes: usize) -> String {
+    fn address_at(&mut self, buffer: &UOp, offset: &UOp, memory: &Location, bytes: usize) -> String {
         let key = (buffer.clone(), offset.clone());
         if let Some(address) = self.addresses.get(&key) {
             return address.clone();
@@ -162,14 +162,14 @@ impl Writer<'_> {
             return;
         }
         let index = &node.src()[0];
-        let (place, gate) = (self.place(index), gate(index).cloned());
+        let (location, gate) = (self.location(index), gate(index).cloned());
         let (dtype, kind) = (node.dtype().element(), Kind::of(node.dtype()));
         let bytes = dtype.bytes();
         let mut lanes = Vec::new();
-        for (first, count) in place.accesses(node.dtype().lanes(), bytes, self.differs(gate.as_ref())) {
-            let address = place.address(first, bytes);
+        for (first, count) in location.accesses(node.dtype().lanes(), bytes, self.differs(gate.as_ref())) {
+            let address = location.address(first, bytes);
             let predicate = gate.as_ref().map(|gate| self.lane(gate, first));
-            let loaded = Loaded { space: place.load_space, address: &address, predicate: predicate.as_deref() };
+            let loaded = Loaded { space: location.load_space, address: &address, predicate: predicate.as_deref() };
             let held = if dtype.is_bool() { DType::U8 } else { dtype };
             for element in self.load_elements(&loaded, held, count) {
                 lanes.push(match dtype.is_bool() {
@@ -227,7 +227,7 @@ impl Writer<'_> {
     fn copy(&mut self, to: &UOp, load: &UOp, bytes: usize) {
         self.need((7, 0), 80);
         let from = &load.src()[0];
-        let (place, source) = (self.place(to), self.place(from));
+        let (target, source) = (self.location(to), self.location(from));
         let element = load.dtype().element().bytes();
         let gate = gate(from).map(|gate| self.lane(gate, 0));
         let read = gate.map(|gate| self.compute(Kind::Bits32, "selp.b32", &[&bytes.to_string(), "0", &gate]));
@@ -235,7 +235,7 @@ impl Writer<'_> {
         // Whole lines go past the first cache.
         let cache = if bytes == ACCESS_BYTES { "cg" } else { "ca" };
         for first in (0..load.dtype().lanes()).step_by(bytes / element) {
-            let (to, from) = (place.address(first, element), source.address(first, element));
+            let (to, from) = (target.address(first, element), source.address(first, element));
             self.line(&format!("cp.async.{cache}.shared.global {to}, {from}, {bytes}{read};"));
         }
     }
@@ -251,7 +251,7 @@ impl Writer<'_> {
     /// What memory holds at an index, before the value is put there or combined into it: a load and a store under one gate.
     pub(super) fn exchange(&mut self, node: &UOp) {
         if node.dtype().lanes() > 1 {
-            bug(node, "has lanes, of which two may name one place");
+            bug(node, "has lanes, of which two may name one element");
         }
         self.load(node);
         let (found, value) = (self.lane(node, 0), self.lane(&node.src()[1], 0));
@@ -263,10 +263,10 @@ impl Writer<'_> {
     }
 
     fn store_lanes(&mut self, index: &UOp, dtype: DType, lanes: Vec<String>) {
-        let (place, gate) = (self.place(index), gate(index).cloned());
+        let (location, gate) = (self.location(index), gate(index).cloned());
         let dtype = dtype.element();
         let bytes = dtype.bytes();
-        for (first, count) in place.accesses(lanes.len(), bytes, self.differs(gate.as_ref())) {
+        for (first, count) in location.accesses(lanes.len(), bytes, self.differs(gate.as_ref())) {
             let mut elements: Vec<String> = Vec::new();
             for element in &lanes[first..first + count] {
                 let element = element.clone();
@@ -284,14 +284,14 @@ impl Writer<'_> {
             }
             let guard = gate.as_ref().map_or(String::new(), |gate| format!("@{} ", self.lane(gate, first)));
             let (vector, list) = vector_of(&elements);
-            let (space, address) = (place.store_space, place.address(first, bytes));
+            let (space, address) = (location.store_space, location.address(first, bytes));
             self.line(&format!("{guard}st.{space}{vector}.{in_memory} {address}, {list};"));
         }
     }
 
     /// The address of the first element at an index.
     pub(super) fn address_of(&self, index: &UOp) -> String {
-        self.place(index).address(0, index.dtype().element().bytes())
+        self.location(index).address(0, index.dtype().element().bytes())
     }
 
     /// Whether a gate is not one predicate for all lanes.
@@ -299,9 +299,9 @@ impl Writer<'_> {
         gate.is_some_and(|gate| self.lanes(gate).windows(2).any(|pair| pair[0] != pair[1]))
     }
 
-    fn place(&self, index: &UOp) -> Place {
-        match self.places.get(index) {
-            Some(place) => place.clone(),
+    fn location(&self, index: &UOp) -> Location {
+        match self.locations.get(index) {
+            Some(location) => location.clone(),
             None => bug(index, "stands where an index must"),
         }
     }
@@ -338,8 +338,8 @@ mod tests {
     use super::*;
 
     fn accesses(alignment: usize, lanes: usize, bytes: usize) -> Vec<(usize, usize)> {
-        let place = Place { alignment, ..Place::parameter("%rd1".to_string(), None) };
-        place.accesses(lanes, bytes, false)
+        let location = Location { alignment, ..Location::parameter("%rd1".to_string(), None) };
+        location.accesses(lanes, bytes, false)
     }
 
     #[test]

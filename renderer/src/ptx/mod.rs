@@ -76,7 +76,7 @@ use warpweft_compiler::{DType, Op, UOp};
 
 use crate::symbol::symbol;
 use control::OpenLoop;
-use memory::Place;
+use memory::Location;
 use registers::Kind;
 
 /// Most items of a parallel loop that the threads of one block do.
@@ -168,7 +168,7 @@ struct Writer<'a> {
     /// The operand of each lane.
     values: FxHashMap<UOp, Vec<String>>,
     /// Where scratches and parameters begin, and what indices point at.
-    places: FxHashMap<UOp, Place>,
+    locations: FxHashMap<UOp, Location>,
     /// Registers that are written again: what is read from them is copied.
     renewed: FxHashSet<String>,
     open: Vec<OpenLoop>,
@@ -195,7 +195,7 @@ impl<'a> Writer<'a> {
             counts: [0; 6],
             labels: 0,
             values: FxHashMap::default(),
-            places: FxHashMap::default(),
+            locations: FxHashMap::default(),
             renewed: FxHashSet::default(),
             open: Vec::new(),
             pairs: FxHashMap::default(),
@@ -211,9 +211,9 @@ impl<'a> Writer<'a> {
             let bytes = bytes.max(1);
             self.declarations.push(format!("  .{space} .align {SCRATCH_ALIGNMENT} .b8 {space}{number}[{bytes}];"));
         };
-        linear.scratch().places.into_iter().for_each(|place| declare("local", place));
+        linear.scratch().places.into_iter().for_each(|scratch| declare("local", scratch));
         if !is_shared_dynamic {
-            linear.shared().places.into_iter().for_each(|place| declare("shared", place));
+            linear.shared().places.into_iter().for_each(|scratch| declare("shared", scratch));
         }
     }
 
@@ -317,7 +317,7 @@ impl<'a> Writer<'a> {
         let given = self.compute(Kind::Bits64, "ld.param.u64", &[&format!("[p{}]", param.slot)]);
         let base = self.compute(Kind::Bits64, "cvta.to.global.u64", &[&given]);
         let access = self.linear.parameters.get(param.slot as usize).map(|Parameter { access, .. }| *access);
-        self.places.insert(node.clone(), Place::parameter(base, access));
+        self.locations.insert(node.clone(), Location::parameter(base, access));
     }
 
     fn scratch(&mut self, node: &UOp) {
@@ -326,15 +326,15 @@ impl<'a> Writer<'a> {
             MemorySpace::Private => (format!("local{number}"), 0),
             MemorySpace::Shared => {
                 let layout = self.linear.shared();
-                let is_this = |place: &&ScratchPlace| place.number == number;
+                let is_this = |scratch: &&ScratchPlace| scratch.number == number;
                 match layout.bytes > STATIC_SHARED_BYTES {
-                    true => ("shared".to_string(), layout.places.iter().find(is_this).map_or(0, |place| place.offset)),
+                    true => ("shared".to_string(), layout.places.iter().find(is_this).map_or(0, |found| found.offset)),
                     false => (format!("shared{number}"), 0),
                 }
             }
         };
         let base = self.compute(Kind::Bits64, "mov.u64", &[&name]);
-        self.places.insert(node.clone(), Place::scratch(base, displacement, space));
+        self.locations.insert(node.clone(), Location::scratch(base, displacement, space));
     }
 
     fn variable(&mut self, node: &UOp) {

@@ -16,7 +16,7 @@
 //! }
 //! ```
 //!
-//! What a field gives is said by its type (`warpweft::nn::Part`), so the macro looks at names and attributes alone. Whatever it cannot do is an error at the place in
+//! What a field gives is said by its type (`warpweft::nn::Part`), so the macro looks at names and attributes alone. Whatever it cannot do is an error at the position in
 //! the source. Tests: below, and in `runtime/tests/module.rs`.
 
 use proc_macro2::TokenStream;

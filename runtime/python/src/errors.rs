@@ -1,6 +1,6 @@
 //! Errors of the library as Python's exceptions, with the line of Python that the call stands in.
 //!
-//! A call that cannot be done raises at once, though tensors are lazy. The kind follows the fault: `IndexError` for places that there are
+//! A call that cannot be done raises at once, though tensors are lazy. The kind follows the fault: `IndexError` for indices that there are
 //! not, `MemoryError`, `RuntimeError` for programs that did not run, `TypeError` for types, `ValueError` for the rest.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -40,7 +40,7 @@ pub(crate) fn interruption() -> PyResult<()> {
 }
 
 /// The file and line of Python code that called, outside of this package.
-fn place(py: Python<'_>) -> Option<String> {
+fn caller(py: Python<'_>) -> Option<String> {
     let mut frame = py.import("sys").ok()?.call_method1("_getframe", (0,)).ok()?;
     loop {
         let file: String = frame.getattr("f_code").ok()?.getattr("co_filename").ok()?.extract().ok()?;
@@ -54,7 +54,7 @@ fn place(py: Python<'_>) -> Option<String> {
     }
 }
 
-/// The text of a call's error without the place in Rust.
+/// The text of a call's error without the line in Rust.
 fn text(error: &CallError) -> String {
     match error.operands.is_empty() {
         true => format!("{}: {}", error.op, error.message),
@@ -64,10 +64,10 @@ fn text(error: &CallError) -> String {
 
 /// An error as the exception that Python has for it.
 pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyErr {
-    let place = place(py).unwrap_or_default();
+    let caller = caller(py).unwrap_or_default();
     match error {
         Error::Call(call) => {
-            let message = text(call) + &place;
+            let message = text(call) + &caller;
             let is_index =
                 matches!(call.op, "index" | "setitem" | "slice_assign" | "index_assign" | "gather" | "embedding");
             match call.message.as_str() {
@@ -81,12 +81,12 @@ pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyErr {
             }
         }
         Error::Execute { error: ExecuteError::Device(inner @ DeviceError::OutOfMemory { .. }), .. } => {
-            PyMemoryError::new_err(format!("{inner}{place}"))
+            PyMemoryError::new_err(format!("{inner}{caller}"))
         }
         Error::Execute { error: inner @ ExecuteError::Index(_), .. } => {
-            PyIndexError::new_err(format!("{inner}{place}"))
+            PyIndexError::new_err(format!("{inner}{caller}"))
         }
-        Error::Execute { error: inner, .. } => PyRuntimeError::new_err(format!("{inner}{place}")),
-        other => PyValueError::new_err(format!("{other}{place}")),
+        Error::Execute { error: inner, .. } => PyRuntimeError::new_err(format!("{inner}{caller}")),
+        other => PyValueError::new_err(format!("{other}{caller}")),
     }
 }

@@ -158,7 +158,7 @@ class Program:
 
 def shared(tensors: list[torch.Tensor]) -> list[int]:
     """For each tensor the first one in the same memory."""
-    storages = [tensor.untyped_storage().data_ptr() if tensor.numel() else -1 - place for place, tensor in enumerate(tensors)]
+    storages = [tensor.untyped_storage().data_ptr() if tensor.numel() else -1 - number for number, tensor in enumerate(tensors)]
     return [storages.index(storage) for storage in storages]
 
 
@@ -167,11 +167,11 @@ def told(tensors: list[torch.Tensor], arguments: int) -> list[Any]:
     elements, strides mean nothing."""
     memory = shared(tensors)
 
-    def strides(place: int, tensor: torch.Tensor) -> Any:
-        is_told = place < arguments or memory.count(memory[place]) > 1
+    def strides(number: int, tensor: torch.Tensor) -> Any:
+        is_told = number < arguments or memory.count(memory[number]) > 1
         return [stride if is_told and length > 1 and tensor.numel() else 0 for length, stride in zip(tensor.shape, tensor.stride())]
 
-    return [(tensor.tolist(), tensor.shape, tensor.dtype, strides(place, tensor)) for place, tensor in enumerate(tensors)]
+    return [(tensor.tolist(), tensor.shape, tensor.dtype, strides(number, tensor)) for number, tensor in enumerate(tensors)]
 
 
 def differences(program: Program, backend: str, dynamic: Any) -> str:

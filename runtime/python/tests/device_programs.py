@@ -62,29 +62,29 @@ class Program:
 
     def check(self, values: bool) -> None:
         """Compares all pairs."""
-        for place, (one, other) in enumerate(self.pairs):
+        for index, (one, other) in enumerate(self.pairs):
             for what in ("shape", "dtype", "_version"):
                 if getattr(one, what) != getattr(other, what):
-                    raise self.differs(f"{what} of {place}: {getattr(one, what)} and {getattr(other, what)}")
+                    raise self.differs(f"{what} of {index}: {getattr(one, what)} and {getattr(other, what)}")
             for call in ("stride", "storage_offset", "is_contiguous", "_is_view"):
                 if getattr(one, call)() != getattr(other, call)():
-                    raise self.differs(f"{call} of {place}: {getattr(one, call)()} and {getattr(other, call)()}")
+                    raise self.differs(f"{call} of {index}: {getattr(one, call)()} and {getattr(other, call)()}")
             if values and not torch.equal(one, other.cpu()):
-                raise self.differs(f"values of {place}:\n{one}\n{other.cpu()}")
+                raise self.differs(f"values of {index}:\n{one}\n{other.cpu()}")
 
     def pick(self) -> tuple[int, torch.Tensor]:
         """A pair, and its side on the CPU."""
-        place = self.random.randrange(len(self.pairs))
-        return place, self.pairs[place][0]
+        index = self.random.randrange(len(self.pairs))
+        return index, self.pairs[index][0]
 
-    def side(self, place: int, device: str) -> torch.Tensor:
+    def side(self, index: int, device: str) -> torch.Tensor:
         """A tensor of a pair."""
-        return self.pairs[place][device != "cpu"]
+        return self.pairs[index][device != "cpu"]
 
     def view(self) -> None:
         """A view of a tensor, which may be impossible."""
         r = self.random
-        place, x = self.pick()
+        index, x = self.pick()
         rank = max(x.ndim, 1)
         a, b = r.randrange(rank), r.randrange(rank)
         length = x.shape[a] if x.ndim else 1
@@ -118,12 +118,12 @@ class Program:
             "t": lambda t: t.t(),
         }
         name = r.choice(list(ways))
-        self.add(f"{len(self.pairs)} = {place}.{name}", lambda device: ways[name](self.side(place, device)))
+        self.add(f"{len(self.pairs)} = {index}.{name}", lambda device: ways[name](self.side(index, device)))
 
     def write(self) -> None:
         """A write to a tensor, of which there may be views."""
         r = self.random
-        (place, x), (source, _), (third, _) = self.pick(), self.pick(), self.pick()
+        (index, x), (source, _), (third, _) = self.pick(), self.pick(), self.pick()
         number, seed, axis = r.randint(0, 5), r.randrange(1000), r.randrange(max(x.ndim, 1))
         rows = r.randrange(max(len(x), 1)) if x.ndim else 0
         ways: dict[str, Callable[[torch.Tensor, torch.Tensor, torch.Tensor], Any]] = {
@@ -157,14 +157,14 @@ class Program:
         }
         name = r.choice(list(ways))
         self.add(
-            f"{place}.{name}",
-            lambda device: (ways[name](*(self.side(p, device) for p in (place, source, third))), None)[1],
+            f"{index}.{name}",
+            lambda device: (ways[name](*(self.side(p, device) for p in (index, source, third))), None)[1],
         )
 
     def compute(self) -> None:
         """A tensor of its own."""
         r = self.random
-        (place, x), (source, _) = self.pick(), self.pick()
+        (index, x), (source, _) = self.pick(), self.pick()
         axis = r.randrange(max(x.ndim, 1))
         ways: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
             "clone": lambda t, y: t.clone(),
@@ -181,7 +181,7 @@ class Program:
             f"index_select({axis})": lambda t, y: None if not t.numel() else t.index_select(axis, torch.tensor([0, 0], device=t.device)),
         }
         name = r.choice(list(ways))
-        self.add(f"{len(self.pairs)} = {place}.{name}", lambda device: ways[name](*(self.side(p, device) for p in (place, source))))
+        self.add(f"{len(self.pairs)} = {index}.{name}", lambda device: ways[name](*(self.side(p, device) for p in (index, source))))
 
     def run(self, steps: int) -> None:
         """So many steps."""

@@ -41,7 +41,7 @@ def spread(samples: list[Any], count: int) -> list[Any]:
     """So many samples, from the whole list."""
     if len(samples) <= count:
         return samples
-    return [samples[place * (len(samples) - 1) // max(count - 1, 1)] for place in range(count)]
+    return [samples[index * (len(samples) - 1) // max(count - 1, 1)] for index in range(count)]
 
 
 def gradients(results: list[torch.Tensor], leaves: list[torch.Tensor], device: str = "cpu") -> list[torch.Tensor]:

@@ -35,7 +35,7 @@ FROM_THE_HOST = set(
 # Their elements are what memory held before, so only shapes and types are compared.
 UNINITIALIZED = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted"}
 
-# Which of several equal elements they name is not said; with the place of the axis among their arguments.
+# Which of several equal elements they name is not said; with the position of the axis among their arguments.
 TIES = {"argsort": 0, "sort": 0, "mode": 0, "kthvalue": 1, "topk": 1}
 
 # Infinite at integers that are not above 0, near which eager PyTorch gives any large number.
@@ -137,10 +137,10 @@ def settled(entry: Any, sample: Any, results: Any) -> Any:
     """Results with what is not said about them taken out: which of equal elements is named, and how large a number is at a pole."""
     if entry.name in POLES:
         return [torch.where(result.abs() > FAR, result.sign() * float("inf"), result) for result in results]
-    place = TIES.get(entry.name)
-    if place is None or sample.kwargs.get("stable"):
+    position = TIES.get(entry.name)
+    if position is None or sample.kwargs.get("stable"):
         return results
-    axis = sample.kwargs.get("dim", sample.args[place] if len(sample.args) > place else -1)
+    axis = sample.kwargs.get("dim", sample.args[position] if len(sample.args) > position else -1)
     if not isinstance(axis, int):
         return results
 

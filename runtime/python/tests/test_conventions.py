@@ -191,7 +191,7 @@ def test_numbers_apart_from_arrays_put_axes_where_numpy_does(index):
         tensor[9, :, [0]]
 
 
-def test_compiled_functions_take_arrays_in_the_places_of_tensors():
+def test_compiled_functions_take_arrays_in_place_of_tensors():
     n = ww.Var("n", 1, 8)
     product = ww.jit(lambda x, w: (x @ w).sum(0), lengths={"x": {0: n}})
     for count in (2, 5):

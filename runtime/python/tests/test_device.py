@@ -117,9 +117,9 @@ def test_out_is_written_to_by_all_its_aliases():
     torch.testing.assert_close(out.cpu()[1], torch.arange(3.0).exp())
     empty = torch.empty(0, device=DEVICE)
     assert torch.add(x, x, out=empty) is empty and empty.tolist() == [0, 2, 4]
-    values, places = torch.zeros(2, device=DEVICE), torch.zeros(2, dtype=torch.int64, device=DEVICE)
-    torch.max(numbers(2, 3), 1, out=(values, places))
-    assert values.tolist() == [2, 5] and places.tolist() == [2, 2] and fallbacks() == {}
+    values, indices = torch.zeros(2, device=DEVICE), torch.zeros(2, dtype=torch.int64, device=DEVICE)
+    torch.max(numbers(2, 3), 1, out=(values, indices))
+    assert values.tolist() == [2, 5] and indices.tolist() == [2, 2] and fallbacks() == {}
 
 
 def test_other_types_of_the_same_bytes():

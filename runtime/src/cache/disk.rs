@@ -220,7 +220,7 @@ impl DiskCache {
     }
 
     fn read_entry(&self, folder: &Path, key: &Key) -> Option<Vec<u8>> {
-        let (shard, name) = place(key);
+        let (shard, name) = shard_and_name(key);
         let opened = Folder::open(folder).and_then(|folder| folder.folder(&shard, false));
         let read = opened.and_then(|shard| Ok((read_bounded(&shard, &name)?, shard)));
         let (bytes, shard) = match read {
@@ -263,7 +263,7 @@ impl DiskCache {
 }
 
 /// The folder of an entry in the cache's, and its name there.
-fn place(key: &Key) -> (String, String) {
+fn shard_and_name(key: &Key) -> (String, String) {
     let hex = key.hex();
     (hex[..2].to_string(), format!("{hex}.{}", key.kind.extension()))
 }
@@ -305,7 +305,7 @@ fn write_entry(folder: &Path, key: &Key, payload: &[u8]) -> io::Result<u64> {
     bytes.extend_from_slice(payload);
 
     check_growth(bytes.len() as u64)?;
-    let (shard, name) = place(key);
+    let (shard, name) = shard_and_name(key);
     let shard = Folder::open_or_make(folder)?.folder(&shard, true)?;
     let (mut file, temporary) = make_temporary(&shard, &key.hex())?;
     let written = file.write_all(&bytes).and_then(|()| shard.rename(&temporary, &name));

@@ -179,7 +179,7 @@ pub(crate) fn encode_schedule(schedule: &Schedule, keys: &[Key]) -> Vec<u8> {
     to.list(&schedule.buffers, |to, buffer| {
         to.text(&buffer.dtype.name());
         to.number(buffer.len);
-        // A param is of the slot of its place.
+        // The slot of a param is its position in the list.
         to.number(match buffer.role {
             BufferRole::Param(_) => 0,
             BufferRole::Temporary => 1,

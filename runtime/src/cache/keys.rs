@@ -3,7 +3,7 @@
 //! That is the graph, by its content; the target, with everything that the optimizer and the code generator see of it; the code
 //! generator with its version; the choices of the user that change kernels, a list of opts among them; and the versions of our crates, with a
 //! fingerprint of their sources where these are worked on (`build.rs`). So versions, machines and choices never mix in a folder, and who builds
-//! the same versions in another place finds the same entries.
+//! the same versions in another folder finds the same entries.
 
 use warpweft_compiler::UOp;
 use warpweft_compiler::ir::content;

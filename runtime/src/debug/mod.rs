@@ -152,10 +152,10 @@ pub(crate) fn memory_planned(gain: &Gain) {
 
 /// A file, or a part of one, that was copied to a device because it is used.
 pub(crate) fn file_read(device: &str, bytes: usize, source: &dyn Source, elapsed: Duration) {
-    record::worked("read", || source.place().to_string(), elapsed);
+    record::worked("read", || source.location().to_string(), elapsed);
     if wants(1) {
         let (mb, ms) = (bytes as f64 / 1e6, elapsed.as_secs_f64() * 1e3);
-        tell(1, &format!("read   {mb:8.2} MB      in {ms:8.2} ms | DISK to {device}: {}", source.place()));
+        tell(1, &format!("read   {mb:8.2} MB      in {ms:8.2} ms | DISK to {device}: {}", source.location()));
     }
 }
 

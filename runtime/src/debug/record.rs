@@ -20,7 +20,7 @@ use warpweft_devices::timeline::{self, Piece};
 
 use super::KernelReport;
 use crate::execute::compile::Compiled;
-use crate::execute::plan::{Place, Plan};
+use crate::execute::plan::{Location, Plan};
 
 /// Spans that are kept at most: some hundred bytes each in a trace.
 pub const SPANS_MAX: usize = 1 << 20;
@@ -236,9 +236,9 @@ pub(crate) fn program(plan: &Plan, device: &str, nodes: Vec<CutNode>, reasons: V
             let first = launches.iter().position(|launch| names(&launch))?;
             Some((first, launches.iter().rposition(|launch| names(&launch))?))
         };
-        let buffers = plan.buffers.iter().zip(&plan.places).enumerate().map(|(number, (buffer, place))| BufferRecord {
-            role: match (buffer.role, place) {
-                (_, Place::Lent(_)) => "in an output",
+        let buffers = plan.buffers.iter().zip(&plan.locations).enumerate().map(|(at, (buffer, home))| BufferRecord {
+            role: match (buffer.role, home) {
+                (_, Location::Lent(_)) => "in an output",
                 (BufferRole::Param(_), _) => "given",
                 (BufferRole::Output(_), _) => "output",
                 (BufferRole::Temporary, _) => "temporary",
@@ -246,11 +246,11 @@ pub(crate) fn program(plan: &Plan, device: &str, nodes: Vec<CutNode>, reasons: V
             dtype: buffer.dtype.to_string(),
             len: buffer.len,
             bytes: buffer.len.saturating_mul(buffer.dtype.bytes() as u64),
-            offset: match place {
-                Place::Arena(offset) => Some(*offset),
+            offset: match home {
+                Location::Arena(offset) => Some(*offset),
                 _ => None,
             },
-            lives: lives(number),
+            lives: lives(at),
         });
         let (buffers, arena_bytes, gain) = (buffers.collect(), plan.arena_bytes, plan.gain);
         recording.programs.push(ProgramRecord { nodes, reasons, launches, buffers, arena_bytes, gain });

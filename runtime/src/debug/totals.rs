@@ -28,7 +28,7 @@ pub(crate) fn write_trace_at_exit() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let Some(path) = &config().profile_file else { return };
-        match trace::check_place(path) {
+        match trace::check_path(path) {
             Ok(()) => {
                 record::start();
                 warpweft_devices::at_exit::at_exit(write_trace);
@@ -44,7 +44,7 @@ pub(crate) fn write_trace_at_exit() {
 
 fn write_trace() {
     if let (Some(path), Some(recording)) = (&config().profile_file, record::finish())
-        && let Err(error) = trace::check_place(path).and_then(|()| trace::write(&recording, None, path))
+        && let Err(error) = trace::check_path(path).and_then(|()| trace::write(&recording, None, path))
     {
         tell_at_exit(&format!("PROFILE: {}: {error}\n", path.display()));
     }

@@ -181,7 +181,7 @@ pub fn page_beside(trace: &Path) -> PathBuf {
 ///
 /// # Errors
 /// When a file of another kind has one of the names.
-pub fn check_place(path: &Path) -> std::io::Result<()> {
+pub fn check_path(path: &Path) -> std::io::Result<()> {
     let is_ours = |path: &Path, known: &dyn Fn(&[u8]) -> bool| match std::fs::read(path) {
         Ok(bytes) if bytes.is_empty() || known(&bytes) => Ok(()),
         Ok(_) => Err(std::io::Error::other(format!(

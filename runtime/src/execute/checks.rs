@@ -1,7 +1,7 @@
 //! The checked mode: an index that names nothing is an error when values are computed.
 //!
 //! Inside of a kernel nobody can raise an error. So where indices are checked, an op takes its index through a *checked* node
-//! ([`Function::Checked`]): its value is the index, and beside it stand whether an element of it is out of range, the place of the first one and
+//! ([`Function::Checked`]): its value is the index, and beside it stand whether an element of it is out of range, the position of the first one and
 //! that element, and which call it was. Before a program runs, a program of its own asks whether there is such an element in any of its checked nodes; so nothing has been written when
 //! one is refused. Only then the numbers are computed. Whatever depends on an index has its node below it, a gradient too.
 //!
@@ -43,10 +43,10 @@ pub struct IndexCall {
 
 impl IndexCall {
     /// What is wrong with an element of the index, without the op.
-    pub(crate) fn complaint(&self, place: i64, value: i64) -> String {
+    pub(crate) fn complaint(&self, position: i64, value: i64) -> String {
         let IndexCall { indexed, lowest, end, .. } = self;
         let takes = if lowest < end { format!("{lowest} to {}", end - 1) } else { "no index".to_owned() };
-        format!("the index {value}, element {place}, is out of range: {indexed} takes {takes}")
+        format!("the index {value}, element {position}, is out of range: {indexed} takes {takes}")
     }
 }
 
@@ -56,7 +56,7 @@ pub struct IndexError {
     /// The call.
     pub call: IndexCall,
     /// Which element of the index it is, counted row-major.
-    pub place: i64,
+    pub position: i64,
     /// The element.
     pub value: i64,
 }
@@ -64,7 +64,7 @@ pub struct IndexError {
 impl fmt::Display for IndexError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let IndexCall { op, operands, location, .. } = &self.call;
-        let complaint = self.call.complaint(self.place, self.value);
+        let complaint = self.call.complaint(self.position, self.value);
         write!(f, "{op} of {}: {complaint} (at {}:{})", operands.join(" and "), location.file(), location.line())
     }
 }
@@ -117,7 +117,7 @@ pub(crate) fn look_at(nodes: &[UOp]) -> Result<(), ExecuteError> {
         });
         // Every checked node was made with its call.
         let Some(call) = call else { continue };
-        return Err(ExecuteError::Index(Box::new(IndexError { call, place: found[0], value: found[1] })));
+        return Err(ExecuteError::Index(Box::new(IndexError { call, position: found[0], value: found[1] })));
     }
     Ok(())
 }

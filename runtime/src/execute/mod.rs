@@ -175,7 +175,7 @@ fn executor_of(program: &Normalized) -> Result<Arc<Executor>, ExecuteError> {
     registry::executor(found.map(|name| &**name))
 }
 
-/// The one place of this crate where a promise is made that no type can hold. It rests on this:
+/// The one function of this crate that makes a promise that no type can hold. It rests on this:
 ///
 /// - Programs come from `program_of`, which lowers and renders, or with their objects from the cache on disk, where this user alone can
 ///   have put them (`cache/folder.rs`), under a key of all that they depend on.

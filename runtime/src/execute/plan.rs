@@ -1,4 +1,4 @@
-//! A schedule made ready: kernels loaded, and a place for everything that they store.
+//! A schedule made ready: kernels loaded, and memory for everything that they store.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(crate) struct Launch {
 
 /// Where one of a plan's buffers lies while it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Location {
     /// It is given: the memory of this slot of the program's params.
     Given(u32),
     /// In memory of its own, since it is asked for.
@@ -41,7 +41,7 @@ pub(crate) struct Plan {
     /// All memory; first the params by slot.
     pub(crate) buffers: Vec<ScheduleBuffer>,
     /// Where each of it lies.
-    pub(crate) places: Vec<Place>,
+    pub(crate) locations: Vec<Location>,
     /// Bytes of the arena.
     pub(crate) arena_bytes: usize,
     /// What planning the memory gained.
@@ -61,11 +61,11 @@ impl Plan {
             kernels.iter().map(|launch| launch.buffers.iter().map(|&buffer| buffer as usize).collect()).collect();
         let memory = memory_plan::plan(&buffers, &named, share);
         let homes = memory.offsets.iter().zip(&memory.alias_targets);
-        let places = buffers.iter().zip(homes).map(|(buffer, home)| match (buffer.role, home) {
-            (BufferRole::Param(slot), _) => Place::Given(slot),
-            (_, (Some(offset), _)) => Place::Arena(*offset as usize),
-            (_, (None, Some(output))) => Place::Lent(*output),
-            (_, (None, None)) => Place::Own,
+        let locations = buffers.iter().zip(homes).map(|(buffer, home)| match (buffer.role, home) {
+            (BufferRole::Param(slot), _) => Location::Given(slot),
+            (_, (Some(offset), _)) => Location::Arena(*offset as usize),
+            (_, (None, Some(output))) => Location::Lent(*output),
+            (_, (None, None)) => Location::Own,
         });
         let params = buffers.iter().filter(|buffer| matches!(buffer.role, BufferRole::Param(_))).count();
         let mut replaced = vec![false; params];
@@ -78,7 +78,7 @@ impl Plan {
         }
         Plan {
             kernels,
-            places: places.collect(),
+            locations: locations.collect(),
             replaced,
             arena_bytes: memory.bytes as usize,
             gain: memory.gain,
@@ -90,7 +90,7 @@ impl Plan {
 
     /// Memory that it takes beside its kernels, about.
     pub(super) fn bytes(&self) -> usize {
-        let buffers = self.buffers.len() * (size_of::<ScheduleBuffer>() + size_of::<Place>());
+        let buffers = self.buffers.len() * (size_of::<ScheduleBuffer>() + size_of::<Location>());
         let launch =
             |launch: &Launch| size_of::<Launch>() + 4 * launch.buffers.len() + 32 * launch.offsets.values().len();
         size_of::<Plan>() + buffers + self.kernels.iter().map(launch).sum::<usize>()

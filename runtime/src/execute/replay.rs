@@ -13,7 +13,7 @@ use warpweft_compiler::ir::UOp;
 use warpweft_compiler::schedule::Bound;
 use warpweft_devices::{Argument, BufferSlice, LaunchList, Step};
 
-use super::plan::{Place, Plan};
+use super::plan::{Location, Plan};
 use super::run::bytes_of;
 use super::{ExecuteError, Executor};
 use crate::debug;
@@ -50,7 +50,7 @@ impl Replay {
 
     /// Whether every kernel that works on the memory of the first buffer comes after every kernel that names the second.
     pub(crate) fn is_after(&self, first: usize, second: usize) -> bool {
-        let is_in = |buffer: usize, home: usize| buffer == home || self.plan.places[buffer] == Place::Lent(home);
+        let is_in = |buffer: usize, home: usize| buffer == home || self.plan.locations[buffer] == Location::Lent(home);
         let names = |home: usize| {
             let launches = self.plan.kernels.iter();
             launches.map(move |launch| launch.buffers.iter().any(|&buffer| is_in(buffer as usize, home)))
@@ -66,7 +66,7 @@ impl Replay {
 
     /// The plan's buffers that are asked for, in the order of their pieces, which follow those of the params.
     pub(crate) fn stored(&self) -> impl Iterator<Item = usize> {
-        self.plan.places.iter().enumerate().filter(|(_, place)| **place == Place::Own).map(|(buffer, _)| buffer)
+        self.plan.locations.iter().enumerate().filter(|(_, home)| **home == Location::Own).map(|(buffer, _)| buffer)
     }
 }
 
@@ -75,18 +75,18 @@ impl Executor {
     pub(crate) fn prepare(&self, values: &[UOp], sink: &UOp) -> Result<Replay, ExecuteError> {
         let plan = self.plan(sink)?;
         let mut next = plan.params;
-        let mut piece = |place: &Place| match place {
-            Place::Given(slot) => *slot as usize,
-            Place::Own => {
+        let mut piece = |location: &Location| match location {
+            Location::Given(slot) => *slot as usize,
+            Location::Own => {
                 next += 1;
                 next - 1
             }
             // Set below, when the number of pieces is known.
-            Place::Arena(_) | Place::Lent(_) => usize::MAX,
+            Location::Arena(_) | Location::Lent(_) => usize::MAX,
         };
-        let mut pieces: Vec<usize> = plan.places.iter().map(&mut piece).collect();
-        for (buffer, place) in plan.places.iter().enumerate() {
-            if let Place::Lent(output) = *place {
+        let mut pieces: Vec<usize> = plan.locations.iter().map(&mut piece).collect();
+        for (buffer, location) in plan.locations.iter().enumerate() {
+            if let Location::Lent(output) = *location {
                 pieces[buffer] = pieces[output];
             }
         }
@@ -100,7 +100,7 @@ impl Executor {
         let variables: Vec<String> = variables.into_iter().map(str::to_string).collect();
         let argument = |&buffer: &u32| {
             let buffer = buffer as usize;
-            let offset = if let Place::Arena(offset) = plan.places[buffer] { offset } else { 0 };
+            let offset = if let Location::Arena(offset) = plan.locations[buffer] { offset } else { 0 };
             Argument { memory: pieces[buffer], offset, bytes: bytes_of(&plan.buffers[buffer]) }
         };
         let mut constants = Vec::new();
@@ -158,11 +158,11 @@ impl Executor {
     #[cold]
     fn replay_timed(&self, replay: &Replay, pieces: &Pieces, variables: &[i64]) -> Result<(), ExecuteError> {
         let plan = &replay.plan;
-        let parts = plan.places.iter().zip(&plan.buffers).zip(&replay.pieces).map(|((place, buffer), &piece)| {
-            Ok(Some(match *place {
-                Place::Arena(offset) => pieces[piece].view(offset, bytes_of(buffer))?,
-                Place::Lent(_) => pieces[piece].view(0, bytes_of(buffer))?,
-                Place::Given(_) | Place::Own => pieces[piece].clone(),
+        let parts = plan.locations.iter().zip(&plan.buffers).zip(&replay.pieces).map(|((location, buffer), &piece)| {
+            Ok(Some(match *location {
+                Location::Arena(offset) => pieces[piece].view(offset, bytes_of(buffer))?,
+                Location::Lent(_) => pieces[piece].view(0, bytes_of(buffer))?,
+                Location::Given(_) | Location::Own => pieces[piece].clone(),
             }))
         });
         let memory = parts.collect::<Result<_, ExecuteError>>()?;

@@ -11,7 +11,7 @@ use warpweft_compiler::ir::UOp;
 use warpweft_compiler::schedule::{Normalized, ScheduleBuffer, view_of};
 use warpweft_devices::{BufferSlice, DeviceError};
 
-use super::plan::{Launch, Place, Plan};
+use super::plan::{Launch, Location, Plan};
 use super::{ExecuteError, Executor};
 use crate::debug;
 use crate::memory::Buffer;
@@ -90,22 +90,22 @@ impl Executor {
     pub(super) fn run(&self, values: &[UOp], program: &Normalized, plan: &Plan) -> Result<Vec<UOp>, ExecuteError> {
         let mut memory: Memory = SmallVec::with_capacity(plan.buffers.len());
         let arena = (plan.arena_bytes > 0).then(|| Buffer::new(&self.allocator, plan.arena_bytes));
-        for (place, buffer) in plan.places.iter().zip(&plan.buffers) {
-            memory.push(Some(match *place {
-                Place::Given(slot) => given(program, slot, buffer)?,
-                Place::Own => self.new_memory(buffer),
-                Place::Arena(offset) => match &arena {
+        for (location, buffer) in plan.locations.iter().zip(&plan.buffers) {
+            memory.push(Some(match *location {
+                Location::Given(slot) => given(program, slot, buffer)?,
+                Location::Own => self.new_memory(buffer),
+                Location::Arena(offset) => match &arena {
                     Some(arena) => arena.view(offset, bytes_of(buffer))?,
                     None => self.new_memory(buffer), // of no bytes
                 },
-                Place::Lent(_) => {
+                Location::Lent(_) => {
                     memory.push(None);
                     continue;
                 }
             }));
         }
-        for (buffer, place) in plan.places.iter().enumerate() {
-            if let Place::Lent(output) = *place
+        for (buffer, location) in plan.locations.iter().enumerate() {
+            if let Location::Lent(output) = *location
                 && let Some(alias_target) = &memory[output]
             {
                 memory[buffer] = Some(alias_target.view(0, bytes_of(&plan.buffers[buffer]))?);

@@ -211,7 +211,7 @@ impl Source for MemberPart {
         part.ok().map(|part| Arc::new(part) as Arc<dyn Source>)
     }
 
-    fn place(&self) -> String {
+    fn location(&self) -> String {
         format!("{} of {}", self.member.name, self.input.name())
     }
 }
@@ -247,7 +247,7 @@ impl Seek for InputReader {
             SeekFrom::End(by) => self.bytes.checked_add_signed(by),
             SeekFrom::Current(by) => self.at.checked_add_signed(by),
         };
-        self.at = at.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "a place before the beginning"))?;
+        self.at = at.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "an offset before the beginning"))?;
         Ok(self.at)
     }
 }

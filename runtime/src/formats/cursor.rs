@@ -9,7 +9,7 @@ use crate::memory::Input;
 /// Bytes that are read ahead.
 const AHEAD_BYTES: u64 = 1 << 16;
 
-/// A place in a file that moves on with what is read.
+/// An offset in a file that moves on with what is read.
 #[derive(Debug)]
 pub(crate) struct Cursor<'i> {
     input: &'i Arc<Input>,
@@ -24,12 +24,12 @@ impl<'i> Cursor<'i> {
         Cursor { input, at: 0, ahead: Vec::new(), ahead_at: 0 }
     }
 
-    /// The place.
+    /// The offset.
     pub(crate) fn at(&self) -> u64 {
         self.at
     }
 
-    /// An error at the place.
+    /// An error at the offset.
     pub(crate) fn error(&self, message: impl Into<String>) -> FileError {
         self.input.error(self.at, message)
     }

@@ -109,7 +109,7 @@ pub fn read(input: &Arc<Input>) -> Result<Gguf> {
     }
     let tensors = cursor.u64("the number of tensors")?;
     let values = cursor.u64("the number of metadata")?;
-    // A tensor says a name, its axes, a type and a place; an entry of the metadata a name, a type and a value.
+    // A tensor says a name, its axes, a type and an offset; an entry of the metadata a name, a type and a value.
     let tensors = cursor.expect(tensors, 8 + 4 + 4 + 8, "tensors")?;
     let values = cursor.expect(values, 8 + 4 + 1, "metadata")?;
     let mut metadata = BTreeMap::new();
@@ -194,7 +194,7 @@ fn info(cursor: &mut Cursor<'_>) -> std::result::Result<Info, FileError> {
     }
     let lengths = (0..axes).map(|_| cursor.u64("the length of an axis")).collect::<std::result::Result<_, _>>()?;
     let kind = cursor.u32("the type of a tensor")?;
-    let offset = cursor.u64("the place of a tensor")?;
+    let offset = cursor.u64("the offset of a tensor")?;
     Ok(Info { name, lengths, kind, offset, at })
 }
 

@@ -1,4 +1,4 @@
-//! From what a header says of a tensor to the tensor: sizes and places checked, elements changed to those of memory.
+//! From what a header says of a tensor to the tensor: sizes and offsets checked, elements changed to those of memory.
 
 use std::panic::Location;
 use std::sync::Arc;

@@ -11,7 +11,7 @@
 //! tensor is used, or [`Dictionary::load`] reads all and tells how far it is.
 //!
 //! Files are hostile until they have been checked: every count, length and offset is held against the bytes that are there before anything is
-//! made of it, and ranges that overlap are refused where the format has none. An error names the file, the place in it, what was found and what
+//! made of it, and ranges that overlap are refused where the format has none. An error names the file, the offset in it, what was found and what
 //! would be right. Nothing in a file is ever run.
 //!
 //! ```text

@@ -5,7 +5,7 @@
 //! (`torch`). So nothing in a file is imported or run. Nodes stand in one list and name each other by number, so that shared and
 //! even circular ones cost no more than they are in the file.
 //!
-//! Always: memory is in proportion to the pickle's bytes. An instruction that is not known is an error with its place.
+//! Always: memory is in proportion to the pickle's bytes. An instruction that is not known is an error with its offset.
 
 use rustc_hash::FxHashMap;
 
@@ -311,7 +311,7 @@ pub(crate) const ORDERED: &str = "collections.OrderedDict";
 /// A whole number of any width, which `i128` holds.
 fn long(bytes: &[u8]) -> Result<i128, String> {
     if bytes.len() > 16 {
-        return Err(format!("a number of {} bytes is more than any length or place is", bytes.len()));
+        return Err(format!("a number of {} bytes is more than any length or offset is", bytes.len()));
     }
     let is_negative = bytes.last().is_some_and(|byte| byte & 0x80 != 0);
     let start: i128 = if is_negative { -1 } else { 0 };
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_pickles_are_errors_with_their_place() {
+    fn damaged_pickles_are_errors_with_their_offset() {
         assert_eq!(parse(b"").unwrap_err(), (0, "1 bytes should follow in the pickle, and 0 do".to_string()));
         assert_eq!(parse(b"\x80\x02.").unwrap_err().0, 2);
         assert!(parse(b"X\xff\xff\xff\xffa.").unwrap_err().1.starts_with("4294967295 bytes should follow"));

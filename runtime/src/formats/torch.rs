@@ -227,7 +227,7 @@ impl<'a> Reader<'a> {
 
     fn int(&self, id: Id) -> Found<i64> {
         match self.node(id) {
-            Node::Int(value) => i64::try_from(*value).map_err(|_| format!("{value} is no length and no place")),
+            Node::Int(value) => i64::try_from(*value).map_err(|_| format!("{value} is no length and no offset")),
             other => Err(format!("a number should be here, not {other:?}")),
         }
     }
@@ -340,9 +340,9 @@ fn below(name: &str, part: &str) -> String {
 }
 
 fn unknown(name: &str, global: &str) -> String {
-    let place = if name.is_empty() { "the file".to_string() } else { format!("`{name}`") };
+    let what = if name.is_empty() { "the file".to_string() } else { format!("`{name}`") };
     format!(
-        "{place} is made by calling {global}, and nothing of a file is run; save a state dictionary of tensors alone"
+        "{what} is made by calling {global}, and nothing of a file is run; save a state dictionary of tensors alone"
     )
 }
 

@@ -1,4 +1,4 @@
-//! Files that are there whole or not at all: written beside their place and renamed.
+//! Files that are there whole or not at all: written beside their final path and renamed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufWriter, Write};
@@ -12,16 +12,16 @@ use crate::tensor::{Error, Result};
 /// Has `write` make a file at the path that it is given, which takes the place of the file at `path` once it is on the disk. Who has the
 /// old one open still has it; if anything fails, it stays. A link stays, and its file is replaced; what is no file stays as it is.
 pub(crate) fn replace_by(path: &Path, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
-    let place = match fs::metadata(path) {
+    let target = match fs::metadata(path) {
         Ok(there) if there.is_file() => fs::canonicalize(path).map_err(failed(path))?,
         Ok(_) => return Err(failed(path)(std::io::Error::other("it is no regular file; name a file"))),
         Err(_) => path.to_path_buf(), // nothing is there, or writing beside it says what is wrong
     };
-    let beside = beside(&place);
+    let beside = beside(&target);
     let written = write(&beside).and_then(|()| {
         let file = File::open(&beside).map_err(failed(path))?;
         file.sync_all().map_err(failed(path))?;
-        fs::rename(&beside, &place).map_err(failed(path))
+        fs::rename(&beside, &target).map_err(failed(path))
     });
     if written.is_err() {
         let _ = fs::remove_file(&beside); // the error is what counts

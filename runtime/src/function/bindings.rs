@@ -46,10 +46,10 @@ impl Draws {
     pub(super) fn of(draws: &[[UOp; 3]]) -> Draws {
         let mut of_trace = Draws::default();
         for (number, words) in draws.iter().enumerate() {
-            for (place, word) in words.iter().enumerate() {
-                let name = format!("{ANONYMOUS}_{number}_{place}");
+            for (position, word) in words.iter().enumerate() {
+                let name = format!("{ANONYMOUS}_{number}_{position}");
                 of_trace.numbered.insert(word.clone(), draw_variable(&name));
-                of_trace.names.insert(name, (number, place));
+                of_trace.names.insert(name, (number, position));
             }
         }
         of_trace
@@ -86,7 +86,7 @@ impl Bindings {
             let is_it = |variable: &UOp| matches!(variable.arg(), Arg::Variable(arg) if arg.name == *name);
             let of_spec = variables.iter().position(is_it).map(Bound::Spec);
             let always = || bound.iter().find(|(bound, _)| bound == name).map(|(_, value)| Bound::Always(*value));
-            let drawn = || draws.names.get(name).map(|&(number, place)| Bound::Draw(number, place));
+            let drawn = || draws.names.get(name).map(|&(number, position)| Bound::Draw(number, position));
             of_spec.or_else(always).or_else(drawn).ok_or_else(|| {
                 let message = format!(
                     "nothing tells the value of {name}: give a spec a length of {name}, name it in `compile_with`, or bind it to a number"
@@ -115,7 +115,7 @@ impl Bindings {
         let value = |bound: &Bound| match bound {
             Bound::Spec(number) => by_node.get(&self.variables[*number]).and_then(UOp::as_int).unwrap_or(0),
             Bound::Always(value) => *value,
-            Bound::Draw(number, place) => i64::from(draws[*number][*place]),
+            Bound::Draw(number, position) => i64::from(draws[*number][*position]),
         };
         Ok(Values { by_number: self.by_number.iter().map(value).collect(), by_node })
     }

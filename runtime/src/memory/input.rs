@@ -77,7 +77,7 @@ impl Input {
         self.len == 0
     }
 
-    /// An error at a place of this file.
+    /// An error at an offset of this file.
     pub fn error(&self, offset: u64, message: impl Into<String>) -> FileError {
         FileError { file: self.name.clone(), offset, message: message.into() }
     }
@@ -143,7 +143,7 @@ fn read_exact_at(file: &File, offset: u64, data: &mut [u8]) -> std::io::Result<(
     std::os::unix::fs::FileExt::read_exact_at(file, data, offset)
 }
 
-/// Elsewhere a file has one place that is read from, so readers take turns.
+/// Elsewhere a file has one offset that is read from, so readers take turns.
 #[cfg(not(unix))]
 fn read_exact_at(file: &File, offset: u64, data: &mut [u8]) -> std::io::Result<()> {
     use std::io::{Read, Seek, SeekFrom};
@@ -228,7 +228,7 @@ impl Source for FilePart {
         Some(Arc::new(FilePart { offset: self.offset + offset as u64, bytes, ..self.clone() }))
     }
 
-    fn place(&self) -> String {
+    fn location(&self) -> String {
         format!("{} at byte {}", self.input.name, self.offset)
     }
 }

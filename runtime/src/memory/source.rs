@@ -31,6 +31,6 @@ pub trait Source: fmt::Debug + Send + Sync {
     /// A source of some of its bytes, if those can be had without reading the others.
     fn part(&self, offset: usize, bytes: usize) -> Option<Arc<dyn Source>>;
 
-    /// What is read, for people.
-    fn place(&self) -> String;
+    /// What is read, and where in a file it lies, for people.
+    fn location(&self) -> String;
 }

@@ -29,7 +29,7 @@ pub enum Error {
     #[error("{node}: {message}")]
     Node {
         /// Which one.
-        node: Box<Place>,
+        node: Box<NodeLocation>,
         /// What is wrong, and what would be right.
         message: String,
     },
@@ -37,7 +37,7 @@ pub enum Error {
     #[error("{node}: {reason}")]
     Unsupported {
         /// Which one.
-        node: Box<Place>,
+        node: Box<NodeLocation>,
         /// What there is not.
         reason: String,
     },
@@ -56,7 +56,7 @@ pub enum Error {
 
 /// A node of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct NodeLocation {
     /// The file.
     pub file: PathBuf,
     /// The node's name, if it has one.
@@ -69,7 +69,7 @@ pub struct Place {
     pub op: String,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for NodeLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: node {}", self.file.display(), self.index)?;
         if !self.name.is_empty() {

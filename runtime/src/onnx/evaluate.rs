@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use warpweft_compiler::dtype::Elements;
 
 use super::call::{Call, Done};
-use super::error::{Error, Failure, Place, wrong};
+use super::error::{Error, Failure, NodeLocation, wrong};
 use super::graph::{Attribute, Attributes, Constant, Data, Function, Graph, Node, Versions, Whole};
 use super::value::{Array, Value, constant};
 use super::{lengths, ops};
@@ -117,7 +117,7 @@ impl<'m> Evaluation<'m> {
             }
             let values = match self.node(node, scope) {
                 Ok(values) => values,
-                Err(failure) => return Err(self.placed(failure, index, node, scope)),
+                Err(failure) => return Err(self.at_node(failure, index, node, scope)),
             };
             for (name, value) in node.outputs.iter().zip(values).filter(|(name, _)| !name.is_empty()) {
                 scope.values.insert(name, value);
@@ -205,17 +205,17 @@ impl<'m> Evaluation<'m> {
         }
     }
 
-    /// The failure of a node with its place.
-    fn placed(&self, failure: Failure, index: usize, node: &Node, scope: &Scope<'_>) -> Failure {
-        let place = || {
+    /// The failure of a node, and which node it is.
+    fn at_node(&self, failure: Failure, index: usize, node: &Node, scope: &Scope<'_>) -> Failure {
+        let location = || {
             let (name, op) = (node.name.clone(), node.full_op());
-            Box::new(Place { file: self.file.to_path_buf(), name, index, within: scope.within.clone(), op })
+            Box::new(NodeLocation { file: self.file.to_path_buf(), name, index, within: scope.within.clone(), op })
         };
         Failure::Inside(Box::new(match failure {
             Failure::Unknown(_) | Failure::Inside(_) => return failure,
-            Failure::Wrong(message) => Error::Node { node: place(), message },
-            Failure::Unsupported(reason) => Error::Unsupported { node: place(), reason },
-            Failure::Tensor(error) => Error::Node { node: place(), message: error.to_string() },
+            Failure::Wrong(message) => Error::Node { node: location(), message },
+            Failure::Unsupported(reason) => Error::Unsupported { node: location(), reason },
+            Failure::Tensor(error) => Error::Node { node: location(), message: error.to_string() },
         }))
     }
 }

@@ -65,8 +65,8 @@ pub(super) fn followed(call: &Call<'_>) -> Option<Vec<Dim>> {
                 return None;
             }
             let length = list.len() as i64;
-            let place = |at: i64| (if at < 0 { at.saturating_add(length) } else { at }).clamp(0, length) as usize;
-            Some(list.get(place(start)..place(end)).map(<[Dim]>::to_vec).unwrap_or_default())
+            let index = |at: i64| (if at < 0 { at.saturating_add(length) } else { at }).clamp(0, length) as usize;
+            Some(list.get(index(start)..index(end)).map(<[Dim]>::to_vec).unwrap_or_default())
         }
         "Add" => paired(call, |a, b| Some(a + b)),
         "Sub" => paired(call, |a, b| Some(a - b)),

@@ -47,7 +47,7 @@ use crate::tensor::{Tensor, Var};
 pub use data::{read_value, write_value};
 pub use element::ElementType;
 use error::Failure;
-pub use error::{Error, Place};
+pub use error::{Error, NodeLocation};
 use evaluate::Evaluation;
 use graph::Whole;
 pub use graph::{AxisLength, Declared, Kind};

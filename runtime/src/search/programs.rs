@@ -74,7 +74,7 @@ pub struct Tuning {
 /// How far the tuning of a program is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TuningProgress {
-    /// The kernel that is searched for, by its place among all of them.
+    /// The kernel that is searched for, by its position among all of them.
     pub kernel: usize,
     /// How many kernels there are.
     pub kernels: usize,
@@ -121,11 +121,11 @@ impl fmt::Display for Tuning {
 
 /// The kernels of a schedule, each once, with the number of their launches.
 pub fn launches_of(schedule: &Schedule) -> Vec<(UOp, usize)> {
-    let mut places: FxHashMap<&UOp, usize> = FxHashMap::default();
+    let mut positions: FxHashMap<&UOp, usize> = FxHashMap::default();
     let mut launches: Vec<(UOp, usize)> = Vec::new();
     for kernel in &schedule.kernels {
-        let place = *places.entry(&kernel.ast).or_insert(launches.len());
-        match launches.get_mut(place) {
+        let position = *positions.entry(&kernel.ast).or_insert(launches.len());
+        match launches.get_mut(position) {
             Some((_, count)) => *count += 1,
             None => launches.push((kernel.ast.clone(), 1)),
         }
@@ -240,7 +240,7 @@ impl Executor {
         Ok(kernel.with(found.opts, [found.by_hand_seconds, found.seconds], Origin::Searched, found.tried.len()))
     }
 
-    /// Compiles a kernel with a list, or finds it on disk, and keeps it in the place of the hand choice's.
+    /// Compiles a kernel with a list, or finds it on disk, and keeps it in place of the hand choice's.
     fn keep_tuned(&self, ast: &UOp, opts: &[Opt]) -> Result<(), ExecuteError> {
         let compiled = self.compile_kept(ast, &LowerOptions { opts: Opts::List(opts.to_vec()) })?;
         self.keep_in_place_of(ast, Arc::clone(&compiled));

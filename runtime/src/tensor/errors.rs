@@ -97,7 +97,7 @@ pub enum Error {
     #[error("{0}")]
     Call(Arc<CallError>),
     /// The program was right, and did not run.
-    #[error("{error}{}", place(error, *location))]
+    #[error("{error}{}", location_text(error, *location))]
     Execute {
         /// Why.
         error: ExecuteError,
@@ -133,8 +133,8 @@ pub(crate) fn at(call: &'static Location<'static>) -> impl Fn(Error) -> Error {
     move |error| error.at(call)
 }
 
-/// What the text of an error ends with. An index that names nothing has a place of its own: where it was given.
-fn place(error: &ExecuteError, location: Option<&'static Location<'static>>) -> String {
+/// What the text of an error ends with. An index that names nothing has a location of its own: where it was given.
+fn location_text(error: &ExecuteError, location: Option<&'static Location<'static>>) -> String {
     match (error, location) {
         (ExecuteError::Index(_), _) | (_, None) => String::new(),
         (_, Some(location)) => format!(" (at {}:{})", location.file(), location.line()),

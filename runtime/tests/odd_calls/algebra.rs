@@ -63,7 +63,7 @@ fn each_odd_call_says_what_was_wrong() {
             || Tensor::dft(&floats(&[0]), None, 0, false),
             "axis 0 of [0] has no elements: there must be one at least",
         ),
-        case(|| x.resample(0, &[1e300], &Resampling::default()), "the place 1"),
+        case(|| x.resample(0, &[1e300], &Resampling::default()), "the position 1"),
         case(|| x.resample(0, &[0.5], &Resampling::default().scale(1e-30).antialias(true)), "the scale"),
         case(
             || x.resample(0, &[0.5], &Resampling::default().scale(f64::NAN).antialias(true)),
@@ -72,7 +72,7 @@ fn each_odd_call_says_what_was_wrong() {
         case(|| x.resample(9, &[0.0], &Resampling::default()), "axis 9 is out of range: 2 axes take -2 to 1"),
         case(
             || x.resample(0, &[f64::NAN], &Resampling::default().kernel(Kernel::Linear)),
-            "the place NaN is out of range",
+            "the position NaN is out of range",
         ),
         case(
             || x.grid_sample(&x, SampleMode::Linear, Beyond::Zeros, false),

@@ -71,11 +71,11 @@ fn each_odd_call_says_what_was_wrong() {
         case(|| x.histogram(3, Some((1.0, f64::NAN))), "the range must be finite and not fall"),
         case(
             || x.multinomial(-1, true),
-            "there must be one sample at least, and without replacement no more than there are places",
+            "there must be one sample at least, and without replacement no more than there are elements",
         ),
         case(
             || x.multinomial(4, false),
-            "there must be one sample at least, and without replacement no more than there are places",
+            "there must be one sample at least, and without replacement no more than there are elements",
         ),
         case(
             || x.searchsorted(&floats(&[3, 2]), false),

@@ -51,7 +51,7 @@ impl Outcome for (Tensor, Tensor) {
 
 /// A call that is refused, and where it stands.
 struct Case {
-    place: &'static Location<'static>,
+    location: &'static Location<'static>,
     error: Option<String>,
     says: &'static str,
 }
@@ -59,24 +59,24 @@ struct Case {
 #[track_caller]
 fn case<O: Outcome>(call: impl FnOnce() -> O, says: &'static str) -> Case {
     let error = catch_unwind(AssertUnwindSafe(call)).map_or_else(|_| Some("a panic".to_string()), O::error);
-    Case { place: Location::caller(), error, says }
+    Case { location: Location::caller(), error, says }
 }
 
 /// Each has an error, which says this and names the call.
 fn check(cases: Vec<Case>) {
     let mut wrong = Vec::new();
-    for Case { place, error, says } in cases {
-        let line = place.line();
+    for Case { location, error, says } in cases {
+        let line = location.line();
         let Some(error) = error else {
             wrong.push(format!("line {line}: no error"));
             continue;
         };
-        let file = Path::new(place.file()).file_name().unwrap().to_str().unwrap();
+        let file = Path::new(location.file()).file_name().unwrap().to_str().unwrap();
         let rest = error.split(&format!("{file}:")).nth(1);
         let named = rest.and_then(|rest| rest.split(')').next()?.parse::<u32>().ok());
         // A call may go over a few lines.
         if !named.is_some_and(|named| (line..line + 4).contains(&named)) {
-            wrong.push(format!("line {line}: `{error}` names another place"));
+            wrong.push(format!("line {line}: `{error}` names another line"));
         }
         if !error.contains(says) {
             wrong.push(format!("line {line}: `{error}` does not say `{says}`"));

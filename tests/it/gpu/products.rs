@@ -76,8 +76,8 @@ fn products_of_any_sides_keep_their_values() {
 }
 
 #[test]
-fn a_convolution_goes_by_tiles_of_channels_and_places() {
-    // 32 channels of 6 x 32 places from 16 channels, windows of 3 x 3, nothing beyond the edge.
+fn a_convolution_goes_by_tiles_of_channels_and_positions() {
+    // 32 channels of 6 x 32 positions from 16 channels, windows of 3 x 3, nothing beyond the edge.
     let all = [32, 4, 30, 16, 3, 3];
     let shape = Shape::from(vec![4i64, 30, 16, 3, 3]);
     let windows = StridedArg { shape, strides: Shape::from(vec![32i64, 1, 192, 32, 1]), offset: Dim::Const(0) };
@@ -87,7 +87,7 @@ fn a_convolution_goes_by_tiles_of_channels_and_places() {
     let value = (windows.reshape([1, 4, 30, 16, 3, 3]).expand(all) * filters).reduce(ReduceOp::Add, &[3, 4, 5]);
     let (list, linear) = chosen(&kernel_of(&[value.reshape([32, 4, 30])]), &small_gpu());
     assert!(list.contains("stage_shared") && linear.shared().bytes > 0, "{list}");
-    // Filters of all places of the window at once, as they lie in memory.
+    // Filters of all positions of the window at once, as they lie in memory.
     assert!(list.contains("flatten"), "{list}");
 }
 

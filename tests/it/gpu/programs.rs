@@ -139,7 +139,7 @@ fn running_totals_go_by_parts() {
 
 #[test]
 fn scatters_go_by_parts_and_segments() {
-    // Of two lines, of one, of many; places few and more than sources.
+    // Of two lines, of one, of many; positions few and more than sources.
     for (dtype, shape, sources, axis) in [
         (DType::F32, vec![37], 1000, 0),
         (DType::I32, vec![500], 777, 0),
@@ -152,8 +152,8 @@ fn scatters_go_by_parts_and_segments() {
         let x = input(0, dtype, &shape);
         // Some are out of range, before and behind.
         let mut random = Random::new(5);
-        let places: Vec<f64> = (0..given).map(|_| random.below(shape[axis] as usize + 8) as f64 - 4.0).collect();
-        let index = Value::from_f64(DType::I32, vec![given], &places).expect("as many numbers");
+        let indices: Vec<f64> = (0..given).map(|_| random.below(shape[axis] as usize + 8) as f64 - 4.0).collect();
+        let index = Value::from_f64(DType::I32, vec![given], &indices).expect("as many numbers");
         for op in [ReduceOp::Add, ReduceOp::Max, ReduceOp::Mul] {
             let value = x.scatter(&input(1, DType::I32, &named), &input(2, dtype, &named), Some(op), axis);
             let finite = |len: i64, seed: u64| {
@@ -249,14 +249,14 @@ fn products_of_many_terms_go_by_parts() {
 }
 
 #[test]
-fn the_places_of_an_order_and_of_a_scatter_are_shared_by_threads() {
+fn the_positions_of_an_order_and_of_a_scatter_are_shared_by_threads() {
     let (rows, columns) = (70, 300);
     let x = input(0, DType::F32, &[rows, columns]);
     let index = input(1, DType::I32, &[40, 1]).expand([40, columns]);
     let value = x.scatter(&index, &input(2, DType::F32, &[40, columns]), None, 0);
     let mut random = Random::new(5);
-    let places: Vec<f64> = (0..40).map(|_| random.below(74) as f64 - 2.0).collect();
-    let index = Value::from_f64(DType::I32, [40], &places).expect("as many numbers");
+    let indices: Vec<f64> = (0..40).map(|_| random.below(74) as f64 - 2.0).collect();
+    let index = Value::from_f64(DType::I32, [40], &indices).expect("as many numbers");
     let inputs = [drawn(DType::F32, &[rows * columns], 1), index, drawn(DType::F32, &[40 * columns], 2)];
     check("a scatter", value, &inputs, Costs::gpu_model());
 }
@@ -275,15 +275,15 @@ fn text_of_kernels(value: &UOp, costs: Costs) -> String {
 fn what_an_index_picks_of_a_row_is_asked_for() {
     let (rows, classes) = (9, 203);
     let mut random = Random::new(3);
-    let mut places: Vec<f64> = (0..rows).map(|_| random.below(classes as usize) as f64).collect();
+    let mut indices: Vec<f64> = (0..rows).map(|_| random.below(classes as usize) as f64).collect();
     // Beside either end, and at them.
-    places[..4].copy_from_slice(&[-1.0, classes as f64, 0.0, classes as f64 - 1.0]);
-    let index = Value::from_f64(DType::I32, vec![rows], &places).expect("as many numbers");
+    indices[..4].copy_from_slice(&[-1.0, classes as f64, 0.0, classes as f64 - 1.0]);
+    let index = Value::from_f64(DType::I32, vec![rows], &indices).expect("as many numbers");
     for (dtype, is_of_rows) in [(DType::F32, false), (DType::F32, true), (DType::BF16, true), (DType::I32, false)] {
         let x = input(0, dtype, &[rows, classes]);
         let wide = |value: &UOp| value.reshape([rows, 1]).expand([rows, classes]);
-        let place = UOp::iota(classes).reshape([1, classes]).expand([rows, classes]).cast(DType::I32);
-        let is_picked = wide(&input(1, DType::I32, &[rows])).equals(&place);
+        let position = UOp::iota(classes).reshape([1, classes]).expand([rows, classes]).cast(DType::I32);
+        let is_picked = wide(&input(1, DType::I32, &[rows])).equals(&position);
         let value = if is_of_rows { &x - wide(&x.reduce(ReduceOp::Max, &[1])) } else { &x + &x };
         let zero = UOp::int(0, dtype).reshape([1, 1]).expand([rows, classes]);
         let picked = is_picked.select(&value, &zero);

@@ -141,8 +141,8 @@ fn what_all_blocks_compute_is_stored_by_the_first_of_them() {
 #[test]
 fn states_are_shared_through_memory() {
     let x = matrix(1, 4, 256);
-    let places = UOp::iota(256).cast(DType::I32).reshape([1, 256]).expand([4, 256]);
-    let ast = kernel_of(&UOp::reduce_states(Combiner::ArgMaxFirst, &[x, places], &[1])[1..]);
+    let positions = UOp::iota(256).cast(DType::I32).reshape([1, 256]).expand([4, 256]);
+    let ast = kernel_of(&UOp::reduce_states(Combiner::ArgMaxFirst, &[x, positions], &[1])[1..]);
     let (list, linear) = chosen(&ast, &small_gpu());
     assert_eq!((linear.launch().threads() % 32, count(&linear, Op::ShuffleReduce)), (0, 0), "{list}");
     assert!(count(&linear, Op::Barrier) >= 1, "{list}");

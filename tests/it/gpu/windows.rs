@@ -29,7 +29,7 @@ fn odd_sides_are_turned_around_in_shared_memory() {
     }
 }
 
-/// 4 x 64 channels of 100 x 100 places from 3 channels, windows of 7 x 7 in steps of two.
+/// 4 x 64 channels of 100 x 100 positions from 3 channels, windows of 7 x 7 in steps of two.
 fn stem() -> UOp {
     let all = [4, 64, 100, 100, 3, 7, 7];
     let shape = Shape::from(vec![4i64, 100, 100, 3, 7, 7]);
@@ -72,7 +72,7 @@ fn no_choice_by_hand_spills() {
     }
 }
 
-/// Windows of 3 x 3 of an image for each channel, with a weight for each place and channel.
+/// Windows of 3 x 3 of an image for each channel, with a weight for each position and channel.
 fn depthwise(channels: i64, [rows, columns]: [i64; 2]) -> UOp {
     let (wide, tall) = (columns + 2, rows + 2);
     let shape = Shape::from(vec![channels, rows, columns, 3, 3]);
@@ -88,7 +88,7 @@ fn depthwise(channels: i64, [rows, columns]: [i64; 2]) -> UOp {
 fn threads_have_rows_of_windows_that_overlap() {
     let (list, linear) = chosen(&depthwise(600, [16, 40]), &small_gpu());
     assert!(list.contains("upcast(r1, 8)") && !list.contains("vectorize"), "{list}");
-    // Ten rows of three places, and nine weights, each loaded once.
+    // Ten rows of three positions, and nine weights, each loaded once.
     assert_eq!(count(&linear, Op::Load), 39, "{list}");
     // Too few for that: each thread has fewer rows, or one.
     let (list, _) = chosen(&depthwise(3, [16, 40]), &Target::gpu_model());

@@ -49,7 +49,7 @@ fn names_in(text: &str) -> BTreeSet<&str> {
     text.split('`').skip(1).step_by(2).filter(is_name).collect()
 }
 
-/// What is wrong between the README, the table of the code, the names that it asks for, and lines of code, each with its place.
+/// What is wrong between the README, the table of the code, the names that it asks for, and lines of code, each with its location.
 fn problems(readme: &str, variables: &[Variable], asked: &BTreeSet<String>, code: &[(String, &str)]) -> Vec<String> {
     let (section, rows) = environment(readme);
     let named = names_in(section);
@@ -70,9 +70,9 @@ fn problems(readme: &str, variables: &[Variable], asked: &BTreeSet<String>, code
         problems.push(format!("`{name}` is in the table of {READER}, and not in that of README.md"));
     }
     let read = readings(code, &mut problems);
-    for (name, place) in &read {
+    for (name, location) in &read {
         if !named.contains(name.as_str()) {
-            problems.push(format!("{place}: `{name}` is not in README.md"));
+            problems.push(format!("{location}: `{name}` is not in README.md"));
         }
     }
     problems.extend(
@@ -96,24 +96,24 @@ fn problems(readme: &str, variables: &[Variable], asked: &BTreeSet<String>, code
     problems
 }
 
-/// The names that lines of code read by themselves, each with its place.
+/// The names that lines of code read by themselves, each with its location.
 fn readings(code: &[(String, &str)], problems: &mut Vec<String>) -> BTreeSet<(String, String)> {
     let mut read = BTreeSet::new();
-    for (place, line) in code.iter().filter(|(place, _)| !place.starts_with(READER)) {
+    for (location, line) in code.iter().filter(|(location, _)| !location.starts_with(READER)) {
         if IMPORTS.iter().any(|import| line.contains(import)) {
-            problems.push(format!("{place}: the environment is read by full paths, so that its readers are found"));
+            problems.push(format!("{location}: the environment is read by full paths, so that its readers are found"));
         }
         for (at, word) in WORDS.iter().flat_map(|word| line.match_indices(word)) {
             let argument = line[at + word.len()..].strip_prefix('"').and_then(|rest| rest.split_once('"'));
             match argument {
                 _ if ["compiler/", "renderer/", "devices/", "runtime/src"]
                     .iter()
-                    .any(|part| place.starts_with(part)) =>
+                    .any(|part| location.starts_with(part)) =>
                 {
-                    problems.push(format!("{place}: only {READER} reads the environment"));
+                    problems.push(format!("{location}: only {READER} reads the environment"));
                 }
-                Some((name, _)) => _ = read.insert((name.to_string(), place.clone())),
-                None => problems.push(format!("{place}: what is read of the environment has no name here")),
+                Some((name, _)) => _ = read.insert((name.to_string(), location.clone())),
+                None => problems.push(format!("{location}: what is read of the environment has no name here")),
             }
         }
     }
@@ -143,7 +143,7 @@ fn problems_with(readme: &str, more: &[(&str, &str)]) -> Vec<String> {
     let lines = files
         .iter()
         .flat_map(|source| (0..source.lines.len()).map(|at| (format!("{}:{}", source.path, at + 1), source.code(at))));
-    let more = more.iter().map(|(place, line)| (place.to_string(), *line));
+    let more = more.iter().map(|(location, line)| (location.to_string(), *line));
     let mut found = problems(readme, VARIABLES, &asked(), &lines.chain(more).collect::<Vec<_>>());
     found.sort();
     found.dedup();

@@ -67,7 +67,7 @@ fn imports_point_down() {
             continue;
         }
         let Some(from_layer) = layer_of(&from) else {
-            failures.push(format!("{}: `{from}` has no place in the list of layers", source.path));
+            failures.push(format!("{}: `{from}` is not in the list of layers", source.path));
             continue;
         };
         for number in 0..source.end_of_code() {

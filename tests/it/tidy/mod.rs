@@ -78,5 +78,5 @@ impl Source {
 /// Fails with all of these, if there are any.
 #[track_caller]
 fn assert_none(failures: Vec<String>) {
-    assert!(failures.is_empty(), "{} places:\n{}", failures.len(), failures.join("\n"));
+    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
 }

@@ -138,8 +138,8 @@ pub(super) fn selecting(call: &Call<'_>) -> Family {
             return several([counts, edges]);
         }
         "median" => {
-            let (values, places) = x.median(call.axis()?).map_err(failed)?;
-            return several([values, places]);
+            let (values, indices) = x.median(call.axis()?).map_err(failed)?;
+            return several([values, indices]);
         }
         "median_values" => x.median(call.axis()?).map_err(failed)?.0,
         "quantile" => x.quantile(&floats(call, "q")?, call.axis()?),

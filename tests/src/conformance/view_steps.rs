@@ -114,12 +114,12 @@ fn applied(view: &Tensor, step: &Json) -> Result<Tensor, Stop> {
 /// `view[:, :, entry]`, with the entry at an axis that may be counted from the end.
 fn indexed(view: &Tensor, axis: i64, entry: Index) -> Tensor {
     let rank = view.rank().unwrap_or(0) as i64;
-    let place = if axis < 0 { axis + rank } else { axis };
-    if place < 0 {
+    let from_start = if axis < 0 { axis + rank } else { axis };
+    if from_start < 0 {
         // An index cannot name an axis before the first.
         return view.flip(axis);
     }
-    let mut index = vec![Index::ALL; place as usize];
+    let mut index = vec![Index::ALL; from_start as usize];
     index.push(entry);
     view.get(index)
 }

@@ -3,7 +3,7 @@
 use warpweft::DType;
 
 use super::program::{Len, values_of};
-use super::views::{places, position};
+use super::views::{indices_of, position};
 
 /// Values that are larger are refused: sums of them would not be exact.
 pub(super) const LARGEST: f64 = 2e5;
@@ -59,12 +59,12 @@ impl Array {
             return None;
         }
         let shape = self.shape();
-        let element = |place: Vec<i64>| {
+        let element = |index: Vec<i64>| {
             let own: Vec<i64> =
-                place[new..].iter().zip(&shape).map(|(&at, &len)| if len == 1 { 0 } else { at }).collect();
+                index[new..].iter().zip(&shape).map(|(&at, &len)| if len == 1 { 0 } else { at }).collect();
             self.values[position(&own, &shape)]
         };
-        Some(places(&values_of(to)).into_iter().map(element).collect())
+        Some(indices_of(&values_of(to)).into_iter().map(element).collect())
     }
 
     /// Calls a function with the positions of each line along an axis.
@@ -90,11 +90,11 @@ impl Array {
         self.with(values, error)
     }
 
-    /// The elements of other places of this, in another shape; a place that is none gives 0.
+    /// The elements at other indices of this, in another shape; where there is no such index, 0.
     pub(super) fn moved(&self, dims: Vec<Len>, from: impl Fn(&[i64]) -> Option<Vec<i64>>) -> Array {
         let shape = self.shape();
-        let element = |place: &Vec<i64>| from(place).map_or(0.0, |old| self.values[position(&old, &shape)]);
-        let values = places(&values_of(&dims)).iter().map(element).collect();
+        let element = |index: &Vec<i64>| from(index).map_or(0.0, |old| self.values[position(&old, &shape)]);
+        let values = indices_of(&values_of(&dims)).iter().map(element).collect();
         Array { dtype: self.dtype, dims, values, error: self.error }
     }
 

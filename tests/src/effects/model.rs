@@ -11,7 +11,7 @@ use warpweft::DType;
 use super::array::Array;
 use super::program::{Compute, Function, Id, Len, Start, Step, View, Write, numbers_of, values_of};
 use super::values::compute;
-use super::views::{places, position};
+use super::views::{indices_of, position};
 
 /// What a tensor shows.
 #[derive(Clone, Debug)]
@@ -191,11 +191,11 @@ impl Model {
         let (data, error) = &mut self.storages[*storage];
         let mut changed = data.to_vec();
         // Where a view shows an element twice, a write to part of it leaves the element's other positions alone.
-        let is_written = |place: &Vec<i64>| match write {
-            Write::SliceAssign(axis, start, stop, _) => (*start..*stop).contains(&place[*axis]),
+        let is_written = |index: &Vec<i64>| match write {
+            Write::SliceAssign(axis, start, stop, _) => (*start..*stop).contains(&index[*axis]),
             _ => true,
         };
-        let written = places(&new.shape()).iter().map(is_written).collect::<Vec<bool>>();
+        let written = indices_of(&new.shape()).iter().map(is_written).collect::<Vec<bool>>();
         for ((&element, value), written) in elements.iter().zip(new.values).zip(written) {
             if written {
                 changed[element] = value;
@@ -275,11 +275,11 @@ impl Array {
         let new = value.broadcast(&part)?;
         let mut values = self.values.clone();
         // Positions of the value in order of their index, so that the last of several counts.
-        let mut all: Vec<(Vec<i64>, f64)> = places(&values_of(&part)).into_iter().zip(new).collect();
-        all.sort_by_key(|(place, _)| place[axis]);
-        for (mut place, new) in all {
-            place[axis] = indices[place[axis] as usize];
-            values[position(&place, &shape)] = new;
+        let mut all: Vec<(Vec<i64>, f64)> = indices_of(&values_of(&part)).into_iter().zip(new).collect();
+        all.sort_by_key(|(index, _)| index[axis]);
+        for (mut index, new) in all {
+            index[axis] = indices[index[axis] as usize];
+            values[position(&index, &shape)] = new;
         }
         Some(Array { values, error: self.error.max(value.error), ..self.clone() })
     }

@@ -4,7 +4,7 @@ use warpweft::DType;
 
 use super::array::{Array, LARGEST, UNIT, rounded};
 use super::program::{Binary, Compute, Len, Reducer, Unary, values_of};
-use super::views::{places, position};
+use super::views::{indices_of, position};
 
 /// Whole numbers that floats hold exactly, sums on the way included.
 const EXACT: f64 = 8e6;
@@ -141,9 +141,9 @@ fn reduce(op: Reducer, x: &Array, axes: &[usize], keep: bool) -> Option<Array> {
     axes.iter().for_each(|&axis| dims[axis] = Len::number(1));
     let to = values_of(&dims);
     let mut groups: Vec<Vec<f64>> = vec![Vec::new(); to.iter().product::<i64>() as usize];
-    for (place, value) in places(&shape).iter().zip(&x.values) {
+    for (index, value) in indices_of(&shape).iter().zip(&x.values) {
         let kept: Vec<i64> =
-            place.iter().enumerate().map(|(axis, &at)| if axes.contains(&axis) { 0 } else { at }).collect();
+            index.iter().enumerate().map(|(axis, &at)| if axes.contains(&axis) { 0 } else { at }).collect();
         groups[position(&kept, &to)].push(*value);
     }
     let count = groups.first().map_or(1, Vec::len) as f64;
@@ -238,28 +238,28 @@ fn moved(op: &Compute, x: &Array) -> Option<Array> {
                 return None;
             }
             dims[*axis] = Len::number(indices.len() as i64);
-            x.moved(dims, |place| {
-                let mut old = place.to_vec();
-                old[*axis] = indices[place[*axis] as usize];
+            x.moved(dims, |index| {
+                let mut old = index.to_vec();
+                old[*axis] = indices[index[*axis] as usize];
                 Some(old)
             })
         }
-        Compute::Roll(axis, shift) => x.moved(dims, |place| {
-            let mut old = place.to_vec();
-            old[*axis] = (place[*axis] - shift).rem_euclid(shape[*axis]);
+        Compute::Roll(axis, shift) => x.moved(dims, |index| {
+            let mut old = index.to_vec();
+            old[*axis] = (index[*axis] - shift).rem_euclid(shape[*axis]);
             Some(old)
         }),
         Compute::Pad(axis, before, after) => {
             dims[*axis].is += before + after;
-            x.moved(dims, |place| {
-                let mut old = place.to_vec();
+            x.moved(dims, |index| {
+                let mut old = index.to_vec();
                 old[*axis] -= before;
                 (0..shape[*axis]).contains(&old[*axis]).then_some(old)
             })
         }
         Compute::Tril if shape.len() >= 2 => {
             let last = shape.len() - 1;
-            x.moved(dims, |place| (place[last] <= place[last - 1]).then(|| place.to_vec()))
+            x.moved(dims, |index| (index[last] <= index[last - 1]).then(|| index.to_vec()))
         }
         _ => return None,
     })
@@ -295,14 +295,14 @@ fn joined(op: &Compute, x: &Array, other: &Array) -> Option<Array> {
         Compute::Cat(axis) if same_but(*axis) => {
             let mut dims = x.dims.clone();
             dims[*axis].is += others[*axis];
-            let element = |mut place: Vec<i64>| match place[*axis] < shape[*axis] {
-                true => x.values[position(&place, &shape)],
+            let element = |mut index: Vec<i64>| match index[*axis] < shape[*axis] {
+                true => x.values[position(&index, &shape)],
                 false => {
-                    place[*axis] -= shape[*axis];
-                    other.values[position(&place, &others)]
+                    index[*axis] -= shape[*axis];
+                    other.values[position(&index, &others)]
                 }
             };
-            let values = places(&values_of(&dims)).into_iter().map(element).collect();
+            let values = indices_of(&values_of(&dims)).into_iter().map(element).collect();
             Some(Array { dtype: x.dtype, dims, values, error })
         }
         Compute::ScatterAdd(axis, indices) => {
@@ -311,9 +311,9 @@ fn joined(op: &Compute, x: &Array, other: &Array) -> Option<Array> {
                 return None;
             }
             let mut values = x.values.clone();
-            for (place, value) in places(&others).into_iter().zip(&other.values) {
-                let mut to = place.clone();
-                to[*axis] = indices[place[*axis] as usize];
+            for (index, value) in indices_of(&others).into_iter().zip(&other.values) {
+                let mut to = index.clone();
+                to[*axis] = indices[index[*axis] as usize];
                 values[position(&to, &shape)] += value;
             }
             let count = indices.len() as f64 + 1.0;
@@ -326,9 +326,9 @@ fn joined(op: &Compute, x: &Array, other: &Array) -> Option<Array> {
                 return None;
             }
             let mut values = x.values.clone();
-            for (mut place, value) in places(&others).into_iter().zip(&other.values) {
-                place[*axis] += start;
-                values[position(&place, &shape)] = *value;
+            for (mut index, value) in indices_of(&others).into_iter().zip(&other.values) {
+                index[*axis] += start;
+                values[position(&index, &shape)] = *value;
             }
             Some(x.with(values, error))
         }

@@ -5,18 +5,18 @@ use warpweft::{Tensor, Var};
 
 use super::program::{Len, Start, View};
 
-/// Every place of a shape, row-major.
-pub(super) fn places(shape: &[i64]) -> Vec<Vec<i64>> {
+/// Every index of a shape, row-major.
+pub(super) fn indices_of(shape: &[i64]) -> Vec<Vec<i64>> {
     let mut all = vec![Vec::with_capacity(shape.len())];
     for &len in shape {
-        all = all.iter().flat_map(|place| (0..len).map(move |at| [&place[..], &[at]].concat())).collect();
+        all = all.iter().flat_map(|index| (0..len).map(move |at| [&index[..], &[at]].concat())).collect();
     }
     all
 }
 
-/// The row-major position of a place.
-pub(super) fn position(place: &[i64], shape: &[i64]) -> usize {
-    place.iter().zip(shape).fold(0, |position, (at, len)| position * len + at) as usize
+/// The row-major position of an index.
+pub(super) fn position(index: &[i64], shape: &[i64]) -> usize {
+    index.iter().zip(shape).fold(0, |position, (at, len)| position * len + at) as usize
 }
 
 impl View {
@@ -29,8 +29,8 @@ impl View {
             return Some((to, (0..shape.iter().product::<i64>() as usize).collect()));
         }
         let mut positions = Vec::new();
-        for place in places(&shape) {
-            let old = self.old_place(&place, &from, at)?;
+        for index in indices_of(&shape) {
+            let old = self.old_index(&index, &from, at)?;
             if old.iter().zip(&from).any(|(at, len)| !(0..*len).contains(at)) {
                 return None;
             }
@@ -119,14 +119,14 @@ impl View {
         Some(to)
     }
 
-    /// The place in what is viewed that a place of the view shows.
-    fn old_place(&self, place: &[i64], from: &[i64], at: Option<i64>) -> Option<Vec<i64>> {
-        let mut old = place.to_vec();
+    /// The index in what is viewed that an index of the view shows.
+    fn old_index(&self, index: &[i64], from: &[i64], at: Option<i64>) -> Option<Vec<i64>> {
+        let mut old = index.to_vec();
         match *self {
             View::Reshape(_) => return None,
-            View::Permute(ref order) => order.iter().zip(place).for_each(|(&axis, &at)| old[axis] = at),
-            View::Flip(axis) => old[axis] = from[axis] - 1 - place[axis],
-            View::Slice(axis, start, _, step) => old[axis] = start + place[axis] * step,
+            View::Permute(ref order) => order.iter().zip(index).for_each(|(&axis, &at)| old[axis] = at),
+            View::Flip(axis) => old[axis] = from[axis] - 1 - index[axis],
+            View::Slice(axis, start, _, step) => old[axis] = start + index[axis] * step,
             View::Select(axis, at) => old.insert(axis, at),
             View::Repeat(_) => {
                 old.remove(0);
@@ -140,7 +140,7 @@ impl View {
             View::Narrow(axis, Start::Position(_), _) => old[axis] += at?,
             View::Windows(axis, _, step) => {
                 let within = old.pop()?;
-                old[axis] = place[axis] * step + within;
+                old[axis] = index[axis] * step + within;
             }
             View::Unsqueeze(axis) => {
                 old.remove(axis);

@@ -344,9 +344,9 @@ pub fn compare(expected: &Bounded, found: &Value) -> Result<(), String> {
         let off = (wanted - got).abs();
         let is_near = value.dtype().is_float() && (wanted == got || both_nan || off <= error);
         if !is_near {
-            let place = format!("element {position} of {:?}", value.shape());
+            let element = format!("element {position} of {:?}", value.shape());
             return Err(format!(
-                "{place} is {got:?}, not {wanted:?}: off by {off:.2e}, where rounding explains {error:.2e}"
+                "{element} is {got:?}, not {wanted:?}: off by {off:.2e}, where rounding explains {error:.2e}"
             ));
         }
     }

@@ -1,4 +1,4 @@
-//! Bounds of running totals, and of what is put at places that an index names.
+//! Bounds of running totals, and of what is put at positions that an index names.
 
 use warpweft_compiler::ir::interpret::{Nodes, Value};
 use warpweft_compiler::ir::{Arg, ReduceOp, UOp};
@@ -68,7 +68,7 @@ fn running_log_sum(
     Ok(each.collect())
 }
 
-/// Of a `scatter`: sums and products round once for each element that is put at a place.
+/// Of a `scatter`: sums and products round once for each element that is put at a position.
 pub(super) fn scatter(node: &UOp, operands: &[Bounded], nodes: &mut Nodes<'_>) -> Result<Vec<f64>, String> {
     let Arg::Scatter(op, axis) = *node.arg() else { return Err(format!("{} without an axis", node.op())) };
     let [x, index, source] = operands else { return Err("a scatter has three operands".to_string()) };

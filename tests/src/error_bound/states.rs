@@ -37,7 +37,7 @@ pub(super) fn reduce(
     let bounds: Vec<f64> = match (component.combiner, component.number) {
         (Combiner::ArgMaxFirst | Combiner::ArgMaxLast | Combiner::ArgMinFirst | Combiner::ArgMinLast, number) => {
             let off = over(ReduceOp::Max, &|at| error(0, at).max(error(1, at)))?;
-            // Which of two is the extreme must be known, or neither its place nor, between infinities, its value is.
+            // Which of two is the extreme must be known, or neither its index nor, between infinities, its value is.
             off.into_iter().map(|off| if number == 0 || off == 0.0 { off } else { f64::INFINITY }).collect()
         }
         (Combiner::LogSumExp | Combiner::SoftmaxSum, 0) => over(ReduceOp::Max, &|at| error(0, at))?,

@@ -145,15 +145,15 @@ fn reduce(choices: &mut Choices<'_>, x: &UOp) -> Option<UOp> {
     Some(x.reduce(op, &axes))
 }
 
-/// The extreme along axes, or the number of its place along the last of them.
+/// The extreme along axes, or its index along the last of them.
 fn extreme(choices: &mut Choices<'_>, x: &UOp, axes: &[usize]) -> Option<UOp> {
     let axis = *axes.last()?;
     let mut line: Vec<Dim> = x.shape().iter().map(|_| Dim::Const(1)).collect();
     line[axis] = x.shape()[axis].clone();
-    let places = UOp::iota(x.shape()[axis].clone()).cast(DType::I32).reshape(line).expand(x.shape().clone());
+    let positions = UOp::iota(x.shape()[axis].clone()).cast(DType::I32).reshape(line).expand(x.shape().clone());
     let combiners = [Combiner::ArgMaxFirst, Combiner::ArgMaxLast, Combiner::ArgMinFirst, Combiner::ArgMinLast];
-    let outcome = UOp::reduce_states(*choices.one_of(&combiners), &[x.clone(), places], axes);
-    // Rounding may move a place, but no value by much.
+    let outcome = UOp::reduce_states(*choices.one_of(&combiners), &[x.clone(), positions], axes);
+    // Rounding may move an index, but no value by much.
     Some(if x.dtype().is_float() { outcome[0].clone() } else { choices.one_of(&outcome).cast(x.dtype()) })
 }
 
@@ -202,7 +202,7 @@ fn place(choices: &mut Choices<'_>, x: &UOp) -> Option<UOp> {
     Some(x.place(&index.cast(*choices.one_of(&[DType::I32, DType::I64])), axis))
 }
 
-/// Some elements of another value of the type, or numbers, put into x at places of which some are named twice and some do not exist.
+/// Some elements of another value of the type, or numbers, put into x at positions of which some are named twice and some do not exist.
 fn scatter(choices: &mut Choices<'_>, values: &[UOp], x: &UOp) -> Option<UOp> {
     let room = x.shape().as_const()?;
     if room.is_empty() || room.contains(&0) {
@@ -219,7 +219,7 @@ fn scatter(choices: &mut Choices<'_>, values: &[UOp], x: &UOp) -> Option<UOp> {
         let flat = UOp::iota(lens.iter().product::<i64>()) * choices.between(-2, 3) + choices.between(-1, 3);
         flat.reshape(lens.to_vec())
     };
-    // Often one place for a whole row, as of an embedding.
+    // Often one position for a whole row, as of an embedding.
     let index = if choices.once_in(2) {
         let line: Vec<i64> = (0..room.len()).map(|k| if k == axis { lens[k] } else { 1 }).collect();
         numbers(choices, &line).expand(lens.clone())

@@ -116,7 +116,7 @@ fn remove_others(root: &Path, folder: &str, files: &BTreeSet<&str>) -> std::io::
 fn with_faults(path: &str, text: &str, faults: &[(usize, &Fault)]) -> Result<String, String> {
     let module = if path.starts_with("compiler/") { "crate" } else { "warpweft_compiler" };
     // What each part of the text becomes; several faults may be of one part.
-    let mut places: BTreeMap<(usize, usize), Vec<(usize, &Fault)>> = BTreeMap::new();
+    let mut parts: BTreeMap<(usize, usize), Vec<(usize, &Fault)>> = BTreeMap::new();
     for &(number, fault) in faults {
         let wanted = format!("{}{}{}", fault.before, fault.old, fault.after);
         let mut found = text.match_indices(&wanted);
@@ -124,14 +124,14 @@ fn with_faults(path: &str, text: &str, faults: &[(usize, &Fault)]) -> Result<Str
             return Err(format!("{}: what it replaces is not in {path} just once", fault.name));
         };
         let start = at + fault.before.len();
-        places.entry((start, start + fault.old.len())).or_default().push((number, fault));
+        parts.entry((start, start + fault.old.len())).or_default().push((number, fault));
     }
-    let ranges: Vec<&(usize, usize)> = places.keys().collect();
+    let ranges: Vec<&(usize, usize)> = parts.keys().collect();
     if let Some(pair) = ranges.windows(2).find(|pair| pair[0].1 > pair[1].0) {
         return Err(format!("{path}: two faults replace parts of the same text, at {}", pair[1].0));
     }
     let mut result = text.to_string();
-    for (&(start, end), faults) in places.iter().rev() {
+    for (&(start, end), faults) in parts.iter().rev() {
         let old = faults[0].1.old.clone();
         let switched = faults.iter().fold(old, |old, (number, fault)| match (*number, fault.statements) {
             (usize::MAX, _) => fault.new.clone(),

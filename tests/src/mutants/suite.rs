@@ -54,8 +54,8 @@ pub fn in_order_of(known: &[Binary], mut built: Vec<Binary>) -> Result<Vec<Binar
     let is_known = |binary: &Binary| known.iter().any(|known| known.path == binary.path);
     let of = |known: &Binary| {
         let like = |binary: &Binary| binary.name == known.name && binary.folder == known.folder && !is_known(binary);
-        let place = built.iter().position(|binary| binary.path == known.path).or_else(|| built.iter().position(like));
-        place.map(|place| built.swap_remove(place)).ok_or_else(|| format!("there are no tests {}", known.name))
+        let at = built.iter().position(|binary| binary.path == known.path).or_else(|| built.iter().position(like));
+        at.map(|at| built.swap_remove(at)).ok_or_else(|| format!("there are no tests {}", known.name))
     };
     known.iter().map(of).collect()
 }

@@ -65,7 +65,7 @@ fn mutate_and_parse(printed: &str, bytes: &[u8]) {
 /// Any spans are placed such that no two that live at once share a byte, in no less than what lives at once and no more than all.
 ///
 /// # Errors
-/// With the spans and what is wrong with their places.
+/// With the spans and what is wrong with their offsets.
 pub fn memory_plan_legal(bytes: &[u8]) -> Result<(), String> {
     let mut choices = Choices::new(bytes);
     let spans: Vec<Span> = (0..choices.between(0, 40))
@@ -87,7 +87,7 @@ pub fn memory_plan_legal(bytes: &[u8]) -> Result<(), String> {
 /// The elements that the strides of a chain of movement ops name, where strides describe it, are those that the interpreter puts there.
 ///
 /// # Errors
-/// With the chain, the place and both elements.
+/// With the chain, the index and both elements.
 pub fn view_elements(bytes: &[u8]) -> Result<(), String> {
     let graph = generate::movement_chain(&mut Choices::new(bytes));
     let root = &graph.roots[0];

@@ -51,7 +51,7 @@ pub fn value_is_itself(bytes: &[u8], on_cpu: bool) -> Result<(), String> {
         for (claim, root) in program.claims.iter().zip(&found) {
             let fails = root.scalars().iter().filter(|holds| !holds.to_bool()).count();
             if fails > 0 {
-                let why = format!("{}: it is not so at {fails} of {} places that {claim}", engine.name, root.len());
+                let why = format!("{}: it is not so at {fails} of {} elements that {claim}", engine.name, root.len());
                 return Err(report(&why, "run cpu", graph));
             }
         }

@@ -65,8 +65,8 @@ impl<'c, 'b> RuleMaker<'c, 'b> {
         if let Some(known) = self.earlier(dtype) {
             return known;
         }
-        let place = vec![UOp::param(self.leaves.len() as u32, dtype, 1), UOp::index(0)];
-        let index = UOp::new(Op::Index, dtype, place, Arg::None);
+        let src = vec![UOp::param(self.leaves.len() as u32, dtype, 1), UOp::index(0)];
+        let index = UOp::new(Op::Index, dtype, src, Arg::None);
         self.kept(UOp::new(Op::Load, dtype, vec![index], Arg::None))
     }
 

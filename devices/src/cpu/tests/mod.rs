@@ -98,10 +98,10 @@ loop:
   %scaled = mul i64 %i, 3
   %shifted = add i64 %scaled, %v
   %float = sitofp i64 %shifted to float
-  %place = getelementptr float, ptr %out, i64 %i
-  %old = load float, ptr %place
+  %address = getelementptr float, ptr %out, i64 %i
+  %old = load float, ptr %address
   %new = fadd float %old, %float
-  store float %new, ptr %place
+  store float %new, ptr %address
   %next = add i64 %i, 1
   %more = icmp slt i64 %next, %end
   br i1 %more, label %loop, label %done

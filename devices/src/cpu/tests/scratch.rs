@@ -35,8 +35,8 @@ sum:
   %again = icmp slt i64 %n1, 16384
   br i1 %again, label %sum, label %stored
 stored:
-  %place = getelementptr float, ptr %out, i64 %i
-  store float %added, ptr %place
+  %address = getelementptr float, ptr %out, i64 %i
+  store float %added, ptr %address
   %next = add i64 %i, 1
   %left = icmp slt i64 %next, %end
   br i1 %left, label %items, label %done

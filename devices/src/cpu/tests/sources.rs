@@ -15,8 +15,8 @@ define void @k(ptr %buffers, ptr %variables, ptr %scratch, i64 %begin, i64 %end)
   %out = load ptr, ptr %buffers
   %x = load float, ptr %out
   %i = fptosi float %x to i64
-  %place = getelementptr [4 x float], ptr @table, i64 0, i64 %i
-  %entry = load float, ptr %place
+  %address = getelementptr [4 x float], ptr @table, i64 0, i64 %i
+  %entry = load float, ptr %address
   %p1 = getelementptr float, ptr %out, i64 1
   store float %entry, ptr %p1
   %m = call float @fmodf(float 7.5, float %x)
@@ -59,8 +59,8 @@ loop:
   %is = shufflevector <16 x i64> %i1, <16 x i64> poison, <16 x i32> zeroinitializer
   %lanes = add <16 x i64> %is, <i64 0, i64 1, i64 2, i64 3, i64 4, i64 5, i64 6, i64 7, i64 8, i64 9, i64 10, i64 11, i64 12, i64 13, i64 14, i64 15>
   %mask = icmp slt <16 x i64> %lanes, %ns
-  %place = getelementptr float, ptr %in, i64 %i
-  %x = call <16 x float> @llvm.masked.load.v16f32.p0(ptr %place, i32 4, <16 x i1> %mask, <16 x float> zeroinitializer)
+  %address = getelementptr float, ptr %in, i64 %i
+  %x = call <16 x float> @llvm.masked.load.v16f32.p0(ptr %address, i32 4, <16 x i1> %mask, <16 x float> zeroinitializer)
   %sum = fadd <16 x float> %acc, %x
   %next = add i64 %i, 16
   %more = icmp slt i64 %next, %n

@@ -1,4 +1,4 @@
-//! From a module to [`Code`]: names become slots, statements micro-instructions, labels places in the list.
+//! From a module to [`Code`]: names become slots, statements micro-instructions, labels positions in the list.
 //!
 //! Each statement says which registers it reads and writes, and in which types; a register of another size or kind is refused, as NVIDIA's assembler refuses
 //! it. What no table of this folder knows is an unknown instruction.
@@ -19,7 +19,7 @@ use std::collections::HashMap;
 
 use super::flow;
 use super::lex::{Literal, Wrong};
-use super::micro::{Code, FIRST_ADDRESS, GAP, Micro, Place, Slot, Special};
+use super::micro::{Code, FIRST_ADDRESS, GAP, Location, Micro, Slot, Special};
 use super::scalar::{Class, Type, low};
 use super::syntax::{Item, Module, Operand, Space, Statement};
 
@@ -80,17 +80,17 @@ impl<'m> Decoder<'m> {
             atomics: Vec::new(),
             copies: Vec::new(),
             together: Vec::new(),
-            places: places(module),
+            locations: locations(module),
             threads: module.entry.threads,
             accesses: Vec::new(),
             shared_granule: 16,
         };
         let (known, constants, specials, labels) = Default::default();
         let mut decoder = Decoder { module, code, known, constants, specials, labels };
-        for place in decoder.code.places.clone() {
-            let name = module.variables.iter().map(|variable| variable.name.as_str()).find(|name| *name == place.name);
+        for Location { name, start, .. } in decoder.code.locations.clone() {
+            let name = module.variables.iter().map(|variable| variable.name.as_str()).find(|known| *known == name);
             if let Some(name) = name {
-                decoder.known.insert(name, Known::Address(place.start));
+                decoder.known.insert(name, Known::Address(start));
             }
         }
         let mut statements = 0;
@@ -305,22 +305,22 @@ fn constant_bits(literal: Literal, wanted: Type) -> Result<u64, String> {
 }
 
 /// The variables of each space one behind the other, with gaps.
-fn places(module: &Module) -> Vec<Place> {
+fn locations(module: &Module) -> Vec<Location> {
     let mut ends = [FIRST_ADDRESS; 2];
-    let place = |variable: &super::syntax::Variable| {
+    let location = |variable: &super::syntax::Variable| {
         let end = &mut ends[variable.space as usize];
         let start = end.next_multiple_of(variable.alignment);
         *end = (start + variable.bytes.unwrap_or(0)).next_multiple_of(GAP) + GAP;
-        Place { name: variable.name.clone(), space: variable.space, start, bytes: variable.bytes }
+        Location { name: variable.name.clone(), space: variable.space, start, bytes: variable.bytes }
     };
     // What the launch decides the length of comes last.
     let fixed = module.variables.iter().filter(|variable| variable.bytes.is_some());
     let dynamic = module.variables.iter().filter(|variable| variable.bytes.is_none());
-    fixed.chain(dynamic).map(place).collect()
+    fixed.chain(dynamic).map(location).collect()
 }
 
 /// Bytes from the first address to the end of what lies in a space.
-pub(super) fn extent(places: &[Place], space: Space, dynamic: u64) -> u64 {
-    let ends = places.iter().filter(|place| place.space == space);
-    ends.map(|place| place.start + place.bytes.unwrap_or(dynamic) - FIRST_ADDRESS).max().unwrap_or(0)
+pub(super) fn extent(locations: &[Location], space: Space, dynamic: u64) -> u64 {
+    let ends = locations.iter().filter(|location| location.space == space);
+    ends.map(|location| location.start + location.bytes.unwrap_or(dynamic) - FIRST_ADDRESS).max().unwrap_or(0)
 }

@@ -59,7 +59,7 @@ impl<'l> Global<'l> {
         let address = |number: usize| buffers[number].address().addr().get() as u64;
         order.sort_by_key(|&number| address(number));
         let mut regions: Vec<(u64, u64, u32, bool)> = Vec::new();
-        let mut places = vec![(0, 0); parameters.len()];
+        let mut starts = vec![(0, 0); parameters.len()];
         for number in order {
             let parameter = &parameters[number];
             let (start, end) = (address(number), address(number) + bytes(parameter));
@@ -72,13 +72,13 @@ impl<'l> Global<'l> {
                 None => regions.push((start, end, granule, is_written)),
             }
             let region = regions.len() - 1;
-            places[number] = (region, start - regions[region].0);
+            starts[number] = (region, start - regions[region].0);
         }
         let regions = regions.into_iter().map(|(start, end, granule_shift, is_written)| {
             let pieces = if is_written { (end - start).div_ceil(1 << granule_shift) } else { 0 };
             Region { granule_shift, words: (0..pieces).map(|_| Default::default()).collect() }
         });
-        let windows = parameters.iter().zip(buffers).zip(places).map(|((parameter, slice), (region, start))| Window {
+        let windows = parameters.iter().zip(buffers).zip(starts).map(|((parameter, slice), (region, start))| Window {
             slice: *slice,
             bytes: bytes(parameter),
             region,

@@ -14,7 +14,7 @@ pub(super) use local::Local;
 pub(super) use shadow::Stamp;
 pub(super) use shared_memory::Shared;
 
-use super::micro::{FIRST_ADDRESS, Place};
+use super::micro::{FIRST_ADDRESS, Location};
 use super::syntax::Space;
 
 /// What an access did that none may.
@@ -43,26 +43,24 @@ fn put_element(memory: &mut [u8], at: u64, bytes: u32, value: u64) {
 
 /// Where an address of a variable lies, counted from the first one: within one variable, and aligned.
 pub(super) fn locate_in(
-    places: &[Place],
+    locations: &[Location],
     space: Space,
     dynamic: u64,
     address: u64,
     bytes: u32,
 ) -> Result<u64, Refused> {
     let end = address.wrapping_add(u64::from(bytes));
-    let holds = |place: &&Place| {
-        place.space == space && address >= place.start && end <= place.start + place.bytes.unwrap_or(dynamic)
-    };
-    if places.iter().find(holds).is_none() || end < address {
+    let holds =
+        |one: &&Location| one.space == space && address >= one.start && end <= one.start + one.bytes.unwrap_or(dynamic);
+    if locations.iter().find(holds).is_none() || end < address {
         let name = if space == Space::Shared { "shared" } else { "local" };
-        let mut nearest =
-            places.iter().filter(|place| place.space == space && place.start <= address.saturating_add(128));
+        let mut nearest = locations.iter().filter(|one| one.space == space && one.start <= address.saturating_add(128));
         return Err(match nearest.next_back() {
-            Some(place) => format!(
+            Some(location) => format!(
                 "{bytes} bytes at byte {} of `{}`, which has {}: out of bounds",
-                address.wrapping_sub(place.start) as i64,
-                place.name,
-                place.bytes.unwrap_or(dynamic)
+                address.wrapping_sub(location.start) as i64,
+                location.name,
+                location.bytes.unwrap_or(dynamic)
             ),
             None => format!("{bytes} bytes at {address:#x}, where no {name} variable is: out of bounds"),
         });

@@ -13,7 +13,7 @@
 //! | 61 | atomic |
 //! | 62-63 | 0 nobody, 1 one thread, 2 several of a warp, 3 several of a block, or of several blocks where the block is the last |
 //!
-//! Clocks are compared for being equal: they go round after a million barriers, and who accesses a place exactly that many later is taken for one that raced.
+//! Clocks are compared for being equal: they go round after a million barriers, and who accesses a piece of memory exactly that many later is taken for one that raced.
 //!
 //! Tested at the end of this file.
 
@@ -107,7 +107,7 @@ impl Stamp {
     }
 }
 
-/// What to remember after a write, given the words of a place; else the access that it races with.
+/// What to remember after a write, given the words of a piece of memory; else the access that it races with.
 pub(in crate::emulator) fn write(writes: Stamp, reads: Stamp, now: Stamp) -> Result<Stamp, Stamp> {
     match () {
         () if writes.races_with(now) => Err(writes),

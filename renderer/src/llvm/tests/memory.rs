@@ -16,12 +16,12 @@ fn gates_become_branches_and_masks() {
     let inside = list.binary(Op::Lt, &r, &i64(3));
     let scalar = list.load(&a, 1, &r, Some(&inside));
     list.store(&out, &r, Some(&inside), &scalar);
-    let places = list.push(Op::Ramp, DType::I64.with_lanes(4), &[&r], Arg::Number(3));
-    let gate = list.binary(Op::Lt, &places, &UOp::int(9, places.dtype()));
+    let offsets = list.push(Op::Ramp, DType::I64.with_lanes(4), &[&r], Arg::Number(3));
+    let gate = list.binary(Op::Lt, &offsets, &UOp::int(9, offsets.dtype()));
     let consecutive = list.load(&a, 4, &r, Some(&gate));
     list.store(&out, &r, Some(&gate), &consecutive);
-    let gathered = list.load(&a, 4, &places, None);
-    list.store(&out, &places, Some(&gate), &gathered);
+    let gathered = list.load(&a, 4, &offsets, None);
+    list.store(&out, &offsets, Some(&gate), &gathered);
     list.end(&r);
     check(
         list,
@@ -71,7 +71,7 @@ fn gates_become_branches_and_masks() {
 }
 
 #[test]
-fn each_scratch_has_a_place_of_its_own() {
+fn each_scratch_has_memory_of_its_own() {
     let mut list = List::default();
     let out = list.param(0, DType::F32, 64);
     for number in [4, 1] {
@@ -154,13 +154,13 @@ fn lines_are_asked_for_behind_an_address() {
 }
 
 #[test]
-fn places_that_are_not_there_are_zeros_without_an_instruction_for_gathers() {
+fn elements_that_are_not_there_are_zeros_without_an_instruction_for_gathers() {
     let mut list = List::default();
     let (out, a) = (list.param(0, DType::F32, 64), list.param(1, DType::F32, 64));
     let r = list.range(0, &i64(4), AxisKind::Loop);
-    let places = list.push(Op::Ramp, DType::I64.with_lanes(4), &[&r], Arg::Number(3));
-    let gate = list.binary(Op::Lt, &places, &UOp::int(9, places.dtype()));
-    let gathered = list.load(&a, 4, &places, Some(&gate));
+    let offsets = list.push(Op::Ramp, DType::I64.with_lanes(4), &[&r], Arg::Number(3));
+    let gate = list.binary(Op::Lt, &offsets, &UOp::int(9, offsets.dtype()));
+    let gathered = list.load(&a, 4, &offsets, Some(&gate));
     list.store(&out, &r, None, &gathered);
     list.end(&r);
     let written = |target: &Target| source(List(list.0.clone()), target);

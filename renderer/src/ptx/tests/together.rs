@@ -13,19 +13,19 @@ fn matrices_are_pairs_of_halves_in_registers() {
     let (out, a) = (list.param(0, DType::F32, 128), list.param(1, DType::BF16, 512));
     let b = list.param(2, DType::BF16, 64);
     let lane = list.range(0, &i64(32), AxisKind::Lane);
-    let place = list.binary(Op::Mul, &lane, &i64(8));
-    let left = list.load(&a, 8, &place, None);
-    let place = list.binary(Op::Mul, &lane, &i64(2));
+    let offset = list.binary(Op::Mul, &lane, &i64(8));
+    let left = list.load(&a, 8, &offset, None);
+    let offset = list.binary(Op::Mul, &lane, &i64(2));
     let [low, high] = [0, 1].map(|part| {
-        let at = list.binary(Op::Add, &place, &i64(part));
+        let at = list.binary(Op::Add, &offset, &i64(part));
         list.load(&b, 1, &at, None)
     });
     let right = list.push(Op::Stack, DType::BF16.with_lanes(4), &[&low, &high, &high, &low], Arg::None);
     let sums = UOp::float(0.0, DType::F32.with_lanes(4));
     list.add(sums.clone());
     let sums = list.push(Op::MultiplyMatrices, sums.dtype(), &[&left, &right, &sums], Arg::None);
-    let place = list.binary(Op::Mul, &lane, &i64(4));
-    list.store(&out, &place, None, &sums);
+    let offset = list.binary(Op::Mul, &lane, &i64(4));
+    list.store(&out, &offset, None, &sums);
     list.end(&lane);
     check(
         list,

@@ -562,7 +562,7 @@ class Tensor:
         """One number in the shape and type of this."""
 
     def gather(self, /, axis: int, index: Tensor) -> Tensor:
-        """Elements of one axis, chosen for each place of the others."""
+        """Elements of one axis, chosen for each position along the others."""
 
     def gelu(self, /, approximate: str = 'none') -> Tensor:
         """x P(X <= x) for a standard normal X; `approximate` is "none" or "tanh"."""
@@ -748,7 +748,7 @@ class Tensor:
         """x tanh(softplus(x))."""
 
     def movedim(self, /, source: int, destination: int) -> Tensor:
-        """One axis moved to another place."""
+        """One axis moved to another position."""
 
     def mse_loss(self, /, target: Tensor, reduction: str = 'mean') -> Tensor:
         """Squared differences."""
@@ -790,7 +790,7 @@ class Tensor:
         """The elements as a numpy array, which shares the memory and is read-only; bfloat16, which numpy lacks, as float32."""
 
     def one_hot(self, /, classes: int) -> Tensor:
-        """1 at the place that each index names along a new last axis, 0 elsewhere; int32."""
+        """1 at the position that each index names along a new last axis, 0 elsewhere; int32."""
 
     def ones_like(self, /) -> Tensor:
         """Ones in the shape and type of this."""
@@ -868,7 +868,7 @@ class Tensor:
         """1 / sqrt(x)."""
 
     def scatter(self, /, axis: int, index: Tensor, source: Tensor) -> Tensor:
-        """This with elements of a source written to the places that an index names along an axis; the last wins."""
+        """This with elements of a source written to the positions that an index names along an axis; the last wins."""
 
     def scatter_reduce(self, /, axis: int, index: Tensor, source: Tensor, reduce: str, include_self: bool = True) -> Tensor:
         """As `scatter`, with elements combined: `reduce` is "sum", "prod", "mean", "amax" or "amin"."""

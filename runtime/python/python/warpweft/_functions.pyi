@@ -534,7 +534,7 @@ def transpose(x: Operand, /, *axes: Optional[Axes]) -> Tensor:
     """Two axes exchanged; all axes in reverse for none given, and in the given order for more than two."""
 
 def movedim(x: Operand, /, source: int, destination: int) -> Tensor:
-    """One axis moved to another place."""
+    """One axis moved to another position."""
 
 def flip(x: Operand, /, axis: Optional[Axes] = None) -> Tensor:
     """The given axes in reverse; all of them for None."""
@@ -654,16 +654,16 @@ def huber_loss(x: Operand, /, target: Tensor, delta: float = 1.0, reduction: str
     """Squared differences below `delta`, straight lines beyond."""
 
 def gather(x: Operand, /, axis: int, index: Tensor) -> Tensor:
-    """Elements of one axis, chosen for each place of the others."""
+    """Elements of one axis, chosen for each position along the others."""
 
 def index_select(x: Operand, /, axis: int, index: Tensor) -> Tensor:
     """One axis replaced by the axes of an index."""
 
 def one_hot(x: Operand, /, classes: int) -> Tensor:
-    """1 at the place that each index names along a new last axis, 0 elsewhere; int32."""
+    """1 at the position that each index names along a new last axis, 0 elsewhere; int32."""
 
 def scatter(x: Operand, /, axis: int, index: Tensor, source: Tensor) -> Tensor:
-    """This with elements of a source written to the places that an index names along an axis; the last wins."""
+    """This with elements of a source written to the positions that an index names along an axis; the last wins."""
 
 def scatter_reduce(x: Operand, /, axis: int, index: Tensor, source: Tensor, reduce: str, include_self: bool = True) -> Tensor:
     """As `scatter`, with elements combined: `reduce` is "sum", "prod", "mean", "amax" or "amin"."""

@@ -29,7 +29,7 @@ def flatten(tree: Any, leaves: list[Any]) -> Any:
 
 
 def taken(tree: Any) -> Any:
-    """Arguments with tensors in the places of other libraries' arrays: copies of them."""
+    """Arguments with tensors in place of other libraries' arrays: copies of them."""
     if isinstance(tree, Tensor):
         return tree
     if isinstance(tree, (tuple, list)):
@@ -42,7 +42,7 @@ def taken(tree: Any) -> Any:
 
 
 def unflatten(structure: Any, leaves: Any) -> Any:
-    """The tree of a structure, with the next leaves in the places of tensors."""
+    """The tree of a structure, with the next leaves in place of tensors."""
     if structure is Tensor:
         return next(leaves)
     if structure[0] == "value":

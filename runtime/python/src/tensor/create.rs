@@ -136,7 +136,7 @@ impl PyTensor {
         tensor_of(data, dtype.map(|wanted| wanted.0))
     }
 
-    /// This with elements of a source written to the places that an index names along an axis; the last wins.
+    /// This with elements of a source written to the positions that an index names along an axis; the last wins.
     fn scatter(&self, py: Python<'_>, axis: i64, index: Array, source: Array) -> PyResult<PyTensor> {
         made(py, || self.0.scatter(axis, &index.0, &source.0))
     }

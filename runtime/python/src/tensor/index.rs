@@ -1,8 +1,8 @@
 //! `x[index]` and `x[index] = value` with Python's meaning: numbers, slices, None, Ellipsis, arrays of integers, masks.
 //!
 //! Numbers and slices come first and give a view. Arrays of integers, one for each axis that is left, follow: they broadcast, and what they
-//! name is a copy. A mask stands for the places where it holds, which are looked at; so there is none while a function is traced,
-//! but for `x[mask] = number`, which needs no places.
+//! name is a copy. A mask stands for the indices where it holds, which are looked at; so there is none while a function is traced,
+//! but for `x[mask] = number`, which needs no indices.
 
 use pyo3::exceptions::{PyIndexError, PyTypeError};
 use pyo3::prelude::*;
@@ -36,8 +36,8 @@ fn bound(slice: &Bound<'_, PySlice>, name: &str) -> PyResult<Option<i64>> {
     ))
 }
 
-/// The places where a mask holds, one array for each of its axes.
-fn places(py: Python<'_>, mask: &Tensor) -> PyResult<Vec<Tensor>> {
+/// The indices where a mask holds, one array for each of its axes.
+fn indices(py: Python<'_>, mask: &Tensor) -> PyResult<Vec<Tensor>> {
     let (shape, held) = asked(py, || Ok((mask.shape()?, mask.to_bytes()?)))?;
     let numbers: Vec<usize> = (0..held.len()).filter(|&number| held[number] != 0).collect();
     let mut stride = held.len();
@@ -88,7 +88,7 @@ impl Key {
                     )));
                 };
                 if apart {
-                    // Its axis goes to the front with those of the arrays, as numpy has it. A place that there is not is told as of a view.
+                    // Its axis goes to the front with those of the arrays, as numpy has it. An index that there is not is told as of a view.
                     asked(py, || {
                         x.get(found.entries.iter().cloned().chain([Index::At(at)]).collect::<Vec<_>>()).dims()
                     })?;
@@ -149,12 +149,12 @@ fn is_array(item: &Bound<'_, PyAny>) -> bool {
         || item.hasattr("__dlpack__").unwrap_or(false) && item.hasattr("__len__").unwrap_or(false)
 }
 
-/// The arrays of integers that an entry stands for: itself, or the places of a mask.
+/// The arrays of integers that an entry stands for: itself, or the indices of a mask.
 fn arrays(py: Python<'_>, item: &Bound<'_, PyAny>) -> PyResult<Vec<Tensor>> {
     let array = tensor_of(item, None)?.0;
     let dtype = asked(py, || array.dtype())?;
     match dtype {
-        DType::BOOL => places(py, &array),
+        DType::BOOL => indices(py, &array),
         float if float.is_float() && asked(py, || array.numel())? == 0 => Ok(vec![array.cast(DType::I64)]),
         float if float.is_float() => Err(PyIndexError::new_err("arrays of an index are of integers or bools")),
         _ => Ok(vec![array]),
@@ -207,12 +207,12 @@ impl PyTensor {
         asked(py, || self.0.index_assign(&axes, &indices, value.operand()))
     }
 
-    /// Elements of one axis, chosen for each place of the others.
+    /// Elements of one axis, chosen for each position along the others.
     fn gather(&self, py: Python<'_>, axis: i64, index: Array) -> PyResult<PyTensor> {
         made(py, || self.0.gather(&index.0, axis))
     }
 
-    /// 1 at the place that each index names along a new last axis, 0 elsewhere; int32.
+    /// 1 at the position that each index names along a new last axis, 0 elsewhere; int32.
     fn one_hot(&self, py: Python<'_>, classes: i64) -> PyResult<PyTensor> {
         made(py, || self.0.one_hot(classes))
     }

@@ -37,7 +37,7 @@ spreads! {
 
 #[pymethods]
 impl PyTensor {
-    /// One axis moved to another place.
+    /// One axis moved to another position.
     fn movedim(&self, py: Python<'_>, source: i64, destination: i64) -> PyResult<PyTensor> {
         made(py, || self.0.movedim(source, destination))
     }

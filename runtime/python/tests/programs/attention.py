@@ -30,12 +30,12 @@ def language_model(device: Any, compiled: Compile) -> list[Any]:
     class Model(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.tokens, self.places = nn.Embedding(30, 16), nn.Parameter(torch.randn(10, 16) * 0.02)
+            self.tokens, self.positions = nn.Embedding(30, 16), nn.Parameter(torch.randn(10, 16) * 0.02)
             self.norm, self.attention, self.last = nn.LayerNorm(16), Attention(16, 4), nn.LayerNorm(16)
             self.perceptron = nn.Sequential(nn.Linear(16, 32), nn.GELU("tanh"), nn.Linear(32, 16))
 
         def forward(self, tokens: Any) -> Any:
-            x = self.tokens(tokens) + self.places[: tokens.shape[1]]
+            x = self.tokens(tokens) + self.positions[: tokens.shape[1]]
             x = x + self.attention(self.norm(x))
             return (x + self.perceptron(self.last(x))) @ self.tokens.weight.t()
 
@@ -91,8 +91,8 @@ def encoder_and_decoder(device: Any, compiled: Compile) -> list[Any]:
 @program
 def rotary_positions(device: Any, compiled: Compile) -> list[Any]:
     def rotate(x: Any) -> Any:
-        places = torch.arange(x.shape[1], device=x.device, dtype=torch.float32)
-        angles = torch.outer(places, 10000.0 ** (-torch.arange(0, 8, 2, device=x.device) / 8))
+        positions = torch.arange(x.shape[1], device=x.device, dtype=torch.float32)
+        angles = torch.outer(positions, 10000.0 ** (-torch.arange(0, 8, 2, device=x.device) / 8))
         cos, sin = angles.cos()[None, :, None], angles.sin()[None, :, None]
         one, two = x[..., ::2], x[..., 1::2]
         return torch.stack([one * cos - two * sin, one * sin + two * cos], -1).flatten(-2)
@@ -105,16 +105,16 @@ def rotary_positions(device: Any, compiled: Compile) -> list[Any]:
 
 @program
 def cache_of_keys(device: Any, compiled: Compile) -> list[Any]:
-    def step(cache: Any, x: Any, place: Any) -> Any:
-        cache.index_copy_(1, place, x[:, None])
+    def step(cache: Any, x: Any, position: Any) -> Any:
+        cache.index_copy_(1, position, x[:, None])
         weights = (cache @ x[:, :, None]).squeeze(-1)
-        weights = weights.masked_fill(torch.arange(cache.shape[1], device=x.device) > place, float("-inf"))
+        weights = weights.masked_fill(torch.arange(cache.shape[1], device=x.device) > position, float("-inf"))
         return (weights.softmax(-1)[:, :, None] * cache).sum(1)
 
     cache, call, found = torch.zeros(2, 6, 4, device=device), compiled(step), []
     with torch.no_grad():
-        for place in range(5):
-            found.append(call(cache, torch.randn(2, 4).to(device), torch.tensor([place], device=device)))
+        for position in range(5):
+            found.append(call(cache, torch.randn(2, 4).to(device), torch.tensor([position], device=device)))
     return [*found, cache]
 
 

@@ -60,9 +60,9 @@ def outcome(run: Program, door: str) -> tuple[list[torch.Tensor], dict[str, int]
 
 
 def differences(expected: list[torch.Tensor], found: list[torch.Tensor], in_halves: bool = False) -> None:
-    """Raises where results differ; a program that computes `in_halves` rounds where it is compiled in other places."""
+    """Raises where results differ; a program that computes `in_halves` rounds where it is compiled at other steps."""
     assert len(expected) == len(found)
-    for place, (one, other) in enumerate(zip(expected, found)):
+    for number, (one, other) in enumerate(zip(expected, found)):
         narrow = in_halves or one.dtype in (torch.bfloat16, torch.float16)
         tolerance = {"rtol": 2e-2, "atol": 1e-2} if narrow else {"rtol": 2e-3, "atol": 2e-4}
-        torch.testing.assert_close(other, one, **tolerance, equal_nan=True, msg=lambda text: f"result {place}: {text}")
+        torch.testing.assert_close(other, one, **tolerance, equal_nan=True, msg=lambda text: f"result {number}: {text}")

@@ -58,9 +58,9 @@ def pools_of_drawn_windows(device: Any, compiled: Compile) -> list[Any]:
     def pool(x: Any, y: Any) -> Any:
         planes, volumes = plane.to(x.device), volume.to(x.device)
         found = [F.fractional_max_pool2d(x, (2, 3), output_size=size, _random_samples=planes) for size in ((4, 3), (1, 5))]
-        places = F.fractional_max_pool2d(x[0], 2, output_size=3, _random_samples=planes[:1], return_indices=True)[1]
+        indices = F.fractional_max_pool2d(x[0], 2, output_size=3, _random_samples=planes[:1], return_indices=True)[1]
         found.append(F.fractional_max_pool2d(x[:0], 2, output_size=3, _random_samples=planes[:0]))
-        return [*found, places, F.fractional_max_pool3d(y, (2, 1, 3), output_size=(3, 4, 2), _random_samples=volumes)]
+        return [*found, indices, F.fractional_max_pool3d(y, (2, 1, 3), output_size=(3, 4, 2), _random_samples=volumes)]
 
     x, y = (torch.randn(*shape).to(device).requires_grad_() for shape in ((2, 3, 8, 7), (2, 5, 6, 7)))
     found = compiled(pool)(x, y)

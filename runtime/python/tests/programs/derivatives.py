@@ -23,7 +23,7 @@ def derived(device: Any, compiled: Compile, function: Callable[..., Any], *input
 
 @program
 def grids(device: Any, compiled: Compile) -> list[Any]:
-    # The identity, which looks at elements themselves and at the edges; and places around and beyond.
+    # The identity, which looks at elements themselves and at the edges; and positions around and beyond.
     x = torch.randn(2, 2, 4, 5)
     maps = torch.tensor([[1.0, 0, 0], [0, 1, 0]]).expand(2, 2, 3)
     whole, other = F.affine_grid(maps, [2, 2, 4, 5], align_corners=True), torch.randn(2, 3, 4, 2) * 1.5

@@ -56,7 +56,7 @@ def complex_parts(device: Any, compiled: Compile) -> list[Any]:
         y = z @ weight.t()
         first, *rest = torch.split(y, [2, 1, 3], 1)
         low, high = y.chunk(2, 1)
-        rows = torch.stack([row * (place + 1) for place, row in enumerate(y.unbind(0))])
+        rows = torch.stack([row * (index + 1) for index, row in enumerate(y.unbind(0))])
         moved = torch.zeros_like(y).scatter(0, at, y).scatter_add(0, at.flip(1), y).index_copy(0, at[:, 0], y.roll(1, 1))
         return first * 2j, rest[1].conj(), low + high, rows, moved, y.narrow(1, 1, 3).T, torch.linalg.vector_norm(y), y.flatten()[::3]
 
@@ -82,10 +82,10 @@ def solving(device: Any, compiled: Compile) -> list[Any]:
 @program
 def sorting(device: Any, compiled: Compile) -> list[Any]:
     def step(x: Any) -> Any:
-        values, places = x.sort(-1, descending=True)
+        values, indices = x.sort(-1, descending=True)
         return (
             values.cumsum(-1),
-            places,
+            indices,
             x.argmax(-1),
             x.topk(2)[0],
             torch.bucketize(x, values.new_tensor([-1.0, 0.0, 1.0])),
@@ -107,8 +107,8 @@ def integers(device: Any, compiled: Compile) -> list[Any]:
 @program
 def loops_and_branches(device: Any, compiled: Compile) -> list[Any]:
     def step(x: Any, count: int, flag: bool) -> Any:
-        for place in range(count):
-            x = torch.where(x > place, x - 1, x * 1.5) if flag else x.tanh()
+        for index in range(count):
+            x = torch.where(x > index, x - 1, x * 1.5) if flag else x.tanh()
         return {"result": x, "parts": [x.mean(), x.std(), x.var(0, unbiased=False)]}
 
     found, call = [], compiled(step)
@@ -197,8 +197,8 @@ def a_function_of_ones_own(device: Any, compiled: Compile) -> list[Any]:
 def factors_around_a_draw(device: Any, compiled: Compile) -> list[Any]:
     def step(x: Any) -> Any:
         q, r = torch.linalg.qr(x)
-        values, places = (q @ r).max(0)
-        return q * torch.rand(3, device=x.device), r + torch.rand_like(r), values, places
+        values, indices = (q @ r).max(0)
+        return q * torch.rand(3, device=x.device), r + torch.rand_like(r), values, indices
 
     torch.manual_seed(7)
     return list(compiled(step)(torch.randn(4, 3).to(device)))

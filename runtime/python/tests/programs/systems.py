@@ -95,8 +95,8 @@ def beams(device: Any, compiled: Compile) -> list[Any]:
         ended = words[..., -1] == 0
         total = total.masked_fill(ended[..., None], float("-inf"))
         total[..., 0] = torch.where(ended, scores, total[..., 0])
-        best, places = total.flatten(1).topk(3, dim=1)
-        parent, word = places // 11, places % 11
+        best, indices = total.flatten(1).topk(3, dim=1)
+        parent, word = indices // 11, indices % 11
         return best, torch.cat([words.gather(1, parent[..., None].expand(-1, -1, words.shape[-1])), word[..., None]], -1)
 
     table, call = draw(11, 11).to(device), compiled(step)
@@ -239,17 +239,17 @@ def hooks(device: Any, compiled: Compile) -> list[Any]:
 
 @program
 def ring_of_memory(device: Any, compiled: Compile) -> list[Any]:
-    ring, place = torch.zeros(4, 3, device=device), torch.zeros((), dtype=torch.long, device=device)
+    ring, slot = torch.zeros(4, 3, device=device), torch.zeros((), dtype=torch.long, device=device)
 
-    def push(ring: Any, place: Any, x: Any) -> Any:
-        ring.index_copy_(0, (place % 4)[None], x[None])
-        place.add_(1)
+    def push(ring: Any, slot: Any, x: Any) -> Any:
+        ring.index_copy_(0, (slot % 4)[None], x[None])
+        slot.add_(1)
         return ring.mean(0), torch.roll(ring, 1, 0)
 
     call, found = compiled(push), []
     for seed in range(5):
-        found += call(ring, place, draw(3, seed=seed).to(device))
-    return [*found, ring, place]
+        found += call(ring, slot, draw(3, seed=seed).to(device))
+    return [*found, ring, slot]
 
 
 @program
@@ -270,15 +270,15 @@ def gaussian_process(device: Any, compiled: Compile) -> list[Any]:
 @program
 def transducer(device: Any, compiled: Compile) -> list[Any]:
     def loss(logits: Any, words: Any) -> Any:
-        steps, places, _ = logits.shape
+        steps, positions, _ = logits.shape
         chances = logits.log_softmax(-1)
         blank, said = chances[..., 0], chances[:, :-1].gather(2, words[None, :, None].expand(steps, -1, 1)).squeeze(-1)
         row = torch.cat([torch.zeros(1, device=logits.device), said[0].cumsum(0)])
         for step in range(1, steps):
             above = row + blank[step - 1]
             cells = [above[0]]
-            for place in range(1, places):
-                cells.append(torch.logaddexp(above[place], cells[-1] + said[step, place - 1]))
+            for position in range(1, positions):
+                cells.append(torch.logaddexp(above[position], cells[-1] + said[step, position - 1]))
             row = torch.stack(cells)
         return -(row[-1] + blank[-1, -1])
 
@@ -289,7 +289,7 @@ def transducer(device: Any, compiled: Compile) -> list[Any]:
 
 
 @program
-def experts_with_places(device: Any, compiled: Compile) -> list[Any]:
+def experts_with_slots(device: Any, compiled: Compile) -> list[Any]:
     class Experts(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -299,9 +299,9 @@ def experts_with_places(device: Any, compiled: Compile) -> list[Any]:
         def forward(self, x: Any) -> Any:
             shares, chosen = self.gate(x).softmax(-1).topk(2, -1)
             ours = (chosen[..., None] == torch.arange(4, device=x.device)).to(x.dtype)
-            place = ((ours.flatten(0, 1).cumsum(0) - 1).view_as(ours) * ours).long()
-            kept = (place < 6) * ours
-            spots = (place.clamp(max=5)[..., None] == torch.arange(6, device=x.device)).to(x.dtype)
+            slot = ((ours.flatten(0, 1).cumsum(0) - 1).view_as(ours) * ours).long()
+            kept = (slot < 6) * ours
+            spots = (slot.clamp(max=5)[..., None] == torch.arange(6, device=x.device)).to(x.dtype)
             sent = torch.einsum("tke,tkec->tec", kept, spots)
             hidden = F.gelu(torch.einsum("tec,td->ecd", sent, x) @ self.up) @ self.down
             weight = torch.zeros(len(x), 4, device=x.device).scatter(1, chosen, shares)

@@ -33,7 +33,7 @@ struct Prune {
     older_than: Option<Duration>,
 }
 
-/// Prints place, size and use of the cache; removes what is in it if asked to.
+/// Prints folder, size and use of the cache; removes what is in it if asked to.
 pub(crate) fn run(arguments: &Cache) -> Result<(), Box<dyn Error>> {
     let Some(folder) = &warpweft::config::config().cache_folder else {
         println!("nothing is kept: CACHELEVEL is 0, or there is no home folder");

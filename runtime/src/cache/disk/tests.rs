@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use super::*;
 
 fn entry_path(folder: &Path, key: &Key) -> PathBuf {
-    let (shard, name) = place(key);
+    let (shard, name) = shard_and_name(key);
     folder.join(shard).join(name)
 }
 

@@ -116,21 +116,21 @@ fn hidden(call: &Call<'_>, parts: &Parts, scores: &Tensor) -> Result<Tensor, Fai
         scores = if is_bool { mask.where_(&scores, low) } else { scores + mask.cast(parts.q.dtype()?) };
     }
     let key = Tensor::iota(keys).reshape([1, 1, 1, keys]);
-    let mut place = Tensor::iota(queries).reshape([1, 1, queries, 1]) + parts.past;
+    let mut position = Tensor::iota(queries).reshape([1, 1, queries, 1]) + parts.past;
     if let Some(counts) = call.optional(6)? {
         let counts = counts.cast(DType::I32).reshape([batch, 1, 1, 1]);
         scores = key.lt(&counts).where_(&scores, low);
-        place = Tensor::iota(queries).reshape([1, 1, queries, 1]) + (counts - queries);
+        position = Tensor::iota(queries).reshape([1, 1, queries, 1]) + (counts - queries);
     }
     if call.flag("is_causal")? {
-        scores = key.le(&place).where_(&scores, low);
+        scores = key.le(&position).where_(&scores, low);
     }
     let (left, right) = (call.int_or("left_window_size", -1)?, call.int_or("right_window_size", -1)?);
     if left >= 0 {
-        scores = key.ge(&place - left).where_(&scores, low);
+        scores = key.ge(&position - left).where_(&scores, low);
     }
     if right >= 0 {
-        scores = key.le(&place + right).where_(&scores, low);
+        scores = key.le(&position + right).where_(&scores, low);
     }
     Ok(scores)
 }
@@ -277,7 +277,7 @@ fn rotary(call: &Call<'_>) -> Done {
     let table = |number: usize| -> Result<Tensor, Failure> {
         let table = call.tensor(number)?;
         let rows = match call.optional(3)? {
-            Some(places) => table.index(&[0], &[places]),
+            Some(positions) => table.index(&[0], &[positions]),
             None => table.clone(),
         };
         Ok(rows.unsqueeze(2))

@@ -211,7 +211,7 @@ fn deform_conv(call: &Call<'_>) -> Done {
     if groups < 1 || apart < 1 || c % apart != 0 || c % groups != 0 || out % groups != 0 {
         wrong!("{groups} groups and {apart} groups of offsets do not divide {c} channels and {out} results");
     }
-    let (taps, places) = (kh * kw, oh * ow);
+    let (taps, positions) = (kh * kw, oh * ow);
     let offset = offset.reshape([n, apart, taps, 2, oh, ow]);
     // Where each tap of each window lies on an axis, before its offset: [taps, oh, ow].
     let dtype = x.dtype()?;
@@ -222,13 +222,13 @@ fn deform_conv(call: &Call<'_>) -> Done {
         begin.reshape(window) + within.reshape(tap).expand([kh, kw]).reshape([taps, 1, 1])
     };
     let at = |axis: usize| offset.narrow(3, axis as i64, 1i64).squeeze(3) + base(axis).cast(dtype);
-    let points: Vec<Tensor> = (0..2).map(|axis| at(axis).reshape([n * apart, taps * places])).collect();
+    let points: Vec<Tensor> = (0..2).map(|axis| at(axis).reshape([n * apart, taps * positions])).collect();
     let image = x.reshape([n * apart, c / apart, h, w]);
     let mut columns = image.sample_at(&points, crate::tensor::SampleMode::Linear, crate::tensor::Beyond::Zeros, true);
     if let Some(mask) = call.optional(4)? {
-        columns = columns * mask.reshape([n * apart, 1, taps * places]);
+        columns = columns * mask.reshape([n * apart, 1, taps * positions]);
     }
-    let columns = columns.reshape([n, groups, c / groups * taps, places]);
+    let columns = columns.reshape([n, groups, c / groups * taps, positions]);
     let weight = weight.reshape([1, groups, out / groups, c / groups * taps]);
     let mut result = weight.matmul(&columns).reshape([n, out, oh, ow]);
     if let Some(bias) = call.optional(3)? {

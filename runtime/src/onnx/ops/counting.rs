@@ -1,7 +1,7 @@
 //! N-grams counted in rows of numbers or of text (`TfIdfVectorizer`).
 //!
-//! Each gram of a pool is compared with all places of a row at once, once for each number of elements that may lie between its own; how often it is there is added to
-//! its place in the result. Text becomes numbers first, the places of its words in the pool, since it lies on the host while the program is built.
+//! Each gram of a pool is compared with all positions of a row at once, once for each number of elements that may lie between its own; how often it is there is added to
+//! its index in the result. Text becomes numbers first, the indices of its words in the pool, since it lies on the host while the program is built.
 
 use rustc_hash::FxHashMap;
 
@@ -24,15 +24,15 @@ fn numbers(call: &Call<'_>) -> Result<(Tensor, Vec<i64>), Failure> {
         let Value::Text(shape, given) = call.value(0)? else {
             wrong!("input 0 is {}, and must be text, as the pool is", call.value(0)?.description());
         };
-        let mut places: FxHashMap<&str, i64> = FxHashMap::default();
+        let mut indices: FxHashMap<&str, i64> = FxHashMap::default();
         for word in &words {
-            let next = places.len() as i64;
-            places.entry(word).or_insert(next);
+            let next = indices.len() as i64;
+            indices.entry(word).or_insert(next);
         }
-        let place = |word: &str| places.get(word).copied().unwrap_or(-1);
-        let rows: Vec<i64> = given.iter().map(|word| place(word)).collect();
+        let index = |word: &str| indices.get(word).copied().unwrap_or(-1);
+        let rows: Vec<i64> = given.iter().map(|word| index(word)).collect();
         let shape: Vec<i64> = shape.iter().map(|&length| length as i64).collect();
-        return Ok((Tensor::from_vec(rows, shape), words.iter().map(|word| place(word)).collect()));
+        return Ok((Tensor::from_vec(rows, shape), words.iter().map(|word| index(word)).collect()));
     }
     let Some(pool) = call.ints("pool_int64s")? else { wrong!("there must be `pool_int64s` or `pool_strings`") };
     Ok((call.tensor(0)?.cast(DType::I64), pool.to_vec()))
@@ -40,12 +40,12 @@ fn numbers(call: &Call<'_>) -> Result<(Tensor, Vec<i64>), Failure> {
 
 /// How often each of these grams [grams, size] is in each row, with so many elements from one of its own to the next.
 fn found(rows: &Tensor, length: i64, grams: &Tensor, size: i64, step: i64) -> Option<Tensor> {
-    let places = length - (size - 1) * step;
+    let positions = length - (size - 1) * step;
     let matches = |k: i64| {
-        let part = rows.narrow(1, k * step, places).unsqueeze(-1);
+        let part = rows.narrow(1, k * step, positions).unsqueeze(-1);
         part.eq(grams.narrow(1, k, 1).squeeze(1))
     };
-    let all = (1..size).fold((places > 0).then(|| matches(0))?, |all, k| all.logical_and(matches(k)));
+    let all = (1..size).fold((positions > 0).then(|| matches(0))?, |all, k| all.logical_and(matches(k)));
     Some(all.cast(DType::F32).sum(1))
 }
 
@@ -85,10 +85,10 @@ fn count(call: &Call<'_>) -> Done {
             continue;
         }
         let wanted = Tensor::from_vec(pool[start as usize..end as usize].to_vec(), [grams, size]);
-        let place = Tensor::from_vec(own.to_vec(), [1, grams]).expand((batch.clone(), grams));
+        let index = Tensor::from_vec(own.to_vec(), [1, grams]).expand((batch.clone(), grams));
         for step in 1..=if size == 1 { 1 } else { skips + 1 } {
             if let Some(found) = found(&rows, length, &wanted, size, step) {
-                total = total.scatter_reduce(1, &place, &found, ScatterReduce::Sum, true);
+                total = total.scatter_reduce(1, &index, &found, ScatterReduce::Sum, true);
             }
         }
     }

@@ -204,12 +204,12 @@ fn hardmax(call: &Call<'_>) -> Done {
     let dtype = call.tensor(0)?.dtype()?;
     call.lengths(0)?;
     softmax(call, |x, axis| {
-        let place = x.argmax(Some(axis), true);
-        let (Ok(shape), Ok(_)) = (x.shape(), place.dtype()) else { return place };
+        let index = x.argmax(Some(axis), true);
+        let (Ok(shape), Ok(_)) = (x.shape(), index.dtype()) else { return index };
         let from_start = if axis < 0 { axis + shape.len() as i64 } else { axis };
         let length = |at: usize| if at as i64 == from_start { shape[at] } else { 1 };
         let line: Vec<usize> = (0..shape.len()).map(length).collect();
-        place.eq(Tensor::iota(line.iter().product::<usize>()).reshape(line)).cast(dtype)
+        index.eq(Tensor::iota(line.iter().product::<usize>()).reshape(line)).cast(dtype)
     })
 }
 

@@ -1,4 +1,4 @@
-//! Ops that choose elements by tensors of integers, and write to chosen places.
+//! Ops that choose elements by tensors of integers, and write to chosen indices.
 
 use super::super::call::{Call, Done, one, one_of, product, resolve};
 use super::super::error::{Failure, wrong};
@@ -48,7 +48,7 @@ fn gather(call: &Call<'_>) -> Done {
     let (x, index) = (call.tensor(0)?, call.array(1)?);
     let rank = x.rank()?;
     let axis = resolve(call.int_or("axis", 0)?, rank)?;
-    // One place that is known is a view.
+    // One index that is known is a view.
     if let Some(known) =
         index.known.as_ref().filter(|known| known.len() == 1 && index.tensor.rank().is_ok_and(|rank| rank == 0))
     {
@@ -68,9 +68,9 @@ fn gather_elements(call: &Call<'_>) -> Done {
 
 fn gather_nd(call: &Call<'_>) -> Done {
     let (x, index) = (call.tensor(0)?, call.tensor(1)?);
-    let (lengths, places) = (call.lengths(0)?, call.lengths(1)?);
+    let (lengths, index_lengths) = (call.lengths(0)?, call.lengths(1)?);
     let batch = call.int_or("batch_dims", 0)?;
-    let Some((&depth, outer)) = places.split_last() else { wrong!("the indices have no axes") };
+    let Some((&depth, outer)) = index_lengths.split_last() else { wrong!("the indices have no axes") };
     if batch < 0 || batch + depth > lengths.len() as i64 || batch > outer.len() as i64 {
         wrong!("{depth} indices after {batch} axes of the batch do not fit {} axes", lengths.len());
     }
@@ -114,25 +114,25 @@ fn scatter_elements(call: &Call<'_>) -> Done {
 
 fn scatter_nd(call: &Call<'_>) -> Done {
     let (x, index, updates) = (call.tensor(0)?, call.tensor(1)?, call.tensor(2)?);
-    let (lengths, places) = (call.lengths(0)?, call.lengths(1)?);
-    let Some((&depth, outer)) = places.split_last() else { wrong!("the indices have no axes") };
+    let (lengths, index_lengths) = (call.lengths(0)?, call.lengths(1)?);
+    let Some((&depth, outer)) = index_lengths.split_last() else { wrong!("the indices have no axes") };
     if !(0..=lengths.len() as i64).contains(&depth) {
         wrong!("{depth} indices do not fit {} axes", lengths.len());
     }
     let (first, rest) = lengths.split_at(depth as usize);
     let (count, width) = (product(outer), product(rest));
-    let mut place = Tensor::zeros_of([count], DType::I64);
+    let mut position = Tensor::zeros_of([count], DType::I64);
     for (number, &length) in first.iter().enumerate() {
         let along = index.narrow(-1, number as i64, 1i64).reshape([count]).cast(DType::I64);
-        place = place * length + from_start(&along, length);
+        position = position * length + from_start(&along, length);
     }
     let flat = product(first);
-    let place = place.reshape([count, 1]).expand([count, width]);
-    let result = scattered(&x.reshape([flat, width]), 0, &place, &updates.reshape([count, width]), reduction(call)?);
+    let position = position.reshape([count, 1]).expand([count, width]);
+    let result = scattered(&x.reshape([flat, width]), 0, &position, &updates.reshape([count, width]), reduction(call)?);
     call.like(0, result.reshape(lengths))
 }
 
-/// An update of part of a cache, from a place of its own for each of a batch.
+/// An update of part of a cache, from a position of its own for each of a batch.
 fn tensor_scatter(call: &Call<'_>) -> Done {
     let (cache, update) = (call.tensor(0)?, call.tensor(1)?);
     let (lengths, given) = (call.lengths(0)?, call.lengths(1)?);
@@ -142,16 +142,16 @@ fn tensor_scatter(call: &Call<'_>) -> Done {
     }
     let mut line = vec![1i64; given.len()];
     line[axis] = given[axis];
-    let mut place = Tensor::iota(given[axis]).cast(DType::I64).reshape(line);
+    let mut position = Tensor::iota(given[axis]).cast(DType::I64).reshape(line);
     if let Some(starts) = call.optional(2)? {
         let mut batch = vec![1i64; given.len()];
         batch[0] = given[0];
-        place = place + starts.cast(DType::I64).reshape(batch);
+        position = position + starts.cast(DType::I64).reshape(batch);
     }
     if call.text_or("mode", "linear")? == "circular" {
-        place = place % lengths[axis];
+        position = position % lengths[axis];
     }
-    call.like(0, cache.scatter(axis as i64, &place.expand(given), update))
+    call.like(0, cache.scatter(axis as i64, &position.expand(given), update))
 }
 
 fn one_hot(call: &Call<'_>) -> Done {
@@ -193,13 +193,13 @@ pub(super) fn reversed(x: &Tensor, counts: &Tensor, time: usize, batch: usize) -
 
 fn compress(call: &Call<'_>) -> Done {
     let chosen = call.integers(1)?;
-    let places: Vec<i64> = (0..chosen.len() as i64).filter(|&at| chosen[at as usize] != 0).collect();
+    let indices: Vec<i64> = (0..chosen.len() as i64).filter(|&at| chosen[at as usize] != 0).collect();
     let x = call.tensor(0)?;
     let (x, axis) = match call.int("axis")? {
         Some(axis) => (x.clone(), axis),
         None => (x.reshape([x.numel()?]), 0),
     };
-    call.like(0, x.index_select(axis, &Tensor::from_vec(places.clone(), [places.len()])))
+    call.like(0, x.index_select(axis, &Tensor::from_vec(indices.clone(), [indices.len()])))
 }
 
 /// Where elements are not zero, which must be known: how many there are is the result's shape.
@@ -207,15 +207,15 @@ fn non_zero(call: &Call<'_>) -> Done {
     let (lengths, elements) = (call.lengths(0)?, call.elements(0)?);
     let is_set = |at: &usize| elements.get(*at).to_f64() != 0.0;
     let set: Vec<usize> = (0..elements.len()).filter(is_set).collect();
-    let mut places = Vec::with_capacity(set.len() * lengths.len());
+    let mut indices = Vec::with_capacity(set.len() * lengths.len());
     for axis in 0..lengths.len() {
         let unit = product(&lengths[axis + 1..]);
-        places.extend(set.iter().map(|&at| at as i64 / unit.max(1) % lengths[axis].max(1)));
+        indices.extend(set.iter().map(|&at| at as i64 / unit.max(1) % lengths[axis].max(1)));
     }
-    one(Tensor::from_vec(places, [lengths.len(), set.len()]))
+    one(Tensor::from_vec(indices, [lengths.len(), set.len()]))
 }
 
-/// Elements, or slices of an axis, once each, which must be known; with the places of the first ones, where each went, and how often it stands.
+/// Elements, or slices of an axis, once each, which must be known; with the indices of the first ones, where each went, and how often it stands.
 fn unique(call: &Call<'_>) -> Done {
     let x = call.tensor(0)?;
     let lengths = call.lengths(0)?;

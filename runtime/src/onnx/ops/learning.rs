@@ -47,19 +47,19 @@ fn list(call: &Call<'_>, name: &str) -> Result<Option<Value>, Failure> {
 }
 
 /// Where elements of input 0 stand among keys, the last of equal ones; -1 where they are none of them.
-enum Places {
+enum Indices {
     Known(Vec<usize>, Vec<i64>),
     Computed(Tensor),
 }
 
-impl Places {
-    fn of(call: &Call<'_>, keys: &Value) -> Result<Places, Failure> {
+impl Indices {
+    fn of(call: &Call<'_>, keys: &Value) -> Result<Indices, Failure> {
         match (call.value(0)?, keys) {
             (Value::Text(shape, texts), Value::Text(_, keys)) => {
-                let places: FxHashMap<&str, i64> =
+                let indices: FxHashMap<&str, i64> =
                     keys.iter().enumerate().map(|(at, key)| (key.as_str(), at as i64)).collect();
-                let found = texts.iter().map(|text| places.get(text.as_str()).copied().unwrap_or(-1));
-                Ok(Places::Known(shape.clone(), found.collect()))
+                let found = texts.iter().map(|text| indices.get(text.as_str()).copied().unwrap_or(-1));
+                Ok(Indices::Known(shape.clone(), found.collect()))
             }
             (Value::Tensor(x), Value::Tensor(keys)) => {
                 let (x, keys) = (x.tensor.unsqueeze(-1), keys.tensor.reshape([-1]));
@@ -69,7 +69,7 @@ impl Places {
                     same = same.logical_or(x.isnan().logical_and(keys.isnan()));
                 }
                 let count = keys.numel()? as i64;
-                Ok(Places::Computed(same.where_(Tensor::iota(count), -1).max(-1)))
+                Ok(Indices::Computed(same.where_(Tensor::iota(count), -1).max(-1)))
             }
             (x, keys) => wrong!("input 0 is {}, and the keys are {}", x.description(), keys.description()),
         }
@@ -77,18 +77,18 @@ impl Places {
 
     fn tensor(&self) -> Tensor {
         match self {
-            Places::Known(shape, places) => Tensor::from_vec(places.clone(), shape.clone()),
-            Places::Computed(places) => places.clone(),
+            Indices::Known(shape, indices) => Tensor::from_vec(indices.clone(), shape.clone()),
+            Indices::Computed(indices) => indices.clone(),
         }
     }
 
     /// On the host, if they can be known there.
     fn known(&self, call: &Call<'_>) -> Result<(Vec<usize>, Vec<i64>), Failure> {
         match self {
-            Places::Known(shape, places) => Ok((shape.clone(), places.clone())),
-            Places::Computed(places) => {
-                let elements = call.evaluation.elements(&Array::new(places.clone())?.folded())?;
-                Ok((places.shape()?, value::integers(&elements)?))
+            Indices::Known(shape, indices) => Ok((shape.clone(), indices.clone())),
+            Indices::Computed(indices) => {
+                let elements = call.evaluation.elements(&Array::new(indices.clone())?.folded())?;
+                Ok((indices.shape()?, value::integers(&elements)?))
             }
         }
     }
@@ -98,13 +98,13 @@ fn encode(call: &Call<'_>) -> Done {
     let (Some(keys), Some(values)) = (list(call, "keys")?, list(call, "values")?) else {
         wrong!("there must be keys and values, in attributes such as 'keys_int64s' and 'values_strings'");
     };
-    let places = Places::of(call, &keys)?;
+    let indices = Indices::of(call, &keys)?;
     match values {
         Value::Text(_, values) => {
             let default = call.text_or("default_string", "_Unused")?;
-            let (shape, places) = places.known(call)?;
-            let label = |place: &i64| usize::try_from(*place).ok().and_then(|place| values.get(place));
-            let found = places.iter().map(|place| label(place).cloned().unwrap_or_else(|| default.to_string()));
+            let (shape, indices) = indices.known(call)?;
+            let label = |index: &i64| usize::try_from(*index).ok().and_then(|index| values.get(index));
+            let found = indices.iter().map(|index| label(index).cloned().unwrap_or_else(|| default.to_string()));
             Ok(vec![Value::Text(shape, Arc::new(found.collect()))])
         }
         Value::Tensor(values) => {
@@ -119,15 +119,15 @@ fn encode(call: &Call<'_>) -> Done {
                 }
                 _ => Tensor::full_of(Vec::<i64>::new(), call.int("default_int64")?.unwrap_or(-1), dtype),
             };
-            let (values, places) = (values.tensor.reshape([-1]), places.tensor());
-            let found = values.index(&[0], &[&places.maximum(0)]);
-            one(places.ge(0).where_(found, default.cast(dtype)))
+            let (values, indices) = (values.tensor.reshape([-1]), indices.tensor());
+            let found = values.index(&[0], &[&indices.maximum(0)]);
+            one(indices.ge(0).where_(found, default.cast(dtype)))
         }
         other => wrong!("the values are {}, and must be a list", other.description()),
     }
 }
 
-/// 1 at the place of each category along a new last axis.
+/// 1 at the index of each category along a new last axis.
 fn one_hot(call: &Call<'_>) -> Done {
     let Some(categories) = list(call, "cats")? else { wrong!("there must be 'cats_int64s' or 'cats_strings'") };
     let count = match &categories {
@@ -135,14 +135,14 @@ fn one_hot(call: &Call<'_>) -> Done {
         Value::Tensor(array) => array.tensor.numel()?,
         _ => 0,
     };
-    let places = Places::of(call, &categories)?;
+    let indices = Indices::of(call, &categories)?;
     if call.int_or("zeros", 1)? == 0
-        && let Ok((_, known)) = places.known(call)
+        && let Ok((_, known)) = indices.known(call)
         && known.contains(&-1)
     {
         wrong!("an element is none of the {count} categories, and attribute 'zeros' is 0");
     }
-    one(places.tensor().unsqueeze(-1).eq(Tensor::iota(count as i64)).cast(DType::F32))
+    one(indices.tensor().unsqueeze(-1).eq(Tensor::iota(count as i64)).cast(DType::F32))
 }
 
 fn floats(call: &Call<'_>, name: &str) -> Result<Vec<f32>, Failure> {

@@ -239,21 +239,21 @@ fn pad(call: &Call<'_>) -> Done {
     }
     let mut padded = x.clone();
     for (axis, &(before, after)) in padding.iter().enumerate().filter(|(_, pads)| **pads != (0, 0)) {
-        let places = places_beyond(lengths[axis], before, after, &mode)?;
-        padded = padded.index_select(axis as i64, &Tensor::from_vec(places.clone(), [places.len()]));
+        let indices = indices_beyond(lengths[axis], before, after, &mode)?;
+        padded = padded.index_select(axis as i64, &Tensor::from_vec(indices.clone(), [indices.len()]));
     }
     call.like(0, padded)
 }
 
-/// Places of an axis that are worked out one by one.
-const PLACES_MAX: i64 = 1 << 24;
+/// Positions of an axis that are worked out one by one.
+const POSITIONS_MAX: i64 = 1 << 24;
 
-/// Which element stands at each place of an axis that goes on before and after its ends.
-fn places_beyond(length: i64, before: i64, after: i64, mode: &str) -> Result<Vec<i64>, Failure> {
-    if length + before + after > PLACES_MAX || (length == 0 && before.max(after) > 0) {
+/// Which element stands at each position of an axis that goes on before and after its ends.
+fn indices_beyond(length: i64, before: i64, after: i64, mode: &str) -> Result<Vec<i64>, Failure> {
+    if length + before + after > POSITIONS_MAX || (length == 0 && before.max(after) > 0) {
         wrong!("an axis of length {length} cannot be padded by {before} and {after}");
     }
-    let place = |at: i64| match mode {
+    let index = |at: i64| match mode {
         "edge" => Ok(at.clamp(0, length - 1)),
         "wrap" => Ok(at.rem_euclid(length)),
         "reflect" if length == 1 => Ok(0),
@@ -264,7 +264,7 @@ fn places_beyond(length: i64, before: i64, after: i64, mode: &str) -> Result<Vec
         }
         other => wrong!("attribute 'mode' is '{other}', and must be 'constant', 'reflect', 'edge' or 'wrap'"),
     };
-    (-before..length + after).map(place).collect()
+    (-before..length + after).map(index).collect()
 }
 
 /// Lengths of [batch, channels, rows, columns].
@@ -322,7 +322,7 @@ fn center_crop_pad(call: &Call<'_>) -> Done {
     call.like(0, call.tensor(0)?.pad(&padding))
 }
 
-/// Columns of windows added up where they lie: the transpose of cutting windows out, which a convolution with one weight a window's place does.
+/// Columns of windows added up where they lie: the transpose of cutting windows out, which a convolution with one weight for each position of a window does.
 fn col2im(call: &Call<'_>) -> Done {
     let (image, block) = (call.sizes(1)?, call.sizes(2)?);
     let axes = image.len();
@@ -343,17 +343,17 @@ fn col2im(call: &Call<'_>) -> Done {
     if stride.iter().chain(&dilation).chain(&block).any(|number| !(1..=1 << 24).contains(number)) {
         wrong!("the block, strides and dilations must be 1 or more");
     }
-    let places = product(&block);
-    let channels = lengths[1] / places.max(1);
+    let positions = product(&block);
+    let channels = lengths[1] / positions.max(1);
     let reach = |axis: usize| (block[axis] - 1) * dilation[axis] + 1;
     let counts: Vec<i64> =
         (0..axes).map(|axis| (image[axis] + pads[axis] + pads[axis + axes] - reach(axis)) / stride[axis] + 1).collect();
-    let columns: Vec<i64> = [lengths[0], channels * places].into_iter().chain(counts.iter().copied()).collect();
-    let weight: Vec<i64> = [places, 1].into_iter().chain(block.iter().copied()).collect();
+    let columns: Vec<i64> = [lengths[0], channels * positions].into_iter().chain(counts.iter().copied()).collect();
+    let weight: Vec<i64> = [positions, 1].into_iter().chain(block.iter().copied()).collect();
     let mut repeats = vec![1i64; axes + 2];
     repeats[0] = channels;
     let dtype = call.tensor(0)?.dtype()?;
-    let weight = Tensor::eye_of(places, places, dtype).reshape(weight).repeat(repeats);
+    let weight = Tensor::eye_of(positions, positions, dtype).reshape(weight).repeat(repeats);
     let options = ConvOptions::default().stride(stride.clone()).dilation(dilation).groups(channels);
     let spread = call.tensor(0)?.reshape(columns).conv_transpose(&weight, None, &options);
     let mut padding = vec![(0i64, 0i64); axes + 2];

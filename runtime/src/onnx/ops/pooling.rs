@@ -43,7 +43,7 @@ struct Layout {
 
 impl Layout {
     fn of(call: &Call<'_>) -> Result<Layout, Failure> {
-        // Batch and channels may be variables, unless places are counted over them.
+        // Batch and channels may be variables, unless indices count over them.
         let lengths = match call.wants(1) {
             true => call.lengths(0)?,
             false => [&[1, 1], &lengths_from(call.tensor(0)?, 2)?[..]].concat(),
@@ -137,27 +137,27 @@ fn max(call: &Call<'_>) -> Done {
     if !call.wants(1) {
         return one(largest);
     }
-    let places = pooled(&padded, &layout, |x, options| x.max_pool_indices(options)).cast(DType::I64);
-    // From places in the padded image to places in the whole tensor.
+    let indices = pooled(&padded, &layout, |x, options| x.max_pool_indices(options)).cast(DType::I64);
+    // From indices in the padded image to indices in the whole tensor.
     let lengths = &layout.lengths;
     let column_major = call.flag("storage_order")?;
-    let (mut rest, mut place) = (places.clone(), places.zeros_like());
+    let (mut rest, mut index) = (indices.clone(), indices.zeros_like());
     for axis in (2..lengths.len()).rev() {
         let padded_length = lengths[axis] + padding[axis].0 + padding[axis].1;
         let along = &rest % padded_length - padding[axis].0;
         rest = rest.floor_div(padded_length);
         let unit: i64 = if column_major { product(&lengths[2..axis]) } else { product(&lengths[axis + 1..]) };
-        place = place + along * unit;
+        index = index + along * unit;
     }
     let image = product(&lengths[2..]);
     let mut shape = vec![1i64; lengths.len()];
     (shape[0], shape[1]) = (lengths[0], lengths[1]);
     let first = Tensor::iota(lengths[0] * lengths[1]).cast(DType::I64).reshape(shape) * image;
-    all([largest, place + first])
+    all([largest, index + first])
 }
 
 fn unpool(call: &Call<'_>) -> Done {
-    let (x, places) = (call.tensor(0)?, call.tensor(1)?);
+    let (x, indices) = (call.tensor(0)?, call.tensor(1)?);
     let lengths = call.lengths(0)?;
     let axes = lengths.len().saturating_sub(2);
     let kernel = per_axis(call, "kernel_shape", 1, 1, axes)?;
@@ -167,10 +167,10 @@ fn unpool(call: &Call<'_>) -> Done {
         .copied()
         .chain((0..axes).map(|k| (lengths[k + 2] - 1) * stride[k] + kernel[k] - pads[k] - pads[k + axes]))
         .collect();
-    // Places count in the image that the kernel says, whose corner lies in the one that is wanted.
+    // Indices count in the image that the kernel says, whose corner lies in the one that is wanted.
     let count = product(&inferred);
     let flat = x.numel()?;
-    let found = Tensor::zeros_of([count], x.dtype()?).scatter(0, &places.reshape([flat]), &x.reshape([flat]));
+    let found = Tensor::zeros_of([count], x.dtype()?).scatter(0, &indices.reshape([flat]), &x.reshape([flat]));
     let found = found.reshape(inferred.clone());
     match call.sizes_if(2)? {
         None => one(found),

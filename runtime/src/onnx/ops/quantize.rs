@@ -17,7 +17,7 @@ pub(super) const OPS: &[(&str, Op)] = &[
     ("QuantizeLinear", quantize),
 ];
 
-/// A scale or zero point as it lies along x: one number, one for each place of an axis, or one for each block of an axis.
+/// A scale or zero point as it lies along x: one number, one for each position of an axis, or one for each block of an axis.
 fn along(call: &Call<'_>, number: usize, x: &Tensor) -> Result<Tensor, Failure> {
     let (given, wanted) = (call.tensor(number)?, lengths(x)?);
     let own = lengths(given)?;

@@ -19,8 +19,8 @@ pub(super) const OPS: &[(&str, Op)] = &[
     ("ReduceProd", |call| reduced(call, |x, axes| x.prod_keepdim(axes))),
     ("ReduceSum", |call| reduced(call, |x, axes| x.sum_keepdim(axes))),
     ("ReduceSumSquare", |call| reduced(call, |x, axes| x.square().sum_keepdim(axes))),
-    ("ArgMax", |call| place(call, |x, axis| x.argmax(Some(axis), true))),
-    ("ArgMin", |call| place(call, |x, axis| x.argmin(Some(axis), true))),
+    ("ArgMax", |call| index_of_extreme(call, |x, axis| x.argmax(Some(axis), true))),
+    ("ArgMin", |call| index_of_extreme(call, |x, axis| x.argmin(Some(axis), true))),
     ("CumSum", |call| scan(call, 0, |x, axis| x.cumsum(axis))),
     ("CumProd", |call| scan(call, 1, |x, axis| x.cumprod(axis))),
     ("TopK", top_k),
@@ -85,7 +85,7 @@ fn extreme(call: &Call<'_>, largest: bool) -> Done {
     })
 }
 
-fn place(call: &Call<'_>, function: impl Fn(&Tensor, i64) -> Tensor) -> Done {
+fn index_of_extreme(call: &Call<'_>, function: impl Fn(&Tensor, i64) -> Tensor) -> Done {
     let x = call.tensor(0)?;
     let axis = resolve(call.int_or("axis", 0)?, x.rank()?)? as i64;
     let found = if call.flag("select_last_index")? {
@@ -126,6 +126,6 @@ fn top_k(call: &Call<'_>) -> Done {
     if !(0..=length).contains(&k) {
         wrong!("k is {k}, and must lie from 0 to {length}, the length of axis {axis}");
     }
-    let (values, places) = x.topk(k, axis, call.int_or("largest", 1)? != 0)?;
-    all([values, places.cast(DType::I64)])
+    let (values, indices) = x.topk(k, axis, call.int_or("largest", 1)? != 0)?;
+    all([values, indices.cast(DType::I64)])
 }

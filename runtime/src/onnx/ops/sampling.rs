@@ -32,7 +32,7 @@ struct Axis {
 
 impl Axis {
     /// Where new element `at` lies among the old ones.
-    fn place(&self, at: i64, coordinates: &str) -> Result<f64, Failure> {
+    fn position(&self, at: i64, coordinates: &str) -> Result<f64, Failure> {
         let (x, length, wanted) = (at as f64, self.length as f64, self.wanted as f64);
         // As many elements as there would be, were there parts of them.
         let exact = self.scale * length;
@@ -148,18 +148,18 @@ fn resize(call: &Call<'_>) -> Done {
         if change.wanted == change.length && change.scale == 1.0 && !crops {
             continue;
         }
-        let places =
-            (0..change.wanted).map(|at| change.place(at, &coordinates)).collect::<Result<Vec<f64>, Failure>>()?;
+        let positions =
+            (0..change.wanted).map(|at| change.position(at, &coordinates)).collect::<Result<Vec<f64>, Failure>>()?;
         x = x.resample(
             change.axis as i64,
-            &places,
+            &positions,
             &Resampling::default()
                 .kernel(kernel)
                 .scale(change.scale)
                 .antialias(antialias)
                 .exclude_outside(exclude_outside),
         );
-        let beyond: Vec<bool> = places.iter().map(|&place| place < 0.0 || place > (change.length - 1) as f64).collect();
+        let beyond: Vec<bool> = positions.iter().map(|&at| at < 0.0 || at > (change.length - 1) as f64).collect();
         if crops && beyond.contains(&true) {
             let mut line = vec![1i64; x.rank()?];
             line[change.axis] = change.wanted;

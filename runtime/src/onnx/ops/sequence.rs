@@ -18,7 +18,7 @@ pub(super) const OPS: &[(&str, Op)] = &[
     ("OptionalHasElement", |call| one(Tensor::full_of([0i64; 0], call.has(0), DType::BOOL))),
     ("SequenceAt", |call| {
         let values = sequence(call, 0)?;
-        let at = place(call, 1, values.len())?;
+        let at = position(call, 1, values.len())?;
         match values.get(at) {
             Some(value) => Ok(vec![value.clone()]),
             None => wrong!("there is no element {at} of {}", values.len()),
@@ -28,7 +28,7 @@ pub(super) const OPS: &[(&str, Op)] = &[
     ("SequenceEmpty", |_| Ok(vec![Value::Sequence(Vec::new())])),
     ("SequenceErase", |call| {
         let mut values = sequence(call, 0)?.to_vec();
-        let at = if call.has(1) { place(call, 1, values.len())? } else { values.len().wrapping_sub(1) };
+        let at = if call.has(1) { position(call, 1, values.len())? } else { values.len().wrapping_sub(1) };
         if at >= values.len() {
             wrong!("there is no element {at} of {}", values.len());
         }
@@ -37,9 +37,9 @@ pub(super) const OPS: &[(&str, Op)] = &[
     }),
     ("SequenceInsert", |call| {
         let mut values = sequence(call, 0)?.to_vec();
-        let at = if call.has(2) { place(call, 2, values.len())? } else { values.len() };
+        let at = if call.has(2) { position(call, 2, values.len())? } else { values.len() };
         if at > values.len() {
-            wrong!("an element cannot be put at place {at} of {}", values.len());
+            wrong!("an element cannot be put at position {at} of {}", values.len());
         }
         values.insert(at, call.value(1)?.clone());
         Ok(vec![Value::Sequence(values)])
@@ -56,13 +56,13 @@ fn sequence<'c>(call: &'c Call<'_>, number: usize) -> Result<&'c [Value], Failur
     }
 }
 
-/// A place that may count from the end.
-fn place(call: &Call<'_>, number: usize, length: usize) -> Result<usize, Failure> {
+/// A position that may count from the end.
+fn position(call: &Call<'_>, number: usize, length: usize) -> Result<usize, Failure> {
     let at = call.integer(number)?;
     let from_start = if at < 0 { at.saturating_add(length as i64) } else { at };
     match usize::try_from(from_start) {
         Ok(at) if at <= length => Ok(at),
-        _ => wrong!("there is no place {at} in a sequence of {length}"),
+        _ => wrong!("there is no position {at} in a sequence of {length}"),
     }
 }
 

@@ -102,7 +102,7 @@ fn stft(call: &Call<'_>) -> Done {
     one(if onesided { both.narrow(2, 0i64, length / 2 + 1) } else { both })
 }
 
-/// Triangles over the bins of a spectrum, at places that are even on the mel scale.
+/// Triangles over the bins of a spectrum, at frequencies that are even on the mel scale.
 fn mel(call: &Call<'_>) -> Done {
     let (bins, length, rate) = (call.integer(0)?, call.integer(1)?, call.integer(2)?);
     let (low, high) = (call.float(3)?, call.float(4)?);
@@ -113,13 +113,13 @@ fn mel(call: &Call<'_>) -> Done {
     let (first, last) = (to_mel(low), to_mel(high));
     let step = (last - first) / (bins + 2) as f64;
     let rows = length / 2 + 1;
-    let place = |number: i64| {
+    let row_of = |number: i64| {
         let hertz = 700.0 * (10f64.powf((first + number as f64 * step) / 2595.0) - 1.0);
         (((length + 1) as f64 * hertz / rate as f64).floor() as i64).clamp(0, rows - 1)
     };
     let mut weights = vec![0.0; (rows * bins) as usize];
     for bin in 0..bins {
-        let [start, middle, end] = [0, 1, 2].map(|k| place(bin + k));
+        let [start, middle, end] = [0, 1, 2].map(|k| row_of(bin + k));
         let mut put = |row: i64, weight: f64| weights[(row * bins + bin) as usize] = weight;
         if start == middle {
             put(middle, 1.0);

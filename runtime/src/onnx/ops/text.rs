@@ -40,20 +40,20 @@ pub(super) fn paired<T>(call: &Call<'_>, function: impl Fn(&str, &str) -> T) -> 
     let shape: Vec<usize> =
         broadcast(&lengths(&shape_a), &lengths(&shape_b))?.into_iter().map(|length| length as usize).collect();
     // Where an element of the result is found in an operand.
-    let place = |at: usize, own: &[usize]| {
-        let (mut rest, mut place, mut unit) = (at, 0, 1);
+    let offset_of = |at: usize, own: &[usize]| {
+        let (mut rest, mut offset, mut unit) = (at, 0, 1);
         for (axis, &length) in shape.iter().enumerate().rev() {
             if let Some(&own_length) = (axis + own.len()).checked_sub(shape.len()).and_then(|axis| own.get(axis)) {
-                place += if own_length == 1 { 0 } else { rest % length * unit };
+                offset += if own_length == 1 { 0 } else { rest % length * unit };
                 unit *= own_length;
             }
             rest /= length;
         }
-        place
+        offset
     };
     let count = checked(shape.iter().try_fold(1usize, |count, &length| count.checked_mul(length)))?;
     let text = |all: &[String], at: usize| all.get(at).cloned().unwrap_or_default();
-    let element = |at: usize| function(&text(&a, place(at, &shape_a)), &text(&b, place(at, &shape_b)));
+    let element = |at: usize| function(&text(&a, offset_of(at, &shape_a)), &text(&b, offset_of(at, &shape_b)));
     let found = (0..count).map(element).collect();
     Ok((shape, found))
 }

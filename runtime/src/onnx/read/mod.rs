@@ -1,7 +1,7 @@
 //! From bytes to a model: messages checked, data decoded, what lies in other files found.
 //!
 //! Bytes are hostile: lengths must fit the data that is there before anything is made of them, and names of other files stay below the model's folder.
-//! Always: an error names the file and the place in it; no bytes panic (fuzz target `onnx_model`).
+//! Always: an error names the file and the part of it; no bytes panic (fuzz target `onnx_model`).
 //!
 //! Data of tensors is read in `tensors`, and tested there; the rest by the cases of the package.
 
@@ -55,8 +55,8 @@ impl Reader<'_> {
         let mut functions = rustc_hash::FxHashMap::default();
         for function in &model.functions {
             let key = (domain(&function.domain), text(&function.name), text(&function.overload));
-            let place = format!("function {}", key.1);
-            functions.insert(key, self.function(function, &place)?);
+            let part = format!("function {}", key.1);
+            functions.insert(key, self.function(function, &part)?);
         }
         Ok(Whole { graph: self.graph(graph, "graph")?, functions, versions })
     }
@@ -69,44 +69,44 @@ impl Reader<'_> {
         Ok(versions)
     }
 
-    fn function(&self, function: &proto::Function, place: &str) -> Read<Function> {
+    fn function(&self, function: &proto::Function, part: &str) -> Read<Function> {
         Ok(Function {
             inputs: function.input.clone(),
             outputs: function.output.clone(),
-            defaults: self.attributes(&function.attribute_proto, place)?,
-            nodes: self.nodes(&function.node, place)?,
+            defaults: self.attributes(&function.attribute_proto, part)?,
+            nodes: self.nodes(&function.node, part)?,
             versions: self.versions(&function.opset_import)?,
         })
     }
 
-    fn graph(&self, graph: &proto::Graph, place: &str) -> Read<Graph> {
+    fn graph(&self, graph: &proto::Graph, part: &str) -> Read<Graph> {
         let mut constants = Vec::with_capacity(graph.initializer.len());
         for initializer in &graph.initializer {
             let name = text(&initializer.name);
-            let constant = self.constant(initializer, &format!("initializer '{name}' of {place}"))?;
+            let constant = self.constant(initializer, &format!("initializer '{name}' of {part}"))?;
             constants.push((name, constant));
         }
         for sparse in &graph.sparse_initializer {
             let name = sparse.values.as_ref().map(|values| text(&values.name)).unwrap_or_default();
-            let constant = self.sparse(sparse, &format!("sparse initializer '{name}' of {place}"))?;
+            let constant = self.sparse(sparse, &format!("sparse initializer '{name}' of {part}"))?;
             constants.push((name, constant));
         }
         Ok(Graph {
             name: text(&graph.name),
-            nodes: self.nodes(&graph.node, place)?,
+            nodes: self.nodes(&graph.node, part)?,
             constants,
-            inputs: self.declared(&graph.input, place)?,
-            outputs: self.declared(&graph.output, place)?,
+            inputs: self.declared(&graph.input, part)?,
+            outputs: self.declared(&graph.output, part)?,
         })
     }
 
-    fn nodes(&self, nodes: &[proto::Node], place: &str) -> Read<Vec<Node>> {
+    fn nodes(&self, nodes: &[proto::Node], part: &str) -> Read<Vec<Node>> {
         let node = |(index, node): (usize, &proto::Node)| {
             let name = text(&node.name);
             let op = text(&node.op_type);
-            let place = format!("node {index} '{name}' ({op}) of {place}");
+            let part = format!("node {index} '{name}' ({op}) of {part}");
             Ok(Node {
-                attributes: self.attributes(&node.attribute, &place)?,
+                attributes: self.attributes(&node.attribute, &part)?,
                 name,
                 op,
                 domain: domain(&node.domain),
@@ -118,51 +118,51 @@ impl Reader<'_> {
         nodes.iter().enumerate().map(node).collect()
     }
 
-    fn attributes(&self, attributes: &[proto::Attribute], place: &str) -> Read<Attributes> {
+    fn attributes(&self, attributes: &[proto::Attribute], part: &str) -> Read<Attributes> {
         let mut read = Attributes::default();
         for attribute in attributes {
             let name = text(&attribute.name);
-            let value = self.attribute(attribute, &format!("attribute '{name}' of {place}"))?;
+            let value = self.attribute(attribute, &format!("attribute '{name}' of {part}"))?;
             read.insert(name, value);
         }
         Ok(read)
     }
 
-    fn attribute(&self, attribute: &proto::Attribute, place: &str) -> Read<Attribute> {
+    fn attribute(&self, attribute: &proto::Attribute, part: &str) -> Read<Attribute> {
         if let Some(of_caller) = attribute.ref_attr_name.as_ref().filter(|name| !name.is_empty()) {
             return Ok(Attribute::OfCaller(of_caller.clone()));
         }
-        let missing = || Error::Format { file: self.file.to_path_buf(), message: format!("{place} has no value") };
-        let constant = |tensor: &proto::Tensor| self.constant(tensor, place);
+        let missing = || Error::Format { file: self.file.to_path_buf(), message: format!("{part} has no value") };
+        let constant = |tensor: &proto::Tensor| self.constant(tensor, part);
         Ok(match attribute.kind.unwrap_or(0) {
             1 => Attribute::Float(attribute.f.unwrap_or(0.0)),
             2 => Attribute::Int(attribute.i.unwrap_or(0)),
             3 => Attribute::Text(attribute.s.clone().unwrap_or_default()),
             4 => Attribute::Constant(constant(attribute.t.as_ref().ok_or_else(missing)?)?),
-            5 => Attribute::Graph(Arc::new(self.graph(attribute.g.as_ref().ok_or_else(missing)?, place)?)),
+            5 => Attribute::Graph(Arc::new(self.graph(attribute.g.as_ref().ok_or_else(missing)?, part)?)),
             6 => Attribute::Floats(attribute.floats.clone()),
             7 => Attribute::Ints(attribute.ints.clone()),
             8 => Attribute::Texts(attribute.strings.clone()),
-            11 => Attribute::Sparse(self.sparse(attribute.sparse_tensor.as_ref().ok_or_else(missing)?, place)?),
+            11 => Attribute::Sparse(self.sparse(attribute.sparse_tensor.as_ref().ok_or_else(missing)?, part)?),
             9 | 10 | 12 | 13 | 14 => Attribute::Unread,
-            kind => return self.wrong(format!("{place} is of kind {kind}, and there are kinds 1 to 14")),
+            kind => return self.wrong(format!("{part} is of kind {kind}, and there are kinds 1 to 14")),
         })
     }
 
-    fn declared(&self, infos: &[proto::ValueInfo], place: &str) -> Read<Vec<Declared>> {
+    fn declared(&self, infos: &[proto::ValueInfo], part: &str) -> Read<Vec<Declared>> {
         let declared = |info: &proto::ValueInfo| {
             let name = text(&info.name);
             let kind = info.kind.as_ref().filter(|kind| kind.value.is_some());
-            let kind = kind.map(|kind| self.kind(kind, &format!("'{name}' of {place}"))).transpose()?;
+            let kind = kind.map(|kind| self.kind(kind, &format!("'{name}' of {part}"))).transpose()?;
             Ok(Declared { name, kind })
         };
         infos.iter().map(declared).collect()
     }
 
-    fn kind(&self, kind: &proto::Type, place: &str) -> Read<Kind> {
+    fn kind(&self, kind: &proto::Type, part: &str) -> Read<Kind> {
         let inner = |of: &proto::ElementOf| match &of.elem_type {
-            Some(kind) => self.kind(kind, place).map(Box::new),
-            None => self.wrong(format!("{place} does not say of what it is")),
+            Some(kind) => self.kind(kind, part).map(Box::new),
+            None => self.wrong(format!("{part} does not say of what it is")),
         };
         Ok(match &kind.value {
             Some(proto::TypeValue::Tensor(tensor)) => {

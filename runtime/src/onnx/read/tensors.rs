@@ -22,19 +22,19 @@ const KNOWN_MAX: usize = 1024;
 
 impl Reader<'_> {
     /// The data of a tensor.
-    pub(in crate::onnx) fn constant(&self, tensor: &proto::Tensor, place: &str) -> Read<Constant> {
+    pub(in crate::onnx) fn constant(&self, tensor: &proto::Tensor, part: &str) -> Read<Constant> {
         let code = tensor.data_type.unwrap_or(0);
         let Some(element) = ElementType::from_code(code) else {
-            return self.wrong(format!("{place}: elements of type {code} ({}) are not held", unheld(code)));
+            return self.wrong(format!("{part}: elements of type {code} ({}) are not held", unheld(code)));
         };
         let count = tensor.dims.iter().try_fold(1usize, |count, &dim| count.checked_mul(usize::try_from(dim).ok()?));
         let Some(count) = count.filter(|&count| count <= isize::MAX as usize / 16) else {
-            return self.wrong(format!("{place}: there is no tensor of shape {:?}", tensor.dims));
+            return self.wrong(format!("{part}: there is no tensor of shape {:?}", tensor.dims));
         };
         let shape: Vec<usize> = tensor.dims.iter().map(|&dim| dim as usize).collect();
         let data = match (element.dtype(), element.bits()) {
             (Some(dtype), Some(bits)) => {
-                let codes = self.bytes(tensor, element, bits, count, place)?;
+                let codes = self.bytes(tensor, element, bits, count, part)?;
                 match element {
                     // Many stay a byte each, which the kernels that use them read.
                     ElementType::Small(float) if count > KNOWN_MAX => {
@@ -47,7 +47,7 @@ impl Reader<'_> {
                     _ => data_of(dtype, &shape, count, &codes),
                 }
             }
-            _ => Data::Text(self.texts(tensor, count, place)?),
+            _ => Data::Text(self.texts(tensor, count, part)?),
         };
         if let Data::Bound(tensor) = &data {
             tensor.dtype().map_err(Error::Tensor)?;
@@ -55,10 +55,10 @@ impl Reader<'_> {
         Ok(Constant { element, shape, data })
     }
 
-    fn texts(&self, tensor: &proto::Tensor, count: usize, place: &str) -> Read<Arc<Vec<String>>> {
+    fn texts(&self, tensor: &proto::Tensor, count: usize, part: &str) -> Read<Arc<Vec<String>>> {
         if tensor.string_data.len() != count {
             let given = tensor.string_data.len();
-            return self.wrong(format!("{place}: {given} texts are given for {count} elements"));
+            return self.wrong(format!("{part}: {given} texts are given for {count} elements"));
         }
         let texts = tensor.string_data.iter().map(|bytes| String::from_utf8_lossy(bytes).into_owned());
         Ok(Arc::new(texts.collect()))
@@ -71,12 +71,12 @@ impl Reader<'_> {
         element: ElementType,
         bits: usize,
         count: usize,
-        place: &str,
+        part: &str,
     ) -> Read<Vec<u8>> {
         let needed = (count * bits).div_ceil(8);
         let external;
         let raw = if tensor.data_location == Some(1) {
-            external = self.external(tensor, place)?;
+            external = self.external(tensor, part)?;
             Some(&external)
         } else {
             tensor.raw_data.as_ref()
@@ -85,7 +85,7 @@ impl Reader<'_> {
             if raw.len() != needed {
                 let given = raw.len();
                 return self.wrong(format!(
-                    "{place}: {count} elements of {element} take {needed} bytes, and {given} are given"
+                    "{part}: {count} elements of {element} take {needed} bytes, and {given} are given"
                 ));
             }
             return Ok(widened(element, raw, count));
@@ -106,23 +106,23 @@ impl Reader<'_> {
         if packed.len() != needed {
             let given = packed.len() * 8 / bits;
             return self
-                .wrong(format!("{place}: {given} elements are given for the {count} of shape {:?}", tensor.dims));
+                .wrong(format!("{part}: {given} elements are given for the {count} of shape {:?}", tensor.dims));
         }
         Ok(widened(element, &packed, count))
     }
 
     /// The bytes of a tensor that lie in another file.
-    fn external(&self, tensor: &proto::Tensor, place: &str) -> Read<Vec<u8>> {
+    fn external(&self, tensor: &proto::Tensor, part: &str) -> Read<Vec<u8>> {
         let entry = |key: &str| {
             let found = tensor.external_data.iter().find(|entry| entry.key.as_deref() == Some(key));
             found.and_then(|entry| entry.value.clone())
         };
         let Some(location) = entry("location") else {
-            return self.wrong(format!("{place}: its data is external, and no location is said"));
+            return self.wrong(format!("{part}: its data is external, and no location is said"));
         };
         let Some(folder) = &self.folder else {
             return self
-                .wrong(format!("{place}: its data is in the file {location}, and a model of bytes has no folder"));
+                .wrong(format!("{part}: its data is in the file {location}, and a model of bytes has no folder"));
         };
         let inside =
             Path::new(&location).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
@@ -134,44 +134,44 @@ impl Reader<'_> {
         };
         if !inside || !stays {
             return self
-                .wrong(format!("{place}: its data is in {location}, and must lie below the folder of the model"));
+                .wrong(format!("{part}: its data is in {location}, and must lie below the folder of the model"));
         }
         let number = |key: &str| match entry(key) {
             None => Ok(None),
             Some(text) => match text.parse::<u64>() {
                 Ok(number) => Ok(Some(number)),
-                Err(_) => self.wrong(format!("{place}: its {key} is {text:?}, and must be a number of bytes")),
+                Err(_) => self.wrong(format!("{part}: its {key} is {text:?}, and must be a number of bytes")),
             },
         };
         let (offset, length) = (number("offset")?.unwrap_or(0), number("length")?);
         read_part(&path, offset, length)
-            .map_err(|error| Error::File { file: path, message: format!("{error}, for {place}") })
+            .map_err(|error| Error::File { file: path, message: format!("{error}, for {part}") })
     }
 
     /// The dense form of a sparse tensor.
-    pub(super) fn sparse(&self, sparse: &proto::SparseTensor, place: &str) -> Read<Constant> {
+    pub(super) fn sparse(&self, sparse: &proto::SparseTensor, part: &str) -> Read<Constant> {
         let (Some(values), Some(indices)) = (&sparse.values, &sparse.indices) else {
-            return self.wrong(format!("{place} has no values or no indices"));
+            return self.wrong(format!("{part} has no values or no indices"));
         };
-        let (values, places) = (self.constant(values, place)?, self.constant(indices, place)?);
+        let (values, indices) = (self.constant(values, part)?, self.constant(indices, part)?);
         let shape: Option<Vec<usize>> = sparse.dims.iter().map(|&dim| usize::try_from(dim).ok()).collect();
         let count = shape.as_ref().and_then(|shape| shape.iter().try_fold(1usize, |n, &dim| n.checked_mul(dim)));
         let (Some(shape), Some(count)) = (shape, count.filter(|&count| count <= 1 << 28)) else {
-            return self.wrong(format!("{place}: there is no tensor of shape {:?}", sparse.dims));
+            return self.wrong(format!("{part}: there is no tensor of shape {:?}", sparse.dims));
         };
-        let (Data::Known(numbers), Data::Known(places)) = (&values.data, &places.data) else {
-            return self.wrong(format!("{place}: sparse data of more than {KNOWN_MAX} elements, or text, is not read"));
+        let (Data::Known(numbers), Data::Known(indices)) = (&values.data, &indices.data) else {
+            return self.wrong(format!("{part}: sparse data of more than {KNOWN_MAX} elements, or text, is not read"));
         };
         let dtype = values.element.dtype().unwrap_or(DType::F32);
         let width = dtype.bytes();
-        let rank = if places.len() == numbers.len() { 1 } else { shape.len().max(1) };
-        let places = value::integers(places).unwrap_or_default();
-        if places.len() != numbers.len() * rank {
-            return self.wrong(format!("{place}: {} indices for {} values", places.len(), numbers.len()));
+        let rank = if indices.len() == numbers.len() { 1 } else { shape.len().max(1) };
+        let indices = value::integers(indices).unwrap_or_default();
+        if indices.len() != numbers.len() * rank {
+            return self.wrong(format!("{part}: {} indices for {} values", indices.len(), numbers.len()));
         }
         let mut dense = vec![0u8; count.saturating_mul(width)];
         let bytes = numbers.to_bytes();
-        for (number, at) in places.chunks_exact(rank).enumerate() {
+        for (number, at) in indices.chunks_exact(rank).enumerate() {
             let flat = if rank == 1 {
                 usize::try_from(at[0]).ok()
             } else {
@@ -181,7 +181,7 @@ impl Reader<'_> {
                 at.iter().zip(&shape).try_fold(0usize, along)
             };
             let Some(flat) = flat.filter(|&flat| flat < count) else {
-                return self.wrong(format!("{place}: the index {at:?} is outside of the shape {shape:?}"));
+                return self.wrong(format!("{part}: the index {at:?} is outside of the shape {shape:?}"));
             };
             dense[flat * width..][..width].copy_from_slice(&bytes[number * width..][..width]);
         }

@@ -3,7 +3,7 @@
 //! An index is known where looking costs nothing: if its bounds say enough, or if it is small and made of memory and constants alone, so
 //! that it can be read at once; of what a GPU holds, that is what the host gave it. What is not known (the result of a kernel, an argument of a traced function) is looked at in the
 //! checked mode, when a value is asked for: see [`check_indices`] and `execute::checks`. Without it such an element reads 0, names no
-//! place to write to, and makes a loss NaN.
+//! element to write to, and makes a loss NaN.
 //!
 //! Tested by `tests/it/indices.rs` and `data/edges.json.gz`.
 
@@ -63,7 +63,7 @@ pub(in crate::tensor) struct Allowed {
 }
 
 impl Allowed {
-    /// Places of an axis, from its start.
+    /// Indices of an axis, from its start.
     pub(in crate::tensor) fn axis(x: &UOp, axis: i64) -> Option<Allowed> {
         let rank = x.shape().len();
         let axis = usize::try_from(if axis < 0 { axis + rank as i64 } else { axis }).ok()?;
@@ -71,7 +71,7 @@ impl Allowed {
         Some(Allowed { indexed: format!("axis {axis} of length {len}"), lowest: 0, end: len, ignored: None })
     }
 
-    /// Places of an axis, from its start or its end.
+    /// Indices of an axis, from its start or its end.
     pub(super) fn axis_from_either_end(x: &UOp, axis: i64) -> Option<Allowed> {
         Allowed::axis(x, axis).map(|allowed| Allowed { lowest: -allowed.end, ..allowed })
     }
@@ -117,7 +117,7 @@ pub(super) fn index_of(
     };
     if let Some(elements) = known_elements(index) {
         return match elements.iter().position(|&value| !allowed.holds(value)) {
-            Some(place) => Err(OpError::new(call().complaint(place as i64, elements[place]))),
+            Some(position) => Err(OpError::new(call().complaint(position as i64, elements[position]))),
             None => Ok(index.clone()),
         };
     }

@@ -191,7 +191,7 @@ impl Tensor {
         })
     }
 
-    /// Elements of one axis, chosen for each place of the others.
+    /// Elements of one axis, chosen for each position along the others.
     #[track_caller]
     pub fn gather(&self, index: &Tensor, axis: impl Length) -> Tensor {
         let axis = axis.length();
@@ -202,7 +202,7 @@ impl Tensor {
         })
     }
 
-    /// This with elements of a source written to the places that an index names; the last wins.
+    /// This with elements of a source written to the positions that an index names; the last wins.
     #[track_caller]
     pub fn scatter(&self, axis: impl Length, index: &Tensor, source: &Tensor) -> Tensor {
         let axis = axis.length();
@@ -213,7 +213,7 @@ impl Tensor {
         })
     }
 
-    /// This with elements of a source combined at the places that an index names.
+    /// This with elements of a source combined at the positions that an index names.
     #[track_caller]
     pub fn scatter_reduce(
         &self,
@@ -231,7 +231,7 @@ impl Tensor {
         })
     }
 
-    /// 1 at the place that each index names along a new last axis, 0 elsewhere; `i32`.
+    /// 1 at the position that each index names along a new last axis, 0 elsewhere; `i32`.
     #[track_caller]
     pub fn one_hot(&self, classes: impl Length) -> Tensor {
         let (classes, location) = (classes.length(), Location::caller());

@@ -38,7 +38,7 @@ impl Tensor {
         self.moved("t", |x| if x.shape().len() < 2 { Ok(x.clone()) } else { ops::transpose(x, -2, -1) })
     }
 
-    /// One axis moved to another place.
+    /// One axis moved to another position.
     #[track_caller]
     pub fn movedim(&self, from: impl Length, to: impl Length) -> Tensor {
         let from = from.length();

@@ -85,7 +85,7 @@ pub(super) fn in_single(x: &Tensor, compute: impl FnOnce(&Tensor) -> Result<Tens
     }
 }
 
-/// Which of `len` places a step is at, and which come after: views of two lines in memory, which differ from step to step in where they begin.
+/// Which of `len` positions a step is at, and which come after: views of two lines in memory, which differ from step to step in where they begin.
 pub(super) struct Masks {
     len: i64,
     at: Tensor,
@@ -98,12 +98,12 @@ impl Masks {
         Masks { len, at: line.eq(len - 1).contiguous(), after: line.gt(len - 1).contiguous() }
     }
 
-    /// Whether a place is the k-th.
+    /// Whether a position is the k-th.
     pub(super) fn at(&self, k: i64) -> Tensor {
         self.at.narrow(0, self.len - 1 - k, self.len)
     }
 
-    /// Whether a place is past the k-th.
+    /// Whether a position is past the k-th.
     pub(super) fn after(&self, k: i64) -> Tensor {
         self.after.narrow(0, self.len - 1 - k, self.len)
     }
@@ -131,7 +131,7 @@ struct Eliminated {
 /// The first `size` columns eliminated, each by the largest element that is left in it: below, or (`everywhere`) above it too.
 fn eliminated(x: &Tensor, shape: &Matrices, size: i64, everywhere: bool) -> Result<Eliminated> {
     let masks = Masks::of(size);
-    let places = Tensor::iota(size).unsqueeze(-1);
+    let row_numbers = Tensor::iota(size).unsqueeze(-1);
     let numbers = Tensor::iota(size).contiguous();
     let mut x = x.contiguous();
     let mut sign = Tensor::ones_of(shape.shape(1, 1), x.dtype()?);
@@ -139,18 +139,18 @@ fn eliminated(x: &Tensor, shape: &Matrices, size: i64, everywhere: bool) -> Resu
         let (at, after) = (upright(&masks.at(k)), upright(&masks.after(k)));
         // Parts are taken of memory, before anything is computed: where they begin is then no part of a kernel.
         let (along, first) = (column(&x, k), row(&x, k));
-        let place = at.logical_or(&after).where_(along.abs(), -1.0).argmax(Some(-2), true).contiguous();
-        let chosen = x.gather(&place.expand(shape.shape(1, shape.columns)), -2);
-        let pivot = along.gather(&place, -2);
-        // The row of the pivot and the k-th change places.
-        let is_chosen = places.eq(&place);
+        let pivot_row = at.logical_or(&after).where_(along.abs(), -1.0).argmax(Some(-2), true).contiguous();
+        let chosen = x.gather(&pivot_row.expand(shape.shape(1, shape.columns)), -2);
+        let pivot = along.gather(&pivot_row, -2);
+        // The row of the pivot and the k-th are swapped.
+        let is_chosen = row_numbers.eq(&pivot_row);
         let moved = is_chosen.where_(&first, &x);
         let moved_along = is_chosen.where_(column(&first, k), along);
         let safe = pivot.eq(0.0).where_(1.0, &pivot);
         let others = if everywhere { at.logical_not() } else { after };
         let factor = others.where_(moved_along / if everywhere { &pivot } else { &safe }, 0.0);
         let rest = moved - factor * &chosen;
-        let is_moved = place.ne(numbers.narrow(0, k, 1));
+        let is_moved = pivot_row.ne(numbers.narrow(0, k, 1));
         sign = (is_moved.where_(-1.0, sign.ones_like()) * sign).contiguous();
         x = at.where_(chosen, rest).contiguous();
     }

@@ -63,8 +63,8 @@ impl Tensor {
             let is_three = |x: &Tensor| -> Result<bool> {
                 let dims = x.dims()?;
                 let from_end = if axis < 0 { axis } else { axis - dims.len() as i64 };
-                let place = usize::try_from(from_end + dims.len() as i64).ok();
-                Ok(place.is_some_and(|place| dims.get(place).is_some_and(|dim| dim.is(3))))
+                let from_start = usize::try_from(from_end + dims.len() as i64).ok();
+                Ok(from_start.is_some_and(|from_start| dims.get(from_start).is_some_and(|dim| dim.is(3))))
             };
             if !is_three(self)? || !is_three(other)? {
                 let message = format!("axis {axis} must have three elements in both");
@@ -130,7 +130,7 @@ impl Tensor {
                 return Err(CallError::new("cdist", &operands.each_ref(), message, location).into());
             }
             let differences = self.unsqueeze(-2) - other.unsqueeze(-3);
-            // Vectors without elements are in one place.
+            // Vectors without elements are at one point.
             Ok(if a.last().is_some_and(|length| length.is(0)) {
                 differences.sum(-1)
             } else {
@@ -154,19 +154,19 @@ impl Tensor {
         sums.sum(axis) * (step / 2.0)
     }
 
-    /// As [`Tensor::trapezoid`], of points at these places, which are a line or have the shape of this.
+    /// As [`Tensor::trapezoid`], of points at these positions, which are a line or have the shape of this.
     #[track_caller]
-    pub fn trapezoid_at(&self, places: &Tensor, axis: impl Length) -> Tensor {
+    pub fn trapezoid_at(&self, positions: &Tensor, axis: impl Length) -> Tensor {
         let axis = axis.length();
         let sums = self.neighbours("trapezoid", axis);
         let along = built((|| {
             let rank = self.rank()? as i64;
-            if places.rank()? != 1 || rank == 1 {
-                return Ok(places.clone());
+            if positions.rank()? != 1 || rank == 1 {
+                return Ok(positions.clone());
             }
             let from_start = if axis < 0 { axis + rank } else { axis };
             let shape: Vec<i64> = (0..rank).map(|k| if k == from_start { -1 } else { 1 }).collect();
-            Ok(places.reshape(shape))
+            Ok(positions.reshape(shape))
         })());
         (sums * along.diff(axis)).sum(axis) * 0.5
     }

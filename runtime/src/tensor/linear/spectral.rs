@@ -57,7 +57,7 @@ fn round(x: &Tensor, half: i64, width: i64) -> (Tensor, Tensor) {
     let scale = square_a * square_b;
     let left = is_done.where_(0.0, between.abs() / is_done.where_(1.0, scale.sqrt()));
     let (top, bottom) = ((&cosine * &a - &sine * &b).contiguous(), (sine * a + cosine * b).contiguous());
-    // One stays, and all others move on by one place around the two rows.
+    // One stays, and all others move on by one position around the two rows.
     let parts = [
         top.narrow(-2, 0, 1),
         bottom.narrow(-2, 0, 1),
@@ -115,7 +115,7 @@ fn orthogonal(
     } else if size > 1 {
         rows = (0..sweeps_of(size)).fold(rows.contiguous(), |rows, _| sweep(&rows, even, width).0);
     }
-    // A sweep brings rows back to their places, so the one of zeros that made their number even is the last.
+    // A sweep brings rows back to their positions, so the one of zeros that made their number even is the last.
     let rows = rows.narrow(-2, 0, size);
     Ok(Orthogonal { columns: rows.narrow(-1, 0, width), rotation: rows.narrow(-1, width, size) })
 }

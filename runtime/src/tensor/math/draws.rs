@@ -1,4 +1,4 @@
-//! Draws by weights: of each element by itself, and of places of a line.
+//! Draws by weights: of each element by itself, and of indices of a line.
 //!
 //! Tested in tests/it/selecting.rs, by how often each comes.
 
@@ -29,7 +29,7 @@ impl Tensor {
         })())
     }
 
-    /// So many places of the last axis, drawn as often as the elements say, which need not sum to 1; `i32`. Without `replacement` no place comes twice.
+    /// So many indices of the last axis, drawn as often as the elements say, which need not sum to 1; `i32`. Without `replacement` no index comes twice.
     ///
     /// ```
     /// # use warpweft::Tensor;
@@ -50,7 +50,7 @@ impl Tensor {
             }
             if samples < 1 || (!replacement && samples > length) {
                 return refuse(
-                    "there must be one sample at least, and without replacement no more than there are places",
+                    "there must be one sample at least, and without replacement no more than there are elements",
                 );
             }
             let weights = self.detach().cast(DType::F32);

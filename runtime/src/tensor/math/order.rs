@@ -1,4 +1,4 @@
-//! Places in an order: where a value belongs in one, and what stands in the middle of a line or at any other share of it.
+//! Positions in an order: where a value belongs in one, and what stands in the middle of a line or at any other share of it.
 //!
 //! Tested by values of PyTorch (data/more_ops.json.gz, tests/it/selecting.rs).
 
@@ -12,7 +12,7 @@ use crate::tensor::factor::built;
 use crate::tensor::{Length, Result, Tensor};
 use crate::{DType, Dim};
 
-/// Orders, and what stands at a place of them.
+/// Orders, and what stands at a position of them.
 impl Tensor {
     /// Where in the last axis, which is sorted, each value belongs so that it stays sorted: before those that are equal, or (`right`) after them; `i32`.
     /// Axes before the last are those of the values too, or there are none.
@@ -39,21 +39,21 @@ impl Tensor {
                 return Err(CallError::new("searchsorted", &operands.each_ref(), message, location).into());
             };
             let flat = if outer.is_empty() { values.reshape([-1]) } else { values.clone() };
-            let mut place = Tensor::zeros_of(flat.dims()?, DType::I32);
+            let mut position = Tensor::zeros_of(flat.dims()?, DType::I32);
             let mut step = (length.max_value().max(0) as u64).next_power_of_two() as i64;
             let count = Tensor::from_dim(length).cast(DType::I32);
             let last = (&count - 1).maximum(0);
-            // All before `place` is less. NaN comes last, behind those that are there: nothing else is as large.
+            // All before `position` is less. NaN comes last, behind those that are there: nothing else is as large.
             let is_last = flat.isnan();
             while step > 0 {
-                let next = &place + step;
+                let next = &position + step;
                 let at = (&next - 1).maximum(0).minimum(&last);
                 let found = if length.is(0) { flat.clone() } else { self.gather(&at, -1) };
                 let is_less = if right { found.le(&flat) } else { found.lt(&flat) }.logical_or(&is_last);
-                place = next.le(&count).logical_and(is_less).where_(next, &place);
+                position = next.le(&count).logical_and(is_less).where_(next, &position);
                 step /= 2;
             }
-            Ok(place.reshape(wanted))
+            Ok(position.reshape(wanted))
         })())
     }
 
@@ -72,8 +72,8 @@ impl Tensor {
     pub fn median(&self, axis: impl Length) -> Result<(Tensor, Tensor)> {
         let axis = axis.length();
         if self.rank()? == 0 {
-            let (value, place) = self.reshape([1]).median(axis)?;
-            return Ok((value.squeeze(0), place.squeeze(0)));
+            let (value, index) = self.reshape([1]).median(axis)?;
+            return Ok((value.squeeze(0), index.squeeze(0)));
         }
         let (axis, length) = any_line_of("median", self, axis, Location::caller())?;
         let (sorted, order) = self.sort(axis, false)?;
@@ -109,18 +109,18 @@ impl Tensor {
             let has_none = self.isnan().any(axis);
             let part = |share: &f64| match length.as_const() {
                 Some(length) => {
-                    let place = share * (length - 1) as f64;
-                    let low = place.floor() as i64;
+                    let position = share * (length - 1) as f64;
+                    let low = position.floor() as i64;
                     let at = |k: i64| sorted.narrow(axis, k.min(length - 1), 1).squeeze(axis);
-                    has_none.where_(f64::NAN, at(low).lerp(&at(low + 1), place - low as f64))
+                    has_none.where_(f64::NAN, at(low).lerp(&at(low + 1), position - low as f64))
                 }
                 None => {
                     let last = Tensor::from_dim(&length - 1).cast(DType::F64);
-                    let place = &last * *share;
-                    let low = place.floor();
+                    let position = &last * *share;
+                    let low = position.floor();
                     let at = |k: Tensor| sorted.index_select(axis, &k.cast(DType::I32).reshape([1])).squeeze(axis);
                     let above = at((&low + 1.0).minimum(&last));
-                    let rest = (place - &low).cast(sorted.dtype().unwrap_or(DType::F32));
+                    let rest = (position - &low).cast(sorted.dtype().unwrap_or(DType::F32));
                     let below = at(low);
                     has_none.where_(f64::NAN, &below + (above - &below) * rest)
                 }
@@ -138,9 +138,9 @@ pub(in crate::tensor) fn line_of(
     axis: i64,
     location: &'static Location<'static>,
 ) -> Result<(i64, i64)> {
-    let (place, length) = any_line_of(op, x, axis, location)?;
+    let (resolved, length) = any_line_of(op, x, axis, location)?;
     match length.as_const() {
-        Some(length) => Ok((place, length)),
+        Some(length) => Ok((resolved, length)),
         None => {
             let message = format!("axis {axis} of {} is a variable: bind it to a number first", x.dims()?);
             Err(CallError::new(op, &[&x.uop()?], message, location).into())
@@ -159,7 +159,7 @@ pub(super) fn any_line_of(
     let refused = |message: String| Err(CallError::new(op, &[&x.uop()?], message, location).into());
     match resolve_axis(axis, dims.len()) {
         Err(error) => refused(error.message),
-        Ok(place) if dims[place].min_value() > 0 => Ok((place as i64, dims[place].clone())),
+        Ok(resolved) if dims[resolved].min_value() > 0 => Ok((resolved as i64, dims[resolved].clone())),
         Ok(_) => refused(format!("axis {axis} of {dims} has no elements: there must be one at least")),
     }
 }

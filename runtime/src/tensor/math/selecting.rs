@@ -22,7 +22,7 @@ pub struct Unique {
     pub counts: Tensor,
 }
 
-/// Counts at the most: places are integers of 32 bits.
+/// Counts at the most: indices are integers of 32 bits.
 pub(super) const BINS_MAX: i64 = i32::MAX as i64;
 
 /// A number that is known after a run.
@@ -30,19 +30,19 @@ fn count(x: &Tensor) -> Result<i64> {
     x.cast(DType::I64).item::<i64>()
 }
 
-/// Numbers to the places that an index names, of which there are so many; an index that is this number names none.
-fn placed(index: &Tensor, source: &Tensor, places: i64, sum: bool) -> Result<Tensor> {
-    let empty = Tensor::zeros_of([places + 1], source.dtype()?);
+/// Numbers put at the positions that an index names, of which there are so many; an index that is this number names none.
+fn placed(index: &Tensor, source: &Tensor, length: i64, sum: bool) -> Result<Tensor> {
+    let empty = Tensor::zeros_of([length + 1], source.dtype()?);
     let all = if sum {
         empty.scatter_reduce(0, index, source, ScatterReduce::Sum, true)
     } else {
         empty.scatter(0, index, source)
     };
-    Ok(all.narrow(0, 0, places))
+    Ok(all.narrow(0, 0, length))
 }
 
 /// Where in the row-major order a flat mask holds; `i32`.
-fn places(mask: &Tensor) -> Result<Tensor> {
+fn positions_of(mask: &Tensor) -> Result<Tensor> {
     let mask = mask.contiguous();
     let total = count(&mask.cast(DType::I32).sum(()))?;
     let before = mask.cast(DType::I32).cumsum(0) - 1;
@@ -52,7 +52,7 @@ fn places(mask: &Tensor) -> Result<Tensor> {
 
 /// Results of this part have as many elements as values say: they compute this tensor when they are called.
 impl Tensor {
-    /// The places of the elements that are not zero, a row of indices for each, in row-major order; `i32`.
+    /// The indices of the elements that are not zero, a row for each, in row-major order; `i32`.
     ///
     /// ```
     /// # use warpweft::Tensor;
@@ -66,7 +66,7 @@ impl Tensor {
     #[track_caller]
     pub fn nonzero(&self) -> Result<Tensor> {
         let lengths = self.shape()?;
-        let mut rest = places(&self.cast(DType::BOOL).reshape([-1]))?.contiguous();
+        let mut rest = positions_of(&self.cast(DType::BOOL).reshape([-1]))?.contiguous();
         if lengths.is_empty() {
             return Ok(Tensor::zeros_of([rest.shape()?[0] as i64, 0], DType::I32));
         }
@@ -101,8 +101,8 @@ impl Tensor {
         }
         let shape = warpweft_compiler::ops::broadcast_shapes(&[x.shape(), given.shape()]);
         let shape = shape.map_err(|error| refuse(error.message))?;
-        let places = places(&mask.expand(shape.clone()).reshape([-1]))?;
-        Ok(self.expand(shape).reshape([-1]).index_select(0, &places))
+        let positions = positions_of(&mask.expand(shape.clone()).reshape([-1]))?;
+        Ok(self.expand(shape).reshape([-1]).index_select(0, &positions))
     }
 
     /// Each value once, in order. NaN is no other's equal.
@@ -221,10 +221,10 @@ impl Tensor {
             (low, high) = (low - 0.5, high + 0.5);
         }
         let edges = Tensor::linspace_of(low, high, bins + 1, self.dtype()?).contiguous();
-        let place = edges.searchsorted(&x, true) - 1;
+        let bin = edges.searchsorted(&x, true) - 1;
         let last = x.eq(edges.narrow(0, bins, 1));
         let inside = x.ge(edges.narrow(0, 0, 1)).logical_and(x.le(edges.narrow(0, bins, 1)));
-        let place = inside.where_(last.where_(bins - 1, place), bins);
-        Ok((placed(&place, &x.ones_like(), bins, true)?, edges))
+        let bin = inside.where_(last.where_(bins - 1, bin), bins);
+        Ok((placed(&bin, &x.ones_like(), bins, true)?, edges))
     }
 }

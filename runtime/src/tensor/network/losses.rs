@@ -80,17 +80,17 @@ impl Tensor {
                 CallError::new("cosine_similarity", &[&x, &y], error.message, location)
             };
             let shape = warpweft_compiler::ops::broadcast_shapes(&[x.shape(), y.shape()]).map_err(refuse)?;
-            let place = warpweft_compiler::ops::resolve_axis(axis, shape.len()).map_err(refuse)?;
+            let axis = warpweft_compiler::ops::resolve_axis(axis, shape.len()).map_err(refuse)?;
             let unit = |x: &Tensor| -> Result<Tensor> {
                 // Only the axis itself must be as long as in both: others have the same lengths of vectors again and again.
                 let dims = x.dims()?;
                 let mut dims: Vec<_> =
                     std::iter::repeat_n(1.into(), shape.len() - dims.len()).chain(dims.iter().cloned()).collect();
-                dims[place] = shape[place].clone();
+                dims[axis] = shape[axis].clone();
                 let x = x.expand(dims);
-                Ok(&x / x.norm(2.0, place as i64, true).clamp(Some(eps.into()), None))
+                Ok(&x / x.norm(2.0, axis as i64, true).clamp(Some(eps.into()), None))
             };
-            Ok((unit(self)? * unit(other)?).sum(place as i64))
+            Ok((unit(self)? * unit(other)?).sum(axis as i64))
         })())
     }
 
@@ -155,7 +155,7 @@ impl Tensor {
         built((|| {
             let paths = Paths::of(self, targets, steps, lengths, options, location)?;
             let value = paths.log_likelihood();
-            // The share of all paths that pass each place at each step is the derivative of the logarithm.
+            // The share of all paths that pass each position at each step is the derivative of the logarithm.
             let shares = paths.shares(&value);
             let surrogate = (shares * &paths.emitted).sum([0, 2]);
             let losses = -known(Function::Alike, &value, &[&surrogate]);
@@ -172,18 +172,18 @@ impl Tensor {
     }
 }
 
-/// The ways through targets with a blank around each class: places are 2 length + 1. All in `f64`, logarithms.
+/// The ways through targets with a blank around each class: positions are 2 length + 1. All in `f64`, logarithms.
 struct Paths {
-    /// The log-probability of the class of each place, [steps, batch, places].
+    /// The log-probability of the class of each position, [steps, batch, positions].
     emitted: Tensor,
     /// Whether a step counts, [steps, batch, 1].
     counts: Tensor,
-    /// Whether a place may be come to from two before, past a blank: 0, or never; [batch, places].
+    /// Whether a position may be come to from two before, past a blank: 0, or never; [batch, positions].
     skip: Tensor,
-    /// 0 at the two places where a path may end, or never; [batch, places].
+    /// 0 at the two positions where a path may end, or never; [batch, positions].
     end: Tensor,
     steps: i64,
-    places: i64,
+    positions: i64,
 }
 
 impl Paths {
@@ -213,20 +213,20 @@ impl Paths {
         if !x.dtype()?.is_float() || !(0..classes).contains(&options.blank) || count < 1 {
             return refuse("log-probabilities must be floats of one step at least, and the blank one of the classes");
         }
-        let places = 2 * length + 1;
+        let positions = 2 * length + 1;
         let blanks = Tensor::full_of([batch, length, 1], options.blank, DType::I32);
         let between = Tensor::cat(&[&blanks, &targets.cast(DType::I32).unsqueeze(-1)], -1).reshape([batch, 2 * length]);
         let last = Tensor::full_of([batch, 1], options.blank, DType::I32);
         let classes = Tensor::cat(&[&between, &last], 1).contiguous();
-        let emitted = x.cast(DType::F64).gather(&classes.unsqueeze(0).expand([count, batch, places]), 2);
+        let emitted = x.cast(DType::F64).gather(&classes.unsqueeze(0).expand([count, batch, positions]), 2);
         let emitted = emitted.clamp(Some(NEVER.into()), None);
-        let before = classes.narrow(1, 0, places - 2.min(places)).pad(&[(0, 0), (2.min(places), 0)]);
-        let is_far = Tensor::iota(places).ge(2).logical_and(classes.ne(options.blank));
+        let before = classes.narrow(1, 0, positions - 2.min(positions)).pad(&[(0, 0), (2.min(positions), 0)]);
+        let is_far = Tensor::iota(positions).ge(2).logical_and(classes.ne(options.blank));
         let may_skip = is_far.logical_and(classes.ne(before));
-        let never = |holds: Tensor| holds.where_(0.0, Tensor::full_of([batch, places], NEVER, DType::F64)).contiguous();
-        let place = Tensor::iota(places).unsqueeze(0);
+        let never = |may: Tensor| may.where_(0.0, Tensor::full_of([batch, positions], NEVER, DType::F64)).contiguous();
+        let position = Tensor::iota(positions).unsqueeze(0);
         let end = lengths.cast(DType::I32).unsqueeze(1) * 2;
-        let may_end = place.eq(&end).logical_or(place.eq(&end - 1));
+        let may_end = position.eq(&end).logical_or(position.eq(&end - 1));
         let counts = Tensor::iota(count).unsqueeze(1).lt(steps.cast(DType::I32).unsqueeze(0)).unsqueeze(-1);
         Ok(Paths {
             emitted,
@@ -234,18 +234,18 @@ impl Paths {
             skip: never(may_skip),
             end: never(may_end),
             steps: count,
-            places,
+            positions,
         })
     }
 
-    /// A row of logarithms moved on by so many places, or back.
+    /// A row of logarithms moved on by so many positions, or back.
     fn moved(&self, x: &Tensor, by: i64) -> Tensor {
-        let by_places = by.abs().min(self.places);
-        let rest = self.places - by_places;
+        let by_positions = by.abs().min(self.positions);
+        let rest = self.positions - by_positions;
         if by > 0 {
-            x.narrow(1, 0, rest).pad_with(&[(0, 0), (by_places, 0)], NEVER)
+            x.narrow(1, 0, rest).pad_with(&[(0, 0), (by_positions, 0)], NEVER)
         } else {
-            x.narrow(1, by_places, rest).pad_with(&[(0, 0), (0, by_places)], NEVER)
+            x.narrow(1, by_positions, rest).pad_with(&[(0, 0), (0, by_positions)], NEVER)
         }
     }
 
@@ -255,11 +255,11 @@ impl Paths {
         (&largest + (part(a) + part(b) + part(c)).log()).clamp(Some(NEVER.into()), None)
     }
 
-    /// The logarithm of all ways to each place at each step, that place's class included.
+    /// The logarithm of all ways to each position at each step, that position's class included.
     fn forward(&self) -> Vec<Tensor> {
         let emitted = self.emitted.detach().contiguous();
         let at = |t: i64| emitted.narrow(0, t, 1).squeeze(0);
-        let first = Tensor::iota(self.places).lt(2).where_(at(0), NEVER).contiguous();
+        let first = Tensor::iota(self.positions).lt(2).where_(at(0), NEVER).contiguous();
         let mut found = vec![first];
         for t in 1..self.steps {
             let last = &found[found.len() - 1];
@@ -271,7 +271,7 @@ impl Paths {
         found
     }
 
-    /// The logarithm of all ways from each place at each step to an end, without that place's class.
+    /// The logarithm of all ways from each position at each step to an end, without that position's class.
     fn backward(&self) -> Vec<Tensor> {
         let emitted = self.emitted.detach().contiguous();
         let mut found = vec![self.end.clone()];
@@ -297,7 +297,7 @@ impl Paths {
         sum.clamp(Some(NEVER.into()), None).contiguous()
     }
 
-    /// [steps, batch, places].
+    /// [steps, batch, positions].
     fn shares(&self, total: &Tensor) -> Tensor {
         let (forward, backward) = (self.forward(), self.backward());
         let stacked = |parts: &[Tensor]| Tensor::stack(&parts.iter().collect::<Vec<_>>(), 0);

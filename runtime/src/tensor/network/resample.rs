@@ -11,7 +11,7 @@ use crate::tensor::math::order::line_of;
 use crate::tensor::{Length, Result, Tensor};
 use warpweft_compiler::dtype::{Elements, Scalar};
 
-/// Which elements count for a place between them.
+/// Which elements count for a position between them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Kernel {
@@ -23,7 +23,7 @@ pub enum Kernel {
     Cubic(f64),
 }
 
-/// Which element is the nearest to a place.
+/// Which element is the nearest to a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NearestRounding {
@@ -88,7 +88,7 @@ type Row = Vec<(i64, f64)>;
 const TAPS_MAX: usize = 4;
 
 impl Tensor {
-    /// An axis with an element for each of these places, which lie in elements of the old one, 0 being the middle of the first.
+    /// An axis with an element for each of these positions, which lie in elements of the old one, 0 being the middle of the first.
     ///
     /// ```
     /// # use warpweft::Tensor;
@@ -99,29 +99,29 @@ impl Tensor {
     /// # Ok::<(), warpweft::Error>(())
     /// ```
     #[track_caller]
-    pub fn resample(&self, axis: impl Length, places: &[f64], how: &Resampling) -> Tensor {
+    pub fn resample(&self, axis: impl Length, positions: &[f64], how: &Resampling) -> Tensor {
         let axis = axis.length();
         let location = Location::caller();
         let _call = within(location);
-        resampled(self, axis, places, how, location).unwrap_or_else(Tensor::from_error)
+        resampled(self, axis, positions, how, location).unwrap_or_else(Tensor::from_error)
     }
 }
 
-/// Beyond these places there is no element, and floats have no fractions.
-const PLACE_MAX: f64 = (1u64 << 52) as f64;
+/// Beyond these positions there is no element, and floats have no fractions.
+const POSITION_MAX: f64 = (1u64 << 52) as f64;
 /// An element of the result is made of as many as one has room in another, which are written down.
 const SCALE_MIN: f64 = 1.0 / (1 << 20) as f64;
 
 fn resampled(
     x: &Tensor,
     axis: i64,
-    places: &[f64],
+    positions: &[f64],
     how: &Resampling,
     location: &'static Location<'static>,
 ) -> Result<Tensor> {
     let (axis, length) = line_of("resample", x, axis, location)?;
-    let wrong = match places.iter().find(|place| place.is_nan() || place.abs() > PLACE_MAX) {
-        Some(place) => Some(format!("the place {place} is out of range: places are numbers from -2^52 to 2^52")),
+    let wrong = match positions.iter().find(|position| position.is_nan() || position.abs() > POSITION_MAX) {
+        Some(far) => Some(format!("the position {far} is out of range: positions are numbers from -2^52 to 2^52")),
         None if how.antialias && (how.scale.is_nan() || how.scale < SCALE_MIN) => {
             Some(format!("the scale {} is out of range: it must be 2^-20 or more", how.scale))
         }
@@ -130,7 +130,7 @@ fn resampled(
     if let Some(message) = wrong {
         return Err(CallError::new("resample", &[&x.uop()?], message, location).into());
     }
-    let rows: Vec<Row> = places.iter().map(|&place| row(place, length, how)).collect();
+    let rows: Vec<Row> = positions.iter().map(|&position| row(position, length, how)).collect();
     let most = rows.iter().map(Vec::len).max().unwrap_or(1);
     let line = |number: usize| {
         let index: Vec<i64> = rows.iter().map(|row| row.get(number).map_or(0, |tap| tap.0)).collect();
@@ -165,17 +165,17 @@ fn resampled(
     Ok(if dtype.is_float() { result.cast(dtype) } else { result.round().cast(dtype) })
 }
 
-/// What the element at a place is made of.
-fn row(place: f64, length: i64, how: &Resampling) -> Row {
+/// What the element at a position is made of.
+fn row(position: f64, length: i64, how: &Resampling) -> Row {
     let clamped = |at: f64| (at as i64).clamp(0, length - 1);
     let stretch = if how.antialias { (1.0 / how.scale).max(1.0) } else { 1.0 };
     let (support, weight): (f64, Box<dyn Fn(f64) -> f64>) = match how.kernel {
         Kernel::Nearest(rounding) => {
             let at = match rounding {
-                NearestRounding::HalfDown => (place - 0.5).ceil(),
-                NearestRounding::HalfUp => (place + 0.5).floor(),
-                NearestRounding::Floor => place.floor(),
-                NearestRounding::Ceil => place.ceil(),
+                NearestRounding::HalfDown => (position - 0.5).ceil(),
+                NearestRounding::HalfUp => (position + 0.5).floor(),
+                NearestRounding::Floor => position.floor(),
+                NearestRounding::Ceil => position.ceil(),
             };
             return vec![(clamped(at), 1.0)];
         }
@@ -189,16 +189,16 @@ fn row(place: f64, length: i64, how: &Resampling) -> Row {
             }),
         ),
     };
-    let low = place.floor();
+    let low = position.floor();
     let reach = support * stretch;
     // All neighbours whose weights are not zero; without stretching as many as the kernel has.
     let (first, last) = match stretch > 1.0 {
-        true => ((place - reach).floor() as i64, (place + reach).ceil() as i64),
+        true => ((position - reach).floor() as i64, (position + reach).ceil() as i64),
         false => (low as i64 - support as i64 + 1, low as i64 + support as i64),
     };
     let mut found: Row = Vec::new();
     for at in first..=last {
-        let share = weight((at as f64 - place).abs() / stretch);
+        let share = weight((at as f64 - position).abs() / stretch);
         if how.exclude_outside && !(0..length).contains(&at) {
             continue;
         }
@@ -210,5 +210,5 @@ fn row(place: f64, length: i64, how: &Resampling) -> Row {
     if (how.exclude_outside || stretch > 1.0) && total != 0.0 {
         found.iter_mut().for_each(|tap| tap.1 /= total);
     }
-    if found.is_empty() { vec![(clamped(place), 1.0)] } else { found }
+    if found.is_empty() { vec![(clamped(position), 1.0)] } else { found }
 }

@@ -16,7 +16,7 @@ use crate::{DType, Dim};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SampleMode {
-    /// The nearest element; of two the one with the even place.
+    /// The nearest element; of two the one with the even index.
     Nearest,
     /// Straight lines between neighbours along each axis.
     Linear,
@@ -78,14 +78,14 @@ impl Tensor {
         let _call = within(location);
         built((|| {
             let (batch, image) = batch_and_numbers("grid_sample", self, location)?;
-            let (grids, places) = batch_and_numbers("grid_sample", grid, location)?;
+            let (grids, grid_lengths) = batch_and_numbers("grid_sample", grid, location)?;
             let axes = image.len().saturating_sub(1);
-            if axes == 0 || places.len() != axes + 1 || grids != batch || places[axes] != axes as i64 {
+            if axes == 0 || grid_lengths.len() != axes + 1 || grids != batch || grid_lengths[axes] != axes as i64 {
                 let operands = [self.uop()?, grid.uop()?];
                 let message = format!("the grid must be [{batch}, .., {axes}], with {axes} axes between");
                 return Err(CallError::new("grid_sample", &operands.each_ref(), message, location).into());
             }
-            let count = places[..axes].iter().fold(1i64, |count, &length| count.saturating_mul(length));
+            let count = grid_lengths[..axes].iter().fold(1i64, |count, &length| count.saturating_mul(length));
             let flat = grid.reshape(batch_of(&batch, [count, axes as i64]));
             let point = |axis: usize| {
                 let part = flat.narrow(2, (axes - 1 - axis) as i64, 1i64).squeeze(2);
@@ -94,7 +94,7 @@ impl Tensor {
             };
             let points: Vec<Tensor> = (0..axes).map(point).collect();
             let found = sampled(self, &points, mode, beyond, align_corners, location)?;
-            Ok(found.reshape(batch_of(&batch, image[..1].iter().chain(&places[..axes]).copied())))
+            Ok(found.reshape(batch_of(&batch, image[..1].iter().chain(&grid_lengths[..axes]).copied())))
         })())
     }
 
@@ -164,16 +164,16 @@ fn sampled(
     let mut total: Option<Tensor> = None;
     let combinations: usize = axes.iter().map(Vec::len).product();
     for number in 0..combinations {
-        let (mut rest, mut place, mut weight) =
+        let (mut rest, mut index, mut weight) =
             (number, Tensor::zeros_of(batch_of(&batch, [count]), DType::I32), None::<Tensor>);
         for (taps, &length) in axes.iter().zip(spatial) {
             let (at, share) = &taps[rest % taps.len()];
             rest /= taps.len();
-            place = place * length + at;
+            index = index * length + at;
             weight = Some(weight.map_or_else(|| share.clone(), |weight| weight * share));
         }
-        let place = place.unsqueeze(1).expand(batch_of(&batch, [channels, count]));
-        let mut part = flat.gather(&place, 2).cast(wide);
+        let index = index.unsqueeze(1).expand(batch_of(&batch, [channels, count]));
+        let mut part = flat.gather(&index, 2).cast(wide);
         if let Some(weight) = weight {
             part = part * weight.unsqueeze(1);
         }
@@ -201,7 +201,7 @@ fn taps(point: &Tensor, length: i64, mode: SampleMode, beyond: Beyond, align_cor
     (-1..).zip(cubic_shares(&part)).map(|(offset, share)| at(offset, share)).collect()
 }
 
-/// What the two elements before and the two after a place count in a cubic polynomial; the place is so far from the nearest before it.
+/// What the two elements before and the two after a position count in a cubic polynomial; the position is so far from the nearest before it.
 pub(super) fn cubic_shares(part: &Tensor) -> [Tensor; 4] {
     const A: f64 = -0.75;
     let near = |d: &Tensor| ((A + 2.0) * d - (A + 3.0)) * d * d + 1.0;

@@ -67,13 +67,13 @@ fn cubic_of_any(x: &Tensor, axis: i64, length: &Dim, size: i64, align_corners: b
         let dtype = x.dtype()?;
         let wide = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
         let (old, number) = (Tensor::from_dim(length).cast(DType::F64), Tensor::iota(size).cast(DType::F64));
-        let place = match align_corners {
+        let position = match align_corners {
             true if size == 1 => number,
             true => number * (old - 1.0) / (size - 1) as f64,
             false => (number + 0.5) * old / size as f64 - 0.5,
         };
-        let low = place.floor();
-        let part = (place - &low).cast(wide);
+        let low = position.floor();
+        let part = (position - &low).cast(wide);
         let along: Vec<i64> = (0..x.rank()? as i64).map(|k| if k == axis { size } else { 1 }).collect();
         let last = Tensor::from_dim(length - 1).cast(DType::F64);
         let shares = cubic_shares(&part);
@@ -138,9 +138,9 @@ fn largest(x: &Tensor, axis: i64, length: &Dim, size: i64) -> Tensor {
     }
     let widest = windows(length, size).map(|(start, end)| end - start).max().unwrap_or(1);
     // What a narrower window lacks is its first element once more, behind it: so the first of equal ones is found.
-    let place = |(start, end): (i64, i64)| (0..widest).map(move |k| if start + k < end { start + k } else { start });
-    let places: Vec<i64> = windows(length, size).flat_map(place).collect();
-    x.index_select(axis, &Tensor::table(places, [size * widest])).unflatten(axis, [size, widest]).max(axis + 1)
+    let within = |(start, end): (i64, i64)| (0..widest).map(move |k| if start + k < end { start + k } else { start });
+    let indices: Vec<i64> = windows(length, size).flat_map(within).collect();
+    x.index_select(axis, &Tensor::table(indices, [size * widest])).unflatten(axis, [size, widest]).max(axis + 1)
 }
 
 impl Tensor {
@@ -210,7 +210,7 @@ impl Tensor {
                     return cubic_of_any(&x, *axis, length, size, align_corners);
                 };
                 let (old, new) = (number as f64, size as f64);
-                let place = |k: i64| match align_corners {
+                let position = |k: i64| match align_corners {
                     true if size == 1 => 0.0,
                     true => k as f64 * (old - 1.0) / (new - 1.0),
                     false => (k as f64 + 0.5) * old / new - 0.5,
@@ -221,7 +221,7 @@ impl Tensor {
                     antialias: false,
                     exclude_outside: false,
                 };
-                x.resample(*axis, &(0..size).map(place).collect::<Vec<_>>(), &how)
+                x.resample(*axis, &(0..size).map(position).collect::<Vec<_>>(), &how)
             }))
         })())
     }
@@ -342,7 +342,7 @@ impl Tensor {
             let rows = self.embedding(index);
             let offsets = offsets.cast(DType::I32).contiguous();
             let number = offsets.searchsorted(&Tensor::iota(index.dims()?.numel()), true) - 1;
-            let place = number.contiguous().unsqueeze(-1).expand(rows.dims()?);
+            let bag_of_row = number.contiguous().unsqueeze(-1).expand(rows.dims()?);
             let bags = [offsets.dims()?[0].clone(), rows.dims()?[1].clone()];
             let empty = Tensor::zeros_of(crate::tensor::Dims::from(bags.to_vec()), self.dtype()?);
             let reduce = match bag {
@@ -350,7 +350,7 @@ impl Tensor {
                 Bag::Mean => ScatterReduce::Mean,
                 Bag::Max => ScatterReduce::Amax,
             };
-            Ok(empty.scatter_reduce(0, &place, &rows, reduce, false))
+            Ok(empty.scatter_reduce(0, &bag_of_row, &rows, reduce, false))
         })())
     }
 }

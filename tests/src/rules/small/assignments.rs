@@ -24,10 +24,10 @@ pub(super) fn assignments(leaves: &[UOp]) -> Vec<Vec<Scalar>> {
 /// So many numbers of a range are all tried beside other variables; only the ranges that are cast are longer.
 const LONG_RANGE: i64 = 32;
 
-/// Whether a number of a long range is near a place where a cast bends.
+/// Whether a number of a long range is near a number where a cast bends.
 fn is_near_a_bend(number: i64, low: i64, high: i64) -> bool {
-    let near = |place: i64, distance: i64| (number - place).abs() <= distance;
-    near(0, 8) || near(low, 1) || near(high, 1) || [-256, -128, 128, 256].iter().any(|place| near(*place, 2))
+    let near = |bend: i64, distance: i64| (number - bend).abs() <= distance;
+    near(0, 8) || near(low, 1) || near(high, 1) || [-256, -128, 128, 256].iter().any(|bend| near(*bend, 2))
 }
 
 fn values_of(leaf: &UOp, unknown: usize, is_alone: bool) -> Vec<Scalar> {

@@ -53,8 +53,8 @@ impl Small<'_> {
 
     fn unknown(&mut self, dtype: DType) -> UOp {
         self.leaves += 1;
-        let place = vec![UOp::param(self.leaves as u32, dtype, 1), UOp::index(0)];
-        UOp::new(Op::Load, dtype, vec![UOp::new(Op::Index, dtype, place, Arg::None)], Arg::None)
+        let src = vec![UOp::param(self.leaves as u32, dtype, 1), UOp::index(0)];
+        UOp::new(Op::Load, dtype, vec![UOp::new(Op::Index, dtype, src, Arg::None)], Arg::None)
     }
 
     /// One of two variables that all deep operands share.

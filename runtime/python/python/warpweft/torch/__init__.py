@@ -46,7 +46,7 @@ def _is_plain(context: Any) -> bool:
 def _outputs_of_lengths(context: Any) -> list[tuple[int, set[int]]]:
     """The outputs of which lengths change, and which: AOTAutograd tells Dynamo, so that a graph behind this one takes them as such at once."""
     outputs = context.fw_metadata.output_info
-    return [(place, set(output.dynamic_dims)) for place, output in enumerate(outputs) if output.dynamic_dims]
+    return [(position, set(output.dynamic_dims)) for position, output in enumerate(outputs) if output.dynamic_dims]
 
 
 def backend(module: Any, example_inputs: Any, **options: Any) -> Callable[..., Any]:
@@ -82,8 +82,8 @@ def backend(module: Any, example_inputs: Any, **options: Any) -> Callable[..., A
         if graph.direct is None:
             return compiled(*args)
         found = graph.direct(args)
-        for place, axes in marked:
-            mark(found[place], axes)
+        for position, axes in marked:
+            mark(found[position], axes)
         return found
 
     return call

@@ -60,7 +60,7 @@ def taken_apart() -> frozenset[Any]:
 Taps = tuple[list[Any], list[Any]]
 
 
-def _places(like: Any, count: int) -> Any:
+def _positions(like: Any, count: int) -> Any:
     import torch
 
     wide = torch.float32 if like.dtype in (torch.float16, torch.bfloat16) else like.dtype
@@ -77,11 +77,11 @@ def step_between(length: int, outputs: int, align: bool, scale: Optional[float])
 def _linear(like: Any, length: int, outputs: int, align: bool, scale: Optional[float]) -> Taps:
     import torch
 
-    places = _places(like, outputs)
+    positions = _positions(like, outputs)
     if length == outputs:
-        return [places.to(torch.int64)], [torch.ones_like(places)]
+        return [positions.to(torch.int64)], [torch.ones_like(positions)]
     step = step_between(length, outputs, align, scale)
-    at = places * step if align else ((places + 0.5) * step - 0.5).clamp(min=0)
+    at = positions * step if align else ((positions + 0.5) * step - 0.5).clamp(min=0)
     low = at.to(torch.int64).clamp(max=length - 1)
     share = (at - low).clamp(0, 1)
     return [low, (low + 1).clamp(max=length - 1)], [1 - share, share]
@@ -91,8 +91,8 @@ def _cubic(like: Any, length: int, outputs: int, align: bool, scale: Optional[fl
     import torch
 
     step = step_between(length, outputs, align, scale)
-    places = _places(like, outputs)
-    at = places * step if align else (places + 0.5) * step - 0.5
+    positions = _positions(like, outputs)
+    at = positions * step if align else (positions + 0.5) * step - 0.5
     floor = at.floor()
     share = at - floor
 
@@ -111,9 +111,9 @@ def _added(gradient: Any, axis: int, length: int, taps: Taps) -> Any:
     total: Any = None
     shape = [1] * gradient.ndim
     shape[axis] = -1
-    for places, weights in zip(*taps):
+    for indices, weights in zip(*taps):
         part = gradient * weights.reshape(shape).to(gradient.dtype)
-        part = part.new_zeros([*part.shape[:axis], length, *part.shape[axis + 1 :]]).index_add(axis, places, part)
+        part = part.new_zeros([*part.shape[:axis], length, *part.shape[axis + 1 :]]).index_add(axis, indices, part)
         total = part if total is None else total + part
     return total
 
@@ -208,9 +208,9 @@ def weighted(
     """By an image that was resampled by weights."""
     given = [*scales, *named.values(), None, None, None]
     found = gradient
-    for place in range(len(output_size)):
-        axis, length = place + 2, input_size[place + 2]
-        found = _added(found, axis, length, taps(gradient, length, gradient.shape[axis], align_corners, given[place]))
+    for position in range(len(output_size)):
+        axis, length = position + 2, input_size[position + 2]
+        found = _added(found, axis, length, taps(gradient, length, gradient.shape[axis], align_corners, given[position]))
     return found
 
 
@@ -220,11 +220,11 @@ def nearest(exact: bool, gradient: Any, output_size: Any, input_size: Any, *scal
 
     given = [*scales, *named.values(), None, None, None]
     found = gradient
-    for place in range(len(output_size)):
-        axis, length, outputs = place + 2, input_size[place + 2], gradient.shape[place + 2]
-        places = torch.arange(outputs, device=gradient.device, dtype=torch.float32)
-        step = step_between(length, outputs, False, given[place])
-        at = ((places + 0.5 if exact else places) * step).to(torch.int64).clamp(max=length - 1)
+    for position in range(len(output_size)):
+        axis, length, outputs = position + 2, input_size[position + 2], gradient.shape[position + 2]
+        positions = torch.arange(outputs, device=gradient.device, dtype=torch.float32)
+        step = step_between(length, outputs, False, given[position])
+        at = ((positions + 0.5 if exact else positions) * step).to(torch.int64).clamp(max=length - 1)
         found = found.new_zeros([*found.shape[:axis], length, *found.shape[axis + 1 :]]).index_add(axis, at, found)
     return found
 
@@ -235,25 +235,25 @@ def _smoothing(width: int, like: Any, length: int, outputs: int, align: bool, sc
 
     step = step_between(length, outputs, align, scale)
     support, tight = (width / 2 * step, 1 / step) if step >= 1 else (width / 2, 1.0)
-    center = (_places(like, outputs) + 0.5) * step
-    places = _places(like, length)
+    center = (_positions(like, outputs) + 0.5) * step
+    positions = _positions(like, length)
     first = (center - support + 0.5).to(torch.int64).clamp(min=0).unsqueeze(1)
     end = (center + support + 0.5).to(torch.int64).clamp(max=length).unsqueeze(1)
-    x = ((places - center.unsqueeze(1) + 0.5) * tight).abs()
+    x = ((positions - center.unsqueeze(1) + 0.5) * tight).abs()
     if width == 2:
         weights = 1 - x
     elif width == 4:
         weights = torch.where(x < 1, (1.5 * x - 2.5) * x * x + 1, (((x - 5) * x + 8) * x - 4) * -0.5)
     else:
         weights = torch.sinc(x) * torch.sinc(x / 3)
-    inside = (places >= first) & (places < end) & (x < width / 2)
+    inside = (positions >= first) & (positions < end) & (x < width / 2)
     weights = torch.where(inside, weights, 0.0)
     return weights / weights.sum(1, keepdim=True)
 
 
 def _by_matrices(x: Any, matrices: list[Any]) -> Any:
-    for place, matrix in enumerate(matrices):
-        x = (x.movedim(place + 2, -1) @ matrix.to(x.dtype).T).movedim(-1, place + 2)
+    for position, matrix in enumerate(matrices):
+        x = (x.movedim(position + 2, -1) @ matrix.to(x.dtype).T).movedim(-1, position + 2)
     return x
 
 
@@ -289,11 +289,11 @@ def _bags(indices: Any, offsets: Any, bags: int, padding_idx: int) -> tuple[Any,
     """The bag of each index, and whether it counts."""
     import torch
 
-    places = torch.arange(indices.shape[0], device=indices.device)
-    bag = (offsets[:bags].unsqueeze(0) <= places.unsqueeze(1)).sum(1) - 1
+    positions = torch.arange(indices.shape[0], device=indices.device)
+    bag = (offsets[:bags].unsqueeze(0) <= positions.unsqueeze(1)).sum(1) - 1
     counts = indices != padding_idx if padding_idx >= 0 else torch.ones_like(indices, dtype=torch.bool)
     # There may be one offset more, where the last bag ends.
-    return bag, counts & (places < offsets[bags]) if offsets.shape[0] > bags else counts
+    return bag, counts & (positions < offsets[bags]) if offsets.shape[0] > bags else counts
 
 
 def embedding_bag(
@@ -370,10 +370,10 @@ def masked_scatter(gradient: Any, mask: Any, sizes: Any) -> Any:
     import torch
 
     count, flat = math.prod(sizes), mask.expand(gradient.shape).reshape(-1)
-    places = flat.to(torch.int64).cumsum(0) - 1
+    indices = flat.to(torch.int64).cumsum(0) - 1
     # What is not meant goes to one more element.
-    places = torch.where(flat & (places < count), places, count)
-    return gradient.new_zeros(count + 1).scatter_add(0, places, gradient.reshape(-1))[:count].reshape(sizes)
+    indices = torch.where(flat & (indices < count), indices, count)
+    return gradient.new_zeros(count + 1).scatter_add(0, indices, gradient.reshape(-1))[:count].reshape(sizes)
 
 
 def pairs(gradient: Any, x: Any, p: float, distances: Any) -> Any:
@@ -403,12 +403,12 @@ def _starts(x: Any, axis: int, kernel: int, outputs: int, share: Any) -> Any:
         return last
     apart = (x.shape[axis] - kernel) / (outputs - 1)
     share = share.unsqueeze(-1)
-    places = torch.arange(outputs - 1, device=x.device, dtype=share.dtype)
-    return torch.cat([((places + share) * apart).to(torch.int64) - (share * apart).to(torch.int64), last], -1)
+    positions = torch.arange(outputs - 1, device=x.device, dtype=share.dtype)
+    return torch.cat([((positions + share) * apart).to(torch.int64) - (share * apart).to(torch.int64), last], -1)
 
 
 def fractional_pool(x: Any, kernel: Any, output_size: Any, samples: Any) -> tuple[Any, Any]:
-    """The largest of windows whose places were drawn, and where it is."""
+    """The largest of windows whose positions were drawn, and where it is."""
     import torch
 
     axes = len(kernel)
@@ -425,8 +425,8 @@ def fractional_pool(x: Any, kernel: Any, output_size: Any, samples: Any) -> tupl
         at = (starts.unsqueeze(-1) + offsets).reshape(*lead, *shape)
         flat = flat * x.shape[x.ndim - axes + k] + at
     elements = math.prod(kernel)
-    places = flat.reshape(*lead, math.prod(output_size) * elements)
-    windows = x.flatten(len(lead)).gather(-1, places).reshape(*lead, *output_size, elements)
+    indices = flat.reshape(*lead, math.prod(output_size) * elements)
+    windows = x.flatten(len(lead)).gather(-1, indices).reshape(*lead, *output_size, elements)
     found, at = windows.max(-1)
     return found, flat.reshape(windows.shape).gather(-1, at.unsqueeze(-1)).squeeze(-1)
 
@@ -459,7 +459,7 @@ def quantised_if_enabled(x: Any, scale: Any, zero_point: Any, fake_quant_enabled
 
 
 def quantised_channels(x: Any, scale: Any, zero_point: Any, axis: int, quant_min: int, quant_max: int) -> tuple[Any, Any]:
-    """As `quantised`, with a scale for each place along an axis."""
+    """As `quantised`, with a scale for each position along an axis."""
     shape = [1] * x.ndim
     shape[axis] = -1
     return quantised(x, scale.reshape(shape), zero_point.reshape(shape), quant_min, quant_max)

@@ -25,11 +25,11 @@ Source = Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], Any]
 class Bound:
     """A parameter, and the tensor that shares its memory."""
 
-    __slots__ = ("position", "place", "order", "parameter", "address", "tensor")
+    __slots__ = ("position", "slot", "order", "parameter", "address", "tensor")
 
-    def __init__(self, position: int, place: int, order: Sequence[int], parameter: Any) -> None:
+    def __init__(self, position: int, slot: int, order: Sequence[int], parameter: Any) -> None:
         # Which argument of the function it is, and which of the graph; the order of its axes in memory, if that is another.
-        self.position, self.place, self.order = position, place, order
+        self.position, self.slot, self.order = position, slot, order
         self.bind(parameter)
 
     def bind(self, parameter: Any) -> None:
@@ -53,7 +53,7 @@ def _is_plain(tensor: Any) -> bool:
     )
 
 
-def _result_of(node: Any, part: Any, places: dict[Any, int], known: Any) -> Optional[Source]:
+def _result_of(node: Any, part: Any, slots: dict[Any, int], known: Any) -> Optional[Source]:
     """Where an output of the graph comes from, and how it is made of that; none where that takes more than a call."""
     if node in part.results and is_empty(node.meta["val"]):
         meta = node.meta["val"]
@@ -69,10 +69,10 @@ def _result_of(node: Any, part: Any, places: dict[Any, int], known: Any) -> Opti
     if node in part.numbers:
         number_of = known.reader(node.meta["val"])
         return lambda args, results, lengths: number_of(lengths)
-    if node not in places:
+    if node not in slots:
         return None
-    place = places[node]
-    return lambda args, results, lengths: args[place]
+    slot = slots[node]
+    return lambda args, results, lengths: args[slot]
 
 
 def _view_of(node: Any, chain: Sequence[Any], source_of: Callable[[Any], Optional[Source]]) -> Optional[Source]:
@@ -99,13 +99,13 @@ def _called(node: Any, given: dict[Any, Any]) -> Source:
     return call
 
 
-def _is_whole(graph: Any, part: Any, args: Sequence[Any], places: dict[Any, int], known: Any) -> bool:
+def _is_whole(graph: Any, part: Any, args: Sequence[Any], slots: dict[Any, int], known: Any) -> bool:
     """Whether all that the function takes are arguments of the graph that are plain tensors, or lengths that are its variables."""
     if part.function is None or any(part.complex) or part.numbers and not known.variables or not part.results:
         return False
     others = [node for node in part.inputs if node not in part.tensors]
     lengths_are_known = all(known.variables and isinstance(node.meta.get("val"), torch.SymInt) for node in others)
-    return lengths_are_known and all(node in places and _is_plain(args[places[node]]) for node in part.tensors)
+    return lengths_are_known and all(node in slots and _is_plain(args[slots[node]]) for node in part.tensors)
 
 
 def direct(graph: Any, part: Any, args: Sequence[Any], known: Any) -> Optional[Callable[[Sequence[Any]], Optional[list[Any]]]]:
@@ -113,34 +113,34 @@ def direct(graph: Any, part: Any, args: Sequence[Any], known: Any) -> Optional[C
 
     Where lengths are variables, it gives none for those beyond their bounds.
     """
-    places = {node: place for place, node in enumerate(graph.placeholders)}
-    if not _is_whole(graph, part, args, places, known):
+    slots = {node: slot for slot, node in enumerate(graph.placeholders)}
+    if not _is_whole(graph, part, args, slots, known):
         return None
     outputs = list(graph.output.args[0])
 
     def source_of(node: Any) -> Optional[Source]:
-        return _view_of(node, graph.replayed[node][1], source_of) if node in graph.replayed else _result_of(node, part, places, known)
+        return _view_of(node, graph.replayed[node][1], source_of) if node in graph.replayed else _result_of(node, part, slots, known)
 
     found = [source_of(node) for node in outputs]
     if not all(found):
         return None
     sources: list[Any] = found
-    is_bound = [isinstance(args[places[node]], torch.nn.Parameter) for node in part.tensors]
-    of_tensors = [(position, places[node], part.given[position]) for position, node in enumerate(part.tensors)]
-    bound = [Bound(position, place, order, args[place]) for position, place, order in of_tensors if is_bound[position]]
-    free = [(position, place) for position, place, order in of_tensors if not is_bound[position] and not order]
-    moved = [(position, place, order) for position, place, order in of_tensors if not is_bound[position] and order]
+    is_bound = [isinstance(args[slots[node]], torch.nn.Parameter) for node in part.tensors]
+    of_tensors = [(position, slots[node], part.given[position]) for position, node in enumerate(part.tensors)]
+    bound = [Bound(position, slot, order, args[slot]) for position, slot, order in of_tensors if is_bound[position]]
+    free = [(position, slot) for position, slot, order in of_tensors if not is_bound[position] and not order]
+    moved = [(position, slot, order) for position, slot, order in of_tensors if not is_bound[position] and order]
     call_arrays, blank = part.function.call_arrays, [None] * len(part.tensors)
     is_simple = outputs == part.results and not any(part.orders) and not any(is_empty(node.meta["val"]) for node in part.results)
     lengths_of = known.lengths()
 
     # Nothing but tensors that cross: what a small function costs is the way to it.
     if is_simple and not (lengths_of or moved or bound):
-        in_order = [place for _, place in free]
+        in_order = [slot for _, slot in free]
         none: list[Any] = []
 
         def run_free(args: Sequence[Any]) -> Optional[list[Any]]:
-            return list(map(_from_dlpack, call_arrays([_to_dlpack(args[place]) for place in in_order], none)))
+            return list(map(_from_dlpack, call_arrays([_to_dlpack(args[slot]) for slot in in_order], none)))
 
         return run_free
 
@@ -152,12 +152,12 @@ def direct(graph: Any, part: Any, args: Sequence[Any], known: Any) -> Optional[C
                 return None
             lengths.append((variable, length))
         given: list[Any] = blank.copy()
-        for position, place in free:
-            given[position] = _to_dlpack(args[place])
-        for position, place, order in moved:
-            given[position] = _to_dlpack(args[place].permute(order))
+        for position, slot in free:
+            given[position] = _to_dlpack(args[slot])
+        for position, slot, order in moved:
+            given[position] = _to_dlpack(args[slot].permute(order))
         for one in bound:
-            parameter = args[one.place]
+            parameter = args[one.slot]
             if parameter is not one.parameter() or parameter.data_ptr() != one.address:
                 one.bind(parameter)
             given[one.position] = one.tensor

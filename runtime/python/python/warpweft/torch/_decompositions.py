@@ -44,7 +44,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
 
 
 def _of_floats(how: Callable[..., Any]) -> Callable[..., Any]:
-    """A decomposition of floats alone: the CPU weighs bytes by integers, which rounds in other places."""
+    """A decomposition of floats alone: the CPU weighs bytes by integers, which rounds at other steps."""
 
     def call(x: Any, *args: Any, **kwargs: Any) -> Any:
         return how(x, *args, **kwargs) if x.is_floating_point() else NotImplemented
@@ -179,7 +179,7 @@ def native_dropout(x: Any, p: float, train: Optional[bool]) -> tuple[Any, Any]:
     return x * mask * (1 / (1 - p) if p < 1 else 0.0), mask
 
 
-# The kind of a mask that is of the keys of each sequence; others are of pairs of places, for each sequence and head or for all.
+# The kind of a mask that is of the keys of each sequence; others are of pairs of positions, for each sequence and head or for all.
 _OF_KEYS = 1
 
 

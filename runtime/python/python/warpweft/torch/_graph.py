@@ -136,7 +136,7 @@ def _order(meta: Any, rank: int) -> list[int]:
 
 
 def _moved(order: list[int]) -> list[int]:
-    """The order, or none where the axes stay in their places."""
+    """The order, or none where the axes stay in their order."""
     return order if order != sorted(order) else []
 
 

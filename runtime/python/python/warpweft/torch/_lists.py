@@ -1,4 +1,4 @@
-"""Ops over lists of tensors (`_foreach_add`), as optimizers have them: each is the op of single tensors, once for every place of the lists.
+"""Ops over lists of tensors (`_foreach_add`), as optimizers have them: each is the op of single tensors, once for every position of the lists.
 
 Tests: tests/test_programs.py (`compiled_optimizers`, `lists`).
 """
@@ -51,21 +51,21 @@ def _single(base: str) -> Any:
 
 
 def each(op: Any, single: Callable[..., Any], *args: Any, **kwargs: Any) -> list[Any]:
-    """One result for each place; what is no list goes to all of them."""
+    """One result for each position; what is no list goes to all of them."""
     import torch
 
     kinds = {argument.name: str(argument.type) for argument in op._schema.arguments}
     given = dict(zip(kinds, args), **kwargs)
     count = next(len(value) for name, value in given.items() if kinds[name] == "List[Tensor]")
-    # Numbers for each place may come as a tensor.
+    # Numbers for each position may come as a tensor.
     numbers = {name for name in given if name == "scalars" and isinstance(given[name], torch.Tensor)}
     lists = {name for name in given if kinds[name].startswith("List[")} | numbers
     named = {argument.name for argument in op._schema.arguments if argument.kwarg_only}
 
-    def part(name: str, place: int) -> Any:
-        return given[name][place] if name in lists else given[name]
+    def part(name: str, index: int) -> Any:
+        return given[name][index] if name in lists else given[name]
 
     return [
-        single(*(part(name, place) for name in given if name not in named), **{name: part(name, place) for name in given if name in named})
-        for place in range(count)
+        single(*(part(name, index) for name in given if name not in named), **{name: part(name, index) for name in given if name in named})
+        for index in range(count)
     ]

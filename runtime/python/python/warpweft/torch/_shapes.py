@@ -65,7 +65,7 @@ def _is_symbolic(value: Any) -> bool:
 
 
 def _evaluated(value: Any, known: dict[Any, int]) -> Any:
-    """A number of PyTorch's, with the values of a call in the places of symbols."""
+    """A number of PyTorch's, with the values of a call in place of symbols."""
     if not _is_symbolic(value):
         return value
     found = _expression(value)
@@ -108,8 +108,8 @@ def _reader(expression: Any, symbols: list[Any]) -> Optional[Callable[[Sequence[
         number = int(expression)
         return lambda lengths: number
     if expression.is_Symbol:
-        place = symbols.index(expression)
-        return lambda lengths: int(lengths[place][1])
+        position = symbols.index(expression)
+        return lambda lengths: int(lengths[position][1])
     found = [_reader(argument, symbols) for argument in expression.args]
     if not all(found):
         return None
@@ -123,12 +123,12 @@ def _reader(expression: Any, symbols: list[Any]) -> Optional[Callable[[Sequence[
     return None
 
 
-def _number_at(place: int) -> Callable[[Sequence[Any]], int]:
-    return lambda args: int(args[place])
+def _number_at(position: int) -> Callable[[Sequence[Any]], int]:
+    return lambda args: int(args[position])
 
 
-def _length_at(place: int, axis: int) -> Callable[[Sequence[Any]], int]:
-    return lambda args: int(args[place].shape[axis])
+def _length_at(position: int, axis: int) -> Callable[[Sequence[Any]], int]:
+    return lambda args: int(args[position].shape[axis])
 
 
 class Shapes:
@@ -137,13 +137,13 @@ class Shapes:
     def __init__(self, placeholders: Sequence[Any]) -> None:
         self.sources: dict[Any, Callable[[Sequence[Any]], int]] = {}
         self.ranges: dict[Any, tuple[int, int]] = {}
-        for place, node in enumerate(placeholders):
+        for position, node in enumerate(placeholders):
             value = node.meta.get("val")
             if isinstance(value, torch.SymInt):
-                self._learn(value, _number_at(place))
+                self._learn(value, _number_at(position))
             elif isinstance(value, torch.Tensor):
                 for axis, length in enumerate(value.shape):
-                    self._learn(length, _length_at(place, axis))
+                    self._learn(length, _length_at(position, axis))
 
     def _learn(self, length: Any, source: Callable[[Sequence[Any]], int]) -> None:
         if not isinstance(length, torch.SymInt) or not _expression(length).is_Symbol or _expression(length) in self.sources:
@@ -187,7 +187,7 @@ class Shapes:
         return found
 
     def symbolic(self, meta: Any, variables: dict[Any, Any]) -> Any:
-        """What a meta says, with variables in the places of symbols."""
+        """What a meta says, with variables in place of symbols."""
         if isinstance(meta, (tuple, list)):
             return [self.symbolic(part, variables) for part in meta]
         if isinstance(meta, torch.SymInt):

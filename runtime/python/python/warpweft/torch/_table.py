@@ -1,6 +1,6 @@
 """The table of ops: for each of ATen's the function that builds it of tensors of Warpweft.
 
-A builder gets a `Context` and the arguments of the call, with tensors of Warpweft in the places of PyTorch's. What it gives is cast to the type that
+A builder gets a `Context` and the arguments of the call, with tensors of Warpweft in place of PyTorch's. What it gives is cast to the type that
 ATen's meta function says, and a result of another shape than that is refused; so no builder can give a value of the wrong kind.
 """
 

@@ -1,7 +1,7 @@
 """What Dynamo sees of this package: next to nothing.
 
 While a compiled program runs, Dynamo looks at every function of Python that is called outside of its graphs, and would compile ours, too: those behind the ops of the device, of
-which it would make graphs over tensors without elements. So their files are on its list of those that are run as they are. Not on it are the functions that stand in the places
+which it would make graphs over tensors without elements. So their files are on its list of those that are run as they are. Not on it are the functions that stand in the place
 of PyTorch's own, which it looks into as it would into those.
 
 Nor does it see streams: the device has none. Where PyTorch has an accelerator, Dynamo looks the current stream up and compares it at each call of each compiled program, on

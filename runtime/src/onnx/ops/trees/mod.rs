@@ -3,7 +3,7 @@
 //! All nodes of all trees stand in one table, leaves among them, which lead to themselves. All rows go down all trees at once: a step looks up what each asks, and
 //! goes on; after as many steps as the deepest tree has levels, each row stands at a leaf of each tree. A test of a set is a chain of comparisons.
 //!
-//! Always: places in the table are checked when it is made, so no step leaves it. Tested by the cases of the package, and by tests/it/onnx.rs.
+//! Always: indices in the table are checked when it is made, so no step leaves it. Tested by the cases of the package, and by tests/it/onnx.rs.
 
 mod table;
 
@@ -104,7 +104,7 @@ fn nodes_of(call: &Call<'_>, leaves: usize) -> Result<Nodes, Failure> {
         ("nodes_falseleafs", false_leaf.len()),
     ])?;
     let count = modes.len() as i64;
-    let place = |id: i64, is_leaf: i64| {
+    let node_of = |id: i64, is_leaf: i64| {
         if is_leaf == 0 && id < count {
             id
         } else if is_leaf == 0 {
@@ -118,7 +118,7 @@ fn nodes_of(call: &Call<'_>, leaves: usize) -> Result<Nodes, Failure> {
         if !(0..=MEMBER).contains(&mode) {
             wrong!("node {at} has mode {mode}: it must lie from 0 to {MEMBER}");
         }
-        let next = [place(is_true[at], true_leaf[at]), place(is_false[at], false_leaf[at])];
+        let next = [node_of(is_true[at], true_leaf[at]), node_of(is_false[at], false_leaf[at])];
         nodes.push(asked[at], mode, splits[at], next, missing.get(at).is_some_and(|&tracks| tracks != 0));
     }
     (0..leaves).for_each(|_| _ = nodes.push_leaf());
@@ -167,7 +167,7 @@ fn ensemble(call: &Call<'_>) -> Done {
     one(transformed(call, &scores, &call.int_or("post_transform", 0)?.to_string())?)
 }
 
-/// Places in the table by tree and node.
+/// Indices in the table, by tree and node.
 type ByTree = FxHashMap<(i64, i64), i64>;
 
 /// The nodes of older models, and where each node of each tree stands in the table.
@@ -191,7 +191,7 @@ fn nodes_by_tree(call: &Call<'_>) -> Result<(Nodes, ByTree), Failure> {
         ("nodes_values", splits.len()),
     ])?;
     let keys = trees.iter().zip(ids).enumerate();
-    let places: ByTree = keys.map(|(at, (&tree, &id))| ((tree, id), at as i64)).collect();
+    let indices: ByTree = keys.map(|(at, (&tree, &id))| ((tree, id), at as i64)).collect();
     let mut nodes = Nodes::default();
     let mut known = rustc_hash::FxHashSet::default();
     for (at, mode) in modes.iter().enumerate() {
@@ -205,16 +205,16 @@ fn nodes_by_tree(call: &Call<'_>) -> Result<(Nodes, ByTree), Failure> {
         let Some(mode) = MODES.iter().position(|known| known == mode) else {
             wrong!("node {at} has mode '{mode}', which is none of {} and LEAF", MODES.join(", "));
         };
-        let place = |id: i64| places.get(&(trees[at], id)).copied().unwrap_or(-1);
+        let index = |id: i64| indices.get(&(trees[at], id)).copied().unwrap_or(-1);
         let tracks = missing.get(at).is_some_and(|&tracks| tracks != 0);
-        nodes.push(asked[at], mode as i64, splits[at], [place(is_true[at]), place(is_false[at])], tracks);
+        nodes.push(asked[at], mode as i64, splits[at], [index(is_true[at]), index(is_false[at])], tracks);
     }
-    Ok((nodes, places))
+    Ok((nodes, indices))
 }
 
 fn regressor(call: &Call<'_>) -> Done {
     let x = features(call)?;
-    let (nodes, places) = nodes_by_tree(call)?;
+    let (nodes, indices) = nodes_by_tree(call)?;
     let list = |name: &str| call.ints(name).and_then(|found| needed(name, found));
     let (trees, leaves, ids) = (list("target_treeids")?, list("target_nodeids")?, list("target_ids")?);
     let weights = match numbers(call, "target_weights_as_tensor")? {
@@ -227,8 +227,8 @@ fn regressor(call: &Call<'_>) -> Done {
         ("target_ids", ids.len()),
         ("target_weights", weights.len()),
     ])?;
-    let place = |at: usize| places.get(&(trees[at], leaves[at])).copied().unwrap_or(-1);
-    let weights = (0..ids.len()).map(|at| (place(at), ids[at], weights[at])).collect();
+    let index = |at: usize| indices.get(&(trees[at], leaves[at])).copied().unwrap_or(-1);
+    let weights = (0..ids.len()).map(|at| (index(at), ids[at], weights[at])).collect();
     let aggregate = match &*call.text_or("aggregate_function", "SUM")? {
         "SUM" => Aggregate::Sum,
         "AVERAGE" => Aggregate::Average,

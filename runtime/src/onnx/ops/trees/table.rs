@@ -1,6 +1,6 @@
 //! The table of all nodes of all trees, leaves among them, which lead to themselves; how rows go down it, and what leaves give to targets.
 //!
-//! Always: places in the table are checked before a row goes down, so no step leaves it.
+//! Always: indices in the table are checked before a row goes down, so no step leaves it.
 //!
 //! Tested with the ops ([`super`]).
 
@@ -12,7 +12,7 @@ use crate::tensor::Tensor;
 const DEPTH_MAX: usize = 4096;
 /// Elements of the table of leaves and targets.
 const LEAVES_MAX: usize = 1 << 24;
-/// What a node compares a feature with its number by; the places are the format's numbers.
+/// What a node compares a feature with its number by; the positions are the format's numbers.
 pub(super) const MODES: [&str; 6] = ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"];
 /// The one of them that holds of a number that is the same.
 pub(super) const EQUAL: i64 = 4;
@@ -56,12 +56,12 @@ impl Nodes {
         self.is_true[node] == node as i64 && self.is_false[node] == node as i64
     }
 
-    /// The levels of the deepest tree, of places and features that are there.
+    /// The levels of the deepest tree; nodes and features that are not there are errors.
     fn depth(&self, features: i64) -> Result<usize, Failure> {
         let count = self.len() as i64;
         for list in [&self.is_true, &self.is_false, &self.roots] {
-            if let Some(place) = list.iter().find(|place| !(0..count).contains(place)) {
-                wrong!("a tree leads to node {place}, and there are {count}");
+            if let Some(node) = list.iter().find(|node| !(0..count).contains(node)) {
+                wrong!("a tree leads to node {node}, and there are {count}");
             }
         }
         if let Some(feature) = self.features.iter().find(|feature| !(0..features).contains(feature)) {
@@ -86,7 +86,7 @@ impl Nodes {
         wrong!("a tree has more than {DEPTH_MAX} levels, or its nodes lead in a circle")
     }
 
-    /// The leaf of each tree that each row of x [rows, features] comes to: places in the table, [rows, trees].
+    /// The leaf of each tree that each row of x [rows, features] comes to: indices in the table, [rows, trees].
     pub(super) fn leaves(&self, x: &Tensor) -> Result<Tensor, Failure> {
         let Some(features) = x.dims()?.get(1).and_then(warpweft_compiler::ir::Dim::as_const) else {
             wrong!("the input is {}, and must be [rows, features]", x.dims()?);
@@ -131,7 +131,7 @@ impl Nodes {
 /// What leaves give to targets, and what becomes of it over the trees.
 pub(super) struct Targets {
     pub(super) count: usize,
-    /// Of leaves by their place in the table of nodes: a target and a weight.
+    /// Of leaves by their index in the table of nodes: a target and a weight.
     pub(super) weights: Vec<(i64, i64, f64)>,
     pub(super) aggregate: Aggregate,
     pub(super) base: Vec<f64>,

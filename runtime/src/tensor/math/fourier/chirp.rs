@@ -47,15 +47,15 @@ pub(super) fn chirped(x: &Complex, n: i64, sign: f64) -> Result<Complex> {
 /// As [`chirped`], of a length that is a variable: chirps are expressions of it, and the length of the transforms is one for all of its values.
 pub(super) fn chirped_by_variable(x: &Complex, n: &Dim, sign: f64) -> Result<Complex> {
     let (length, dtype) = (length_for(n.max_value()), x.re.dtype()?);
-    let chirp = |places: &Tensor, sign: f64| {
-        let angle = (places * places % Tensor::from_dim(n.clone() * 2)).cast(DType::F64)
+    let chirp = |positions: &Tensor, sign: f64| {
+        let angle = (positions * positions % Tensor::from_dim(n.clone() * 2)).cast(DType::F64)
             * (std::f64::consts::PI / Tensor::from_dim(n.clone()).cast(DType::F64));
         Complex { re: angle.cos(), im: angle.sin() * sign }.each(|part| part.cast(dtype).contiguous())
     };
     let own = chirp(&Tensor::iota(n.clone()).cast(DType::I64), sign);
     // Mirrored; what lies between is multiplied by zeros of the padding.
-    let places = Tensor::iota(length).cast(DType::I64);
-    let other = chirp(&places.minimum(length - &places), -sign);
+    let positions = Tensor::iota(length).cast(DType::I64);
+    let other = chirp(&positions.minimum(length - &positions), -sign);
     let begun = padded(&x.by(&own, |a, b| a * b), Dim::Const(length) - n.clone())?;
     Ok(convolved(&begun, &other, length, n.clone())?.by(&own, |a, b| a * b))
 }

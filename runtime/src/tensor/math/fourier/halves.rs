@@ -1,6 +1,6 @@
 //! Transforms of real numbers, whose second half mirrors the first: an even number of them is transformed as half as many complex numbers.
 //!
-//! With `z[j] = x[2 j] + i x[2 j + 1]` and `m = n / 2`, the spectrum of the even places is `(Z[k] + conj Z[m - k]) / 2`, that of the odd ones
+//! With `z[j] = x[2 j] + i x[2 j + 1]` and `m = n / 2`, the spectrum of the even indices is `(Z[k] + conj Z[m - k]) / 2`, that of the odd ones
 //! `(Z[k] - conj Z[m - k]) / 2 i`, and the whole is even + odd turned by k of n parts (Press et al., *Numerical Recipes*, 12.3).
 //! All here lies along the last axis but one.
 
@@ -21,7 +21,7 @@ pub(super) fn half_of_real(x: &Tensor, n: i64) -> Result<Complex> {
     }
     let m = n / 2;
     let pairs = x.unflatten(AXIS, [m, 2]);
-    let of = |place: i64| pairs.narrow(AXIS, place, 1).squeeze([AXIS]);
+    let of = |index: i64| pairs.narrow(AXIS, index, 1).squeeze([AXIS]);
     // What lies two apart is brought together once, and not by each load of a butterfly.
     let z = transformed(&Complex { re: of(0), im: of(1) }.each(Tensor::contiguous), m, -1.0)?;
     let first = z.each(|part| part.narrow(AXIS, 0, 1));

@@ -234,12 +234,12 @@ impl Tensor {
 
 /// All of a spectrum of real numbers, from its half, along an axis that is to be as long as a variable.
 fn mirrored_by_variable(real: &Tensor, imaginary: &Tensor, axis: i64, length: &Dim) -> Result<(Tensor, Tensor)> {
-    let places = Tensor::iota(length.clone());
-    let other = Tensor::from_dim(length.clone()).cast(DType::I32) - &places;
-    let is_other = places.gt(&other);
-    let from = places.minimum(&other);
+    let positions = Tensor::iota(length.clone());
+    let other = Tensor::from_dim(length.clone()).cast(DType::I32) - &positions;
+    let is_other = positions.gt(&other);
+    let from = positions.minimum(&other);
     let mut line = vec![Dim::Const(1); real.rank()?];
     line[axis as usize] = length.clone();
-    let sign = is_other.where_(-1, places.ones_like()).reshape(Shape::from(line)).cast(imaginary.dtype()?);
+    let sign = is_other.where_(-1, positions.ones_like()).reshape(Shape::from(line)).cast(imaginary.dtype()?);
     Ok((real.index_select(axis, &from), imaginary.index_select(axis, &from) * sign))
 }

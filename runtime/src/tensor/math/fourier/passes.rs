@@ -77,12 +77,12 @@ fn pass(x: &Complex, p: i64, q: i64, sign: f64) -> Result<Complex> {
     let axis = lead.len() as i64;
     let is_butterfly = p <= BUTTERFLY_MAX || p % 2 == 0;
     let turned = if is_butterfly {
-        let part = |x: &Complex, axis: i64, place: i64| x.each(|part| part.narrow(axis, place, 1).squeeze([axis]));
-        let given: Vec<Complex> = (0..p).map(|place| part(&x, axis, place)).collect();
+        let part = |x: &Complex, axis: i64, index: i64| x.each(|part| part.narrow(axis, index, 1).squeeze([axis]));
+        let given: Vec<Complex> = (0..p).map(|index| part(&x, axis, index)).collect();
         let mut sums = butterfly(&given, sign);
         if let Some(twiddles) = &twiddles {
-            for (place, sum) in sums.iter_mut().enumerate().skip(1) {
-                *sum = sum.by(&part(twiddles, 0, place as i64), |a, b| a * b);
+            for (index, sum) in sums.iter_mut().enumerate().skip(1) {
+                *sum = sum.by(&part(twiddles, 0, index as i64), |a, b| a * b);
             }
         }
         let is_short = inner.as_const().is_some_and(|inner| inner < SHORT);
@@ -184,10 +184,10 @@ mod tests {
                 let found = transformed(&Complex { re: table(&re), im: table(&im) }, n, sign).unwrap();
                 let (found_re, found_im) = (found.re.to_vec::<f64>().unwrap(), found.im.to_vec::<f64>().unwrap());
                 for at in 0..count as i64 {
-                    let (k, place) = (at / inner, at % inner);
+                    let (k, column) = (at / inner, at % inner);
                     let (mut wanted_re, mut wanted_im) = (0.0, 0.0);
                     for j in 0..n {
-                        let ((cosine, sine), from) = (direction(j * k, n), (j * inner + place) as usize);
+                        let ((cosine, sine), from) = (direction(j * k, n), (j * inner + column) as usize);
                         wanted_re += re[from] * cosine - sign * im[from] * sine;
                         wanted_im += sign * re[from] * sine + im[from] * cosine;
                     }

@@ -44,7 +44,7 @@ class Kind:
         self.is_random = torch.Tag.nondeterministic_seeded in op.tags
         self.functional = op if not schema.is_mutable else _functional(op, self.written)
         # Whether the op may write to its first argument, which ATen then gives as `out`, too.
-        self.has_place = hasattr(torch.ops.aten, schema.name.partition("::")[2] + "_")
+        self.has_in_place = hasattr(torch.ops.aten, schema.name.partition("::")[2] + "_")
         self.names = [argument.name for argument in schema.arguments]
 
 
@@ -131,8 +131,8 @@ def _expressed(op: Any, kind: Kind, args: Any, kwargs: Any) -> Any:
     if meta is None:
         raise Unsupported("its functional form is refused")
     outs = list(meta.out) if isinstance(meta.out, (tuple, list)) else [meta.out]
-    has_place = kind.has_place and len(targets) == 1 and targets[0] is args[0]
-    _refuse_targets(targets, outs, is_out, _metas.leaves(args, kwargs), torch.Tag.pointwise in functional.tags, has_place)
+    has_in_place = kind.has_in_place and len(targets) == 1 and targets[0] is args[0]
+    _refuse_targets(targets, outs, is_out, _metas.leaves(args, kwargs), torch.Tag.pointwise in functional.tags, has_in_place)
     found = _computed(functional, args, kwargs, meta, False)
     values = list(found) if isinstance(found, (tuple, list)) else [found]
     for target, value, out in zip(targets, values, outs):
@@ -143,7 +143,7 @@ def _expressed(op: Any, kind: Kind, args: Any, kwargs: Any) -> Any:
 
 
 def _refuse_targets(
-    targets: list[torch.Tensor], outs: list[Any], is_out: bool, leaves: list[Any], is_pointwise: bool, has_place: bool
+    targets: list[torch.Tensor], outs: list[Any], is_out: bool, leaves: list[Any], is_pointwise: bool, has_in_place: bool
 ) -> None:
     """Refuses results that do not fit what they are written to, and writes to what is read: the host says what becomes of them."""
     own = {target.untyped_storage()._cdata for target in targets}
@@ -154,7 +154,7 @@ def _refuse_targets(
         # Memory that is not empty is made larger with a warning, which is the host's.
         if target.shape != out.shape and not (is_out and target.numel() == 0 and not reads_them):
             raise Unsupported("its result has another shape")
-    if is_out and reads_them and not is_pointwise and not has_place:
+    if is_out and reads_them and not is_pointwise and not has_in_place:
         raise Unsupported("what it writes to is what it reads")
     _refuse_overlaps(targets, leaves)
     for target in targets:
@@ -205,9 +205,9 @@ def is_wrapped(value: torch.Tensor) -> bool:
 
 def _refuse_overlaps(targets: list[torch.Tensor], leaves: list[Any]) -> None:
     """Refuses to write where an argument that is another view of the same storage may show the same elements, or two targets do."""
-    for place, target in enumerate(targets):
+    for position, target in enumerate(targets):
         own = target.untyped_storage()._cdata
-        for leaf in [*leaves, *targets[place + 1 :]]:
+        for leaf in [*leaves, *targets[position + 1 :]]:
             if leaf is target or not _memory.is_ours(leaf) or leaf.untyped_storage()._cdata != own:
                 continue
             same = leaf.shape == target.shape and leaf.stride() == target.stride() and leaf.storage_offset() == target.storage_offset()
@@ -238,13 +238,13 @@ def _lazy(value: Any) -> Any:
     return _memory.read(value)
 
 
-# Where places may be told by tensors of the host, as PyTorch has it.
-_PLACES = {"index", "_unsafe_index", "index_put", "_unsafe_index_put", "_index_put_impl", "index_put_", "_index_put_impl_"}
+# Where indices may be told by tensors of the host, as PyTorch has it.
+_INDEXED = {"index", "_unsafe_index", "index_put", "_unsafe_index_put", "_index_put_impl", "index_put_", "_index_put_impl_"}
 
 
 def refuse_others(op: Any, leaves: list[Any]) -> None:
     """Raises where a tensor is on another device, as PyTorch does; numbers of the host may be anywhere."""
-    if op.overloadpacket.__name__ in _PLACES:
+    if op.overloadpacket.__name__ in _INDEXED:
         return
     for leaf in leaves:
         if leaf.ndim and not _memory.is_ours(leaf):
@@ -303,7 +303,7 @@ def _fitting(result: Any, meta: Any, own: set[int], wraps: bool) -> Any:
 
 @functools.cache
 def _changing() -> frozenset[Any]:
-    """Ops that take a tensor in the place of a number."""
+    """Ops that take a tensor in place of a number."""
     aten = torch.ops.aten
     return frozenset(
         [aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor, aten.rsub.Scalar, aten.addcmul.default, aten.addcdiv.default]
@@ -311,15 +311,15 @@ def _changing() -> frozenset[Any]:
 
 
 _numbers: dict[Any, set[float]] = {}
-# So many numbers are part of programs, for each place where they stand.
+# So many numbers are part of programs, for each position where they stand.
 _CONSTANTS = 8
 
 
-def _is_data(place: Any, value: Any) -> bool:
+def _is_data(position: Any, value: Any) -> bool:
     """Whether a number is one of many that stand there, such as a rate that changes by the step: then it is no part of what is compiled."""
     if not isinstance(value, float) or not math.isfinite(value):
         return False
-    seen = _numbers.setdefault(place, set())
+    seen = _numbers.setdefault(position, set())
     if len(seen) < _CONSTANTS:
         seen.add(value)
     return value not in seen
@@ -328,10 +328,10 @@ def _is_data(place: Any, value: Any) -> bool:
 def _with_data(op: Any, args: Any, kwargs: Any, dtype: Any) -> Any:
     """The arguments with such numbers as tensors."""
 
-    def change(place: Any, value: Any) -> Any:
-        return ww.from_dlpack(torch.tensor(value, dtype=dtype)) if _is_data((op, place), value) else value
+    def change(position: Any, value: Any) -> Any:
+        return ww.from_dlpack(torch.tensor(value, dtype=dtype)) if _is_data((op, position), value) else value
 
-    return [change(place, value) for place, value in enumerate(args)], {name: change(name, value) for name, value in kwargs.items()}
+    return [change(position, value) for position, value in enumerate(args)], {name: change(name, value) for name, value in kwargs.items()}
 
 
 def _built(op: Any, args: Any, kwargs: Any, meta: _metas.Meta) -> Any:
@@ -348,7 +348,7 @@ def _built(op: Any, args: Any, kwargs: Any, meta: _metas.Meta) -> Any:
         if op in _changing() and meta.out.dtype.is_floating_point:
             values = _with_data(op, *values, meta.out.dtype)
         context = Context(
-            meta.out, tuple(meta.args), meta.kwargs, frozenset(place for place, out in enumerate(outs) if out is not None and out.numel())
+            meta.out, tuple(meta.args), meta.kwargs, frozenset(number for number, out in enumerate(outs) if out is not None and out.numel())
         )
         value = TABLE[op](context, *values[0], **values[1])
     found = _result(value, meta.out)

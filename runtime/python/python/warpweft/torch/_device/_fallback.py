@@ -41,10 +41,10 @@ def count(op: Any, why: str) -> None:
 def written(op: Any, args: Any, kwargs: Any) -> list[torch.Tensor]:
     """The tensors that a call writes to."""
     found: list[torch.Tensor] = []
-    for place, argument in enumerate(op._schema.arguments):
+    for position, argument in enumerate(op._schema.arguments):
         if argument.alias_info is None or not argument.alias_info.is_write:
             continue
-        value = kwargs.get(argument.name) if argument.kwarg_only or place >= len(args) else args[place]
+        value = kwargs.get(argument.name) if argument.kwarg_only or position >= len(args) else args[position]
         found.extend(value if isinstance(value, (list, tuple)) else [value] if value is not None else [])
     return found
 

@@ -65,14 +65,14 @@ _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.uint16, to
 
 
 @functools.cache
-def _tensor_places(op: Any) -> frozenset[int]:
-    return frozenset(place for place, argument in enumerate(op._schema.arguments) if str(argument.type) in ("Tensor", "Optional[Tensor]"))
+def _tensor_positions(op: Any) -> frozenset[int]:
+    return frozenset(number for number, argument in enumerate(op._schema.arguments) if str(argument.type) in ("Tensor", "Optional[Tensor]"))
 
 
 def with_tensors(op: Any, args: Any) -> Any:
     """Arguments with tensors where an op wants such and a number of Python came; in the type that it has beside the first tensor."""
-    places = _tensor_places(op)
-    if not any(isinstance(value, (int, float, complex)) for place, value in enumerate(args) if place in places):
+    positions = _tensor_positions(op)
+    if not any(isinstance(value, (int, float, complex)) for position, value in enumerate(args) if position in positions):
         return args
     first = next((value for value in args if isinstance(value, torch.Tensor)), None)
 
@@ -84,7 +84,7 @@ def with_tensors(op: Any, args: Any) -> Any:
             return found if first.ndim else found.to(kind)
         return torch.tensor(value, dtype=kind)
 
-    return [tensor(value) if place in places and isinstance(value, (int, float, complex)) else value for place, value in enumerate(args)]
+    return [tensor(value) if at in positions and isinstance(value, (int, float, complex)) else value for at, value in enumerate(args)]
 
 
 def _called(op: Any, args: Any, kwargs: Any) -> Any:

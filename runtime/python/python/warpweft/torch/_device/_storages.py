@@ -81,7 +81,7 @@ def _byteswap(swap: Callable[..., Any], self: Any, *args: Any) -> Any:
 
 
 def _tag(storage: Any) -> Any:
-    """What a file calls the place of a storage."""
+    """What a file calls the location of a storage."""
     return "warpweft" if _is_ours(_untyped(storage)) else None
 
 

@@ -13,7 +13,7 @@ import warpweft as ww
 from warpweft.torch._ops.fourier import abs_, real
 from warpweft.torch._table import COMPLEX, TABLE, Context, Pair, Unsupported, dtype_of
 
-# The places of arguments that an op is linear in together.
+# The positions of arguments that an op is linear in together.
 _LINEAR = {
     "add.Tensor": (0, 1), "sub.Tensor": (0, 1), "neg": (0,), "_neg_view": (0,), "where.self": (1, 2), "cat": (0,), "stack": (0,), "copy": (0, 1), "slice_scatter": (0, 1),
     "select_scatter": (0, 1), "sum": (0,), "sum.dim_IntList": (0,), "mean": (0,), "mean.dim": (0,), "cumsum": (0,), "index.Tensor": (0,), "gather": (0,),
@@ -53,8 +53,8 @@ def _metas(value: Any) -> Any:
     return type(value)(map(_metas, value)) if isinstance(value, (list, tuple)) else real(value)
 
 
-def _each_part(name: str, places: tuple[int, ...]) -> None:
-    """Enters an op that is linear in the arguments at these places."""
+def _each_part(name: str, positions: tuple[int, ...]) -> None:
+    """Enters an op that is linear in the arguments at these positions."""
     found = _found(name)
     plain = TABLE.get(found)
     if found is None or plain is None:
@@ -72,7 +72,7 @@ def _each_part(name: str, places: tuple[int, ...]) -> None:
         kwargs = {key: real_type(value) for key, value in kwargs.items()}
         found = []
         for is_real in (True, False):
-            given = [_part(value, is_real, kind) if place in places else value for place, value in enumerate(args)]
+            given = [_part(value, is_real, kind) if number in positions else value for number, value in enumerate(args)]
             found.append(plain(inner, *given, **kwargs))
         return tuple(Pair(*parts) for parts in zip(*found)) if isinstance(found[0], (tuple, list)) else Pair(*found)
 
@@ -187,8 +187,8 @@ def _enter_angle() -> None:
         COMPLEX.add(found)
 
 
-for _name, _places in _LINEAR.items():
-    _each_part(_name, _places)
+for _name, _positions in _LINEAR.items():
+    _each_part(_name, _positions)
 for _name in ("mul.Tensor", "mul.Scalar"):
     _of_pairs(_name, _product, 2)
 for _name in ("div.Tensor", "div.Scalar"):

@@ -44,13 +44,13 @@ def arange(c: Context, start: Any, end: Any = None, step: Any = 1, **kwargs: Any
     if end is None:
         start, end = 0, start
     (length,) = c.shape
-    places = ww.arange(length, dtype=ww.int64)
+    positions = ww.arange(length, dtype=ww.int64)
     if not c.first.is_floating_point() and isinstance(start, (int, float)) and isinstance(step, (int, float)):
         # As many as the numbers say, and then these without their fractions: so PyTorch has it on the CPU.
         start, step = int(start), int(step)
     if isinstance(start, int) and isinstance(step, int):
-        return places * step + start
-    return (places.astype(ww.float64) * float(step) + float(start)).astype(c.dtype)
+        return positions * step + start
+    return (positions.astype(ww.float64) * float(step) + float(start)).astype(c.dtype)
 
 
 @op("prims::iota")

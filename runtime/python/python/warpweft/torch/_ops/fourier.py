@@ -164,8 +164,8 @@ _enter()
 def _frequencies(c: Context, n: int, d: float, start: Any) -> ww.Tensor:
     """The frequency of each number of a transform of n elements, counted from `start` on as the elements of a ring."""
     (length,) = c.shape
-    places = ww.arange(length, dtype=ww.int64)
-    return ww.where(places >= start, places - n, places).astype(c.dtype) * (1.0 / (n * d))
+    positions = ww.arange(length, dtype=ww.int64)
+    return ww.where(positions >= start, positions - n, positions).astype(c.dtype) * (1.0 / (n * d))
 
 
 @op("fft_fftfreq")

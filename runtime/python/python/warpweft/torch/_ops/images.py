@@ -1,8 +1,8 @@
 """Images padded by what they show, their windows as columns (`unfold`), and images resampled (`interpolate`), with the derivatives of all three.
 
-An axis is resampled by itself: each result is the sum of a few elements times weights. Lengths are numbers here, so places and weights are tables that are worked out
+An axis is resampled by itself: each result is the sum of a few elements times weights. Lengths are numbers here, so indices and weights are tables that are worked out
 with the function. The derivative is such a sum, too: of the results that an element went into. Where lengths are variables, `_decompositions` takes
-these ops apart before. Places are computed in the type that PyTorch computes them in. Tests: tests/test_programs.py, against eager PyTorch.
+these ops apart before. Positions are computed in the type that PyTorch computes them in. Tests: tests/test_programs.py, against eager PyTorch.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def resampling(*more: str) -> list[Any]:
 
 def _padded(x: ww.Tensor, pad: Any, mode: str) -> ww.Tensor:
     pairs, amounts = [(0, 0)] * x.ndim, numbers(pad)
-    for place in range(len(amounts) // 2):
-        pairs[x.ndim - 1 - place] = (amounts[2 * place], amounts[2 * place + 1])
+    for position in range(len(amounts) // 2):
+        pairs[x.ndim - 1 - position] = (amounts[2 * position], amounts[2 * position + 1])
     x = x.pad([(max(before, 0), max(after, 0)) for before, after in pairs], mode)
     # What is cut off is still shown beyond the other edge.
     for axis, (before, after) in enumerate(pairs):
@@ -104,21 +104,21 @@ def col2im(c: Context, columns: ww.Tensor, lengths: Any, sizes: Any, dilations: 
 
 
 def _nearest(exact: bool, length: int, outputs: int, scale: Optional[float]) -> np.ndarray:
-    """The one place of each result."""
+    """The one index of each result."""
     at = np.arange(outputs, dtype=np.float32) + np.float32(0.5 if exact else 0.0)
     found = np.floor(at * np.float32(step_between(length, outputs, False, scale))).astype(np.int64)
     if outputs in (length, 2 * length) and not exact:
         found = np.arange(outputs) // (outputs // length)
-    places: np.ndarray = np.minimum(found, length - 1)
-    return places
+    indices: np.ndarray = np.minimum(found, length - 1)
+    return indices
 
 
 def _between(dtype: ww.DType, length: int, outputs: int, align: bool, scale: Optional[float], clamp: bool) -> tuple[np.ndarray, np.ndarray]:
     """The element before each result, and how far behind it the result is."""
     wide: Any = np.float64 if dtype == ww.float64 else np.float32
-    places: Any = np.arange(outputs, dtype=wide)
+    positions: Any = np.arange(outputs, dtype=wide)
     step = wide(step_between(length, outputs, align, scale))
-    at = places * step if align else (places + wide(0.5)) * step - wide(0.5)
+    at = positions * step if align else (positions + wide(0.5)) * step - wide(0.5)
     at = np.maximum(at, wide(0)) if clamp else at
     low = np.floor(at).astype(np.int64)
     low = np.minimum(low, length - 1) if clamp else low
@@ -141,22 +141,22 @@ def _cubic(dtype: ww.DType, length: int, outputs: int, align: bool, scale: Optio
     def far(x: Any) -> Any:
         return ((x * -0.75 + 3.75) * x - 6) * x + 3
 
-    places = np.clip(np.stack([low + k for k in (-1, 0, 1, 2)]), 0, length - 1)
-    return places, np.stack([far(share + 1), near(share), near(1 - share), far(2 - share)])
+    indices = np.clip(np.stack([low + k for k in (-1, 0, 1, 2)]), 0, length - 1)
+    return indices, np.stack([far(share + 1), near(share), near(1 - share), far(2 - share)])
 
 
 def _transposed(taps: Taps, length: int) -> Taps:
     """For each element the results that it went into, with its weights in them."""
-    places, weights = taps
-    results = np.broadcast_to(np.arange(places.shape[1]), places.shape)
-    order = np.argsort(places, axis=None, kind="stable")
-    element, result, weight = (found.reshape(-1)[order] for found in (places, results, weights))
+    indices, weights = taps
+    results = np.broadcast_to(np.arange(indices.shape[1]), indices.shape)
+    order = np.argsort(indices, axis=None, kind="stable")
+    element, result, weight = (found.reshape(-1)[order] for found in (indices, results, weights))
     kept = weight != 0
     element, result, weight = element[kept], result[kept], weight[kept]
     count = np.bincount(element, minlength=length)
     first = np.cumsum(count) - count
     number = np.arange(len(element)) - first[element]
-    # What is left over has no weight, and a place near the others.
+    # What is left over has no weight, and an index near the others.
     wide = max(int(count.max(initial=0)), 1)
     near = result[np.minimum(first, len(result) - 1)] if len(result) else np.zeros(length, np.int64)
     found, shares = np.tile(near, (wide, 1)), np.zeros((wide, length), weights.dtype)
@@ -164,38 +164,38 @@ def _transposed(taps: Taps, length: int) -> Taps:
     return found, shares
 
 
-def _regular(x: ww.Tensor, axis: int, places: np.ndarray) -> Optional[ww.Tensor]:
+def _regular(x: ww.Tensor, axis: int, indices: np.ndarray) -> Optional[ww.Tensor]:
     """Elements that are each repeated equally often, or that lie equally far apart, without a table."""
-    length, outputs = x.shape[axis], len(places)
-    if outputs % length == 0 and np.array_equal(places, np.arange(outputs) // (outputs // length)):
+    length, outputs = x.shape[axis], len(indices)
+    if outputs % length == 0 and np.array_equal(indices, np.arange(outputs) // (outputs // length)):
         before, after = list(x.shape[:axis]), list(x.shape[axis + 1 :])
         spread = x.reshape(*before, length, 1, *after).expand((*before, length, outputs // length, *after))
         return spread.reshape(*before, outputs, *after)
-    steps = np.diff(places)
+    steps = np.diff(indices)
     if len(steps) and steps[0] > 0 and (steps == steps[0]).all():
-        index: Any = (slice(None),) * axis + (slice(int(places[0]), int(places[-1]) + 1, int(steps[0])),)
+        index: Any = (slice(None),) * axis + (slice(int(indices[0]), int(indices[-1]) + 1, int(steps[0])),)
         return x[index]
     return None
 
 
-def _selected(x: ww.Tensor, axis: int, places: np.ndarray) -> ww.Tensor:
-    found = _regular(x, axis, places)
-    return x.index_select(axis, ww.Tensor(places.astype(np.int32))) if found is None else found
+def _selected(x: ww.Tensor, axis: int, indices: np.ndarray) -> ww.Tensor:
+    found = _regular(x, axis, indices)
+    return x.index_select(axis, ww.Tensor(indices.astype(np.int32))) if found is None else found
 
 
 def _weighed(x: ww.Tensor, axis: int, taps: Taps) -> ww.Tensor:
     """Each result along an axis as the sum of its elements times their weights."""
-    places, weights = taps
+    indices, weights = taps
     numpy_type = np.float64 if x.dtype == ww.float64 else np.float32
-    if len(places) > _MOST_TAPS:
-        matrix = np.zeros((x.shape[axis], places.shape[1]), numpy_type)
-        np.add.at(matrix, (places, np.broadcast_to(np.arange(places.shape[1]), places.shape)), weights)
+    if len(indices) > _MOST_TAPS:
+        matrix = np.zeros((x.shape[axis], indices.shape[1]), numpy_type)
+        np.add.at(matrix, (indices, np.broadcast_to(np.arange(indices.shape[1]), indices.shape)), weights)
         order = [k for k in range(x.ndim) if k != axis] + [axis]
         return x.permute(*order).matmul(ww.Tensor(matrix)).permute(*(order.index(k) for k in range(x.ndim)))
     shape = [1] * x.ndim
     shape[axis] = -1
     total: Optional[ww.Tensor] = None
-    for at, weight in zip(places, weights):
+    for at, weight in zip(indices, weights):
         part = _selected(x, axis, at)
         part = part if (weight == 1).all() else part * ww.Tensor(weight.astype(numpy_type)).reshape(*shape)
         total = part if total is None else total + part
@@ -224,18 +224,18 @@ def _enter_nearest(name: str) -> None:
     def forward(c: Context, x: ww.Tensor, output_size: Any, *scales: Any, **named: Any) -> Any:
         sizes = numbers(output_size)
         _checked(c, x, sizes)
-        for place, (outputs, scale) in enumerate(zip(sizes, _scales(len(sizes), scales, named))):
-            x = _selected(x, place + 2, _nearest(exact, x.shape[place + 2], outputs, scale))
+        for position, (outputs, scale) in enumerate(zip(sizes, _scales(len(sizes), scales, named))):
+            x = _selected(x, position + 2, _nearest(exact, x.shape[position + 2], outputs, scale))
         return x
 
     def backward(c: Context, cotangent: ww.Tensor, output_size: Any, input_size: Any, *scales: Any, **named: Any) -> Any:
         sizes, lengths = numbers(output_size), numbers(input_size)
         _checked(c, cotangent, lengths)
         found = _wide(cotangent)
-        for place, (outputs, scale) in enumerate(zip(sizes, _scales(len(sizes), scales, named))):
-            length = lengths[place + 2]
-            places = _nearest(exact, length, outputs, scale)
-            found = _weighed(found, place + 2, _transposed((places[None], np.ones((1, outputs))), length))
+        for position, (outputs, scale) in enumerate(zip(sizes, _scales(len(sizes), scales, named))):
+            length = lengths[position + 2]
+            indices = _nearest(exact, length, outputs, scale)
+            found = _weighed(found, position + 2, _transposed((indices[None], np.ones((1, outputs))), length))
         return found
 
     op(name)(forward)
@@ -251,17 +251,17 @@ def _enter_weighted(name: str) -> None:
         if not is_float(x.dtype):
             raise Unsupported("images of integers, which PyTorch weighs by integers")
         x = _wide(x)
-        for place, (outputs, scale) in enumerate(zip(sizes, _scales(len(sizes), scales, named))):
-            x = _weighed(x, place + 2, taps(x.dtype, x.shape[place + 2], outputs, align, scale))
+        for position, (outputs, scale) in enumerate(zip(sizes, _scales(len(sizes), scales, named))):
+            x = _weighed(x, position + 2, taps(x.dtype, x.shape[position + 2], outputs, align, scale))
         return x
 
     def backward(c: Context, cotangent: ww.Tensor, output_size: Any, input_size: Any, align: bool, *scales: Any, **named: Any) -> Any:
         sizes, lengths = numbers(output_size), numbers(input_size)
         _checked(c, cotangent, lengths)
         found = _wide(cotangent)
-        for place, (outputs, scale) in enumerate(zip(sizes, _scales(len(sizes), scales, named))):
-            length = lengths[place + 2]
-            found = _weighed(found, place + 2, _transposed(taps(found.dtype, length, outputs, align, scale), length))
+        for position, (outputs, scale) in enumerate(zip(sizes, _scales(len(sizes), scales, named))):
+            length = lengths[position + 2]
+            found = _weighed(found, position + 2, _transposed(taps(found.dtype, length, outputs, align, scale), length))
         return found
 
     op(name)(forward)

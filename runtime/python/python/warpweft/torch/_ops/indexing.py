@@ -24,7 +24,7 @@ def _split(c: Context, x: ww.Tensor, indices: Any) -> tuple[list[int], list[ww.T
         if index is None:
             continue
         if index.dtype in (ww.bool_, ww.uint8):
-            raise Unsupported("a mask names places that depend on values")
+            raise Unsupported("a mask names indices that depend on values")
         axes.append(axis)
         found.append(index)
     return axes, found
@@ -64,13 +64,13 @@ def index_put(c: Context, x: ww.Tensor, indices: Any, values: ww.Tensor, accumul
 
 
 def _put_where(x: ww.Tensor, mask: ww.Tensor, values: ww.Tensor, accumulate: bool) -> ww.Tensor:
-    """Rows of values for the places where a mask of the first axes holds, in their order."""
+    """Rows of values for the positions where a mask of the first axes holds, in their order."""
     rest = x.shape[mask.ndim :]
     if values.ndim == len(rest) + 1 and values.shape[0] != 1:
         if not values.shape[0]:
             return x
-        places = (mask.reshape(-1).astype(ww.int64).cumsum(0) - 1).clip(0, values.shape[0] - 1)
-        rows = values.index_select(0, places)
+        indices = (mask.reshape(-1).astype(ww.int64).cumsum(0) - 1).clip(0, values.shape[0] - 1)
+        rows = values.index_select(0, indices)
     else:
         rows = values
     rows = rows.expand((count_of(mask), *rest)).reshape(x.shape)
@@ -78,16 +78,16 @@ def _put_where(x: ww.Tensor, mask: ww.Tensor, values: ww.Tensor, accumulate: boo
 
 
 def _accumulated(x: ww.Tensor, axes: list[int], indices: list[ww.Tensor], values: ww.Tensor) -> ww.Tensor:
-    """Sums at places: the indexed axes become one, which is scattered to."""
+    """Sums at indices: the indexed axes become one, which is scattered to."""
     adjacent = axes == list(range(axes[0], axes[0] + len(axes)))
     order = axes + [axis for axis in range(x.ndim) if axis not in axes]
     rest = [x.shape[axis] for axis in order[len(axes) :]]
     shape: tuple[int, ...] = ()
     for found in indices:
         shape = _broadcast(shape, found.shape)
-    place: Any = 0
+    position: Any = 0
     for axis, found in zip(axes, indices):
-        place = _positive(found.astype(ww.int64), x.shape[axis]).expand(shape) + place * x.shape[axis]
+        position = _positive(found.astype(ww.int64), x.shape[axis]).expand(shape) + position * x.shape[axis]
     count = 1
     for length in shape:
         count *= length
@@ -99,7 +99,7 @@ def _accumulated(x: ww.Tensor, axes: list[int], indices: list[ww.Tensor], values
     spread = moved(values, x.dtype).expand(whole)
     spread = spread.permute([*range(lead, lead + len(shape)), *range(lead), *range(lead + len(shape), len(whole))])
     flat = x.permute(order).reshape(-1, inner)
-    index = place.reshape(count, 1).expand(count, inner)
+    index = position.reshape(count, 1).expand(count, inner)
     summed = flat.scatter_reduce(0, index, spread.reshape(count, inner), "sum")
     back = [order.index(axis) for axis in range(x.ndim)]
     return summed.reshape([x.shape[axis] for axis in order]).permute(back)
@@ -189,14 +189,14 @@ def embedding(c: Context, weight: ww.Tensor, index: ww.Tensor, *args: Any, **kwa
 def embedding_backward(c: Context, cotangent: ww.Tensor, index: ww.Tensor, count: int, padding: int, scale: bool) -> Any:
     rows, width = count_of(index), cotangent.shape[-1]
     flat = cotangent.reshape(rows, width)
-    places = _wide(index).reshape(rows, 1)
+    indices = _wide(index).reshape(rows, 1)
     if padding >= 0:
-        flat = ww.where(places == padding, 0.0, flat)
+        flat = ww.where(indices == padding, 0.0, flat)
     if scale:
-        line = places.reshape(rows)
+        line = indices.reshape(rows)
         often = ww.zeros(int(count), dtype=ww.int64).scatter_reduce(0, line, ww.ones(rows, dtype=ww.int64), "sum")
         flat = flat / often.index_select(0, line).reshape(rows, 1).astype(flat.dtype)
-    return ww.zeros(int(count), width, dtype=c.dtype).scatter_reduce(0, places.expand(rows, width), flat, "sum")
+    return ww.zeros(int(count), width, dtype=c.dtype).scatter_reduce(0, indices.expand(rows, width), flat, "sum")
 
 
 @op("masked_scatter")
@@ -205,8 +205,8 @@ def masked_scatter(c: Context, x: ww.Tensor, mask: ww.Tensor, source: ww.Tensor)
         return x
     x, mask = x.expand(c.shape), mask.expand(c.shape)
     flat = mask.reshape(-1)
-    places = (flat.astype(ww.int64).cumsum(0) - 1).clip(0, count_of(source) - 1)
-    return ww.where(flat, source.reshape(-1).index_select(0, places), x.reshape(-1)).reshape(c.shape)
+    indices = (flat.astype(ww.int64).cumsum(0) - 1).clip(0, count_of(source) - 1)
+    return ww.where(flat, source.reshape(-1).index_select(0, indices), x.reshape(-1)).reshape(c.shape)
 
 
 @op("take")
@@ -221,9 +221,9 @@ def take(c: Context, x: ww.Tensor, index: ww.Tensor) -> Any:
 def put(c: Context, x: ww.Tensor, index: ww.Tensor, source: ww.Tensor, accumulate: bool = False) -> Any:
     if not index.size:
         return x
-    places, values = _positive(index, count_of(x)).reshape(-1), source.reshape(-1)
+    indices, values = _positive(index, count_of(x)).reshape(-1), source.reshape(-1)
     flat = x.reshape(-1)
-    found = flat.scatter_reduce(0, places, values, "sum") if accumulate else flat.scatter(0, places, values)
+    found = flat.scatter_reduce(0, indices, values, "sum") if accumulate else flat.scatter(0, indices, values)
     return found.reshape(x.shape)
 
 
@@ -287,7 +287,7 @@ def nonzero_static(c: Context, x: ww.Tensor, *, size: int, fill_value: int = -1)
     count = held.astype(ww.int64).sum()
     if not x.size:
         return ww.full(c.shape, fill_value, dtype=ww.int64)
-    # Each place goes to its number among those that hold something; all others, and those that are too many, go to one more.
+    # Each position goes to its number among those that hold something; all others, and those that are too many, go to one more.
     number = (held.astype(ww.int64).cumsum(0) - 1).minimum(int(size))
     target = ww.where(held, number, int(size))
     flat = ww.zeros(int(size) + 1, dtype=ww.int64).scatter(0, target, ww.arange(count_of(x), dtype=ww.int64))[: int(size)]
@@ -313,9 +313,9 @@ def histc(c: Context, x: ww.Tensor, bins: int = 100, min: Any = 0, max: Any = 0)
         return ww.zeros(c.shape, dtype=c.dtype)
     inside = (flat >= low) & (flat <= high)
     # In PyTorch's order, which tells where a number on an edge belongs.
-    place = ((flat - low) * int(bins) / (high - low)).floor()
-    place = ww.where(inside, place, 0.0).astype(ww.int64).minimum(int(bins) - 1)
-    target = ww.where(inside, place, int(bins))
+    number = ((flat - low) * int(bins) / (high - low)).floor()
+    number = ww.where(inside, number, 0.0).astype(ww.int64).minimum(int(bins) - 1)
+    target = ww.where(inside, number, int(bins))
     return ww.zeros(int(bins) + 1, dtype=x.dtype).scatter_reduce(0, target, ww.ones(count_of(x), dtype=x.dtype), "sum")[: int(bins)]
 
 
@@ -379,14 +379,14 @@ def embedding_bag(
     if not indices.size:
         raise Unsupported("bags of nothing")
     bags, rows = c.shape[0], count_of(indices)
-    places = ww.arange(rows, dtype=ww.int64)
+    positions = ww.arange(rows, dtype=ww.int64)
     # The bag of a row is the last that begins before it or at it: of several that begin there, all but one are empty.
     begins = ww.zeros(rows + 1, dtype=ww.int64)
     begins = begins.scatter_reduce(0, _wide(offsets).astype(ww.int64)[:bags], ww.ones(bags, dtype=ww.int64), "sum")
     bag = begins.cumsum(0)[:rows] - 1
     counts = (_wide(indices).astype(ww.int64) != padding_idx) if padding_idx >= 0 else ww.ones(rows, dtype=ww.bool_)
     if include_last_offset:
-        counts = counts & (places < offsets.astype(ww.int64)[bags])
+        counts = counts & (positions < offsets.astype(ww.int64)[bags])
     taken = weight.index_select(0, _wide(indices))
     if per_sample_weights is not None:
         taken = taken * per_sample_weights.unsqueeze(1)
@@ -406,7 +406,7 @@ def embedding_bag(
             # The first of the largest rows, as the number of its embedding.
             is_largest = taken.equal(ww.concat([found, empty[:1]], 0).gather(0, spread))
             first = ww.full((bags + 1, weight.shape[1]), rows - 1, dtype=ww.int64)
-            first = first.scatter_reduce(0, spread, ww.where(is_largest, places.unsqueeze(1), rows - 1), "amin")[:bags]
+            first = first.scatter_reduce(0, spread, ww.where(is_largest, positions.unsqueeze(1), rows - 1), "amin")[:bags]
             rest[2] = ww.where(number > 0, _wide(indices).astype(ww.int64).index_select(0, first.reshape(-1)).reshape(first.shape), 0)
         found = ww.where(number > 0, found, 0.0)
     else:
@@ -419,9 +419,9 @@ def embedding_bag(
 def _histogram(x: ww.Tensor, edges: ww.Tensor, weight: Any, density: bool) -> tuple[ww.Tensor, ww.Tensor]:
     """How much lies between neighbouring edges, the last edge included."""
     flat, bins = x.reshape(-1), count_of(edges) - 1
-    place = (edges.unsqueeze(0) <= flat.unsqueeze(1)).astype(ww.int64).sum(1) - 1
-    place = ww.where(flat.equal(edges[bins]), bins - 1, place)
-    target = ww.where((place < 0) | (place >= bins) | flat.isnan(), bins, place)
+    number = (edges.unsqueeze(0) <= flat.unsqueeze(1)).astype(ww.int64).sum(1) - 1
+    number = ww.where(flat.equal(edges[bins]), bins - 1, number)
+    target = ww.where((number < 0) | (number >= bins) | flat.isnan(), bins, number)
     weights = ww.ones(count_of(flat), dtype=x.dtype) if weight is None else weight.reshape(-1)
     found = ww.zeros(bins + 1, dtype=x.dtype).scatter_reduce(0, target, weights, "sum")[:bins]
     return (found / edges.diff() / found.sum() if density else found), edges

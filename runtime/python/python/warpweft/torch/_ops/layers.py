@@ -188,12 +188,12 @@ op("avg_pool3d_backward")(_avg_pool_backward(3))
 
 
 def _adaptive_bounds(length: int, count: int) -> list[tuple[int, int]]:
-    return [(place * length // count, -(-(place + 1) * length // count)) for place in range(count)]
+    return [(position * length // count, -(-(position + 1) * length // count)) for position in range(count)]
 
 
 def _adaptive_avg(x: ww.Tensor, sizes: list[int]) -> ww.Tensor:
-    for place, count in enumerate(sizes):
-        axis = x.ndim - len(sizes) + place
+    for position, count in enumerate(sizes):
+        axis = x.ndim - len(sizes) + position
         if count == 1:
             x = x.mean(axis, True)
             continue
@@ -230,16 +230,16 @@ def _adaptive_max(axes: int) -> Any:
         lead = list(x.shape[: x.ndim - axes])
         windows: list[list[int]] = [[]]
         for count in sizes:
-            windows = [[*window, place] for window in windows for place in range(count)]
+            windows = [[*window, position] for window in windows for position in range(count)]
         bounds = [_adaptive_bounds(length, count) for length, count in zip(inside, sizes)]
-        places = ww.arange(math.prod(inside), dtype=ww.int64).reshape(inside)
+        positions = ww.arange(math.prod(inside), dtype=ww.int64).reshape(inside)
         values, indices = [], []
         for window in windows:
-            index = tuple(slice(*bounds[axis][place]) for axis, place in enumerate(window))
+            index = tuple(slice(*bounds[axis][position]) for axis, position in enumerate(window))
             part = x[(..., *index)].reshape(*lead, -1)
             at = part.argmax(-1).astype(ww.int64)
             values.append(part.max(-1))
-            indices.append(places[index].reshape(-1).index_select(0, at.reshape(-1)).reshape(at.shape))
+            indices.append(positions[index].reshape(-1).index_select(0, at.reshape(-1)).reshape(at.shape))
         return tuple(ww.stack(list(parts), -1).reshape(*lead, *sizes) for parts in (values, indices))
 
     return build

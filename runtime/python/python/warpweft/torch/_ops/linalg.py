@@ -25,7 +25,7 @@ def small(*names: str, nothing: float = 0.0) -> Callable[[Callable[..., Any]], C
                 return build(c, x, *args, **kwargs)
             if not nothing and any(out.is_floating_point() and out.numel() for out in c.outs):
                 raise Unsupported("a matrix without elements")
-            values = [ww.full(tuple(out.shape), 0 if place else nothing, dtype=dtype_of(out.dtype)) for place, out in enumerate(c.outs)]
+            values = [ww.full(tuple(out.shape), 0 if index else nothing, dtype=dtype_of(out.dtype)) for index, out in enumerate(c.outs)]
             return tuple(values) if isinstance(c.out, (tuple, list)) else values[0]
 
         return op(*names)(built)
@@ -43,7 +43,7 @@ def _wide(c: Context, x: ww.Tensor) -> ww.Tensor:
 
 
 def _at(n: int, k: int) -> ww.Tensor:
-    """1 at a place of so many."""
+    """1 at an index of so many."""
     return ww.arange(n).equal(k)
 
 
@@ -91,7 +91,7 @@ def lu(x: ww.Tensor) -> tuple[ww.Tensor, ww.Tensor, ww.Tensor, ww.Tensor]:
         at = size.argmax(-1).astype(ww.int64)
         pivots.append(at + 1)
         chosen = rows.equal(at.unsqueeze(-1))
-        # The row of the pivot and row k change places.
+        # The row of the pivot and row k are swapped.
         from_k, to_k = _row(x, k), (x * chosen.unsqueeze(-1).astype(x.dtype)).sum(-2, True)
         x = ww.where(_at(m, k).unsqueeze(-1), to_k, ww.where(chosen.unsqueeze(-1), from_k, x))
         number = (order * chosen.astype(ww.int64)).sum(-1, True)

@@ -59,20 +59,20 @@ _extreme("all", "all", "all.dim", "all.dims")
 
 
 def _along(name: str, *ops: str) -> None:
-    method, place = getattr(_T, name), getattr(_T, f"arg{name}")
+    method, index_method = getattr(_T, name), getattr(_T, f"arg{name}")
 
     @op(*ops)
     def build(c: Context, x: ww.Tensor, dim: int, keepdim: bool = False) -> Any:
         if not x.ndim:
             return x, ww.zeros((), dtype=ww.int64)
-        return method(x, dim, keepdim), place(x, dim, keepdim)
+        return method(x, dim, keepdim), index_method(x, dim, keepdim)
 
 
 _along("max", "max.dim")
 _along("min", "min.dim")
 
 
-def _place(name: str) -> None:
+def _index_of_extreme(name: str) -> None:
     method = getattr(_T, name)
 
     @op(name)
@@ -84,8 +84,8 @@ def _place(name: str) -> None:
         return method(x, axis_of(dim, x.ndim), keepdim)
 
 
-_place("argmax")
-_place("argmin")
+_index_of_extreme("argmax")
+_index_of_extreme("argmin")
 
 
 @op("var.correction")
@@ -142,11 +142,11 @@ def _running(name: str) -> None:
         values = method(x, axis)
         shape = [1] * x.ndim
         shape[axis] = x.shape[axis]
-        places = ww.arange(x.shape[axis], dtype=ww.int64).reshape(shape).expand(x.shape)
+        positions = ww.arange(x.shape[axis], dtype=ww.int64).reshape(shape).expand(x.shape)
         is_here = x.equal(values)
         if is_float(x.dtype):
             is_here = is_here | (x.isnan() & values.isnan())
-        return values, ww.where(is_here, places, 0).cummax(axis)
+        return values, ww.where(is_here, positions, 0).cummax(axis)
 
 
 _running("cummax")
@@ -243,12 +243,12 @@ def mode(c: Context, x: ww.Tensor, dim: int = -1, keepdim: bool = False) -> Any:
         return x, ww.zeros((), dtype=ww.int64)
     values, order = x.sort(dim)
     values, order = values.movedim(axis_of(dim, x.ndim), -1), order.movedim(axis_of(dim, x.ndim), -1)
-    # Of values in order, equal ones stand together. The first to be the most of its kind so far is the last place of the smallest of those that occur most.
+    # Of values in order, equal ones stand together. The first to be the most of its kind so far is the last position of the smallest of those that occur most.
     length = x.shape[dim]
     numbers = ww.arange(length, dtype=ww.int64).expand(values.shape)
     begins = values.narrow(-1, 1, length - 1).not_equal(values.narrow(-1, 0, length - 1)).pad([(0, 0)] * (x.ndim - 1) + [(1, 0)])
     counts = numbers - ww.where(begins, numbers, 0).cummax(-1)
     last = counts.argmax(-1, True).astype(ww.int64)
-    best, places = values.gather(-1, last), order.gather(-1, last)
-    found = best.movedim(-1, axis_of(dim, x.ndim)), places.movedim(-1, axis_of(dim, x.ndim))
+    best, indices = values.gather(-1, last), order.gather(-1, last)
+    found = best.movedim(-1, axis_of(dim, x.ndim)), indices.movedim(-1, axis_of(dim, x.ndim))
     return found if keepdim else tuple(part.squeeze(dim) for part in found)

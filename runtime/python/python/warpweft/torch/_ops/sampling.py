@@ -1,7 +1,7 @@
 """Images looked at between their elements (`grid_sample`), and the derivatives of that.
 
 A derivative is that of the same expression. Where PyTorch says at a kink what it is, the expression is written so that it is that: beyond the edge and on it a
-place moves no more, and where it is thrown back at the first edge it goes on as if it had not been.
+position moves no more, and where it is thrown back at the first edge it goes on as if it had not been.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ZEROS, BORDER, REFLECTION = 0, 1, 2
 
 
 def _unnormalised(x: ww.Tensor, length: int, align_corners: bool) -> ww.Tensor:
-    """Places of -1 to 1 as places of elements."""
+    """Positions of -1 to 1 as positions of elements."""
     return (x + 1) * ((length - 1) / 2) if align_corners else ((x + 1) * length - 1) * 0.5
 
 
@@ -62,15 +62,15 @@ def sampled(x: ww.Tensor, grid: ww.Tensor, interpolation: int, padding: int, ali
     """Images [batch, channels, ..] on a grid [batch, .., axes]."""
     batch, channels, *lengths = x.shape
     axes, shape = len(lengths), grid.shape[1:-1]
-    places = math.prod(shape)
-    # All places of an image are one axis: rows of places need not fill vectors.
-    grid = grid.reshape(batch, 1, places, axes)
+    positions = math.prod(shape)
+    # All positions of an image are one axis: rows of them need not fill vectors.
+    grid = grid.reshape(batch, 1, positions, axes)
     raw = [_unnormalised(grid[..., axes - 1 - axis], length, align_corners) for axis, length in enumerate(lengths)]
     flat = x.reshape(batch, channels, -1)
     whole_numbers = ww.int32 if math.prod(lengths) < 2**31 else ww.int64
 
     def at_corner(corner: Any) -> ww.Tensor:
-        """Elements at whole places, and 0 outside."""
+        """Elements at whole positions, and 0 outside."""
         inside: Any = None
         index: Any = None
         for at, length in zip(corner, lengths):
@@ -78,12 +78,12 @@ def sampled(x: ww.Tensor, grid: ww.Tensor, interpolation: int, padding: int, ali
             # As floats they fit integers then; as integers they are known to be elements.
             whole = at.clip(0.0, float(length - 1)).astype(whole_numbers).clip(0, length - 1)
             inside, index = (here, whole) if inside is None else (inside & here, index * length + whole)
-        return ww.where(inside, flat.gather(2, index.expand(batch, channels, places)), 0.0)
+        return ww.where(inside, flat.gather(2, index.expand(batch, channels, positions)), 0.0)
 
     def bounded(at: ww.Tensor, axis: int) -> ww.Tensor:
         return _within(at, lengths[axis], padding, align_corners)
 
-    # For each axis places and their weights.
+    # For each axis indices and their weights.
     neighbours: list[list[tuple[ww.Tensor, Any]]] = []
     for axis, at in enumerate(raw):
         if interpolation == CUBIC:

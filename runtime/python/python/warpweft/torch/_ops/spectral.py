@@ -48,10 +48,10 @@ def orthogonal(x: ww.Tensor) -> tuple[ww.Tensor, ww.Tensor]:
     half = even // 2
     v = ww.eye(even, dtype=x.dtype).expand(*x.shape[:-2], even, even)
     x = x.pad([(0, 0)] * (x.ndim - 1) + [(0, even - n)])
-    # One stays, and all others move on by one place around the two rows.
+    # One stays, and all others move on by one position around the two rows.
     ring = list(range(1, half)) + list(range(even - 1, half - 1, -1))
     moved = dict(zip(ring, ring[-1:] + ring[:-1]))
-    order = ww.Tensor([moved.get(place, place) for place in range(even)])
+    order = ww.Tensor([moved.get(row, row) for row in range(even)])
     for _ in range(SWEEPS * (even - 1)):
         cosine, sine = _turned(x, half)
         x, v = _rotated(x, half, cosine, sine, order), _rotated(v, half, cosine, sine, order)

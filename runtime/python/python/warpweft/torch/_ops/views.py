@@ -131,14 +131,14 @@ def view_dtype(c: Context, x: ww.Tensor, dtype: Any) -> Any:
     own, wanted = x.dtype.itemsize, c.dtype.itemsize
     bits = _bits(x)
     if wanted < own:
-        parts = [moved(bits >> 8 * wanted * place, _WORDS[wanted]) for place in range(own // wanted)]
+        parts = [moved(bits >> 8 * wanted * position, _WORDS[wanted]) for position in range(own // wanted)]
         bits = ww.stack(parts, -1).reshape(c.shape)
     elif wanted > own:
         count = wanted // own
         parts = bits.reshape((*c.shape, count)).astype(_WORDS[wanted]).unbind(-1)
         bits = parts[0]
-        for place in range(1, count):
-            bits = bits | parts[place] << 8 * own * place
+        for position in range(1, count):
+            bits = bits | parts[position] << 8 * own * position
     return moved(bits, ww.bool_) if c.dtype == ww.bool_ else bits.bitcast(c.dtype)
 
 
@@ -216,8 +216,8 @@ def unbind(c: Context, x: ww.Tensor, dim: int = 0) -> Any:
 def constant_pad_nd(c: Context, x: ww.Tensor, pad: Any, value: Any = 0) -> Any:
     pairs = [(0, 0)] * x.ndim
     amounts = numbers(pad)
-    for place in range(len(amounts) // 2):
-        pairs[x.ndim - 1 - place] = (amounts[2 * place], amounts[2 * place + 1])
+    for position in range(len(amounts) // 2):
+        pairs[x.ndim - 1 - position] = (amounts[2 * position], amounts[2 * position + 1])
     # What is cut off comes first, so that only what is added is the number.
     for axis, (before, after) in enumerate(pairs):
         start, end = max(-before, 0), x.shape[axis] - max(-after, 0)
@@ -252,11 +252,11 @@ def repeat_interleave(c: Context, x: ww.Tensor, repeats: Any, dim: Any = None, *
 
 
 @op("repeat_interleave.Tensor")
-def repeated_places(c: Context, repeats: ww.Tensor, *, output_size: Any = None) -> Any:
-    """Each place as often as a tensor says; how often all together is known."""
+def repeated_indices(c: Context, repeats: ww.Tensor, *, output_size: Any = None) -> Any:
+    """Each index as often as a tensor says; how often all together is known."""
     (length,) = c.shape
-    places = repeats.astype(ww.int64).cumsum(0).searchsorted(ww.arange(length, dtype=ww.int64), True)
-    return places.astype(ww.int64).minimum(repeats.shape[0] - 1)
+    indices = repeats.astype(ww.int64).cumsum(0).searchsorted(ww.arange(length, dtype=ww.int64), True)
+    return indices.astype(ww.int64).minimum(repeats.shape[0] - 1)
 
 
 @op("copy", "fill.Scalar", "fill.Tensor")
