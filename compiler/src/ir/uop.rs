@@ -68,7 +68,8 @@ impl Shard {
     }
 }
 
-static TABLE: LazyLock<Vec<Shard>> = LazyLock::new(|| (0..SHARDS).map(|_| Shard(Mutex::new(HashTable::new()))).collect());
+static TABLE: LazyLock<Vec<Shard>> =
+    LazyLock::new(|| (0..SHARDS).map(|_| Shard(Mutex::new(HashTable::new()))).collect());
 
 fn shard(hash: u64) -> MutexGuard<'static, HashTable<(u64, Weak<Node>)>> {
     // The table itself picks buckets by the lowest bits and compares the seven highest, so a shard is picked by bits between.
@@ -298,8 +299,8 @@ impl Drop for Node {
         while let Some(node) = pending.pop() {
             let address = Arc::as_ptr(&node.0);
             if let Some(mut inner) = Arc::into_inner(node.0) {
-                // The node has been moved out of the place that the table knows, so its own drop would not find it there. The
-                // place is not used again before this: the table's weak reference holds it.
+                // The node has been moved out of the address that the table knows, so its own drop would not find it there. The
+                // address is not used again before this: the table's weak reference holds it.
                 forget(inner.hash, address);
                 pending.extend(inner.src.drain(..));
                 take_dims(&mut inner.arg, &mut pending);

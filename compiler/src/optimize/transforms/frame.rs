@@ -119,10 +119,10 @@ pub(crate) fn frame_load(root: &UOp, number: u32, ranges: &[UOp], target: &Targe
     let fills = windows.iter().zip(next_range_id(root)..);
     let fills: Vec<UOp> = fills.map(|(window, id)| UOp::range(window.len, id, AxisKind::Loop)).collect();
     let known = Sums { windows: &windows, fills: &fills };
-    let place = known.of_sum(offset).ok_or("the address is not made of sums of windows")?;
+    let offset = known.of_sum(offset).ok_or("the address is not made of sums of windows")?;
     let gate = gate.iter().map(|gate| known.of_condition(gate).ok_or("a condition is not one of sums of windows"));
     let gate = gate.collect::<Result<Vec<UOp>, _>>()?;
-    let index: Sources = [memory.clone(), place].into_iter().chain(gate).collect();
+    let index: Sources = [memory.clone(), offset].into_iter().chain(gate).collect();
     let index = UOp::new(Op::Index, load.dtype(), index, Arg::None);
     let value = load.with_src(smallvec![index] as Sources);
     let sums: Vec<UOp> = windows.iter().map(Window::sum).collect();

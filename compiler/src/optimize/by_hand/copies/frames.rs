@@ -1,4 +1,4 @@
-//! Frames of windows that some rows of a contraction share: too many to read each place of a window from memory for each of them, too few for a panel.
+//! Frames of windows that some rows of a contraction share: too many to read each element of a window from memory for each of them, too few for a panel.
 //!
 //! ```text
 //! for b, o in 0..16, y, x { reduce c, i, j }
@@ -6,7 +6,7 @@
 //! for b { fill c, a, x' { s[c, a, x'] } ; for o / 8, y { for 8 * x { reduce c, i, j { s[c, y + i, x + j] * w[o, c, i, j] } } } }
 //! ```
 //!
-//! A panel (`panels`) holds an element for each place of each window, so a convolution of 5 x 5 writes each element of its input 25 times, and what that costs is shared by its rows. A frame has the
+//! A panel (`panels`) holds an element for each position of each window, so a convolution of 5 x 5 writes each element of its input 25 times, and what that costs is shared by its rows. A frame has the
 //! element once, with its padding, but its rows are as long as those of the result: lanes beyond their ends are computed for nothing. Which is less is counted (`is_better`). Of large images a frame
 //! is made for some rows of the result at a time.
 //!
@@ -19,14 +19,14 @@ use super::windows::Walk;
 use crate::ir::UOp;
 use crate::kernel::ranges::{closed_ranges, range_id};
 use crate::optimize::by_hand::Attempts;
-use crate::optimize::by_hand::contraction::{Contraction, LoadPlace, contractions, number_of_load, step_of_load};
+use crate::optimize::by_hand::contraction::{Contraction, LoadId, contractions, number_of_load, step_of_load};
 use crate::optimize::by_hand::survey::accumulated_in;
 use crate::optimize::by_hand::tile::{RegisterRoom, STARTS_PER_CYCLE, best_tile};
 use crate::optimize::opt::Opt;
 use crate::target::Target;
 
-/// Places of a window, at least: of fewer, a panel copies little more than a frame.
-const PLACES_MIN: i64 = 4;
+/// Elements of a window, at least: of fewer, a panel copies little more than a frame.
+const WINDOW_MIN: i64 = 4;
 /// Rows of the result that a frame is made for, at least: each reads some more of the input.
 const PART_MIN: i64 = 4;
 /// Frames for each thread, at least.
@@ -36,7 +36,7 @@ const CROSSING: f64 = 0.5;
 
 /// What is to be done.
 struct Plan {
-    load: LoadPlace,
+    load: LoadId,
     /// The loops over results that stand outside, outermost first.
     outside: Vec<u32>,
     /// The axes of the frame, outermost first: a loop over results and one of the reduction, or a loop of the reduction twice.
@@ -81,7 +81,7 @@ impl Contraction<'_> {
         let outside: Vec<&UOp> =
             self.outputs.iter().filter(|range| self.varies_with(range) && !is_window(range)).collect();
         let repeated: i64 = outside.iter().map(|range| range.src()[0].max_value()).product();
-        let is_term = |range: &&UOp| walks.iter().all(|walk| walk.places != **range);
+        let is_term = |range: &&UOp| walks.iter().all(|walk| walk.reduced != **range);
         let terms: Vec<&UOp> = own.iter().filter(is_term).collect();
         let each: i64 = terms.iter().map(|range| range.src()[0].max_value()).product();
         let room = i64::from(target.costs.packed_bytes) / self.load.dtype().bytes() as i64;
@@ -97,17 +97,17 @@ impl Contraction<'_> {
         let can_cut = |part: &i64| *part == len || first.results != *lane && *part >= PART_MIN && len % part == 0;
         let part = (1..=len).rev().filter(can_cut).find(fits)?;
         let axes = terms.into_iter().map(|range| [range_id(range); 2]);
-        let axes = axes.chain(walks.iter().map(|walk| [range_id(&walk.results), range_id(&walk.places)])).collect();
+        let axes = axes.chain(walks.iter().map(|walk| [range_id(&walk.results), range_id(&walk.reduced)])).collect();
         let outside = outside.into_iter().map(range_id).collect();
-        Some(Plan { load: self.place()?, outside, axes, part: (range_id(&first.results), len, part) })
+        Some(Plan { load: self.load_id()?, outside, axes, part: (range_id(&first.results), len, part) })
     }
 
-    /// Whether a multiply-add takes fewer cycles with a frame than with a panel: lanes beyond the ends of rows against an element that is copied for each place of a window.
+    /// Whether a multiply-add takes fewer cycles with a frame than with a panel: lanes beyond the ends of rows against an element that is copied for each position of a window.
     fn is_better(&self, walks: &[Walk], rows: i64, width: i64, target: &Target) -> bool {
         let bytes = self.load.dtype().bytes().max(accumulated_in(self.reduction.dtype()).bytes());
         let lanes = i64::from(target.vector_bytes) / bytes as i64;
-        let places: i64 = walks.iter().map(|walk| walk.places.src()[0].max_value()).product();
-        if width < lanes || places < PLACES_MIN {
+        let elements: i64 = walks.iter().map(|walk| walk.reduced.src()[0].max_value()).product();
+        if width < lanes || elements < WINDOW_MIN {
             return false;
         }
         let is_gated = self.load.src()[0].src().len() > 2;
@@ -128,10 +128,10 @@ mod tests {
     use super::*;
     use crate::optimize::by_hand::copies::tests::Convolution;
 
-    /// The opts by hand of a convolution on a machine with AVX-512: of images, their channels, the places along a side, channels of the result, and places along a window.
-    fn opts([images, channels, side, rows, places]: [i64; 5], threads: u32) -> String {
+    /// The opts by hand of a convolution on a machine with AVX-512: of images, their channels, the length of a side, channels of the result, and the length of a window.
+    fn opts([images, channels, side, rows, window]: [i64; 5], threads: u32) -> String {
         let target = Target { threads, ..Target::test_avx512() };
-        Convolution { places, ..Convolution::new([images, channels, side, rows]) }.result(&target)
+        Convolution { window, ..Convolution::new([images, channels, side, rows]) }.result(&target)
     }
 
     #[test]
@@ -140,7 +140,7 @@ mod tests {
         assert!(!opts([4, 32, 48, 128, 3], 1).contains("frame("));
         // Half of the lanes would be beyond the ends of rows.
         assert!(!opts([4, 32, 17, 16, 3], 1).contains("frame("));
-        // A window of one place is read once.
+        // A window of one element is read once.
         assert!(!opts([4, 32, 48, 16, 1], 1).contains("frame("));
     }
 
