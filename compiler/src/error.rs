@@ -57,7 +57,7 @@ pub enum CompileError {
 
 /// A mistake in a program.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{op}: {message}{}", .location.as_ref().map(|place| format!(" (at {place})")).unwrap_or_default())]
+#[error("{op}: {message}{}", .location.as_ref().map(|location| format!(" (at {location})")).unwrap_or_default())]
 pub struct ProgramError {
     /// The op that is wrong.
     pub op: Op,
@@ -68,7 +68,7 @@ pub struct ProgramError {
 }
 
 impl ProgramError {
-    /// A mistake at a place that is not known.
+    /// A mistake at a location that is not known.
     pub fn new(op: Op, message: impl Into<String>) -> ProgramError {
         ProgramError { op, message: message.into(), location: None }
     }

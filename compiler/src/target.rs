@@ -35,7 +35,7 @@ pub enum Feature {
     Lanes,
     /// Memory that the threads of a block share.
     SharedMemory,
-    /// A place where the threads of a block wait for each other.
+    /// An op at which the threads of a block wait for each other.
     Barrier,
     /// Matrices of half floats that the lanes of a warp multiply together.
     Matrices,

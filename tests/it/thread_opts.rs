@@ -66,7 +66,7 @@ fn a_product_of_matrices_goes_by_tiles_in_shared_memory() {
     let linear = lowered(&ast, TILED);
     let launch = linear.launch();
     assert_eq!((launch.grid, launch.block, launch.lanes), ([2, 2, 1], [16, 8, 1], 1));
-    let shared: Vec<u64> = linear.shared().places.iter().map(|scratch| scratch.bytes).collect();
+    let shared: Vec<u64> = linear.shared().locations.iter().map(|location| location.bytes).collect();
     assert_eq!(shared, [8 * 16 * 4, 16 * 16 * 4]);
     // One before the tiles are read, one before they are filled again.
     assert_eq!(count(&linear, Op::Barrier), 2);

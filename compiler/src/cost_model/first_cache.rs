@@ -5,7 +5,7 @@
 //! cache once for it, however many loads ask for it. Else each region inside is asked in turn, and last what each warp loads by itself counts each time.
 //!
 //! The first cache is that of a multiprocessor, less the shared memory of its blocks, in equal parts for the blocks that run beside each other there. What blocks load one after the other is never
-//! taken to be still there; loads at places that hang on other loads, or on quotients of indices, are counted each time. Stores are written through.
+//! taken to be still there; loads at addresses that hang on other loads, or on quotients of indices, are counted each time. Stores are written through.
 //!
 //! Always: never more than what warps load by themselves. Tested below and in `roofline`.
 
@@ -144,11 +144,11 @@ impl Region {
         let mut unknown = 0.0;
         for load in &self.loads {
             match (load.touches(depth, &[]), runs.last_mut()) {
-                (Some(place), Some((run, by_warps))) if run.last().is_some_and(|last| last.meets(&place)) => {
-                    run.push(place);
+                (Some(found), Some((run, by_warps))) if run.last().is_some_and(|last| last.meets(&found)) => {
+                    run.push(found);
                     *by_warps += load.by_warps;
                 }
-                (Some(place), _) => runs.push((vec![place], load.by_warps)),
+                (Some(found), _) => runs.push((vec![found], load.by_warps)),
                 (None, _) => unknown += load.by_warps,
             }
         }
@@ -160,7 +160,7 @@ impl Region {
         let mut unknown = 0.0;
         for load in &self.loads {
             match load.touches(depth, inside) {
-                Some(place) => touched.push(place),
+                Some(found) => touched.push(found),
                 None => unknown += load.by_warps * times,
             }
         }

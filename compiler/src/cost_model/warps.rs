@@ -154,7 +154,7 @@ mod tests {
         assert_eq!([0, 2, 4, 8, 128].map(|step| steps_of(&at(step), 0, 4)), [1, 1, 1, 2, 32]);
         // A quarter of a warp moves 16 bytes for each thread in one step.
         assert_eq!(steps_of(&at(16)[..8], 0, 16), 1);
-        // Eight rows of four words each: of 64 bytes they meet in two places, with 16 bytes between them in none.
+        // Eight rows of four words each: of 64 bytes they meet in two groups of banks, with 16 bytes between them in none.
         let rows = |row: i64| (0..32).map(|thread| thread / 4 * row + thread % 4 * 4).collect::<Vec<i64>>();
         assert_eq!([64, 80].map(|row| steps_of(&rows(row), 0, 4)), [4, 1]);
     }

@@ -33,7 +33,7 @@ pub(super) fn convolution(node: &UOp, g: &UOp) -> Contribution {
     to_operands(node, transposed, gradient_by_weight(x, g, weight.shape(), &options))
 }
 
-/// Of a transposed convolution: what it reads and what it gives have changed places.
+/// Of a transposed convolution: what it reads and what it gives are swapped.
 pub(super) fn transposed(node: &UOp, g: &UOp) -> Contribution {
     let (Some(options), [_, x, weight, ..]) = (options_of(node), node.src()) else { return Contribution::new() };
     // As many elements as a stride has, or more, may have been added at the end, beside dilation: there are windows there, and nothing of x.

@@ -16,8 +16,8 @@ pub(super) fn function(node: &UOp, g: &UOp) -> Contribution {
     let Arg::Function(function) = node.arg() else { return Contribution::new() };
     match function {
         Function::Alike => return smallvec![None, Some(g.clone())],
-        Function::FirstExtreme => return reductions::by_place(node, g, Tie::First),
-        Function::LastExtreme => return reductions::by_place(node, g, Tie::Last),
+        Function::FirstExtreme => return reductions::by_index(node, g, Tie::First),
+        Function::LastExtreme => return reductions::by_index(node, g, Tie::Last),
         Function::EvenExtreme => return reductions::evenly(node, g),
         Function::Convolution => return convolutions::convolution(node, g),
         Function::TransposedConvolution => return convolutions::transposed(node, g),

@@ -5,7 +5,7 @@ use smallvec::smallvec;
 use super::rules::{Contribution, number, sum, zero};
 use crate::UOp;
 use crate::ir::{Arg, Combiner, Component, Op, ReduceOp};
-use crate::ops::extreme::{Tie, place_of, places_along, spread_back, stored_once, ties};
+use crate::ops::extreme::{Tie, index_of, indices_along, spread_back, stored_once, ties};
 use crate::ops::math::exp;
 
 /// The gradient of a reduction repeated along the axes that went away.
@@ -30,7 +30,7 @@ pub(super) fn reduce(node: &UOp, g: &UOp) -> Contribution {
     smallvec![match op {
         ReduceOp::Add => Some(spread.gradient),
         ReduceOp::Mul => Some(product(x, &spread)),
-        ReduceOp::Max | ReduceOp::Min => to_place(x, *op, None, &spread, Tie::First),
+        ReduceOp::Max | ReduceOp::Min => to_index(x, *op, None, &spread, Tie::First),
     }]
 }
 
@@ -53,7 +53,7 @@ fn state(node: &UOp, g: &UOp, component: Component, axes: &[u8]) -> Contribution
         (Combiner::Moments, _) => smallvec![None, None, Some(g)],
         (Combiner::LogSumExp | Combiner::SoftmaxSum, 0) => {
             let spread = Spread { gradient: g, axes };
-            let by_largest = to_place(&src[0], ReduceOp::Max, None, &spread, Tie::First);
+            let by_largest = to_index(&src[0], ReduceOp::Max, None, &spread, Tie::First);
             std::iter::once(by_largest).chain(src[1..].iter().map(|_| None)).collect()
         }
         (Combiner::LogSumExp | Combiner::SoftmaxSum, number_of_sum) => {
@@ -61,29 +61,30 @@ fn state(node: &UOp, g: &UOp, component: Component, axes: &[u8]) -> Contribution
             let largest = back(0);
             let factor = src[0].equals(&largest).select(number(1.0, &g), exp(&(&src[0] - &largest)));
             let spread = Spread { gradient: (&g * back(sum)).negate(), axes };
-            let by_largest = to_place(&src[0], ReduceOp::Max, None, &spread, Tie::First);
+            let by_largest = to_index(&src[0], ReduceOp::Max, None, &spread, Tie::First);
             let own = &g * (&src[sum] * &factor);
             let of_largest = Some(by_largest.map_or(own.clone(), |other| own + other));
             let of_sum = |number: usize| (number == sum).then(|| &g * &factor);
             std::iter::once(of_largest).chain((1..src.len()).map(of_sum)).collect()
         }
-        // Places name the elements.
+        // Indices name the elements.
         (_, 0) if g.dtype().is_float() => smallvec![Some(src[1].equals(back(1)).select(&g, zero(&g))), None],
         _ => src.iter().map(|_| None).collect(),
     }
 }
 
-/// All of it to the one element that the reduction found, by its place; where there are more elements than places can count, in equal
+/// All of it to the one element that the reduction found, by its index; where there are more elements than indices can count, in equal
 /// parts to all that hold the value.
-fn to_place(x: &UOp, op: ReduceOp, inside: Option<&UOp>, spread: &Spread, tie: Tie) -> Option<UOp> {
+fn to_index(x: &UOp, op: ReduceOp, inside: Option<&UOp>, spread: &Spread, tie: Tie) -> Option<UOp> {
     let x = x.detach();
-    let (Ok(found), Ok(places)) = (place_of(&x, op, &spread.axes, inside, tie), places_along(x.shape(), &spread.axes))
+    let (Ok(found), Ok(indices)) =
+        (index_of(&x, op, &spread.axes, inside, tie), indices_along(x.shape(), &spread.axes))
     else {
         return to_all(&x, op, inside, spread);
     };
     // Both are stored, for every element along the axes asks for them: fused with what computes them, that has no loop of its own to fill.
     let found = found.contiguous().expand(x.shape().clone());
-    Some(places.equals(found).select(stored_once(&spread.gradient), zero(&x)))
+    Some(indices.equals(found).select(stored_once(&spread.gradient), zero(&x)))
 }
 
 /// Equal parts of it to all that hold the value.
@@ -110,10 +111,10 @@ fn without_reshapes(node: &UOp) -> &UOp {
 }
 
 /// Of an extreme whose gradient goes to one element.
-pub(super) fn by_place(node: &UOp, g: &UOp, tie: Tie) -> Contribution {
+pub(super) fn by_index(node: &UOp, g: &UOp, tie: Tie) -> Contribution {
     let mut parts: Contribution = node.src().iter().map(|_| None).collect();
     if let Some((op, x, inside, spread)) = known_extreme(node, g) {
-        parts[1] = to_place(x, op, inside, &spread, tie);
+        parts[1] = to_index(x, op, inside, &spread, tie);
     }
     parts
 }

@@ -143,7 +143,7 @@ fn larger(node: &UOp, g: &UOp, smaller: bool) -> Contribution {
 fn permute(node: &UOp, g: &UOp) -> Contribution {
     let Arg::Axes(order) = node.arg() else { return smallvec![None] };
     let mut inverse = vec![0; order.len()];
-    order.iter().enumerate().for_each(|(place, &axis)| inverse[axis as usize] = place);
+    order.iter().enumerate().for_each(|(position, &axis)| inverse[axis as usize] = position);
     smallvec![Some(g.permute(&inverse))]
 }
 

@@ -1,4 +1,4 @@
-//! Gradients of scans, and of what is put at places that an index names. Each takes time in proportion to what it scans or puts.
+//! Gradients of scans, and of what is put at elements that an index names. Each takes time in proportion to what it scans or puts.
 
 use smallvec::smallvec;
 
@@ -62,8 +62,8 @@ fn running_extreme(node: &UOp, x: &UOp, g: &UOp, axis: usize) -> Option<UOp> {
     let running = x.scan(node_op(node)?, axis);
     let equal = x.equals(&running);
     let holds = if x.dtype().is_float() { equal.or(&isnan(&x).and(&isnan(&running))) } else { equal };
-    let place = positions(x.shape(), axis).cast(DType::I64);
-    let latest = holds.select(&place, UOp::int(0, DType::I64)).scan(ReduceOp::Max, axis);
+    let position = positions(x.shape(), axis).cast(DType::I64);
+    let latest = holds.select(&position, UOp::int(0, DType::I64)).scan(ReduceOp::Max, axis);
     Some(summed(&x, &latest, g, axis))
 }
 
@@ -74,7 +74,7 @@ fn node_op(node: &UOp) -> Option<ReduceOp> {
     }
 }
 
-/// In the shape of x: at each place the sum of what the index puts there, added in the type in which sums of its type are.
+/// In the shape of x: for each element the sum of what the index puts there, added in the type in which sums of its type are.
 pub(super) fn summed(x: &UOp, index: &UOp, g: &UOp, axis: usize) -> UOp {
     let wide = accumulate(g.dtype());
     let sums = blank(&x.cast(wide), 0.0).scatter(index, &g.cast(wide), Some(ReduceOp::Add), axis);
@@ -87,13 +87,13 @@ fn blank(like: &UOp, value: f64) -> UOp {
     number(value, like).reshape(ones).expand(like.shape().clone())
 }
 
-/// Each element gets what the place that it was put at got.
+/// Each element gets what the index that it was put at got.
 pub(super) fn place(node: &UOp, g: &UOp) -> Contribution {
     let (Arg::Axis(axis), [index, _]) = (node.arg(), node.src()) else { return smallvec![None, None] };
     smallvec![None, Some(gathered(g, index, *axis as usize))]
 }
 
-/// Each element of x gets the sum of what the places that read it got.
+/// Each element of x gets the sum of what the elements that read it got.
 pub(super) fn gather(node: &UOp, g: &UOp) -> Contribution {
     let Arg::Axis(axis) = *node.arg() else { return smallvec![None, None] };
     let axis = axis as usize;
@@ -107,7 +107,7 @@ pub(super) fn gather(node: &UOp, g: &UOp) -> Contribution {
     smallvec![Some(summed(x, &index, &g.reshape(shape), axis)), None]
 }
 
-/// Each element of x gets the sum of what the places along its line got that name it.
+/// Each element of x gets the sum of what the elements along its line got whose index names it.
 pub(super) fn gather_along(node: &UOp, g: &UOp) -> Contribution {
     let [_, x, index, axis] = node.src() else { return smallvec![None] };
     let axis = axis.as_int().unwrap_or(0) as usize;
@@ -117,7 +117,7 @@ pub(super) fn gather_along(node: &UOp, g: &UOp) -> Contribution {
 /// To x and to the source, by how they were combined.
 pub(super) fn scatter(node: &UOp, g: &UOp) -> Contribution {
     let (Arg::Scatter(op, axis), [x, index, source]) = (node.arg(), node.src()) else { return smallvec![None] };
-    let at = Places { index, axis: *axis as usize };
+    let at = Indexed { index, axis: *axis as usize };
     let (to_x, to_source) = match op {
         Some(ReduceOp::Add) => (Some(g.clone()), at.read(g)),
         Some(ReduceOp::Mul) => at.of_product(x, source, g),
@@ -127,13 +127,13 @@ pub(super) fn scatter(node: &UOp, g: &UOp) -> Contribution {
     smallvec![to_x, None, to_source]
 }
 
-struct Places<'n> {
+struct Indexed<'n> {
     index: &'n UOp,
     axis: usize,
 }
 
-impl Places<'_> {
-    /// What a tensor holds at the places, 0 where there is none.
+impl Indexed<'_> {
+    /// What a tensor holds where the index says, 0 where that is out of range.
     fn read(&self, x: &UOp) -> Option<UOp> {
         Some(gathered(x, self.index, self.axis))
     }
@@ -142,7 +142,7 @@ impl Places<'_> {
         x.scatter(self.index, source, op, self.axis)
     }
 
-    /// The last of the sources of a place gets what the place gets, and x where no source was put.
+    /// The last of the sources for an element gets what the element gets, and x where no source was put.
     fn of_replaced(&self, g: &UOp) -> (Option<UOp>, Option<UOp>) {
         let none = UOp::int(-1, DType::I64);
         let shape = g.shape().clone();
@@ -173,7 +173,7 @@ impl Places<'_> {
         (Some(without(&all_zeros, &x_zeros, &term, &x_rest)), to_source)
     }
 
-    /// All that hold the extreme of a place share.
+    /// All that hold the extreme for an element share.
     fn of_extreme(&self, op: ReduceOp, x: &UOp, source: &UOp, g: &UOp) -> (Option<UOp>, Option<UOp>) {
         let (x, source) = (stored_once(&x.detach()), stored_once(&source.detach()));
         let best = stored_once(&self.put(&x, &source, Some(op)));

@@ -106,10 +106,10 @@ fn gathered(g: &UOp, lengths: &[i64], reads: Vec<Reads>, view: &StridedArg) -> U
         (0..view.shape.len()).filter(|&axis| !repeated.contains(&axis) && !view.shape[axis].is(1)).collect();
     value = value.reshape(used.iter().map(|&axis| view.shape[axis].clone()).collect::<Shape>());
     // View axes in the order of the base: [first of each base axis.., its others..].
-    let place = |steps: &Steps| used.iter().position(|&axis| axis == steps.view_axis).unwrap_or(0);
+    let position = |steps: &Steps| used.iter().position(|&axis| axis == steps.view_axis).unwrap_or(0);
     let mut order = Vec::with_capacity(used.len());
     for reads in &reads {
-        order.extend(reads.steps.iter().map(place));
+        order.extend(reads.steps.iter().map(position));
     }
     if order.iter().enumerate().any(|(k, &axis)| k != axis) {
         value = value.permute(&order);
@@ -216,14 +216,14 @@ fn padded(x: &UOp, axis: usize, before: i64, after: i64) -> UOp {
 
 /// What each element of the view got is added to the element of the base that it shows.
 fn scattered(base: &UOp, g: &UOp, view: &StridedArg) -> UOp {
-    let mut place = UOp::index(0) + view.offset.to_uop();
+    let mut offset = UOp::index(0) + view.offset.to_uop();
     for axis in 0..view.shape.len() {
         let line: Shape =
             (0..view.shape.len()).map(|k| if k == axis { view.shape[k].clone() } else { Dim::Const(1) }).collect();
         let along = UOp::iota(view.shape[axis].clone()).reshape(line).expand(view.shape.clone());
-        place = place + along * view.strides[axis].to_uop();
+        offset = offset + along * view.strides[axis].to_uop();
     }
     let (elements, reads) = (base.shape().numel(), view.shape.numel());
-    let place = place.cast(DType::I64).reshape([reads.clone()]);
-    summed(&base.reshape([elements]), &place, &g.reshape([reads]), 0).reshape(base.shape().clone())
+    let offset = offset.cast(DType::I64).reshape([reads.clone()]);
+    summed(&base.reshape([elements]), &offset, &g.reshape([reads]), 0).reshape(base.shape().clone())
 }

@@ -147,7 +147,7 @@ functions! {
     EvenExtreme "even_extreme" "The same; all such elements share the gradient.";
     Recomputed "recomputed" "What is computed of the operands, and once more for a gradient.";
     Own      "own"       "The value; beside it a number that tells it from all that are alike, for gradients by it. No program has it: `schedule::normalize` leaves the value.";
-    Checked  "checked"   "An index; beside it whether an element of it is out of range, the place of the first one, that element, and the number of the call.";
+    Checked  "checked"   "An index; beside it whether an element of it is out of range, the position of the first one, that element, and the number of the call.";
     Convolution "convolution" "The second operand as windows of the first are weighted by it; then groups, and along each axis the strides, paddings, dilations.";
     TransposedConvolution "transposed_convolution" "What the first operand, as that of a convolution with the second, adds to its windows; numbers as there.";
     Inverse  "inverse"   "The inverse of each square matrix in the last two axes.";

@@ -72,20 +72,20 @@ impl UOp {
         UOp::new(Op::Scan, self.dtype(), smallvec![self.clone()], Arg::ScanState(combiner, axis as u8))
     }
 
-    /// This with each element of `source` combined into (without an op: put in) the place along an axis that `index` names.
+    /// This with each element of `source` combined into (without an op: put at) the position along an axis that `index` names.
     pub fn scatter(&self, index: &UOp, source: &UOp, op: Option<ReduceOp>, axis: usize) -> UOp {
         let src = smallvec![self.clone(), index.clone(), source.clone()];
         UOp::new(Op::Scatter, self.dtype(), src, Arg::Scatter(op, axis as u8))
     }
 
-    /// What each element of `source`, in order, finds at the place along an axis of this that `index` names, before it is combined into it (without
+    /// What each element of `source`, in order, finds at the position along an axis of this that `index` names, before it is combined into it (without
     /// an op: put there).
     pub fn fetch(&self, index: &UOp, source: &UOp, op: Option<ReduceOp>, axis: usize) -> UOp {
         let src = smallvec![self.clone(), index.clone(), source.clone()];
         UOp::new(Op::Fetch, self.dtype(), src, Arg::Scatter(op, axis as u8))
     }
 
-    /// Each element of this at the place along an axis that `index` names; each place must be named once.
+    /// Each element of this at the position along an axis that `index` names; each position must be named once.
     pub fn place(&self, index: &UOp, axis: usize) -> UOp {
         UOp::new(Op::Place, self.dtype(), smallvec![index.clone(), self.clone()], Arg::Axis(axis as u8))
     }

@@ -96,10 +96,10 @@ impl Combiner {
 
     /// The component of the state that changes nothing.
     pub fn identity(self, number: usize, dtype: DType) -> Scalar {
-        let is_place = number == 1;
+        let is_index = number == 1;
         match self {
-            Combiner::ArgMaxFirst | Combiner::ArgMinFirst if is_place => Scalar::highest(dtype),
-            Combiner::ArgMaxLast | Combiner::ArgMinLast if is_place => Scalar::lowest(dtype),
+            Combiner::ArgMaxFirst | Combiner::ArgMinFirst if is_index => Scalar::highest(dtype),
+            Combiner::ArgMaxLast | Combiner::ArgMinLast if is_index => Scalar::lowest(dtype),
             Combiner::ArgMaxFirst | Combiner::ArgMaxLast => Scalar::lowest(dtype),
             Combiner::ArgMinFirst | Combiner::ArgMinLast => Scalar::highest(dtype),
             Combiner::LogSumExp | Combiner::SoftmaxSum if number == 0 => Scalar::lowest(dtype),

@@ -1,14 +1,14 @@
 //! Which elements of three matrices each lane of a warp holds, where the lanes multiply them together ([`Op::MultiplyMatrices`](super::Op)): 16 rows by 16 terms, 16 terms by 8
 //! columns, and sums of 16 rows by 8 columns.
 //!
-//! A lane has a *group*, its number / 4, and a *place* in it, its number mod 4. Pairs of elements that stand side by side in its vectors are neighbours along the terms (of the
+//! A lane has a *group*, its number / 4, and a *position* in it, its number mod 4. Pairs of elements that stand side by side in its vectors are neighbours along the terms (of the
 //! factors) or the columns (of the sums):
 //!
 //! | vector | elements | row | term | column |
 //! |---|---|---|---|---|
-//! | left factor | 8 | group + offset | 2 * place + offset | |
-//! | right factor | 4 | | 2 * place + offset | group |
-//! | sums | 4 | group + offset | | 2 * place + offset |
+//! | left factor | 8 | group + offset | 2 * position + offset | |
+//! | right factor | 4 | | 2 * position + offset | group |
+//! | sums | 4 | group + offset | | 2 * position + offset |
 //!
 //! So PTX draws the fragments of `mma.m16n8k16` ("Matrix Fragments for mma.m16n8k16 with floating point type" of its manual). The opt that makes the op and the
 //! interpreter of lists read the table here; the emulator of GPUs has its own.
@@ -29,7 +29,7 @@ pub const RIGHT: usize = 4;
 pub const SUMS: usize = 4;
 
 /// Side of the matrices that are loaded by all lanes together ([`Op::LoadMatrices`](super::Op)). Each gives every lane the two elements of a pair: those of row `group`, in the
-/// columns `2 * place` and `2 * place + 1`; of one whose rows in memory are columns, those of column `group`.
+/// columns `2 * position` and `2 * position + 1`; of one whose rows in memory are columns, those of column `group`.
 pub const SIDE: i64 = 8;
 
 /// Offsets of an element of the left factor: of its row and of its term.
@@ -68,17 +68,17 @@ mod tests {
 
     #[test]
     fn lanes_hold_each_element_once() {
-        assert!(covers(ROWS, TERMS, LEFT, |group, place, element| {
+        assert!(covers(ROWS, TERMS, LEFT, |group, position, element| {
             let [row, term] = left(element);
-            (group + row, 2 * place + term)
+            (group + row, 2 * position + term)
         }));
-        assert!(covers(TERMS, COLUMNS, RIGHT, |group, place, element| {
+        assert!(covers(TERMS, COLUMNS, RIGHT, |group, position, element| {
             let [term, column] = right(element);
-            (2 * place + term, group + column)
+            (2 * position + term, group + column)
         }));
-        assert!(covers(ROWS, COLUMNS, SUMS, |group, place, element| {
+        assert!(covers(ROWS, COLUMNS, SUMS, |group, position, element| {
             let [row, column] = sum(element);
-            (group + row, 2 * place + column)
+            (group + row, 2 * position + column)
         }));
     }
 }

@@ -122,9 +122,9 @@ ops! {
     Reduce    "reduce"    [x;more]              Tensor      "Elements combined along the given axes, which go away; of several operands, which a combiner takes together, one component.";
     Scan      "scan"      [x]                   Tensor      "Each element combined with all before it along one axis, by an op or by what a combiner's states come to. Sums and products of floats are rounded once for each element.";
     Gather    "gather"    [x index]             Tensor      "x with position i of one axis replaced by the axes of index: x[.., index[..], ..]; 0 where out of range.";
-    Scatter   "scatter"   [x index source]      Tensor      "x, where each element of source, in order, is put at, or combined into, the place along one axis that index names; nowhere where that is out of range.";
-    Fetch     "fetch"     [x index source]      Tensor      "What each element of source, in order, finds at the place along one axis of x that index names, before it is put there or combined into it; 0 where that is out of range.";
-    Place     "place"     [index source]        Tensor      "Each element of source at the place along one axis that index names: an order of that axis, in which each place stands once.";
+    Scatter   "scatter"   [x index source]      Tensor      "x, where each element of source, in order, is put at, or combined into, the position along one axis that index names; nowhere where that is out of range.";
+    Fetch     "fetch"     [x index source]      Tensor      "What each element of source, in order, finds at the position along one axis of x that index names, before it is put there or combined into it; 0 where that is out of range.";
+    Place     "place"     [index source]        Tensor      "Each element of source at the position along one axis that index names: an order of that axis, in which each position stands once.";
     Contiguous "contiguous" [x]                 Tensor      "x, stored in memory in row-major order.";
     Materialize "materialize"  [x]                   Tensor      "x, computed once for the given axes inside of the loops over the others, and kept in scratch memory.";
     Detach    "detach"    [x]                   Tensor      "x, through which no gradient flows.";
@@ -137,7 +137,7 @@ ops! {
     Running   "running"   [value;range]         Loop        "value combined over the iterations of a serial range so far, this one among them; or several values, of which a combiner gives one component.";
     Exchange  "exchange"  [index value;range]   Loop        "What scratch memory holds at an index, before value is put there or combined into it, in each iteration of a serial range, in order.";
     Store     "store"     [index value;more]    Memory      "value written at an index, after the loads that stand behind it, for all of the ranges at the end, which it closes.";
-    Index     "index"     [buffer offset;gate]  Memory      "The place of one element, or with a ramp of several; no access where the gate is false. The argument: rows that lie apart (`tiles`).";
+    Index     "index"     [buffer offset;gate]  Memory      "The address of one element, or with a ramp of several; no access where the gate is false. The argument: rows that lie apart (`tiles`).";
     Load      "load"      [index]               Memory      "The value at an index; zero where its gate is false.";
     Previous  "previous"  [index;range]         Memory      "What memory holds at the index of a store that replaces it in the same iteration of these ranges.";
     LocalBuffer "local_buffer"  [;store]              Memory      "The scratch memory that these stores write, once they have been done.";
@@ -175,7 +175,7 @@ impl Op {
         matches!(self.class(), Class::Unary | Class::Binary | Class::Commutative | Class::Ternary)
     }
 
-    /// Whether its two operands may change places.
+    /// Whether its two operands may be swapped.
     pub fn is_commutative(self) -> bool {
         self.class() == Class::Commutative
     }

@@ -4,7 +4,7 @@
 //! sums[r, c] + sum over g, t of left[r, g, t] * right[g, c, t]          r rows, c columns, g groups of terms, t terms of a group
 //! ```
 //!
-//! A *tile* is a register of up to 16 rows of 64 bytes. Here it is a vector with the rows one after the other. So it lies in memory, too, or with its rows apart ([`place_of_rows`]). The terms of a *group* are those that the
+//! A *tile* is a register of up to 16 rows of 64 bytes. Here it is a vector with the rows one after the other. So it lies in memory, too, or with its rows apart ([`index_of_rows`]). The terms of a *group* are those that the
 //! factors of one element of 32 bits have, as in a dot product ([`dots`](super::dots)): so the right factor has a row for each group, in which the columns follow each other.
 //!
 //! | kind | factors | sums | group | instruction of x86 |
@@ -172,8 +172,8 @@ impl TileShape {
     }
 }
 
-/// The place of so many elements in rows, each of which begins `pitch` elements behind the one before it; the first is at the offset.
-pub fn place_of_rows(memory: &UOp, offset: UOp, dtype: DType, row: i64, pitch: i64) -> UOp {
+/// The index of so many elements in rows, each of which begins `pitch` elements behind the one before it; the first is at the offset.
+pub fn index_of_rows(memory: &UOp, offset: UOp, dtype: DType, row: i64, pitch: i64) -> UOp {
     let rows = dtype.lanes() as i64 / row.max(1);
     let arg = match row == pitch || rows == 1 {
         true => Arg::None,
@@ -206,11 +206,11 @@ pub fn multiply(
 ) -> Scalar {
     if kind.sums().is_float() {
         let number = |scalar: Scalar| scalar.to_f64() as f32;
-        let of_place = |term: usize| {
+        let of_term = |term: usize| {
             let add = |sum: f32, group: usize| number(left(group, term)).mul_add(number(right(group, term)), sum);
             (0..groups).fold(0.0f32, add)
         };
-        return Scalar::from_f64(f64::from(number(before) + (of_place(0) + of_place(1))), kind.sums());
+        return Scalar::from_f64(f64::from(number(before) + (of_term(0) + of_term(1))), kind.sums());
     }
     let terms = (0..groups).flat_map(|group| (0..kind.group()).map(move |term| (group, term)));
     let total = terms.fold(before.to_i64(), |total, (group, term)| {
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn terms_are_added_by_their_place_in_the_group() {
+    fn terms_are_added_by_their_position_in_the_group() {
         let small = 2f64.powi(-24);
         let one = |_: usize, _: usize| Scalar::float(1.0);
         // 1 + 2^-24 is a tie, to even; beside each other the small ones are no longer lost.

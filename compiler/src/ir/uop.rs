@@ -299,8 +299,8 @@ impl Drop for Node {
         while let Some(node) = pending.pop() {
             let address = Arc::as_ptr(&node.0);
             if let Some(mut inner) = Arc::into_inner(node.0) {
-                // The node has been moved out of the place that the table knows, so its own drop would not find it there. The
-                // place is not used again before this: the table's weak reference holds it.
+                // The node has been moved out of the address that the table knows, so its own drop would not find it there. The
+                // address is not used again before this: the table's weak reference holds it.
                 forget(inner.hash, address);
                 pending.extend(inner.src.drain(..));
                 take_dims(&mut inner.arg, &mut pending);

@@ -11,7 +11,7 @@
 //!
 //! Of a state each component has a local buffer of its own and a store of its own, which names behind its value those of the components that it is
 //! combined from; their local buffer is made of all of these stores, those of the component that it gives first. All are combined from what memory held before any of
-//! them stores. A component that is the same for all iterations of some loops has no place for each of them, and is stored outside of these loops.
+//! them stores. A component that is the same for all iterations of some loops has no element for each of them, and is stored outside of these loops.
 //!
 //! Always: until [`open_accumulations`] such a store is one node, which passes copy like any other. Afterwards all its loads are named by it.
 //! Tested below, by random opts on random kernels, and proved on the finished list (`linearize::accumulations`).
@@ -114,7 +114,7 @@ fn opened_component(stores: &[&UOp], combining: Combining, number: usize, previo
     UOp::new(Op::Store, store.dtype(), src, Arg::None)
 }
 
-/// What memory holds at the place of a store, unless nothing has been stored yet.
+/// What memory holds at the index of a store, unless nothing has been stored yet.
 fn previous(store: &UOp, is_first: Option<&UOp>) -> UOp {
     let mut index = store.src()[0].clone();
     if let Some(first) = is_first {
@@ -147,8 +147,8 @@ fn splat(value: &UOp, lanes: usize) -> UOp {
 /// The store with memory of its own for its component.
 pub(super) fn into_memory(store: &UOp, memory: &UOp) -> UOp {
     let index = &store.src()[0];
-    let place = index.src()[1..].iter().cloned();
-    let index = index.with_src([memory.clone()].into_iter().chain(place).collect::<Sources>());
+    let rest = index.src()[1..].iter().cloned();
+    let index = index.with_src([memory.clone()].into_iter().chain(rest).collect::<Sources>());
     let open = open_operands(store)[1..].iter().cloned();
     store.with_src([index].into_iter().chain(open).chain(closed_ranges(store).iter().cloned()).collect::<Sources>())
 }

@@ -222,7 +222,7 @@ mod tests {
         for value in values {
             for no_opt in [true, false] {
                 let ast = kernel(value.reshape([1]));
-                // The checks of passes and of the list find a loop that stands in the wrong place.
+                // The checks of passes and of the list find a loop that stands in the wrong loop.
                 let options = LowerOptions::by_hand_unless(no_opt);
                 assert!(lower_kernel(&ast, &Target::test_avx512(), &options, &mut Silent).is_ok());
             }

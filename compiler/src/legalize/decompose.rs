@@ -205,8 +205,8 @@ mod tests {
     fn powers_of_two_of_a_gpu_are_for_half_floats_alone() {
         let of = |dtype: DType| {
             let value = crate::ops::math::exp(&unknown(1, DType::F32)).src()[0].cast(dtype);
-            let place = UOp::new(Op::Index, dtype, vec![UOp::param(0, dtype, 1), UOp::index(0)], Arg::None);
-            let store = UOp::new(Op::Store, DType::VOID, vec![place, value], Arg::None);
+            let index = UOp::new(Op::Index, dtype, vec![UOp::param(0, dtype, 1), UOp::index(0)], Arg::None);
+            let store = UOp::new(Op::Store, DType::VOID, vec![index, value], Arg::None);
             let kernel = decompose(&UOp::sink([store]), &Target::gpu_model());
             (count(&kernel, Op::Exp2), count(&kernel, Op::MulAdd))
         };

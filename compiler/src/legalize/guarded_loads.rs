@@ -1,7 +1,7 @@
-//! Loads of what is only stored under a condition are done under it: a source of a scatter that names no place of this thread's need not come from memory.
+//! Loads of what is only stored under a condition are done under it: a source of a scatter that names no index of this thread's need not come from memory.
 //!
 //! ```text
-//! store out[place], out[place] + x[i]   where it exists      =>      x[i] is loaded where the place exists
+//! store out[index], out[index] + x[i]   where it exists      =>      x[i] is loaded where the index exists
 //! ```
 //!
 //! Conditions that a tensor says are meant: what a bound says is known without waiting, and costs a load nothing. A load that anything else asks for too stays as it is, and so does
@@ -120,23 +120,23 @@ mod tests {
         let (own, shared) = (load(at(2, DType::F32, &turn, None)), load(at(3, DType::F32, &turn, None)));
         let store =
             |index: UOp, value: UOp| UOp::new(Op::Store, DType::VOID, vec![index, value, turn.clone()], Arg::None);
-        let place = named.cast(DType::INDEX);
-        let some = store(at(0, DType::F32, &place, Some(&gate)), &own * &own + &shared);
+        let index = named.cast(DType::INDEX);
+        let some = store(at(0, DType::F32, &index, Some(&gate)), &own * &own + &shared);
         let all = store(at(4, DType::F32, &turn, None), shared.clone());
         let new = guard_loads(&UOp::sink([some.clone(), all.clone()]));
         assert_eq!(new.src()[1], all);
         let guarded = load(at(2, DType::F32, &turn, Some(&gate)));
-        assert_eq!(new.src()[0], store(at(0, DType::F32, &place, Some(&gate)), &guarded * &guarded + &shared));
+        assert_eq!(new.src()[0], store(at(0, DType::F32, &index, Some(&gate)), &guarded * &guarded + &shared));
         // Where it has a condition of its own both must hold.
         let bound = turn.lt(&UOp::index(60));
         let padded = load(at(2, DType::F32, &turn, Some(&bound)));
-        let new = guard_loads(&UOp::sink([store(at(0, DType::F32, &place, Some(&gate)), padded)]));
+        let new = guard_loads(&UOp::sink([store(at(0, DType::F32, &index, Some(&gate)), padded)]));
         let both = UOp::binary(Op::And, &bound, &gate);
         assert_eq!(new.src()[0].src()[1], load(at(2, DType::F32, &turn, Some(&both))));
         // What no iteration changes is loaded before the loop.
         let thread = UOp::range(32, 1, AxisKind::Lane);
         let fixed = load(at(2, DType::F32, &thread, None));
-        let kept = UOp::sink([store(at(0, DType::F32, &place, Some(&gate)), fixed)]);
+        let kept = UOp::sink([store(at(0, DType::F32, &index, Some(&gate)), fixed)]);
         assert_eq!(guard_loads(&kept), kept);
         // A bound alone needs no memory.
         let plain = UOp::sink([store(at(0, DType::F32, &turn, Some(&bound)), own)]);

@@ -8,7 +8,7 @@
 //! A scatter takes a store for each lane, this one for each vector and log2(step) shuffles (two where the step is three). It is what lays the phases of a transposed convolution side by side, or the
 //! halves of pairs. Copies of narrow numbers in scratch, whose pairs or fours of terms lie beside each other for a dot product, are filled so, too.
 //!
-//! Always: the same elements get the same values. Steps are at most four, of which all places between are stored. Not of memory that the kernel loads, nor of stores that
+//! Always: the same elements get the same values. Steps are at most four, of which all elements between are stored. Not of memory that the kernel loads, nor of stores that
 //! accumulate, stand under conditions or wait for loads. A local buffer is loaded when all of its stores are done. Tested below, and in the tests crate, where the CPU agrees with the interpreter.
 
 use rustc_hash::FxHashSet;
@@ -87,14 +87,14 @@ fn filled_between(stores: &[UOp], is_meant: &dyn Fn(&UOp) -> bool) -> Option<Sou
         let mut first = 0;
         while first + count <= members.len() {
             let between = &members[first..first + count];
-            // One place may be stored twice, where the last part of a loop overlaps the one before.
+            // One element may be stored twice, where the last part of a loop overlaps the one before.
             if between.windows(2).any(|pair| pair[1].constant != pair[0].constant + 1) {
                 first += 1;
                 continue;
             }
             let values: Vec<UOp> = between.iter().map(|member| stores[member.number].src()[1].clone()).collect();
-            for (place, (member, value)) in between.iter().zip(interleaved(&values)).enumerate() {
-                let distance = (place * family.lanes) as i64;
+            for (position, (member, value)) in between.iter().zip(interleaved(&values)).enumerate() {
+                let distance = (position * family.lanes) as i64;
                 new[member.number] = Some(whole_store(&family, &between[0].base, distance, value));
             }
             first += count;
@@ -179,8 +179,8 @@ mod tests {
         UOp::new(Op::Store, DType::VOID, smallvec![index, load, range], Arg::None)
     }
 
-    /// The places that a store fills behind the loop's, each with the number of the load whose lane it is, and that lane.
-    fn places(root: &UOp) -> Vec<(i64, i64, i64)> {
+    /// The offsets that a store fills behind the loop's, each with the number of the load whose lane it is, and that lane.
+    fn offsets(root: &UOp) -> Vec<(i64, i64, i64)> {
         let of_store = |store: &UOp| {
             let first = linear_terms(&store.src()[0].src()[1]).1;
             let lane = |(number, lane): (usize, &UOp)| {
@@ -195,18 +195,18 @@ mod tests {
             };
             store.src()[1].src().iter().enumerate().map(lane).collect::<Vec<_>>()
         };
-        let mut places: Vec<_> = root.src().iter().flat_map(of_store).collect();
-        places.sort_unstable();
-        places
+        let mut offsets: Vec<_> = root.src().iter().flat_map(of_store).collect();
+        offsets.sort_unstable();
+        offsets
     }
 
     #[test]
-    fn each_place_gets_its_lane() {
+    fn each_offset_gets_its_lane() {
         for (step, lanes) in [(2i64, 4usize), (2, 16), (3, 4), (3, 16), (4, 4), (4, 8)] {
             let root = UOp::sink((0..step).rev().map(|constant| store(constant + 5, step, lanes)));
             let wanted: Vec<_> =
-                (0..step * lanes as i64).map(|place| (place + 5, place % step + 5, place / step)).collect();
-            assert_eq!(places(&store_between(&root)), wanted, "{step} {lanes}");
+                (0..step * lanes as i64).map(|offset| (offset + 5, offset % step + 5, offset / step)).collect();
+            assert_eq!(offsets(&store_between(&root)), wanted, "{step} {lanes}");
         }
     }
 

@@ -7,7 +7,7 @@
 //!
 //! Half of the sectors that single stores would touch are left, or a quarter.
 //!
-//! Always: the same elements get the same values. Not of memory that the kernel loads, nor of stores that accumulate, stand under conditions, or begin at odd places. Tested below, and with every product
+//! Always: the same elements get the same values. Not of memory that the kernel loads, nor of stores that accumulate, stand under conditions, or begin at odd offsets. Tested below, and with every product
 //! of matrices by lanes.
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -85,16 +85,16 @@ mod tests {
         let product = UOp::new(Op::MultiplyMatrices, sums, vec![left, right, zeros], Arg::None);
         let store = |(number, offset): (usize, &i64)| {
             let lane = UOp::new(Op::Lane, DType::F32, vec![product.clone()], Arg::Number(number as i64));
-            let place = at(0, DType::F32, &row * 2 + *offset);
+            let index = at(0, DType::F32, &row * 2 + *offset);
             let value = lane + load(loaded, DType::F32);
-            UOp::new(Op::Store, DType::VOID, vec![place, value, row.clone()], Arg::None)
+            UOp::new(Op::Store, DType::VOID, vec![index, value, row.clone()], Arg::None)
         };
         let root = store_pairs(&UOp::sink(offsets.iter().enumerate().map(store)));
         root.src().iter().map(|store| store.src()[1].dtype().lanes()).collect()
     }
 
     #[test]
-    fn neighbours_from_an_even_place_on_are_one_store() {
+    fn neighbours_from_an_even_offset_on_are_one_store() {
         assert_eq!(stored(&[0, 1], 3), [2]);
         assert_eq!(stored(&[1, 9, 0, 8], 3), [2, 2]);
         assert_eq!(stored(&[1, 2], 3), [1, 1]);

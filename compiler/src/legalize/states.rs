@@ -1,9 +1,9 @@
 //! Reductions of states become accumulators and the expressions that renew them.
 //!
 //! ```text
-//! place = reduce_range x, i, r0, argmax_first #1     =>     a0 = accumulator -inf, r0          what the loop has found so far
+//! index = reduce_range x, i, r0, argmax_first #1     =>     a0 = accumulator -inf, r0          what the loop has found so far
 //!                                                   a1 = accumulator 2147483647, r0
-//!                                                   place = reduce_range next0, next1, a0, a1, r0, step argmax_first #1
+//!                                                   index = reduce_range next0, next1, a0, a1, r0, step argmax_first #1
 //! ```
 //!
 //! A running state becomes the same: what it is in an iteration is what its accumulators become there.

@@ -121,9 +121,9 @@ fn vectors_of(distances: &[usize]) -> Option<(Vec<usize>, usize)> {
     let mut sorted = distances.to_vec();
     sorted.sort_unstable();
     let mut begins: Vec<usize> = Vec::new();
-    for place in sorted {
-        if begins.last().is_none_or(|begin| place >= begin + width) {
-            begins.push(place.min(reach - width));
+    for distance in sorted {
+        if begins.last().is_none_or(|begin| distance >= begin + width) {
+            begins.push(distance.min(reach - width));
         }
     }
     (width >= 2 && begins.len() * LANES_OF_EACH_MIN <= lanes).then_some((begins, width))
@@ -139,14 +139,14 @@ fn chosen_lanes(node: &UOp, near: &Near) -> Option<UOp> {
             let dtype = gate.dtype().with_lanes(width);
             UOp::new(Op::Splat, dtype, smallvec![gate.clone()], Arg::None)
         });
-        let place: Sources = [near.memory.clone(), offset].into_iter().chain(gate).collect();
-        UOp::new(Op::Load, dtype, smallvec![UOp::new(Op::Index, dtype, place, Arg::None)], Arg::None)
+        let src: Sources = [near.memory.clone(), offset].into_iter().chain(gate).collect();
+        UOp::new(Op::Load, dtype, smallvec![UOp::new(Op::Index, dtype, src, Arg::None)], Arg::None)
     };
     let vectors: Vec<UOp> = begins.iter().map(load).collect();
-    let lane = |place: &usize| {
+    let lane = |distance: &usize| {
         // The last that begins before: only the very last was moved ahead, so that it ends with the last element.
-        let number = begins.partition_point(|begin| begin <= place) - 1;
-        let at = Arg::Number((place - begins[number]) as i64);
+        let number = begins.partition_point(|begin| begin <= distance) - 1;
+        let at = Arg::Number((distance - begins[number]) as i64);
         UOp::new(Op::Lane, element, smallvec![vectors[number].clone()], at)
     };
     Some(UOp::new(Op::Stack, node.dtype(), near.distances.iter().map(lane).collect::<Sources>(), Arg::None))
@@ -174,14 +174,14 @@ mod tests {
         for lanes in [4usize, 8, 16] {
             let new = near(&in_steps(2, lanes));
             let first = |load: &UOp| crate::symbolic::linear_terms(&load.src()[0].src()[1]).1;
-            let places = new.src().iter().map(|lane| match lane.arg() {
+            let offsets = new.src().iter().map(|lane| match lane.arg() {
                 Arg::Number(number) => first(&lane.src()[0]) + number,
                 _ => panic!("a stack of lanes"),
             });
-            let places: Vec<i64> = places.collect();
-            assert_eq!(places, (0..lanes as i64).map(|lane| lane * 2).collect::<Vec<_>>());
+            let offsets: Vec<i64> = offsets.collect();
+            assert_eq!(offsets, (0..lanes as i64).map(|lane| lane * 2).collect::<Vec<_>>());
             let last = new.src().iter().map(|lane| first(&lane.src()[0]) + lanes as i64 - 1).max();
-            assert_eq!(last, places.last().copied(), "nothing is read behind the last lane");
+            assert_eq!(last, offsets.last().copied(), "nothing is read behind the last lane");
         }
     }
 
@@ -190,8 +190,8 @@ mod tests {
         let gated = |gate: UOp| {
             let load = in_steps(2, 8);
             let index = &load.src()[0];
-            let place: Sources = index.src().iter().cloned().chain([gate]).collect();
-            load.with_src([index.with_src(place)].into_iter().collect::<Sources>())
+            let src: Sources = index.src().iter().cloned().chain([gate]).collect();
+            load.with_src([index.with_src(src)].into_iter().collect::<Sources>())
         };
         let holds = UOp::variable("n", 0, 9).lt(&UOp::index(5));
         let bools = DType::BOOL.with_lanes(8);

@@ -97,7 +97,7 @@ fn replace_tiles(family: &Family, members: &[Member], map: &mut FxHashMap<UOp, U
     }
 }
 
-/// The elements that follow a place, `distance` after the first column's first.
+/// The elements of a row, which begins `distance` after the first column's first.
 fn row_load(first: &Member, distance: i64) -> UOp {
     let offset = simplify(&(&first.base + UOp::index(distance)));
     let dtype = first.load.dtype();

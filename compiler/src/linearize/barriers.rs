@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_that_may_be_empty_is_no_place_to_meet() {
+    fn threads_do_not_meet_in_a_loop_that_may_be_empty() {
         // The loop over n meets; if there is no n, what was stored before it has not been met for.
         let second = fill_of_another();
         let reads = USE

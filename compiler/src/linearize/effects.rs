@@ -115,7 +115,7 @@ fn check_pair(load: &MemoryAccess, store: &MemoryAccess, values: &Values<'_>) ->
     }
     let shared = load.loops.iter().zip(&store.loops).take_while(|(a, b)| a == b).count();
     let is_first = load.position < store.position;
-    let same_place = is_first && load.index.src()[1] == store.index.src()[1] && shared == load.loops.len();
+    let same_offset = is_first && load.index.src()[1] == store.index.src()[1] && shared == load.loops.len();
     // Each thread does what stands outside of the loop that they share, perhaps when another has stored already.
     let is_parallel = |range: &&UOp| range.as_range().is_some_and(|arg| arg.kind == AxisKind::Parallel);
     let is_first = is_first && !store.loops[shared..].iter().any(is_parallel);
@@ -126,7 +126,7 @@ fn check_pair(load: &MemoryAccess, store: &MemoryAccess, values: &Values<'_>) ->
         _ => Found::Unknown,
     };
     let found = match by_equation {
-        Found::Unknown if same_place => Found::Nothing,
+        Found::Unknown if same_offset => Found::Nothing,
         Found::Unknown | Found::MayConflict => iterations::compare([load, store], shared, is_first, values),
         found => found,
     };

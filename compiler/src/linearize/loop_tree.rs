@@ -1,7 +1,7 @@
 //! How the loops of a kernel nest, and loop ends that share a loop though they stand in different ones.
 //!
 //! Loops nest as their loop ends say: the ranges of one loop end outermost first, and the first of them inside the innermost loop that the
-//! loop end's result depends on. Loop ends that close the same range share its loop, so they must stand in the same place. Passes that
+//! loop end's result depends on. Loop ends that close the same range share its loop, so the same loop must stand around all of them. Passes that
 //! copy and simplify values can make one of them independent of a loop around it: [`part_loops`] then gives it a loop of its own.
 //!
 //! Tested below, and by every kernel that runs.
@@ -102,7 +102,7 @@ impl Nest {
     }
 }
 
-/// The kernel with loops parted that loop ends share without standing in the same place.
+/// The kernel with loops parted that loop ends share without standing inside of the same one.
 ///
 /// What is parted is computed in both loops; each round parts one loop, outer ones first.
 pub(super) fn part_loops(root: &UOp) -> UOp {
@@ -118,7 +118,7 @@ pub(super) fn part_loops(root: &UOp) -> UOp {
             Some((range.clone(), fresh))
         });
         let map: FxHashMap<UOp, UOp> = own.collect();
-        // Those that stand in the same place go on sharing.
+        // Those that stand inside of the same loop go on sharing.
         root = rebuild(&root, |node, rebuilt| {
             let goes_along = is_loop_end(node) && closed_ranges(node) == ranges && dependencies.get(node) == set;
             if goes_along { substitute(&rebuilt, &map) } else { rebuilt }
@@ -129,18 +129,18 @@ pub(super) fn part_loops(root: &UOp) -> UOp {
     root
 }
 
-/// A loop end whose ranges another one closes in another place.
+/// A loop end whose ranges another one closes inside of another loop.
 fn misplaced_loop_end(root: &UOp) -> Option<UOp> {
     let dependencies = Dependencies::of(root);
     let nest = Nest::of(&dependencies);
-    let mut places: FxHashMap<u32, Option<u32>> = FxHashMap::default();
+    let mut parents: FxHashMap<u32, Option<u32>> = FxHashMap::default();
     for loop_end in inner_loop_ends(&dependencies.order, root).rev() {
-        let mut place = nest.deepest(dependencies.get(loop_end).iter());
+        let mut parent = nest.deepest(dependencies.get(loop_end).iter());
         for range in closed_ranges(loop_end) {
-            if *places.entry(range_id(range)).or_insert(place) != place {
+            if *parents.entry(range_id(range)).or_insert(parent) != parent {
                 return Some(loop_end.clone());
             }
-            place = Some(range_id(range));
+            parent = Some(range_id(range));
         }
     }
     None
@@ -159,13 +159,13 @@ mod tests {
         let at = |slot: u32, offset: &UOp| {
             UOp::new(Op::Index, DType::F32, vec![UOp::param(slot, DType::F32, 64), offset.clone()], Arg::None)
         };
-        let place = &row * 2 + &part;
-        let value = UOp::new(Op::Load, DType::F32, vec![at(2, &(&place * 8 + &term))], Arg::None);
+        let element = &row * 2 + &part;
+        let value = UOp::new(Op::Load, DType::F32, vec![at(2, &(&element * 8 + &term))], Arg::None);
         let sum = UOp::new(Op::ReduceRange, DType::F32, vec![value.clone(), term.clone()], Arg::Combine(ReduceOp::Add));
-        let one = UOp::new(Op::Load, DType::F32, vec![at(3, &place)], Arg::None);
-        let wide = at(0, &(&column * 8 + &place));
+        let one = UOp::new(Op::Load, DType::F32, vec![at(3, &element)], Arg::None);
+        let wide = at(0, &(&column * 8 + &element));
         let wide = UOp::new(Op::Store, DType::VOID, vec![wide, one, column, row.clone(), part.clone()], Arg::None);
-        let narrow = UOp::new(Op::Store, DType::VOID, vec![at(1, &place), sum, row, part], Arg::None);
+        let narrow = UOp::new(Op::Store, DType::VOID, vec![at(1, &element), sum, row, part], Arg::None);
         let dependencies = Dependencies::of(&UOp::sink([wide, narrow]));
         let nest = Nest::of(&dependencies);
         assert_eq!(nest.parent, BTreeMap::from([(0, None), (1, Some(0)), (2, Some(1)), (3, Some(2))]));

@@ -6,7 +6,7 @@
 //! | op | meaning |
 //! |---|---|
 //! | `const` | the value, in every lane of its dtype |
-//! | `param`, `scratch` | a pointer to the elements of its dtype; scratch is private to one call or thread, or shared by the threads of a block, at the place that [`ScratchLayout`] says |
+//! | `param`, `scratch` | a pointer to the elements of its dtype; scratch is private to one call or thread, or shared by the threads of a block, at the offset that [`ScratchLayout`] says |
 //! | `variable` | the integer given at launch, as `i64` |
 //! | `range` | opens a loop from 0 to its operand - 1; kind `parallel`: from the call's `begin` to its `end` |
 //! | `range` of kind `grid_*`, `block_*`, `lane` | no loop: an index that the thread has ([`Launch`]); its body runs once, or not where the index is not less than the operand |
@@ -53,7 +53,7 @@ use crate::program::{Estimate, Parameter};
 pub use features::check_features;
 pub use lengths::take_out_lengths;
 pub use loops::{ahead, matrix_loops, prefetch, repeated, short_loops};
-pub use scratch::{ScratchLayout, ScratchPlace};
+pub use scratch::{ScratchLayout, ScratchLocation};
 
 /// One kernel, ready to be rendered.
 #[derive(Clone, Debug)]

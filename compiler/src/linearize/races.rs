@@ -3,10 +3,10 @@
 //! *Between accesses.* For each two accesses of one shared scratch of which one is a store, every way from the one to the other must cross a barrier: the way
 //! straight on, and for each loop around both the way into its next iteration. A barrier is crossed for certain if it stands, behind the
 //! first, in a loop that the first stands in, or, before the second, in one that the second stands in; one in a loop beside them that may be empty may be passed by. Two
-//! stores need one only on the way into the next iteration of a loop that their places do not depend on: what fills a scratch in one go
+//! stores need one only on the way into the next iteration of a loop that their offsets do not depend on: what fills a scratch in one go
 //! fills each element once.
 //!
-//! Two halves of a scratch that alternate with the iterations of a loop are told apart by the parity in their places.
+//! Two halves of a scratch that alternate with the iterations of a loop are told apart by the parity in their offsets.
 //!
 //! *All of them.* Around a barrier no loop may have another length for another thread, and a range of an index must be as long as the block is:
 //! otherwise some would wait for others that never come. The same of lanes where they combine what they have or multiply matrices.
@@ -20,13 +20,13 @@ use super::Launch;
 use crate::ir::{Arg, AxisKind, MemorySpace, Op, ThreadDim, UOp, fragments};
 
 /// An op and the positions of the ranges that are open around it, outermost first.
-struct Place<'a> {
+struct Site<'a> {
     position: usize,
     around: Vec<usize>,
     node: &'a UOp,
 }
 
-impl Place<'_> {
+impl Site<'_> {
     fn is_store(&self) -> bool {
         matches!(self.node.op(), Op::Store | Op::Exchange)
     }
@@ -54,18 +54,18 @@ pub fn check(list: &[UOp]) -> Result<(), String> {
     let (mut barriers, mut accesses) = (Vec::new(), Vec::new());
     let mut around: Vec<usize> = Vec::new();
     for (position, node) in list.iter().enumerate() {
-        let place = || Place { position, around: around.clone(), node };
+        let site = || Site { position, around: around.clone(), node };
         match node.op() {
             Op::Barrier => {
-                check_meeting(&place(), list, &launch, &varying)?;
-                barriers.push(place());
+                check_meeting(&site(), list, &launch, &varying)?;
+                barriers.push(site());
             }
-            Op::ShuffleReduce | Op::MultiplyMatrices => check_meeting(&place(), list, &launch, &varying)?,
+            Op::ShuffleReduce | Op::MultiplyMatrices => check_meeting(&site(), list, &launch, &varying)?,
             Op::LoadMatrices => {
-                check_meeting(&place(), list, &launch, &varying)?;
-                accesses.push(place());
+                check_meeting(&site(), list, &launch, &varying)?;
+                accesses.push(site());
             }
-            Op::Load | Op::Store | Op::Previous | Op::Exchange if is_of_shared(node) => accesses.push(place()),
+            Op::Load | Op::Store | Op::Previous | Op::Exchange if is_of_shared(node) => accesses.push(site()),
             Op::Range => around.push(position),
             Op::EndRange => drop(around.pop()),
             _ => {}
@@ -107,12 +107,12 @@ fn varying(list: &[UOp]) -> FxHashSet<&UOp> {
     varying
 }
 
-/// Whether all threads come to a place where they meet.
-fn check_meeting(place: &Place, list: &[UOp], launch: &Launch, varying: &FxHashSet<&UOp>) -> Result<(), String> {
-    let fail = |why: String| Err(format!("op {}, a {}, {why}", place.position, place.node.op()));
-    let is_barrier = place.node.op() == Op::Barrier;
-    let is_of_matrices = matches!(place.node.op(), Op::LoadMatrices | Op::MultiplyMatrices);
-    for range in place.around.iter().map(|position| &list[*position]) {
+/// Whether all threads come to an op at which they meet.
+fn check_meeting(site: &Site, list: &[UOp], launch: &Launch, varying: &FxHashSet<&UOp>) -> Result<(), String> {
+    let fail = |why: String| Err(format!("op {}, a {}, {why}", site.position, site.node.op()));
+    let is_barrier = site.node.op() == Op::Barrier;
+    let is_of_matrices = matches!(site.node.op(), Op::LoadMatrices | Op::MultiplyMatrices);
+    for range in site.around.iter().map(|position| &list[*position]) {
         let Some(arg) = range.as_range() else { continue };
         // Threads that differ in nothing but their group meet their own lanes.
         let is_of_warp = arg.kind == AxisKind::Lane || is_of_matrices && arg.kind == AxisKind::Block(ThreadDim::X);
@@ -133,25 +133,25 @@ fn check_meeting(place: &Place, list: &[UOp], launch: &Launch, varying: &FxHashS
             false => fail(format!("is of {} lanes, and there are {}", fragments::LANES, launch.lanes)),
         };
     }
-    let combined = place.node.src().get(1).and_then(|end| end.src().first()).and_then(|range| range.src()[0].as_int());
+    let combined = site.node.src().get(1).and_then(|end| end.src().first()).and_then(|range| range.src()[0].as_int());
     match combined.map(|len| len as u64) == Some(launch.lanes) {
         true => Ok(()),
         false => fail(format!("combines other lanes than the {} that there are", launch.lanes)),
     }
 }
 
-fn check_pair(first: &Place, second: &Place, barriers: &[Place], list: &[UOp]) -> Result<(), String> {
+fn check_pair(first: &Site, second: &Site, barriers: &[Site], list: &[UOp]) -> Result<(), String> {
     let (of_first, of_second) = (|at: &usize| first.around.contains(at), |at: &usize| second.around.contains(at));
-    let behind_first = |barrier: &Place| barrier.position > first.position && barrier.is_passed(of_first, list);
-    let before_second = |barrier: &Place| barrier.position < second.position && barrier.is_passed(of_second, list);
+    let behind_first = |barrier: &Site| barrier.position > first.position && barrier.is_passed(of_first, list);
+    let before_second = |barrier: &Site| barrier.position < second.position && barrier.is_passed(of_second, list);
     let fail = |way: &str| {
-        let verb = |place: &Place| if place.is_store() { "stores" } else { "loads" };
+        let verb = |site: &Site| if site.is_store() { "stores" } else { "loads" };
         let (a, b) = (verb(first), verb(second));
         Err(format!("op {} {b} what op {} {a}{way}, with no barrier in between", second.position, first.position))
     };
     let both_store = first.is_store() && second.is_store();
     if first.position < second.position && !both_store && !are_in_other_halves(first, second, list) {
-        let is_crossed = |barrier: &&Place| {
+        let is_crossed = |barrier: &&Site| {
             let is_between = barrier.position > first.position && barrier.position < second.position;
             is_between && barrier.is_passed(|at| of_first(at) || of_second(at), list)
         };
@@ -166,14 +166,14 @@ fn check_pair(first: &Place, second: &Place, barriers: &[Place], list: &[UOp]) -
         if is_index || range.src()[0].max_value() <= 1 {
             continue;
         }
-        let names = |access: &Place| {
+        let names = |access: &Site| {
             crate::ir::postorder(std::slice::from_ref(&access.node.src()[0])).iter().any(|node| node == range)
         };
         if both_store && names(first) && names(second) {
             continue;
         }
         let is_crossed =
-            |barrier: &&Place| barrier.around.contains(&position) && (behind_first(barrier) || before_second(barrier));
+            |barrier: &&Site| barrier.around.contains(&position) && (behind_first(barrier) || before_second(barrier));
         if !barriers.iter().any(|barrier| is_crossed(&barrier)) {
             return fail(" an iteration before");
         }
@@ -182,9 +182,9 @@ fn check_pair(first: &Place, second: &Place, barriers: &[Place], list: &[UOp]) -
 }
 
 /// Whether one iteration's accesses are in different halves of their scratch, because the halves alternate with the iterations of a loop around both.
-fn are_in_other_halves(first: &Place, second: &Place, list: &[UOp]) -> bool {
+fn are_in_other_halves(first: &Site, second: &Site, list: &[UOp]) -> bool {
     let (Some((range, a)), Some((other, b))) = (half_of(first.node), half_of(second.node)) else { return false };
-    let is_around = |place: &Place| place.around.iter().any(|position| list[*position] == range);
+    let is_around = |site: &Site| site.around.iter().any(|position| list[*position] == range);
     range == other && (a - b) % 2 != 0 && is_around(first) && is_around(second)
 }
 
@@ -279,7 +279,7 @@ mod tests {
         };
         assert_eq!(beside("two"), Ok(()));
         assert!(beside("r1").unwrap_err().ends_with("loads what op 14 stores, with no barrier in between"));
-        // Two stores of one place in two iterations, with nothing loaded in between.
+        // Two stores of one element in two iterations, with nothing loaded in between.
         let stores = TURNED
             .replace("v8 = load v7\n", "")
             .replace("v10 = store v9, v8", "v10 = store v9, v3")
@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(inside("r2: i64 = range two, grid_x #2"), Ok(()));
         let error = inside("len = add r0, one\n r2: i64 = range len, loop #2").unwrap_err();
         assert!(error.ends_with("stands in r2, which may be longer for one thread than for another"), "{error}");
-        // What a thread loaded at a place of its own is its own, too.
+        // What a thread loaded at an index of its own is its own, too.
         let error = inside("len: i64 = cast v3\n r2: i64 = range len, loop #2").unwrap_err();
         assert!(error.ends_with("longer for one thread than for another"), "{error}");
         assert_eq!(inside("r2: i64 = range r1, loop #2"), Ok(()));

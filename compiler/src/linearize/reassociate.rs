@@ -68,13 +68,13 @@ struct Term {
     splat: bool,
     /// It is subtracted.
     minus: bool,
-    /// Constants last, then by depth, vectors after scalars, then by place in the graph.
+    /// Constants last, then by depth, vectors after scalars, then by position in the graph.
     rank: (bool, u32, bool, usize),
 }
 
 struct Chains<'k> {
     users: FxHashMap<&'k UOp, Option<&'k UOp>>,
-    /// Depth of the loop that each node stands in, and its place in the order of the graph.
+    /// Depth of the loop that each node stands in, and its position in the order of the graph.
     ranks: FxHashMap<&'k UOp, (u32, usize)>,
     done: FxHashMap<&'k UOp, UOp>,
 }

@@ -11,8 +11,8 @@
 //!
 //! So it is where all threads go through what they keep in the same way, as in attention by matrices: memory and barriers are not needed then.
 //!
-//! Each access is at a place of its thread, which is a sum of its indices by some steps, plus a number. Where all accesses have the same steps, and no two threads, with any of the numbers, come to
-//! one place, a number is a register. Refused: stores of vectors, conditions, and more numbers than a thread has registers for.
+//! Each access has an offset of its thread, which is a sum of its indices by some steps, plus a number. Where all accesses have the same steps, and no two threads, with any of the numbers, come to
+//! one offset, a number is a register. Refused: stores of vectors, conditions, and more numbers than a thread has registers for.
 //!
 //! Always: the list's rules (`check`), and values stay to the bit. Tested below, and by attention on the emulator of GPUs.
 
@@ -37,7 +37,7 @@ pub fn keep_in_registers(list: Vec<UOp>) -> Vec<UOp> {
     let is_shared = |node: &&UOp| matches!(node.arg(), Arg::Scratch(_, _, MemorySpace::Shared));
     let scratches: Vec<UOp> = list.iter().filter(is_shared).cloned().collect();
     scratches.iter().fold(list, |list, scratch| match numbers_of(&list, scratch, &launch) {
-        // Nothing asks for the places any more.
+        // Nothing asks for the offsets any more.
         Some(numbers) => without_unused(with_registers(&list, scratch, &numbers)),
         None => list,
     })
@@ -45,14 +45,14 @@ pub fn keep_in_registers(list: Vec<UOp>) -> Vec<UOp> {
 
 /// Steps of the indices of [`INDICES`], and a number.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-struct Place {
+struct ThreadOffset {
     steps: [i64; 4],
     number: i64,
 }
 
-/// The place that an offset names, if it is a sum of indices that all threads have.
-fn place_of(offset: &UOp, launch: &Launch) -> Option<Place> {
-    let mut place = Place::default();
+/// An offset by its steps and its number, if it is a sum of indices that all threads have.
+fn steps_of(offset: &UOp, launch: &Launch) -> Option<ThreadOffset> {
+    let mut found = ThreadOffset::default();
     let mut pending: SmallVec<[(&UOp, i64); 8]> = smallvec![(offset, 1)];
     while let Some((node, times)) = pending.pop() {
         match (node.op(), node.src()) {
@@ -66,19 +66,19 @@ fn place_of(offset: &UOp, launch: &Launch) -> Option<Place> {
                 pending.push((a, times.checked_mul(1i64.checked_shl(u32::try_from(b.as_int()?).ok()?)?)?))
             }
             (Op::Cast, [a]) => pending.push((a, times)),
-            (Op::Const, _) => place.number = place.number.checked_add(node.as_int()?.checked_mul(times)?)?,
+            (Op::Const, _) => found.number = found.number.checked_add(node.as_int()?.checked_mul(times)?)?,
             (Op::Range, [len]) => {
                 let kind = node.as_range()?.kind;
                 let index = INDICES.iter().position(|index| *index == kind)?;
                 if len.as_int().map(|len| len as u64) != launch.len_of(kind) {
                     return None;
                 }
-                place.steps[index] = place.steps[index].checked_add(times)?;
+                found.steps[index] = found.steps[index].checked_add(times)?;
             }
             _ => return None,
         }
     }
-    Some(place)
+    Some(found)
 }
 
 /// The numbers of a scratch's accesses, by index, if it may become registers.
@@ -89,11 +89,11 @@ fn numbers_of(list: &[UOp], scratch: &UOp, launch: &Launch) -> Option<FxHashMap<
     for node in list {
         if is_of_scratch(node) {
             let is_plain = node.src().len() == 2;
-            let place = place_of(&node.src()[1], launch).filter(|_| is_plain)?;
-            if *steps.get_or_insert(place.steps) != place.steps {
+            let offset = steps_of(&node.src()[1], launch).filter(|_| is_plain)?;
+            if *steps.get_or_insert(offset.steps) != offset.steps {
                 return None;
             }
-            numbers.insert(node.clone(), place.number);
+            numbers.insert(node.clone(), offset.number);
             continue;
         }
         match node.op() {
@@ -113,15 +113,15 @@ fn elements_of(node: &UOp, number: i64) -> std::ops::Range<i64> {
     number..number + node.dtype().lanes() as i64
 }
 
-/// Whether no two threads come to one place.
+/// Whether no two threads come to one offset.
 fn are_apart(steps: [i64; 4], numbers: &FxHashSet<i64>, launch: &Launch) -> bool {
     let mut bases: Vec<i64> = vec![0];
     for (kind, step) in INDICES.into_iter().zip(steps) {
         let len = launch.len_of(kind).unwrap_or(1) as i64;
         bases = bases.iter().flat_map(|base| (0..len).map(move |index| base + index * step)).collect();
     }
-    let mut places: FxHashSet<i64> = FxHashSet::default();
-    bases.iter().all(|base| numbers.iter().all(|number| places.insert(base + number)))
+    let mut offsets: FxHashSet<i64> = FxHashSet::default();
+    bases.iter().all(|base| numbers.iter().all(|number| offsets.insert(base + number)))
 }
 
 /// The list with registers for a scratch.
@@ -274,7 +274,7 @@ mod tests {
     #[test]
     fn what_another_thread_stored_stays_in_memory() {
         for (from, to) in [
-            // The neighbour's, half of the lanes, places that two threads have, and other steps.
+            // The neighbour's, half of the lanes, offsets that two threads have, and other steps.
             ("v10 = add v9, one", "v10 = sub four, r1"),
             ("r1: i64 = range four", "r1: i64 = range two"),
             ("v1 = add v0, one", "v1 = add v0, two"),

@@ -129,8 +129,8 @@ mod tests {
         let dependencies = Dependencies::of(&root);
         let scopes = items_by_scope(&dependencies, &Nest::of(&dependencies));
         assert!(scopes[&None].contains(&Item::Loop(0)) && scopes[&Some(0)].contains(&Item::Loop(1)));
-        let place = |scope: u32, item: Item| scopes[&Some(scope)].iter().position(|other| *other == item);
-        assert!(place(0, Item::Loop(1)) < place(0, Item::Node(&sum + 1)), "{:?}", scopes[&Some(0)]);
-        assert!(place(1, Item::Node(value)) < place(1, Item::Node(sum)), "{:?}", scopes[&Some(1)]);
+        let position = |scope: u32, item: Item| scopes[&Some(scope)].iter().position(|other| *other == item);
+        assert!(position(0, Item::Loop(1)) < position(0, Item::Node(&sum + 1)), "{:?}", scopes[&Some(0)]);
+        assert!(position(1, Item::Node(value)) < position(1, Item::Node(sum)), "{:?}", scopes[&Some(1)]);
     }
 }

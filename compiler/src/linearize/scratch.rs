@@ -13,12 +13,12 @@ pub struct ScratchLayout {
     /// Bytes of all scratches together, the gaps between them counted; the most there is if they are more than can be said.
     pub bytes: u64,
     /// Number, first byte and bytes of each scratch, in the order of the list.
-    pub places: Vec<ScratchPlace>,
+    pub locations: Vec<ScratchLocation>,
 }
 
 /// One scratch of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ScratchPlace {
+pub struct ScratchLocation {
     /// Its number in the list.
     pub number: u32,
     /// Its first byte, a multiple of [`SCRATCH_ALIGNMENT`].
@@ -38,7 +38,7 @@ impl ScratchLayout {
             }
             let offset = layout.bytes.checked_next_multiple_of(SCRATCH_ALIGNMENT).unwrap_or(u64::MAX);
             let bytes = len.saturating_mul(node.dtype().bytes() as u64);
-            layout.places.push(ScratchPlace { number, offset, bytes });
+            layout.locations.push(ScratchLocation { number, offset, bytes });
             layout.bytes = offset.saturating_add(bytes);
         }
         layout
@@ -66,10 +66,10 @@ mod tests {
             scratch(3, DType::BOOL, 8),
         ];
         let layout = ScratchLayout::of(&list, Private);
-        let place = |number, offset, bytes| ScratchPlace { number, offset, bytes };
-        assert_eq!(layout.places, [place(1, 0, 12), place(0, 64, 65), place(2, 192, 0), place(3, 192, 8)]);
+        let at = |number, offset, bytes| ScratchLocation { number, offset, bytes };
+        assert_eq!(layout.locations, [at(1, 0, 12), at(0, 64, 65), at(2, 192, 0), at(3, 192, 8)]);
         assert_eq!(layout.bytes, 200);
-        assert_eq!(ScratchLayout::of(&list, Shared).places, [place(4, 0, 64)]);
+        assert_eq!(ScratchLayout::of(&list, Shared).locations, [at(4, 0, 64)]);
         let much = [scratch(0, DType::F64, u64::MAX), scratch(1, DType::U8, 1)];
         assert_eq!(ScratchLayout::of(&much, Private).bytes, u64::MAX);
     }

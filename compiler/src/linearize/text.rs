@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_no_list_is_an_error_with_its_place() {
+    fn text_that_is_no_list_is_an_error_with_its_position() {
         let error = |text: &str| parse(text).unwrap_err().to_string();
         assert_eq!(error("graph %g"), "line 1, column 1: expected `linear`, found `graph`");
         assert_eq!(

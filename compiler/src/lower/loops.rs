@@ -95,7 +95,7 @@ pub fn order_outputs(root: &UOp) -> UOp {
     UOp::sink(stores)
 }
 
-/// The maximal index expressions of a kernel as sums: all places where a range's value matters.
+/// The maximal index expressions of a kernel as sums: all that a range's value matters to.
 pub struct IndexSums {
     sums: Vec<(Vec<(UOp, i64)>, UOp)>,
 }

@@ -17,7 +17,7 @@ use crate::kernel::ranges::{all_ranges, closed_ranges, open_operands, range_id};
 use crate::symbolic::linear_terms;
 use crate::target::CACHE_LINE_BYTES;
 
-/// What one step of a loop does to the places that a kernel reads: cache lines that change with it, and bytes that it goes on.
+/// What one step of a loop does to the addresses that a kernel reads: cache lines that change with it, and bytes that it goes on.
 #[derive(Clone, Copy, Default, PartialEq, PartialOrd)]
 struct Step {
     lines: f64,

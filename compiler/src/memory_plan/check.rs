@@ -8,7 +8,7 @@ use super::{ALIGNMENT, Placement, Span};
 /// Says which two spans overlap, or which lies outside of the arena or off its alignment.
 pub fn check(spans: &[Span], placement: &Placement) -> Result<(), String> {
     if spans.len() != placement.offsets.len() {
-        return Err(format!("{} spans have {} places", spans.len(), placement.offsets.len()));
+        return Err(format!("{} spans have {} offsets", spans.len(), placement.offsets.len()));
     }
     for (number, (span, &offset)) in spans.iter().zip(&placement.offsets).enumerate() {
         if !offset.is_multiple_of(ALIGNMENT) {
@@ -18,7 +18,7 @@ pub fn check(spans: &[Span], placement: &Placement) -> Result<(), String> {
             return Err(format!("span {number} at {offset} ends after the {} bytes of the arena", placement.bytes));
         }
     }
-    // By place, so that a span need only be held against those that begin before its end.
+    // By offset, so that a span need only be held against those that begin before its end.
     let mut order: Vec<usize> = (0..spans.len()).filter(|&number| spans[number].bytes > 0).collect();
     order.sort_by_key(|&number| placement.offsets[number]);
     for (position, &number) in order.iter().enumerate() {

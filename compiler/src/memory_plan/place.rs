@@ -15,7 +15,7 @@ const SPANS_TRIED_MAX: usize = 1500;
 /// What the spans of a try are ordered by, largest first.
 type Key = fn(&Span) -> (u64, u64);
 
-/// A place for each span, such that no two that live at once overlap.
+/// An offset for each span, such that no two that live at once overlap.
 pub fn place(spans: &[Span]) -> Placement {
     let in_time = place_in_time(spans);
     if spans.len() > SPANS_TRIED_MAX {

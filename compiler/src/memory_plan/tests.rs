@@ -91,7 +91,7 @@ fn the_checker_says_what_is_wrong() {
     assert_eq!(wrong([0, 128], 512), "spans 0 and 1 live at once and overlap");
     assert_eq!(wrong([0, 200], 512), "span 1 lies at 200, which is no multiple of 128");
     assert_eq!(wrong([0, 256], 300), "span 1 at 256 ends after the 300 bytes of the arena");
-    assert_eq!(check(&two, &Placement::default()).unwrap_err(), "2 spans have 0 places");
+    assert_eq!(check(&two, &Placement::default()).unwrap_err(), "2 spans have 0 offsets");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! Each node that depends on an input gets an axis in front, and so do its axes and bounds; what does not depend on one is shared by the whole batch. An
 //! op that computes by shapes alone (a cut, a sum, a scatter) needs no more than that; a gather by an index that differs from element to
-//! element counts its places through the batch. Functions with derivatives of their own keep these where the rule for a gradient does not count axes.
+//! element counts its positions through the batch. Functions with derivatives of their own keep these where the rule for a gradient does not count axes.
 //!
 //! Always: element k of the result is what the program gives for element k of the inputs. Tested against loops by tests/it/batches.rs.
 
@@ -143,8 +143,8 @@ impl Batch {
         let Some(most) = count.as_const() else {
             fail!("an axis that each element indexes in its own way has a length that is a number")
         };
-        let place = in_range(&wide, most).select(number * UOp::int(most, DType::I64) + wide, UOp::int(-1, DType::I64));
-        let found = merged.gather(&place, 0);
+        let flat = in_range(&wide, most).select(number * UOp::int(most, DType::I64) + wide, UOp::int(-1, DType::I64));
+        let found = merged.gather(&flat, 0);
         // [batch, axes of the index, axes before, axes after].
         let (rank, before) = (index.shape().len(), axis);
         let order: Vec<usize> = std::iter::once(0)

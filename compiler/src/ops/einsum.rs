@@ -47,8 +47,8 @@ pub fn einsum(equation: &str, operands: &[UOp]) -> Built {
         let kept = term.labels.iter().filter(|label| parsed.result.contains(label)).copied().collect();
         term = Term { value: along(&term.value.cast(wide), ReduceOp::Add, &summed, false).cast(dtype), labels: kept };
     }
-    let place = |label: &Label| term.labels.iter().position(|other| other == label).unwrap_or(0);
-    let order: Vec<usize> = parsed.result.iter().map(place).collect();
+    let position = |label: &Label| term.labels.iter().position(|other| other == label).unwrap_or(0);
+    let order: Vec<usize> = parsed.result.iter().map(position).collect();
     Ok(reorder(&term.value, &order))
 }
 

@@ -18,15 +18,15 @@ pub fn broadcast_shapes(shapes: &[&Shape]) -> Built<Shape> {
     let mut dims = vec![Dim::Const(1); rank];
     for shape in shapes {
         for (k, dim) in shape.iter().enumerate() {
-            let place = &mut dims[rank - shape.len() + k];
-            if place.is(1) {
-                *place = dim.clone();
+            let length = &mut dims[rank - shape.len() + k];
+            if length.is(1) {
+                *length = dim.clone();
             } else if !dim.is(1) {
-                let Some(common) = common_length(place, dim)? else {
+                let Some(common) = common_length(length, dim)? else {
                     let list: Vec<String> = shapes.iter().map(|shape| shape.to_string()).collect();
-                    fail!("the shapes {} do not broadcast: lengths {place} and {dim} meet", list.join(" and "));
+                    fail!("the shapes {} do not broadcast: lengths {length} and {dim} meet", list.join(" and "));
                 };
-                *place = common;
+                *length = common;
             }
         }
     }

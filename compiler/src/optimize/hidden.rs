@@ -154,9 +154,9 @@ fn average(len: &UOp) -> Option<f64> {
             let value = match leaf.op() {
                 Op::Range => {
                     let trips = evaluate(&leaf.src()[0], |leaf| values.get(leaf).copied())?.to_i64();
-                    let place = rest % SAMPLES;
+                    let step = rest % SAMPLES;
                     rest /= SAMPLES;
-                    (trips - 1).max(0) * place as i64 / (SAMPLES - 1) as i64
+                    (trips - 1).max(0) * step as i64 / (SAMPLES - 1) as i64
                 }
                 _ => leaf.max_value(),
             };

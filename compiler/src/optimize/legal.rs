@@ -101,7 +101,7 @@ fn owners(kernel: &UOp, target: &Target) -> Vec<Opt> {
     sources.map(|range| Opt::OwnerComputes { range: range_id(&range), owners: target.threads }).collect()
 }
 
-/// Cuts that decide conditions and digits: the longest part between two, and each place alone.
+/// Cuts that decide conditions and digits: the longest part between two, and each cut point alone.
 fn cuts(ranges: &[UOp], dependencies: &Dependencies) -> Vec<Opt> {
     let of_range = |range: &UOp| {
         let parts = decided_parts(range, dependencies).unwrap_or_default();
@@ -253,10 +253,10 @@ fn frames(kernel: &UOp, ranges: &[UOp], dependencies: &Dependencies) -> Vec<Opt>
     let mut opts: Vec<Opt> = Vec::new();
     for (load, number) in loads_of(kernel).iter().zip(0..) {
         let set = dependencies.get(load);
-        let (places, results): (Vec<&UOp>, Vec<&UOp>) =
+        let (terms, results): (Vec<&UOp>, Vec<&UOp>) =
             ranges.iter().filter(|range| set.contains(range_id(range))).partition(|range| is_reduce(range));
         let steps = |range: &UOp| step_of_load(load, range).unwrap_or(0);
-        let pairs = results.iter().flat_map(|result| places.iter().map(move |place| [*result, *place]));
+        let pairs = results.iter().flat_map(|result| terms.iter().map(move |term| [*result, *term]));
         let pairs: Vec<[u32; 2]> =
             pairs.filter(|pair| Window::of(*pair, pair.map(steps)).is_ok()).map(|pair| pair.map(range_id)).collect();
         for (at, first) in pairs.iter().enumerate() {

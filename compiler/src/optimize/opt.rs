@@ -49,12 +49,12 @@ pub enum Opt {
     },
     /// A local buffer that a load reads, which each thread fills for itself, is filled and read by the threads of a block together.
     ///
-    /// Its loops keep their numbers; those along indices of threads that it depends on get the next free ones. What one of these keeps may be followed by places that nothing
+    /// Its loops keep their numbers; those along indices of threads that it depends on get the next free ones. What one of these keeps may be followed by elements that nothing
     /// uses: so the next one's begins in another bank.
     KeepShared {
         /// The load's number.
         load: u32,
-        /// Places behind what an index of threads keeps.
+        /// Elements behind what an index of threads keeps.
         pad: u32,
     },
     /// Reductions that depend on a range are kept in scratch along all of it, before what is computed from them.
@@ -155,11 +155,11 @@ pub enum Opt {
         /// Numbers of the ranges, each once.
         ranges: Vec<u32>,
     },
-    /// As `StageShared`, with places that nothing uses behind each row along the last range: so rows begin in other banks.
+    /// As `StageShared`, with elements that nothing uses behind each row along the last range: so rows begin in other banks.
     StagePadded {
         /// The load's number.
         load: u32,
-        /// Places behind each row.
+        /// Elements behind each row.
         pad: u32,
         /// Numbers of the ranges, each once.
         ranges: Vec<u32>,
@@ -168,7 +168,7 @@ pub enum Opt {
     StageAhead {
         /// The load's number.
         load: u32,
-        /// Places behind each row.
+        /// Elements behind each row.
         pad: u32,
         /// Numbers of the ranges, each once.
         ranges: Vec<u32>,

@@ -109,19 +109,19 @@ impl MapPiece {
         flat
     }
 
-    /// Replaces the digits `replaced` (in the order of the meeting's left side) by those of a meeting. `place` says
+    /// Replaces the digits `replaced` (in the order of the meeting's left side) by those of a meeting. `position` says
     /// where each common digit stands in the new index.
     fn replace(
         &self,
         replaced: &[MapDigit],
         kept: impl Fn(&MapDigit) -> bool,
         meeting: &Meeting,
-        place: impl Fn(usize, i64) -> (usize, i64),
+        position: impl Fn(usize, i64) -> (usize, i64),
     ) -> Self {
         let moved: i64 = meeting.left_start.iter().zip(replaced).map(|(n, digit)| n * digit.address_step).sum();
         let mut digits: SmallVec<[MapDigit; 6]> = self.digits.iter().copied().filter(kept).collect();
         digits.extend(meeting.steps.iter().map(|common| {
-            let (dim, step) = place(common.right.digit, common.right.factor);
+            let (dim, step) = position(common.right.digit, common.right.factor);
             let address_step = replaced[common.left.digit].address_step * common.left.factor;
             MapDigit { dim, step, size: common.size, address_step }
         }));
@@ -176,11 +176,11 @@ impl AddressMap {
     /// Output dimension `i` is input dimension `dims[i]`.
     #[must_use]
     pub fn permute(&self, dims: &[usize]) -> Self {
-        let mut place = vec![0; dims.len()];
-        dims.iter().enumerate().for_each(|(to, &from)| place[from] = to);
+        let mut position = vec![0; dims.len()];
+        dims.iter().enumerate().for_each(|(to, &from)| position[from] = to);
         self.each(|piece| {
             piece.at = dims.iter().map(|&dim| piece.at[dim]).collect();
-            piece.digits.iter_mut().for_each(|digit| digit.dim = place[digit.dim]);
+            piece.digits.iter_mut().for_each(|digit| digit.dim = position[digit.dim]);
             piece.sort();
         })
     }
@@ -253,8 +253,8 @@ impl AddressMap {
             let replaced: SmallVec<[MapDigit; 4]> = piece.in_dim(dim).copied().collect();
             for (here, there) in sides {
                 meet(&coordinates, here, budget, &mut |meeting| {
-                    let place = |digit: usize, factor: i64| (dim, there.digits()[digit].stride * factor);
-                    let mut new = piece.replace(&replaced, |digit| digit.dim != dim, &meeting, place);
+                    let position = |digit: usize, factor: i64| (dim, there.digits()[digit].stride * factor);
+                    let mut new = piece.replace(&replaced, |digit| digit.dim != dim, &meeting, position);
                     let moved: i64 = meeting.right_start.iter().zip(there.digits()).map(|(n, d)| n * d.stride).sum();
                     new.at[dim] = there.first() + moved;
                     pieces.push(new);
@@ -279,8 +279,8 @@ impl AddressMap {
             let flat = piece.flattened(&strides);
             let numbers: Digits = flat.digits.iter().map(|d| Digit { stride: d.step, size: d.size }).collect();
             meet(&Progression::lawful(flat.at[0], numbers), &grid, budget, &mut |meeting| {
-                let place = |digit: usize, factor: i64| (dims[digit], factor);
-                let mut new = flat.replace(&flat.digits, |_| false, &meeting, place);
+                let position = |digit: usize, factor: i64| (dims[digit], factor);
+                let mut new = flat.replace(&flat.digits, |_| false, &meeting, position);
                 new.at = to.iter().map(|_| 0).collect();
                 dims.iter().zip(&meeting.right_start).for_each(|(&dim, &start)| new.at[dim] = start);
                 pieces.push(new);

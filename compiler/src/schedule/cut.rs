@@ -121,7 +121,7 @@ fn computed(graph: &Graph, position: u32, done: &FxHashMap<u32, UOp>) -> UOp {
     let (node, src) = (&graph.nodes[position as usize], &graph.src[position as usize]);
     match node.op() {
         Op::Contiguous => done[&src[0]].clone(),
-        // What replaces all elements is read at the places where it does: what is read is the value.
+        // What replaces all elements is read at the indices where it does: what is read is the value.
         Op::Write if writes_all(node) => done[&src[1]].reshape(node.shape().clone()),
         Op::Write => panic!("bug in the compiler: a kernel reads part of what it writes"),
         _ => {

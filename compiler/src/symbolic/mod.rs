@@ -129,13 +129,13 @@ mod tests {
     fn conjunctions_of_any_order_and_nesting_end_in_one_form() {
         let x = UOp::variable("x", 0, 9);
         // Of several ops, so that some stand before and some after a conjunction in the order of operands.
-        let place = UOp::new(
+        let index = UOp::new(
             Op::Index,
             crate::DType::BOOL,
             vec![UOp::param(0, crate::DType::BOOL, 10), x.clone()],
             crate::ir::Arg::None,
         );
-        let load = UOp::new(Op::Load, crate::DType::BOOL, vec![place], crate::ir::Arg::None);
+        let load = UOp::new(Op::Load, crate::DType::BOOL, vec![index], crate::ir::Arg::None);
         let parts = [x.lt(4), UOp::index(0).lt(&x), (&x + 1).modulo(2).lt(1), load];
         let and = |a: &UOp, b: &UOp| UOp::binary(Op::And, a, b);
         let mut forms = Vec::new();

@@ -163,7 +163,7 @@ fn cost(sum: &Sum) -> usize {
 
 /// What goes down when a division becomes another one by the same number: operations, then what is divided by, then the size of coefficients and constants.
 ///
-/// Unlike in [`cost`], what stands in several places counts in each. So whatever lowers a part lowers the whole, and no rewriting of
+/// Unlike in [`cost`], what stands several times counts each time. So whatever lowers a part lowers the whole, and no rewriting of
 /// a part (such as the first terms of a sum, which are a node too) can undo the rewriting of the whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Measure {

@@ -87,7 +87,7 @@ pub(super) fn check_memory(node: &UOp) -> Result<(), VerifyError> {
             if *node.arg() != Arg::None
                 && (tiles::rows_apart(node).is_none() || src.len() > 2 || src[1].dtype().lanes() > 1)
             {
-                return fail(format!("has no rows of {} from one place on", node.dtype()));
+                return fail(format!("has no rows of {} from one offset on", node.dtype()));
             }
             match src.get(2) {
                 Some(gate) if !gate.dtype().is_bool() => fail(format!("the gate is {}, not bool", gate.dtype())),

@@ -157,8 +157,8 @@ impl Factors {
 
     fn divided_by(mut self, divisor: Factors) -> Option<Dim> {
         for expr in &divisor.expressions {
-            let place = self.expressions.iter().position(|own| own == expr)?;
-            self.expressions.remove(place);
+            let position = self.expressions.iter().position(|own| own == expr)?;
+            self.expressions.remove(position);
         }
         if divisor.number == 0 || self.number % divisor.number != 0 {
             return None;

@@ -32,7 +32,7 @@ mod vectors;
 
 use rustc_hash::FxHashMap;
 use warpweft_compiler::ir::Arg;
-use warpweft_compiler::linearize::{Linear, ScratchPlace};
+use warpweft_compiler::linearize::{Linear, ScratchLocation};
 use warpweft_compiler::program::{Access, Parameter, SCRATCH_ALIGNMENT};
 use warpweft_compiler::target::Target;
 use warpweft_compiler::{DType, Op, UOp};
@@ -97,7 +97,7 @@ fn module(linear: &Linear, target: &Target, entry: &str, body: &Writer) -> Strin
     for (position, name) in linear.variables.iter().enumerate() {
         text += &load_from_array(&names::variable(name), "i64", "%variables", position);
     }
-    for ScratchPlace { number, offset, .. } in linear.scratch().places {
+    for ScratchLocation { number, offset, .. } in linear.scratch().locations {
         text += &format!("  %s{number} = getelementptr inbounds i8, ptr %scratch, i64 {offset}\n");
     }
     let given = body_parameters(linear, false).join(", ");
@@ -125,7 +125,8 @@ fn body_parameters(linear: &Linear, with_attributes: bool) -> Vec<String> {
     };
     let buffers = linear.parameters.iter().enumerate().map(buffer);
     let variables = linear.variables.iter().map(|name| format!("i64 {}", names::variable(name)));
-    let scratch = linear.scratch().places.into_iter().map(|ScratchPlace { number, bytes, .. }| match with_attributes {
+    let locations = linear.scratch().locations.into_iter();
+    let scratch = locations.map(|ScratchLocation { number, bytes, .. }| match with_attributes {
         true if bytes > 0 => format!("ptr noalias align {SCRATCH_ALIGNMENT} dereferenceable({bytes}) %s{number}"),
         _ => format!("ptr %s{number}"),
     });

@@ -69,7 +69,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use warpweft_compiler::ir::{Arg, MemorySpace};
 use warpweft_compiler::linearize::addresses::{Scoped, sums_of_addresses};
 use warpweft_compiler::linearize::copies::copies;
-use warpweft_compiler::linearize::{Linear, ScratchPlace};
+use warpweft_compiler::linearize::{Linear, ScratchLocation};
 use warpweft_compiler::program::{BUFFER_ALIGNMENT, Launch, Parameter, SCRATCH_ALIGNMENT};
 use warpweft_compiler::target::Target;
 use warpweft_compiler::{DType, Op, UOp};
@@ -207,13 +207,13 @@ impl<'a> Writer<'a> {
 
     /// Declares the scratch memory; dynamic shared memory is declared by the module.
     fn declare_scratch(&mut self, linear: &Linear, is_shared_dynamic: bool) {
-        let mut declare = |space: &str, ScratchPlace { number, bytes, .. }: ScratchPlace| {
+        let mut declare = |space: &str, ScratchLocation { number, bytes, .. }: ScratchLocation| {
             let bytes = bytes.max(1);
             self.declarations.push(format!("  .{space} .align {SCRATCH_ALIGNMENT} .b8 {space}{number}[{bytes}];"));
         };
-        linear.scratch().places.into_iter().for_each(|scratch| declare("local", scratch));
+        linear.scratch().locations.into_iter().for_each(|location| declare("local", location));
         if !is_shared_dynamic {
-            linear.shared().places.into_iter().for_each(|scratch| declare("shared", scratch));
+            linear.shared().locations.into_iter().for_each(|location| declare("shared", location));
         }
     }
 
@@ -326,9 +326,9 @@ impl<'a> Writer<'a> {
             MemorySpace::Private => (format!("local{number}"), 0),
             MemorySpace::Shared => {
                 let layout = self.linear.shared();
-                let is_this = |scratch: &&ScratchPlace| scratch.number == number;
+                let location = layout.locations.iter().find(|location| location.number == number);
                 match layout.bytes > STATIC_SHARED_BYTES {
-                    true => ("shared".to_string(), layout.places.iter().find(is_this).map_or(0, |found| found.offset)),
+                    true => ("shared".to_string(), location.map_or(0, |location| location.offset)),
                     false => (format!("shared{number}"), 0),
                 }
             }

@@ -79,7 +79,7 @@ pub(crate) fn checked(index: &UOp, outside: Outside, call: IndexCall) -> UOp {
         calls.push(call);
         calls.len() - 1
     });
-    let Outside { any, place, value } = outside;
+    let Outside { any, position: place, value } = outside;
     let src = vec![index.clone(), any, place, value, UOp::index(number as i64)];
     UOp::new(Op::Function, index.dtype(), src, Arg::Function(Function::Checked))
 }

@@ -129,7 +129,7 @@ impl WithElement for Scatter<'_> {
     }
 }
 
-/// What each element of `source` finds at its place along `axis`, before it is put there or combined into it.
+/// What each element of `source` finds at its position along `axis`, before it is put there or combined into it.
 pub(super) fn fetch(
     op: Option<ReduceOp>,
     axis: usize,
@@ -140,12 +140,12 @@ pub(super) fn fetch(
     scattered(Op::Fetch, Scatter { op, axis, x, index, source, finds: true })
 }
 
-/// Each element of `source` at the place along `axis` that `index` names.
+/// Each element of `source` at the position along `axis` that `index` names.
 pub(super) fn place(axis: usize, index: &Value, source: &Value) -> Result<Value, InterpretError> {
     scattered(Op::Place, Scatter { op: None, axis, x: source, index, source, finds: false })
 }
 
-/// `x` with each element of `source` put at, or combined into, the place along `axis` that `index` names.
+/// `x` with each element of `source` put at, or combined into, the position along `axis` that `index` names.
 pub(super) fn scatter(
     op: Option<ReduceOp>,
     axis: usize,

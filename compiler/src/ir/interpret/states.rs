@@ -18,8 +18,8 @@ pub(super) fn reduce(component: Component, axes: &[u8], src: &[Value]) -> Result
     let mut members: Vec<Vec<usize>> = vec![Vec::new(); results];
     let (source, target) = (row_major(from), row_major(&shape));
     for element in 0..src[0].len() {
-        let place = kept.iter().zip(&target).map(|(&axis, step)| element as i64 / source[axis] % from[axis] * step);
-        members[place.sum::<i64>() as usize].push(element);
+        let terms = kept.iter().zip(&target).map(|(&axis, step)| element as i64 / source[axis] % from[axis] * step);
+        members[terms.sum::<i64>() as usize].push(element);
     }
     let given = &src[number as usize];
     let values: Vec<Scalar> = members
@@ -77,10 +77,10 @@ fn is_ahead(combiner: Combiner, src: &[Value], one: usize, other: usize) -> bool
     };
     let is_first = matches!(combiner, Combiner::ArgMaxFirst | Combiner::ArgMinFirst);
     let is_max = matches!(combiner, Combiner::ArgMaxFirst | Combiner::ArgMaxLast);
-    let by_place =
+    let by_index =
         order(src[1].get(one), src[1].get(other)).is_some_and(|order| order.is_lt() == is_first && !order.is_eq());
     match order(a, b) {
         Some(order) if !order.is_eq() => order.is_gt() == is_max,
-        _ => by_place,
+        _ => by_index,
     }
 }

@@ -1,4 +1,4 @@
-//! Tests of the text form: every op and argument there and back, errors with their place.
+//! Tests of the text form: every op and argument there and back, errors with their position.
 
 use super::*;
 use crate::dtype::Scalar;
@@ -89,8 +89,8 @@ fn kernel_forms_round_trip() {
     };
     let offset = &range * 8 + &inner;
     let gate = inner.lt(7);
-    let place = new(Op::Index, DType::F32, &[&input, &offset, &gate], Arg::None);
-    let load = new(Op::Load, DType::F32, &[&place], Arg::None);
+    let index = new(Op::Index, DType::F32, &[&input, &offset, &gate], Arg::None);
+    let load = new(Op::Load, DType::F32, &[&index], Arg::None);
     let sum = new(Op::ReduceRange, DType::F32, &[&load, &inner], Arg::Combine(ReduceOp::Add));
     let target = new(Op::Index, DType::F32, &[&out, &range], Arg::None);
     let store = new(Op::Store, DType::VOID, &[&target, &sum, &range], Arg::None);
@@ -179,7 +179,7 @@ fn products_of_tiles_round_trip() {
         check_round_trip(&[UOp::new(Op::MultiplyTiles, dtype, operands.to_vec(), Arg::Number(3))]);
     }
     let memory = UOp::param(1, DType::BF16, 96);
-    let apart = crate::ir::tiles::place_of_rows(&memory, UOp::index(4), DType::BF16.with_lanes(24), 8, 32);
+    let apart = crate::ir::tiles::index_of_rows(&memory, UOp::index(4), DType::BF16.with_lanes(24), 8, 32);
     assert_eq!(crate::ir::tiles::rows_apart(&apart), Some((8, 32)));
     check_round_trip(&[UOp::new(Op::Load, DType::BF16.with_lanes(24), vec![apart], Arg::None)]);
 }

@@ -28,8 +28,8 @@ impl Vectorizer {
             None => {
                 let memory = &self.done[&index.src()[0]];
                 let map = |number: i64| {
-                    let place = index.src()[1..].iter().map(|part| self.at_lane(part, lane, number));
-                    let src: Sources = [memory.clone()].into_iter().chain(place).collect();
+                    let rest = index.src()[1..].iter().map(|part| self.at_lane(part, lane, number));
+                    let src: Sources = [memory.clone()].into_iter().chain(rest).collect();
                     let index = UOp::new(Op::Index, index.dtype(), src, Arg::None);
                     UOp::new(Op::Load, load.dtype(), smallvec![index], Arg::None)
                 };
@@ -62,7 +62,7 @@ impl Vectorizer {
         Some(UOp::new(Op::Index, index.dtype().element().with_lanes(group * count), src, Arg::None))
     }
 
-    /// The address in scratch that holds a vector at each place.
+    /// The address in scratch that holds a vector for each element.
     pub(super) fn index_of_lanes(&self, index: &UOp, memory: UOp, lane: &UOp, count: usize) -> UOp {
         let offset = &index.src()[1];
         let varies = self.dependencies.get(offset).contains(range_id(lane));

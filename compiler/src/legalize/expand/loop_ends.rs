@@ -89,11 +89,11 @@ impl Vectorizer {
         match self.vector_index(index, lane, count) {
             Some(Ok(index)) => reclose(store, &operands(index, vector), kept.into_iter()),
             Some(Err(scalar)) => {
-                // Every lane writes one place: the last one stays, as it would in a loop.
+                // All lanes write one element: the last one stays, as it would in a loop.
                 let last = lane_of_vector(&vector, count - 1);
                 reclose(store, &operands(scalar, last), kept.into_iter())
             }
-            None => panic!("bug in the compiler: a store whose place no rule can follow over a vector range"),
+            None => panic!("bug in the compiler: a store whose offset no rule can follow over a vector range"),
         }
     }
 }

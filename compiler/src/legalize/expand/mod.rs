@@ -5,13 +5,13 @@
 //!
 //! Loads and stores whose offset moves by 1 with the lane become vector accesses, by 0 scalar ones, by another constant gathers;
 //! any other offset is computed lane by lane, where rules can simplify each. A local buffer that depends on a lane keeps a vector where it
-//! kept a value: its scratch grows by the count of lanes, and the lanes of one place lie side by side. Leaves: no range of these two kinds.
+//! kept a value: its scratch grows by the count of lanes, and the lanes of one element lie side by side. Leaves: no range of these two kinds.
 //!
 //! Tested by filetests, and by random lists of opts on random kernels.
 
+mod lane_indices;
 mod loads;
 mod loop_ends;
-mod places;
 mod unroll;
 mod vectors;
 
@@ -59,7 +59,7 @@ fn vectorize(root: &UOp) -> UOp {
         lanes,
         done: FxHashMap::default(),
         steps: Default::default(),
-        places: Default::default(),
+        lane_indices: Default::default(),
     };
     let order = vectorizer.dependencies.order.clone();
     let wanted = vectorizer.wanted(root);
@@ -81,7 +81,7 @@ struct Vectorizer {
     done: FxHashMap<UOp, UOp>,
     /// By how much each index expression grows from lane to lane, and what it is in one lane: many accesses ask for one.
     steps: RefCell<FxHashMap<(UOp, UOp), Option<i64>>>,
-    places: RefCell<FxHashMap<(UOp, UOp, i64), UOp>>,
+    lane_indices: RefCell<FxHashMap<(UOp, UOp, i64), UOp>>,
 }
 
 impl Vectorizer {
@@ -112,7 +112,7 @@ impl Vectorizer {
         wanted
     }
 
-    /// The address of a load or store over lanes, if its place is index arithmetic in memory that is the same for all lanes.
+    /// The address of a load or store over lanes, if its offset is index arithmetic in memory that is the same for all lanes.
     fn plain_index<'n>(&self, node: &'n UOp) -> Option<&'n UOp> {
         let index = node.src().first().filter(|_| matches!(node.op(), Op::Load | Op::Store))?;
         let [memory, offset, ..] = index.src() else { return None };
@@ -156,7 +156,7 @@ impl Vectorizer {
             Op::Index => node.clone(),
             Op::LocalBuffer => with_mapped_sources(node, |store| match self.lane_of(store) {
                 Some(_) => self.done[store].clone(),
-                // Its value became the same in all lanes, but who reads the local buffer finds a vector at each of its places.
+                // Its value became the same in all lanes, but who reads the local buffer finds a vector for each of its elements.
                 None => self.convert_store_of_lanes(store, &lane, self.kept_ranges(store)),
             }),
             op if op.is_elementwise() => {

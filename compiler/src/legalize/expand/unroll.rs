@@ -2,7 +2,7 @@
 //! combined as a tree. Ranges of kind `dot` become lanes of the factors of a dot product; where a reduction closes one over anything else, or of another length than an instruction
 //! takes, copies.
 //!
-//! Always: no range of these kinds is left; a place that two copies load is loaded once. Tested by filetests, and by random opts on random kernels.
+//! Always: no range of these kinds is left; an element that two copies load is loaded once. Tested by filetests, and by random opts on random kernels.
 
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
@@ -31,7 +31,7 @@ pub(super) fn unroll(root: &UOp) -> UOp {
         done.insert(node, results);
     }
     let unrolled = done.remove(root).map(|mut results| results.remove(0)).unwrap_or_else(|| root.clone());
-    // All copies at once: what two of them load from one place stays one load.
+    // All copies at once: what two of them load from one address stays one load.
     if unrolled == *root { unrolled } else { simplify(&unrolled) }
 }
 

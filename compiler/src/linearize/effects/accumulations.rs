@@ -9,7 +9,7 @@
 //!   load s0[i]                       after all blocks
 //! ```
 //!
-//! Of a buffer of which a list asks for what it held: each store stands behind one question for its own place, in the same loops. The gate of that
+//! Of a buffer of which a list asks for what it held: each store stands behind one question for its own element, in the same loops. The gate of that
 //! question is false in the first iteration of the loops that it names and true in all others; no load shares one of these loops, and
 //! every load stands behind all stores. In one iteration of these loops no element is stored twice: that is asked as in [`super`], of the loops that no load shares.
 //!
@@ -50,13 +50,13 @@ fn check_memory(list: &[UOp], memory: &UOp, values: &Values<'_>) -> Result<(), S
                 && previous.index.src()[1] == store.index.src()[1]
         });
         let (Some(previous), None) = (own.next(), own.next()) else {
-            return wrong("it is not asked once what its place held");
+            return wrong("it is not asked once what its element held");
         };
         if of_op(Op::Load).any(|load| load.position < store.position) {
             return wrong("it is read before");
         }
         let Some(blocks) = blocks_of(previous, values) else {
-            return wrong("what its place held is not left out in the first iteration alone");
+            return wrong("what its element held is not left out in the first iteration alone");
         };
         // A component of a state that only others are combined from is not loaded: around its blocks all begins anew.
         let first = store.loops.iter().position(|range| blocks.contains(range)).unwrap_or(0);
@@ -160,7 +160,7 @@ mod tests {
         lower_kernel(&matmul(), &Target::test_avx512(), &options, &mut Silent).expect("a list").ops
     }
 
-    fn place(ops: &[UOp], is_it: impl Fn(&UOp) -> bool) -> usize {
+    fn position(ops: &[UOp], is_it: impl Fn(&UOp) -> bool) -> usize {
         ops.iter().position(is_it).expect("an op")
     }
 
@@ -185,8 +185,8 @@ mod tests {
     #[test]
     fn what_is_read_among_the_blocks_is_found() {
         let mut ops = ops();
-        let load = place(&ops, |op| op.op() == Op::Load && memory_of(op).op() == Op::Scratch);
-        let store = place(&ops, |op| op.op() == Op::Store);
+        let load = position(&ops, |op| op.op() == Op::Load && memory_of(op).op() == Op::Scratch);
+        let store = position(&ops, |op| op.op() == Op::Store);
         let moved = ops.remove(load);
         ops.insert(store, moved.clone());
         let error = effects::check(&ops).unwrap_err();
@@ -237,11 +237,11 @@ mod tests {
     #[test]
     fn a_store_without_a_question_is_found() {
         let mut ops = ops();
-        let asked = place(&ops, |op| op.op() == Op::Previous);
-        let store = place(&ops, |op| op.op() == Op::Store);
+        let asked = position(&ops, |op| op.op() == Op::Previous);
+        let store = position(&ops, |op| op.op() == Op::Store);
         let moved = ops.remove(asked);
         ops.insert(store, moved);
         let error = effects::check(&ops).unwrap_err();
-        assert!(error.ends_with("it is not asked once what its place held"), "{error}");
+        assert!(error.ends_with("it is not asked once what its element held"), "{error}");
     }
 }

@@ -1,6 +1,6 @@
 //! Runs a prepared list: shares of the parallel loop, blocks of the grid, and the threads of a block, which wait for each other.
 //!
-//! Between two places where they wait, threads run one after another, in an order that the seed gives: what depends on it is a race, which the
+//! Between two ops at which they wait, threads run one after another, in an order that the seed gives: what depends on it is a race, which the
 //! memory sees. Where some threads wait for others that do not come, the list is wrong.
 
 use std::ops::Range;
@@ -122,21 +122,21 @@ fn load_matrices(
 fn multiply(group: &mut [Thread], [left, right, sums]: [Slot; 3], to: Slot) {
     let mut factors = [[[0.0; fragments::TERMS as usize]; fragments::ROWS as usize]; 2];
     for (lane, thread) in group.iter().enumerate() {
-        let (group, place) = (lane as i64 / 4, lane as i64 % 4);
+        let (group, position) = (lane as i64 / 4, lane as i64 % 4);
         for element in 0..fragments::LEFT {
             let [row, term] = fragments::left(element);
-            factors[0][(group + row) as usize][(2 * place + term) as usize] = thread.get(left, element).to_f64();
+            factors[0][(group + row) as usize][(2 * position + term) as usize] = thread.get(left, element).to_f64();
         }
         for element in 0..fragments::RIGHT {
             let [term, column] = fragments::right(element);
-            factors[1][(group + column) as usize][(2 * place + term) as usize] = thread.get(right, element).to_f64();
+            factors[1][(group + column) as usize][(2 * position + term) as usize] = thread.get(right, element).to_f64();
         }
     }
     for (lane, thread) in group.iter_mut().enumerate() {
-        let (group, place) = (lane as i64 / 4, lane as i64 % 4);
+        let (group, position) = (lane as i64 / 4, lane as i64 % 4);
         for element in 0..fragments::SUMS {
             let [row, column] = fragments::sum(element);
-            let (row, column) = (&factors[0][(group + row) as usize], &factors[1][(2 * place + column) as usize]);
+            let (row, column) = (&factors[0][(group + row) as usize], &factors[1][(2 * position + column) as usize]);
             let before = thread.get(sums, element).to_f64();
             let sum = row.iter().zip(column).fold(before, |sum, (a, b)| sum + a * b);
             thread.set(to, element, Scalar::from_f64(sum, DType::F32));

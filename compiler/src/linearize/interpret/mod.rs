@@ -39,14 +39,14 @@ pub use memory::Memory;
 
 /// Why a list has no result: a bug in the compiler.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("op {op}, `{line}`{place}: {message}")]
+#[error("op {op}, `{line}`{context}: {message}")]
 pub struct LinearError {
     /// Position in the list.
     pub op: usize,
     /// The op as the text form of the list writes it.
     pub line: String,
     /// The share of the parallel loop, the block, the thread and the loop variables, as ` in share 0..4 with r0 = 1`; empty where there are none.
-    pub place: String,
+    pub context: String,
     /// What is wrong.
     pub message: String,
 }
@@ -77,10 +77,10 @@ pub fn interpret_in_order(
     shares: &[Range<i64>],
     seed: u64,
 ) -> Result<(), LinearError> {
-    let name_op = |(op, place, message): (usize, String, String)| {
+    let name_op = |(op, context, message): (usize, String, String)| {
         // Each op has one line, below the header.
         let line = text::print(linear).lines().nth(op + 1).unwrap_or_default().trim().to_string();
-        LinearError { op, line, place, message }
+        LinearError { op, line, context, message }
     };
     let list = prepare::prepare(linear).map_err(|(op, message)| name_op((op, String::new(), message)))?;
     machine::run(linear, &list, parameters, variables, shares, seed).map_err(name_op)

@@ -93,7 +93,7 @@ fn vectors_gates_ramps_and_lanes() {
     let mut parameters =
         [Memory::fresh(DType::I32, 6), i32s(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), Memory::fresh(DType::I32, 1)];
     run(VECTORS, &mut parameters, &[]).unwrap();
-    // Lanes 0, 1 and 3 go to places 4, 3 and 1; what a gate holds back is neither loaded nor stored.
+    // Lanes 0, 1 and 3 go to elements 4, 3 and 1; what a gate holds back is neither loaded nor stored.
     assert_eq!(numbers(&parameters[0]), [0.0, 14.0, 0.0, 12.0, 11.0, 10.0]);
     assert_eq!(numbers(&parameters[2]), [10.0]);
 }
@@ -190,7 +190,7 @@ fn an_output_that_nothing_wrote_is_not_read() {
     }
 }
 
-/// Item i of 4 loads place i + FROM and stores its double at place i + TO of the same memory.
+/// Item i of 4 loads element i + FROM and stores its double at element i + TO of the same memory.
 const ITEMS: &str = "linear %items(f32[6] readwrite) grid 4 {
       v0: i64 = const 4
       v1: i64 = const FROM

@@ -10,7 +10,7 @@
 //!
 //! Each iteration loads its matrices before the one before it multiplies, where there are registers for both.
 //!
-//! A loop is written out that has at most so many iterations and ops, no other loop in it, no store and no place where a block's threads meet, and of which all ops differ from iteration to
+//! A loop is written out that has at most so many iterations and ops, no other loop in it, no store and no op at which a block's threads meet, and of which all ops differ from iteration to
 //! iteration. Other short loops are the business of `short_loops`, which leaves those whose end a value is asked for behind.
 //!
 //! Always: the list's rules (`check`), and accumulators are updated in the order in which the loop would. Tested below, and by attention on the emulator of GPUs.
@@ -73,13 +73,13 @@ fn is_written_out(range: &UOp, body: &[UOp]) -> bool {
     }
     let mut varying: FxHashSet<&UOp> = [range].into_iter().collect();
     body.iter().all(|node| {
-        let has_place = matches!(
+        let is_pinned = matches!(
             node.op(),
             Op::Store | Op::Exchange | Op::Barrier | Op::ShuffleReduce | Op::Final | Op::Previous | Op::Accumulator
         );
         let varies = node.src().iter().any(|operand| varying.contains(operand));
         varying.insert(node);
-        varies && !has_place
+        varies && !is_pinned
     })
 }
 

@@ -1,4 +1,4 @@
-//! Loads of neighbours in memory become one, of straight-line code: where they are of one memory, without a mask, one behind the other from a place that is aligned to all of them.
+//! Loads of neighbours in memory become one, of straight-line code: where they are of one memory, without a mask, one behind the other from an address that is aligned to all of them.
 //!
 //! Tested with the loops that are written out (`short_loops`).
 
@@ -13,7 +13,7 @@ const ACCESS_BYTES: usize = 16;
 /// The most elements that one load moves.
 const ELEMENTS_MAX: usize = 8;
 
-/// A memory, and what is added to a constant to make places in it.
+/// A memory, and what is added to a constant to make offsets in it.
 type Base = (UOp, Option<UOp>);
 
 /// Straight-line code without stores, in which what lies side by side is loaded at once.
@@ -61,7 +61,7 @@ pub(super) fn with_neighbours(ops: &[UOp]) -> Vec<UOp> {
     new
 }
 
-/// Loads of one memory from one base, in the order of their places, as lanes of as few loads as can be.
+/// Loads of one memory from one base, in the order of their offsets, as lanes of as few loads as can be.
 fn load_together(loads: &[(i64, UOp)], lanes: &mut FxHashMap<UOp, UOp>) {
     let mut at = 0;
     while at < loads.len() {
@@ -71,15 +71,15 @@ fn load_together(loads: &[(i64, UOp)], lanes: &mut FxHashMap<UOp, UOp>) {
         let facts = index[1].facts();
         let zeros = (facts.modulus | facts.remainder).trailing_zeros().min(8);
         let mut count = (ACCESS_BYTES / dtype.bytes()).min(ELEMENTS_MAX).min(1 << zeros);
-        let follows = |number: usize| loads.get(at + number).is_some_and(|(place, _)| *place == first + number as i64);
+        let follows = |number: usize| loads.get(at + number).is_some_and(|(other, _)| *other == first + number as i64);
         while count > 1 && !(1..count).all(follows) {
             count /= 2;
         }
         if count > 1 {
             let vector = dtype.with_lanes(count);
-            let place: Sources = index.iter().cloned().collect();
+            let src: Sources = index.iter().cloned().collect();
             let together =
-                UOp::new(Op::Load, vector, smallvec![UOp::new(Op::Index, vector, place, Arg::None)], Arg::None);
+                UOp::new(Op::Load, vector, smallvec![UOp::new(Op::Index, vector, src, Arg::None)], Arg::None);
             for (number, (_, one)) in loads[at..at + count].iter().enumerate() {
                 let lane = UOp::new(Op::Lane, dtype, smallvec![together.clone()], Arg::Number(number as i64));
                 lanes.insert(one.clone(), lane);

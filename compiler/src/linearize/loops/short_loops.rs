@@ -1,5 +1,5 @@
 //! Short innermost loops of GPUs are written out, one iteration behind the other, and neighbours in memory that several iterations load are loaded at once. On a CPU
-//! those are of which iterations load the same, as windows in a tile of rows do: each place is then loaded once.
+//! those are of which iterations load the same, as windows in a tile of rows do: each element is then loaded once.
 //!
 //! ```text
 //! r2 in 0..4                                      v0: f32x4 = load s0[b]
@@ -11,7 +11,7 @@
 //! A turn of a loop costs three instructions, an address one or two, and a thread may load 16 bytes by one. Written out, addresses differ by constants, which are part of
 //! instructions (`addresses`). Accumulators are updated in the order in which the loop would: the values stay, to the bit.
 //!
-//! A loop is written out that has at most so many iterations, no other loop in it, no store and no place where threads meet, and of which all that it holds differs from
+//! A loop is written out that has at most so many iterations, no other loop in it, no store and no op at which threads meet, and of which all that it holds differs from
 //! iteration to iteration: an op stands in a list once. So a loop stays as it is, too, where what would be written stands elsewhere already.
 //!
 //! Which loads become one is said in `neighbours`.
@@ -76,11 +76,11 @@ fn begin_of_short(list: &[UOp], end: usize, turns_max: i64) -> Option<usize> {
     }
     let mut varying: FxHashSet<&UOp> = [range].into_iter().collect();
     for node in body {
-        let has_place = matches!(
+        let is_pinned = matches!(
             node.op(),
             Op::EndRange | Op::Store | Op::Exchange | Op::Barrier | Op::ShuffleReduce | Op::Final | Op::Previous
         );
-        if has_place || !node.src().iter().any(|operand| varying.contains(operand)) {
+        if is_pinned || !node.src().iter().any(|operand| varying.contains(operand)) {
             return None;
         }
         varying.insert(node);

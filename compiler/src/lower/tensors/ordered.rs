@@ -38,18 +38,18 @@ impl Lowering {
         let [x, index, source] = node.src() else { panic!("bug in the compiler: fetch without an index") };
         let axis = axis as usize;
         let dim = &x.shape()[axis];
-        let at = |place: UOp| {
+        let at = |position: UOp| {
             let mut line = multi_index.clone();
-            line.indices[axis] = place;
+            line.indices[axis] = position;
             line
         };
-        let [place, value] = self.all([index, source].map(|operand| (operand.clone(), multi_index.clone())))?;
-        let place = place.cast(DType::INDEX);
-        let inside = inside_of(&place, dim);
+        let [position, value] = self.all([index, source].map(|operand| (operand.clone(), multi_index.clone())))?;
+        let position = position.cast(DType::INDEX);
+        let inside = inside_of(&position, dim);
         let gate = Some(inside).filter(|inside| !inside.is_const(1));
         if is_one(&node.shape()[axis]) {
             // Nothing was put there before.
-            let [found] = self.all([(x.clone(), MultiIndex { gate, ..at(place) })])?;
+            let [found] = self.all([(x.clone(), MultiIndex { gate, ..at(position) })])?;
             return Ok(found);
         }
         let order = multi_index.indices[axis].clone();
@@ -58,7 +58,7 @@ impl Lowering {
         let ranges = self.ranges_for((node.clone(), multi_index.clone()), dims, AxisKind::Loop);
         let [line] = self.all([(x.clone(), at(ranges.first().cloned().unwrap_or_else(|| UOp::index(0))))])?;
         let memory = stage(&line, &ranges, &Shape::from([dim.clone()]));
-        let src: Sources = [memory, place].into_iter().chain(gate).collect();
+        let src: Sources = [memory, position].into_iter().chain(gate).collect();
         let index = UOp::new(Op::Index, node.dtype(), src, Arg::None);
         let arg = op.map_or(Arg::None, Arg::Combine);
         Ok(UOp::new(Op::Exchange, node.dtype(), smallvec![index, value, order], arg))

@@ -1,7 +1,7 @@
-//! Stores and their loops: a range for each axis of what is stored, and the place of each element in the parameter.
+//! Stores and their loops: a range for each axis of what is stored, and the offset of each element in the parameter.
 //!
-//! Most stores go in any order. Those of running totals have a loop in order, which stands inside of the others; those of a scatter too, for of two elements of one place the later one
-//! counts. A place that an index names is gated by the length of its axis.
+//! Most stores go in any order. Those of running totals have a loop in order, which stands inside of the others; those of a scatter too, for of two elements with one index the later one
+//! counts. A position that an index names is gated by the length of its axis.
 //!
 //! Tested with the whole ([`super`]).
 
@@ -25,7 +25,7 @@ impl Lowering {
             return self.scatter(store, op, axis as usize);
         }
         if let (Op::Place, Arg::Axis(axis)) = (value.op(), value.arg()) {
-            return self.store_at_places(target, value, *axis as usize);
+            return self.store_at_indices(target, value, *axis as usize);
         }
         if let Some(axis) = scanned_axis(value) {
             return self.store_in_order(target, value, axis);
@@ -54,7 +54,7 @@ impl Lowering {
         let (target, offset) = match target.op() {
             // A store may name a view of its parameter: the index in the view is turned into an index in the parameter.
             Op::Param => (target.clone(), offset),
-            _ => self.place_in_base(target, &indices),
+            _ => self.offset_in_base(target, &indices),
         };
         let answer = self.answer((value.clone(), MultiIndex { indices, gate: None }));
         closed_store((target, offset, None), answer, ranges, Arg::None)
@@ -85,14 +85,14 @@ impl Lowering {
         ranges.sort_by_key(is_serial);
         let (base, offset) = match target.op() {
             Op::Param => (target.clone(), simplify(&flatten(&indices, value.shape()))),
-            _ => self.place_in_base(target, &indices),
+            _ => self.offset_in_base(target, &indices),
         };
         let answer = self.answer((value.clone(), MultiIndex { indices, gate: None }));
         closed_store((base, offset, None), answer, ranges, Arg::None)
     }
 
     /// A store of each element at its index, in any order: no index is named twice.
-    fn store_at_places(&mut self, target: &UOp, value: &UOp, axis: usize) -> UOp {
+    fn store_at_indices(&mut self, target: &UOp, value: &UOp, axis: usize) -> UOp {
         let [index, source] = value.src() else { panic!("bug in the compiler: a place without an index") };
         let loops = self.ranges_of(value.shape(), |_| AxisKind::Loop);
         self.store_where_named(target, [source, index], (axis, value.shape()), loops, Arg::None)
@@ -122,19 +122,19 @@ impl Lowering {
     ) -> UOp {
         let multi_index = MultiIndex { indices: indices.clone(), gate: None };
         let answer = self.answer((value.clone(), multi_index.clone()));
-        let place = self.answer((index.clone(), multi_index)).cast(DType::INDEX);
-        let inside = inside_of(&place, &shape[axis]);
-        indices[axis] = place;
+        let position = self.answer((index.clone(), multi_index)).cast(DType::INDEX);
+        let inside = inside_of(&position, &shape[axis]);
+        indices[axis] = position;
         let (base, offset) = match target.op() {
             Op::Param => (target.clone(), simplify_given(&flatten(&indices, shape), &inside)),
-            _ => self.place_in_base(target, &indices),
+            _ => self.offset_in_base(target, &indices),
         };
         let gate = Some(inside).filter(|inside| !inside.is_const(1));
         closed_store((base, offset, gate), answer, ranges, arg)
     }
 
     /// The parameter below a chain of movement ops, and the offset in it that an element of the view has.
-    fn place_in_base(&mut self, view: &UOp, indices: &[UOp]) -> (UOp, UOp) {
+    fn offset_in_base(&mut self, view: &UOp, indices: &[UOp]) -> (UOp, UOp) {
         let mut node = view.clone();
         let mut multi_index = MultiIndex { indices: indices.iter().cloned().collect(), gate: None };
         while node.op().is_movement() {
@@ -146,7 +146,7 @@ impl Lowering {
     }
 }
 
-/// A store of a value at a place, which closes ranges.
+/// A store of a value at an offset, which closes ranges.
 fn closed_store((base, offset, gate): (UOp, UOp, Option<UOp>), value: UOp, ranges: Vec<UOp>, arg: Arg) -> UOp {
     let dtype = base.dtype();
     let index = UOp::new(Op::Index, dtype, [base, offset].into_iter().chain(gate).collect::<Sources>(), Arg::None);

@@ -1,7 +1,7 @@
 //! Elements chosen by tensors of integers.
 //!
 //! In [`index`] and [`index_put`] negative indices count from the end; everywhere else they are out of range, as in PyTorch. There is no way to
-//! raise an error from inside a kernel: an index out of range reads 0, as hardware that masks a load does, or names no place to write
+//! raise an error from inside a kernel: an index out of range reads 0, as hardware that masks a load does, or names no element to write
 //! to. [`outside`] finds it, for who wants to raise an error before.
 
 use crate::ir::{Dim, Function, ReduceOp, Shape};
@@ -24,8 +24,8 @@ pub(super) fn check_index(index: &UOp) -> Built<()> {
     fail!("the index is {}, not an integer{advice}", index.dtype());
 }
 
-/// The type in which places among `count` elements are computed.
-fn place_dtype(count: i64) -> DType {
+/// The type in which indices among `count` elements are computed.
+fn index_dtype(count: i64) -> DType {
     if count <= i32::MAX as i64 { DType::I32 } else { DType::I64 }
 }
 
@@ -58,7 +58,7 @@ fn take(x: &UOp, axis: usize, index: &UOp) -> Built {
     Ok(result)
 }
 
-/// Elements of one axis, chosen for each place of the others: `result[i][j] = x[index[i][j]][j]` along axis 0.
+/// Elements of one axis, chosen for each index of the others: `result[i][j] = x[index[i][j]][j]` along axis 0.
 pub fn gather(x: &UOp, index: &UOp, axis: i64) -> Built {
     check_index(index)?;
     let rank = x.shape().len();
@@ -80,30 +80,30 @@ pub fn gather(x: &UOp, index: &UOp, axis: i64) -> Built {
     if !x.dtype().is_float() {
         return Ok(value);
     }
-    // Differentiated line by line, not each place against each element.
+    // Differentiated line by line, not each index against each element.
     Ok(known(Function::GatherAlong, value, &[x, index, &UOp::index(axis as i64)]))
 }
 
 /// As [`gather`] of what was checked, without the derivative.
 pub(crate) fn along(x: &UOp, index: &UOp, axis: usize) -> UOp {
     let count = x.shape().numel();
-    let dtype = place_dtype(count.max_value());
+    let dtype = index_dtype(count.max_value());
     let inside = match x.shape()[axis].as_const() {
         Some(len) => in_range(index, len),
         None => {
-            let (place, len) = (index.cast(DType::I64), x.shape()[axis].to_uop().cast(DType::I64));
-            place.lt(UOp::int(0, DType::I64)).not().and(&place.lt(&len))
+            let (wide, len) = (index.cast(DType::I64), x.shape()[axis].to_uop().cast(DType::I64));
+            wide.lt(UOp::int(0, DType::I64)).not().and(&wide.lt(&len))
         }
     };
     let strides = x.shape().row_major_strides();
-    let mut place = UOp::int(0, dtype);
+    let mut offset = UOp::int(0, dtype);
     for (k, stride) in strides.iter().enumerate() {
         let along = if k == axis { index.cast(dtype) } else { positions(index.shape(), k).cast(dtype) };
         let stride = stride.as_const().map_or_else(|| stride.to_uop().cast(dtype), |stride| UOp::int(stride, dtype));
-        place = along * stride + place;
+        offset = along * stride + offset;
     }
-    let place = inside.select(place, UOp::int(-1, dtype));
-    x.reshape([count]).gather(&place, 0)
+    let offset = inside.select(offset, UOp::int(-1, dtype));
+    x.reshape([count]).gather(&offset, 0)
 }
 
 /// Whether 0 <= index < len.
@@ -120,8 +120,8 @@ pub(in crate::ops) fn in_range(index: &UOp, len: i64) -> UOp {
 pub struct Outside {
     /// Whether there is one: a `bool` of shape `[1]`, in one pass over the index.
     pub any: UOp,
-    /// The place of the first, counted row-major: an `i64` of shape `[1]`, the largest `i64` if there is none.
-    pub place: UOp,
+    /// The position of the first, counted row-major: an `i64` of shape `[1]`, the largest `i64` if there is none.
+    pub position: UOp,
     /// That element: an `i64` of shape `[1]`.
     pub value: UOp,
 }
@@ -135,10 +135,10 @@ pub fn outside(index: &UOp, lowest: i64, end: i64, ignored: Option<i64>) -> Outs
     if let Some(ignored) = ignored {
         is_outside = is_outside.and(&flat.differs(&number(ignored)));
     }
-    let places = UOp::iota(count).cast(DType::I64);
-    let place = is_outside.select(&places, number(i64::MAX)).reduce(ReduceOp::Min, &[0]);
-    let value = places.equals(&place).select(&flat, number(i64::MIN)).reduce(ReduceOp::Max, &[0]);
-    Outside { any: is_outside.reduce(ReduceOp::Max, &[0]), place, value }
+    let numbers = UOp::iota(count).cast(DType::I64);
+    let position = is_outside.select(&numbers, number(i64::MAX)).reduce(ReduceOp::Min, &[0]);
+    let value = numbers.equals(&position).select(&flat, number(i64::MIN)).reduce(ReduceOp::Max, &[0]);
+    Outside { any: is_outside.reduce(ReduceOp::Max, &[0]), position, value }
 }
 
 /// Negative indices counted from the end.
@@ -154,7 +154,7 @@ fn from_either_end(index: &UOp, len: i64) -> UOp {
 struct MergedAxes {
     x: UOp,
     /// The merged axis.
-    place: usize,
+    axis: usize,
     /// Along it, in the common shape of the indices; -1 where one is out of range.
     index: UOp,
     /// The order of the axes of what `x` was, before they were merged.
@@ -175,10 +175,10 @@ impl MergedAxes {
         indices.iter().try_for_each(check_index)?;
         let shape = broadcast_shapes(&indices.iter().map(UOp::shape).collect::<Vec<_>>())?;
         let neighbours = axes.windows(2).all(|pair| pair[1] == pair[0] + 1);
-        let place = if neighbours { axes[0] } else { 0 };
+        let axis = if neighbours { axes[0] } else { 0 };
         let others: Vec<usize> = (0..rank).filter(|k| !axes.contains(k)).collect();
-        let order: Vec<usize> = others[..place].iter().chain(&axes).chain(&others[place..]).copied().collect();
-        let merged = merge_axes(&reorder(x, &order), place, place + axes.len());
+        let order: Vec<usize> = others[..axis].iter().chain(&axes).chain(&others[axis..]).copied().collect();
+        let merged = merge_axes(&reorder(x, &order), axis, axis + axes.len());
         let mut inside = UOp::bool(true);
         let mut combined = UOp::int(0, DType::I64);
         for (&length, index) in lengths.iter().zip(indices) {
@@ -186,9 +186,9 @@ impl MergedAxes {
             inside = in_range(&wrapped, length).and(&inside);
             combined = &combined * UOp::int(length, DType::I64) + wrapped;
         }
-        let dtype = place_dtype(concrete_axis(&merged, place)?);
+        let dtype = index_dtype(concrete_axis(&merged, axis)?);
         let index = inside.select(combined, UOp::int(-1, DType::I64)).cast(dtype);
-        Ok(MergedAxes { x: merged, place, index, order })
+        Ok(MergedAxes { x: merged, axis, index, order })
     }
 }
 
@@ -197,7 +197,7 @@ impl MergedAxes {
 /// The axes of the indices stand where the indexed axes stood if these are neighbours, in front otherwise.
 pub fn index(x: &UOp, axes: &[i64], indices: &[UOp]) -> Built {
     let merged = MergedAxes::of(x, axes, indices)?;
-    take(&merged.x, merged.place, &merged.index)
+    take(&merged.x, merged.axis, &merged.index)
 }
 
 /// x with the elements that [`index`] would give replaced by `value`, which broadcasts to them. Of several values for one element the
@@ -207,13 +207,13 @@ pub fn index_put(x: &UOp, axes: &[i64], indices: &[UOp], value: &UOp) -> Built {
     let value = broadcast_to(&value.cast(x.dtype()), chosen.shape())?;
     let merged = MergedAxes::of(x, axes, indices)?;
     let rank = merged.index.shape().len();
-    let (count, place) = (merged.index.shape().numel(), merged.place);
-    let value = merge_axes(&value, place, place + rank);
+    let (count, axis) = (merged.index.shape().numel(), merged.axis);
+    let value = merge_axes(&value, axis, axis + rank);
     // One index for each element of the value.
     let mut lengths: Vec<Dim> = vec![Dim::Const(1); value.shape().len()];
-    lengths[place] = count;
+    lengths[axis] = count;
     let index = merged.index.cast(DType::I64).reshape(lengths).expand(value.shape().clone());
-    let put = super::scatter::scatter(&merged.x, place as i64, &index, &value)?;
+    let put = super::scatter::scatter(&merged.x, axis as i64, &index, &value)?;
     let shape: Vec<Dim> = merged.order.iter().map(|&axis| x.shape()[axis].clone()).collect();
     let mut inverse = vec![0; merged.order.len()];
     merged.order.iter().enumerate().for_each(|(at, &axis)| inverse[axis] = at);
@@ -227,7 +227,7 @@ pub fn set_slice(x: &UOp, slices: &[Slice], value: &UOp) -> Built {
     let slices = complete(slices, rank)?;
     let target = crate::ops::slicing::slice(x, &slices)?;
     let mut value = broadcast_to(&value.cast(x.dtype()), target.shape())?;
-    // Back to one axis for each of x, then each axis spread and padded to its place.
+    // Back to one axis for each of x, then each axis spread and padded to its position.
     let mut per_axis = Vec::with_capacity(rank);
     for slice in slices.iter().filter(|slice| !matches!(slice, Slice::New | Slice::Rest)) {
         let len = lengths[per_axis.len()];
@@ -264,7 +264,7 @@ pub fn set_slice(x: &UOp, slices: &[Slice], value: &UOp) -> Built {
     where_(&inside, &value, x)
 }
 
-/// 1 at the place that each index names along a new last axis, 0 elsewhere; `i32`.
+/// 1 at the position that each index names along a new last axis, 0 elsewhere; `i32`.
 pub fn one_hot(index: &UOp, classes: i64) -> Built {
     check_index(index)?;
     if classes < 0 {
@@ -273,7 +273,7 @@ pub fn one_hot(index: &UOp, classes: i64) -> Built {
     Ok(is_class(index, classes, index.shape().len())?.cast(DType::I32))
 }
 
-/// Whether the place along a new axis is the one that the index names.
+/// Whether the position along a new axis is the one that the index names.
 pub(in crate::ops) fn is_class(index: &UOp, classes: i64, axis: usize) -> Built {
     let mut lengths = index.shape().to_vec();
     lengths.insert(axis, Dim::Const(1));
@@ -281,6 +281,6 @@ pub(in crate::ops) fn is_class(index: &UOp, classes: i64, axis: usize) -> Built 
     lengths[axis] = classes.into();
     let shape = Shape::from(lengths);
     check_size(&shape)?;
-    let [apart, place] = broadcast_only([&apart, &positions(&shape, axis).cast(DType::I64)])?;
-    Ok(apart.equals(place))
+    let [apart, position] = broadcast_only([&apart, &positions(&shape, axis).cast(DType::I64)])?;
+    Ok(apart.equals(position))
 }

@@ -5,14 +5,14 @@
 //! for each digit:
 //!     counts[block, value]              how often each value of the digit stands in each block of a row
 //!     starts[block, value]              running totals of them, by value first and by block within it
-//!     place = starts[block, digit]++    for each word of a block in order (`fetch`)
-//!     words at their places, turned by one digit, so that the next one is the lowest
+//!     position = starts[block, digit]++ for each word of a block in order (`fetch`)
+//!     words at their positions, turned by one digit, so that the next one is the lowest
 //! ```
 //!
 //! Each pass keeps the order of equal digits, so the last leaves words in the order of their keys, and equal keys in the order of their numbers. All passes
 //! do the same, so they are one set of kernels, whatever the length. A few long rows are cut into blocks, which threads share.
 //!
-//! In short rows an element's place is how many come before it, all pairs compared.
+//! In short rows an element's position is how many come before it, all pairs compared.
 //!
 //! Always: stable, and linear in the elements but for short rows. Tested against the standard library's sort in the test crate.
 
@@ -75,13 +75,13 @@ pub(super) fn by_halves(keys: &UOp, bits: u32, order: impl Fn(&UOp, Option<&UOp>
 pub(super) fn gathered(x: &UOp, numbers: &UOp) -> UOp {
     let (rows, len) = (x.shape()[0].clone(), x.shape()[1].clone());
     let first = positions(numbers.shape(), 0) * len.to_uop();
-    let place = first + numbers.cast(DType::INDEX);
+    let index = first + numbers.cast(DType::INDEX);
     let count = &rows * &len;
     let dtype = if count.max_value() <= i32::MAX as i64 { DType::I32 } else { DType::I64 };
-    x.reshape([count]).gather(&place.cast(dtype), 0)
+    x.reshape([count]).gather(&index.cast(dtype), 0)
 }
 
-/// An element's place is how many come before it.
+/// An element's position is how many come before it.
 fn order_by_pairs(keys: &UOp) -> UOp {
     let keys = &keys.contiguous();
     let (rows, len) = (keys.shape()[0].clone(), keys.shape()[1].clone());
@@ -89,8 +89,8 @@ fn order_by_pairs(keys: &UOp) -> UOp {
     let (this, other) = (insert_axis(keys, 2).expand(square.clone()), insert_axis(keys, 1).expand(square.clone()));
     let (row, column) = (positions(&square, 1), positions(&square, 2));
     let before = other.lt(&this).or(&other.equals(&this).and(&column.lt(&row)));
-    let place = along(&before.cast(DType::I32), ReduceOp::Add, &[2], false);
-    positions(keys.shape(), 1).cast(DType::I32).place(&place, 1)
+    let position = along(&before.cast(DType::I32), ReduceOp::Add, &[2], false);
+    positions(keys.shape(), 1).cast(DType::I32).place(&position, 1)
 }
 
 /// How words are taken apart.
@@ -140,16 +140,16 @@ fn order_by_digits(keys: &UOp, numbers: Option<&UOp>, bits: u32) -> Built {
     for pass in 1..=digits.passes {
         let mask = constant((1 << digits.bits) - 1);
         let digit = words.and(&mask).cast(DType::I32).reshape(cut.clone());
-        let place = places(&digit, 1 << digits.bits).reshape(words.shape().clone());
+        let position = destinations(&digit, 1 << digits.bits).reshape(words.shape().clone());
         if pass == digits.passes {
             // Turned once more the number would be the lowest.
             let turned = words.shr(constant(u64::from(digits.bits)));
             let mask = constant((1 << (64 - digits.width())) - 1);
-            let order = turned.and(&mask).cast(DType::I32).place(&place, 1);
+            let order = turned.and(&mask).cast(DType::I32).place(&position, 1);
             return Ok(order.shrink(&[(0.into(), rows), (0.into(), len)]));
         }
         let turn = u64::from(digits.bits);
-        words = words.shr(constant(turn)).or(&words.shl(constant(64 - turn))).place(&place, 1);
+        words = words.shr(constant(turn)).or(&words.shl(constant(64 - turn))).place(&position, 1);
     }
     Ok(positions(keys.shape(), 1).cast(DType::I32))
 }
@@ -163,7 +163,7 @@ fn blocks(rows: &Dim, len: &Dim) -> i64 {
 }
 
 /// Where each element of rows in blocks goes that digits below `values` sort.
-fn places(digit: &UOp, values: i64) -> UOp {
+fn destinations(digit: &UOp, values: i64) -> UOp {
     let (rows, blocks) = (digit.shape()[0].clone(), digit.shape()[1].clone());
     let ones = full_like(digit, 1);
     let zeros = UOp::int(0, DType::I32).reshape([1, 1, 1]).expand([rows.clone(), blocks.clone(), values.into()]);

@@ -1,6 +1,6 @@
-//! Elements written to places that a tensor of integers names.
+//! Elements written to positions that a tensor of integers names.
 //!
-//! One pass over the sources, in order: where several name one place, the last wins in [`scatter`]; [`scatter_reduce`] combines them.
+//! One pass over the sources, in order: where several name one position, the last wins in [`scatter`]; [`scatter_reduce`] combines them.
 //! Indices out of range write nothing.
 //!
 //! Always: linear in the elements and sources; the same program gives the same bits. Tested by the conformance cases, and against lists by
@@ -14,7 +14,7 @@ use crate::ops::create::full_like;
 use crate::ops::{Built, fail, resolve_axis};
 use crate::view::dims::at_most;
 
-/// How several values for one place become one.
+/// How several values for one element become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScatterReduce {
     /// Their sum.
@@ -43,8 +43,8 @@ fn checked(x: &UOp, axis: i64, index: &UOp, source: &UOp) -> Built<(usize, UOp)>
     if index.shape() == source.shape() && (0..rank).all(|k| k == axis || index.shape()[k] == x.shape()[k]) {
         return Ok((axis, source.clone()));
     }
-    let (places, named, given) = (x.shape(), index.shape(), source.shape());
-    let fits = |k: &usize| at_most(&named[*k], &given[*k]) && (*k == axis || at_most(&named[*k], &places[*k]));
+    let (lengths, named, given) = (x.shape(), index.shape(), source.shape());
+    let fits = |k: &usize| at_most(&named[*k], &given[*k]) && (*k == axis || at_most(&named[*k], &lengths[*k]));
     if let Some(k) = (0..rank).find(|k| !fits(k)) {
         fail!(
             "the index {} is longer than x {} or the source {} in axis {k}",
@@ -63,7 +63,7 @@ pub fn scatter(x: &UOp, axis: i64, index: &UOp, source: &UOp) -> Built {
     Ok(x.scatter(index, &source.cast(x.dtype()), None, axis))
 }
 
-/// x with all sources for a place combined, and with what was there unless `include_self` is false. All that hold an extreme share its
+/// x with all sources for an element combined, and with what was there unless `include_self` is false. All that hold an extreme share its
 /// gradient.
 pub fn scatter_reduce(
     x: &UOp,

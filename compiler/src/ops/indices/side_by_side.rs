@@ -5,11 +5,11 @@
 //! for each digit:
 //!     counts[tile, value]                      how many words of a tile have the value: each counted by itself, over the tile
 //!     starts[value, tile]                      running totals of them
-//!     place = starts[digit, tile] + before     how many words of the tile before this one have its digit: counted, too
-//!     words at their places, turned by one digit, so that the next one is the lowest
+//!     position = starts[digit, tile] + before  how many words of the tile before this one have its digit: counted, too
+//!     words at their positions, turned by one digit, so that the next one is the lowest
 //! ```
 //!
-//! In shorter rows an element's place is how many words of the row are less: all pairs are compared. Which it is, how long tiles and digits are, follows from what the
+//! In shorter rows an element's position is how many words of the row are less: all pairs are compared. Which it is, how long tiles and digits are, follows from what the
 //! comparisons, the bytes and the launches take on the machine.
 //!
 //! Always: stable, the same order as `radix`. Tested against it in the test crate.
@@ -26,9 +26,9 @@ use crate::{DType, UOp};
 
 /// Instructions, about, that compare a word with another and count.
 const COMPARED: f64 = 4.0;
-/// Kernels of a pass: digits, counts, running totals by three, places, words.
+/// Kernels of a pass: digits, counts, running totals by three, positions, words.
 const KERNELS_OF_PASS: f64 = 7.0;
-/// Bytes that a pass moves for a word: it is loaded twice, and stored in a sector by itself; its digit and its place are stored and loaded.
+/// Bytes that a pass moves for a word: it is loaded twice, and stored in a sector by itself; its digit and its position are stored and loaded.
 const BYTES_OF_PASS: f64 = 8.0 + 8.0 + 32.0 + 12.0 + 8.0;
 /// Bytes that a pass moves for an entry of the table of counts: stored in a sector by itself, loaded by parts twice, stored and loaded as starts.
 const BYTES_OF_ENTRY: f64 = 32.0 + 16.0;
@@ -53,7 +53,7 @@ fn compared_ns(costs: &Costs, comparisons: f64) -> f64 {
     comparisons * COMPARED / LANES / f64::from(costs.instructions_per_ns.max(1))
 }
 
-/// An element's place is how many come before it.
+/// An element's position is how many come before it.
 fn order_by_pairs(keys: &UOp, bits: u32) -> UOp {
     let numbers = positions(keys.shape(), 1);
     // Of a key and a number in one word no two are equal.
@@ -121,20 +121,20 @@ impl Digits {
         .contiguous();
         let turn = u64::from(self.bits);
         for pass in 1..=passes {
-            let place = self.places(&words);
+            let position = self.destinations(&words);
             if pass == passes {
                 // Turned once more the number would be the lowest.
                 let number = words.shr(constant(turn)).and(constant((1 << (64 - width)) - 1));
-                let order = number.cast(DType::I32).place(&place, 1);
+                let order = number.cast(DType::I32).place(&position, 1);
                 return order.shrink(&[(0.into(), rows), (0.into(), len.into())]);
             }
-            words = words.shr(constant(turn)).or(words.shl(constant(64 - turn))).place(&place, 1);
+            words = words.shr(constant(turn)).or(words.shl(constant(64 - turn))).place(&position, 1);
         }
         words
     }
 
     /// Where each word of rows of whole tiles goes that its lowest digit sorts.
-    fn places(&self, words: &UOp) -> UOp {
+    fn destinations(&self, words: &UOp) -> UOp {
         let (rows, len) = (words.shape()[0].clone(), words.shape()[1].max_value());
         let (values, tile, tiles) = (1i64 << self.bits, self.tile, len / self.tile);
         let mask = UOp::int(values - 1, DType::I32);

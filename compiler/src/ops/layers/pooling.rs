@@ -4,7 +4,7 @@ use super::convolution::{ConvOptions, per_axis, window_list};
 use crate::dtype::Scalar;
 use crate::ir::{Dim, Function, ReduceOp, Shape};
 use crate::ops::create::positions;
-use crate::ops::extreme::{Tie, place_of};
+use crate::ops::extreme::{Tie, index_of};
 use crate::ops::math::known;
 use crate::ops::padding::pad_with;
 use crate::ops::reduce::{along, sum_along};
@@ -232,11 +232,11 @@ pub fn max_pool_indices(x: &UOp, options: &PoolOptions) -> Built {
     let rank = x.shape().len();
     let Windows { values, inside, list } = largest_windows(x, &layout)?;
     let kernel = kernel_axes(x, &list);
-    let found = place_of(&values, ReduceOp::Max, &kernel, inside.as_ref(), Tie::First)?;
+    let found = index_of(&values, ReduceOp::Max, &kernel, inside.as_ref(), Tie::First)?;
     let found = found.reshape(values.shape()[..rank].iter().cloned().collect::<Shape>());
-    // The place within a window, taken apart from the last axis on, and from there the place in x.
+    // The index within a window, taken apart from the last axis on, and from there the index in x.
     let (mut rest, mut unit) = (found.clone(), Dim::Const(1));
-    let mut place = UOp::int(0, DType::I32);
+    let mut index = UOp::int(0, DType::I32);
     for axis in (0..axes).rev() {
         let at = rank - axes + axis;
         let within = rest.modulo(layout.kernel[axis]);
@@ -245,8 +245,8 @@ pub fn max_pool_indices(x: &UOp, options: &PoolOptions) -> Built {
         let start = window * UOp::int(layout.conv.stride[axis], DType::I32)
             - UOp::int(layout.padding[at].0.max_value(), DType::I32);
         let along = start + within * UOp::int(layout.conv.dilation[axis], DType::I32);
-        place = place + along * unit.to_uop().cast(DType::I32);
+        index = index + along * unit.to_uop().cast(DType::I32);
         unit = unit * &x.shape()[at];
     }
-    Ok(place)
+    Ok(index)
 }

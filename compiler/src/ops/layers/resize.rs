@@ -54,30 +54,30 @@ fn resize_axis(x: &UOp, axis: usize, from: &Dim, to: &Dim, mode: Resize) -> Buil
     if same(from, to) {
         return Ok(x.clone());
     }
-    // Places are computed in the precision that PyTorch computes them in.
+    // Positions are computed in the precision that PyTorch computes them in.
     let dtype = if x.dtype() == DType::F64 { DType::F64 } else { DType::F32 };
     let constant = |value: f64| UOp::float(value, dtype);
-    let place = UOp::iota(to.clone()).cast(dtype);
+    let position = UOp::iota(to.clone()).cast(dtype);
     let scale = ratio(from, to, dtype);
     let last = (from - 1).to_uop().cast(dtype);
-    let index = |place: &UOp| -> Built {
-        let clipped = minimum(&maximum(place, &constant(0.0))?, &last)?;
+    let index = |position: &UOp| -> Built {
+        let clipped = minimum(&maximum(position, &constant(0.0))?, &last)?;
         Ok(clipped.cast(DType::I32))
     };
     let align = match mode {
-        Resize::Nearest => return Ok(x.gather(&index(&floor(&(place * scale)))?, axis)),
+        Resize::Nearest => return Ok(x.gather(&index(&floor(&(position * scale)))?, axis)),
         Resize::NearestExact => {
-            return Ok(x.gather(&index(&floor(&((place + constant(0.5)) * scale)))?, axis));
+            return Ok(x.gather(&index(&floor(&((position + constant(0.5)) * scale)))?, axis));
         }
         Resize::Linear { align_corners } => align_corners,
     };
     let source = if align {
-        // The one place of a single element is 0, whatever is divided by.
+        // The one position of a single element is 0, whatever is divided by.
         let steps = if to.max_value() > 1 { simplified(to - 1) } else { Dim::Const(1) };
         let steps = if steps.min_value() < 1 { Dim::from(steps.to_uop().max(UOp::index(1))) } else { steps };
-        place * ratio(&simplified(from - 1), &steps, dtype)
+        position * ratio(&simplified(from - 1), &steps, dtype)
     } else {
-        maximum(&((place + constant(0.5)) * scale - constant(0.5)), &constant(0.0))?
+        maximum(&((position + constant(0.5)) * scale - constant(0.5)), &constant(0.0))?
     };
     let low = floor(&source);
     let weight = &source - &low;

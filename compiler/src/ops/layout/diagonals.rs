@@ -28,7 +28,7 @@ pub fn diagonal(x: &UOp, offset: i64, a: i64, b: i64) -> Built {
     Ok(whole_diagonal(&square, a, b, Dim::Const(len)))
 }
 
-/// A diagonal of axes of which one has a variable length, from these places on, where it is known which one ends it.
+/// A diagonal of axes of which one has a variable length, from this row and column on, where it is known which one ends it.
 fn diagonal_any(x: &UOp, (a, row): (usize, i64), (b, column): (usize, i64)) -> Built {
     let (rows, columns) = (&x.shape()[a], &x.shape()[b]);
     if !at_most(&Dim::Const(row), rows) || !at_most(&Dim::Const(column), columns) {

@@ -50,17 +50,17 @@ pub fn cat(tensors: &[UOp], axis: i64) -> Built {
     let Some(last) = parts.next() else { return Ok(first.cast(dtype)) };
     let mut start = simplified(&total - &last.shape()[axis]);
     let mut result = as_shape(&pad_axis(&last.cast(dtype), axis, &start, 0), &shape);
-    let place = positions(&shape, axis);
+    let position = positions(&shape, axis);
     for x in parts {
         let before = simplified(&start - &x.shape()[axis]);
         let padded = as_shape(&pad_axis(&x.cast(dtype), axis, &before, &total - &start), &shape);
-        result = place.lt(start.to_uop()).select(padded, result);
+        result = position.lt(start.to_uop()).select(padded, result);
         start = before;
     }
     Ok(result)
 }
 
-/// The parts, each written into its place of memory that was zero.
+/// The parts, each written into its part of memory that was zero.
 fn put_in_place(parts: &[&UOp], axis: usize, dtype: DType, shape: &Shape) -> UOp {
     let ones: Vec<i64> = vec![1; shape.len()];
     let zeros = UOp::int(0, dtype).reshape(ones).expand(shape.clone()).contiguous();
@@ -71,10 +71,10 @@ fn put_in_place(parts: &[&UOp], axis: usize, dtype: DType, shape: &Shape) -> UOp
             true => (start.clone(), end.clone()),
             false => (Dim::Const(0), len.clone()),
         });
-        let place = (Op::Shrink, Arg::Bounds(bounds.collect()));
-        let value = as_shape(&part.cast(dtype), &memory.through(std::slice::from_ref(&place)).shape().clone());
+        let view = (Op::Shrink, Arg::Bounds(bounds.collect()));
+        let value = as_shape(&part.cast(dtype), &memory.through(std::slice::from_ref(&view)).shape().clone());
         start = end;
-        memory.write(&[place], &value)
+        memory.write(&[view], &value)
     })
 }
 
@@ -146,11 +146,11 @@ pub fn meshgrid(vectors: &[UOp], xy: bool) -> Built<Vec<UOp>> {
         fail!("takes tensors of one axis, not {}", x.shape());
     }
     let count = vectors.len();
-    let place = |k: usize| if xy && count >= 2 && k < 2 { 1 - k } else { k };
+    let axis = |k: usize| if xy && count >= 2 && k < 2 { 1 - k } else { k };
     let mut aligned = Vec::with_capacity(count);
     for (k, x) in vectors.iter().enumerate() {
         let mut lengths = vec![Dim::Const(1); count];
-        lengths[place(k)] = x.shape().numel();
+        lengths[axis(k)] = x.shape().numel();
         aligned.push(x.reshape(lengths));
     }
     let shape = broadcast_shapes(&aligned.iter().map(UOp::shape).collect::<Vec<_>>())?;

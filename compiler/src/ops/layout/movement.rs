@@ -10,10 +10,10 @@ use crate::view::dims::{at_most, divide_exactly};
 pub fn reshape(x: &UOp, lengths: &[Dim]) -> Built {
     let unknown: Vec<usize> = (0..lengths.len()).filter(|&k| lengths[k].is(-1)).collect();
     let mut lengths = lengths.to_vec();
-    if let [place] = unknown[..] {
-        lengths[place] = Dim::Const(1);
+    if let [axis] = unknown[..] {
+        lengths[axis] = Dim::Const(1);
         let rest = Shape::from(lengths.clone()).numel();
-        lengths[place] = match (x.shape().numel().as_const(), rest.as_const()) {
+        lengths[axis] = match (x.shape().numel().as_const(), rest.as_const()) {
             (Some(total), Some(rest)) if rest != 0 && total % rest == 0 => Dim::Const(total / rest),
             (Some(_), Some(0)) => fail!("-1 cannot be computed: the other lengths already make 0 elements"),
             (Some(total), Some(rest)) => fail!("-1 cannot be computed: {total} elements are no multiple of {rest}"),
@@ -68,7 +68,7 @@ pub fn transpose(x: &UOp, a: i64, b: i64) -> Built {
     Ok(reorder(x, &order))
 }
 
-/// One axis moved to another place.
+/// One axis moved to another position.
 pub fn movedim(x: &UOp, from: i64, to: i64) -> Built {
     let rank = x.shape().len();
     let (from, to) = (resolve_axis(from, rank)?, resolve_axis(to, rank)?);
@@ -229,7 +229,7 @@ pub fn roll(x: &UOp, shifts: &[i64], axes: &[i64]) -> Built {
     Ok(result)
 }
 
-/// Twice in a row, seen from the right place on.
+/// Twice in a row, seen from the right position on.
 fn roll_axis(x: &UOp, shift: i64, axis: usize) -> Built {
     if x.shape()[axis].as_const().is_none() {
         return roll_any(x, shift, axis);

@@ -99,7 +99,7 @@ pub fn slice(x: &UOp, slices: &[Slice]) -> Built {
                 axis += 1;
             }
             Slice::At(index) => {
-                let start = place_of(index, &result.shape()[axis], axis)?;
+                let start = from_either_end(index, &result.shape()[axis], axis)?;
                 result = shrink_axis(&result, axis, &start, &start + 1);
                 axis += 1;
             }
@@ -142,18 +142,18 @@ fn steps_to_the_end(x: &UOp, axis: usize, start: i64, step: i64) -> Built {
         return Ok(x);
     }
     let count = &(&(&len - &start) + (step - 1)) / step;
-    let places = UOp::iota(count) * UOp::index(step);
-    Ok(x.gather(&places.cast(crate::DType::I64), axis))
+    let indices = UOp::iota(count) * UOp::index(step);
+    Ok(x.gather(&indices.cast(crate::DType::I64), axis))
 }
 
 /// An index of an axis whose length may be symbolic, from the end if negative.
-fn place_of(index: i64, len: &Dim, axis: usize) -> Built<Dim> {
+fn from_either_end(index: i64, len: &Dim, axis: usize) -> Built<Dim> {
     if let Some(len) = len.as_const() {
         return resolve_index(index, len, axis).map(Dim::Const);
     }
-    let place = if index < 0 { len + index } else { Dim::Const(index) };
-    check_within(&place, &(&place + 1), len, axis)?;
-    Ok(place)
+    let index = if index < 0 { len + index } else { Dim::Const(index) };
+    check_within(&index, &(&index + 1), len, axis)?;
+    Ok(index)
 }
 
 /// An index of an axis, from the end if negative.

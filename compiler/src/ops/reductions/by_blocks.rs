@@ -145,7 +145,7 @@ impl Parts {
     }
 }
 
-/// One axis, of whole parts, as parts and the places in them.
+/// One axis, of whole parts, as parts and the positions in them.
 fn cut(x: &UOp, axis: usize, part: i64) -> UOp {
     let mut dims: Vec<Dim> = x.shape().to_vec();
     dims[axis] = simplified(&dims[axis] / part);

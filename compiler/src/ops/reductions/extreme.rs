@@ -1,7 +1,7 @@
 //! Where the largest or smallest element stands: what argmax, the indices of pooling, and gradients by index ask.
 //!
 //! A value that is computed is never compared with an extreme that was computed elsewhere: if the two were rounded in another way, no element
-//! would be the extreme. So value and place are reduced together, as one state; and where there are more elements than places can count, values
+//! would be the extreme. So value and index are reduced together, as one state; and where there are more elements than indices can count, values
 //! are stored first, and compared as they lie in memory.
 //!
 //! NaN is both largest and smallest, and 0 and -0 are one value. Tested by the conformance cases and by `tests/it/edges.rs`.
@@ -22,36 +22,36 @@ pub enum Tie {
     Last,
 }
 
-/// The place of each element among those along some axes, counted row-major; `i32`.
+/// The index of each element among those along some axes, counted row-major; `i32`.
 ///
 /// # Errors
 /// If there are more of them than `i32` counts.
-pub fn places_along(shape: &Shape, axes: &[usize]) -> Built {
+pub fn indices_along(shape: &Shape, axes: &[usize]) -> Built {
     let count = axes.iter().fold(1i64, |count, &axis| count.saturating_mul(shape[axis].max_value().max(1)));
     if count > i32::MAX as i64 {
-        fail!("{count} elements are too many: their places are i32");
+        fail!("{count} elements are too many: their indices are i32");
     }
     let along = |axis: usize| positions(shape, axis).cast(DType::I32);
     let mut axes = axes.iter().copied();
     let Some(first) = axes.next() else { return Ok(UOp::int(0, DType::I32)) };
-    Ok(axes.fold(along(first), |place, axis| place * shape[axis].to_uop().cast(DType::I32) + along(axis)))
+    Ok(axes.fold(along(first), |index, axis| index * shape[axis].to_uop().cast(DType::I32) + along(axis)))
 }
 
-/// The place of the extreme element among those along the axes, which stay with length 1; `i32`. Where a mask is given, only elements
+/// The index of the extreme element among those along the axes, which stay with length 1; `i32`. Where a mask is given, only elements
 /// for which it holds count, and some do.
 ///
 /// # Errors
-/// As [`places_along`].
-pub fn place_of(x: &UOp, op: ReduceOp, axes: &[usize], inside: Option<&UOp>, tie: Tie) -> Built {
-    let places = places_along(x.shape(), axes)?;
+/// As [`indices_along`].
+pub fn index_of(x: &UOp, op: ReduceOp, axes: &[usize], inside: Option<&UOp>, tie: Tie) -> Built {
+    let indices = indices_along(x.shape(), axes)?;
     let combiner = match (op == ReduceOp::Max, tie) {
         (true, Tie::First) => Combiner::ArgMaxFirst,
         (true, Tie::Last) => Combiner::ArgMaxLast,
         (false, Tie::First) => Combiner::ArgMinFirst,
         (false, Tie::Last) => Combiner::ArgMinLast,
     };
-    let places = if places.shape() == x.shape() { places } else { broadcast_to(&places, x.shape())? };
-    let state = [x.detach(), places].into_iter().enumerate().map(|(number, value)| {
+    let indices = if indices.shape() == x.shape() { indices } else { broadcast_to(&indices, x.shape())? };
+    let state = [x.detach(), indices].into_iter().enumerate().map(|(number, value)| {
         let blank = || UOp::constant(combiner.identity(number, value.dtype()), value.dtype());
         inside.map_or_else(|| value.clone(), |inside| inside.select(&value, blank()))
     });

@@ -5,7 +5,7 @@
 //! at the end.
 
 use super::by_blocks;
-use super::extreme::{Tie, place_of};
+use super::extreme::{Tie, index_of};
 use crate::dtype::lattice::accumulate;
 use crate::ir::{Dim, Function, ReduceOp, Shape};
 use crate::ops::elementwise::truth;
@@ -125,10 +125,10 @@ fn arg_extreme(x: &UOp, op: ReduceOp, axis: Option<i64>, keep: bool) -> Built {
         None => (0..x.shape().len()).collect(),
     };
     check_not_empty(x, &axes)?;
-    let place = place_of(x, op, &axes, None, Tie::First)?;
+    let index = index_of(x, op, &axes, None, Tie::First)?;
     let kept = kept_shape(x.shape(), &axes);
     let left: Shape = (0..x.shape().len()).filter(|axis| !axes.contains(axis)).map(|k| x.shape()[k].clone()).collect();
-    Ok(place.reshape(if keep { kept } else { left }))
+    Ok(index.reshape(if keep { kept } else { left }))
 }
 
 /// log of the sum of exponentials, without overflow.

@@ -119,7 +119,7 @@ fn scan_by_blocks(x: &UOp, way: Way) -> Built {
     if blocks * block == len {
         return Ok(joined.reshape(flat));
     }
-    // Stored by blocks, and then cut off: as lines of the length that is left, each element would divide its place by the length of a block.
+    // Stored by blocks, and then cut off: as lines of the length that is left, each element would divide its index by the length of a block.
     Ok(shrink_axis(&joined.contiguous().reshape(flat), axis, 0, len))
 }
 

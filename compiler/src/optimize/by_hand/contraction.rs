@@ -21,7 +21,7 @@ pub(crate) struct Contraction<'k> {
 }
 
 /// The memory that a load reads, and which of its loads it is: that stays when loops are split.
-pub(crate) struct LoadPlace {
+pub(crate) struct LoadId {
     memory: UOp,
     ordinal: usize,
 }
@@ -54,9 +54,9 @@ pub(crate) fn contractions<T>(root: &UOp, wanted: impl Fn(&Contraction<'_>) -> O
 }
 
 /// The load's number after the loops around it were split.
-pub(crate) fn number_of_load(root: &UOp, place: &LoadPlace) -> Option<u32> {
-    let mut of_memory = loads_of(root).into_iter().zip(0..).filter(|(load, _)| load.src()[0].src()[0] == place.memory);
-    of_memory.nth(place.ordinal).map(|(_, number)| number)
+pub(crate) fn number_of_load(root: &UOp, id: &LoadId) -> Option<u32> {
+    let mut of_memory = loads_of(root).into_iter().zip(0..).filter(|(load, _)| load.src()[0].src()[0] == id.memory);
+    of_memory.nth(id.ordinal).map(|(_, number)| number)
 }
 
 /// By how much a load's address grows along a range, if it moves evenly along all.
@@ -66,11 +66,11 @@ pub(crate) fn step_of_load(load: &UOp, range: &UOp) -> Option<i64> {
 
 impl Contraction<'_> {
     /// Which load it is.
-    pub(crate) fn place(&self) -> Option<LoadPlace> {
+    pub(crate) fn load_id(&self) -> Option<LoadId> {
         let memory = self.load.src()[0].src()[0].clone();
         let of_memory = loads_of(self.root).into_iter().filter(|load| load.src()[0].src()[0] == memory);
         let ordinal = of_memory.collect::<Vec<_>>().iter().position(|load| load == self.load)?;
-        Some(LoadPlace { memory, ordinal })
+        Some(LoadId { memory, ordinal })
     }
 
     /// Whether the load varies with a loop.

@@ -62,11 +62,11 @@ mod tests {
     use crate::target::Target;
     use crate::watch::Silent;
 
-    /// The opts of an image of so many channels, of which the same is made in all of them: what `place` computes from `g`.
-    fn opts(channels: i64, place: &str) -> String {
+    /// The opts of an image of so many channels, of which the same is made in all of them: what `shared` computes from `g`.
+    fn opts(channels: i64, shared: &str) -> String {
         let text = format!(
             "graph %sampled(y: f32[4, {channels}, 32, 32], x: f32[4, {channels}, 32, 32], g: f32[4, 1, 32, 32]) {{
-{place}
+{shared}
   w = expand v, [4, {channels}, 32, 32]
   p = mul x, w
   done = store y, p

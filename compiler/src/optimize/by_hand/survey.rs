@@ -296,7 +296,7 @@ impl Survey {
     }
 
     /// Bytes of the widest elements along a range. On CPUs those that are a small part of all do not count: a vector of them in two registers costs as much as two
-    /// vectors, and all the rest, as what a window's largest element is found by before its place is stored in 8 bytes, takes half of its instructions.
+    /// vectors, and all the rest, as what a window's largest element is found by before its index is stored in 8 bytes, takes half of its instructions.
     fn widest_along(&self, target: &Target, id: u32) -> usize {
         let along = || self.accesses.iter().filter(|access| access.depends.contains(id));
         let widest = along().map(|access| access.bytes).max().unwrap_or(self.element_bytes);

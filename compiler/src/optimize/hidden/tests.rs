@@ -6,8 +6,8 @@ use crate::ir::{ReduceOp, Sources, substitute};
 const ROWS: i64 = 8;
 const TERMS: i64 = 64;
 
-fn load(slot: u32, len: u64, place: &UOp, gate: Option<UOp>) -> UOp {
-    let src: Sources = [UOp::param(slot, DType::F32, len), place.clone()].into_iter().chain(gate).collect();
+fn load(slot: u32, len: u64, offset: &UOp, gate: Option<UOp>) -> UOp {
+    let src: Sources = [UOp::param(slot, DType::F32, len), offset.clone()].into_iter().chain(gate).collect();
     UOp::new(Op::Load, DType::F32, vec![UOp::new(Op::Index, DType::F32, src, Arg::None)], Arg::None)
 }
 
@@ -34,13 +34,13 @@ fn parts(root: &UOp) -> Vec<(i64, i64)> {
     let order = Dependencies::of(&seen).order;
     let reduction = order.iter().find(|node| node.op() == Op::ReduceRange).expect("it has one");
     let range = &closed_ranges(reduction)[0];
-    let place = order.iter().find(|node| node.op() == Op::Load).map(|load| load.src()[0].src()[1].clone());
+    let offset = order.iter().find(|node| node.op() == Op::Load).map(|load| load.src()[0].src()[1].clone());
     let at = |expr: &UOp, number: i64| {
         let map: FxHashMap<UOp, UOp> = [(row(), UOp::index(number))].into_iter().collect();
         let first: FxHashMap<UOp, UOp> = [(substitute(range, &map), UOp::index(0))].into_iter().collect();
         simplify(&substitute(&substitute(expr, &map), &first)).as_int().expect("nothing else is in it")
     };
-    (0..ROWS).map(|number| (at(place.as_ref().expect("a load"), number), at(&range.src()[0], number))).collect()
+    (0..ROWS).map(|number| (at(offset.as_ref().expect("a load"), number), at(&range.src()[0], number))).collect()
 }
 
 fn chosen(op: ReduceOp, hidden: Scalar, seen: impl Fn(&UOp, &UOp) -> UOp) -> Vec<(i64, i64)> {

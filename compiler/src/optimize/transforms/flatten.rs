@@ -1,6 +1,6 @@
 //! Two loops, one directly in the other, as one: its quotient and remainder by the inner length are what they counted.
 //!
-//! Threads that copy a tile want this: neighbours then have neighbouring elements of a row, and the next row where it ends. So do groups of terms that go on from one place of
+//! Threads that copy a tile want this: neighbours then have neighbouring elements of a row, and the next row where it ends. So do groups of terms that go on from one element of
 //! a window to the next, and to the next channel. `merge` does the same where no index tells the two apart, and leaves no division.
 //!
 //! Always: iterations come in the same order. Tested by filetests, and by random lists of opts in the test crate.
@@ -27,8 +27,8 @@ pub(crate) fn flatten(root: &UOp, outer: &UOp, inner: &UOp) -> Result<UOp, Reaso
     let len = outer_len.checked_mul(inner_len).filter(|len| i32::try_from(*len).is_ok());
     let len = len.ok_or("the loop would be too long")?;
     for node in postorder(std::slice::from_ref(root)).iter().filter(|node| is_loop_end(node)) {
-        let place = |range: &UOp| closed_ranges(node).iter().position(|other| other == range);
-        match (place(outer), place(inner)) {
+        let position = |range: &UOp| closed_ranges(node).iter().position(|other| other == range);
+        match (position(outer), position(inner)) {
             (None, None) => {}
             (Some(a), Some(b)) if a + 1 == b => {}
             _ => return Err("the one loop does not stand directly in the other wherever there is one of them".into()),

@@ -143,11 +143,11 @@ pub(crate) fn frame_load(root: &UOp, number: u32, ranges: &[UOp], target: &Targe
     let bytes = axes.elements.saturating_mul(load.dtype().bytes() as u64);
     at_most(Limit::Scratch, bytes, target.scratch_bytes)?;
     let known = Sums { windows: &windows, fills: &axes.sums, offset };
-    let place = known.of_sum(offset).ok_or("the address is not made of sums of windows")?;
+    let address = known.of_sum(offset).ok_or("the address is not made of sums of windows")?;
     let gate = gate.iter().map(|gate| known.of_condition(gate).ok_or("a condition is not one of sums of windows"));
     let gate = gate.collect::<Result<Vec<UOp>, _>>()?;
     let gate = gate.into_iter().chain(axes.exists).reduce(|both, other| both & other);
-    let index: Sources = [memory.clone(), place].into_iter().chain(gate).collect();
+    let index: Sources = [memory.clone(), address].into_iter().chain(gate).collect();
     let index = UOp::new(Op::Index, load.dtype(), index, Arg::None);
     let value = load.with_src(smallvec![index] as Sources);
     let map: FxHashMap<UOp, UOp> =

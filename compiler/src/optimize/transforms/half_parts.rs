@@ -98,7 +98,7 @@ fn kept_value(load: &UOp) -> Option<&UOp> {
     (buffer.op() == Op::LocalBuffer && store.op() == Op::Store && *store.arg() == Arg::None).then(|| &store.src()[1])
 }
 
-/// Whether one load reads an element that the other one reads in some iteration of these ranges: these step through all places from 0 on, and the rest of the offset is the same.
+/// Whether one load reads an element that the other one reads in some iteration of these ranges: these step through all offsets from 0 on, and the rest of the offset is the same.
 fn is_among(one: &UOp, other: &UOp, ranges: &[UOp]) -> bool {
     let is_load = |node: &UOp| node.op() == Op::Load && node.src()[0].src().len() == 2;
     if !is_load(one) || !is_load(other) || one.src()[0].src()[0] != other.src()[0].src()[0] {

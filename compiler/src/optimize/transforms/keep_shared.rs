@@ -8,7 +8,7 @@
 //! Threads that share a row would each need what others kept. They may compute it anew (`recompute`), which is best where it is little; else it is kept where all of them see it. It
 //! is made for all threads, so along each of their indices that it depends on. Its loops are loops of the first thread until they are mapped to indices (`map`).
 //!
-//! What one row keeps may be followed by places that nothing uses: so rows that lanes read at once begin in different banks.
+//! What one row keeps may be followed by elements that nothing uses: so rows that lanes read at once begin in different banks.
 //!
 //! Refused: several stores; what is filled or read under a condition; what is kept of memory that the kernel replaces.
 //!
@@ -31,7 +31,7 @@ use crate::symbolic::simplify;
 /// Why not.
 pub(crate) fn keep_shared(root: &UOp, number: u32, pad: u32) -> Result<UOp, Reason> {
     if pad > PAD_MAX {
-        return Err("at most 64 places stand behind a row".into());
+        return Err("at most 64 elements stand unused behind a row".into());
     }
     let loads = loads_of(root);
     let load = loads.get(number as usize).ok_or("the kernel has no such load")?;
@@ -53,7 +53,7 @@ pub(crate) fn keep_shared(root: &UOp, number: u32, pad: u32) -> Result<UOp, Reas
     let fills = closed_ranges(store);
     let is_loop = |range: &UOp| range.as_range().is_some_and(|arg| arg.kind == AxisKind::Loop);
     if !fills.iter().all(is_loop) || replaces_what_was_read(store) || *store.arg() != Arg::None {
-        return Err("the local buffer is not filled by loops, each place once".into());
+        return Err("the local buffer is not filled by loops, each element once".into());
     }
     let replaced = memory_in_place(root);
     let below = crate::ir::postorder(std::slice::from_ref(buffer));

@@ -18,8 +18,8 @@ use super::split::is_reduce;
 use super::stage::{Copied, materialized_along};
 use crate::ir::{Arg, AxisKind, Combining, MemorySpace, Op, ThreadDim, UOp, gcd, postorder, rebuild, substitute};
 use crate::kernel::effects::{loads_before, memory_in_place, replaces_what_was_read};
+use crate::kernel::indirect::{is_indirect, is_order, reach_of_index};
 use crate::kernel::local_buffers::{local_buffers, scratch_of};
-use crate::kernel::places::{is_named_place, is_order, reach_of_place};
 use crate::kernel::ranges::{
     Dependencies, NewRanges, all_ranges, closed_ranges, is_loop_end, next_range_id, open_operands, range_id,
     substitute_ranges,
@@ -83,15 +83,15 @@ fn threads_store_apart(store: &UOp) -> bool {
     let mut terms = linear_terms(&store.src()[0].src()[1]).0;
     let parts = take_sums_apart(&mut terms);
     let is_part = |term: &UOp| parts.iter().any(|part| part.term == *term);
-    // A place is a digit of the offset, whatever it depends on.
-    let is_digit = |term: &UOp| is_index(term) || is_part(term) || is_named_place(term);
+    // An index from memory is a digit of the offset, whatever it depends on.
+    let is_digit = |term: &UOp| is_index(term) || is_part(term) || is_indirect(term);
     let hides_index = |term: &UOp| !is_digit(term) && postorder(std::slice::from_ref(term)).iter().any(is_index);
     if !closed_ranges(store).iter().any(is_index) {
         return true;
     }
-    let place = place_in_row(store, &terms);
-    // Rows and places say which element it is, each by itself.
-    let row = place.as_ref().and_then(|(place, len)| match terms.len() == place.len() + 1 {
+    let position = position_in_row(store, &terms);
+    // Rows and positions say which element it is, each by itself.
+    let row = position.as_ref().and_then(|(position, len)| match terms.len() == position.len() + 1 {
         true => terms.iter().find_map(|(term, step)| row_of(term, len).filter(|_| *step == 1)),
         false => None,
     });
@@ -107,14 +107,14 @@ fn threads_store_apart(store: &UOp) -> bool {
     }
     let width = |term: &UOp| match term.op() {
         Op::Range => term.src()[0].max_value().saturating_sub(1).max(0),
-        _ => reach_of_place(store, term).unwrap_or(term.max_value().saturating_sub(term.min_value())),
+        _ => reach_of_index(store, term).unwrap_or(term.max_value().saturating_sub(term.min_value())),
     };
     let step_of = |(term, step): &(UOp, i64)| (step.saturating_abs(), is_index(term) || is_part(term), width(term));
     if !parts.iter().all(|part| steps_apart(part.terms.iter().map(step_of).collect())) {
         return false;
     }
-    match place {
-        Some((place, _)) if row.is_some() => steps_apart(place.iter().map(step_of).collect()),
+    match position {
+        Some((position, _)) if row.is_some() => steps_apart(position.iter().map(step_of).collect()),
         _ => steps_apart(bounded_by_gate(store, terms, step_of)),
     }
 }
@@ -167,17 +167,17 @@ fn bounded_by_gate(
     let mut steps = Vec::new();
     let conditions = store.src()[0].src().get(2).map(conditions_of).unwrap_or_default();
     for condition in conditions.iter().filter(|condition| condition.op() == Op::Lt) {
-        let (place, begin) = linear_terms(&condition.src()[0]);
-        let (Some(len), Some((first, least))) = (condition.src()[1].as_int(), place.first()) else { continue };
-        // In the offset the place may count rows: all of its steps are as many times longer.
+        let (position, begin) = linear_terms(&condition.src()[0]);
+        let (Some(len), Some((first, least))) = (condition.src()[1].as_int(), position.first()) else { continue };
+        // In the offset the position may count rows: all of its steps are as many times longer.
         let times = terms.iter().find(|(term, _)| term == first).map_or(0, |(_, step)| step / least.max(&1));
-        let members: Vec<(UOp, i64)> = place.iter().map(|(term, step)| (term.clone(), step * times)).collect();
+        let members: Vec<(UOp, i64)> = position.iter().map(|(term, step)| (term.clone(), step * times)).collect();
         let inner: Vec<(i64, bool, i64)> = members.iter().map(&step_of).collect();
-        let is_place = begin == 0
+        let is_position = begin == 0
             && times > 0
-            && place.iter().all(|(term, step)| term.op() == Op::Range && *step > 0)
+            && position.iter().all(|(term, step)| term.op() == Op::Range && *step > 0)
             && members.iter().all(|member| terms.contains(member));
-        if !is_place || !steps_apart(inner.clone()) {
+        if !is_position || !steps_apart(inner.clone()) {
             continue;
         }
         let unit = inner.iter().fold(0, |unit, (step, ..)| gcd(unit, *step));
@@ -206,15 +206,15 @@ fn steps_apart(mut steps: Vec<(i64, bool, i64)>) -> bool {
     })
 }
 
-/// The terms of an offset that are the place in a row, and the row's length, which the place stays below: of a single loop, by its length; else by the gate of the store.
-fn place_in_row(store: &UOp, terms: &[(UOp, i64)]) -> Option<(Vec<(UOp, i64)>, UOp)> {
+/// The terms of an offset that are the position in a row, and the row's length, which the position stays below: of a single loop, by its length; else by the gate of the store.
+fn position_in_row(store: &UOp, terms: &[(UOp, i64)]) -> Option<(Vec<(UOp, i64)>, UOp)> {
     let is_loop = |(term, step): &(UOp, i64)| term.op() == Op::Range && *step > 0;
     let is_part =
-        |place: &[(UOp, i64)]| !place.is_empty() && place.iter().all(|term| is_loop(term) && terms.contains(term));
+        |part: &[(UOp, i64)]| !part.is_empty() && part.iter().all(|term| is_loop(term) && terms.contains(term));
     let conditions = store.src()[0].src().get(2).map(conditions_of).unwrap_or_default();
     let masked = conditions.iter().filter(|condition| condition.op() == Op::Lt).find_map(|condition| {
-        let (place, begin) = linear_terms(&condition.src()[0]);
-        (begin == 0 && is_part(&place)).then(|| (place, condition.src()[1].clone()))
+        let (position, begin) = linear_terms(&condition.src()[0]);
+        (begin == 0 && is_part(&position)).then(|| (position, condition.src()[1].clone()))
     });
     let is_whole =
         |(term, step): &&(UOp, i64)| *step == 1 && term.op() == Op::Range && term.src()[0].as_int().is_none();
@@ -331,7 +331,7 @@ pub(crate) fn group(root: &UOp, range: &UOp, dim: ThreadDim) -> Result<UOp, Reas
         let by_group = Copied::new(range, first + own.len() as u32, AxisKind::Block(dim));
         let mut along: Vec<Copied> = by_index.chain([by_group]).collect();
         // Neighbours in a warp lie beside each other: so neither who stores nor who loads meets another in a bank.
-        along.sort_by_key(|copied| std::cmp::Reverse(place_in_block(copied.fill())));
+        along.sort_by_key(|copied| std::cmp::Reverse(distance_in_block(copied.fill())));
         let parts = over_others(&rebuilt, combining, range);
         let kept: Vec<UOp> = parts.iter().map(|part| materialized_along(part, &along, MemorySpace::Shared)).collect();
         combining.reduce_ranges(&kept, std::slice::from_ref(range)).swap_remove(combining.number())
@@ -341,7 +341,7 @@ pub(crate) fn group(root: &UOp, range: &UOp, dim: ThreadDim) -> Result<UOp, Reas
 }
 
 /// How far apart neighbours along an index of a block's threads are in it: those of a lane are nearest.
-fn place_in_block(index: &UOp) -> u8 {
+fn distance_in_block(index: &UOp) -> u8 {
     match kind_of(index) {
         AxisKind::Block(ThreadDim::X) => 1,
         AxisKind::Block(ThreadDim::Y) => 2,

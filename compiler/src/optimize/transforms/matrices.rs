@@ -73,7 +73,7 @@ pub(crate) fn multiply_matrices(root: &UOp, tile: &TileRanges<'_>) -> Result<UOp
     let lane = UOp::range(fragments::LANES, next, AxisKind::Lane);
     let element = UOp::range(fragments::SUMS as i64, next + 1, AxisKind::Unroll);
     let dependencies = Dependencies::of(root);
-    let (group, place) = (lane.idiv(4), lane.modulo(4));
+    let (group, position) = (lane.idiv(4), lane.modulo(4));
     let mut products: FxHashMap<UOp, UOp> = FxHashMap::default();
     for reduction in reductions_over(tile.terms, &dependencies) {
         let sides = Sides {
@@ -81,14 +81,14 @@ pub(crate) fn multiply_matrices(root: &UOp, tile: &TileRanges<'_>) -> Result<UOp
             column: Side { ranges: smallvec![(tile.columns.clone(), 1)], len: fragments::COLUMNS },
             terms: tile.terms,
             group: group.clone(),
-            place: place.clone(),
+            position: position.clone(),
             parts: 1,
         };
         let sums = sums_of(&reduction, &sides, &dependencies)?;
         products.insert(reduction, of_element(&sums, &element));
     }
     let row = NewRanges { value: element.idiv(2) * 8 + group, ranges: smallvec![lane, element.clone()] };
-    let column = NewRanges { value: place * 2 + element.modulo(2), ranges: smallvec![] };
+    let column = NewRanges { value: position * 2 + element.modulo(2), ranges: smallvec![] };
     let outputs = [(tile.rows.clone(), row), (tile.columns.clone(), column)].into_iter().collect();
     Ok(simplify(&substitute_ranges(&substitute(root, &products), &outputs)))
 }
@@ -110,13 +110,13 @@ fn multiply_in_place(root: &UOp, tile: &TileRanges<'_>) -> Result<UOp, Reason> {
         };
         let group =
             index(AxisKind::Block(ThreadDim::X), fragments::SIDE).ok_or("no 8 indices block x have the rows")?;
-        let place = index(AxisKind::Lane, 4).ok_or("no 4 lanes have the columns")?;
+        let lane = index(AxisKind::Lane, 4).ok_or("no 4 lanes have the columns")?;
         let sides = Sides {
             row: Side { ranges: smallvec![(tile.rows.clone(), 8), (group.clone(), 1)], len: fragments::ROWS },
-            column: Side { ranges: smallvec![(place.clone(), 2), (tile.columns.clone(), 1)], len: fragments::COLUMNS },
+            column: Side { ranges: smallvec![(lane.clone(), 2), (tile.columns.clone(), 1)], len: fragments::COLUMNS },
             terms: tile.terms,
             group,
-            place,
+            position: lane,
             parts,
         };
         let sums = sums_of(&reduction, &sides, &dependencies)?;
@@ -192,13 +192,13 @@ impl Side {
     }
 }
 
-/// The sides of a tile and its terms; and the numbers of the lane: of its group, and its place in that.
+/// The sides of a tile and its terms; and the numbers of the lane: of its group, and its position in that.
 struct Sides<'k> {
     row: Side,
     column: Side,
     terms: &'k UOp,
     group: UOp,
-    place: UOp,
+    position: UOp,
     /// Half floats that a factor in `f32` becomes.
     parts: usize,
 }
@@ -254,7 +254,7 @@ fn left_fragment(left: &UOp, sides: &Sides<'_>) -> UOp {
     loaded_together(left, &sides.row, sides, fragments::LEFT / 2, &begin).unwrap_or_else(|| {
         let element = |number: usize| {
             let [row, term] = fragments::left(number);
-            element_of(left, &sides.row, &(&sides.group + row), &(&sides.place * 2 + term), sides.terms)
+            element_of(left, &sides.row, &(&sides.group + row), &(&sides.position * 2 + term), sides.terms)
         };
         stack((0..fragments::LEFT).map(element).collect())
     })
@@ -266,7 +266,7 @@ fn right_fragment(right: &UOp, sides: &Sides<'_>) -> UOp {
     loaded_together(right, &sides.column, sides, fragments::RIGHT / 2, &begin).unwrap_or_else(|| {
         let element = |number: usize| {
             let [term, column] = fragments::right(number);
-            element_of(right, &sides.column, &(&sides.group + column), &(&sides.place * 2 + term), sides.terms)
+            element_of(right, &sides.column, &(&sides.group + column), &(&sides.position * 2 + term), sides.terms)
         };
         stack((0..fragments::RIGHT).map(element).collect())
     })
@@ -301,21 +301,21 @@ fn loaded_together(
         (step, 1) => (1, step, true),
         _ => return None,
     };
-    let lane = &sides.group * 4 + &sides.place;
+    let lane = &sides.group * 4 + &sides.position;
     let row = lane.modulo(fragments::SIDE);
     let [number, along] = begin(&lane.idiv(fragments::SIDE).modulo(count as i64));
     let (number, along) = if is_turned { (number, along + row) } else { (number + row, along) };
     let origin = across.ranges.iter().map(|(range, _)| (range.clone(), UOp::index(0)));
     let origin = at(offset, origin.chain([(sides.terms.clone(), UOp::index(0))]));
-    let place = simplify(&(origin + number * from_row + along * from_term));
-    let facts = place.facts();
+    let offset = simplify(&(origin + number * from_row + along * from_term));
+    let facts = offset.facts();
     let is_aligned = (facts.modulus | facts.remainder).trailing_zeros() >= fragments::SIDE.trailing_zeros();
     if !is_shared || !is_aligned {
         return None;
     }
     let element = factor.dtype();
     let index =
-        UOp::new(Op::Index, element.with_lanes(fragments::SIDE as usize), smallvec![memory.clone(), place], Arg::None);
+        UOp::new(Op::Index, element.with_lanes(fragments::SIDE as usize), smallvec![memory.clone(), offset], Arg::None);
     let dtype = element.with_lanes(2 * count);
     Some(UOp::new(Op::LoadMatrices, dtype, smallvec![index], Arg::Number(i64::from(is_turned))))
 }

@@ -7,7 +7,7 @@
 //! s[0] = load p[k - 1] where 0 < k; s[27] = load p[k + 26] where k < 2  the ends
 //! ```
 //!
-//! The opt takes any two places to cut at; `cuts` finds those where something is decided. What becomes of the conditions is the simplifier's business,
+//! The opt takes any two iterations to cut at; `cuts` finds those where something is decided. What becomes of the conditions is the simplifier's business,
 //! which knows the bounds of the three parts.
 //!
 //! Always: each element is stored once, by the part that its index falls into; the middle keeps the range's number. Refused for reductions, for what
@@ -78,8 +78,8 @@ fn replaces_by_digits(root: &UOp, range: &UOp, dependencies: &Dependencies) -> b
     let is_digit =
         |node: &UOp| matches!(node.op(), Op::IDiv | Op::Mod) && dependencies.get(node).contains(range_id(range));
     let is_replaced = |node: &&UOp| node.op() == Op::Index && replaced.contains(&node.src()[0]);
-    let mut places = dependencies.order.iter().filter(is_replaced).map(|index| &index.src()[1]);
-    places.any(|place| postorder(std::slice::from_ref(place)).iter().any(is_digit))
+    let mut offsets = dependencies.order.iter().filter(is_replaced).map(|index| &index.src()[1]);
+    offsets.any(|offset| postorder(std::slice::from_ref(offset)).iter().any(is_digit))
 }
 
 /// The kernel with loads that are always there as loads without a condition.

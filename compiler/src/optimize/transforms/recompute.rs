@@ -8,7 +8,7 @@
 //! The opposite of a stage (`stage`). The schedule keeps what is asked for several times, which pays where one thread does a row; threads that share a row would each need what
 //! others kept, and memory of a thread alone is slow on a GPU.
 //!
-//! Refused: what is computed in loops of its own that stand in those of the local buffer, for these would stand in two places; several stores; what is kept
+//! Refused: what is computed in loops of its own that stand in those of the local buffer, for these would stand twice; several stores; what is kept
 //! of memory that the kernel replaces.
 //!
 //! Always: the value is the one that was kept, computed by the same operations. Tested by filetests, and by random lists of opts in the test crate.
@@ -36,8 +36,8 @@ pub(crate) fn recompute(root: &UOp, number: u32) -> Result<UOp, Reason> {
     let [store] = index.src()[0].src() else {
         return Err("the local buffer is filled by several stores".into());
     };
-    let place = &store.src()[0];
-    if index.src().len() > 2 || place.src().len() > 2 || replaces_what_was_read(store) {
+    let target = &store.src()[0];
+    if index.src().len() > 2 || target.src().len() > 2 || replaces_what_was_read(store) {
         return Err("the local buffer is filled or read under a condition".into());
     }
     let fills = closed_ranges(store);
@@ -47,7 +47,7 @@ pub(crate) fn recompute(root: &UOp, number: u32) -> Result<UOp, Reason> {
     }
     let value = &store.src()[1];
     check_value(root, value, fills)?;
-    let map = iterations(&place.src()[1], &index.src()[1], fills)
+    let map = iterations(&target.src()[1], &index.src()[1], fills)
         .ok_or("elements do not lie in the order of the loops that fill the local buffer")?;
     let computed = simplify(&substitute(value, &map));
     Ok(simplify(&substitute(root, &[(load.clone(), computed)].into_iter().collect())))
@@ -69,7 +69,7 @@ fn check_value(root: &UOp, value: &UOp, fills: &[UOp]) -> Result<(), Reason> {
     Ok(())
 }
 
-/// In which iteration of each loop a place was filled, if the loops fill places in row-major order.
+/// In which iteration of each loop an element was filled, if the loops fill elements in row-major order.
 fn iterations(filled: &UOp, read: &UOp, fills: &[UOp]) -> Option<FxHashMap<UOp, UOp>> {
     let (terms, begin) = linear_terms(filled);
     let mut steps: Vec<(i64, &UOp)> = Vec::new();
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_says_when_it_was_filled() {
+    fn an_element_says_when_it_was_filled() {
         let fills = [UOp::range(3, 0, AxisKind::Loop), UOp::range(5, 1, AxisKind::Loop)];
         let read = UOp::range(15, 2, AxisKind::Loop);
         let map = iterations(&(&fills[0] * 5 + &fills[1]), &read, &fills).expect("row-major");
@@ -119,7 +119,7 @@ mod tests {
         let at = [UOp::range(3, 3, AxisKind::Loop), UOp::range(5, 4, AxisKind::Loop)];
         let map = iterations(&(&fills[0] * 5 + &fills[1]), &(&at[0] * 5 + &at[1]), &fills).expect("row-major");
         assert_eq!((&map[&fills[0]], &map[&fills[1]]), (&at[0], &at[1]));
-        // Two of these places coincide, and of those some are never filled.
+        // Two of these offsets coincide, and of those some are never filled.
         assert!(iterations(&(&fills[0] * 4 + &fills[1]), &read, &fills).is_none());
         assert!(iterations(&(&fills[0] * 10 + &fills[1] * 2), &read, &fills).is_none());
     }

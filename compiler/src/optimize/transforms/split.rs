@@ -295,7 +295,7 @@ fn split_reduce(root: &UOp, range: &UOp, inner: i64, kind: AxisKind, next: u32, 
                 let index = if left == Some(1) { whole.clone() } else { &whole + &rest_part };
                 let is_there = left.is_none().then(|| index.lt(len));
                 let rest = those_that_are(is_there.as_ref(), combining, at(values, index));
-                // Loops inside of the range would stand in two places, in its loop and beside it.
+                // Loops inside of the range would stand twice, in its loop and beside it.
                 let mut inside = RangeSet::default();
                 inside.insert(id);
                 let operands = UOp::sink(open_operands(&node).iter().cloned());

@@ -32,7 +32,7 @@ use crate::optimize::opt::{Limit, Reason};
 use crate::symbolic::simplify;
 use crate::target::Target;
 
-/// Most places that stand unused behind a row.
+/// Most elements that stand unused behind a row.
 pub(crate) const PAD_MAX: u32 = 64;
 
 /// Every reduction that stands in an output range, and in no other reduction or local buffer, kept along that range.
@@ -187,10 +187,10 @@ pub(crate) fn computed_from(dependencies: &Dependencies, load: &UOp) -> UOp {
     path.pop().unwrap_or_else(|| load.clone())
 }
 
-/// As [`stage_load`] in memory that threads share, with unused places behind each row along the last range.
+/// As [`stage_load`] in memory that threads share, with unused elements behind each row along the last range.
 pub(crate) fn stage_padded(root: &UOp, number: u32, ranges: &[UOp], pad: u32, target: &Target) -> Result<UOp, Reason> {
     if pad > PAD_MAX {
-        return Err("at most 64 places stand behind a row".into());
+        return Err("at most 64 elements stand unused behind a row".into());
     }
     stage(root, number, ranges, Layout { space: MemorySpace::Shared, pad: i64::from(pad), copies: 1 }, target)
 }
@@ -201,12 +201,12 @@ pub(crate) fn stage_padded(root: &UOp, number: u32, ranges: &[UOp], pad: u32, ta
 /// Why not.
 pub(crate) fn stage_ahead(root: &UOp, number: u32, ranges: &[UOp], pad: u32, target: &Target) -> Result<UOp, Reason> {
     if pad > PAD_MAX {
-        return Err("at most 64 places stand behind a row".into());
+        return Err("at most 64 elements stand unused behind a row".into());
     }
     stage(root, number, ranges, Layout { space: MemorySpace::Shared, pad: i64::from(pad), copies: 2 }, target)
 }
 
-/// Where a copy lies: in which memory, with how many unused places behind each row along its last range.
+/// Where a copy lies: in which memory, with how many unused elements behind each row along its last range.
 #[derive(Clone, Copy)]
 struct Layout {
     space: MemorySpace,
@@ -266,7 +266,7 @@ fn stage_value(root: &UOp, load: &UOp, ranges: &[UOp], layout: Layout, target: &
     Ok(simplify(&substitute(root, &map)))
 }
 
-/// Places that a local buffer has along a range: of a symbolic length, as many as there can be.
+/// Elements that a local buffer has along a range: of a symbolic length, as many as there can be.
 pub(crate) fn room(range: &UOp) -> u64 {
     range.src()[0].max_value().max(1) as u64
 }
@@ -276,7 +276,7 @@ pub(crate) fn flat_offset(at: &[UOp], ranges: &[UOp]) -> UOp {
     padded_offset(at, ranges, 0)
 }
 
-/// As [`flat_offset`], where places that nothing uses stand behind each row along the last range.
+/// As [`flat_offset`], where elements that nothing uses stand behind each row along the last range.
 fn padded_offset(at: &[UOp], ranges: &[UOp], pad: i64) -> UOp {
     let last = ranges.len().saturating_sub(1);
     let flat = at.iter().zip(ranges).enumerate().fold(UOp::index(0), |flat, (position, (index, range))| {
@@ -327,7 +327,7 @@ fn laid_out(value: &UOp, along: &[Copied], layout: Layout) -> UOp {
     filled(&substitute(value, &map), &fills, &ranges, layout)
 }
 
-/// What a local buffer holds at a place, one index for each of the loops that fill it with a value.
+/// What a local buffer holds at a position, one index for each of the loops that fill it with a value.
 pub(crate) fn filled_buffer(value: &UOp, fills: &[UOp], at: &[UOp]) -> UOp {
     filled(value, fills, at, Layout::dense(MemorySpace::Private))
 }

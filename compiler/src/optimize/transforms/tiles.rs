@@ -28,7 +28,7 @@ use smallvec::smallvec;
 
 use crate::DType;
 use crate::dtype::Scalar;
-use crate::ir::tiles::place_of_rows;
+use crate::ir::tiles::index_of_rows;
 use crate::ir::{
     Arg, AxisKind, MemorySpace, Op, ReduceOp, Sources, TileKind, TileShape, UOp, postorder, substitute, tiles,
 };
@@ -166,7 +166,7 @@ fn check_steps(others: &[UOp], dtype: DType) -> Result<(), Reason> {
     at_most(Limit::Steps, others.iter().map(longest).fold(1, u64::saturating_mul), tiles::STEPS_MAX)
 }
 
-/// A load of one element as that of a tile, in rows of so many elements, where the element is so many places behind the first of its row for each iteration of the ranges inside of one.
+/// A load of one element as that of a tile, in rows of so many elements, where the element is so many elements behind the first of its row for each iteration of the ranges inside of one.
 fn tile(
     load: &UOp,
     rows: &UOp,
@@ -189,7 +189,7 @@ fn tile(
     }
     let first = named.iter().map(|range| ((*range).clone(), UOp::index(0))).collect();
     let dtype = load.dtype().with_lanes(lanes);
-    let index = place_of_rows(memory, simplify(&substitute(offset, &first)), dtype, row, pitch);
+    let index = index_of_rows(memory, simplify(&substitute(offset, &first)), dtype, row, pitch);
     Ok(UOp::new(Op::Load, dtype, smallvec![index], Arg::None))
 }
 
@@ -198,8 +198,8 @@ fn kept(sums: &UOp, sides: &Sides, shape: TileShape) -> UOp {
     let element = sums.dtype().element();
     let len = (shape.rows * shape.columns) as u64;
     let scratch = UOp::new(Op::Scratch, element, smallvec![], Arg::Scratch(0, len, MemorySpace::Private));
-    let place = UOp::new(Op::Index, sums.dtype(), smallvec![scratch, UOp::index(0)], Arg::None);
-    let store = UOp::new(Op::Store, DType::VOID, smallvec![place, sums.clone()], Arg::None);
+    let target = UOp::new(Op::Index, sums.dtype(), smallvec![scratch, UOp::index(0)], Arg::None);
+    let store = UOp::new(Op::Store, DType::VOID, smallvec![target, sums.clone()], Arg::None);
     let buffer = UOp::new(Op::LocalBuffer, element, smallvec![store], Arg::None);
     let at = simplify(&(&sides.rows * shape.columns as i64 + &sides.columns));
     let index = UOp::new(Op::Index, element, smallvec![buffer, at], Arg::None);

@@ -16,14 +16,14 @@ use super::use_site::Use;
 use crate::ir::{Arg, Op};
 
 impl Fusion<'_> {
-    /// The outer loops, a bit each, that stand inside of the loops of a reduction of states asked for at `place`: those that a component which is
+    /// The outer loops, a bit each, that stand inside of the loops of a reduction of states asked for at `site`: those that a component which is
     /// reduced itself is repeated along. None if the others cannot stand outermost.
-    pub(super) fn loops_left(&mut self, position: usize, place: &Use) -> u64 {
+    pub(super) fn loops_left(&mut self, position: usize, site: &Use) -> u64 {
         let graph = self.graph;
         let node = &graph.nodes[position];
         let (Arg::ReduceState(..), Some(reduced)) = (node.arg(), node.reduced_axes()) else { return 0 };
-        let needed = place.dependence();
-        if !needed.loops.is_empty() || !place.gate.is_zero() {
+        let needed = site.dependence();
+        if !needed.loops.is_empty() || !site.gate.is_zero() {
             return 0;
         }
         let mut left = 0;
@@ -35,14 +35,14 @@ impl Fusion<'_> {
             }
             let lens = repeated.src()[0].shape();
             let others = (0..lens.len()).filter(|axis| !reduced.contains(&(*axis as u8)));
-            for (axis, index) in others.zip(&place.axes) {
+            for (axis, index) in others.zip(&site.axes) {
                 if lens[axis].is(1) && !repeated.shape()[axis].is(1) {
                     left |= index.loops.outer;
                 }
             }
         }
         let around = needed.outer & !left;
-        let outer = &mut self.groups.get(place.group).outer;
+        let outer = &mut self.groups.get(site.group).outer;
         if left == 0 || !outer.can_pin(around) {
             return 0;
         }

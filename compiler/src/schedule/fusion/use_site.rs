@@ -125,14 +125,14 @@ impl Use {
         Use { group, axes: axes.collect(), gate: AxisIndex::zero(), share: WHOLE }
     }
 
-    /// Every loop that the place depends on.
+    /// Every loop that the site depends on.
     pub(super) fn dependence(&self) -> Dependence {
         let mut all = self.gate.loops.clone();
         self.axes.iter().for_each(|index| all.join(&index.loops));
         all
     }
 
-    /// The place of operand `k` of an op that is asked for here. Reductions are not handled here: they open loops.
+    /// The site of operand `k` of an op that is asked for here. Reductions are not handled here: they open loops.
     pub(super) fn of_operand(&self, node: &UOp, k: usize) -> Use {
         let from = node.src()[k].shape();
         if node.op().is_movement() {

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | an order of rows | by counting (`ops::side_by_side`) |
 //! | a running total | by parts: what each comes to, running totals of these, and those within each part |
-//! | a scatter | by parts of the sources and segments of the places |
+//! | a scatter | by parts of the sources and segments of the axis |
 //! | a sum over what an index picks | the one element |
 //! | the largest and the sum of powers of a long row | in longer blocks |
 //! | a product of matrices of few results and many terms | by parts of the terms |

@@ -5,7 +5,7 @@
 //! memory; but each is made of the one before, twice, so simplifying them takes time that grows by a factor with each seam.
 //!
 //! Followed is one index: that of the operand below which it has the most seams. Ops of several values leave it as it is, since all operands are asked
-//! for at one place; a reduction begins anew, since fusion decides by its cost what it is computed in.
+//! for at one index; a reduction begins anew, since fusion decides by its cost what it is computed in.
 //! Always: between two stored values there are at most [`SEAMS_MAX`] seams. Linear in the size of the graph.
 //! Tests: below, and programs of thousands of transposed reshapes in the runtime's tests.
 

@@ -15,7 +15,7 @@
 //! The program's own variables are numbered with the offsets, in the order in which the kernel names them, and keep their bounds: so kernels
 //! are equal too where one function is applied to lengths of different names.
 //!
-//! Always: an offset's bounds are all places where the view fits into its param, so they follow from the kernel's structure alone.
+//! Always: an offset's bounds are all offsets at which the view fits into its param, so they follow from the kernel's structure alone.
 //! Names of variables begin with `@`, which no name that a user gives does.
 //! Tested here, and by the runtime's tests (a kernel for all rows).
 
@@ -172,7 +172,7 @@ struct FreeOffset {
     strides: Shape,
 }
 
-/// The place of a view of a param, if it is free.
+/// The offset of a view of a param, if it is free.
 fn free_offset(node: &UOp) -> Option<FreeOffset> {
     let (base, _) = collect_movement_chain(node);
     if base.op() != Op::Param {

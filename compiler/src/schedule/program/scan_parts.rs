@@ -147,7 +147,7 @@ impl Run<'_> {
         ones.pad(&bounds).select(x.pad(&bounds), identity)
     }
 
-    /// Totals one place later: what came before each.
+    /// Totals one position later: what came before each.
     fn later(&self, totals: &UOp) -> UOp {
         let (rows, len) = (totals.shape()[0].clone(), totals.shape()[1].clone());
         let all_but_last = totals.shrink(&[(0.into(), rows), (0.into(), &len - &Dim::Const(1))]);
@@ -178,9 +178,9 @@ impl Run<'_> {
         let before =
             before.reshape([lines.clone(), parts.into(), 1.into(), inside.clone()]).expand(cut.shape().clone());
         // The first element of a part begins with what came before it.
-        let place = UOp::iota(part).reshape([1, 1, part, 1]).expand(cut.shape().clone());
+        let position = UOp::iota(part).reshape([1, 1, part, 1]).expand(cut.shape().clone());
         let begun = UOp::binary(self.op.op(), &before, &cut);
-        let total = place.equals(&UOp::index(0)).select(begun, &cut).scan(self.op, 2);
+        let total = position.equals(&UOp::index(0)).select(begun, &cut).scan(self.op, 2);
         let all = total.reshape([lines.clone(), (parts * part).into(), inside.clone()]);
         Some(all.shrink(&[(0.into(), lines), (0.into(), len.into()), (0.into(), inside)]))
     }

@@ -5,7 +5,7 @@
 //! result               the parts, and the few terms that are left over
 //! ```
 //!
-//! Gradients of the weights of a convolution have several axes of terms, images and places: then one of them is cut.
+//! Gradients of the weights of a convolution have several axes of terms, images and positions: then one of them is cut.
 //!
 //! How many parts follows from the blocks that there are without them, and from the bytes of the partial results.
 //!

@@ -45,10 +45,9 @@ impl InMemory {
         };
         let mut shape: Vec<i64> = Vec::new();
         let mut new_axes = Axes::new();
-        for (place, &axis) in order.iter().enumerate() {
+        for (k, &axis) in order.iter().enumerate() {
             let is_reduced = reduced.contains(&axis);
-            let joins =
-                place > 0 && is_reduced && reduced.contains(&order[place - 1]) && is_one_loop(order[place - 1], axis);
+            let joins = k > 0 && is_reduced && reduced.contains(&order[k - 1]) && is_one_loop(order[k - 1], axis);
             match shape.last_mut().filter(|_| joins) {
                 Some(len) => *len *= lens[axis],
                 None => {

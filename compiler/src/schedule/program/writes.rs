@@ -139,7 +139,7 @@ fn tell(watch: &mut dyn Watch, write: &UOp, reason: &str) {
 }
 
 /// The program with every version replaced by at most one write, and by none if it is asked for; and with values that show the memory
-/// which they are written to, other than at the very places, in memory of their own.
+/// which they are written to, other than at the very elements, in memory of their own.
 fn with_one_writer_each(values: &[UOp], nodes: &[UOp], watch: &mut dyn Watch) -> Vec<UOp> {
     let asked: FxHashSet<&UOp> = values.iter().collect();
     let mut replaced: FxHashSet<UOp> = FxHashSet::default();

@@ -211,10 +211,10 @@ impl ViewSpec {
         })
     }
 
-    /// With a new axis of length 1, which stands at that place in the result.
+    /// With a new axis of length 1, which stands at that position in the result.
     ///
     /// # Errors
-    /// If there is no such place.
+    /// If there is no such position.
     pub fn unsqueeze(&self, axis: i64) -> Result<ViewSpec, ViewError> {
         let axis = axis_of("unsqueeze", axis, self.rank() + 1)?;
         let stride = match self.shape.get(axis) {

@@ -18,7 +18,7 @@ impl ViewSpec {
         if step <= 0 {
             return wrong("slice", format!("the step {step} is not positive"));
         }
-        let inside = |place: i64| (if place < 0 { place.saturating_add(len) } else { place }).clamp(0, len);
+        let inside = |bound: i64| (if bound < 0 { bound.saturating_add(len) } else { bound }).clamp(0, len);
         let start = inside(start.unwrap_or(0));
         let end = inside(end.unwrap_or(len)).max(start);
         let count = (end - start) / step + i64::from((end - start) % step != 0);
@@ -55,11 +55,11 @@ impl ViewSpec {
         if !(-len..len).contains(&index) {
             return wrong("select", format!("index {index} is not within an axis of length {len}"));
         }
-        let place = if index < 0 { index + len } else { index };
+        let position = if index < 0 { index + len } else { index };
         Ok(ViewSpec {
             shape: without(&self.shape, |other| other == axis).into(),
             strides: without(&self.strides, |other| other == axis).into(),
-            offset: self.moved(place, axis),
+            offset: self.moved(position, axis),
         })
     }
 
@@ -174,7 +174,7 @@ impl ViewSpec {
         }
         // Going down, -1 stands for "before the first".
         let (low, high) = if step > 0 { (0, len) } else { (-1, len - 1) };
-        let inside = |place: i64| (if place < 0 { place.saturating_add(len) } else { place }).clamp(low, high);
+        let inside = |bound: i64| (if bound < 0 { bound.saturating_add(len) } else { bound }).clamp(low, high);
         let (first, last) = if step > 0 { (low, high) } else { (high, low) };
         let (start, end) = (start.map_or(first, inside), end.map_or(last, inside));
         let way = if step > 0 { end - start } else { start - end };

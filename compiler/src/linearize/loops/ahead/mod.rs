@@ -9,7 +9,7 @@
 //! ```
 //!
 //! What fills it overlaps with what reads it, where the machine copies beside other work (`copies`), and threads meet once in an iteration. A scratch has room for two where none of its
-//! places in the second half is used: an opt made it so (`optimize::transforms::stage`).
+//! elements in the second half is used: an opt made it so (`optimize::transforms::stage`).
 //!
 //! Nothing is done where the loop stands in another one, has no known number of iterations, or holds what fills and reads at once; where what is filled depends on
 //! loads beside the loops that fill; and where an op would stand in the list twice.
@@ -85,7 +85,7 @@ fn rewritten(list: &[UOp], found: &Found) -> Option<Vec<UOp>> {
     Some(moved.writer.finished())
 }
 
-/// Ops that are written at other places.
+/// Ops that are written at other positions.
 struct Moved<'h> {
     writer: Writer,
     /// Of each scratch, the elements of a half.
@@ -183,14 +183,14 @@ fn begin_of_half(parity: &UOp, half: i64, dtype: DType) -> UOp {
     UOp::binary(Op::Mul, &parity, &UOp::int(half, dtype))
 }
 
-/// The same place in the half of this parity; the constant part of the offset stays the last.
+/// The same element in the half of this parity; the constant part of the offset stays the last.
 fn in_half(index: &UOp, parity: &UOp, half: i64) -> UOp {
     let dtype = index.src()[1].dtype();
     let begin = begin_of_half(parity, half, dtype);
     let (base, constant) = split_offset(&index.src()[1]);
     let base = base.map_or(begin.clone(), |base| UOp::binary(Op::Add, &begin, base));
-    let place = if constant == 0 { base } else { UOp::binary(Op::Add, &base, &UOp::int(constant, dtype)) };
-    let src: Sources = [index.src()[0].clone(), place].into_iter().chain(index.src()[2..].iter().cloned()).collect();
+    let offset = if constant == 0 { base } else { UOp::binary(Op::Add, &base, &UOp::int(constant, dtype)) };
+    let src: Sources = [index.src()[0].clone(), offset].into_iter().chain(index.src()[2..].iter().cloned()).collect();
     index.with_src(src)
 }
 

@@ -14,7 +14,7 @@
 //!
 //! Indices of threads are no loops: where a body has them, its ops are repeated inside.
 //!
-//! Nothing is done with a loop of variable length, or one that holds loops, places where threads meet, exchanges, or accumulators that begin there; nor where it stores to a memory that it loads.
+//! Nothing is done with a loop of variable length, or one that holds loops, ops at which threads meet, exchanges, or accumulators that begin there; nor where it stores to a memory that it loads.
 //!
 //! Which loops are repeated, and how often, is said in `plan`; iterations beside each other are written in `copies`; here they take the place of the loop.
 //!

@@ -4,7 +4,7 @@
 //! for o, y, x { reduce c, i, j }         for y / 2 { fill k / 4, 2, x, 4 ; for o / 6 { for 2 * x { reduce k / 4 { dot of 4 } } } }          k: c, i, j as one
 //! ```
 //!
-//! The loops of the reduction become one, as the rows' operand, a weight, has them in memory. Its terms are taken in groups, which go on from one place of a window to the next, and from one channel to the
+//! The loops of the reduction become one, as the rows' operand, a weight, has them in memory. Its terms are taken in groups, which go on from one position of a window to the next, and from one channel to the
 //! next. So groups of the weight lie beside each other where they are; in the panel they do because it is copied so: as many rows of the image as a group has terms are interleaved
 //! (`legalize::interleaved`).
 //!

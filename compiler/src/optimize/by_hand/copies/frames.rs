@@ -1,4 +1,4 @@
-//! Frames of windows that some rows of a contraction share: too many to read each place of a window from memory for each of them, too few for a panel.
+//! Frames of windows that some rows of a contraction share: too many to read each element of a window from memory for each of them, too few for a panel.
 //!
 //! ```text
 //! for b, o in 0..16, y, x { reduce c, i, j }
@@ -6,7 +6,7 @@
 //! for b { fill c, a, x' { s[c, a, x'] } ; for o / 8, y { for 8 * x { reduce c, i, j { s[c, y + i, x + j] * w[o, c, i, j] } } } }
 //! ```
 //!
-//! A panel (`panels`) holds an element for each place of each window, so a convolution of 5 x 5 writes each element of its input 25 times, and what that costs is shared by its rows. A frame has the
+//! A panel (`panels`) holds an element for each position of each window, so a convolution of 5 x 5 writes each element of its input 25 times, and what that costs is shared by its rows. A frame has the
 //! element once, with its padding, but its rows are as long as those of the result: lanes beyond their ends are computed for nothing. Which is less is counted (`step_if_better`). Of large images a frame
 //! is made for some rows of the result at a time. Windows that begin in steps are lanes too: a frame has them in phases ([`frame`](crate::optimize::transforms::frame)).
 //!
@@ -20,14 +20,14 @@ use crate::ir::UOp;
 use crate::kernel::effects::replaces_what_was_read;
 use crate::kernel::ranges::{closed_ranges, range_id};
 use crate::optimize::by_hand::Attempts;
-use crate::optimize::by_hand::contraction::{Contraction, LoadPlace, contractions, number_of_load, step_of_load};
+use crate::optimize::by_hand::contraction::{Contraction, LoadId, contractions, number_of_load, step_of_load};
 use crate::optimize::by_hand::survey::accumulated_in;
 use crate::optimize::by_hand::tile::{RegisterRoom, STARTS_PER_CYCLE, best_tile};
 use crate::optimize::opt::Opt;
 use crate::target::Target;
 
-/// Places of a window, at least: of fewer, a panel copies little more than a frame.
-const PLACES_MIN: i64 = 4;
+/// Elements of a window, at least: of fewer, a panel copies little more than a frame.
+const WINDOW_MIN: i64 = 4;
 /// Rows of the result that a frame is made for, at least: each reads some more of the input.
 const PART_MIN: i64 = 4;
 /// Cycles that the loop outside of the innermost one takes for each of its iterations: those of a frame do not become one; and that a load takes beside its own, of a frame of which a row of
@@ -40,7 +40,7 @@ const STEPS_MAX: i64 = 3;
 
 /// What is to be done.
 struct Plan {
-    load: LoadPlace,
+    load: LoadId,
     /// The loops over results that stand outside, outermost first.
     outside: Vec<u32>,
     /// The axes of the frame, outermost first: a loop over results and one of the reduction, or a loop of the reduction twice.
@@ -96,7 +96,7 @@ impl Frames<'_> {
 
     fn multiply_adds(&self, part: i64) -> f64 {
         let others: i64 = self.walks[1..].iter().map(Walk::len).product();
-        (part * others * self.places() * self.each * self.rows) as f64
+        (part * others * self.window_elements() * self.each * self.rows) as f64
     }
 
     /// Iterations of the first loop.
@@ -104,8 +104,8 @@ impl Frames<'_> {
         self.walks[0].len()
     }
 
-    fn places(&self) -> i64 {
-        self.walks.iter().map(|walk| walk.places.src()[0].max_value()).product()
+    fn window_elements(&self) -> i64 {
+        self.walks.iter().map(|walk| walk.reduced.src()[0].max_value()).product()
     }
 
     /// Cycles of a multiply-add that takes some by itself: with the fill, with rows of parts that overlap, and with threads that wait for another.
@@ -141,7 +141,7 @@ impl Contraction<'_> {
         let is_window = |range: &&UOp| walks.iter().any(|walk| walk.results == **range);
         let outside: Vec<&UOp> =
             self.outputs.iter().filter(|range| self.varies_with(range) && !is_window(range)).collect();
-        let is_term = |range: &&UOp| walks.iter().all(|walk| walk.places != **range);
+        let is_term = |range: &&UOp| walks.iter().all(|walk| walk.reduced != **range);
         let terms: Vec<&UOp> = own.iter().filter(is_term).collect();
         let all = |ranges: &[&UOp]| ranges.iter().map(|range| range.src()[0].max_value()).product();
         let frames = Frames { walks: &walks, each: all(&terms), rows, repeated: all(&outside), threads };
@@ -158,9 +158,9 @@ impl Contraction<'_> {
         let costs = parts.filter_map(|part| Some((frames.cycles(part, step, copied)?, part)));
         let (_, part) = costs.min_by(|a, b| a.0.total_cmp(&b.0))?;
         let axes = terms.into_iter().map(|range| [range_id(range); 2]);
-        let axes = axes.chain(walks.iter().map(|walk| [range_id(&walk.results), range_id(&walk.places)])).collect();
+        let axes = axes.chain(walks.iter().map(|walk| [range_id(&walk.results), range_id(&walk.reduced)])).collect();
         let outside = outside.into_iter().map(range_id).collect();
-        Some(Plan { load: self.place()?, outside, axes, part: (range_id(&first.results), len, part) })
+        Some(Plan { load: self.load_id()?, outside, axes, part: (range_id(&first.results), len, part) })
     }
 
     /// Cycles of an element that is copied to a panel or a frame. Lanes in steps are chosen from as many vectors.
@@ -176,10 +176,10 @@ impl Contraction<'_> {
         self.load.dtype().bytes().max(accumulated_in(self.reduction.dtype()).bytes()) as i64
     }
 
-    /// Cycles of a multiply-add with a frame, if that is fewer than with a panel: lanes beyond the ends of rows against an element that is copied for each place of a window.
+    /// Cycles of a multiply-add with a frame, if that is fewer than with a panel: lanes beyond the ends of rows against an element that is copied for each position of a window.
     fn step_if_better(&self, frames: &Frames<'_>, width: i64, copied: f64, target: &Target) -> Option<f64> {
         let lanes = i64::from(target.vector_bytes) / self.widest();
-        if width < lanes || frames.places() < PLACES_MIN {
+        if width < lanes || frames.window_elements() < WINDOW_MIN {
             return None;
         }
         let rows = frames.rows;
@@ -192,7 +192,7 @@ impl Contraction<'_> {
         let read = frames.read_by_row()?.saturating_mul(self.load.dtype().bytes() as i64);
         let crossing = if read <= target.cache_l1_bytes as i64 / 2 { 0.0 } else { CROSSING };
         let crossing = crossing / (i64::from(tile_rows) * lanes) as f64;
-        let innermost = frames.walks.last()?.places.src()[0].max_value();
+        let innermost = frames.walks.last()?.reduced.src()[0].max_value();
         let loops = LOOP / (innermost * i64::from(tile_vectors * tile_rows) * lanes) as f64;
         let framed = step * (vectors * lanes) as f64 / width as f64 + crossing + loops;
         let of_panel = copied * (vectors * lanes) as f64 / (width * rows) as f64;
@@ -206,10 +206,10 @@ mod tests {
     use super::*;
     use crate::optimize::by_hand::copies::tests::Convolution;
 
-    /// The opts by hand of a convolution on a machine with AVX-512: of images, their channels, the places along a side, channels of the result, and places along a window.
-    fn opts([images, channels, side, rows, places]: [i64; 5], threads: u32) -> String {
+    /// The opts by hand of a convolution on a machine with AVX-512: of images, their channels, the length of a side, channels of the result, and the length of a window.
+    fn opts([images, channels, side, rows, window]: [i64; 5], threads: u32) -> String {
         let target = Target { threads, ..Target::test_avx512() };
-        Convolution { places, ..Convolution::new([images, channels, side, rows]) }.result(&target)
+        Convolution { window, ..Convolution::new([images, channels, side, rows]) }.result(&target)
     }
 
     #[test]
@@ -218,15 +218,15 @@ mod tests {
         assert!(!opts([4, 32, 48, 256, 3], 1).contains("frame("));
         // Half of the lanes would be beyond the ends of rows.
         assert!(!opts([4, 32, 17, 16, 3], 1).contains("frame("));
-        // A window of one place is read once.
+        // A window of one element is read once.
         assert!(!opts([4, 32, 48, 16, 1], 1).contains("frame("));
     }
 
     #[test]
     fn windows_in_steps_share_a_frame_if_a_row_of_them_is_near() {
-        let opts = |[channels, side, rows, places, step]: [i64; 5]| {
+        let opts = |[channels, side, rows, window, step]: [i64; 5]| {
             let target = Target::test_avx512();
-            Convolution { places, step, ..Convolution::new([1, channels, side, rows]) }.result(&target)
+            Convolution { window, step, ..Convolution::new([1, channels, side, rows]) }.result(&target)
         };
         let large = opts([3, 224, 64, 7, 2]);
         assert!(large.contains("frame("), "{large}");

@@ -22,7 +22,7 @@ use super::terms::{Cut, open_terms};
 use crate::ir::{Op, UOp, postorder};
 use crate::kernel::ranges::{closed_ranges, next_range_id, open_operands, range_id};
 use crate::optimize::by_hand::Attempts;
-use crate::optimize::by_hand::contraction::{Contraction, LoadPlace, contractions, number_of_load};
+use crate::optimize::by_hand::contraction::{Contraction, LoadId, contractions, number_of_load};
 use crate::optimize::by_hand::cuts::cut_decided;
 use crate::optimize::by_hand::survey::accumulated_in;
 use crate::optimize::by_hand::tile::{RegisterRoom, fits_registers, step_cycles};
@@ -88,11 +88,11 @@ pub(crate) fn make_panel_blocks(choice: &mut Attempts<'_>) -> bool {
 }
 
 /// The blocks of the first contraction that wants some, its terms, and the load that is copied.
-fn find_blocks(choice: &Attempts<'_>) -> Option<(Blocks, Vec<u32>, LoadPlace)> {
+fn find_blocks(choice: &Attempts<'_>) -> Option<(Blocks, Vec<u32>, LoadId)> {
     contractions(&choice.kernel, |contraction| {
         let blocks = blocks_of(contraction, choice.target, i64::from(choice.threads))?;
         let terms = closed_ranges(contraction.reduction).iter().map(range_id).collect();
-        Some((blocks, terms, contraction.place()?))
+        Some((blocks, terms, contraction.load_id()?))
     })
 }
 
@@ -246,7 +246,7 @@ fn best_tile(vectors: i64, rows: i64, target: &Target) -> Option<(f64, (u32, u32
 }
 
 /// Applies the opts, one after the other; `None` if one is refused.
-fn make(choice: &mut Attempts<'_>, blocks: &Blocks, terms: &[u32], load: &LoadPlace) -> Option<()> {
+fn make(choice: &mut Attempts<'_>, blocks: &Blocks, terms: &[u32], load: &LoadId) -> Option<()> {
     let mut columns = blocks.columns.clone();
     if !blocks.whole {
         columns[0] = next_range_id(&choice.kernel);

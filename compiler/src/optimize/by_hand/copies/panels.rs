@@ -22,7 +22,7 @@ use super::product::attempt;
 use crate::ir::{Op, UOp, postorder};
 use crate::kernel::ranges::{closed_ranges, next_range_id, open_operands, range_id};
 use crate::optimize::by_hand::Attempts;
-use crate::optimize::by_hand::contraction::{Contraction, LoadPlace, contractions, number_of_load, step_of_load};
+use crate::optimize::by_hand::contraction::{Contraction, LoadId, contractions, number_of_load, step_of_load};
 use crate::optimize::by_hand::survey::accumulated_in;
 use crate::optimize::by_hand::tile::{
     FAR_LOAD_CYCLES, RegisterRoom, best_tile_of_panel, near_vectors, step_cycles, tile_of_two,
@@ -50,7 +50,7 @@ pub(super) const COLUMNS_MAX: i64 = 512;
 pub(crate) const ACROSS: f64 = 8.0;
 /// How much longer a multiply-add takes where the panel does not stay in near caches, but comes in order from the next.
 pub(crate) const FAR: f64 = 1.08;
-/// How much longer for the share of a panel that is beyond half of the second cache, where the rows and results that pass have their place. Measured on 22 channels of 34 x 34 with windows of 5 x 5, one
+/// How much longer for the share of a panel that is beyond half of the second cache, where the rows and results that pass lie. Measured on 22 channels of 34 x 34 with windows of 5 x 5, one
 /// core of Zen 3, whose second cache has 512 KiB: panels of 2 to 7 rows, 150 to 520 KB, take 2.42, 2.40, 2.44, 2.53 and 2.68 ms.
 const BEYOND_HALF: f64 = 0.5;
 
@@ -60,7 +60,7 @@ const TERMS_AWAITED: i64 = 1500;
 
 /// What is to be copied, and in which loops.
 pub(super) struct Panel {
-    load: LoadPlace,
+    load: LoadId,
     /// Loops of the reduction, outermost first, and whether the copy is consecutive along these.
     pub(super) terms: Vec<u32>,
     pub(super) terms_last: bool,
@@ -225,7 +225,7 @@ impl Contraction<'_> {
         let is_outside = |id: &u32| set.contains(*id) && (!columns.contains(id) || in_part(id));
         let outside = self.outputs.iter().map(range_id).filter(is_outside).collect();
         let terms = own.into_iter().map(range_id).collect();
-        Some(Panel { load: self.place()?, terms, terms_last, outside, part, columns })
+        Some(Panel { load: self.load_id()?, terms, terms_last, outside, part, columns })
     }
 
     /// Cycles of a multiply-add with the panel that it wants, of elements of so many bytes, where that does not stay in the nearest cache while rows pass.

@@ -4,7 +4,7 @@
 //! for c { reduce b, y / 9 { fill i, j, b, 9, x ; for o, i, j { reduce b, 9 * x ; accumulate } } ; for o, i, j { store } }
 //! ```
 //!
-//! The gradient of a convolution by its weight sums over all places of all images: few results, each of very many terms. Of one window's places all terms are copied once
+//! The gradient of a convolution by its weight sums over all positions of all images: few results, each of very many terms. Of one window's positions all terms are copied once
 //! (`panels`), as long as they fit; of large images they do not, and read in place each is gated or walks memory in steps. Of some rows of all images they fit again, and what these
 //! come to is added to partial results in scratch.
 //!
@@ -20,7 +20,7 @@ use super::terms::{Cut, open_terms};
 use crate::ir::{Op, UOp, postorder};
 use crate::kernel::ranges::{closed_ranges, next_range_id, open_operands, range_id};
 use crate::optimize::by_hand::Attempts;
-use crate::optimize::by_hand::contraction::{Contraction, LoadPlace, contractions, number_of_load, step_of_load};
+use crate::optimize::by_hand::contraction::{Contraction, LoadId, contractions, number_of_load, step_of_load};
 use crate::optimize::by_hand::survey::accumulated_in;
 use crate::optimize::by_hand::tile::{RegisterRoom, tile_of_two};
 use crate::optimize::opt::Opt;
@@ -36,7 +36,7 @@ type Column = (u32, i64);
 
 /// How a contraction is cut.
 struct Blocks {
-    load: LoadPlace,
+    load: LoadId,
     /// Loops of the reduction, outermost first.
     terms: Vec<u32>,
     cut: Cut,
@@ -85,7 +85,7 @@ fn blocks_of(contraction: &Contraction<'_>, target: &Target) -> Option<Blocks> {
     let (columns, cut) = best_cut(contraction, other, &lengths, room)?;
     let terms = own.iter().map(range_id).collect();
     Some(Blocks {
-        load: contraction.place()?,
+        load: contraction.load_id()?,
         terms,
         cut,
         row: (range_id(row), rows),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn places_of_large_images_go_by_blocks_of_rows() {
+    fn large_images_go_by_blocks_of_rows() {
         let large = opts(8, 32, 128, 8);
         assert!(large.contains("accumulate(") && large.contains("stage("), "{large}");
         // They fit in scratch, or too few rows would read them.

@@ -1,15 +1,15 @@
 //! The choice by hand for windows that few results share, as those of depthwise convolutions, filters and averages: what a panel (`panels`) would copy once for
 //! each row of a matrix is read by few of them.
 //!
-//! Read in place, each place of a window costs a load under a mask, or the ends of rows go without lanes. A frame ([`frame`](crate::optimize::transforms::frame)) has the padding in it, and
+//! Read in place, each element of a window costs a load under a mask, or the ends of rows go without lanes. A frame ([`frame`](crate::optimize::transforms::frame)) has the padding in it, and
 //! stays in the nearest cache:
 //!
 //! ```text
 //! for b, c { fill a in 0..44, b in 0..44; for y in 0..40 / 8, x { for 8 * y { reduce j { reduce i { s[(y + i) * 44 + x + j] * w[i, j] } } } } }
 //! ```
 //!
-//! A tile of neighbouring rows shares what it reads: of 8 rows and a window of 5 places, 12 rows and not 40. The places of the window down the rows are the
-//! innermost loop, which is written out (`linearize::short_loops`), so each of the 12 is loaded once.
+//! A tile of neighbouring rows shares what it reads: of 8 rows and a window of 5 elements, 12 rows and not 40. The loop of the window down the rows is the
+//! innermost one, which is written out (`linearize::short_loops`), so each of the 12 is loaded once.
 //!
 //! What it pays is counted in loads: a masked one costs as much again, and filling an element of the frame as much as `FILL_LOADS` of them.
 //!
@@ -18,7 +18,7 @@
 use super::panels::ROWS_MIN;
 use crate::ir::UOp;
 use crate::kernel::ranges::{closed_ranges, next_range_id, range_id};
-use crate::optimize::by_hand::contraction::{Contraction, LoadPlace, contractions, number_of_load, step_of_load};
+use crate::optimize::by_hand::contraction::{Contraction, LoadId, contractions, number_of_load, step_of_load};
 use crate::optimize::by_hand::tile::vectors_beside;
 use crate::optimize::by_hand::{Attempts, SHARES_PER_THREAD};
 use crate::optimize::opt::Opt;
@@ -33,8 +33,8 @@ const ROWS_MAX: u32 = 8;
 /// Cycles from one load to the next, and the part of them that is not hidden behind multiply-adds.
 const LOAD_CYCLES: f64 = 2.0;
 const LOADS_BESIDE: f64 = 0.25;
-/// Places of a window down the rows, at most: they are written out.
-const PLACES_MAX: i64 = 11;
+/// Elements of a window down the rows, at most: they are written out.
+const WINDOW_MAX: i64 = 11;
 /// What a tile of rows loads of what its rows would load apart, at most.
 const SHARED_MOST: f64 = 0.75;
 /// Rows of a frame of which there are several, at least.
@@ -43,14 +43,14 @@ const PART_MIN: i64 = 8;
 /// A window of a load: a loop over results, one of the reduction, and how the load walks them.
 pub(super) struct Walk {
     pub(super) results: UOp,
-    pub(super) places: UOp,
+    pub(super) reduced: UOp,
     steps: [i64; 2],
 }
 
 impl Walk {
     pub(super) fn window(&self, results: i64) -> Option<Window> {
         let part = UOp::range(results, range_id(&self.results), crate::ir::AxisKind::Loop);
-        Window::of([&part, &self.places], self.steps).ok()
+        Window::of([&part, &self.reduced], self.steps).ok()
     }
 
     pub(super) fn len(&self) -> i64 {
@@ -63,12 +63,12 @@ type Framed = (Vec<[u32; 2]>, Option<(u32, u32)>);
 
 /// What is to be done.
 struct Plan {
-    load: LoadPlace,
+    load: LoadId,
     /// Pairs of ranges of the frame, outermost first; none if there is none.
     framed: Vec<[u32; 2]>,
     /// The loop over results that is cut into parts, each with a frame of its own.
     part: Option<(u32, u32)>,
-    /// Rows of a tile: the loop over results, how many, and the loop over places.
+    /// Rows of a tile: the loop over results, how many, and the loop over the window.
     rows: Option<(u32, u32, u32)>,
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn tile_windows(choice: &mut Attempts<'_>) -> bool {
         return false;
     };
     let framed = !plan.framed.is_empty() && make_frame(choice, &plan);
-    let Some((row, rows, places)) = plan.rows else { return framed };
+    let Some((row, rows, reduced)) = plan.rows else { return framed };
     // Parts of a loop have the next number.
     let row = match plan.part {
         Some((range, _)) if framed && range == row => part_of(choice, range),
@@ -88,7 +88,7 @@ pub(crate) fn tile_windows(choice: &mut Attempts<'_>) -> bool {
     };
     let tiled = row.is_some_and(|row| choice.attempt(Opt::Upcast { range: row, times: rows }));
     if tiled {
-        innermost(choice, places);
+        innermost(choice, reduced);
     }
     framed || tiled
 }
@@ -151,7 +151,7 @@ impl Contraction<'_> {
         }
         let walks = self.walks();
         // A frame would be made anew for each channel.
-        let is_beside = |range: &&UOp| self.varies_with(range) && walks.iter().all(|walk| walk.places != **range);
+        let is_beside = |range: &&UOp| self.varies_with(range) && walks.iter().all(|walk| walk.reduced != **range);
         if closed_ranges(self.reduction).iter().any(|range| is_beside(&range)) {
             return None;
         }
@@ -168,29 +168,29 @@ impl Contraction<'_> {
         let is_cut = framed.is_empty() && gate.is_some_and(|gate| self.dependencies.get(gate).contains(range_id(lane)));
         let rows = tiles.filter_map(|walk| rows_of(walk, len_of(walk), target, vectors)).next().filter(|_| !is_cut);
         let has_work = !framed.is_empty() || rows.is_some();
-        Some(Plan { load: self.place()?, framed, part, rows }).filter(|_| has_work)
+        Some(Plan { load: self.load_id()?, framed, part, rows }).filter(|_| has_work)
     }
 
     /// Each loop of the reduction that walks windows with one over results, in the order of the latter: of several pairs those whose windows overlap the most.
     pub(super) fn walks(&self) -> Vec<Walk> {
-        let overlapping = |results: &UOp, places: &UOp| {
-            let steps = [step_of_load(self.load, results)?, step_of_load(self.load, places)?];
-            let walk = Walk { results: results.clone(), places: places.clone(), steps };
-            let len = Window::of([results, places], steps).ok()?.len() as f64;
-            let of_all = len / (walk.len() * places.src()[0].max_value()) as f64;
-            // Places that no two windows share are no walk of windows, but of a matrix.
+        let overlapping = |results: &UOp, reduced: &UOp| {
+            let steps = [step_of_load(self.load, results)?, step_of_load(self.load, reduced)?];
+            let walk = Walk { results: results.clone(), reduced: reduced.clone(), steps };
+            let len = Window::of([results, reduced], steps).ok()?.len() as f64;
+            let of_all = len / (walk.len() * reduced.src()[0].max_value()) as f64;
+            // Windows of which no two share an element are walked as a matrix is.
             (of_all < 1.0).then_some((of_all, walk))
         };
         let results: Vec<&UOp> = self.outputs.iter().filter(|range| self.varies_with(range)).collect();
-        let places = closed_ranges(self.reduction).iter().filter(|range| self.varies_with(range));
-        let mut found: Vec<(f64, Walk)> = places
-            .flat_map(|places| results.iter().map(move |results| (*results, places)))
-            .filter_map(|(results, places)| overlapping(results, places))
+        let all = closed_ranges(self.reduction).iter().filter(|range| self.varies_with(range));
+        let mut found: Vec<(f64, Walk)> = all
+            .flat_map(|reduced| results.iter().map(move |results| (*results, reduced)))
+            .filter_map(|(results, reduced)| overlapping(results, reduced))
             .collect();
         found.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut walks: Vec<Walk> = Vec::new();
         for (_, walk) in found {
-            let is_taken = |other: &Walk| other.results == walk.results || other.places == walk.places;
+            let is_taken = |other: &Walk| other.results == walk.results || other.reduced == walk.reduced;
             if !walks.iter().any(is_taken) {
                 walks.push(walk);
             }
@@ -206,7 +206,7 @@ impl Contraction<'_> {
         if !walks.iter().any(|walk| walk.results == *lane) || !self.dependencies.get(gate).contains(range_id(lane)) {
             return None;
         }
-        let places: i64 = walks.iter().map(|walk| walk.places.src()[0].max_value()).product();
+        let of_window: i64 = walks.iter().map(|walk| walk.reduced.src()[0].max_value()).product();
         let bytes = self.load.dtype().bytes() as i64;
         let first = walks.first().filter(|walk| walk.results != *lane);
         // The whole, or a part of the outermost loop, that stays in the nearest cache; or in the next.
@@ -231,26 +231,26 @@ impl Contraction<'_> {
                 (found.0 * bytes <= i64::from(*room)).then_some((part, found))
             })
         })?;
-        let is_worth = places as f64 > FILL_LOADS * copied as f64 / results as f64;
+        let is_worth = of_window as f64 > FILL_LOADS * copied as f64 / results as f64;
         let is_in_window = |range: &&UOp| walks.iter().any(|walk| walk.results == **range);
         let outside = self.outputs.iter().filter(|range| !is_in_window(range)).map(|range| range.src()[0].max_value());
         let shares = outside.product::<i64>();
         let enough = threads < 2 || shares >= i64::from(threads * SHARES_PER_THREAD);
-        let pairs = walks.iter().map(|walk| [range_id(&walk.results), range_id(&walk.places)]).collect();
+        let pairs = walks.iter().map(|walk| [range_id(&walk.results), range_id(&walk.reduced)]).collect();
         let part = part.and_then(|len| Some((range_id(&first?.results), len)));
         (is_worth && enough).then_some((pairs, part))
     }
 }
 
-/// Rows of a tile that share most of what they load, and the loop over places: those that take the fewest cycles with as many vectors beside each other as then have
+/// Rows of a tile that share most of what they load, and the loop over the window: those that take the fewest cycles with as many vectors beside each other as then have
 /// registers. A multiply-add starts in each cycle, and a load, which crosses lines, in every second one.
 fn rows_of(walk: &Walk, len: i64, target: &Target, vectors: u32) -> Option<(u32, u32, u32)> {
-    let places = walk.places.src()[0].as_int().filter(|places| *places <= PLACES_MAX)?;
+    let elements = walk.reduced.src()[0].as_int().filter(|elements| *elements <= WINDOW_MAX)?;
     let registers = target.vector_registers * 3 / 4;
     let len = u32::try_from(len).ok()?;
     let again = |len: u32, part: u32| f64::from(len.div_ceil(part) * part) / f64::from(len);
     let cycles = |rows: u32| -> Option<f64> {
-        let loaded = walk.window(i64::from(rows))?.len() as f64 / (i64::from(rows) * places) as f64;
+        let loaded = walk.window(i64::from(rows))?.len() as f64 / (i64::from(rows) * elements) as f64;
         let beside = vectors_beside(vectors, registers / rows);
         let step = LOAD_CYCLES * loaded;
         let cycles = step.max(1.0) + LOADS_BESIDE * step;
@@ -258,5 +258,5 @@ fn rows_of(walk: &Walk, len: i64, target: &Target, vectors: u32) -> Option<(u32,
     };
     let all = (2..=ROWS_MAX.min(len)).filter_map(|rows| Some((cycles(rows)?, rows)));
     let (_, rows) = all.min_by(|a, b| a.0.total_cmp(&b.0))?;
-    Some((range_id(&walk.results), rows, range_id(&walk.places)))
+    Some((range_id(&walk.results), rows, range_id(&walk.reduced)))
 }

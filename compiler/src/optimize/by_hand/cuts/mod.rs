@@ -1,25 +1,25 @@
-//! Where loops are cut: at the places from which on something that an index or a condition asks of the loop's variable is another constant.
+//! Where loops are cut: at the iterations from which on something that an index or a condition asks of the loop's variable is another constant.
 //!
 //! ```text
-//! for x in 0..800 { where(x < 300, load p[x], load q[x - 300]) }      place 300: for x in 0..300 { load p[x] }; for x in 0..500 { load q[x] }
-//! for x in 0..700 { load p[(x + 687) % 700] }                         place 13: for x in 0..13 { load p[x + 687] }; for x in 0..687 { load p[x] }
-//! for x in 0..28, k in 0..3 { load p[x + k - 1] where 0 < x + k < 29 }   places 1 and 27: between them all windows are whole
+//! for x in 0..800 { where(x < 300, load p[x], load q[x - 300]) }      cut at 300: for x in 0..300 { load p[x] }; for x in 0..500 { load q[x] }
+//! for x in 0..700 { load p[(x + 687) % 700] }                         cut at 13: for x in 0..13 { load p[x + 687] }; for x in 0..687 { load p[x] }
+//! for x in 0..28, k in 0..3 { load p[x + k - 1] where 0 < x + k < 29 }   cuts at 1 and 27: between them all windows are whole
 //! ```
 //!
-//! A *place* is the first iteration of a part. A *condition* is a comparison; one that holds other loops' variables, too, is decided only where it holds
+//! A *cut point* is the first iteration of a part. A *condition* is a comparison; one that holds other loops' variables, too, is decided only where it holds
 //! whatever these are, and parts where it may not hold are not among [`decided_parts`]. A *digit* is a quotient or a remainder by a constant.
 //!
 //! The choice by hand cuts a loop along which memory is walked if parts that fill vectors are most of it, and a loop around one that chooses among loads; then each
 //! part gets lanes of its own ([`vectorize_parts`]).
 //!
-//! Not here: how a loop is cut (`peel`). Where places are is said in `places`. Tested below, by filetests, and by random lists of the opts that `legal_opts` makes of these places.
+//! Not here: how a loop is cut (`peel`). Where cut points are is said in `cut_points`. Tested below, by filetests, and by random lists of the opts that `legal_opts` makes of these points.
 
-mod places;
+mod cut_points;
 
-pub(crate) use places::decided_parts;
-pub(super) use places::parts_of;
+pub(crate) use cut_points::decided_parts;
+pub(super) use cut_points::parts_of;
 
-use places::{Places, parts_and_places};
+use cut_points::{CutPoints, parts_and_points};
 
 use crate::ir::{AxisKind, Op, UOp};
 use crate::kernel::ranges::{Dependencies, closed_ranges, range_id};
@@ -74,8 +74,8 @@ fn cut_once(choice: &mut Attempts<'_>) -> bool {
     let room = Room { parts, is_counted: !has_reductions };
     let all = walked.iter().map(|range| (range, true)).chain(around.iter().map(|range| (range, false)));
     for (range, is_walked) in all.filter(|(range, _)| !is_reduce(range)) {
-        let Some((parts, places)) = parts_and_places(range, &dependencies) else { continue };
-        let cut = Cut { range, is_walked, parts: &parts, places: &places };
+        let Some((parts, points)) = parts_and_points(range, &dependencies) else { continue };
+        let cut = Cut { range, is_walked, parts: &parts, points: &points };
         if !is_worth_cutting(choice, &dependencies, &cut, has_reductions) || !has_room(&dependencies, &cut, room) {
             continue;
         }
@@ -104,12 +104,12 @@ struct Cut<'k> {
     /// Whether stores walk memory along it.
     is_walked: bool,
     parts: &'k [(i64, i64)],
-    places: &'k Places,
+    points: &'k CutPoints,
 }
 
 /// Whether parts have lanes or choose among loads, threads have enough to share all the same, and masks are no better.
 fn is_worth_cutting(choice: &Attempts<'_>, dependencies: &Dependencies, cut: &Cut<'_>, has_reductions: bool) -> bool {
-    let Cut { range, is_walked, parts, places } = *cut;
+    let Cut { range, is_walked, parts, points } = *cut;
     let len = range.src()[0].max_value();
     // Loads and stores of numbers from memory are what most is worth in lanes of four bytes.
     let lanes = i64::from(choice.target.vector_bytes) / 4;
@@ -118,10 +118,10 @@ fn is_worth_cutting(choice: &Attempts<'_>, dependencies: &Dependencies, cut: &Cu
     let wide = parts.iter().filter(|(begin, end)| end - begin >= LANES_MIN).count();
     let is_worth = match is_walked {
         true => of_vectors * 2 > len && (wide == 1 || !has_reductions),
-        false => !places.of_others && chooses_among_loads(range, dependencies),
+        false => !points.of_others && chooses_among_loads(range, dependencies),
     };
-    let is_masked = is_walked && !places.has_digits && loads_under_masks(range, len, dependencies, choice.target)
-        || has_reductions && fills_scratch_under_masks_of_outer_loops(range, places, dependencies);
+    let is_masked = is_walked && !points.has_digits && loads_under_masks(range, len, dependencies, choice.target)
+        || has_reductions && fills_scratch_under_masks_of_outer_loops(range, points, dependencies);
     // One thread that does what is asked for, beside several that do what all parts ask for in each.
     let threads = choice.threads as usize;
     let needs_one = || {
@@ -132,7 +132,7 @@ fn is_worth_cutting(choice: &Attempts<'_>, dependencies: &Dependencies, cut: &Cu
     is_worth
         && !is_masked
         && (leaves_shares(choice, range)
-            || is_walked && places.has_digits && i64::from(choice.threads) < lanes
+            || is_walked && points.has_digits && i64::from(choice.threads) < lanes
             || needs_one())
 }
 
@@ -157,12 +157,12 @@ fn loads_under_masks(range: &UOp, len: i64, dependencies: &Dependencies, target:
 
 /// Whether a loop fills scratch with results of reductions, and only loops around decide which of them are there, as blocks of keys do of which the last is not full. A mask costs
 /// little once for each result, and a cut would leave the register tile a rest.
-fn fills_scratch_under_masks_of_outer_loops(range: &UOp, places: &Places, dependencies: &Dependencies) -> bool {
+fn fills_scratch_under_masks_of_outer_loops(range: &UOp, points: &CutPoints, dependencies: &Dependencies) -> bool {
     let closes = |node: &&UOp| node.op() == Op::Store && closed_ranges(node).contains(range);
     let mut stores = dependencies.order.iter().filter(closes);
-    let is_outer = |store: &UOp| places.others.iter().all(|other| dependencies.get(store).contains(other));
-    !places.others.is_empty()
-        && !places.has_digits
+    let is_outer = |store: &UOp| points.others.iter().all(|other| dependencies.get(store).contains(other));
+    !points.others.is_empty()
+        && !points.has_digits
         && stores.all(|store| store.src()[0].src()[0].op() == Op::Scratch && is_outer(store))
 }
 

@@ -14,7 +14,7 @@ use super::shared_reductions::share_reductions;
 use super::turned_tiles::turn_tiles;
 use super::two_products::tile_two_products;
 use crate::ir::{AxisKind, Op, ThreadDim, UOp, postorder};
-use crate::kernel::places::{is_named_place, is_order, reach_of_place};
+use crate::kernel::indirect::{is_indirect, is_order, reach_of_index};
 use crate::kernel::ranges::{all_ranges, closed_ranges, next_range_id, range_id};
 use crate::optimize::by_hand::Attempts;
 use crate::optimize::by_hand::survey::{AccessPattern, InnerLoops, Survey};
@@ -219,14 +219,14 @@ fn is_row_major(store: &UOp) -> bool {
     simplify(&offset) == simplify(&store.src()[0].src()[1])
 }
 
-/// Whether a step is longer than all that smaller steps come to, and each loop has one. A place that is a number from memory is a step as well; the loops that find it have none.
+/// Whether a step is longer than all that smaller steps come to, and each loop has one. An index from memory is a step as well; the loops that find it have none.
 fn steps_are_nested(store: &UOp) -> bool {
     let terms = linear_terms(&store.src()[0].src()[1]).0;
     let mut steps: Vec<(i64, i64)> = Vec::new();
     for (term, step) in &terms {
         let len = match term.op() {
             Op::Range => term.src()[0].max_value(),
-            _ if is_named_place(term) => reach_of_place(store, term).map_or(i64::MAX, |reach| reach + 1),
+            _ if is_indirect(term) => reach_of_index(store, term).map_or(i64::MAX, |reach| reach + 1),
             _ => return false,
         };
         if *step == 0 {
@@ -234,15 +234,14 @@ fn steps_are_nested(store: &UOp) -> bool {
         }
         steps.push((step.abs(), len));
     }
-    let has_places = is_order(store);
-    let names_place = |range: &UOp| {
+    let has_order = is_order(store);
+    let names_element = |range: &UOp| {
         let is_serial = range.as_range().is_some_and(|arg| arg.kind == AxisKind::Serial);
-        let finds =
-            |(term, _): &(UOp, i64)| is_named_place(term) && postorder(std::slice::from_ref(term)).contains(range);
-        is_serial || has_places && terms.iter().any(finds)
+        let finds = |(term, _): &(UOp, i64)| is_indirect(term) && postorder(std::slice::from_ref(term)).contains(range);
+        is_serial || has_order && terms.iter().any(finds)
     };
     let is_named =
-        |range: &UOp| range.src()[0].is_const(1) || terms.iter().any(|(term, _)| term == range) || names_place(range);
+        |range: &UOp| range.src()[0].is_const(1) || terms.iter().any(|(term, _)| term == range) || names_element(range);
     steps.sort_unstable();
     let mut reach = 0i64;
     let are_nested = steps.into_iter().all(|(step, len)| {

@@ -1,4 +1,4 @@
-//! Products of matrices whose terms have several loops, as gradients of the weights of a convolution over images and places: these loops become one, then tiles are made of it as
+//! Products of matrices whose terms have several loops, as gradients of the weights of a convolution over images and positions: these loops become one, then tiles are made of it as
 //! of any other (`shared_tiles`). Not of a window that overlaps itself, as that of a convolution: a copy of all terms would hold its elements many times.
 //!
 //! Tested in the test crate, on the interpreter of linear lists and on the emulator of GPUs.
@@ -12,7 +12,7 @@ use crate::optimize::opt::Opt;
 
 /// Computes a product of matrices by tiles in shared memory; whether it did.
 ///
-/// Where terms have several loops, as those of a gradient of weights over images and places, these become one, of which a slice is copied while the one before is multiplied.
+/// Where terms have several loops, as those of a gradient of weights over images and positions, these become one, of which a slice is copied while the one before is multiplied.
 pub(crate) fn tile_product(choice: &mut Attempts<'_>) -> bool {
     let mark = Mark::of(choice);
     if flatten_terms(choice) && tile_with_loops(choice) {
@@ -36,7 +36,7 @@ fn flatten_terms(choice: &mut Attempts<'_>) -> bool {
     is_product && is_long && others.iter().all(|inner| joins(choice, inner))
 }
 
-/// Whether what an operand has along rows or columns it has along the terms again, as the places of a window: a copy of all terms would hold it many times.
+/// Whether what an operand has along rows or columns it has along the terms again, as the elements of a window: a copy of all terms would hold it many times.
 fn has_windows(product: &Product, survey: &Survey, loops: &[u32]) -> bool {
     let overlaps = |access: &AccessPattern, side: u32, term: u32| {
         let [step, of_term] = [side, term].map(|id| access.steps.get(&id).copied().unwrap_or(0).abs());

@@ -15,11 +15,11 @@
 //! The largest tile is taken of which there are enough for all multiprocessors, among those that leave little of their last ones empty; what lies beyond the end of a side or of
 //! the terms is masked. Of few rows or columns one tile has all, however empty it is: so the other operand is read once.
 //!
-//! Weights of a convolution are copied for all places of the window at once, as they lie in memory; then lanes load their elements one by one.
+//! Weights of a convolution are copied for all elements of the window at once, as they lie in memory; then lanes load their elements one by one.
 //!
 //! Tested in the test crate, on the interpreter of linear lists and on the emulator of GPUs.
 
-use super::shared_tiles::{Operand, Product, is_mostly_full, loop_of, next_operand, split, stage_places, try_each};
+use super::shared_tiles::{Operand, Product, is_mostly_full, loop_of, next_operand, split, stage_windows, try_each};
 use crate::DType;
 use crate::ir::{Op, ThreadDim, UOp, fragments, postorder};
 use crate::kernel::ranges::next_range_id;
@@ -64,7 +64,7 @@ pub(crate) fn tile_matrices(choice: &mut Attempts<'_>, product: &Product, survey
     let len = |id: u32| survey.ranges.get(&id).and_then(|range| range.src()[0].as_int()).unwrap_or(0);
     let (rows, columns, terms) = (len(product.rows), len(product.columns), len(product.terms));
     let batches: i64 = product.batches.iter().map(|id| survey.most(*id)).fold(1, i64::saturating_mul);
-    // The longest slice that leaves little more of its last one empty than shorter ones. Of windows, copies hold all places beside the terms.
+    // The longest slice that leaves little more of its last one empty than shorter ones. Of windows, copies hold all elements beside the terms.
     let in_slices = |slice: i64| (terms + slice - 1) / slice * slice;
     let is_full = |slice: &i64| in_slices(*slice) * 16 <= in_slices(fragments::TERMS) * 17;
     let is_meant = |slice: &i64| product.has_one_loop || *slice < SLICES[0];
@@ -166,7 +166,7 @@ fn copy_operand(
         true => Opt::StageAhead { load, pad, ranges },
         false => Opt::StagePadded { load, pad, ranges },
     };
-    if !operand.is_along_terms || !stage_places(choice, load, [side, terms]) {
+    if !operand.is_along_terms || !stage_windows(choice, load, [side, terms]) {
         choice.attempt(stage).then_some(())?;
     }
     choice.attempt(Opt::Vectorize { range: copy + 1, lanes: VECTOR }).then_some(())?;

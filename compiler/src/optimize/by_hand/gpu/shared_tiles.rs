@@ -16,7 +16,7 @@
 //!
 //! The terms of a slice go four at a time, written out (`linearize::short_loops`): of an operand whose terms lie side by side in the copy a thread loads four at once.
 //!
-//! A convolution is such a product, too: of channels of outputs by places of a row of it, with channels of the input as terms, for each place of the window.
+//! A convolution is such a product, too: of channels of outputs by positions in a row of it, with channels of the input as terms, for each element of the window.
 //!
 //! The largest tile is taken of which there are enough for all multiprocessors, among those that leave little of their last ones empty. Where a side or the number of
 //! terms is no multiple, what lies beyond the end is masked: it is copied as zero, and not stored. Nothing is done where an operand depends on both sides.
@@ -147,7 +147,7 @@ pub(crate) fn is_mostly_full(lens_and_parts: &[(i64, i64)]) -> bool {
 /// The product that a kernel is, if it is one: a reduction over one range, of loads that each vary with it and with rows or columns, but not both.
 pub(super) fn find_product(kernel: &UOp, survey: &Survey) -> Option<Product> {
     let [reduction] = survey.inner.as_slice() else { return None };
-    // Of several loops, as those of a convolution over channels and places of a window, the longest one goes by slices, the others around them.
+    // Of several loops, as those of a convolution over channels and elements of a window, the longest one goes by slices, the others around them.
     let terms = reduction.ranges.iter().rev().max_by_key(|range| range.src()[0].max_value())?;
     if reduction.is_local_buffer || reduction.count != 1 || all_ranges(kernel).iter().any(is_serial) {
         return None;
@@ -162,7 +162,7 @@ pub(super) fn find_product(kernel: &UOp, survey: &Survey) -> Option<Product> {
         let is_one_of_both = |access: &AccessPattern| access.depends.contains(*id) != access.depends.contains(columns);
         *id != columns && loads().all(is_one_of_both)
     };
-    // Neighbouring threads store side by side; but for what is stored place of a window by place, of which there are few.
+    // Neighbouring threads store side by side; but for what is stored window by window, as windows have few elements.
     let is_beside = |id: &&u32| stores().all(|access| access.steps.get(*id) == Some(&1));
     let beside = *outputs.iter().rev().find(is_beside)?;
     let longest = *outputs.iter().rev().filter(|id| !shares_with(beside, id)).max_by_key(|id| survey.most(**id))?;
@@ -286,44 +286,44 @@ pub(crate) fn next_operand(kernel: &UOp, [rows, columns, terms]: [u32; 3]) -> Op
     })
 }
 
-/// Loops of the reduction besides the terms along which an operand is consecutive within a term, as weights of a convolution along the places of their window: outermost first.
+/// Loops of the reduction besides the terms along which an operand is consecutive within a term, as weights of a convolution along the elements of their window: outermost first.
 ///
-/// A copy along these too is read once, as it lies in memory; one of each place apart would read all sectors again for each of them.
-pub(crate) fn places_of_term(kernel: &UOp, load: u32, terms: u32) -> Vec<u32> {
+/// A copy along these too is read once, as it lies in memory; one of each element apart would read all sectors again for each of them.
+pub(crate) fn window_loops(kernel: &UOp, load: u32, terms: u32) -> Vec<u32> {
     let loads = loads_of(kernel);
     let Some([_, offset]) = loads.get(load as usize).map(|load| load.src()[0].src()) else { return Vec::new() };
     let steps = linear_terms(offset).0;
     let step_of_terms = steps.iter().find(|(term, _)| term.op() == Op::Range && range_id(term) == terms);
     let Some((_, step_of_terms)) = step_of_terms else { return Vec::new() };
-    let is_place = |(term, step): &&(UOp, i64)| {
+    let is_inside = |(term, step): &&(UOp, i64)| {
         term.as_range().is_some_and(|arg| arg.kind == AxisKind::Reduce) && *step > 0 && step < step_of_terms
     };
-    let mut places: Vec<&(UOp, i64)> = steps.iter().filter(is_place).collect();
-    places.sort_by_key(|(_, step)| std::cmp::Reverse(*step));
+    let mut inside: Vec<&(UOp, i64)> = steps.iter().filter(is_inside).collect();
+    inside.sort_by_key(|(_, step)| std::cmp::Reverse(*step));
     // Each steps over all that the next ones come to.
     let mut reach = 1;
-    let is_dense = places.iter().rev().all(|(range, step)| {
+    let is_dense = inside.iter().rev().all(|(range, step)| {
         let is_next = *step == reach;
         reach *= range.src()[0].as_int().unwrap_or(0);
         is_next
     });
     match is_dense && reach == *step_of_terms {
-        true => places.iter().map(|(range, _)| range_id(range)).collect(),
+        true => inside.iter().map(|(range, _)| range_id(range)).collect(),
         false => Vec::new(),
     }
 }
 
-/// Stages a load along its places besides, where there is room for that, and makes one loop of the terms and these: `terms` is the loop that fills the copy along them.
-pub(crate) fn stage_places(choice: &mut Attempts<'_>, load: u32, [side, terms]: [u32; 2]) -> bool {
-    let places = places_of_term(&choice.kernel, load, terms);
-    if places.is_empty() {
+/// Stages a load along its window loops besides, where there is room for that, and makes one loop of the terms and these: `terms` is the loop that fills the copy along them.
+pub(crate) fn stage_windows(choice: &mut Attempts<'_>, load: u32, [side, terms]: [u32; 2]) -> bool {
+    let loops = window_loops(&choice.kernel, load, terms);
+    if loops.is_empty() {
         return false;
     }
     let mark = Mark::of(choice);
     let fill = next_range_id(&choice.kernel) + 1;
-    let ranges: Vec<u32> = [side, terms].into_iter().chain(places.iter().copied()).collect();
+    let ranges: Vec<u32> = [side, terms].into_iter().chain(loops.iter().copied()).collect();
     let is_staged = choice.attempt(Opt::StageShared { load, ranges })
-        && (1..=places.len() as u32).all(|place| choice.attempt(Opt::Flatten { range: fill, inner: fill + place }));
+        && (1..=loops.len() as u32).all(|number| choice.attempt(Opt::Flatten { range: fill, inner: fill + number }));
     if !is_staged {
         mark.restore(choice);
     }
@@ -348,7 +348,7 @@ fn copy_operand(
         true => Opt::StageAhead { load, pad: 0, ranges },
         false => Opt::StageShared { load, ranges },
     };
-    if is_side_last || !stage_places(choice, load, [side, terms]) {
+    if is_side_last || !stage_windows(choice, load, [side, terms]) {
         choice.attempt(stage).then_some(())?;
     }
     let (fill_side, fill_terms) = if is_side_last { (fills + 1, fills) } else { (fills, fills + 1) };

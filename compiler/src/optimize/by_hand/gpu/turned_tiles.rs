@@ -7,9 +7,9 @@
 //!   threads store the tile along the other side
 //! ```
 //!
-//! Rows of the copy are followed by a place that nothing uses: so what neighbours read of it lies in different banks.
+//! Rows of the copy are followed by an element that nothing uses: so what neighbours read of it lies in different banks.
 //!
-//! Only where a side or a place in memory is no multiple of a vector: else threads turn squares of vectors around in registers, without shared memory.
+//! Only where a side or an offset in memory is no multiple of a vector: else threads turn squares of vectors around in registers, without shared memory.
 //!
 //! Always: what lies beyond the end of a side is masked. Tested in the test crate, on the interpreter of linear lists and on the emulator of GPUs.
 

@@ -33,7 +33,7 @@ const GROUPS: i64 = 8;
 const LANES: i64 = 4;
 /// Terms, or columns, of which a thread has two, that are written out one behind the other: of more, what a thread keeps would not stay in its registers.
 const WRITTEN_OUT: i64 = 16;
-/// Behind each row that is kept so many places stay unused: rows of neighbouring groups begin in different banks.
+/// Behind each row that is kept so many elements stay unused: rows of neighbouring groups begin in different banks.
 const PAD: i64 = 8;
 
 /// Computes two products by matrices, by tiles of so many rows, of which a block is copied while the one before is multiplied, or before it; whether all of it could be done.

@@ -195,7 +195,7 @@ fn find(kernel: &UOp) -> Option<Chain> {
     (all.iter().chain(&chain.beside).all(constant) && !chain.beside.contains(&terms)).then_some(chain)
 }
 
-/// The loop that fills a local buffer of a thread, if that is one loop, and each place is filled once.
+/// The loop that fills a local buffer of a thread, if that is one loop, and each element is filled once.
 fn filled_by(buffer: &UOp) -> Option<u32> {
     let [store] = buffer.src() else { return None };
     let [range] = closed_ranges(store) else { return None };

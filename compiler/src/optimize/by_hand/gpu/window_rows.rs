@@ -1,6 +1,6 @@
 //! The choice by hand of reductions over windows that overlap, as those of a depthwise convolution or of pooling, for machines with blocks of threads.
 //!
-//! Vectors begin at places that are no multiples of them, so a thread would load element by element, and its neighbours four elements further on: each such load of a warp
+//! Vectors begin at offsets that are no multiples of them, so a thread would load element by element, and its neighbours four elements further on: each such load of a warp
 //! takes four lines of the first cache. Here neighbouring threads have neighbouring outputs, and a thread has several rows of them: a row of the input that several windows have is loaded once, and so is each
 //! weight. The window's loops are written out (`linearize::repeated`), which is where such loads become one.
 //!

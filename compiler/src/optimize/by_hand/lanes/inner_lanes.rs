@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn ends_of_rows_have_no_tile_beside_that_of_their_middle() {
-        // A window of 5 x 5 places in steps of two, padded by two, of each channel by itself.
+        // A window of 5 x 5 elements in steps of two, padded by two, of each channel by itself.
         let opts = opts(
             "graph %windows(y: f32[2, 64, 28, 28], x: f32[2, 64, 56, 56], w: f32[64, 5, 5]) {
   p = pad x, [0:0, 0:0, 2:2, 2:2]

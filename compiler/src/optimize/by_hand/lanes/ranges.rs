@@ -127,7 +127,7 @@ fn fullness(survey: &Survey, target: &Target, id: u32, len: i64) -> f64 {
     if len >= full { used.max(0.5) } else { len / full }
 }
 
-/// The part of a reduction over lanes that is left beside summing up the lanes: of a short one, as of the places of a window, that is most of it.
+/// The part of a reduction over lanes that is left beside summing up the lanes: of a short one, as of the elements of a window, that is most of it.
 fn beside_its_sum(survey: &Survey, inner: &InnerLoops, lanes: u32) -> f64 {
     if inner.is_local_buffer {
         return 1.0;
@@ -218,10 +218,10 @@ mod tests {
 
     #[test]
     fn rows_whose_lines_do_not_stay_near_are_no_lanes() {
-        // 16 rows of 24 places of which 5 are read: 1.5 KB; of 500 places: 32 KB.
-        let text = |places: i64| {
+        // 16 rows of 24 elements of which 5 are read: 1.5 KB; of 500 elements: 32 KB.
+        let text = |len: i64| {
             format!(
-                "graph %rows(y: f32[4000], x: f32[4000, {places}]) {{
+                "graph %rows(y: f32[4000], x: f32[4000, {len}]) {{
   w = shrink x, [0:4000, 0:5]
   v = exp2 w
   s = reduce v, add (1)
@@ -231,7 +231,7 @@ mod tests {
 }}"
             )
         };
-        let opts = |places: i64| chosen(&text(places));
+        let opts = |len: i64| chosen(&text(len));
         assert!(opts(24).starts_with("vectorize(r0, 16)"), "{}", opts(24));
         assert!(!opts(500).starts_with("vectorize(r0, 16)"), "{}", opts(500));
     }

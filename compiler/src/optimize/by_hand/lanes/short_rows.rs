@@ -5,7 +5,7 @@
 //! for n in 0..1000 by 16 { 48 elements, as three vectors: of x and y whole ones, of b the lanes 0 1 2 0 1 2 .., which no iteration changes }
 //! ```
 //!
-//! A block is as many rows as fill vectors to the last lane: then each lane knows its place in a row, and what a load asks for along the row, or along the rows, is a choice
+//! A block is as many rows as fill vectors to the last lane: then each lane knows its position in a row, and what a load asks for along the row, or along the rows, is a choice
 //! of lanes that is the same in all blocks (`legalize::strided`).
 //!
 //! Always: made of the opts split, flatten, vectorize and upcast, for kernels without reductions whose stores follow the rows; if one of the opts is refused, nothing is done.
@@ -133,7 +133,7 @@ mod tests {
     use crate::watch::Silent;
     use crate::{DType, ir::Arg};
 
-    /// The opts of what is computed from rows of so many elements and one number for each place in a row.
+    /// The opts of what is computed from rows of so many elements and one number for each position in a row.
     fn opts_of(rows: i64, len: i64, other: impl Fn(&UOp) -> UOp) -> Vec<Opt> {
         let x = UOp::param(1, DType::F32, (rows * len) as u64).reshape([rows, len]);
         let value = &x + other(&x);

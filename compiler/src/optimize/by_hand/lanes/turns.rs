@@ -91,11 +91,11 @@ mod tests {
 
     /// The opts for a sum of what lies two in a byte, times a row.
     fn opts(terms: i64) -> String {
-        let (bytes, place) = (terms / 2, "reshape");
+        let bytes = terms / 2;
         let text = format!(
             "graph %nibbles(y: f32[64], x: f32[{terms}], w: u8[64, {bytes}]) {{
   i = iota [2]
-  j = {place} i, [1, 1, 2]
+  j = reshape i, [1, 1, 2]
   k = expand j, [64, {bytes}, 2]
   is_low = lt k, 1
   a = and w, 15

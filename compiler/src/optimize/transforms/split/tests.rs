@@ -44,6 +44,6 @@ fn what_is_left_of_a_reduction_has_inner_loops_of_its_own() {
     let inner = UOp::param(1, DType::F32, 40 * 7).reshape([7, 40]).exp2().reduce(ReduceOp::Add, &[0]);
     let value = inner.max(0).reduce(ReduceOp::Add, &[0]).reshape([1]);
     let store = UOp::new(Op::Store, DType::VOID, vec![UOp::param(0, DType::F32, 1), value], Arg::None);
-    // The check of the list, which every kernel passes, finds a loop that stands in two places.
+    // The check of the list, which every kernel passes, finds a loop that stands twice.
     assert!(lower_kernel(&UOp::sink([store]), &Target::test_avx512(), &LowerOptions::default(), &mut Silent).is_ok());
 }

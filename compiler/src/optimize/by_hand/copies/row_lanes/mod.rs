@@ -35,7 +35,7 @@ use crate::ir::{Op, UOp, postorder};
 use crate::kernel::effects::replaces_what_was_read;
 use crate::kernel::ranges::{closed_ranges, next_range_id, open_operands, range_id};
 use crate::optimize::by_hand::Attempts;
-use crate::optimize::by_hand::contraction::{Contraction, LoadPlace, contractions, number_of_load, step_of_load};
+use crate::optimize::by_hand::contraction::{Contraction, LoadId, contractions, number_of_load, step_of_load};
 use crate::optimize::by_hand::survey::accumulated_in;
 use crate::optimize::opt::Opt;
 use crate::target::{CACHE_LINE_BYTES, Target};
@@ -53,8 +53,8 @@ const COLUMNS_OF_APART_MIN: i64 = 128;
 
 /// A contraction whose rows may become lanes, with the loads by which its operands are found again.
 struct Shape {
-    columns_load: LoadPlace,
-    lanes_load: LoadPlace,
+    columns_load: LoadId,
+    lanes_load: LoadId,
     sizes: Sizes,
     /// Whether results that lie side by side are fewer than a vector has lanes.
     has_short_rows: bool,
@@ -131,7 +131,7 @@ fn shape_of(contraction: &Contraction<'_>, target: &Target) -> Option<Shape> {
         return None;
     }
     let has_short_rows = results.1 < width;
-    Some(Shape { columns_load: contraction.place()?, lanes_load: of_lanes.place()?, sizes, has_short_rows })
+    Some(Shape { columns_load: contraction.load_id()?, lanes_load: of_lanes.load_id()?, sizes, has_short_rows })
 }
 
 /// How many elements a load finds side by side in memory along loops, the innermost last.
@@ -195,7 +195,7 @@ fn terms_last(shape: &Shape, terms: i64, lanes: i64) -> bool {
 }
 
 /// Copies a load along loops; gives the loops of the copy.
-fn copy(choice: &mut Attempts<'_>, load: &LoadPlace, loops: &[&[u32]]) -> Option<Vec<u32>> {
+fn copy(choice: &mut Attempts<'_>, load: &LoadId, loops: &[&[u32]]) -> Option<Vec<u32>> {
     let load = number_of_load(&choice.kernel, load)?;
     let first = next_range_id(&choice.kernel);
     let ranges = loops.concat();
@@ -245,7 +245,7 @@ mod tests {
         Target { threads, ..Target::test_avx512() }
     }
 
-    /// The opts by hand of the gradient by a weight, and of a convolution: of images, their channels, the places along a side, and channels of the result.
+    /// The opts by hand of the gradient by a weight, and of a convolution: of images, their channels, the length of a side, and channels of the result.
     fn gradient(sizes: [i64; 4], threads: u32) -> String {
         Convolution::new(sizes).gradient_by_weight(&target(threads))
     }
@@ -271,7 +271,7 @@ mod tests {
         let both_copied = |opts: String| opts.matches("stage(").count() == 2;
         assert!(both_copied(convolution([2, 256, 14, 256], 1)));
         assert!(both_copied(convolution([4, 512, 7, 512], 1)));
-        // One image of few places: of few terms, lanes along them would end in as many sums across lanes.
+        // One image of few elements: of few terms, lanes along them would end in as many sums across lanes.
         assert!(both_copied(convolution([1, 64, 5, 64], 1)) && !both_copied(convolution([1, 512, 5, 512], 1)));
         assert!(!both_copied(convolution([2, 64, 64, 64], 1)));
     }

@@ -21,7 +21,7 @@ use super::{Shape, has_range, shape_of, store_in_squares};
 use crate::ir::{Op, TileKind, postorder};
 use crate::kernel::ranges::{closed_ranges, next_range_id, open_operands, range_id};
 use crate::optimize::by_hand::Attempts;
-use crate::optimize::by_hand::contraction::{Contraction, LoadPlace, contractions, number_of_load};
+use crate::optimize::by_hand::contraction::{Contraction, LoadId, contractions, number_of_load};
 use crate::optimize::by_hand::copies::dot_panels::multiplied_as_they_are;
 use crate::optimize::by_hand::copies::panels::merge;
 use crate::optimize::by_hand::copies::product::tiles::{SIDE, TILES_OF_SUMS, even_tile};
@@ -170,7 +170,7 @@ fn make(choice: &mut Attempts<'_>, tiled: &Tiled) -> Option<()> {
 }
 
 /// Copies the windows for a block, each along its terms.
-fn copy_windows(choice: &mut Attempts<'_>, load: &LoadPlace, along: &[u32], (len, tiled): (i64, &Tiled)) -> Option<()> {
+fn copy_windows(choice: &mut Attempts<'_>, load: &LoadId, along: &[u32], (len, tiled): (i64, &Tiled)) -> Option<()> {
     let load = number_of_load(&choice.kernel, load)?;
     let last = next_range_id(&choice.kernel) + along.len() as u32 - 1;
     attempt(choice, Opt::Stage { load, ranges: along.to_vec() })?;

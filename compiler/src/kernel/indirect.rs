@@ -1,8 +1,8 @@
-//! Places that a store takes from memory: those of a scatter and of an order (`Op::Scatter`, `Op::Place`).
+//! Indirect indices: those that a store takes from memory, of a scatter and of an order (`Op::Scatter`, `Op::Place`).
 //!
-//! Such a place is a term of the store's offset that is no loop variable: a number that was loaded or computed. The gate of the store keeps it below the length of its axis. So it
-//! is a digit of the offset like a loop variable, and the loops over the other axes tell stores apart as they do elsewhere. Two iterations of a scatter's serial loop may name one place;
-//! two of an order never do, for each place stands once in it.
+//! Such an index is a term of the store's offset that is no loop variable: a number that was loaded or computed. The gate of the store keeps it below the length of its axis. So it
+//! is a digit of the offset like a loop variable, and the loops over the other axes tell stores apart as they do elsewhere. Two iterations of a scatter's serial loop may have one index;
+//! two of an order never do, for each index stands once in it.
 //!
 //! Tested below, and with the choice by hand for GPUs in the test crate.
 
@@ -11,15 +11,15 @@ use crate::ir::{AxisKind, Op, UOp, postorder};
 use crate::symbolic::{clauses, linear_terms};
 
 /// Whether a term of an offset is a number that was loaded or computed.
-pub fn is_named_place(term: &UOp) -> bool {
+pub fn is_indirect(term: &UOp) -> bool {
     let is_computed = |node: &UOp| matches!(node.op(), Op::Load | Op::Exchange | Op::ReduceRange);
     term.op() != Op::Range && postorder(std::slice::from_ref(term)).iter().any(is_computed)
 }
 
-/// How far a place goes at most where the store's gate holds, if its least is 0.
-pub fn reach_of_place(store: &UOp, place: &UOp) -> Option<i64> {
+/// How far an indirect index goes at most where the store's gate holds, if its least is 0.
+pub fn reach_of_index(store: &UOp, index: &UOp) -> Option<i64> {
     let conditions = store.src()[0].src().get(2).map(clauses)?;
-    let number = without_casts(place);
+    let number = without_casts(index);
     let below = |condition: &UOp| {
         let [a, b] = condition.src() else { return None };
         b.as_int().filter(|_| condition.op() == Op::Lt && without_casts(a) == number)
@@ -32,11 +32,11 @@ pub fn reach_of_place(store: &UOp, place: &UOp) -> Option<i64> {
     conditions.iter().filter_map(below).min().filter(|_| is_positive).map(|len| (len - 1).max(0))
 }
 
-/// Whether a store is one of an order: its place is named, and no loop in order may name one twice.
+/// Whether a store is one of an order: its index is indirect, and no loop in order may have one twice.
 pub fn is_order(store: &UOp) -> bool {
     let is_serial = |range: &UOp| range.as_range().is_some_and(|arg| arg.kind == AxisKind::Serial);
     !closed_ranges(store).iter().any(is_serial)
-        && linear_terms(&store.src()[0].src()[1]).0.iter().any(|(term, _)| is_named_place(term))
+        && linear_terms(&store.src()[0].src()[1]).0.iter().any(|(term, _)| is_indirect(term))
 }
 
 fn without_casts(node: &UOp) -> &UOp {
@@ -53,7 +53,7 @@ mod tests {
     use crate::DType;
     use crate::ir::Arg;
 
-    /// A store at `place * 8 + column` of a place that was loaded, under a gate.
+    /// A store at `named * 8 + column` of an index that was loaded, under a gate.
     fn store(row: AxisKind, gate: impl Fn(&UOp) -> UOp) -> (UOp, UOp) {
         let (row, column) = (UOp::range(4, 0, row), UOp::range(8, 1, AxisKind::Loop));
         let index = |slot: u32, dtype: DType, offset: UOp, gate: Option<UOp>| {
@@ -61,26 +61,26 @@ mod tests {
             UOp::new(Op::Index, dtype, src, Arg::None)
         };
         let number = UOp::new(Op::Load, DType::I32, vec![index(1, DType::I32, row.clone(), None)], Arg::None);
-        let place = number.cast(DType::INDEX);
-        let target = index(0, DType::F32, &place * 8 + &column, Some(gate(&number)));
+        let named = number.cast(DType::INDEX);
+        let target = index(0, DType::F32, &named * 8 + &column, Some(gate(&number)));
         let src = vec![target, UOp::float(1.0, DType::F32), row, column];
-        (UOp::new(Op::Store, DType::VOID, src, Arg::None), place)
+        (UOp::new(Op::Store, DType::VOID, src, Arg::None), named)
     }
 
     #[test]
-    fn a_gate_says_how_far_a_place_goes() {
+    fn a_gate_says_how_far_an_index_goes() {
         let below = |number: &UOp| number.lt(&UOp::int(5, DType::I32));
         let both = |number: &UOp| UOp::int(-1, DType::I32).lt(number).and(below(number));
-        let (within, place) = store(AxisKind::Loop, both);
-        assert!(is_named_place(&place) && !is_named_place(&UOp::range(4, 0, AxisKind::Loop)));
-        assert_eq!(reach_of_place(&within, &place), Some(4));
-        // Without a least place it may be any.
-        let (half, place) = store(AxisKind::Loop, below);
-        assert_eq!(reach_of_place(&half, &place), None);
+        let (within, named) = store(AxisKind::Loop, both);
+        assert!(is_indirect(&named) && !is_indirect(&UOp::range(4, 0, AxisKind::Loop)));
+        assert_eq!(reach_of_index(&within, &named), Some(4));
+        // Without a least index it may be any.
+        let (half, named) = store(AxisKind::Loop, below);
+        assert_eq!(reach_of_index(&half, &named), None);
     }
 
     #[test]
-    fn places_of_a_serial_loop_are_no_order() {
+    fn indices_of_a_serial_loop_are_no_order() {
         let is_order_along = |kind: AxisKind| is_order(&store(kind, |number| number.lt(&UOp::int(5, DType::I32))).0);
         assert!(is_order_along(AxisKind::Loop) && !is_order_along(AxisKind::Serial));
     }

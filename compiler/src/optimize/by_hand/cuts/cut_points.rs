@@ -1,4 +1,4 @@
-//! Places of a loop, and the parts between them: where what a condition or a digit asks of the loop's variable becomes another constant.
+//! Cut points of a loop, and the parts between them: where what a condition or a digit asks of the loop's variable becomes another constant.
 //!
 //! Tested below: every part has one answer.
 
@@ -14,7 +14,7 @@ const PARTS_OF_DIGIT_MAX: i64 = 8;
 
 /// What a loop's iterations ask.
 #[derive(Default)]
-pub(super) struct Places {
+pub(super) struct CutPoints {
     pub(super) starts: BTreeSet<i64>,
     pub(super) has_digits: bool,
     /// Whether a condition or a digit depends on other loops, too.
@@ -31,38 +31,38 @@ pub(crate) fn decided_parts(range: &UOp, dependencies: &Dependencies) -> Option<
 
 /// As [`decided_parts`], of the loop of a reduction, too.
 pub(in crate::optimize::by_hand) fn parts_of(range: &UOp, dependencies: &Dependencies) -> Option<Vec<(i64, i64)>> {
-    parts_and_places(range, dependencies).map(|(parts, _)| parts)
+    parts_and_points(range, dependencies).map(|(parts, _)| parts)
 }
 
-pub(super) fn parts_and_places(range: &UOp, dependencies: &Dependencies) -> Option<(Vec<(i64, i64)>, Places)> {
+pub(super) fn parts_and_points(range: &UOp, dependencies: &Dependencies) -> Option<(Vec<(i64, i64)>, CutPoints)> {
     let len = range.src()[0].as_int()?;
     let id = range_id(range);
-    let mut places = Places::default();
+    let mut points = CutPoints::default();
     let mut holds = (0, len);
     let mut is_decided = true;
     for node in dependencies.order.iter().filter(|node| dependencies.get(node).contains(id)) {
         match node.op() {
             Op::Lt if node.src()[0].dtype().is_index() => {
-                is_decided &= place_of_condition(node, range, &mut places, &mut holds)
+                is_decided &= point_of_condition(node, range, &mut points, &mut holds)
             }
-            Op::IDiv | Op::Mod if node.dtype().is_index() => places_of_digit(node, range, len, &mut places),
+            Op::IDiv | Op::Mod if node.dtype().is_index() => points_of_digit(node, range, len, &mut points),
             _ => {}
         }
     }
     // A condition on a digit is a sum once the digit is cut.
-    if !is_decided && !places.has_digits {
+    if !is_decided && !points.has_digits {
         return None;
     }
-    places.starts.extend([holds.0, holds.1]);
-    let inner: Vec<i64> = places.starts.iter().copied().filter(|place| (1..len).contains(place)).collect();
+    points.starts.extend([holds.0, holds.1]);
+    let inner: Vec<i64> = points.starts.iter().copied().filter(|point| (1..len).contains(point)).collect();
     let edges: Vec<i64> = [0].into_iter().chain(inner).chain([len]).collect();
     let parts = edges.windows(2).map(|edge| (edge[0], edge[1]));
     let decided: Vec<(i64, i64)> = parts.filter(|(begin, end)| holds.0 <= *begin && *end <= holds.1).collect();
-    (edges.len() > 2 && !decided.is_empty()).then_some((decided, places))
+    (edges.len() > 2 && !decided.is_empty()).then_some((decided, points))
 }
 
 /// Where a condition on a range is decided; whether that is known.
-fn place_of_condition(node: &UOp, range: &UOp, places: &mut Places, holds: &mut (i64, i64)) -> bool {
+fn point_of_condition(node: &UOp, range: &UOp, points: &mut CutPoints, holds: &mut (i64, i64)) -> bool {
     let id = range_id(range);
     // Holds where step * range + rest > 0, for all the others or for some.
     let (terms, constant) = linear_terms(&(&node.src()[1] - &node.src()[0]));
@@ -75,13 +75,13 @@ fn place_of_condition(node: &UOp, range: &UOp, places: &mut Places, holds: &mut 
             return false;
         } else {
             of_others = true;
-            places.others.union_with(own.get(term));
+            points.others.union_with(own.get(term));
             let least = if *factor > 0 { term.min_value() } else { term.max_value() };
             let Some(sum) = least.checked_mul(*factor).and_then(|part| rest.checked_add(part)) else { return false };
             rest = sum;
         }
     }
-    let place = match step {
+    let point = match step {
         0 => return rest > 0,
         step if step > 0 => (-rest).div_euclid(step) + 1,
         // range < rest / -step
@@ -89,21 +89,21 @@ fn place_of_condition(node: &UOp, range: &UOp, places: &mut Places, holds: &mut 
     };
     match (of_others, step > 0) {
         (false, _) => {
-            places.starts.insert(place);
+            points.starts.insert(point);
         }
-        (true, true) => holds.0 = holds.0.max(place),
-        (true, false) => holds.1 = holds.1.min(place),
+        (true, true) => holds.0 = holds.0.max(point),
+        (true, false) => holds.1 = holds.1.min(point),
     }
-    places.of_others |= of_others;
+    points.of_others |= of_others;
     true
 }
 
 /// Where the quotient changes that a digit of a range stands for.
-fn places_of_digit(node: &UOp, range: &UOp, len: i64, places: &mut Places) {
+fn points_of_digit(node: &UOp, range: &UOp, len: i64, points: &mut CutPoints) {
     let Some(divisor) = node.src()[1].as_int().filter(|divisor| *divisor > 0) else { return };
     let (terms, constant) = linear_terms(&node.src()[0]);
     let [(term, step)] = terms.as_slice() else {
-        places.of_others = true;
+        points.of_others = true;
         return;
     };
     let at = |iteration: i64| step.checked_mul(iteration)?.checked_add(constant);
@@ -112,12 +112,12 @@ fn places_of_digit(node: &UOp, range: &UOp, len: i64, places: &mut Places) {
     if first == last || (last - first).abs() >= PARTS_OF_DIGIT_MAX {
         return;
     }
-    places.has_digits = true;
+    points.has_digits = true;
     for quotient in first.min(last) + 1..=first.max(last) {
         // The least value with this quotient; one that falls has it last, and the next iteration has the quotient before.
         let least = quotient * divisor - constant;
-        let place = if *step > 0 { -(-least).div_euclid(*step) } else { (-least).div_euclid(-step) + 1 };
-        places.starts.insert(place);
+        let point = if *step > 0 { -(-least).div_euclid(*step) } else { (-least).div_euclid(-step) + 1 };
+        points.starts.insert(point);
     }
 }
 
@@ -133,15 +133,15 @@ mod tests {
     #[test]
     fn conditions_are_decided_between_the_padding() {
         let (x, k) = (UOp::range(28, 0, AxisKind::Loop), UOp::range(3, 1, AxisKind::Reduce));
-        let place = &x + &k;
-        let gate = UOp::index(0).lt(&place) & place.lt(&UOp::index(29));
+        let index = &x + &k;
+        let gate = UOp::index(0).lt(&index) & index.lt(&UOp::index(29));
         assert_eq!(parts(&x, &gate), Some(vec![(1, 27)]));
         // In steps of two, of 56 elements the last window ends with the padding.
-        let place = &x * 2 + &k;
-        let gate = UOp::index(0).lt(&place) & place.lt(&UOp::index(57));
+        let index = &x * 2 + &k;
+        let gate = UOp::index(0).lt(&index) & index.lt(&UOp::index(57));
         assert_eq!(parts(&x, &gate), Some(vec![(1, 28)]));
         assert_eq!(parts(&x, &x.modulo(2).lt(&UOp::index(1))), None);
-        assert_eq!(parts(&x, &UOp::index(-1).lt(&place)), None);
+        assert_eq!(parts(&x, &UOp::index(-1).lt(&index)), None);
     }
 
     #[test]

@@ -50,8 +50,8 @@ impl Vectorizer {
         {
             return sum;
         }
-        let place = || simplify(&Substitution::of(lane.clone(), UOp::index(number)).apply(node));
-        self.places.borrow_mut().entry((node.clone(), lane.clone(), number)).or_insert_with(place).clone()
+        let index = || simplify(&Substitution::of(lane.clone(), UOp::index(number)).apply(node));
+        self.lane_indices.borrow_mut().entry((node.clone(), lane.clone(), number)).or_insert_with(index).clone()
     }
 
     /// Index arithmetic in the first lane, where that takes leaving out a term of a sum: so most offsets are.
