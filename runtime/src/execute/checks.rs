@@ -79,8 +79,8 @@ pub(crate) fn checked(index: &UOp, outside: Outside, call: IndexCall) -> UOp {
         calls.push(call);
         calls.len() - 1
     });
-    let Outside { any, position: place, value } = outside;
-    let src = vec![index.clone(), any, place, value, UOp::index(number as i64)];
+    let Outside { any, position, value } = outside;
+    let src = vec![index.clone(), any, position, value, UOp::index(number as i64)];
     UOp::new(Op::Function, index.dtype(), src, Arg::Function(Function::Checked))
 }
 
