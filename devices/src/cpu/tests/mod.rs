@@ -13,6 +13,7 @@ use warpweft_compiler::program::{Access, Estimate, Launch, Parameter, Program};
 use warpweft_compiler::target::Target;
 
 use super::CpuDevice;
+use super::kernel::CpuKernel;
 use crate::buffer::{BufferSlice, RawBuffer};
 use crate::device::{Device, Kernel};
 
@@ -125,6 +126,27 @@ fn a_grid_is_done_once_with_any_number_of_threads() {
         kernel.launch(&[out.all()], &[7], threads).unwrap();
         assert_eq!(values_of(&out), (0..1000).map(|i| (3 * i + 7) as f32 + 0.25).collect::<Vec<_>>(), "{threads}");
     }
+}
+
+#[test]
+fn kernels_of_one_text_share_its_code_and_keep_their_numbers() {
+    let of = |items: u64, number: i64| {
+        let mut program = grid_program(items);
+        (program.variables, program.numbers) = (Vec::new(), vec![number]);
+        program
+    };
+    let first = kernel(&of(4, 7));
+    let other = first.for_program(&of(6, 1)).expect("the CPU shares code");
+    let entry = |kernel: &Arc<dyn Kernel>| {
+        let kernel: &dyn std::any::Any = &**kernel;
+        kernel.downcast_ref::<CpuKernel>().map(|kernel| kernel.entry() as usize)
+    };
+    assert!(entry(&first).is_some() && entry(&first) == entry(&other));
+    // The code stays as long as one of them.
+    drop(first);
+    let out = buffer_of(&[0.0; 6]);
+    other.launch(&[out.all()], &[], 1).unwrap();
+    assert_eq!(values_of(&out), [1.0, 4.0, 7.0, 10.0, 13.0, 16.0]);
 }
 
 #[test]

@@ -32,7 +32,7 @@ const WINDOW_MIN: i64 = 4;
 const PART_MIN: i64 = 4;
 /// Cycles that the loop outside of the innermost one takes for each of its iterations: those of a frame do not become one; and that a load takes beside its own, of a frame of which a row of
 /// results reads more than half of the nearest cache: vectors begin anywhere in a line. Measured on two cores of Zen 3 beside panels: 3 channels by 7 x 7 in steps of two to 64 take 0.90 of the time, to 32
-/// 0.80; by 3 x 3, 32 channels to 32 of 28 x 28 0.88, 16 to 128 of 56 x 56 1.04, and beyond half of the cache 64 to 64 1.06, 32 to 128 1.18.
+/// 0.80; by 3 x 3, 32 channels to 32 of 28 x 28 0.88, and beyond half of the cache 64 to 64 1.06. Filled element by element, 16 to 128 of 56 x 56 1.08, and beyond half of it 32 to 128 of 48 x 48 1.22.
 const LOOP: f64 = 1.25;
 const CROSSING: f64 = 0.25;
 /// Elements between lanes, at most: of more each lane is loaded by itself.
