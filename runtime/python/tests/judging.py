@@ -70,13 +70,15 @@ def copied(tensor: torch.Tensor, backward: bool) -> torch.Tensor:
     return copy.requires_grad_(wanted)
 
 
-def agree(expected: list[torch.Tensor], found: list[torch.Tensor], values: bool = True) -> None:
-    """Raises where results differ; in `values` only if these are told."""
+def agree(expected: list[torch.Tensor], found: list[torch.Tensor], values: bool = True, wider: Optional[dict[Any, Any]] = None) -> None:
+    """Raises where results differ; in `values` only if these are told. `wider` has tolerances by type that stand in place of the usual ones where they are larger."""
     assert len(expected) == len(found), "another number of results"
     for one, other in zip(expected, found):
         assert one.shape == other.shape and one.dtype == other.dtype, f"{one.dtype}{one.shape} and {other.dtype}{other.shape}"
         if values:
             tolerance = TOLERANCES.get(one.dtype, TOLERANCE)
+            own = (wider or {}).get(one.dtype, {})
+            tolerance = {name: max(limit, own.get(name, 0.0)) for name, limit in tolerance.items()}
             torch.testing.assert_close(other.detach(), one.detach(), **tolerance, equal_nan=True, check_stride=False)
 
 

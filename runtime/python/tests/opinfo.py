@@ -4,7 +4,7 @@
 
 Samples go through `torch.compile` as a program's functions do: Dynamo, AOTAutograd, the backend. An entry *passes* when all samples agree, each is one graph, and
 nothing in it was left to PyTorch; *falls back* when they agree and PyTorch ran an op of a graph or between graphs; is *refused* when Dynamo, AOTAutograd or eager
-PyTorch cannot take it as a graph; and is *wrong* otherwise. The few that take no float32 are judged in the first type that they take. The results are kept in
+PyTorch cannot take it as a graph; and is *wrong* otherwise. Tolerances are those of `judging.py`, or the database's own where it states wider ones. The few that take no float32 are judged in the first type that they take. The results are kept in
 `tests/opinfo.txt`, a line for each entry; entries that the file has are passed over with `--resume`, one that ended the process is refused then. With
 `--device` ops run on the device, with the samples moved there, and the results are kept in `tests/opinfo_device.txt`. With `--backward` gradients are judged
 too, and nothing is kept; nor in another type of elements (`--dtype float16`), in which the entries that take it are judged.
@@ -58,6 +58,18 @@ def entries() -> list[Any]:
 def dtype_of(entry: Any) -> Any:
     """The type that an entry is judged in: float32, or the first that it takes where it does not take that; none where it takes none that we have."""
     return next((dtype for dtype in (torch.float32, torch.int64, torch.bool, torch.complex64) if dtype in entry.dtypes), None)
+
+
+def stated_tolerances(entry: Any) -> dict[Any, dict[str, float]]:
+    """By type, the tolerance that the database itself states for an entry in all of PyTorch's common tests, on the CPU or on any device."""
+    stated: dict[Any, dict[str, float]] = {}
+    for decorator in entry.decorators:
+        is_common = getattr(decorator, "cls_name", None) == "TestCommon" and decorator.test_name is None
+        if is_common and decorator.device_type in (None, "cpu"):
+            for override in decorator.decorators:
+                found = getattr(override, "d", {})
+                stated.update({dtype: {"atol": limit.atol, "rtol": limit.rtol} for dtype, limit in found.items() if hasattr(limit, "rtol")})
+    return stated
 
 
 def exact(entry: Any, sample: Any, backward: bool = False) -> list[torch.Tensor]:
@@ -181,7 +193,7 @@ def judged(entry: Any, count: int, backward: bool = False, way: Any = compiled, 
             return "refused", line_of(f"{type(error).__name__}: {error}")
         expected, found = settled(entry, sample, expected), settled(entry, sample, found)
         try:
-            agree(expected, found, entry.name not in UNINITIALIZED)
+            agree(expected, found, entry.name not in UNINITIALIZED, stated_tolerances(entry))
         except AssertionError as error:
             if not is_nearer(expected, found, exact(entry, sample, backward)):
                 return "wrong", " ".join(str(error).split())[:240]

@@ -9,8 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from judging import is_nearer  # noqa: E402
-from opinfo import settled  # noqa: E402
+from judging import agree, is_nearer  # noqa: E402
+from opinfo import entries, full_name, settled, stated_tolerances  # noqa: E402
 
 INFINITY, NAN = float("inf"), float("nan")
 
@@ -59,6 +59,19 @@ def test_halves_may_be_some_steps_off_of_the_largest() -> None:
     assert not nearer([100.0, 1.0], [100.0 + 5 * step, 1.0], [100.0, 1.0], torch.float16)
     # Small numbers have small steps.
     assert not nearer([0.001], [0.003], [0.001], torch.float16)
+
+
+def test_the_database_may_state_a_wider_tolerance_of_its_own() -> None:
+    stated = {full_name(entry): stated_tolerances(entry) for entry in entries()}
+    assert stated["nn.functional.scaled_dot_product_attention"][torch.float32] == {"atol": 5e-5, "rtol": 5e-6}
+    # One for another device, or for one test alone, says nothing about us.
+    assert not stated["nn.functional.silu"] and not stated["matmul"]
+    eager, ours = [torch.tensor([1.0])], [torch.tensor([1.0001])]
+    with pytest.raises(AssertionError):
+        agree(eager, [torch.tensor([1.0002])])
+    agree(eager, ours, wider={torch.float32: {"atol": 1e-4, "rtol": 0.0}})
+    # The usual one stands where it is the wider.
+    agree(eager, [torch.tensor([1.00011])], wider={torch.float32: {"atol": 0.0, "rtol": 0.0}})
 
 
 def test_a_sort_may_name_equal_elements_in_any_order_but_each_once() -> None:
