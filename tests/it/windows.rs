@@ -138,3 +138,37 @@ fn windows_of_other_numbers_are_summed_as_defined() -> Result<()> {
     let types = [DType::F64, DType::I32, DType::F16];
     types.into_iter().try_for_each(|dtype| CASES[..3].iter().try_for_each(|case| case.check(dtype)))
 }
+
+/// A number of an image behind a border of one zero.
+fn padded(x: &[f64], side: usize, plane: usize, [row, column]: [usize; 2]) -> f64 {
+    let is_inside = (1..=side).contains(&row) && (1..=side).contains(&column);
+    if is_inside { x[(plane * side + row - 1) * side + column - 1] } else { 0.0 }
+}
+
+/// The gradient of a convolution by its windows, of results that fill no whole vectors among others.
+#[test]
+fn gradients_by_windows_are_summed_as_defined() -> Result<()> {
+    let (images, channels, side) = (2usize, 20usize, 12usize);
+    let tensor = |data: &[f64], planes: usize| {
+        let data: Vec<f32> = data.iter().map(|x| *x as f32).collect();
+        Tensor::from_vec(data, [images as i64, planes as i64, side as i64, side as i64])
+    };
+    let x = numbers(images * channels * side * side, 1);
+    for results in [16usize, 20, 34, 37] {
+        let g = numbers(images * results * side * side, 3);
+        let w = Tensor::zeros([results as i64, channels as i64, 3, 3]);
+        let y = tensor(&x, channels).conv(&w, None, &ConvOptions::default().padding(vec![1]));
+        let found = y.gradient_with(&tensor(&g, results), &[&w])?[0].to_vec::<f32>()?;
+        for (flat, found) in found.iter().enumerate() {
+            let [o, c, i, j] = taken_apart(flat, &[results, channels, 3, 3])[..] else { unreachable!("four axes") };
+            let of_term = |term: usize| {
+                let [b, row, column] = taken_apart(term, &[images, side, side])[..] else { unreachable!("three axes") };
+                let window = padded(&x, side, b * channels + c, [row + i, column + j]);
+                g[((b * results + o) * side + row) * side + column] * window
+            };
+            let want: f64 = (0..images * side * side).map(of_term).sum();
+            assert_eq!(f64::from(*found), want, "{results} results: {o}, {c}, {i}, {j}");
+        }
+    }
+    Ok(())
+}

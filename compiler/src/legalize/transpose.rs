@@ -10,24 +10,28 @@
 //! first-level cache cannot hold them in between. The rows are n plain loads, and the columns cost n log2(n) shuffles: in step `s` = n/2, ...,
 //! 2, 1 the vectors `i` and `i + s` exchange the lanes whose number has that bit with those whose number has not.
 //!
-//! Always: the rows read exactly the elements that the columns read. Gated loads are left as they are.
+//! Loads under one condition for each line, as where lines end before the loop does, are rows under that condition each.
+//!
+//! Always: the rows read exactly the elements that the columns read. Loads of one tile under several conditions are left as they are.
 //! Tested below, and by the tests crate: a transpose gathers nothing, and the CPU agrees with the interpreter.
 
 use rustc_hash::FxHashMap;
 use smallvec::smallvec;
 
+use crate::DType;
 use crate::ir::{Arg, Op, Sources, UOp, postorder, substitute_nested};
 use crate::symbolic::{linear_terms, simplify};
 
 /// Least number of lanes for which rows and shuffles are cheaper than gathers.
 const LANES_MIN: usize = 4;
 
-/// What loads of one tile have in common: memory, lanes, stride, and the offset but for its constant.
+/// What loads of one tile have in common: memory, lanes, stride, condition, and the offset but for its constant.
 #[derive(PartialEq, Eq, Hash)]
 struct Family {
     buffer: UOp,
     lanes: usize,
     stride: i64,
+    gate: Option<UOp>,
     terms: Vec<(UOp, i64)>,
 }
 
@@ -68,7 +72,7 @@ fn strided(node: &UOp) -> Option<(Family, Member)> {
     if node.op() != Op::Load || lanes < LANES_MIN || !lanes.is_power_of_two() {
         return None;
     }
-    let [buffer, offset] = node.src()[0].src() else { return None };
+    let [buffer, offset, gate @ ..] = node.src()[0].src() else { return None };
     let (Op::Ramp, Arg::Number(stride)) = (offset.op(), offset.arg()) else { return None };
     // Columns of rows that overlap lie in few lines: gathers of them cost little.
     if *stride < lanes as i64 {
@@ -76,7 +80,7 @@ fn strided(node: &UOp) -> Option<(Family, Member)> {
     }
     let base = &offset.src()[0];
     let (terms, constant) = linear_terms(base);
-    let family = Family { buffer: buffer.clone(), lanes, stride: *stride, terms };
+    let family = Family { buffer: buffer.clone(), lanes, stride: *stride, gate: gate.first().cloned(), terms };
     Some((family, Member { constant, load: node.clone(), base: base.clone() }))
 }
 
@@ -89,7 +93,7 @@ fn replace_tiles(family: &Family, members: &[Member], map: &mut FxHashMap<UOp, U
             first += 1;
             continue;
         }
-        let rows = (0..family.lanes as i64).map(|row| row_load(&tile[0], row * family.stride)).collect();
+        let rows = (0..family.lanes).map(|row| row_load(&tile[0], family, row)).collect();
         for (member, column) in tile.iter().zip(columns(rows)) {
             map.insert(member.load.clone(), column);
         }
@@ -97,12 +101,34 @@ fn replace_tiles(family: &Family, members: &[Member], map: &mut FxHashMap<UOp, U
     }
 }
 
-/// The elements of a row, which begins `distance` after the first column's first.
-fn row_load(first: &Member, distance: i64) -> UOp {
-    let offset = simplify(&(&first.base + UOp::index(distance)));
+/// The elements of a row, which begins so many strides after the first column's first.
+fn row_load(first: &Member, family: &Family, row: usize) -> UOp {
+    let offset = simplify(&(&first.base + UOp::index(row as i64 * family.stride)));
     let dtype = first.load.dtype();
-    let index = UOp::new(Op::Index, dtype, smallvec![first.load.src()[0].src()[0].clone(), offset], Arg::None);
+    let is_there = family.gate.as_ref().map(|gate| value_in_lane(gate, row)).filter(|gate| !gate.is_const(1));
+    let gate =
+        is_there.map(|gate| UOp::new(Op::Splat, DType::BOOL.with_lanes(family.lanes), smallvec![gate], Arg::None));
+    let src: Sources = [family.buffer.clone(), offset].into_iter().chain(gate).collect();
+    let index = UOp::new(Op::Index, dtype, src, Arg::None);
     UOp::new(Op::Load, dtype, smallvec![index], Arg::None)
+}
+
+/// What a vector has in a lane, computed in no vector where that can be.
+fn value_in_lane(vector: &UOp, lane: usize) -> UOp {
+    match vector.op() {
+        _ if vector.dtype().lanes() == 1 => vector.clone(),
+        Op::Splat => vector.src()[0].clone(),
+        Op::Stack => vector.src()[lane].clone(),
+        Op::Ramp => match vector.arg() {
+            Arg::Number(step) => simplify(&(&vector.src()[0] + step * lane as i64)),
+            _ => lane_of(vector, lane),
+        },
+        Op::Const | Op::And | Op::Or | Op::Lt | Op::Eq | Op::Ne => {
+            let src: Sources = vector.src().iter().map(|operand| value_in_lane(operand, lane)).collect();
+            simplify(&UOp::new(vector.op(), vector.dtype().element(), src, vector.arg().clone()))
+        }
+        _ => lane_of(vector, lane),
+    }
 }
 
 /// The columns of a square matrix of vectors.
@@ -133,7 +159,6 @@ fn lane_of(vector: &UOp, number: usize) -> UOp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::DType;
 
     /// Which element of which row a lane of a vector made of stacks is.
     fn origin(vector: &UOp, lane: usize, rows: &[UOp]) -> (usize, usize) {
@@ -184,6 +209,44 @@ mod tests {
         assert_eq!(gathers(&transpose_tiles(&root(&[0, 1, 2, 4]))), 4);
         assert_eq!(gathers(&transpose_tiles(&root(&[3, 1, 2, 0, 9]))), 1);
         assert_eq!(gathers(&transpose_tiles(&root(&[0, 5, 6, 7, 8, 9]))), 2);
+    }
+
+    #[test]
+    fn rows_that_end_before_the_loop_have_a_condition_each() {
+        let row = UOp::range(2, 0, crate::ir::AxisKind::Loop) * 4;
+        let lanes = |step: i64, base: UOp| {
+            UOp::new(Op::Ramp, DType::INDEX.with_lanes(4), smallvec![simplify(&base)], Arg::Number(step))
+        };
+        let of_lanes = |dtype: DType| dtype.with_lanes(4);
+        let end = UOp::new(Op::Splat, of_lanes(DType::INDEX), smallvec![UOp::index(6)], Arg::None);
+        let gate = UOp::new(Op::Lt, of_lanes(DType::BOOL), smallvec![lanes(1, row.clone()), end], Arg::None);
+        let load = |column: i64, gate: &UOp| {
+            let offset = lanes(32, &row * 32 + column);
+            let src = smallvec![UOp::param(1, DType::F32, 192), offset, gate.clone()];
+            UOp::new(
+                Op::Load,
+                of_lanes(DType::F32),
+                smallvec![UOp::new(Op::Index, of_lanes(DType::F32), src, Arg::None)],
+                Arg::None,
+            )
+        };
+        let loads_of = |root: &UOp| {
+            let nodes = postorder(std::slice::from_ref(root));
+            nodes.iter().filter(|node| node.op() == Op::Load).cloned().collect::<Vec<_>>()
+        };
+        let rows = loads_of(&transpose_tiles(&UOp::sink((0..4).map(|column| load(column, &gate)))));
+        // The first two lines are there in any case: none of theirs.
+        let condition = |load: &UOp| load.src()[0].src().get(2).map(|gate| gate.src()[0].clone());
+        let mut conditions: Vec<UOp> = rows.iter().filter_map(condition).collect();
+        let mut wanted: Vec<UOp> = (2..4).map(|number| simplify(&(&row + number).lt(&UOp::index(6)))).collect();
+        conditions.sort_by_key(UOp::structural_hash);
+        wanted.sort_by_key(UOp::structural_hash);
+        assert_eq!(conditions, wanted);
+        assert!(rows.iter().all(|load| strided(load).is_none()));
+        // Columns under several conditions are no tile.
+        let other = UOp::new(Op::Splat, of_lanes(DType::BOOL), smallvec![row.lt(&UOp::index(3))], Arg::None);
+        let mixed = UOp::sink((0..4).map(|column| load(column, if column == 2 { &other } else { &gate })));
+        assert_eq!(transpose_tiles(&mixed), mixed);
     }
 
     #[test]

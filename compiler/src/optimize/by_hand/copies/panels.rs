@@ -339,7 +339,7 @@ fn results_fill_lanes(results: i64, terms: i64, room: &Room) -> bool {
     results >= room.tile || of_results <= terms as f64 / room.lanes as f64 + ACROSS
 }
 
-/// How many iterations of a loop belong to a block, each so many columns: those that leave the least of tiles, blocks and shares over; of two alike
+/// How many iterations of a loop belong to a block, each so many columns: those that leave the least of tiles, blocks and shares over, of those that fill a tile; of two alike
 /// the larger part. The loop runs once for each iteration outside.
 fn best_part(len: i64, each: i64, outside: i64, room: &Room) -> i64 {
     let again = |count: i64, part: i64| (count + part - 1) / part * part;
@@ -355,8 +355,9 @@ fn best_part(len: i64, each: i64, outside: i64, room: &Room) -> i64 {
         let (cycles, ..) = best_tile_of_panel(&registers, room.near_vectors, most(vectors), most(room.rows));
         shares * reads * blocks * cycles * (vectors * room.lanes) as f64 / columns as f64
     };
+    let least = (room.tile + each - 1) / each;
     // A percent is as good as nothing.
-    (1..=(room.most / each).min(len))
+    (least..=(room.most / each).min(len))
         .rev()
         .min_by(|a, b| (waste(a) * 100.0).round().total_cmp(&(waste(b) * 100.0).round()))
         .unwrap_or(1)

@@ -143,6 +143,8 @@ fn blocks_leave_little_over() {
         registers,
         near_vectors,
     };
+    // One row of 15 would stay near, but fills no tile.
+    assert_eq!(best_part(15, 15, 2, &Room { half: 77, rows: 99, ..room(15, 154, 2) }), 3);
     // 4 of 28 rows of 28 are seven tiles of 16; all of 14 x 14 leave less over than 7 rows would; 7 x 7 fill four tiles in no way.
     let part = |len: i64, near: i64, most: i64| best_part(len, len, 1, &room(near, most, 1));
     assert_eq!(part(28, 200, 400), 4);

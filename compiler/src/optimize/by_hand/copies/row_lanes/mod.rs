@@ -18,9 +18,10 @@
 //! Of rows that fill a vector and many terms, a panel (`panels`) comes from the second cache for each tile of rows, and the last vectors of its rows are partly empty: what takes fewer cycles is counted.
 //!
 //! *Lanes* is the one loop over results that the copied load does not vary with, *columns* are those that it alone varies with, *terms* the loops of the reduction. What both operands vary with stands
-//! outside. Sizes come from `blocks`, and narrow numbers are multiplied as tiles where the machine does that (`tiles`). Partial results must not be added twice, so tiles divide blocks and blocks of terms divide the terms; blocks of results may overlap.
+//! outside. Sizes come from `blocks`, and narrow numbers are multiplied as tiles where the machine does that (`tiles`). Partial results must not be added twice, so tiles divide blocks and blocks of terms divide the terms; blocks of results may overlap,
+//! and one block of lanes that fill no whole vectors is longer than they are (`split_masked`): of 34 channels 40 are computed at once, and windows are copied once.
 //!
-//! Always: made of the opts split, outermost, reorder, accumulate, stage, merge, vectorize, upcast and thread; if one that it needs is refused, nothing is done. Tested below, and by the
+//! Always: made of the opts split, split_masked, outermost, reorder, accumulate, stage, merge, vectorize, upcast and thread; if one that it needs is refused, nothing is done. Tested below, and by the
 //! values of convolutions and their gradients in the test crate.
 
 mod blocks;
@@ -146,7 +147,7 @@ fn run(load: &UOp, ranges: &[&UOp]) -> i64 {
 
 /// Applies the opts, one after the other; `None` if one is refused.
 fn make(choice: &mut Attempts<'_>, shape: &Shape, blocks: &Blocks, lanes: i64) -> Option<()> {
-    let lane = split(choice, shape.sizes.lanes.0, shape.sizes.lanes.1, blocks.lanes)?;
+    let lane = split_lanes(choice, shape.sizes.lanes, blocks.lanes)?;
     let (cut, part) = blocks.columns;
     let cut_column = split(choice, shape.sizes.columns[cut].0, shape.sizes.columns[cut].1, part)?;
     let whole = shape.sizes.columns[cut + 1..].iter().map(|(id, _)| *id);
@@ -185,6 +186,16 @@ fn make(choice: &mut Attempts<'_>, shape: &Shape, blocks: &Blocks, lanes: i64) -
     store_in_squares(choice, &columns, lane, lanes);
     share_blocks(choice, outside.len());
     Some(())
+}
+
+/// Makes blocks of the lanes, or one that is longer than they are; gives the loop inside.
+fn split_lanes(choice: &mut Attempts<'_>, (range, len): Loop, part: i64) -> Option<u32> {
+    if part <= len {
+        return split(choice, range, len, part);
+    }
+    let inner = next_range_id(&choice.kernel);
+    attempt(choice, Opt::SplitMasked { range, len: u32::try_from(part).ok()? })?;
+    Some(inner)
 }
 
 /// Whether the columns' copy lies along its terms: as the operand does, unless neighbouring columns would then be in one set of the nearest cache.
@@ -262,6 +273,13 @@ mod tests {
         assert_eq!(opts.matches("stage(").count(), 2, "{opts}");
         let of_view = Convolution { is_view: true, ..Convolution::new([8, 64, 28, 64]) };
         assert_eq!(of_view.gradient_by_weight(&target(1)), opts, "it may begin anywhere");
+        // No whole vectors: windows are copied once for all 34, of which one block has 40.
+        let of_vectors = |channels: i64| {
+            let target = Target { threads: 2, ..Target::test_avx2() };
+            Convolution::new([4, 64, 28, channels]).gradient_by_weight(&target)
+        };
+        assert!(of_vectors(34).starts_with("split_masked(r0, 40)"), "{}", of_vectors(34));
+        assert!(!of_vectors(64).contains("split_masked"), "{}", of_vectors(64));
         // Fewer channels than lanes.
         assert!(!gradient([8, 64, 28, 8], 1).contains("accumulate(r5, "));
     }
