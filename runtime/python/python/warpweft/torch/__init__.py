@@ -86,8 +86,7 @@ def _compiled(module: Any, example_inputs: Any, about: Callable[[Any], Any]) -> 
 
 def backend(module: Any, example_inputs: Any, **options: Any) -> Callable[..., Any]:
     """The backend that `torch.compile(model, backend="warpweft")` finds."""
-    make = _warm.compiled if _warm.is_kept(module, example_inputs) else _compiled
-    compiled, graphs = make(module, example_inputs, _about)
+    compiled, graphs = _warm.compiled(module, example_inputs, _about) or _compiled(module, example_inputs, _about)
     if len(graphs) != 1 or len(graphs[0][0].placeholders) != len(example_inputs):
         return compiled
     ((graph, marked),) = graphs

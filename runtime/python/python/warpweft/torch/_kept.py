@@ -26,7 +26,7 @@ class Stale(Exception):
     """What was kept is damaged, or is another version's."""
 
 
-class KeptGraph(OutputCode):  # type: ignore[misc]
+class KeptGraph(OutputCode):
     """A graph as a callable over a list of tensors.
 
     The graph of gradients is looked at when it is first called, as where nothing is kept: a program that wants no gradients hears nothing of its ops.
@@ -41,8 +41,8 @@ class KeptGraph(OutputCode):  # type: ignore[misc]
         self.why_not = ""
         try:
             self.data: bytes = _packed.packed(module)
-        except _packed.Unknown as why:
-            self.data, self.why_not = b"", f"{why}"
+        except Exception as why:  # whatever it is, the graph runs as well without being kept
+            self.data, self.why_not = b"", f"{why}" or type(why).__name__
         self.module: Any = module
         self.graph: Optional[Graph] = None
 

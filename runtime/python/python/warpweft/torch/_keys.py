@@ -90,13 +90,14 @@ class _Details(theirs.AOTAutogradCacheDetails):
 def _ours(example_inputs: Any) -> list[Any]:
     """What PyTorch's key leaves out."""
     cuda: Any = torch.backends.cuda
+    deterministic: Any = torch.utils.deterministic
     switches = [
         torch.compiler.config.cache_key_tag,
         torch.get_default_dtype(),
         torch.is_inference_mode_enabled(),
         torch.is_deterministic_algorithms_warn_only_enabled(),
-        torch.utils.deterministic.fill_uninitialized_memory,  # type: ignore[attr-defined]
-        torch.backends.mkldnn.enabled,  # type: ignore[attr-defined]
+        deterministic.fill_uninitialized_memory,
+        torch.backends.mkldnn.enabled,
         torch.get_float32_matmul_precision(),
         str(torch.get_default_device()),
         *(getattr(cuda, f"{name}_sdp_enabled")() for name in ("flash", "mem_efficient", "math", "cudnn")),
@@ -107,7 +108,8 @@ def _ours(example_inputs: Any) -> list[Any]:
 def _told(value: Any) -> list[Any]:
     """Of a variable number its range; of a tensor how it lies in memory, and what it is for autograd."""
     if isinstance(value, torch.SymInt):
-        return ["length", str(value.node.shape_env.var_to_range.get(value.node.expr))]
+        environment: Any = value.node.shape_env
+        return ["length", str(environment.var_to_range.get(value.node.expr))]
     if not isinstance(value, torch.Tensor):
         return [str(type(value))]
     size, offset = value.untyped_storage().nbytes(), value.storage_offset()

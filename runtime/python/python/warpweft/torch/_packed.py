@@ -92,7 +92,7 @@ def is_of_torch(target: Any) -> bool:
     if isinstance(target, torch._ops.OpOverloadPacket):
         return target._qualified_op_name.split("::")[0] in _SPACES
     if isinstance(target, torch._ops.HigherOrderOperator):
-        return getattr(torch.ops.higher_order, target.name(), None) is target
+        return getattr(torch.ops.higher_order, target._name, None) is target
     home = getattr(target, "__module__", None)
     return home.split(".")[0] in _MODULES if home else any(getattr(module, target.__name__, None) == target for module in _HOMES)
 
@@ -149,7 +149,7 @@ def _named(target: Any) -> Any:
         space, _, name = target._schema.name.partition("::")
         found: Any = Op(space, name, target._overloadname)
     elif isinstance(target, torch._ops.HigherOrderOperator):
-        found = Op("higher_order", target.name(), "")
+        found = Op("higher_order", target._name, "")
     else:
         found = Function(getattr(target, "__module__", None) or "torch", getattr(target, "__qualname__", None) or target.__name__)
     if _found(found) is not target:

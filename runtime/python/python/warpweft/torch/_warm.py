@@ -9,6 +9,7 @@ others may write to, damaged files) means that a program is compiled as if there
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import shutil
 from collections.abc import Iterator, Mapping
@@ -19,6 +20,9 @@ from warpweft.torch._decompositions import decompositions, left_whole
 
 # So many bytes are kept at most; beyond, what was used last the longest ago is removed.
 _MOST_BYTES = 256 << 20
+# How often something was kept; whether it is too much is looked at now and then.
+_count = itertools.count()
+_NOW_AND_THEN = 64
 
 
 def _setting(name: str) -> tuple[str, bool]:
@@ -49,9 +53,9 @@ def _is_own(path: Path) -> bool:
             found = one.stat()
             if hasattr(os, "geteuid") and (found.st_uid != os.geteuid() or found.st_mode & 0o022):
                 return False
+        return os.access(path, os.W_OK)
     except OSError:
         return False
-    return True
 
 
 def is_kept(module: Any, example_inputs: Any) -> bool:
@@ -60,18 +64,21 @@ def is_kept(module: Any, example_inputs: Any) -> bool:
     try:
         import torch
         from torch._functorch import config
+        from torch._functorch._aot_autograd import autograd_cache
         from torch._functorch.aot_autograd import SerializableAOTDispatchCompiler  # type: ignore[attr-defined]
         from torch._inductor import config as of_functions
 
         from warpweft.torch import _keys, _kept
 
         # What another PyTorch may not have is asked for here.
-        cache = _keys.theirs.AOTAutogradCache
-        _ = cache._get_tmp_dir_for_key, _keys.theirs.autograd_cache_key, _kept.KeptGraph, SerializableAOTDispatchCompiler
+        _ = autograd_cache.AOTAutogradCache._get_tmp_dir_for_key, autograd_cache.autograd_cache_key
+        _ = _kept.KeptGraph, SerializableAOTDispatchCompiler
         _ = config.bundled_autograd_cache, config.force_non_lazy_backward_lowering
         is_on = config.enable_autograd_cache and not torch.compiler.config.force_disable_caches
         # Who lays a wrapper around functions that were found does so for inductor's.
         is_on = is_on and getattr(of_functions, "cudagraph_policy", None) is None and torch._guards.TracingContext.try_get() is not None
+        # Processes that compute together find together or not at all, and one may see another folder.
+        is_on = is_on and not (torch.distributed.is_available() and torch.distributed.is_initialized())
         return is_on and where is not None and _is_own(where) and _keys.is_told(module, example_inputs)
     except (ImportError, AttributeError, TypeError, OSError, RuntimeError, NotImplementedError):
         return False
@@ -102,16 +109,17 @@ def _keeping(where: Path) -> Iterator[None]:
 
     from warpweft.torch import _keys
 
-    cache: Any = autograd_cache.AOTAutogradCache
+    module: Any = autograd_cache
+    cache: Any = module.AOTAutogradCache
     with compile_lock:
-        folder_of, key_of = vars(cache)["_get_tmp_dir_for_key"], autograd_cache.autograd_cache_key
+        folder_of, key_of = vars(cache)["_get_tmp_dir_for_key"], module.autograd_cache_key
         cache._get_tmp_dir_for_key = classmethod(lambda cls, key: _of_key(where, key))
-        autograd_cache.autograd_cache_key = _keys.key
+        module.autograd_cache_key = _keys.key
         try:
             with config.patch(bundled_autograd_cache=True, force_non_lazy_backward_lowering=True):
                 yield
         finally:
-            cache._get_tmp_dir_for_key, autograd_cache.autograd_cache_key = folder_of, key_of
+            cache._get_tmp_dir_for_key, module.autograd_cache_key = folder_of, key_of
 
 
 def _of_key(where: Path, key: str) -> str:
@@ -140,8 +148,26 @@ def _tidy(where: Path) -> None:
             total -= sizes[path]
 
 
-def compiled(module: Any, example_inputs: Any, about: Callable[[Any], Any]) -> tuple[Callable[..., Any], list[tuple[Any, Any]]]:
-    """What AOTAutograd makes or made of a graph, with the graphs for inference in it and what is to be known of them."""
+# What a backend makes: a function, and the graphs for inference in it with what is to be known of them.
+Made = tuple[Callable[..., Any], list[tuple[Any, Any]]]
+
+
+def compiled(module: Any, example_inputs: Any, about: Callable[[Any], Any]) -> Optional[Made]:
+    """What AOTAutograd makes or made of a graph; none where it is to be made without being kept."""
+    if not is_kept(module, example_inputs):
+        return None
+    from torch._dynamo import exc
+
+    begun_anew: Any = getattr(exc, "RestartAnalysis", ())
+    try:
+        return _found_or_made(module, example_inputs, about)
+    except begun_anew:
+        raise
+    except Exception:  # it comes again if it is not of the cache
+        return None
+
+
+def _found_or_made(module: Any, example_inputs: Any, about: Callable[[Any], Any]) -> Made:
     from torch._dynamo.backends.common import aot_autograd
     from torch._functorch.aot_autograd import SerializableAOTDispatchCompiler  # type: ignore[attr-defined]
     from torch._guards import TracingContext
@@ -166,11 +192,10 @@ def compiled(module: Any, example_inputs: Any, about: Callable[[Any], Any]) -> t
         inference_compiler=compiler_of(INFERENCE),
         decompositions=_Decompositions(),  # type: ignore[arg-type]
     )
-    where = folder()
-    assert where is not None
+    where = folder() or Path()
     with _keeping(where), left_whole(), reading(read):
         found: Callable[..., Any] = compiler(module, example_inputs)
-    if made:
+    if made and next(_count) % _NOW_AND_THEN == 0:
         _tidy(where)
     # Where something was read and could not be used, all was made.
     graphs = [graph for graph in made or read if graph.kind != BACKWARD]
