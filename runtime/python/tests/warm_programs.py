@@ -124,8 +124,17 @@ def branches(call):
     return [model(torch.ones(3)), model(-torch.ones(3))]
 
 
+def solved(call):
+    """A program whose checks have effects, in an order that PyTorch keeps by tokens."""
+    a, b = torch.randn(3, 3, requires_grad=True), torch.randn(3, 2)
+    y = call(torch.linalg.solve)(a, b)
+    y.sum().backward()
+    return [y.detach(), a.grad]
+
+
 PROGRAMS = [
     conv, training, lengths, lengths_in_bounds, trained_lengths, in_place, aliases, left_to_torch, dropout, constants, updated, held, checkpointed, branches,
+    solved,
 ]  # fmt: skip
 
 

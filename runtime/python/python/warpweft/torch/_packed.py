@@ -19,6 +19,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import _disable_current_modes
 
 _SPACES = {"aten", "prims"}
+# Ops of higher order that are told by name. Not those that have effects: where a graph is found, PyTorch does not give it the tokens that these take.
+_HIGHER = {"run_and_save_rng_state", "run_with_rng_state"}
 _MODULES = {"torch", "math", "operator", "_operator", "builtins"}
 # Where functions are that do not say where.
 _HOMES = (torch, torch.nn.functional, torch._C._nn, torch._C._linalg, torch._C._fft, torch._C._special)  # type: ignore[attr-defined]
@@ -149,6 +151,8 @@ def _named(target: Any) -> Any:
         space, _, name = target._schema.name.partition("::")
         found: Any = Op(space, name, target._overloadname)
     elif isinstance(target, torch._ops.HigherOrderOperator):
+        if target._name not in _HIGHER:
+            raise Unknown(f"{target} may have graphs or effects")
         found = Op("higher_order", target._name, "")
     else:
         found = Function(getattr(target, "__module__", None) or "torch", getattr(target, "__qualname__", None) or target.__name__)

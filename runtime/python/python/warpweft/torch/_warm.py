@@ -12,6 +12,7 @@ import contextlib
 import itertools
 import os
 import shutil
+import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Callable, Optional
@@ -46,12 +47,12 @@ def folder() -> Optional[Path]:
 
 
 def _is_own(path: Path) -> bool:
-    """Whether none but this user may write to a folder, which is made where there is none: what is read from it is as good as code."""
+    """Whether none but this user may write to a folder, which is made where there is none: what is read from it is as good as code. False where files have no owners."""
     try:
         for one in (path.parent, path):
             one.mkdir(mode=0o700, parents=True, exist_ok=True)
-            found = one.stat()
-            if hasattr(os, "geteuid") and (found.st_uid != os.geteuid() or found.st_mode & 0o022):
+            found = one.lstat() if one is path else one.stat()
+            if not hasattr(os, "geteuid") or not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
                 return False
         return os.access(path, os.W_OK)
     except OSError:
