@@ -20,6 +20,7 @@ from warpweft.torch._graph import Graph
 
 FORWARD, BACKWARD, INFERENCE = "forward", "backward", "inference"
 _state = threading.local()
+_building = threading.RLock()
 
 
 class Stale(Exception):
@@ -50,9 +51,11 @@ class KeptGraph(OutputCode):
         return self.built()(*inputs)
 
     def built(self) -> Graph:
-        """The graph, which is looked at once."""
+        """The graph, which is looked at once; gradients may be computed in several threads."""
         if self.graph is None:
-            self.graph, self.module = Graph(self.module), None
+            with _building:
+                if self.graph is None:
+                    self.graph = Graph(self.module)
         return self.graph
 
     def __getstate__(self) -> dict[str, Any]:
