@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
-from warpweft.torch import _device, _tracing
+from warpweft.torch import _device, _tracing, _warm
 from warpweft.torch._counters import counters
 from warpweft.torch._decompositions import decompositions, left_whole
 from warpweft.torch._graph import Graph
@@ -49,8 +49,22 @@ def _outputs_of_lengths(context: Any) -> list[tuple[int, set[int]]]:
     return [(position, set(output.dynamic_dims)) for position, output in enumerate(outputs) if output.dynamic_dims]
 
 
-def backend(module: Any, example_inputs: Any, **options: Any) -> Callable[..., Any]:
-    """The backend that `torch.compile(model, backend="warpweft")` finds."""
+def _marker() -> Any:
+    """Tells Dynamo which lengths of a result change; none in another PyTorch, which marks them elsewhere."""
+    try:
+        from torch._functorch._aot_autograd.runtime_wrappers import mark_dynamo_propagated_dynamic_indices as mark
+    except ImportError:
+        return None
+    return mark
+
+
+def _about(context: Any) -> Any:
+    """What is to be known of a graph for inference that is called without AOTAutograd; none where that has more to do."""
+    return _outputs_of_lengths(context) if _is_plain(context) else None
+
+
+def _compiled(module: Any, example_inputs: Any, about: Callable[[Any], Any]) -> tuple[Callable[..., Any], list[tuple[Graph, Any]]]:
+    """What AOTAutograd makes of a graph, with the graphs for inference in it and what is to be known of them."""
     from torch._dynamo.backends.common import aot_autograd
     from torch._functorch.aot_autograd import make_boxed_func  # type: ignore[attr-defined]
     from torch._guards import TracingContext
@@ -59,23 +73,26 @@ def backend(module: Any, example_inputs: Any, **options: Any) -> Callable[..., A
 
     def compile_inference(module: Any, example_inputs: Any) -> Callable[..., Any]:
         graphs.append(Graph(module))
-        return make_boxed_func(graphs[0])
+        return make_boxed_func(graphs[-1])
 
     compiler = aot_autograd(
         fw_compiler=compile_graph, bw_compiler=compile_graph, inference_compiler=compile_inference, decompositions=decompositions()
     )
     with left_whole():
         compiled: Callable[..., Any] = compiler(module, example_inputs)
-    context = TracingContext.try_get()
-    if len(graphs) != 1 or len(graphs[0].placeholders) != len(example_inputs) or not _is_plain(context):
+    known = about(TracingContext.try_get())
+    return compiled, [(graph, known) for graph in graphs]
+
+
+def backend(module: Any, example_inputs: Any, **options: Any) -> Callable[..., Any]:
+    """The backend that `torch.compile(model, backend="warpweft")` finds."""
+    compiled, graphs = _warm.compiled(module, example_inputs, _about) or _compiled(module, example_inputs, _about)
+    if len(graphs) != 1 or len(graphs[0][0].placeholders) != len(example_inputs):
         return compiled
-    (graph,) = graphs
-    marked = _outputs_of_lengths(context)
-    try:
-        from torch._functorch._aot_autograd.runtime_wrappers import mark_dynamo_propagated_dynamic_indices as mark
-    except ImportError:
-        if marked:
-            return compiled  # another PyTorch, which marks them elsewhere
+    ((graph, marked),) = graphs
+    mark = _marker()
+    if marked is None or marked and mark is None:
+        return compiled
 
     def call(*args: Any) -> Any:
         """The graph itself once it is one function, and AOTAutograd's way to it until then."""
