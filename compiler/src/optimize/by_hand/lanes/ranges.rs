@@ -16,6 +16,9 @@ use crate::target::Target;
 /// Steps of a reduction over lanes that take as long as summing up the lanes.
 const STEPS_OF_SUM: f64 = 4.0;
 
+/// Bytes of a vector from which on gathers are worth it: those of AVX-512.
+const BYTES_OF_GATHERS: i64 = 64;
+
 #[derive(Default)]
 pub(crate) struct VectorChoice {
     /// An output range and its lanes.
@@ -47,7 +50,8 @@ pub(crate) fn choose_vector(survey: &Survey, target: &Target) -> VectorChoice {
         .map(|(_, id)| {
             let lanes = lanes_of_square(survey, target, id, survey.lanes(target, id, survey.most(id)));
             (id, lines_together(survey, target, id, lanes))
-        });
+        })
+        .filter(|(id, lanes)| !is_better_one_by_one(survey, target, *id, *lanes));
     let mut lanes: Vec<u32> = output.iter().map(|(id, _)| *id).collect();
     let mut choice = VectorChoice { output, inner: Vec::new() };
     for &number in &order {
@@ -59,6 +63,14 @@ pub(crate) fn choose_vector(survey: &Survey, target: &Target) -> VectorChoice {
         }
     }
     choice
+}
+
+/// Whether elements that numbers in memory choose are better loaded one by one, as copies of them are: with vectors of 64 bytes the machine gathers them, with shorter ones each is loaded by itself all
+/// the same. Where more is computed from them, lanes save more than they cost.
+fn is_better_one_by_one(survey: &Survey, target: &Target, id: u32, lanes: u32) -> bool {
+    let are_short = target.blocks.is_none() && i64::from(target.vector_bytes) < BYTES_OF_GATHERS;
+    let cost = survey.cycles_of_gathers(id);
+    are_short && survey.inner.is_empty() && cost > 0.0 && cost >= survey.cycles_saved_by_lanes(id, lanes)
 }
 
 /// Whether lanes along an output range save more cycles than those that the loops inside wish for, though what they load lies apart: of short rows, lanes inside are few
@@ -214,6 +226,27 @@ mod tests {
         };
         assert!(opts(9).starts_with("vectorize(r1, 16)"), "{}", opts(9));
         assert!(opts(2).starts_with("vectorize(r1, 8)"), "{}", opts(2));
+    }
+
+    #[test]
+    fn elements_that_memory_chooses_are_copied_one_by_one_where_vectors_are_short() {
+        let opts = |value: &str, target: &Target| {
+            let text = format!(
+                "graph %chosen(y: f32[64, 100], x: f32[5000], i: i64[64, 100]) {{
+  g = gather x, i, axis 0
+{value}
+  done = store y, v
+  k = sink done
+  return k
+}}"
+            );
+            let ast = parse(&text).expect("a graph").roots[0].clone();
+            Opts::List(choose(&loops_of(&ast, &mut Silent), target).applied).to_string()
+        };
+        let (copied, computed) = ("  v = neg g", "  e = exp2 g\n  v = sin e");
+        assert!(!opts(copied, &Target::test_avx2()).contains("vectorize"), "{}", opts(copied, &Target::test_avx2()));
+        assert!(opts(computed, &Target::test_avx2()).contains("vectorize"), "much is computed");
+        assert!(opts(copied, &Target::test_avx512()).contains("vectorize"), "the machine gathers");
     }
 
     #[test]

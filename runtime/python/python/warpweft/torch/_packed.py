@@ -36,7 +36,7 @@ class Unknown(Exception):
 class NodeIndex(NamedTuple):
     """A node as an argument: its index in the graph."""
 
-    index: int
+    position: int
 
 
 class Op(NamedTuple):
@@ -192,7 +192,7 @@ def _argument(value: Any, indices: dict[Any, NodeIndex]) -> Any:
 def _given(value: Any, nodes: list[Any]) -> Any:
     """An argument again."""
     if isinstance(value, NodeIndex):
-        return nodes[value.index]
+        return nodes[value.position]
     if isinstance(value, (Op, Function)):
         return _found(value)
     if isinstance(value, Slice):
