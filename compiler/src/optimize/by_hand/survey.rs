@@ -257,7 +257,7 @@ impl Survey {
     /// What lanes along a range cost beside [`Survey::cycles_saved_by_lanes`] where numbers in memory say which elements are loaded, and vectors are too short for gathers that are worth it.
     pub(crate) fn cycles_of_gathers(&self, id: u32) -> f64 {
         let gathers =
-            |access: &&AccessPattern| !access.is_store && access.is_told_by_memory && access.depends.contains(id);
+            |access: &&AccessPattern| !access.is_store && access.is_told_by_memory && access.irregular.contains(id);
         self.accesses.iter().filter(gathers).map(|access| (GATHERED - APART) * access.weight).sum()
     }
 

@@ -247,6 +247,16 @@ mod tests {
         assert!(!opts(copied, &Target::test_avx2()).contains("vectorize"), "{}", opts(copied, &Target::test_avx2()));
         assert!(opts(computed, &Target::test_avx2()).contains("vectorize"), "much is computed");
         assert!(opts(copied, &Target::test_avx512()).contains("vectorize"), "the machine gathers");
+        // Of rows that memory chooses, lanes lie in order.
+        let text = "graph %rows(y: f32[100, 40], x: f32[500, 40], i: i64[100]) {
+  g = gather x, i, axis 0
+  done = store y, g
+  k = sink done
+  return k
+}";
+        let ast = parse(text).expect("a graph").roots[0].clone();
+        let opts = Opts::List(choose(&loops_of(&ast, &mut Silent), &Target::test_avx2()).applied).to_string();
+        assert!(opts.contains("vectorize(r1, 8)"), "{opts}");
     }
 
     #[test]
