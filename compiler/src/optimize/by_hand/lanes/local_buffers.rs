@@ -19,6 +19,10 @@ const OPS_AFTER_MIN: f64 = 8.0;
 const PARTS_PER_THREAD: i64 = 4;
 /// Longest part of that loop that a local buffer is filled for.
 const PART_MAX: i64 = 64;
+/// By how much a part that fills no whole vectors must be more even for the threads.
+const MORE_EVEN: f64 = 1.1;
+/// One of so many iterations of a part is what threads wait for each other at the end.
+const PART_WAITED: i64 = 16;
 /// How much more work may be there after reductions were kept.
 const WORK_AGAIN_MAX: f64 = 1.2;
 /// How often packed loads are read again: at least as often as it takes to copy what is summed in cycles of a sum across lanes, within bounds.
@@ -72,7 +76,22 @@ fn part_to_materialize(choice: &Attempts<'_>, survey: &Survey, range: u32) -> Op
     let is_shared = survey.outputs.first().is_some_and(|outermost| range_id(outermost) == range);
     let lanes = i64::from(choice.target.costs.vector_lanes);
     let part = (len / parts / lanes * lanes).clamp(lanes, PART_MAX);
-    (choice.threads > 1 && is_shared && len >= 2 * part).then_some(part as u32)
+    (choice.threads > 1 && is_shared && len >= 2 * part)
+        .then_some(even_for_threads(len, part, lanes, choice.threads) as u32)
+}
+
+/// A part of a loop, or another one, no shorter than so many lanes, that leaves the busiest thread much less: parts are few where they are long, and the last one overlaps the one before it.
+///
+/// ```text
+/// 68 rows, 2 threads: 3 of 5 parts of 16 are 48 for the busiest, 2 of 4 parts of 17 are 34
+/// ```
+fn even_for_threads(len: i64, part: i64, lanes: i64, threads: u32) -> i64 {
+    let threads = i64::from(threads);
+    let busiest = |part: i64| ((len + part - 1) / part + threads - 1) / threads * part;
+    // Of two alike the shorter: a thread that is late leaves less for the others to wait for.
+    let cost = |part: &i64| busiest(*part) * PART_WAITED + part;
+    let best = (lanes..=PART_MAX.min(len)).min_by_key(cost).unwrap_or(part);
+    if busiest(best) as f64 * MORE_EVEN <= busiest(part) as f64 { best } else { part }
 }
 
 /// The range along which a reduction over lanes is kept.
@@ -156,6 +175,7 @@ fn rereads(survey: &Survey, reduction: &InnerLoops, access: &AccessPattern, lane
 
 #[cfg(test)]
 mod tests {
+    use super::even_for_threads;
     use crate::cost_model::predict;
     use crate::ir::UOp;
     use crate::ir::text::parse;
@@ -223,6 +243,14 @@ mod tests {
         let target = Target { threads, ..Target::test_avx512() };
         let choice = choose(&loops_of(&ast, &mut Silent), &target);
         Opts::List(choice.applied).to_string()
+    }
+
+    #[test]
+    fn parts_of_few_rows_are_even_for_the_threads() {
+        let part = |len: i64, threads: u32| even_for_threads(len, 16, 16, threads);
+        assert_eq!([part(68, 2), part(33, 2), part(106, 2), part(141, 2)], [17, 17, 18, 18]);
+        // As even as can be, or nearly so: whole vectors.
+        assert_eq!([part(64, 2), part(128, 2), part(190, 2), part(68, 5)], [16; 4]);
     }
 
     #[test]
