@@ -1,14 +1,22 @@
 //! The two traversals that everybody uses, without recursion: operands before users, and rebuilding with replacements.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 use super::dim::Dim;
 use super::uop::{Sources, UOp};
 
-/// Nodes that walks make room for before they know how many there are: those of a small kernel, so that tables do not grow again and again.
+/// Nodes that walks make room for before they know how many there are: those of a small kernel, so that lists do not grow again and again.
 const NODES_EXPECTED: usize = 56;
+/// A table of so many places is kept for the next walk. Emptying a larger one would cost small walks more than making one.
+const PLACES_KEPT: usize = 1024;
+
+thread_local! {
+    /// The table of the last walk of this thread, empty.
+    static SEEN: RefCell<FxHashSet<usize>> = RefCell::default();
+}
 
 /// Every node below `roots` once, each after its operands. The order depends on the graph alone.
 pub fn postorder(roots: &[UOp]) -> Vec<UOp> {
@@ -18,19 +26,23 @@ pub fn postorder(roots: &[UOp]) -> Vec<UOp> {
 /// As [`postorder`], but nodes for which `stop` holds are listed without what is below them.
 pub fn postorder_until(roots: &[UOp], stop: impl Fn(&UOp) -> bool) -> Vec<UOp> {
     let mut order = Vec::with_capacity(NODES_EXPECTED);
-    let mut seen: FxHashSet<&UOp> = FxHashSet::with_capacity_and_hasher(NODES_EXPECTED, FxBuildHasher);
-    // The path to the node at hand, each with the operands that are still to be visited. Nothing is counted or copied on the way: most of
-    // what passes do is walking.
+    // By identity: the roots keep all of them alive. Most of what passes do is walking, so tables are made once per thread.
+    let mut seen = SEEN.take();
+    // The path to the node at hand, each with the operands that are still to be visited. Nothing is counted or copied on the way.
     let mut path: Vec<(&UOp, std::slice::Iter<'_, UOp>)> = Vec::new();
     for root in roots {
         let mut next = Some(root);
         while let Some(node) = next {
-            if seen.insert(node) {
+            if seen.insert(node.identity()) {
                 let below = if stop(node) { [].iter() } else { node.src().iter() };
                 path.push((node, below));
             }
             next = following(&mut path, &mut order);
         }
+    }
+    if seen.capacity() <= PLACES_KEPT {
+        seen.clear();
+        SEEN.replace(seen);
     }
     order
 }
@@ -52,16 +64,18 @@ pub fn rebuild(root: &UOp, mut replace: impl FnMut(&UOp, UOp) -> UOp) -> UOp {
     let order = postorder(std::slice::from_ref(root));
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::with_capacity_and_hasher(order.len(), FxBuildHasher);
     for node in order {
-        let new = replace(&node, with_mapped_sources(&node, |operand| done[operand].clone()));
+        let new = replace(&node, with_mapped_sources(&node, |operand| &done[operand]));
         done.insert(node, new);
     }
     done.remove(root).unwrap_or_else(|| root.clone())
 }
 
 /// The node over mapped operands; itself if none changed.
-pub fn with_mapped_sources(node: &UOp, map: impl Fn(&UOp) -> UOp) -> UOp {
-    let src: Sources = node.src().iter().map(map).collect();
-    if src[..] == *node.src() { node.clone() } else { node.with_src(src) }
+pub fn with_mapped_sources<'n>(node: &'n UOp, map: impl Fn(&'n UOp) -> &'n UOp) -> UOp {
+    if node.src().iter().all(|operand| map(operand) == operand) {
+        return node.clone();
+    }
+    node.with_src(node.src().iter().map(|operand| map(operand).clone()).collect::<Sources>())
 }
 
 /// The graph with nodes exchanged, in operands and in symbolic dims alike. What replaces a node is not searched again.

@@ -212,7 +212,7 @@ pub fn substitute_ranges(root: &UOp, map: &FxHashMap<UOp, NewRanges>) -> UOp {
                 _ => node.with_src(src),
             }
         } else {
-            crate::ir::with_mapped_sources(&node, |operand| done[operand].clone())
+            crate::ir::with_mapped_sources(&node, |operand| &done[operand])
         };
         done.insert(node, new);
     }

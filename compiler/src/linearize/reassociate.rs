@@ -34,7 +34,7 @@ pub fn reassociate(root: &UOp) -> UOp {
         }
         let new = match family(node) {
             Some(op) => chains.rebuild(node, op),
-            None => with_mapped_sources(node, |operand| chains.done[operand].clone()),
+            None => with_mapped_sources(node, |operand| &chains.done[operand]),
         };
         chains.done.insert(node, new);
     }

@@ -30,7 +30,7 @@ pub fn share_loops(root: &UOp) -> UOp {
         for range in closed_ranges(&node) {
             set.remove(range_id(range));
         }
-        let mut new = with_mapped_sources(&node, |operand| done[operand].clone());
+        let mut new = with_mapped_sources(&node, |operand| &done[operand]);
         if node.op() == Op::Range {
             set.insert(range_id(&node));
         }

@@ -34,7 +34,7 @@ pub fn order_reductions(root: &UOp) -> UOp {
     let steps = steps_of_ranges(&order, root);
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
     for node in order {
-        let mut new = with_mapped_sources(&node, |operand| done[operand].clone());
+        let mut new = with_mapped_sources(&node, |operand| &done[operand]);
         if has_several(&node) {
             let mut closed = closed_ranges(&new).to_vec();
             let known: Option<Vec<Step>> = closed.iter().map(|range| steps.get(&range_id(range)).copied()).collect();

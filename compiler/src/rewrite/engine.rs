@@ -8,11 +8,13 @@
 //!
 //! Tests: the unit tests below; every rule set is checked against the interpreter by properties.
 
-use rustc_hash::{FxBuildHasher, FxHashMap};
+use std::cell::RefCell;
+
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::rules::RuleSet;
-use crate::ir::{Arg, Dim, Sources, UOp};
+use crate::ir::{Arg, Dim, UOp, with_mapped_sources};
 
 /// Why a rewrite stopped before nothing was left to do: a bug in a rule set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -72,9 +74,10 @@ pub fn rewrite_gradually(
     is_leaf: fn(&UOp) -> bool,
     settled: fn(&UOp),
 ) -> (UOp, Option<HitLimit>) {
-    let mut rewriter = Rewriter { is_leaf, settled, ending: Some(ending), ..Rewriter::new(sets) };
+    let mut rewriter = Rewriter::new(sets);
+    (rewriter.is_leaf, rewriter.settled, rewriter.ending) = (is_leaf, settled, Some(ending));
     match rewriter.run(root, &mut ()) {
-        Ok(new) => (new, rewriter.passed),
+        Ok(new) => (new, rewriter.passed.take()),
         Err(limit) => (root.clone(), Some(limit)),
     }
 }
@@ -82,8 +85,13 @@ pub fn rewrite_gradually(
 /// Hits that the rewriting of one node and of all that comes of it may take once the budget of the whole has run out.
 const HITS_BEHIND_BUDGET: usize = 256;
 
-/// Nodes that a rewrite makes room for: those of a small kernel, with what they were before.
-const NODES_EXPECTED: usize = 112;
+/// A table of results of so many places is kept for the next rewrite. Emptying a larger one would cost small rewrites more than making one.
+const PLACES_KEPT: usize = 1024;
+
+thread_local! {
+    /// The table of the last rewrite of this thread, empty: passes rewrite many small expressions.
+    static DONE: RefCell<FxHashMap<UOp, UOp>> = RefCell::default();
+}
 
 /// A rewrite in progress, which remembers results: several roots may be rewritten after one another.
 pub struct Rewriter<'s> {
@@ -120,7 +128,7 @@ impl<'s> Rewriter<'s> {
     pub fn new(sets: &[&'s RuleSet]) -> Rewriter<'s> {
         Rewriter {
             sets: sets.iter().copied().collect(),
-            done: FxHashMap::with_capacity_and_hasher(NODES_EXPECTED, FxBuildHasher),
+            done: DONE.try_with(RefCell::take).unwrap_or_default(),
             visited: 0,
             hits: FxHashMap::default(),
             hit_count: 0,
@@ -205,8 +213,7 @@ impl<'s> Rewriter<'s> {
     }
 
     fn rebuild(&self, node: &UOp) -> UOp {
-        let src: Sources = node.src().iter().map(|operand| self.known(operand).clone()).collect();
-        if src[..] == *node.src() { node.clone() } else { node.with_src(src) }
+        with_mapped_sources(node, |operand| self.known(operand))
     }
 
     fn apply(&mut self, node: &UOp, listener: &mut dyn HitListener) -> Result<Option<UOp>, HitLimit> {
@@ -238,6 +245,17 @@ impl<'s> Rewriter<'s> {
         counts.sort_by_key(|(rule, count)| (std::cmp::Reverse(*count), *rule));
         let (hottest_rule, hottest_hits) = counts.first().copied().unwrap_or(("none", 0));
         HitLimit { limit, hottest_rule, hottest_hits }
+    }
+}
+
+impl Drop for Rewriter<'_> {
+    fn drop(&mut self) {
+        if self.done.capacity() <= PLACES_KEPT {
+            self.done.clear();
+            let done = std::mem::take(&mut self.done);
+            // A thread that is ending has no table any more.
+            let _ = DONE.try_with(|kept| kept.replace(done));
+        }
     }
 }
 

@@ -126,7 +126,7 @@ fn computed(graph: &Graph, position: u32, done: &FxHashMap<u32, UOp>) -> UOp {
         Op::Write => panic!("bug in the compiler: a kernel reads part of what it writes"),
         _ => {
             let by_node: FxHashMap<&UOp, u32> = node.src().iter().zip(src.iter().copied()).collect();
-            with_mapped_sources(node, |operand| done[&by_node[operand]].clone())
+            with_mapped_sources(node, |operand| &done[&by_node[operand]])
         }
     }
 }

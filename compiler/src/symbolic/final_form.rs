@@ -23,6 +23,9 @@ use crate::ir::{Op, UOp, postorder, with_mapped_sources};
 pub(super) fn with_few_ops(canonical: &UOp) -> UOp {
     let mut root = canonical.clone();
     let mut nodes = postorder(std::slice::from_ref(&root));
+    if !nodes.iter().any(may_change) {
+        return root;
+    }
     let has = |op: Op| nodes.iter().any(|node| node.op() == op);
     let (compares, divides) = (has(Op::Lt), has(Op::IDiv));
     if compares {
@@ -41,6 +44,16 @@ pub(super) fn with_few_ops(canonical: &UOp) -> UOp {
         writer.done.insert(node, new);
     }
     writer.done.remove(&root).unwrap_or(root)
+}
+
+/// Whether a node is one of those that [`Writer::write`] may write otherwise than it stands.
+fn may_change(node: &UOp) -> bool {
+    let is_of_index = || node.src().first().is_some_and(|operand| operand.dtype() == DType::INDEX);
+    match node.op() {
+        Op::IDiv | Op::Mod | Op::Lt | Op::Eq | Op::Ne => is_of_index(),
+        Op::Where => true,
+        _ => is_linear(node),
+    }
 }
 
 struct Writer {
@@ -87,7 +100,7 @@ impl Writer {
     }
 
     fn as_it_stands(&self, node: &UOp) -> UOp {
-        with_mapped_sources(node, |operand| self.done[operand].clone())
+        with_mapped_sources(node, |operand| &self.done[operand])
     }
 
     /// `-x // c` is `x // -c`.
@@ -153,13 +166,17 @@ impl Writer {
     }
 
     fn write_sum(&mut self, node: &UOp) -> UOp {
-        let sum = Sum::of(node);
-        self.sum(&sum)
+        let (key, sum) = Sum::with_canonical_node(node);
+        self.sum_of(key, &sum)
     }
 
     /// A sum of canonical atoms, as written.
     fn sum(&mut self, sum: &Sum) -> UOp {
-        let key = sum.to_uop();
+        self.sum_of(sum.to_uop(), sum)
+    }
+
+    /// As [`Writer::sum`], of a sum with its canonical node.
+    fn sum_of(&mut self, key: UOp, sum: &Sum) -> UOp {
         if let Some(done) = self.sums.get(&key) {
             return done.clone();
         }

@@ -53,7 +53,11 @@ pub fn simplify(expr: &UOp) -> UOp {
     if expr.op() == Op::Const {
         return expr.clone();
     }
-    let simpler = ranges::with_plain_lengths(&canonical(expr), final_form::with_few_ops);
+    let canonical = canonical(expr);
+    if canonical.op() == Op::Const {
+        return canonical;
+    }
+    let simpler = ranges::with_plain_lengths(&canonical, final_form::with_few_ops);
     if simpler == *expr {
         return simpler;
     }

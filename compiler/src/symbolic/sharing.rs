@@ -30,6 +30,7 @@ fn compared_with(count: usize) -> usize {
 /// The sums that an expression computes, smaller ones first.
 #[derive(Default)]
 pub(super) struct SumTable {
+    /// Each with its canonical node.
     sums: Vec<(UOp, Sum)>,
     /// The [`size`] of each of them, once they are ordered by it.
     sizes: Vec<Size>,
@@ -52,8 +53,8 @@ impl SumTable {
             table.sums.truncate(most);
         }
         table.add_common_parts();
-        table.sums.sort_by_cached_key(|(_, sum)| size(sum));
-        table.sizes = table.sums.iter().map(|(_, sum)| size(sum)).collect();
+        table.sums.sort_by_cached_key(|(node, sum)| size(node, sum));
+        table.sizes = table.sums.iter().map(|(node, sum)| size(node, sum)).collect();
         table
     }
 
@@ -71,11 +72,11 @@ impl SumTable {
             if !table.uses.contains_key(node) {
                 table.parts.insert(node.clone());
             } else if !is_long(node) {
-                let sum = Sum::of(node);
+                let (canonical, sum) = Sum::with_canonical_node(node);
                 for (atom, _) in &sum.terms {
                     *table.in_sums.entry(atom.clone()).or_insert(0) += 1;
                 }
-                table.sums.push((node.clone(), sum));
+                table.sums.push((canonical, sum));
             }
         }
         table
@@ -104,7 +105,7 @@ impl SumTable {
             Some(own) => self.sizes.partition_point(|size| *size < self.sizes[own]),
             None if self.sums.is_empty() => 0,
             None => {
-                let limit = size(rest);
+                let limit = size(&rest.to_uop(), rest);
                 self.sizes.partition_point(|size| *size < limit)
             }
         };
@@ -148,9 +149,9 @@ impl SumTable {
 /// Terms, operations, and a number that tells sums apart.
 type Size = (usize, usize, u64);
 
-/// Orders sums so that a part comes before what may be made of it.
-fn size(sum: &Sum) -> Size {
-    (sum.terms.len(), own_cost(sum), sum.to_uop().structural_hash())
+/// Orders sums, each with its canonical node, so that a part comes before what may be made of it.
+fn size(node: &UOp, sum: &Sum) -> Size {
+    (sum.terms.len(), own_cost(sum), node.structural_hash())
 }
 
 /// What a sum costs where so many other parts are added to it.
@@ -364,7 +365,7 @@ fn move_into(root: &UOp, nodes: &[UOp], quotient: &UOp, dividend: &Sum, c: i64, 
     // Nothing below the quotient changes, so its new dividend is made of nodes as they are.
     let new = dividend.plus(moved, c)?.to_uop();
     for node in nodes {
-        let mapped = with_mapped_sources(node, |operand| done[operand].clone());
+        let mapped = with_mapped_sources(node, |operand| &done[operand]);
         let is_same_division =
             matches!(node.op(), Op::IDiv | Op::Mod) && node.src()[0] == *old && node.src()[1] == quotient.src()[1];
         let result = if is_same_division && (node == quotient || as_remainder(node).is_some()) {

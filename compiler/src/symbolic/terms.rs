@@ -91,6 +91,15 @@ impl Sum {
         Sum::of_canonical(node).or_else(|| Sum::collect(node)).unwrap_or_else(|| Sum::atom(node.clone()))
     }
 
+    /// As [`Sum::of`], with the canonical node of the sum: most often the node itself.
+    pub(super) fn with_canonical_node(node: &UOp) -> (UOp, Sum) {
+        if let Some(sum) = Sum::of_canonical(node) {
+            return (node.clone(), sum);
+        }
+        let sum = Sum::of(node);
+        (sum.to_uop(), sum)
+    }
+
     /// The sum of a canonical node, read off its chain; `None` if the node is not canonical.
     fn of_canonical(node: &UOp) -> Option<Sum> {
         let mut sum = Sum::default();

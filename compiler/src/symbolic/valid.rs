@@ -222,7 +222,7 @@ fn replace(expr: &UOp, map: &FxHashMap<UOp, UOp>) -> UOp {
         let new = match map.get(&node) {
             Some(new) => new.clone(),
             None if is_opaque(&node) => node.clone(),
-            None => with_mapped_sources(&node, |operand| done[operand].clone()),
+            None => with_mapped_sources(&node, |operand| &done[operand]),
         };
         done.insert(node, new);
     }

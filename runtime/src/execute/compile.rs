@@ -191,18 +191,20 @@ impl Executor {
             });
             return made.collect();
         }
-        let next = AtomicUsize::new(0);
+        let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let (sender, receiver) = mpsc::channel();
-        let mut results: Vec<Option<Result<Made, ExecuteError>>> = new.iter().map(|_| None).collect();
-        let make_some = |sender: mpsc::Sender<_>| {
+        // A thread sends what it made when nothing is left to make: whoever is woken takes a processor from those that work.
+        let make_some = |sender: mpsc::Sender<Vec<_>>| {
+            let mut made = Vec::new();
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
-                let Some((key, ast)) = new.get(number) else { return };
-                if sender.send((number, self.make(key, ast, listening, &shared))).is_err() {
-                    return;
-                }
+                let Some((key, ast)) = new.get(number) else { break };
+                made.push((number, self.make(key, ast, listening, &shared)));
+                done.fetch_add(1, Ordering::Relaxed);
             }
+            let _ = sender.send(made); // who waits for it waits for all
         };
+        let mut results: Vec<Option<Result<Made, ExecuteError>>> = new.iter().map(|_| None).collect();
         std::thread::scope(|scope| {
             let mut started = 0;
             for _ in 0..threads {
@@ -216,17 +218,13 @@ impl Executor {
             }
             drop(sender);
             // Ends when all threads have: each drops its sender then.
-            let mut count = 0;
             loop {
                 match receiver.recv_timeout(PROGRESS_CHECKED_EVERY) {
-                    Ok((number, made)) => {
-                        results[number] = Some(made);
-                        count += 1;
-                    }
+                    Ok(made) => made.into_iter().for_each(|(number, made)| results[number] = Some(made)),
                     Err(mpsc::RecvTimeoutError::Timeout) => {}
                     Err(mpsc::RecvTimeoutError::Disconnected) => break,
                 }
-                progress.made(count);
+                progress.made(done.load(Ordering::Relaxed));
             }
         });
         results.into_iter().flatten().collect()

@@ -129,7 +129,7 @@ impl Vectorizer {
             return self.convert_loop_end(node);
         }
         let Some(lane) = self.lane_of(node) else {
-            return with_mapped_sources(node, |operand| self.done[operand].clone());
+            return with_mapped_sources(node, |operand| &self.done[operand]);
         };
         let count = lane.src()[0].as_int().unwrap_or(1) as usize;
         match node.op() {
@@ -154,11 +154,14 @@ impl Vectorizer {
             }
             // Addresses are made by the loads and stores that use them.
             Op::Index => node.clone(),
-            Op::LocalBuffer => with_mapped_sources(node, |store| match self.lane_of(store) {
-                Some(_) => self.done[store].clone(),
-                // Its value became the same in all lanes, but who reads the local buffer finds a vector for each of its elements.
-                None => self.convert_store_of_lanes(store, &lane, self.kept_ranges(store)),
-            }),
+            Op::LocalBuffer => {
+                let filled = node.src().iter().map(|store| match self.lane_of(store) {
+                    Some(_) => self.done[store].clone(),
+                    // Its value became the same in all lanes, but who reads the local buffer finds a vector for each of its elements.
+                    None => self.convert_store_of_lanes(store, &lane, self.kept_ranges(store)),
+                });
+                node.with_src(filled.collect::<Sources>())
+            }
             op if op.is_elementwise() => {
                 let src: Sources = node.src().iter().map(|operand| splat(&self.done[operand], count)).collect();
                 if node.dtype().is_index() {

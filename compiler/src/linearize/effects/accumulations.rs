@@ -168,7 +168,7 @@ mod tests {
     fn exchanged(ops: &[UOp], change: impl Fn(&UOp) -> Option<UOp>) -> Vec<UOp> {
         let mut new: rustc_hash::FxHashMap<UOp, UOp> = rustc_hash::FxHashMap::default();
         for op in ops {
-            let rebuilt = crate::ir::with_mapped_sources(op, |operand| new.get(operand).unwrap_or(operand).clone());
+            let rebuilt = crate::ir::with_mapped_sources(op, |operand| new.get(operand).unwrap_or(operand));
             new.insert(op.clone(), change(&rebuilt).unwrap_or(rebuilt));
         }
         ops.iter().map(|op| new[op].clone()).collect()

@@ -54,7 +54,7 @@ fn replaced(values: &[UOp], other: impl Fn(&UOp) -> Option<UOp>) -> ForLanes {
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
     let mut of_program: FxHashMap<UOp, UOp> = FxHashMap::default();
     for node in postorder(values) {
-        let mapped = with_mapped_sources(&node, |operand| done[operand].clone());
+        let mapped = with_mapped_sources(&node, |operand| &done[operand]);
         let new = other(&mapped).unwrap_or(mapped);
         of_program.entry(new.clone()).or_insert_with(|| node.clone());
         done.insert(node, new);

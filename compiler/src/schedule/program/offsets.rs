@@ -99,7 +99,7 @@ pub(in crate::schedule) fn take_out_offsets(ast: &UOp) -> (UOp, Offsets) {
             }
         }
         let from = |operand: &UOp| if ends_view { freed.get(operand) } else { None };
-        let rebuilt = with_mapped_sources(&node, |operand| from(operand).unwrap_or(&done[operand]).clone());
+        let rebuilt = with_mapped_sources(&node, |operand| from(operand).unwrap_or(&done[operand]));
         done.insert(node, rebuilt);
     }
     (number_variables(&done[ast], &mut offsets), offsets)

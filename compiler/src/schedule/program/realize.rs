@@ -33,7 +33,7 @@ pub(in crate::schedule) fn prepare(
     let mut writing: FxHashSet<UOp> = FxHashSet::default();
     let mut chains = Chains::default();
     for node in postorder(values) {
-        let mapped = with_mapped_sources(&node, |operand| done[operand].clone());
+        let mapped = with_mapped_sources(&node, |operand| &done[operand]);
         let new = match mapped.arg() {
             // It goes into a copy, in place.
             Arg::Scatter(..) if mapped.op() == Op::Fetch => fetch(&mapped),

@@ -145,7 +145,7 @@ fn with_one_writer_each(values: &[UOp], nodes: &[UOp], watch: &mut dyn Watch) ->
     let mut replaced: FxHashSet<UOp> = FxHashSet::default();
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
     for node in nodes {
-        let mut new = with_mapped_sources(node, |operand| done[operand].clone());
+        let mut new = with_mapped_sources(node, |operand| &done[operand]);
         if new.op() == Op::Write {
             let mut base = new.src()[0].clone();
             if let Some(memory) = memory_copied(&node.src()[0], &asked) {
