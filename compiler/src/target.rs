@@ -144,12 +144,6 @@ pub struct Target {
 }
 
 impl Target {
-    /// Cycles until a line comes from the last cache, about: the larger it is, the further away. Of those that makers and reviewers publish: some 50 of Zen 5 with 32 MiB, some 70 with 96 MiB,
-    /// and 250 to 300 of Granite Rapids with 480 MiB.
-    pub(crate) fn last_cache_cycles(&self) -> f64 {
-        40.0 + self.cache_l3_bytes as f64 / f64::from(2 << 20)
-    }
-
     /// A CPU with AVX-512, as tests and goldens assume it.
     pub fn test_avx512() -> Target {
         Target {

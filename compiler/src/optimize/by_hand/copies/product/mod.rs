@@ -31,11 +31,11 @@ mod operands;
 pub(super) mod tiles;
 
 use super::pack::{PASSES_MIN, attempt_copy};
-use super::panels::{COLUMNS_MAX, FAR, is_worth_turning};
+use super::panels::{COLUMNS_MAX, is_worth_turning};
 use crate::ir::UOp;
 use crate::kernel::ranges::{Dependencies, closed_ranges, next_range_id, range_id};
 use crate::optimize::by_hand::Attempts;
-use crate::optimize::by_hand::tile::{RegisterRoom, STARTS_PER_CYCLE, register_tile};
+use crate::optimize::by_hand::tile::{RegisterRoom, register_tile};
 use crate::optimize::opt::Opt;
 use crate::optimize::transforms::stage::loads_of;
 use crate::target::{CACHE_LINE_BYTES, Target};
@@ -47,8 +47,6 @@ use tiles::{make_tiles, tile_blocks};
 /// Rows of one tile, beside two vectors of columns.
 const ROWS_OF_ONE_TILE: i64 = 6;
 const VECTORS_OF_ONE_TILE: i64 = 2;
-/// Columns of a block of large matrices, as scratch has room for them.
-const COLUMNS_OF_BLOCK: i64 = 256;
 /// Vectors of columns, at least, that are worth a copy of both operands.
 const VECTORS_OF_COLUMNS: i64 = 4;
 /// Bytes of a page of memory, and how many of them have their addresses in a processor's first table (of 64 entries in Zen, 96 in Golden Cove).
@@ -152,9 +150,9 @@ fn wants_blocks(product: &Product, target: &Target, lanes: i64) -> Option<Produc
             let most = |len: i64| u32::try_from(len).unwrap_or(u32::MAX >> 1);
             let (vectors, tile_rows) = register_tile(&registers, most(columns / lanes), most(rows));
             let tile = i64::from(vectors) * lanes * terms * of_columns.copied_bytes;
-            // Twice that has room: rows pass through the same caches. Once is enough where blocks of terms would be read far too slowly.
-            let times = if runs_are_slow(target, lanes) { 1 } else { 2 };
-            let has_room = times * tile <= i64::from(target.costs.packed_bytes);
+            // Measured on two cores of Zen 3, time by blocks over time by a panel of all terms that just has room: 1.06 for 2048 x 2048 x 2048, 1.09 for 1024 x 2048 x 1024, 1.04 for 512 x 2048 x 512;
+            // on one core of Granite Rapids 1.09 for the first. Twice as large, panels were no faster than blocks.
+            let has_room = tile <= i64::from(target.costs.packed_bytes);
             let fits = has_room && rows / i64::from(tile_rows) >= PASSES_MIN;
             let is_near = 2 * lines <= target.cache_l1_bytes as i64;
             (!fits && !is_near && is_far && !is_one_tile).then_some(ColumnCopy::OfTile)?
@@ -230,13 +228,6 @@ fn make(
     }
     share_blocks(choice, loops.blocks);
     Some(())
-}
-
-/// Whether blocks of terms cost more than a panel of all terms that does not stay in the near caches. Of each row a block reads a run, whose first lines come from the last cache before the processor
-/// knows that more are wanted. Measured on 2048 x 2048 x 2048, one core of Granite Rapids: 95 ms by blocks of 256 terms, 93 of 512, 87 by panels of all.
-fn runs_are_slow(target: &Target, lanes: i64) -> bool {
-    let of_run = (blocks::TERMS * COLUMNS_OF_BLOCK) as f64 / (lanes as f64 * STARTS_PER_CYCLE);
-    target.last_cache_cycles() > (FAR - 1.0) * of_run
 }
 
 /// Scratch that the copies and partial results of a block may take together: they stay in the second cache.
