@@ -16,7 +16,7 @@
 //! Tested below, by filetests of convolutions, and by the gradients that the test crate compares.
 
 use super::pack::{attempt_copy, copied_bytes};
-use super::panels::{ROWS_MIN_IN_ORDER, merge};
+use super::panels::{FAR, ROWS_MIN_IN_ORDER, merge};
 use super::product::{attempt, share_blocks};
 use super::terms::{Cut, open_terms};
 use crate::ir::{Op, UOp, postorder};
@@ -29,8 +29,8 @@ use crate::optimize::by_hand::tile::{RegisterRoom, fits_registers, step_cycles};
 use crate::optimize::opt::Opt;
 use crate::target::Target;
 
-/// So many terms and less make panels that have room beside them for enough columns: measured on convolutions of 3 x 3 with AVX2, where 2,304 terms are as fast
-/// in either way, and 4,608 two and a half times as fast in blocks.
+/// More terms than these are always cut. Panels of fewer have room beside them for enough columns, and blocks are made where the model says that a panel comes from far and leaves lanes over. Measured
+/// on convolutions of 3 x 3 with AVX2: of 56 x 56, 2,304 terms are as fast in either way, and 4,608 two and a half times as fast in blocks; of 28 x 28, 864 and 1,152 terms to 128 take 0.93 of the time in blocks.
 const TERMS_AT_ONCE: i64 = 2400;
 /// Terms of a block, at most and at least: fewer are not worth loading and storing what they come to.
 const TERMS_MAX: i64 = 1024;
@@ -119,7 +119,7 @@ fn blocks_of(contraction: &Contraction<'_>, target: &Target, threads: i64) -> Op
     let is_far = lengths.iter().product::<i64>() > TERMS_AT_ONCE;
     let is_lanes = contraction.terms_are_in_order(&own.iter().collect::<Vec<_>>(), target);
     let least = if is_lanes { ROWS_MIN_IN_ORDER } else { ROWS_MIN };
-    if !is_far || rows < least || loads.len() != 2 || !own.iter().all(|range| contraction.varies_with(range)) {
+    if rows < least || loads.len() != 2 || !own.iter().all(|range| contraction.varies_with(range)) {
         return None;
     }
     let terms = cut_of_terms(&lengths)?;
@@ -141,6 +141,11 @@ fn blocks_of(contraction: &Contraction<'_>, target: &Target, threads: i64) -> Op
     let outside = contraction.outputs.iter().filter(is_outside).map(|range| range.src()[0].max_value()).product();
     let room = Room { rows, lanes, most, outside, threads };
     let Columns { cycles, loops: columns, part, tile } = best_columns(&in_order, &room, target)?;
+    // A panel of fewer terms is better, unless its columns leave lanes over.
+    let panel = || contraction.cycles_with_far_panel(target, bytes).map(|cycles| cycles * FAR);
+    if !is_far && panel().is_none_or(|panel| panel <= cycles) {
+        return None;
+    }
     let (range, len) = in_order[columns.len() - 1];
     Some(Blocks {
         terms,
@@ -308,6 +313,16 @@ mod tests {
         let many = opts(288, 28, 64, 2);
         assert!(many.contains("accumulate(r4") && many.contains("thread"), "{many}");
         assert!(!opts(64, 28, 64, 2).contains("accumulate"));
+    }
+
+    #[test]
+    fn blocks_of_fewer_terms_leave_no_lanes_over() {
+        let costs = crate::target::Costs { packed_bytes: 128 << 10, ..crate::target::Costs::cpu() };
+        let target = Target { cache_l2_bytes: 512 << 10, costs, ..Target::test_avx2() };
+        let opts = |side: i64| Convolution::new([8, 128, side, 128]).result(&target);
+        // Rows of 28 columns are three and a half vectors, and four of them are fourteen.
+        assert!(opts(28).contains("accumulate(r4"));
+        assert!(!opts(32).contains("accumulate"));
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub(super) const COLUMNS_MAX: i64 = 512;
 /// Cycles in which the lanes of a vector are added to each other: a shuffle and an addition for each of their halves, quarters, and so on.
 pub(crate) const ACROSS: f64 = 8.0;
 /// How much longer a multiply-add takes where the panel does not stay in near caches, but comes in order from the next.
-const FAR: f64 = 1.08;
+pub(super) const FAR: f64 = 1.08;
 /// How much longer for the share of a panel that is beyond half of the second cache, where the rows and results that pass lie. Measured on 22 channels of 34 x 34 with windows of 5 x 5, one
 /// core of Zen 3, whose second cache has 512 KiB: panels of 2 to 7 rows, 150 to 520 KB, take 2.42, 2.40, 2.44, 2.53 and 2.68 ms.
 const BEYOND_HALF: f64 = 0.5;
