@@ -253,6 +253,12 @@ mod tests {
         assert!(!opts([4, 32, 48, 256, 3], 1).contains("frame("));
         // Half of the lanes would be beyond the ends of rows.
         assert!(!opts([4, 32, 17, 16, 3], 1).contains("frame("));
+        // A panel has the ends of a row for each position of a window, a frame once; under masks they are lanes.
+        let large = |has_masked_memory: bool| {
+            let target = Target { has_masked_memory, ..Target::test_avx2() };
+            Convolution { window: 11, ..Convolution::new([4, 3, 56, 64]) }.result(&target)
+        };
+        assert!(large(false).contains("frame(") && !large(true).contains("frame("));
         // Of tiles of two vectors by six rows, an eighth of the lanes is computed twice.
         let narrow = |side: i64| Convolution::new([4, 32, side, 64]).result(&Target::test_avx2());
         assert!(narrow(48).contains("frame(") && !narrow(56).contains("frame("));
