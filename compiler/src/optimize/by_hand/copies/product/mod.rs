@@ -151,7 +151,7 @@ fn wants_blocks(product: &Product, target: &Target, lanes: i64) -> Option<Produc
             let (vectors, tile_rows) = register_tile(&registers, most(columns / lanes), most(rows));
             let tile = i64::from(vectors) * lanes * terms * of_columns.copied_bytes;
             // Measured on two cores of Zen 3, time by blocks over time by a panel of all terms that just has room: 1.06 for 2048 x 2048 x 2048, 1.09 for 1024 x 2048 x 1024, 1.04 for 512 x 2048 x 512;
-            // on one core of Granite Rapids 1.09 for the first. Twice as large, panels were no faster than blocks.
+            // on one core of Granite Rapids 1.09 for the first. Twice as large, panels whose rows go in blocks (`row_blocks`) were no faster.
             let has_room = tile <= i64::from(target.costs.packed_bytes);
             let fits = has_room && rows / i64::from(tile_rows) >= PASSES_MIN;
             let is_near = 2 * lines <= target.cache_l1_bytes as i64;
