@@ -223,13 +223,13 @@ fn the_command_line_shows_prunes_and_clears() {
     assert!(text.starts_with(&folder.path().display().to_string()), "{text}");
     assert!(text.contains(&format!("{:8} kernels", warm.from_disk)), "{text}");
     assert!(text.contains(&format!("{:8} found in it", warm.from_disk + warm.schedules_from_disk)), "{text}");
-    assert!(cache(&["prune", "--older-than", "30d"]).1.starts_with("removed 0 files"));
-    assert!(cache(&["prune", "--max-size", "1G"]).1.starts_with("removed 0 files"));
+    assert!(cache(&["prune", "--older-than", "30d"]).1.starts_with("removed 0 entries"));
+    assert!(cache(&["prune", "--max-size", "1G"]).1.starts_with("removed 0 entries"));
     assert!(cache(&["prune", "--max-size", "20K"]).0);
     let left = files(folder.path());
     assert!(left.len() < count && left.iter().map(|path| path.metadata().unwrap().len()).sum::<u64>() <= 20 << 10);
     assert!(run(folder.path()).compiled > 0);
-    assert!(cache(&["clear"]).1.starts_with(&format!("removed {count} files")));
+    assert!(cache(&["clear"]).1.starts_with(&format!("removed {count} entries")));
     assert!(files(folder.path()).is_empty());
     for (arguments, message) in [
         (&["prune"][..], "say what to remove"),

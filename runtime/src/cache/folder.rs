@@ -125,6 +125,11 @@ mod unix {
             Ok(rustix::fs::unlinkat(&self.handle, name, AtFlags::empty())?)
         }
 
+        /// Removes a folder that is empty.
+        pub(in super::super) fn remove_folder(&self, name: &str) -> io::Result<()> {
+            Ok(rustix::fs::unlinkat(&self.handle, name, AtFlags::REMOVEDIR)?)
+        }
+
         /// The files and folders in this one. What is neither, or has no name in Unicode, is left out.
         pub(in super::super) fn list(&self) -> io::Result<Vec<Listed>> {
             let mut listed = Vec::new();
@@ -303,6 +308,10 @@ mod other {
         }
 
         pub(in super::super) fn remove(&self, _name: &str) -> io::Result<()> {
+            match *self {}
+        }
+
+        pub(in super::super) fn remove_folder(&self, _name: &str) -> io::Result<()> {
             match *self {}
         }
 

@@ -2,6 +2,9 @@
 //!
 //! Programs may use the folder meanwhile: a file that is gone is a miss to them, and they make it again. Files that a killed process
 //! left half written count as entries of their age.
+//!
+//! The Python package keeps its graphs in the same folder (`graphs/KEY/...`, written and kept small by its `torch/_warm.py`). They are
+//! listed, pruned and cleared here like the compiler's own files, and left alone when a cache tidies itself.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,14 +23,28 @@ const TIDIED_AGAIN_AFTER: Duration = Duration::from_secs(3600);
 /// A count of hits that is longer than this begins anew.
 const HITS_MAX: u64 = 1 << 20;
 
-/// One file of a cache folder.
+/// The folder of the graphs that the Python package keeps.
+const GRAPHS_FOLDER: &str = "graphs";
+
+/// What an entry of a cache folder is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Content {
+    /// What the compiler keeps.
+    Kept(Kind),
+    /// A graph that the Python package keeps: a folder of files under one key.
+    Graph,
+    /// A file that a process left half written, or writes at this time.
+    Unfinished,
+}
+
+/// One file of a cache folder, or the files of one graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Where it is.
     pub path: PathBuf,
-    /// What it is; none for what was left half written.
-    pub kind: Option<Kind>,
-    /// Its length.
+    /// What it is.
+    pub content: Content,
+    /// The length of its files.
     pub bytes: u64,
     /// When it was used last, within a day.
     pub used: SystemTime,
@@ -36,7 +53,7 @@ pub struct Entry {
 /// What is in a cache folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
-    /// The files, used longest ago first.
+    /// What is in it, used longest ago first.
     pub entries: Vec<Entry>,
     /// How often something was found in it.
     pub hits: u64,
@@ -45,7 +62,7 @@ pub struct Contents {
 /// What was taken out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
-    /// Files.
+    /// Entries.
     pub entries: usize,
     /// Their bytes.
     pub bytes: u64,
@@ -59,11 +76,26 @@ pub fn contents(folder: &Path) -> io::Result<Contents> {
     match Folder::open(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Contents::default()),
         Err(error) => Err(error),
-        Ok(open) => contents_of(&open, folder),
+        Ok(open) => all_of(&open, folder),
     }
 }
 
-fn contents_of(open: &Folder, folder: &Path) -> io::Result<Contents> {
+fn all_of(open: &Folder, folder: &Path) -> io::Result<Contents> {
+    let mut contents = compilers_of(open, folder)?;
+    match open.folder(GRAPHS_FOLDER, false) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        found => contents.entries.extend(graphs(&found?, &folder.join(GRAPHS_FOLDER))?),
+    }
+    sort(&mut contents.entries);
+    Ok(contents)
+}
+
+fn sort(entries: &mut [Entry]) {
+    entries.sort_by(|a, b| a.used.cmp(&b.used).then_with(|| a.path.cmp(&b.path)));
+}
+
+/// What the compiler keeps in a folder.
+fn compilers_of(open: &Folder, folder: &Path) -> io::Result<Contents> {
     let mut contents = Contents::default();
     for listed in open.list()? {
         if listed.name == HITS_FILE && !listed.is_folder {
@@ -73,16 +105,37 @@ fn contents_of(open: &Folder, folder: &Path) -> io::Result<Contents> {
             continue;
         }
         for file in open.folder(&listed.name, false)?.list()?.into_iter().filter(|file| !file.is_folder) {
-            let extension = file.name.rsplit_once('.').map_or("", |(_, extension)| extension);
-            let kind = Kind::ALL.into_iter().find(|kind| kind.extension() == extension);
-            if kind.is_some() || extension == TEMPORARY {
+            if let Some(content) = content_of(&file.name) {
                 let path = folder.join(&listed.name).join(&file.name);
-                contents.entries.push(Entry { path, kind, bytes: file.bytes, used: file.modified });
+                contents.entries.push(Entry { path, content, bytes: file.bytes, used: file.modified });
             }
         }
     }
-    contents.entries.sort_by(|a, b| a.used.cmp(&b.used).then_with(|| a.path.cmp(&b.path)));
+    sort(&mut contents.entries);
     Ok(contents)
+}
+
+/// What a file of the compiler's is, by the end of its name; none for what is not a cache's.
+fn content_of(name: &str) -> Option<Content> {
+    let (_, extension) = name.rsplit_once('.')?;
+    let kept = Kind::ALL.into_iter().find(|kind| kind.extension() == extension).map(Content::Kept);
+    kept.or_else(|| (extension == TEMPORARY).then_some(Content::Unfinished))
+}
+
+/// The graphs of the Python package: a folder for each key, which is marked when it is used.
+fn graphs(open: &Folder, folder: &Path) -> io::Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    for listed in open.list()?.into_iter().filter(|listed| listed.is_folder) {
+        let files = match open.folder(&listed.name, false).and_then(|key| key.list()) {
+            // Another process removed it meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            files => files?,
+        };
+        let bytes = files.iter().filter(|file| !file.is_folder).map(|file| file.bytes).sum();
+        let path = folder.join(&listed.name);
+        entries.push(Entry { path, content: Content::Graph, bytes, used: listed.modified });
+    }
+    Ok(entries)
 }
 
 /// Takes out what was not used for `older_than`, then what was used longest ago until at most `max_bytes` are left.
@@ -94,7 +147,7 @@ pub fn prune(folder: &Path, max_bytes: Option<u64>, older_than: Option<Duration>
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Removed::default()),
         opened => opened?,
     };
-    let Contents { entries, .. } = contents_of(&open, folder)?;
+    let Contents { entries, .. } = all_of(&open, folder)?;
     let now = SystemTime::now();
     let is_old =
         |entry: &Entry| older_than.is_some_and(|limit| now.duration_since(entry.used).is_ok_and(|age| age > limit));
@@ -115,8 +168,12 @@ fn remove(
             continue;
         }
         let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let shard = name(entry.path.parent().unwrap_or(Path::new("")));
-        match open.folder(&shard, false).and_then(|shard| shard.remove(&name(&entry.path))) {
+        let parent = name(entry.path.parent().unwrap_or(Path::new("")));
+        let removed_one = open.folder(&parent, false).and_then(|parent| match entry.content {
+            Content::Graph => remove_graph(&parent, &name(&entry.path)),
+            Content::Kept(_) | Content::Unfinished => parent.remove(&name(&entry.path)),
+        });
+        match removed_one {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
@@ -124,6 +181,21 @@ fn remove(
         removed = Removed { entries: removed.entries + 1, bytes: removed.bytes + entry.bytes };
     }
     Ok(removed)
+}
+
+/// Removes the files of a graph and their folder. A folder that holds more than files is left with that.
+fn remove_graph(graphs: &Folder, name: &str) -> io::Result<()> {
+    let key = graphs.folder(name, false)?;
+    for file in key.list()?.into_iter().filter(|file| !file.is_folder) {
+        match key.remove(&file.name) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    match graphs.remove_folder(name) {
+        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
+        removed => removed,
+    }
 }
 
 /// Keeps a folder small, for those who write to it: temporaries that a killed process left, and what was used longest ago until three
@@ -137,13 +209,14 @@ pub(super) fn tidy(folder: &Path, max_bytes: u64, unless_done: bool) -> io::Resu
         return Ok(Removed::default());
     }
     mark_used(&open.append(TIDIED_FILE)?)?;
-    let Contents { entries, hits } = contents_of(&open, folder)?;
+    let Contents { entries, hits } = compilers_of(&open, folder)?;
     if hits > HITS_MAX {
         open.remove(HITS_FILE)?;
     }
-    let is_left = |entry: &Entry| entry.kind.is_none() && age(entry.used) > TEMPORARY_LEFT_AFTER;
+    let is_left = |entry: &Entry| entry.content == Content::Unfinished && age(entry.used) > TEMPORARY_LEFT_AFTER;
     // What somebody writes at this time is left to them.
-    let entries: Vec<Entry> = entries.into_iter().filter(|entry| entry.kind.is_some() || is_left(entry)).collect();
+    let is_done = |entry: &Entry| entry.content != Content::Unfinished || is_left(entry);
+    let entries: Vec<Entry> = entries.into_iter().filter(is_done).collect();
     let is_full = entries.iter().map(|entry| entry.bytes).sum::<u64>() > max_bytes;
     remove(&open, &entries, is_full.then_some(max_bytes / 4 * 3), is_left)
 }
@@ -205,6 +278,33 @@ mod tests {
         assert_eq!(contents(folder.path()).unwrap(), Contents::default());
         assert!(folder.path().join("notes.txt").exists());
         assert_eq!(contents(&folder.path().join("nowhere")).unwrap(), Contents::default());
+    }
+
+    #[test]
+    fn graphs_of_the_python_package_are_listed_pruned_and_cleared() {
+        let outside = tempfile::tempdir().unwrap();
+        let folder = outside.path().join("cache");
+        let cache = DiskCache::new(Some(folder.clone()));
+        cache.put(&Key::new(Kind::Kernel, *blake3::hash(b"kernel").as_bytes()), &[1; 1000]);
+        let graphs = folder.join("graphs");
+        for (key, files) in [("wa", 2), ("wb", 1)] {
+            std::fs::create_dir_all(graphs.join(key)).unwrap();
+            (0..files).for_each(|k| std::fs::write(graphs.join(key).join(k.to_string()), [7; 500]).unwrap());
+        }
+        let day = Duration::from_secs(86_400);
+        std::fs::File::open(graphs.join("wb")).unwrap().set_modified(SystemTime::now() - day * 9).unwrap();
+        let of = |contents: &Contents| {
+            let graphs = contents.entries.iter().filter(|entry| entry.content == Content::Graph);
+            (graphs.map(|entry| entry.bytes).collect::<Vec<_>>(), contents.entries.len())
+        };
+        assert_eq!(of(&contents(&folder).unwrap()), (vec![500, 1000], 3));
+        assert_eq!(prune(&folder, None, Some(day * 8)).unwrap(), Removed { entries: 1, bytes: 500 });
+        assert!(!graphs.join("wb").exists() && graphs.join("wa").join("1").exists());
+        // The compiler leaves them when it keeps its own files small.
+        tidy(&folder, 1, false).unwrap();
+        assert_eq!(of(&contents(&folder).unwrap()), (vec![1000], 1));
+        assert_eq!(clear(&folder).unwrap(), Removed { entries: 1, bytes: 1000 });
+        assert!(graphs.exists() && !graphs.join("wa").exists());
     }
 
     #[test]

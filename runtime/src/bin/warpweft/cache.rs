@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use warpweft::cache::disk::Kind;
-use warpweft::cache::prune::{Removed, clear, contents, prune};
+use warpweft::cache::prune::{Content, Removed, clear, contents, prune};
 
 /// Arguments of `warpweft cache`.
 #[derive(Args)]
@@ -52,14 +52,20 @@ pub(crate) fn run(arguments: &Cache) -> Result<(), Box<dyn Error>> {
 
 fn show(folder: &Path) -> std::io::Result<()> {
     let contents = contents(folder)?;
-    let of = |kind: Option<Kind>| {
-        let entries = contents.entries.iter().filter(move |entry| entry.kind == kind);
+    let of = |content: Content| {
+        let entries = contents.entries.iter().filter(move |entry| entry.content == content);
         entries.fold((0u64, 0u64), |(count, bytes), entry| (count + 1, bytes + entry.bytes))
     };
     println!("{}", folder.display());
-    for (name, kind) in [("kernels", Some(Kind::Kernel)), ("schedules", Some(Kind::Schedule)), ("half written", None)] {
-        let (count, bytes) = of(kind);
-        if count > 0 || kind.is_some() {
+    let always = [("kernels", Content::Kept(Kind::Kernel)), ("schedules", Content::Kept(Kind::Schedule))];
+    let if_any = [
+        ("lists of opts", Content::Kept(Kind::Opts)),
+        ("torch graphs", Content::Graph),
+        ("half written", Content::Unfinished),
+    ];
+    for (name, content) in always.into_iter().chain(if_any) {
+        let (count, bytes) = of(content);
+        if count > 0 || always.contains(&(name, content)) {
             println!("{count:8} {name:<13} {:10.2} MB", bytes as f64 / 1e6);
         }
     }
@@ -71,7 +77,7 @@ fn show(folder: &Path) -> std::io::Result<()> {
 }
 
 fn removed(removed: Removed) {
-    println!("removed {} files, {:.2} MB", removed.entries, removed.bytes as f64 / 1e6);
+    println!("removed {} entries, {:.2} MB", removed.entries, removed.bytes as f64 / 1e6);
 }
 
 /// `512`, `64K`, `100M`, `1G`.
