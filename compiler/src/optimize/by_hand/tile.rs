@@ -263,6 +263,19 @@ pub(crate) fn step_cycles(vectors: u32, rows: u32) -> f64 {
     (products / STARTS_PER_CYCLE).max(loads / STARTS_PER_CYCLE).max(LATENCY) + loads * LOAD_CYCLES
 }
 
+/// How often an element is computed where a length is walked in parts, of which the last overlaps the one before.
+pub(crate) fn computed_again(len: u32, part: u32) -> f64 {
+    f64::from(len.div_ceil(part) * part) / f64::from(len.max(1))
+}
+
+/// Vectors and rows of which any tile leaves next to nothing over.
+const MANY: u32 = 1 << 16;
+
+/// Cycles of a vector's multiply-add in the best tile that there is, of lengths that it divides.
+pub(crate) fn multiply_add_cycles(room: &RegisterRoom) -> f64 {
+    best_tile(room, MANY, MANY).0
+}
+
 /// Vectors and rows of the tile that takes the fewest cycles for an element, of a loop over so many vectors and rows.
 pub(crate) fn register_tile(room: &RegisterRoom, vectors_in_range: u32, rows_in_range: u32) -> (u32, u32) {
     let (_, vectors, rows) = best_tile(room, vectors_in_range, rows_in_range);
@@ -292,11 +305,10 @@ pub(crate) fn best_tile_of_panel(
         let is_whole = divides(vectors_in_range, vectors) && divides(rows_in_range, rows);
         is_whole && fits_registers(room, vectors, rows)
     };
-    let again = |len: u32, part: u32| f64::from(len.div_ceil(part) * part) / f64::from(len.max(1));
     let cycles = |vectors: u32, rows: u32| {
         let from_far = if vectors <= near { 0.0 } else { FAR_LOAD_CYCLES * f64::from(vectors) };
         let step = (step_cycles(vectors, rows) + from_far) / f64::from(vectors * rows);
-        step * again(vectors_in_range, vectors) * again(rows_in_range, rows)
+        step * computed_again(vectors_in_range, vectors) * computed_again(rows_in_range, rows)
     };
     let mut best = (f64::INFINITY, 1, 1);
     let all = (VECTORS_MAX + 1..=ALL_VECTORS_MAX).filter(|vectors| *vectors == vectors_in_range);
@@ -324,8 +336,9 @@ pub(crate) fn tile_of_two(
         let is_whole = divides(first, a) && divides(second, b);
         is_whole && a * b * room.values + a.min(b) < room.registers
     };
-    let again = |len: u32, part: u32| f64::from(len.div_ceil(part) * part) / f64::from(len.max(1));
-    let cycles = |&(a, b): &(u32, u32)| step_cycles(a, b) / f64::from(a * b) * again(first, a) * again(second, b);
+    let cycles = |&(a, b): &(u32, u32)| {
+        step_cycles(a, b) / f64::from(a * b) * computed_again(first, a) * computed_again(second, b)
+    };
     tiles.filter(fits).min_by(|x, y| cycles(x).total_cmp(&cycles(y))).unwrap_or((1, 1))
 }
 

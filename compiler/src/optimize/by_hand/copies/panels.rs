@@ -25,7 +25,8 @@ use crate::optimize::by_hand::Attempts;
 use crate::optimize::by_hand::contraction::{Contraction, LoadId, contractions, number_of_load, step_of_load};
 use crate::optimize::by_hand::survey::accumulated_in;
 use crate::optimize::by_hand::tile::{
-    FAR_LOAD_CYCLES, RegisterRoom, best_tile_of_panel, near_vectors, step_cycles, tile_of_two,
+    FAR_LOAD_CYCLES, RegisterRoom, best_tile_of_panel, computed_again, multiply_add_cycles, near_vectors, step_cycles,
+    tile_of_two,
 };
 use crate::optimize::opt::Opt;
 use crate::target::Target;
@@ -252,8 +253,14 @@ impl Contraction<'_> {
             return Some(((step + copied / rows as f64) / lanes as f64 + ACROSS / terms as f64) * again);
         }
         let vectors = (columns + lanes - 1) / lanes;
-        let near = if is_awaited { 0 } else { u32::MAX };
-        let (step, ..) = best_tile_of_panel(&room, near, most(vectors), most(rows));
+        // The tile is chosen for a panel that is far.
+        let (far, tile_vectors, tile_rows) = best_tile_of_panel(&room, 0, most(vectors), most(rows));
+        let step = if is_awaited {
+            far
+        } else {
+            let again = computed_again(most(vectors), tile_vectors) * computed_again(most(rows), tile_rows);
+            multiply_add_cycles(&room) * again
+        };
         Some((step + copied / rows as f64) * vectors as f64 / columns as f64 * again)
     }
 
