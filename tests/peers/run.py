@@ -128,6 +128,9 @@ def main():
         raise SystemExit(f"no case is called {', '.join(unknown)}")
     ceilings, name = machine(options.warpweft)
     workers = {peer: Worker(peer) for peer in peers}
+    # Libraries take all processors while they are loaded; those that have answered are.
+    for worker in workers.values():
+        worker.ask({"case": "", "inputs": [], "seconds": 0.0, "output": None})
     rows, wrong = [], []
     for number, case in enumerate(cases):
         row = one_case(case, options, workers)

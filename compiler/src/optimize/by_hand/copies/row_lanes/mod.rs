@@ -315,6 +315,13 @@ mod tests {
     }
 
     #[test]
+    fn a_panel_counts_what_its_tiles_leave_over() {
+        let both_copied = |sizes: [i64; 4]| convolution(sizes, 2).matches("stage(").count() == 2;
+        // Panels of 112 columns are seven vectors, of which tiles of two leave one over; 224 are fourteen.
+        assert!(both_copied([8, 64, 28, 64]) && !both_copied([8, 64, 56, 64]));
+    }
+
+    #[test]
     fn a_block_of_more_than_a_tile_is_copied_tile_by_tile() {
         // Tiles of two vectors of 16, of 128 lanes: the loop over them stands outside of the terms in the copy.
         let opts = convolution([8, 128, 28, 128], 2);
