@@ -84,9 +84,19 @@ mod unix {
             }
         }
 
+        /// Opens a folder in this one, whoever else can write it: to list what is in it and to remove that, and not to read it.
+        pub(in super::super) fn folder_to_list(&self, name: &str) -> io::Result<Folder> {
+            Folder::open_unchecked(&self.handle, Path::new(name))
+        }
+
         fn open_at(from: impl rustix::fd::AsFd, path: &Path) -> io::Result<Folder> {
+            let folder = Folder::open_unchecked(from, path)?;
+            check_owner(&rustix::fs::fstat(&folder.handle)?)?;
+            Ok(folder)
+        }
+
+        fn open_unchecked(from: impl rustix::fd::AsFd, path: &Path) -> io::Result<Folder> {
             let handle = rustix::fs::openat(from, path, OFlags::RDONLY | OFlags::DIRECTORY | CAREFUL, Mode::empty())?;
-            check_owner(&rustix::fs::fstat(&handle)?)?;
             Ok(Folder { handle })
         }
 
@@ -308,6 +318,10 @@ mod other {
         }
 
         pub(in super::super) fn remove(&self, _name: &str) -> io::Result<()> {
+            match *self {}
+        }
+
+        pub(in super::super) fn folder_to_list(&self, _name: &str) -> io::Result<Folder> {
             match *self {}
         }
 

@@ -4,7 +4,8 @@
 //! left half written count as entries of their age.
 //!
 //! The Python package keeps its graphs in the same folder (`graphs/KEY/...`, written and kept small by its `torch/_warm.py`). They are
-//! listed, pruned and cleared here like the compiler's own files, and left alone when a cache tidies itself.
+//! listed, pruned and cleared here like the compiler's own files, and left alone when a cache tidies itself. Nothing is read from them, so
+//! it does not matter who else can write their folders (PyTorch makes these with the bits that `umask` leaves).
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -82,7 +83,7 @@ pub fn contents(folder: &Path) -> io::Result<Contents> {
 
 fn all_of(open: &Folder, folder: &Path) -> io::Result<Contents> {
     let mut contents = compilers_of(open, folder)?;
-    match open.folder(GRAPHS_FOLDER, false) {
+    match open.folder_to_list(GRAPHS_FOLDER) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         found => contents.entries.extend(graphs(&found?, &folder.join(GRAPHS_FOLDER))?),
     }
@@ -126,7 +127,7 @@ fn content_of(name: &str) -> Option<Content> {
 fn graphs(open: &Folder, folder: &Path) -> io::Result<Vec<Entry>> {
     let mut entries = Vec::new();
     for listed in open.list()?.into_iter().filter(|listed| listed.is_folder) {
-        let files = match open.folder(&listed.name, false).and_then(|key| key.list()) {
+        let files = match open.folder_to_list(&listed.name).and_then(|key| key.list()) {
             // Another process removed it meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             files => files?,
@@ -169,10 +170,12 @@ fn remove(
         }
         let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let parent = name(entry.path.parent().unwrap_or(Path::new("")));
-        let removed_one = open.folder(&parent, false).and_then(|parent| match entry.content {
-            Content::Graph => remove_graph(&parent, &name(&entry.path)),
-            Content::Kept(_) | Content::Unfinished => parent.remove(&name(&entry.path)),
-        });
+        let removed_one = match entry.content {
+            Content::Graph => open.folder_to_list(&parent).and_then(|graphs| remove_graph(&graphs, &name(&entry.path))),
+            Content::Kept(_) | Content::Unfinished => {
+                open.folder(&parent, false).and_then(|shard| shard.remove(&name(&entry.path)))
+            }
+        };
         match removed_one {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -185,7 +188,7 @@ fn remove(
 
 /// Removes the files of a graph and their folder. A folder that holds more than files is left with that.
 fn remove_graph(graphs: &Folder, name: &str) -> io::Result<()> {
-    let key = graphs.folder(name, false)?;
+    let key = graphs.folder_to_list(name)?;
     for file in key.list()?.into_iter().filter(|file| !file.is_folder) {
         match key.remove(&file.name) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -290,6 +293,12 @@ mod tests {
         for (key, files) in [("wa", 2), ("wb", 1)] {
             std::fs::create_dir_all(graphs.join(key)).unwrap();
             (0..files).for_each(|k| std::fs::write(graphs.join(key).join(k.to_string()), [7; 500]).unwrap());
+        }
+        // Who belongs to the group may write there where `umask` is 002.
+        #[cfg(unix)]
+        for shared in ["", "wa"] {
+            use std::os::unix::fs::PermissionsExt;
+            std::fs::set_permissions(graphs.join(shared), std::fs::Permissions::from_mode(0o775)).unwrap();
         }
         let day = Duration::from_secs(86_400);
         std::fs::File::open(graphs.join("wb")).unwrap().set_modified(SystemTime::now() - day * 9).unwrap();
