@@ -46,7 +46,7 @@ use tiles::make_by_tiles;
 /// Copies of neighbouring columns that lie a multiple of so many lines apart are in one set of the nearest cache.
 const LINES_OF_SETS: i64 = 64;
 /// What a panel must take of the cycles of blocks, at least, for blocks to be made where rows fill a vector. Measured on 40 convolutions, one core with AVX-512 (Zen 5): where the model says 0.87 to 0.98,
-/// panels took 0.9 to 1.01 times as long, where 1.0 to 1.1, 0.94 to 1.17, and where 1.13 to 1.3, 1.03 to 1.5.
+/// panels took 0.9 to 1.01 times as long, where 1.0 to 1.1, 0.94 to 1.17, and where 1.13 to 1.3, 1.03 to 1.5, but for two of 1,600 terms that took 0.96 and 0.98.
 const GAIN_MIN: f64 = 1.02;
 /// Columns for which the lanes' operand is copied element by element: a copied element takes some 3 cycles (`blocks::COPIED_APART`), and has a 32nd of a cycle of multiply-adds for each
 /// column, so that of this many a copy takes less than they do.
